@@ -2,9 +2,9 @@
 # Installs Leno @VERSION@: leno, leno-proxy, leno-control and leno-init.
 #
 #   curl -fsSL URL/install.sh | sh -s -- URL     URL is the folder of this release on a server
-#   sh install.sh                                from the folder that this script lies in
+#   sh install.sh                                installs from the folder of this script
 #
-# PREFIX is where to install: the programs go into PREFIX/bin. By default /usr/local.
+# PREFIX is the target directory, by default /usr/local: the programs go into PREFIX/bin.
 #
 # The script knows the checksums of the archives, and installs nothing if one differs.
 set -eu
@@ -43,7 +43,7 @@ choose_archive() {
     name=leno-$version-linux-$architecture
 }
 
-# fetch URL: the archive, from there or, without a URL, from beside this script.
+# fetch URL: gets the archive from the URL or, without a URL, from the folder of this script.
 fetch() {
     if [ -z "$1" ]; then
         cp "$(dirname "$0")/$name.tar.gz" "$work" 2>/dev/null ||
@@ -67,11 +67,11 @@ verify() {
 install_programs() {
     tar -xzf "$work/$name.tar.gz" -C "$work" || fail "cannot unpack $name.tar.gz"
     for program in leno leno-proxy leno-control leno-init; do
-        # A program that runs cannot be overwritten, but replaced.
+        # A running program cannot be overwritten, so replace the file.
         cp "$work/$name/$program" "$bin/.$program.new" && chmod 755 "$bin/.$program.new" &&
             mv -f "$bin/.$program.new" "$bin/$program" || fail "cannot write $bin/$program"
     done
 }
 
-# At the end, so that a script that was cut off in transit does nothing.
+# Call main at the end, so that a script that was cut off in transit does nothing.
 main "$@"

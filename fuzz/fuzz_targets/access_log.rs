@@ -1,5 +1,5 @@
-//! Most of a line of the access log is a peer's words: whatever they are, it is one line of printable ASCII, in JSON the
-//! words come back, and in Apache's format the quotes pair up.
+//! Fuzzes the access log, most of whose content a peer chooses: each record is one line of printable ASCII, short
+//! values can be read back from JSON, and in Apache's format the quotes pair up.
 #![no_main]
 
 use std::time::{Duration, SystemTime};
@@ -8,7 +8,7 @@ use leno_proxy::access_log::{Format, Protocol, Queries, Record, format_line};
 use leno_proxy::metrics::Direction;
 use libfuzzer_sys::fuzz_target;
 
-/// The shortest limit of a field: what is no longer comes back whole.
+/// The smallest length limit of any field: the log never truncates a value up to this length.
 const WHOLE_MAX_BYTES: usize = 32;
 
 fn line(format: Format, record: &Record) -> String {

@@ -1,4 +1,4 @@
-//! `:authority` is a peer's: any bytes find a cluster or get a short plain refusal.
+//! Fuzzes `:authority`, which a peer chooses: any bytes select a cluster, or get a short error in printable ASCII.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,4 +1,5 @@
-//! Anybody in the cluster may send a token: any text is read, or refused in a short line, and what was read is bounded.
+//! Fuzzes tokens, which any client in the cluster may send: any text is read, or rejected with a short error, and the
+//! claims that were read are bounded.
 #![no_main]
 
 use std::time::SystemTime;
@@ -8,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     read(text);
-    // Most texts are not base64url, so these are the claims of a token that is.
+    // Most texts are not base64url, so the text also becomes the claims of a well-formed token.
     read(&format!("{}.{}.{}", encoded(br#"{"alg":"RS256"}"#), encoded(text.as_bytes()), encoded(b"signature")));
 });
 

@@ -1,4 +1,5 @@
-//! A whole connection: an engine beside a peer that says anything, and two engines that are honest with each other.
+//! A whole HTTP/2 connection: one engine whose peer sends arbitrary bytes, or two engines whose owners keep to the
+//! protocol.
 #![no_main]
 
 #[path = "connection/alone.rs"]
@@ -11,7 +12,7 @@ mod script;
 use leno_http2::Role;
 use libfuzzer_sys::fuzz_target;
 
-// The first byte chooses the play, the others are its script.
+// The first byte selects the scenario; the other bytes are its script.
 fuzz_target!(|data: &[u8]| {
     let Some((&choice, rest)) = data.split_first() else { return };
     let script = script::Script::new(rest);

@@ -1,4 +1,5 @@
-//! The first bytes of a connection are a peer's: any are told apart, and more of them never change what was said.
+//! Fuzzes protocol detection on the first bytes of a connection, which a peer chooses: any bytes get a result, and
+//! further bytes never change it.
 #![no_main]
 
 use leno_proxy::worker::detect::{DETECT_BYTES, Detected, detect};
@@ -16,7 +17,7 @@ fuzz_target!(|first: &[u8]| {
     }
     assert!(decided.is_some() || first.len() < DETECT_BYTES);
 
-    // However much of a request has come, it is not taken for anything else.
+    // No prefix of an HTTP/1 request is detected as another protocol.
     let target: Vec<u8> = first.iter().copied().filter(u8::is_ascii_graphic).take(256).collect();
     let request = [b"OPTIONS /", target.as_slice(), b" HTTP/1.1\r\nhost: a\r\n\r\n"].concat();
     for come in 0..=request.len() {

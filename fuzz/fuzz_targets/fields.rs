@@ -1,4 +1,5 @@
-//! The fields that the relay reads of gRPC are peers': any value means what the protocol says, or nothing.
+//! Fuzzes the gRPC fields that the relay reads and a peer chooses: each value has the meaning that the protocol
+//! defines, or none.
 #![no_main]
 
 use std::time::Duration;
@@ -24,7 +25,8 @@ fuzz_target!(|value: &[u8]| {
     check_message(text);
 });
 
-/// `1` to `99999999` and a unit; longest a year. What is written of it is no longer, and not much shorter.
+/// Checks that a timeout is 1 to 8 digits and a unit, and at most a year. Formatted and parsed again, it is no longer,
+/// and not much shorter.
 fn check_timeout(value: &[u8]) {
     let Some(timeout) = grpc::parse_timeout(value) else { return };
     let (unit, digits) = value.split_last().expect("a unit");
@@ -47,7 +49,7 @@ fn check_timeout(value: &[u8]) {
     assert!(left <= timeout && timeout - left <= timeout / 90_000, "{written}");
 }
 
-/// An encoded message is printable, and is the message again when decoded.
+/// Checks that an encoded message is printable, and decodes to the same message.
 fn check_message(message: &str) {
     let encoded = grpc::encode_message(message);
     assert!(encoded.bytes().all(|byte| (b' '..=b'~').contains(&byte)));

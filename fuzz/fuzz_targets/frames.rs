@@ -1,4 +1,5 @@
-//! Frames: headers survive a round trip, settings stay in their ranges, and it does not matter how bytes are cut.
+//! Fuzzes frames: frame headers survive a round trip, settings stay in their ranges, and the result does not depend on
+//! how the input is split.
 #![no_main]
 
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 
 const EMPTY_SETTINGS: [u8; HEADER_BYTES] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 
-// The first byte says which side reads and whether the other has introduced itself before the bytes that follow.
+// The first byte decides which role reads, and whether the peer's preface and SETTINGS precede the bytes that follow.
 fuzz_target!(|data: &[u8]| {
     let Some((&choice, bytes)) = data.split_first() else { return };
     if let Some(header) = bytes.first_chunk::<HEADER_BYTES>() {
@@ -36,7 +37,7 @@ fn round_trip(bytes: &[u8; HEADER_BYTES]) {
     assert_eq!(header.encode(), without_reserved_bit);
 }
 
-/// All that a connection made of its input.
+/// All results of a connection's input.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     happened: Vec<String>,
@@ -74,7 +75,7 @@ fn read(role: Role, input: &[u8], chunk_bytes: usize) -> Outcome {
     outcome
 }
 
-/// Adjacent DATA of a stream is one happening, however it was cut.
+/// Records an event. Adjacent DATA of a stream is recorded as one event, however the input was split.
 fn note(happened: &mut Vec<String>, open_data: &mut Option<u32>, event: &Event<'_>, fields: &FieldSection) {
     match event {
         Event::Data { stream, bytes, end_stream, .. } => {

@@ -1,4 +1,4 @@
-//! HPACK: any bytes decode or fail within bounds, and what was decoded survives being relayed.
+//! Fuzzes HPACK: any bytes decode, or fail, within the memory bounds, and decoded fields survive being relayed.
 #![no_main]
 
 use leno_http2::fields::{Defects, FieldSection};
@@ -6,11 +6,12 @@ use leno_http2::hpack::{DEFAULT_TABLE_SIZE, Decoder, Encoder};
 use libfuzzer_sys::fuzz_target;
 
 const MAX_LIST_SIZE: usize = 8192;
-/// Twice a full list with the doubling of its vectors, and one literal on top, of a block of libFuzzer's 4 KiB.
+/// Room for twice a full list, in vectors that double as they grow, and one literal of 4 KiB, libFuzzer's longest
+/// block.
 const MAX_SECTION_BYTES: usize = 64 * 1024;
 const MAX_TABLE_BYTES: usize = 16 * 1024;
 
-// The first byte of each chunk says how long the block after it is, so that blocks share a table.
+// The input is a sequence of blocks that share a dynamic table. A byte before each block is its length.
 fuzz_target!(|data: &[u8]| {
     let (mut decoder, mut encoder) = (Decoder::new(DEFAULT_TABLE_SIZE), Encoder::new());
     let mut peer = Decoder::new(DEFAULT_TABLE_SIZE);

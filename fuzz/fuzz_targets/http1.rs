@@ -1,4 +1,5 @@
-//! A whole HTTP/1 connection: an engine beside a peer that says anything, and what it takes in, sent on and read again.
+//! A whole HTTP/1 connection: an engine whose peer sends arbitrary bytes, or an engine whose messages a second engine
+//! sends on and a third reads again.
 #![no_main]
 
 #[path = "http1/alone.rs"]
@@ -14,7 +15,7 @@ mod side;
 use leno_http1::Role;
 use libfuzzer_sys::fuzz_target;
 
-// The first byte chooses the play, the others are its script.
+// The first byte selects the scenario; the other bytes are its input.
 fuzz_target!(|data: &[u8]| {
     let Some((&choice, rest)) = data.split_first() else { return };
     match choice % 4 {

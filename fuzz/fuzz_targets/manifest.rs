@@ -1,4 +1,4 @@
-//! A manifest is a person's: any text becomes a mesh or problems that name a line of it.
+//! Fuzzes manifests, which users write: any text becomes a mesh, or problems that name a line of the text.
 #![no_main]
 
 use std::fmt::{Debug, Display};
@@ -14,14 +14,14 @@ use leno_model::spiffe::SpiffeId;
 use leno_model::translate::{Translation, translate};
 use libfuzzer_sys::fuzz_target;
 
-/// What a route can be for, and can send to.
+/// A Service that a route can name as its parent and as its backend.
 const SERVICE: &str = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: [{name: b, port: 80}]}\n";
 
 fuzz_target!(|text: &str| {
     check(text);
-    // As a policy's content too, which is seldom met by chance.
+    // Check the text also as the spec of a policy, which the fuzzer seldom finds by chance.
     check(&format!("apiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\nmetadata: {{name: a}}\nspec: {text}"));
-    // And as a route's.
+    // And as the spec of a route.
     for kind in RouteKind::ALL.map(RouteKind::name) {
         check(&format!(
             "{SERVICE}---\napiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: a}}\nspec: {text}"
@@ -54,14 +54,14 @@ fn check(text: &str) {
     }
 }
 
-/// What is read from a text is shown as a text that is read as the same.
+/// Checks that a parsed value is shown as a text that parses as the same value.
 fn check_same<T: FromStr + Display + PartialEq + Debug>(text: &str) {
     if let Ok(read) = text.parse::<T>() {
         assert_eq!(read.to_string().parse::<T>().ok(), Some(read));
     }
 }
 
-/// Whatever the objects were, clusters and endpoints are sorted and unique, and each is found by its name.
+/// Checks that clusters and endpoints are sorted and unique, and that each is found by its name or address.
 fn check_mesh(mesh: &Mesh) {
     assert!(mesh.clusters().iter().is_sorted_by(|a, b| a.key < b.key));
     for cluster in mesh.clusters() {
@@ -79,7 +79,8 @@ fn check_mesh(mesh: &Mesh) {
     }
 }
 
-/// Whatever the routes are, each has both conditions for each Service that it is for, and a false one is told as a problem.
+/// Checks that each route has both conditions for each of its parent Services, and that a false condition comes with a
+/// problem.
 fn check_statuses(translation: &Translation) {
     for status in &translation.routes {
         let kinds: Vec<ConditionKind> = status.conditions.iter().map(|condition| condition.kind).collect();
@@ -91,7 +92,8 @@ fn check_statuses(translation: &Translation) {
     }
 }
 
-/// Every table is found, and a backend that a rule chooses is a cluster of the mesh or says why it is none.
+/// Checks that every route table is found, and that a backend that a rule selects is a cluster of the mesh, or has the
+/// reason why it is invalid.
 fn check_routes(mesh: &Mesh) {
     for routes in mesh.attached_routes() {
         let found = mesh.routes(&routes.cluster, &routes.namespace).expect("the table");
@@ -108,8 +110,8 @@ fn check_routes(mesh: &Mesh) {
     }
 }
 
-/// Whatever the policies are, a closed connection has no allowed request, and what is allowed by a default that denies
-/// everything is allowed by a policy in force.
+/// Checks that no request is allowed if the caller's connection would be closed, and that only an enforced policy
+/// allows requests where the default denies everything.
 fn check_policies(mesh: &Mesh) {
     for policy in mesh.policies() {
         let account = policy.service_account.as_deref().unwrap_or("a");

@@ -1,5 +1,5 @@
-//! Whoever can reach the webhooks may send a review: any bytes are answered for the request that they hold, or get a short
-//! line; and a Pod that got its proxy gets no second one.
+//! Fuzzes admission reviews, which any client of the webhooks may send: any bytes are answered for the request in them,
+//! or get a one-line error; and a Pod with a proxy gets no second proxy.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use leno_install::webhook::{AdmissionRequest, AdmissionResponse, AdmissionReview
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
-/// How long a line about somebody's bytes may get.
+/// Maximum length of a line about a client's bytes.
 const LINE_MAX_BYTES: usize = 16_384;
 
 static OPTIONS: LazyLock<Options> = LazyLock::new(Options::default);
@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
         Ok(request) => check(&request),
         Err(error) => check_line(&error.to_string()),
     }
-    // Most bytes are no review, so these are what a right one is about.
+    // Most bytes are no review, so the bytes also become the object of a valid review.
     if let Ok(object) = serde_json::from_slice(bytes) {
         let operation = "CREATE".to_owned();
         check(&AdmissionRequest { operation, object, namespace: "shop".to_owned(), ..AdmissionRequest::default() });

@@ -1,4 +1,5 @@
-//! What a request says is a peer's: any bytes meet a rule or none, and what is made of them is a path and a location.
+//! Fuzzes route matching with requests, which a peer chooses: any bytes match a rule or none, a rewrite makes a path,
+//! and a redirect makes a location.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -96,7 +97,7 @@ impl RequestHead for Head<'_> {
     }
 }
 
-/// A server name of a ClientHello, which is any text.
+/// Checks whether a rule matches the server name of a ClientHello, which may be any text.
 fn check_server(name: &str) {
     let key = ClusterKey { namespace: "default".into(), service: "tls".into(), port: 80 };
     let table = MESH.routes(&key, "default").expect("a table");
@@ -126,7 +127,7 @@ fuzz_target!(|input: &[u8]| {
             let (status, location) = redirect.location(&head, Scheme::Http, 80, found.path);
             assert_eq!(status, 302);
             assert!(location.starts_with(b"http://"));
-            // Nothing comes in but what the request has, and the path is never longer than it was.
+            // The location contains nothing but the scheme, parts of the request, and `/b`: the path never grows.
             assert!(location.len() <= b"http:///b".len() + head.authority().len() + head.path().len());
         }
     }

@@ -1,4 +1,5 @@
-//! Certificates and requests for them are a peer's: any bytes name a workload, are signed for one, or get a short line.
+//! Fuzzes certificates and certificate requests, which a peer chooses: any bytes name a workload, are signed for a
+//! workload, or get a one-line error.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -12,7 +13,7 @@ use leno_model::spiffe::SpiffeId;
 use libfuzzer_sys::fuzz_target;
 use rustls::pki_types::CertificateDer;
 
-/// How long a line about a peer's bytes may get.
+/// Maximum length of an error about a peer's bytes.
 const LINE_MAX_BYTES: usize = 3_000;
 
 /// A workload's certificate, and a request for one.
@@ -34,7 +35,8 @@ fuzz_target!(|bytes: &[u8]| {
     check_request(&changed(REQUEST, bytes));
 });
 
-/// The same bytes but for some: three of `changes` say where one is (big-endian) and what is there instead.
+/// Returns the original with some bytes replaced: three bytes of `changes` are a position (two bytes, big-endian) and
+/// the new byte.
 fn changed(original: &[u8], changes: &[u8]) -> Vec<u8> {
     let mut copy = original.to_vec();
     for change in changes.chunks_exact(3) {

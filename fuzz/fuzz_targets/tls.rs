@@ -1,5 +1,5 @@
-//! A handshake whose bytes are cut, changed and answered at any moment, and garbage in its place: whatever a peer does is an
-//! error at worst.
+//! Fuzzes a TLS handshake: its bytes are split, changed and delivered at any moment, or replaced with garbage. Whatever
+//! a peer does, the worst result is an error.
 #![no_main]
 
 use std::sync::OnceLock;
@@ -29,7 +29,7 @@ fn identity() -> &'static TlsIdentity {
     })
 }
 
-/// Gives bytes to one end; `false` once it has failed.
+/// Delivers bytes to one end; returns `false` once this end has failed.
 fn deliver(bytes: &[u8], to: &mut Tls) -> bool {
     let mut raw = vec![0; RAW_BYTES];
     let start = to.lend_partial(&mut raw);
@@ -45,12 +45,12 @@ fuzz_target!(|input: &[u8]| {
         [Tls::connect(&identity.client, 8080).expect("a client"), Tls::accept(&identity.server).expect("a server")];
     let mut sealed = Vec::new();
     ends[0].seal(b"hello", &mut sealed);
-    // Each step is three bytes: what to do, and with how much of what.
+    // Each step is three bytes: an action, an amount, and a value.
     for step in input.chunks_exact(3) {
         let from = usize::from(step[0] & 1);
         let amount = usize::from(step[1]) * 8 + 1;
         match step[0] >> 1 & 7 {
-            // Some of what waits goes over as it is, or with one bit changed.
+            // Deliver part of the pending output, unchanged or with one bit flipped.
             0..=3 => {
                 let mut bytes: Vec<u8> = ends[from].pending().iter().copied().take(amount).collect();
                 ends[from].advance(bytes.len());
@@ -61,19 +61,19 @@ fuzz_target!(|input: &[u8]| {
                 }
                 deliver(&bytes, &mut ends[1 - from]);
             }
-            // All of it.
+            // Deliver all of the pending output.
             4 => {
                 let bytes = ends[from].pending().to_vec();
                 ends[from].advance(bytes.len());
                 deliver(&bytes, &mut ends[1 - from]);
             }
-            // Content, which may come before its time.
+            // Deliver content, which may be too early.
             5 | 6 => {
                 let length = ends[from].seal(&vec![step[2]; amount], &mut sealed);
                 let content: Vec<u8> = sealed[..length].to_vec();
                 deliver(&content, &mut ends[1 - from]);
             }
-            // A record of no sense.
+            // Deliver a meaningless record.
             _ => {
                 let content = vec![step[2]; amount % 64];
                 let header = [20 + step[2] % 5, 3, 3, 0, content.len() as u8];

@@ -1,5 +1,5 @@
-//! Resources are a control plane's bytes, and their names a client's: whatever they are, they are read or refused in one
-//! line, and what was read is written as what is read the same.
+//! Fuzzes resources, which a control plane sends, and their names, which a client sends: any bytes are read, or
+//! rejected with a one-line error. A resource that was read, then written, is read as the same resource.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use leno_wire::{Dialect, Unreadable, View, cluster, endpoints, inbound, listener
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
 
-/// A policy that has everything that one may have.
+/// A policy with every part that a policy may have.
 const POLICY: &str = "
 apiVersion: leno.dev/v1alpha1
 kind: AuthorizationPolicy
@@ -86,7 +86,7 @@ fn check_policies(bytes: &[u8]) {
     }
 }
 
-/// What a control plane writes, with other bytes in some places: messages within messages are not found by chance.
+/// Returns a control plane's resource with some bytes replaced: the fuzzer does not find nested messages by chance.
 fn policies_changed_by(bytes: &[u8]) -> Vec<u8> {
     static WRITTEN: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let file = SourceFile { path: "policy.yaml".to_owned(), text: POLICY.to_owned() };

@@ -1,4 +1,4 @@
-# Where the cluster's things are and which addresses it uses. Sourced by the other scripts.
+# The directories and addresses of the cluster. The other scripts source this file.
 
 readonly KUBERNETES=1.34.4 # the staging modules of this version are v0.34.4
 readonly CONTAINERD=v2.2.9
@@ -13,21 +13,22 @@ BIN=$CACHE/bin IMAGES=$CACHE/images PKI=$RUN/pki LOGS=$RUN/logs
 export KUBECONFIG=$RUN/admin.conf
 export PATH=$BIN:$SCRIPTS/../../.tools/go/bin:$PATH
 
-# How many nodes the cluster has, as `up` noted it.
+# Number of nodes of the cluster, which `up` recorded.
 NODES=$(cat "$RUN/nodes" 2>/dev/null || echo 0)
 ETCD_PORT=${LENO_KUBE_ETCD_PORT:-23790}
 API_PORT=${LENO_KUBE_API_PORT:-6443}
 BRIDGE=lkbr0 # the control plane is on its .1, node i on .1i
 readonly SERVICES=10.96.0.0/16 SERVICE_API=10.96.0.1 SERVICE_DNS=10.96.0.10 PODS=10.244.0.0/16
 CGROUP=leno-kube # in each hierarchy, above all nodes' pods
-# The roots of cgroups version 1, or the one of version 2.
+# Prints the root directories of the hierarchies of cgroups version 1, or the one root directory of version 2.
 cgroup_hierarchies() { if [[ -f /sys/fs/cgroup/cgroup.controllers ]]; then echo /sys/fs/cgroup/; else ls -d /sys/fs/cgroup/*/; fi; }
 node_ip() { echo "10.200.0.$((10 + $1))"; }
 pods_of() { echo "10.244.$1.0/24"; }
 # A control plane without nodes needs no network but loopback, and no root.
 control_ip() { if [[ $NODES == 0 ]]; then echo 127.0.0.1; else echo 10.200.0.1; fi; }
 
-# A pid file holds the process's start time too, so that a pid that was given to another process is never taken for ours.
+# A pid file also holds the start time of the process, so that another process with a reused pid is not mistaken for
+# ours.
 started() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
 note() { echo "$2 $(started "$2")" >"$RUN/pids/$1"; } # note NAME PID
 pid() {                                              # pid NAME: its pid, if it is still that process

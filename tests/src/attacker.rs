@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::wire::{self, Frame, PREFACE, flag, kind};
 
-/// Longest block of one write before the attacker checks its clock again.
+/// Longest time that one write may block before the attacker checks its clock again.
 const WRITE_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The proxy's frames on one connection of an attacker.
@@ -51,7 +51,7 @@ pub struct Attacker {
 }
 
 impl Attacker {
-    /// Connects, and reads the proxy's frames until it closes. Every action fails after `until`.
+    /// Connects, and reads the proxy's frames until the proxy closes the connection. Every action fails after `until`.
     ///
     /// # Errors
     /// If the connection fails.
@@ -104,7 +104,7 @@ impl Attacker {
         Ok(())
     }
 
-    /// Waits.
+    /// Waits for `time`.
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`] after the attack's end, [`io::ErrorKind::ConnectionReset`] if the proxy closed the
@@ -138,7 +138,7 @@ impl Attacker {
             thread::sleep(Duration::from_millis(2));
         }
         let heard = self.heard();
-        // If the proxy closed first, it is closed already; either way the reading thread ends.
+        // If the proxy has closed the connection already, this fails. Either way the reading thread ends.
         self.stream.shutdown(std::net::Shutdown::Both).ok();
         if let Some(ear) = self.ear.take() {
             ear.join().expect("the listening thread does not panic");

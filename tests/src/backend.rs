@@ -3,7 +3,7 @@
 //! A call selects the form of its answer by header fields:
 //! - `delay-ms`: wait before the answer's headers;
 //! - `reply-bytes`: answer with a message of this size instead of an echo;
-//! - `reply-messages`: send it this often;
+//! - `reply-messages`: send the message this many times;
 //! - `reply-status`: the `grpc-status` of the trailers, or of a trailers-only answer if it is not 0.
 //!
 //! The method `Bidi` echoes DATA as it arrives, `Hang` never answers and never reads, and `Text` answers with a fixed
@@ -46,12 +46,12 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The reasons for closed connections.
+    /// Returns the reasons for which this server closed connections.
     pub fn punishments(&self) -> Vec<String> {
         self.punished.lock().expect("not poisoned").clone()
     }
 
-    /// A header field of the last call.
+    /// Returns a header field of the last call.
     pub fn last_header(&self, name: &str) -> Option<String> {
         self.last_headers.lock().expect("not poisoned").get(name).cloned()
     }
@@ -150,7 +150,7 @@ impl Drop for Backend {
 
 async fn accept(listener: TcpListener, settings: Settings, seen: Arc<Seen>, phases: watch::Receiver<Phase>) {
     while let Ok((stream, _)) = listener.accept().await {
-        // A lost connection fails again while it is served, and is noticed there.
+        // Ignore an error here: on a lost connection, serving fails as well.
         stream.set_nodelay(true).ok();
         seen.connections.fetch_add(1, Ordering::Relaxed);
         seen.open_connections.fetch_add(1, Ordering::Relaxed);

@@ -148,7 +148,7 @@ impl Drop for Client {
 /// Reads an answer to its end.
 ///
 /// # Errors
-/// Those of the stream, such as a reset by the peer.
+/// Errors of the stream, such as a reset by the peer.
 pub async fn answer(response: ResponseFuture) -> Result<Answer, h2::Error> {
     let (head, mut body) = response.await?.into_parts();
     let data = messages::read(&mut body).await?;
@@ -159,7 +159,7 @@ pub async fn answer(response: ResponseFuture) -> Result<Answer, h2::Error> {
 /// Reads DATA until there are at least `bytes` of it.
 ///
 /// # Errors
-/// Those of the stream, and [`h2::Reason::STREAM_CLOSED`] when it ends before.
+/// Errors of the stream, and [`h2::Reason::STREAM_CLOSED`] if the stream ends before.
 pub async fn read_at_least(body: &mut RecvStream, bytes: usize) -> Result<Bytes, h2::Error> {
     let mut data = BytesMut::new();
     while data.len() < bytes {

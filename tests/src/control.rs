@@ -20,7 +20,7 @@ use crate::proxy::{free_address, wait_for};
 /// Longest time until a change in the cluster is visible; the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Longest time until it ends.
+/// Longest time from SIGTERM until the control plane ends.
 const GRACE_MS: u64 = 3_000;
 
 /// A control plane that watches a cluster. Dropping it ends it, and shows its log if the test panics.
@@ -32,13 +32,13 @@ pub struct Control {
     xds: SocketAddr,
     identity: SocketAddr,
     webhooks: SocketAddr,
-    /// Directory of `inject.yaml`, and of the trust bundle for a proxy beside it.
+    /// Directory of `inject.yaml`, and of the trust bundle for a proxy beside the control plane.
     config: TempDir,
     log: tempfile::NamedTempFile,
 }
 
 impl Control {
-    /// Starts one, and waits until it has read the cluster.
+    /// Starts a control plane, and waits until it has read the cluster.
     ///
     /// # Panics
     /// If it does not start, or does not become ready.
@@ -48,7 +48,7 @@ impl Control {
         control
     }
 
-    /// Starts one whose cluster may not be reachable yet.
+    /// Starts a control plane whose cluster may not be reachable yet.
     ///
     /// # Panics
     /// If it does not start.
@@ -56,7 +56,7 @@ impl Control {
         Self::start_as(&cluster.kubeconfig())
     }
 
-    /// Starts one with the identity in a kubeconfig.
+    /// Starts a control plane with the identity in a kubeconfig.
     ///
     /// # Panics
     /// If it does not start.
@@ -83,7 +83,7 @@ impl Control {
         Self { child, admin, probes, xds, identity, webhooks, config, log }
     }
 
-    /// The trust bundle that it writes for a proxy beside it.
+    /// Returns the trust bundle that the control plane writes for a proxy beside it.
     ///
     /// # Errors
     /// Until it has written the file.
@@ -99,7 +99,7 @@ impl Control {
         admin::get(self.probes, path)
     }
 
-    /// Waits until it has read the cluster.
+    /// Waits until the control plane has read the cluster.
     ///
     /// # Panics
     /// If that takes too long.
@@ -140,7 +140,7 @@ impl Control {
         admin::get(self.admin, path)
     }
 
-    /// Its /config.
+    /// Returns the page /config.
     ///
     /// # Panics
     /// If it does not answer.
@@ -150,7 +150,8 @@ impl Control {
         serde_json::from_str(&body).expect("JSON")
     }
 
-    /// The endpoints of a cluster, as `address identity` for those with a proxy; `None` if the cluster does not exist.
+    /// Returns the endpoints of a cluster, as `address identity` for those with a proxy; `None` if the cluster does not
+    /// exist.
     pub fn endpoints(&self, cluster: &str) -> Option<Vec<String>> {
         let config = self.config();
         let found = config["mesh"]["clusters"].as_array()?.iter().find(|known| known["key"] == cluster)?;
@@ -194,7 +195,7 @@ impl Control {
         wait_for(&format!("a log line with {words:?}"), PATIENCE, found)
     }
 
-    /// Kills it, like a crash.
+    /// Kills the control plane, like a crash.
     ///
     /// # Panics
     /// If it does not run.
@@ -213,8 +214,8 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // On SIGTERM it releases its Lease, so that the next test need not wait. The signal fails if it has ended
-        // already.
+        // On SIGTERM the control plane releases its Lease, so that the next test need not wait. The signal fails if the
+        // control plane has ended already.
         kill_process(Pid::from_child(&self.child), Signal::TERM).ok();
         let ended = (0..GRACE_MS).step_by(10).any(|_| {
             thread::sleep(Duration::from_millis(10));

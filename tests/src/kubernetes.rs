@@ -1,5 +1,5 @@
-//! A real Kubernetes cluster: etcd, the API server and the controllers, and for tests that need them nodes that run
-//! Pods.
+//! A real Kubernetes cluster: etcd, the API server and the controllers; and nodes that run Pods, for tests that need
+//! nodes.
 //!
 //! `tests/kube` starts it once for all tests of this process, and stops it when the process ends. Tests use it one
 //! after the other, because some of them kill the API server. Tests that need nodes can use another cluster instead,
@@ -79,7 +79,7 @@ impl Cluster {
         Self::of_nodes(2, "tests/kube/build nodes")
     }
 
-    /// Whether `tests/kube` started it: only then tests may kill its programs or cut its network.
+    /// Returns whether `tests/kube` started the cluster: only then may tests kill its programs or cut its network.
     pub fn is_ours(&self) -> bool {
         matches!(self.place, Place::Ours(_))
     }
@@ -149,7 +149,7 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Starts kubectl in the background; its output goes to the caller's.
+    /// Starts kubectl in the background; the caller can read its output from the returned child.
     ///
     /// # Panics
     /// If it does not start.
@@ -196,7 +196,7 @@ impl Cluster {
         assert!(output.status.success(), "{}", text(&output));
     }
 
-    /// Kills one of its programs.
+    /// Kills one of the cluster's programs.
     ///
     /// # Panics
     /// If it does not run, or the cluster is external.
@@ -212,7 +212,7 @@ impl Cluster {
     pub fn kill_in_pod(&self, pod: &str, word: &str) {
         assert!(self.is_ours(), "the nodes of an external cluster are other machines");
         let has = |file: &str, id: i32, text: &str| {
-            // It may have ended since the directory was read.
+            // The process may have ended since the directory was read.
             let content = std::fs::read(format!("/proc/{id}/{file}")).unwrap_or_default();
             content.split(|&byte| byte == 0).any(|part| part == text.as_bytes())
         };
@@ -291,7 +291,7 @@ impl Made {
     }
 }
 
-/// A free port of this machine whose successor is free too.
+/// Returns the address of a free port whose successor is free too.
 fn two_free_ports() -> SocketAddr {
     loop {
         let first = free_address();

@@ -7,7 +7,7 @@
 //! machine's network run in [`namespaces`]. Tests of the control plane ([`control`]) use a real API server
 //! ([`kubernetes`]).
 //!
-//! Nothing here uses the proxy's own crates, so that the tests judge independently. Harness functions panic with a
+//! No module here uses the proxy's own crates, so that the tests judge independently. Harness functions panic with a
 //! sentence about the failure, because a test could not handle an error either.
 
 pub mod admin;

@@ -11,7 +11,7 @@ use crate::backend::Backend;
 use crate::client::{Call, Client};
 use crate::messages;
 
-/// As long as an ordinary request.
+/// A payload of an ordinary length.
 const PAYLOAD: &[u8] = b"seventy bytes of payload are about what an ordinary unary call carries";
 
 /// One call that succeeded.
@@ -147,7 +147,7 @@ impl Clients {
         Report::of(calls.join_all().await)
     }
 
-    /// Calls in a closed loop with `in_flight` calls, each client for as long as it is connected.
+    /// Starts a closed loop of `in_flight` calls. Each client calls for as long as it is connected.
     pub fn keep_calling(&self, in_flight: usize) -> Load {
         let (ending, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let mut callers = JoinSet::new();
@@ -157,7 +157,7 @@ impl Clients {
         Load { ending, answered, callers }
     }
 
-    /// Makes `total` calls in a closed loop, with `in_flight` calls.
+    /// Makes `total` calls in a closed loop, `in_flight` at a time.
     pub async fn busy(&self, total: usize, in_flight: usize) -> Report {
         let left = Arc::new(AtomicUsize::new(total));
         let mut callers = JoinSet::new();
@@ -167,7 +167,7 @@ impl Clients {
         Report::of(callers.join_all().await.into_iter().flatten())
     }
 
-    /// Makes rounds of 100 calls, of which none may be lost, until the servers' shares of a round are these.
+    /// Makes rounds of 100 calls until the servers' shares of a round are `shares`. No call may be lost.
     ///
     /// # Panics
     /// If that takes longer than `timeout`.

@@ -54,10 +54,10 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    /// Creates a mesh without workloads; `None`, with a message, if only root could.
+    /// Creates a mesh without workloads. Returns `None`, with a message, unless this process runs as root.
     ///
     /// # Panics
-    /// If it fails for root.
+    /// If root cannot create the mesh.
     pub fn new() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             skipped("network namespaces need root; type: sudo ./test system");
@@ -87,14 +87,14 @@ impl Mesh {
         Some(this)
     }
 
-    /// A workload outside of the mesh, with a service account of the same name.
+    /// Creates a workload outside of the mesh, with a service account of the same name.
     pub fn workload(&self, name: &str) -> Workload {
         self.workloads.set(self.workloads.get() + 1);
         let namespace = Namespace::new(&self.hosts());
         Workload::new(self, name, self.workloads.get() + 1, namespace)
     }
 
-    /// A workload with a running proxy, with additional arguments.
+    /// Creates a workload whose proxy runs with these additional arguments.
     pub fn meshed(&self, name: &str, arguments: &[&str]) -> Workload {
         let mut workload = self.workload(name);
         workload.join(arguments);
@@ -162,7 +162,7 @@ pub fn give_to_proxies(authority: &Path) {
     }
 }
 
-/// Whether a program is installed; prints that the test is skipped if it is not.
+/// Returns whether a program is installed. If not, prints that the test is skipped.
 pub fn is_installed(program: &str, debian_package: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there = programs::program(program).is_file()

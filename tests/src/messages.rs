@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use bytes::{BufMut, Bytes, BytesMut};
 use h2::{RecvStream, SendStream};
 
-/// `payload` with gRPC's prefix of five bytes: uncompressed, length.
+/// Returns `payload` with gRPC's prefix of five bytes: uncompressed, length.
 pub fn message(payload: &[u8]) -> Bytes {
     let mut framed = BytesMut::with_capacity(5 + payload.len());
     framed.put_u8(0);
@@ -14,7 +14,7 @@ pub fn message(payload: &[u8]) -> Bytes {
     framed.freeze()
 }
 
-/// The payloads of the complete messages in `body`.
+/// Returns the payloads of the complete messages in `body`.
 pub fn payloads(mut body: Bytes) -> Vec<Bytes> {
     let mut found = Vec::new();
     while let Some(header) = body.get(1..5) {
@@ -30,7 +30,7 @@ pub fn payloads(mut body: Bytes) -> Vec<Bytes> {
 /// Sends `data` as the peer's windows allow; `end` also ends the stream.
 ///
 /// # Errors
-/// Those of the stream, such as a reset by the peer.
+/// Errors of the stream, such as a reset by the peer.
 pub async fn send(stream: &mut SendStream<Bytes>, mut data: Bytes, end: bool) -> Result<(), h2::Error> {
     while !data.is_empty() {
         stream.reserve_capacity(data.len());
@@ -47,10 +47,10 @@ pub async fn send(stream: &mut SendStream<Bytes>, mut data: Bytes, end: bool) ->
     if end { stream.send_data(Bytes::new(), true) } else { Ok(()) }
 }
 
-/// Reads a body to its end, and returns the flow-control credit meanwhile.
+/// Reads a body to its end, and releases flow-control credit meanwhile.
 ///
 /// # Errors
-/// Those of the stream, such as a reset by the peer.
+/// Errors of the stream, such as a reset by the peer.
 pub async fn read(stream: &mut RecvStream) -> Result<Bytes, h2::Error> {
     let mut body = BytesMut::new();
     while let Some(part) = stream.data().await {

@@ -58,7 +58,7 @@ pub fn text(output: &Output) -> String {
 pub struct Server(Child);
 
 impl Server {
-    /// Starts it.
+    /// Starts the server.
     ///
     /// # Panics
     /// If it does not exist.
@@ -71,7 +71,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The server may have ended by itself.
         self.0.kill().ok();
         self.0.wait().ok();
     }

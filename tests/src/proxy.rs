@@ -20,7 +20,7 @@ use crate::scrape::Scrape;
 /// Longest time until a proxy serves its first configuration.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A loopback address on which nothing listens; each call returns another one.
+/// Returns a loopback address on which nothing listens, another one on each call.
 pub fn free_address() -> SocketAddr {
     leno_lab::child::free_address().expect("a free port")
 }
@@ -52,7 +52,7 @@ impl Proxy {
         proxy
     }
 
-    /// Starts a proxy with a supervisor, and waits until it is ready. The process is the supervisor's.
+    /// Starts a proxy under a supervisor, and waits until the proxy is ready. The child process is the supervisor.
     pub fn start_supervised(services: &[Service], arguments: &[&str]) -> Self {
         let directory = Directory::new(services);
         let words = ["supervise".into(), "--config".into(), directory.path().as_os_str().to_owned()];
@@ -61,7 +61,7 @@ impl Proxy {
         proxy
     }
 
-    /// The process that its supervisor runs, if there is one now.
+    /// Returns the process that the supervisor runs, if it runs one now.
     pub fn supervised(&self) -> Option<Pid> {
         let id = self.child.id();
         let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
@@ -79,14 +79,15 @@ impl Proxy {
         proxy
     }
 
-    /// Starts a proxy that uses a control plane, and waits until it is ready. Its directory is unused.
+    /// Starts a proxy that uses a control plane, and waits until the proxy is ready. Its configuration directory is
+    /// unused.
     pub fn start_asking(control: SocketAddr, arguments: &[&str]) -> Self {
         let mut proxy = Self::start_asking_early(control, arguments);
         proxy.wait_until_ready();
         proxy
     }
 
-    /// Starts a proxy that uses a control plane, and may have to wait for it.
+    /// Starts a proxy that uses a control plane, and may have to wait for the control plane.
     pub fn start_asking_early(control: SocketAddr, arguments: &[&str]) -> Self {
         let source = ["--control".into(), control.to_string().into()];
         Self::spawn(free_address(), Directory::new(&[]), &source, arguments)
@@ -96,7 +97,7 @@ impl Proxy {
         Self::spawn_logging(outbound, directory, source, arguments, None)
     }
 
-    /// Starts it; its log goes to `stderr`, by default a file.
+    /// Starts a proxy whose log goes to `stderr`, by default to a file.
     fn spawn_logging(
         outbound: SocketAddr,
         directory: Directory,
@@ -118,10 +119,10 @@ impl Proxy {
         Self { child, directory, outbound, admin, log, _unread: None }
     }
 
-    /// Waits until it accepts calls.
+    /// Waits until the proxy accepts calls.
     ///
     /// # Panics
-    /// If it does not, or has ended.
+    /// If the proxy is not ready in time, or has ended.
     pub fn wait_until_ready(&mut self) {
         let deadline = Instant::now() + START_TIMEOUT;
         while !self.get("/ready").is_ok_and(|(status, _)| status == 200) {
@@ -188,13 +189,13 @@ impl Proxy {
         wait_for(&format!("a log line with {words:?}"), timeout, found)
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the process.
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).expect("the proxy runs");
     }
 
-    /// Waits for its end, for at most `timeout`.
+    /// Waits for the end of the process, for at most `timeout`.
     pub fn wait(&mut self, timeout: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -224,7 +225,7 @@ impl Drop for Proxy {
 /// Calls `question` every few milliseconds until it returns a value.
 ///
 /// # Panics
-/// If it returns none within `timeout`: `what` did not happen.
+/// If `question` returns no value within `timeout`: `what` did not happen.
 pub fn wait_for<T>(what: &str, timeout: Duration, mut question: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + timeout;
     loop {

@@ -19,13 +19,13 @@ impl Scrape {
         Self { samples: text.lines().filter_map(sample).collect() }
     }
 
-    /// The sum of all series of `name` whose labels contain every one of `labels`, such as `kind="ping"`.
+    /// Returns the sum of all series of `name` whose labels contain every one of `labels`, such as `kind="ping"`.
     pub fn sum(&self, name: &str, labels: &[&str]) -> f64 {
         let wanted = |sample: &&Sample| sample.name == name && labels.iter().all(|label| sample.labels.contains(label));
         self.samples.iter().filter(wanted).map(|sample| sample.value).sum()
     }
 
-    /// Whether there is any series of `name`.
+    /// Returns whether there is any series of `name`.
     pub fn has(&self, name: &str) -> bool {
         self.samples.iter().any(|sample| sample.name == name)
     }

@@ -27,8 +27,8 @@ const CALM_FLOOR: Duration = Duration::from_millis(3);
 /// Largest allowed factor for the well-behaved clients' p99.
 const P99_FACTOR: u32 = 5;
 
-/// Number of attempts until the p99 is within its bound. Other programs on the machine can only increase latencies, so
-/// one good attempt suffices; no attempt may lose a call.
+/// Most attempts to get the p99 within its bound. Other programs on the machine can only increase latencies, so one
+/// good attempt suffices; no attempt may lose a call.
 const SIEGES: usize = 3;
 
 /// Resident memory that may remain after an attack, and the time to return the rest.
@@ -49,12 +49,13 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// This many attackers at a time; each reconnects as soon as the proxy has closed its connection.
+    /// Plans an attack by this many attackers at a time; each reconnects as soon as the proxy has closed its
+    /// connection.
     pub fn attackers(count: usize) -> Self {
         Self { attackers: count, deaf: false, arguments: Vec::new() }
     }
 
-    /// They never read from their sockets.
+    /// Makes the attackers never read from their sockets.
     pub fn deaf(mut self) -> Self {
         self.deaf = true;
         self
@@ -143,8 +144,8 @@ pub struct Siege {
 }
 
 impl Siege {
-    /// The well-behaved clients lost nothing and were hardly slowed down, the servers were not provoked, and memory was
-    /// limited and is returned.
+    /// Asserts that the well-behaved clients lost nothing and were hardly slowed down, that the servers were not
+    /// provoked, and that the proxy's memory was limited and is given back.
     pub async fn assert_harmless(&self) {
         self.assert_nothing_lost();
         let (calm, beside) = self.p99_calm_and_beside();
@@ -189,13 +190,15 @@ impl Siege {
         }
     }
 
-    /// The proxy closed the attackers' connections with one of these GOAWAY codes, and counted them as `kind`.
+    /// Asserts that the proxy closed the attackers' connections with one of these GOAWAY codes, and counted them as
+    /// `kind`.
     pub fn assert_closed(&self, kind: &str, codes: &[u32]) {
         self.assert_told(codes);
         self.assert_counted(kind);
     }
 
-    /// The proxy sent GOAWAY to attackers, with one of these codes and no other, and left no connection open.
+    /// Asserts that the proxy sent GOAWAY to attackers, with one of these codes and no other, and closed the
+    /// connections.
     pub fn assert_told(&self, codes: &[u32]) {
         let Self { heard, .. } = self;
         let told: Vec<u32> = heard.iter().flat_map(|heard| heard.goaways.iter().copied()).collect();
@@ -204,13 +207,13 @@ impl Siege {
         self.assert_hung_up_on();
     }
 
-    /// The proxy closed every connection of the attackers, except those of the last moment.
+    /// Asserts that the proxy closed every connection of the attackers, except at most the last connection of each.
     pub fn assert_hung_up_on(&self) {
         let (closed, all) = (self.heard.iter().filter(|heard| heard.closed).count(), self.heard.len());
         assert!(closed > 0 && closed + self.attackers >= all, "the proxy closed {closed} of {all} connections");
     }
 
-    /// `leno_abuse_closed_total` has grown for `kind`.
+    /// Asserts that `leno_abuse_closed_total` has grown for `kind`.
     pub fn assert_counted(&self, kind: &str) {
         let label = format!("kind=\"{kind}\"");
         let count = |scrape: &Scrape| scrape.sum("leno_abuse_closed_total", &[&label]);

@@ -59,7 +59,7 @@ impl Frame {
     /// Reads one frame.
     ///
     /// # Errors
-    /// Those of `reader`; end of file in the middle of a frame is [`io::ErrorKind::UnexpectedEof`].
+    /// Errors of `reader`; end of file in the middle of a frame is [`io::ErrorKind::UnexpectedEof`].
     pub fn read(reader: &mut impl Read) -> io::Result<Self> {
         let mut header = [0; 9];
         reader.read_exact(&mut header)?;
@@ -139,7 +139,7 @@ fn string(text: &str) -> Vec<u8> {
     [integer(text.len(), 7), text.as_bytes().to_vec()].concat()
 }
 
-/// An HPACK integer whose prefix has `prefix_bits`, its other bits zero (RFC 7541 section 5.1).
+/// An HPACK integer with a prefix of `prefix_bits`; the other bits of its first byte are zero (RFC 7541 section 5.1).
 fn integer(value: usize, prefix_bits: u32) -> Vec<u8> {
     let low = |value: usize| u8::try_from(value).expect("fits a byte");
     let limit = (1 << prefix_bits) - 1;

@@ -28,12 +28,12 @@ pub struct Control {
 }
 
 impl Control {
-    /// Starts one that serves `services` unencrypted, and waits until it is ready.
+    /// Starts a control plane that serves `services` unencrypted, and waits until it is ready.
     pub fn start(services: &[Service]) -> Self {
         Self::start_with(services, &[])
     }
 
-    /// Starts one that serves `services`, with additional `arguments`, and waits until it is ready.
+    /// Starts a control plane that serves `services`, with additional `arguments`, and waits until it is ready.
     pub fn start_with(services: &[Service], arguments: &[&str]) -> Self {
         let directory = Directory::new(services);
         let (xds, admin) = (free_address(), free_address());
@@ -47,13 +47,13 @@ impl Control {
         control
     }
 
-    /// Kills it.
+    /// Kills the control plane.
     pub fn kill(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it is ours");
     }
 
-    /// Restarts it on the same address, after it was killed.
+    /// Restarts the control plane on the same address, after it was killed.
     pub fn restart(&mut self) {
         self.child = spawn(&self.arguments, &self.log);
         self.wait_until_ready();
@@ -73,12 +73,12 @@ impl Control {
         &self.directory
     }
 
-    /// A page of the admin endpoint, if it answers.
+    /// Returns a page of the admin endpoint, if the endpoint answers.
     pub fn get(&self, path: &str) -> Option<String> {
         get(self.admin, path)
     }
 
-    /// The entry of /clients for the client whose node has this name, if it is connected.
+    /// Returns the entry of /clients for the client whose node has this name, if the client is connected.
     pub fn client(&self, node: &str) -> Option<serde_json::Value> {
         let clients: serde_json::Value = serde_json::from_str(&self.get("/clients")?).expect("JSON");
         clients.as_array().expect("a list").iter().find(|client| client["node"] == node).cloned()
@@ -88,12 +88,12 @@ impl Control {
         fs::read_to_string(self.log.path()).expect("the log is text")
     }
 
-    /// Its address by a name that a certificate can contain.
+    /// Returns the address of xDS with a host name that a certificate can contain.
     pub fn named(&self) -> String {
         format!("localhost:{}", self.xds.port())
     }
 
-    /// The bootstrap of a client, in a file.
+    /// Returns a file with the bootstrap of a client.
     fn bootstrap(&self, client: &str, options: &[&str]) -> tempfile::NamedTempFile {
         let control = self.xds.to_string();
         let arguments = [&["diagnostics", "bootstrap", client, "--control", &control], options].concat();
@@ -139,12 +139,13 @@ pub struct XdsClient {
 #[derive(Debug, Clone, Copy)]
 pub enum Library {
     Go,
-    /// With a class that reads the files for the connection to the control plane, which grpc-java itself ignores.
+    /// With a class that reads the files for the connection to the control plane, because grpc-java itself ignores
+    /// them.
     Java,
 }
 
 impl XdsClient {
-    /// Starts one on grpc-go that calls `target`, as `echo.default:50051`, unencrypted.
+    /// Starts a client on grpc-go that calls `target`, such as `echo.default:50051`, unencrypted.
     pub fn start(control: &Control, node: &str, target: &str) -> Self {
         Self::start_with(control, node, target, &[])
     }
@@ -157,7 +158,7 @@ impl XdsClient {
         client
     }
 
-    /// Starts one with an existing bootstrap.
+    /// Starts a client on this library, with an existing bootstrap.
     pub fn on(library: Library, target: &str, bootstrap: &Path) -> Self {
         let name = match library {
             Library::Go => "xds-client",
@@ -201,7 +202,7 @@ pub struct Companion {
 }
 
 impl Companion {
-    /// Starts one with certificates of this lifetime, and waits until it has written its files.
+    /// Starts a companion whose certificates have this lifetime, and waits until it has written its files.
     pub fn start(control: &Control, authority: &Authority, node: &str, lifetime: &str) -> Self {
         let (directory, log) = (tempfile::tempdir(), tempfile::NamedTempFile::new());
         let (directory, log) = (directory.expect("a directory"), log.expect("a file for the log"));
@@ -252,12 +253,12 @@ pub struct Envoy {
 }
 
 impl Envoy {
-    /// Starts one without certificates, and waits until it has received all resources.
+    /// Starts an Envoy without certificates, and waits until it has received all resources.
     pub fn start(control: &Control, node: &str) -> Self {
         Self::start_with(control, node, &[])
     }
 
-    /// Starts one whose bootstrap has additional `options`, and waits until it has received all resources.
+    /// Starts an Envoy whose bootstrap has additional `options`, and waits until it has received all resources.
     pub fn start_with(control: &Control, node: &str, options: &[&str]) -> Self {
         let (outbound, admin) = (free_address(), free_address());
         let (at, asked_at) = (outbound.to_string(), admin.to_string());
@@ -283,7 +284,7 @@ impl Envoy {
         self.outbound
     }
 
-    /// A page of Envoy's admin endpoint, if it answers.
+    /// Returns a page of Envoy's admin endpoint, if the endpoint answers.
     pub fn get(&self, path: &str) -> Option<String> {
         get(self.admin, path)
     }
@@ -305,7 +306,7 @@ impl Drop for Envoy {
 pub struct Authority(tempfile::TempDir);
 
 impl Authority {
-    /// Creates both.
+    /// Creates the authority and the certificate.
     pub fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let this = Self(directory);
@@ -315,7 +316,7 @@ impl Authority {
         this
     }
 
-    /// The path of one of its files, or of its directory.
+    /// Returns the path of one of the authority's files, or of its directory if `file` is empty.
     pub fn path(&self, file: &str) -> String {
         self.0.path().join(file).to_str().expect("a path in UTF-8").to_owned()
     }
@@ -335,7 +336,7 @@ impl Default for Authority {
     }
 }
 
-/// The body of a page with status 200.
+/// Returns the body of a page if its status is 200.
 fn get(address: SocketAddr, path: &str) -> Option<String> {
     admin::get(address, path).ok().filter(|(status, _)| *status == 200).map(|(_, body)| body)
 }

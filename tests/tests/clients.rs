@@ -11,7 +11,8 @@ use leno_tests::proxy::{Proxy, free_address, wait_for};
 /// Long enough for a busy machine; the programs take a second or two.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// `leno echo` with reflection, so that the clients need no description of its methods.
+/// Starts `leno echo` behind a proxy. The server has reflection, so that the clients need no description of its
+/// methods.
 fn echo_behind_proxy() -> (Server, Proxy) {
     let address = free_address();
     let server = Server::start("leno", &["echo", "--listen", &address.to_string()]);
@@ -37,7 +38,7 @@ fn grpcurl_makes_calls_of_all_four_kinds() {
     let (_server, proxy) = echo_behind_proxy();
     let call = |data, method| grpcurl(&proxy, &["-d", data], &[method]);
 
-    // Base64 of three bytes, and of the three and then six bytes of a joined stream.
+    // A payload is base64 of three bytes; the payload of the joined stream is base64 of six.
     let unary = call(r#"{"payload": "YWJj"}"#, "leno.echo.v1.Echo/Unary");
     assert!(unary.contains(r#""payload": "YWJj""#), "{unary}");
 

@@ -1,6 +1,7 @@
 //! The whole mesh on a real cluster of two nodes: what its users do, from nothing to a meshed pair and back to nothing.
 //!
-//! On a cluster of its own, or on the one that `LENO_KUBECONFIG` names. Where there is neither, which `tests/kube/build nodes` and `images/build` make possible, it says so and passes.
+//! The tests use a cluster of their own, or the cluster that `LENO_KUBECONFIG` names. Without a cluster or images, they
+//! print a message and pass; `tests/kube/build nodes` and `images/build` build both.
 
 #[path = "cluster/closed.rs"]
 mod closed;

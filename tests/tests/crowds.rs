@@ -1,4 +1,5 @@
-//! Well-behaved clients that use a connection hard: thousands of streams on one channel, calls that are cancelled at once.
+//! Well-behaved clients that use a connection hard: thousands of streams on one channel, and calls that they cancel at
+//! once.
 
 use std::collections::HashMap;
 use std::net::TcpStream;
@@ -11,10 +12,11 @@ use leno_tests::mesh::skipped;
 use leno_tests::programs::{self, Server};
 use leno_tests::proxy::{Proxy, free_address, wait_for};
 
-/// Long enough for a busy machine: the programs' own patience is 20 s for each call.
+/// Long enough for a busy machine: the programs themselves wait 20 s for each call.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// A server on grpc-go that grants each connection so many streams, 0 for no limit, and a proxy before it.
+/// Starts a server on grpc-go, which grants each connection `max_streams` streams (0: no limit), and a proxy in front
+/// of it.
 fn grpc_go_behind_proxy(max_streams: u32) -> (Server, Proxy) {
     let address = free_address();
     let server = Server::start("streams", &["serve", &address.to_string(), &max_streams.to_string()]);
@@ -37,7 +39,8 @@ fn five_thousand_streams_of_one_channel_are_answered_and_a_call_beside_them_does
     let (_server, proxy) = grpc_go_behind_proxy(0);
     let went = run("streams", "open", &proxy, &["5000"]);
     assert_eq!((went["answered"], went["failed"], went["connections"]), (5_000, 0, 1));
-    // Without the proxy it is 0.1 s; with streams beyond a limit it would be the program's 20 s.
+    // Without the proxy, this call takes 0.1 s. If it waited for a stream beyond a limit, it would take the program's
+    // 20 s.
     assert!(went["slowest_ms"] < 5_000, "{went:?}");
 }
 
@@ -45,7 +48,7 @@ fn open_streams(client: &str, count: u64) {
     let (_server, proxy) = grpc_go_behind_proxy(0);
     let went = run(client, "open", &proxy, &[&count.to_string()]);
     assert_eq!((went["answered"], went["failed"]), (count, 0));
-    // 5,000 streams without the proxy: 0.5 s with grpcio, 0.8 s with grpc-java.
+    // The slowest call beside 5,000 streams without the proxy: 0.5 s with grpcio, 0.8 s with grpc-java.
     assert!(went["slowest_ms"] < 5_000, "{went:?}");
 }
 
@@ -64,7 +67,7 @@ fn five_thousand_streams_of_a_grpc_java_channel_are_answered_and_a_call_beside_t
 #[test]
 fn two_thousand_streams_of_a_grpc_js_channel_are_answered_and_a_call_beside_them_does_not_wait() {
     if is_grpc_js_there() {
-        // grpc-js alone needs seconds for 5,000, on its one thread.
+        // grpc-js alone needs seconds for 5,000 streams, on its one thread.
         open_streams("streams-grpc-js", 2_000);
     }
 }
@@ -79,12 +82,12 @@ fn every_kind_of_call_of_grpc_js_is_answered_and_its_deadline_is_kept() {
     wait_for("the server listens", Duration::from_secs(20), || TcpStream::connect(address).ok());
     let went = run("streams-grpc-js", "kinds", &Proxy::start(&[Service::echo(&[address])]), &[]);
     assert_eq!((went["unary"], went["server_stream"], went["bidi"], went["bidi_status"]), (1, 5, 3, 0), "{went:?}");
-    // DEADLINE_EXCEEDED, after the 300 ms that the client gave the call.
+    // DEADLINE_EXCEEDED, after the client's deadline of 300 ms.
     assert_eq!(went["late_status"], 4, "{went:?}");
     assert!((250..5_000).contains(&went["late_ms"]), "{went:?}");
 }
 
-/// Whether `./test install` found what grpc-js needs; says so where it did not.
+/// Returns whether `./test install` made the client on grpc-js. If not, prints a message.
 fn is_grpc_js_there() -> bool {
     let is_there = programs::program("streams-grpc-js").is_file();
     if !is_there {
@@ -93,7 +96,7 @@ fn is_grpc_js_there() -> bool {
     is_there
 }
 
-/// Whether `./test install` found what grpc-java needs; says so where it did not.
+/// Returns whether `./test install` built the client on grpc-java. If not, prints a message.
 pub(crate) fn is_grpc_java_there() -> bool {
     let is_there = programs::program("streams-grpc-java").is_file();
     if !is_there {
@@ -112,7 +115,7 @@ fn streams_beyond_what_a_server_grants_are_opened_on_further_connections() {
 #[test]
 fn calls_that_wait_for_a_stream_of_their_server_are_counted_and_told() {
     let (_server, proxy) = grpc_go_behind_proxy(10);
-    // 16 connections of 10 streams, twice: the client's own, and those that it shares.
+    // The client gets 16 connections of 10 streams of its own, and 16 that it shares.
     let address = proxy.outbound().to_string();
     let _client = Server::start("streams", &["open", &address, ECHO, "1000"]);
     proxy.wait_for_log(&["WARN", "echo.default:50051", "calls wait", "max-connections-per-endpoint"]);
@@ -136,7 +139,8 @@ async fn a_client_with_as_many_streams_as_it_may_have_is_counted_and_told_once()
     let full = || proxy.scrape().sum("leno_clients_full_total", &[]);
     assert_eq!(full(), 1.0);
 
-    // Another client is another line; the first one stays full for all sweeps until then.
+    // Another full client adds a line to the log. The first client stays full until then, and no further sweep reports
+    // it.
     let other = Client::connect(proxy.outbound(), ECHO).await;
     for _ in 0..10 {
         streams.push(other.open(&hang).await.expect("a stream"));
@@ -146,19 +150,19 @@ async fn a_client_with_as_many_streams_as_it_may_have_is_counted_and_told_once()
     assert_eq!(told, 2, "{}", proxy.log());
 }
 
-/// Calls of a client that are cancelled 1 to 3 ms after their start.
+/// Runs a client that cancels each call 1 to 3 ms after its start.
 fn cancel_two_hundred_calls_a_second(client: &str, seconds: u64) -> HashMap<String, u64> {
     let (_server, proxy) = grpc_go_behind_proxy(0);
     let went = run(client, "cancel", &proxy, &["200", &seconds.to_string()]);
-    // A machine that stands still lets a few calls end before they are cancelled, and begins fewer.
+    // If the machine stalls, a few calls end before they are cancelled, and fewer calls begin.
     assert!(went["cancelled"] > 180 * seconds && went["others"] == 0, "{client}: {went:?}");
     assert_eq!((went["failed"], went["stream_failed"]), (0, 0));
     assert_eq!(proxy.scrape().sum("leno_abuse_closed_total", &[]), 0.0);
     went
 }
 
-/// For a minute, because what a proxy or a server counts of cancelled calls may add up slowly. The clients run side by side,
-/// each through a proxy of its own to a server of its own: together they need a part of one core, and one minute.
+/// The test takes a minute, because counters of cancelled calls in a proxy or a server may add up slowly. The clients
+/// run side by side, each with its own proxy and its own server: together they need a part of one core, and one minute.
 #[test]
 fn two_hundred_quick_cancels_a_second_for_a_minute_cost_no_call_beside_them() {
     let mut clients = vec!["streams", "streams-grpcio"];

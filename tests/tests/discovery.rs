@@ -16,13 +16,13 @@ use leno_tests::xds::Control;
 /// the machine may be busy.
 const SOON: Duration = Duration::from_secs(40);
 
-/// A call, and its result: the gRPC status, and the proxy's error.
+/// Makes a call. Returns the gRPC status and the proxy's error.
 async fn call(client: &Client) -> (Option<u8>, Option<String>) {
     let answer = client.call(&Call::new("Echo"), b"hello").await;
     (answer.grpc_status(), answer.field("leno-proxy-error").map(str::to_owned))
 }
 
-/// Makes calls, none of which may fail, until `is_done`.
+/// Makes calls until `is_done`. No call may fail.
 async fn call_until(client: &Client, mut is_done: impl FnMut() -> bool) {
     let deadline = tokio::time::Instant::now() + SOON;
     while !is_done() {
@@ -80,7 +80,7 @@ async fn what_is_known_holds_while_the_control_plane_is_gone_and_news_come_when_
     control.directory().put(&Service::echo(&[a.address(), b.address()]));
     control.restart();
     call_until(&client, || b.calls() > 0).await;
-    // Requests that were sent meanwhile are answered by now, or within a call's patience.
+    // The control plane has answered the proxy's earlier requests by now, or answers them while a call waits.
     wait_for("the other Service is known", SOON, || {
         let runtime = tokio::runtime::Handle::current();
         let outcome = tokio::task::block_in_place(|| runtime.block_on(call(&stranger)));

@@ -55,7 +55,7 @@ fn an_idle_client_is_told_goaway_without_an_error() {
     let mut proxy = Proxy::start(&[]);
     let mut idle = Attacker::connect(proxy.outbound(), Instant::now() + Duration::from_secs(20)).expect("a connection");
     idle.greet(&[]).expect("the proxy listens");
-    // Then the proxy has read the client's bytes before it gets the signal.
+    // Wait, so that the proxy has read the client's bytes before it gets the signal.
     wait_for("the client's settings are acknowledged", Duration::from_secs(20), || {
         idle.heard().settings_acknowledged.then_some(())
     });

@@ -17,7 +17,7 @@ use super::faults::sides::Authority;
 const UNIMPLEMENTED: u8 = 12;
 const UNAVAILABLE: u8 = 14;
 
-/// "At once", on a busy machine: before any timeout.
+/// Longest time that counts as "at once" on a busy machine: shorter than any timeout.
 const AT_ONCE: Duration = Duration::from_secs(4);
 /// Longest time for an idle program to end.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -36,7 +36,7 @@ async fn refused(proxy: &Proxy, authority: &str, patience: Duration) -> Answer {
     answer
 }
 
-/// The kernel would let both listen, and distribute connections between them.
+/// Without this check, the kernel would let both programs listen, and distribute connections between them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_port_that_somebody_listens_on_is_refused() {
     let proxy = Proxy::start(&[]);
@@ -148,7 +148,7 @@ fn a_tls_client_gets_an_alert_and_is_hung_up_on() {
 fn say(proxy: &Proxy, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(proxy.outbound()).expect("a connection");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
-    // A slow client must not be answered in HTTP/2 before its protocol is known.
+    // Wait first: the proxy must not answer a slow client in HTTP/2 before it knows the client's protocol.
     std::thread::sleep(Duration::from_millis(100));
     stream.write_all(bytes).expect("the proxy listens");
     let mut answer = Vec::new();

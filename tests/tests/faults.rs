@@ -1,7 +1,7 @@
 //! What a mesh must survive: proxies that die, certificates that are wrong, peers that talk nonsense or vanish.
 //!
-//! A [`sides::ServerSide`] is a server and the proxy before it, on a loopback address of their own. What is counted is what
-//! happened; times are only bounds.
+//! A [`sides::ServerSide`] is a server and the proxy in front of it, on their own loopback address. The tests count
+//! events; times are only bounds.
 
 mod certificates;
 mod handshakes;

@@ -1,6 +1,6 @@
 //! `leno intercept`: the effect of the rules on real connections between two network namespaces.
 //!
-//! Each test runs itself again in a separate namespace ("here"), and creates a second one beside it ("there").
+//! Each test runs itself again in a separate namespace ("here"), and creates a second namespace beside it ("there").
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -150,7 +150,7 @@ fn changes_backends() {
     assert!(shown.contains("table inet leno") && !shown.contains("iptables"), "{shown}");
 }
 
-/// `leno intercept` with these words, which must succeed.
+/// Runs `leno intercept` with these words, which must succeed, and returns its output.
 fn leno(words: &str) -> String {
     let words: Vec<&str> = ["intercept"].into_iter().chain(words.split_whitespace()).collect();
     programs::run_well("leno", &words, TIMEOUT)
@@ -161,7 +161,7 @@ fn up(proxy_uid: &str, words: &str) {
     leno(&format!("up --proxy-uid {proxy_uid} --backend {backend} {words}"));
 }
 
-/// Rules of another program, in all places where ours might be.
+/// Adds rules of another program, in all places where ours might be.
 fn foreign_rules() {
     let script = "nft add table inet foreign
         nft add chain inet foreign output '{ type nat hook output priority -100; }'
@@ -173,7 +173,7 @@ fn foreign_rules() {
     programs::run_well("sh", &["-ec", script], TIMEOUT);
 }
 
-/// All netfilter rules, without counters.
+/// Returns all netfilter rules, without counters.
 fn all_rules() -> String {
     let script = "nft --stateless list ruleset; iptables-legacy-save; ip6tables-legacy-save";
     let text = programs::run_well("sh", &["-ec", script], TIMEOUT);
@@ -200,7 +200,7 @@ fn address(ip: &str, port: u16) -> SocketAddr {
     SocketAddr::new(ip.parse::<IpAddr>().expect("an address"), port)
 }
 
-/// Calls from here: the listener's answer, or that there is none.
+/// Connects from this namespace. Returns the listener's answer, or `refused`.
 fn call(ip: &str, port: u16) -> String {
     let Ok(mut connection) = TcpStream::connect_timeout(&address(ip, port), TIMEOUT) else {
         return "refused".to_owned();
@@ -214,7 +214,7 @@ fn call(ip: &str, port: u16) -> String {
 struct Neighbour(Child);
 
 impl Neighbour {
-    /// Creates it, connected to ours by a pair of virtual Ethernet devices.
+    /// Creates the namespace, connected to ours by a pair of virtual Ethernet devices.
     fn new() -> Self {
         let mut command = Command::new("unshare");
         command.args(["--net", "sleep", "60"]).stdin(Stdio::null()).stdout(Stdio::null());
@@ -244,7 +244,7 @@ impl Neighbour {
         this
     }
 
-    /// Calls from there: the listener's answer, or that there is none.
+    /// Connects from the other namespace. Returns the listener's answer, or `refused`.
     fn call(&self, ip: &str, port: u16) -> String {
         let script = format!("exec 3<>/dev/tcp/{ip}/{port} && cat <&3");
         let output = self.run("bash", &["-c", &script]);
@@ -262,7 +262,7 @@ impl Neighbour {
 
 impl Drop for Neighbour {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         self.0.kill().ok();
         self.0.wait().ok();
     }

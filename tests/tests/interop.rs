@@ -7,8 +7,8 @@ use leno_tests::manifests::Service;
 use leno_tests::programs::{self, Server};
 use leno_tests::proxy::{Proxy, free_address, wait_for};
 
-/// Every case that both support without TLS. `pick_first_unary` is omitted: it needs an id that this server does not
-/// send.
+/// Every case that the client and the server support without TLS. `pick_first_unary` is omitted: it needs an id that
+/// this server does not send.
 pub(crate) const CASES: [&str; 18] = [
     "empty_unary",
     "large_unary",
@@ -46,13 +46,13 @@ fn every_interop_case_passes_through_the_proxy() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// The client's output, if the case failed.
+/// Runs a case. Returns the client's output if the case failed.
 fn failure(case: &str, port: &str) -> Option<String> {
     let output = programs::run("interop-client", &arguments(case, "127.0.0.1", port), Duration::from_secs(30));
     (!output.status.success()).then(|| format!("{case}: {}", programs::text(&output)))
 }
 
-/// The client's arguments for one case.
+/// Returns the client's arguments for one case.
 pub(crate) fn arguments<'a>(case: &'a str, host: &'a str, port: &'a str) -> Vec<&'a str> {
     let mut arguments = vec!["-server_host", host, "-server_port", port, "-test_case", case];
     if case.ends_with("_soak") {

@@ -10,7 +10,7 @@ use leno_tests::proxy::{Signal, wait_for};
 use rustix::process::{Pid, kill_process};
 use serde_json::Value;
 
-/// Fields of every run's line, whatever the scenario.
+/// The fields of every run's line, in all scenarios.
 const FIGURES: [&str; 13] = [
     "skew_ms",
     "connections",
@@ -27,7 +27,7 @@ const FIGURES: [&str; 13] = [
     "foreign_cpu",
 ];
 
-/// `leno lab run` with these arguments, and its results in `out`.
+/// Returns the command `leno lab run` with these arguments, and with its results in `out`.
 fn lab(words: &str, out: &Path) -> Command {
     let mut command = Command::new(programs::program("leno"));
     command.args(["lab", "run"]).args(words.split(' ')).arg("--out").arg(out).stdin(Stdio::null());
@@ -40,7 +40,7 @@ fn run_well(words: &str, out: &Path) -> Vec<Value> {
     runs(out)
 }
 
-/// The complete lines of runs.jsonl.
+/// Returns the lines of runs.jsonl, which must be complete.
 fn runs(out: &Path) -> Vec<Value> {
     let text = fs::read_to_string(out.join("runs.jsonl")).unwrap_or_default();
     assert!(text.is_empty() || text.ends_with('\n'), "half a line: {text}");
@@ -134,7 +134,7 @@ fn ending_it_leaves_whole_lines_and_no_programs() {
     let children = children_of(lab.0.id());
     assert!(children.len() >= 5, "five backends at least: {children:?}");
 
-    // Like Ctrl-C, but with SIGTERM: a shell's background jobs, and with them this test, ignore SIGINT.
+    // Like Ctrl-C, but with SIGTERM: a shell's background jobs, such as this test, ignore SIGINT.
     kill_process(Pid::from_child(&lab.0), Signal::TERM).expect("it runs");
     lab.0.wait().expect("it ends");
     assert!(!runs(out.path()).is_empty());
@@ -255,7 +255,7 @@ fn requests_of_http1_go_through_one_proxy_and_through_two() {
     }
 }
 
-/// OpenSSL's output about a server of the mesh, with the client's certificate or without one.
+/// Returns OpenSSL's output about a server of the mesh, with the client's certificate or without a certificate.
 fn s_client(port: &str, certificates: &Path, with_certificate: bool) -> String {
     let file = |name: &str| certificates.join(name).display().to_string();
     let (authority, certificate, key) = (file("ca.crt"), file("client.crt"), file("client.key"));
@@ -265,7 +265,7 @@ fn s_client(port: &str, certificates: &Path, with_certificate: bool) -> String {
     if with_certificate {
         arguments.extend(["-cert", &certificate, "-key", &key]);
     } else {
-        // Waits for the server's reaction.
+        // Makes openssl wait for the server's reaction.
         arguments.push("-ign_eof");
     }
     programs::text(&programs::run("openssl", &arguments, Duration::from_secs(10)))
@@ -276,13 +276,13 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Usually it has ended.
+        // The lab has usually ended already.
         self.0.kill().ok();
         self.0.wait().ok();
     }
 }
 
-/// The process ids of a program's children.
+/// Returns the process ids of a program's children.
 fn children_of(parent: u32) -> Vec<u32> {
     let pids = fs::read_dir("/proc").expect("/proc is there").filter_map(|entry| {
         let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;

@@ -26,7 +26,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Creates the workloads `client` and `server`; `None` if only root could.
+    /// Creates the workloads `client` and `server`. Returns `None` if this process does not run as root.
     fn new(service: impl for<'a> FnOnce(&'a Workload) -> MeshService<'a>) -> Option<Self> {
         Self::with(&[], service)
     }

@@ -1,6 +1,6 @@
 //! `./release`: its files are reproducible, and a user can install them.
 //!
-//! Most tests share one release, of the programs under test (`LENO_PROGRAMS`) and of quickly compiled ones for the
+//! Most tests share one release, of the programs under test (`LENO_PROGRAMS`) and of quickly compiled programs for the
 //! other architecture. `LENO_RELEASE_TWICE=1` also compiles all programs twice, which takes more than ten minutes.
 
 use std::fs;
@@ -21,7 +21,8 @@ const PROGRAMS: [&str; 4] = ["leno", "leno-proxy", "leno-control", "leno-init"];
 /// Time for a busy machine to start a program, possibly under qemu.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// This machine's architecture and the other one: in the names of Debian and images, and of the kernel.
+/// This machine's architecture and the other architecture: each with the name of Debian and images, and that of the
+/// kernel.
 const HERE: (&str, &str) = if cfg!(target_arch = "x86_64") { AMD64 } else { ARM64 };
 const ELSEWHERE: (&str, &str) = if cfg!(target_arch = "x86_64") { ARM64 } else { AMD64 };
 const AMD64: (&str, &str) = ("amd64", "x86_64");
@@ -31,7 +32,7 @@ const ARM64: (&str, &str) = ("arm64", "aarch64");
 struct Release {
     files: PathBuf,
     programs: PathBuf,
-    /// The architectures for which it has programs.
+    /// The architectures for which the release has programs.
     architectures: Vec<&'static str>,
 }
 
@@ -281,7 +282,7 @@ fn programs_for_the_other_architecture_start_and_relay_a_call() {
     assert!(answer.contains(r#""server": "native""#), "{answer}");
 }
 
-/// The architectures for which this machine can compile programs.
+/// Returns the architectures for which this machine can compile programs.
 fn architectures() -> Vec<&'static str> {
     [HERE.0, ELSEWHERE.0]
         .into_iter()
@@ -289,7 +290,7 @@ fn architectures() -> Vec<&'static str> {
         .collect()
 }
 
-/// The missing requirements of a build for this architecture; empty if it can build.
+/// Returns the missing requirements of a build for this architecture; empty if this machine can build for it.
 fn missing(architecture: &str) -> String {
     let asked = Command::new(root().join("packaging/programs"))
         .args(["--missing", architecture])
@@ -298,7 +299,7 @@ fn missing(architecture: &str) -> String {
     programs::text(&asked).trim().to_owned()
 }
 
-/// The programs of the tests, which are static if `./test` built them.
+/// Copies the programs under test, which are static if `./test` built them.
 fn copy_programs(to: &Path) {
     fs::create_dir_all(to).expect("a directory");
     PROGRAMS.iter().for_each(|name| strip(name, &to.join(name)));
@@ -313,7 +314,7 @@ fn compile(architecture: &str, to: &Path, target_dir: &Path) {
     succeed(command.arg(architecture).arg(to).env("PROFILE", "dev").env("TARGET_DIR", target_dir));
 }
 
-/// `./release` of these programs, from a checkout that may have changes.
+/// Returns the command `./release` for these programs, in a checkout that may have changes.
 fn release(files: &Path, programs: &Path, architectures: &[&str]) -> Command {
     // Tests run concurrently: each uses its own file.
     let changelog = files.with_extension("changelog");
@@ -365,7 +366,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the repository")
 }
 
-/// An empty path in cargo's directory for tests.
+/// Returns an unused path in cargo's directory for tests.
 fn scratch(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("release").join(name);
     if path.is_dir() {

@@ -44,7 +44,7 @@ async fn a_call_that_everybody_refuses_fails_after_a_bounded_number_of_tries() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_above_a_goaways_last_stream_go_elsewhere() {
-    // Processes no call: its GOAWAY has stream 0 as the last one.
+    // This server processes no call: its GOAWAY names stream 0 as the last stream.
     let leaving = Scripted::start(|_| Reply::SendAndClose(wire::goaway(0, code::NO_ERROR)));
     let good = Backend::start().await;
     let proxy = Proxy::start(&[in_turns(&[leaving.address(), good.address()])]);
@@ -55,7 +55,7 @@ async fn calls_above_a_goaways_last_stream_go_elsewhere() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_up_to_a_goaways_last_stream_finish_where_they_are() {
     // The first call is answered after the GOAWAY that the second call triggers; the second call's stream is above the
-    // GOAWAY's.
+    // GOAWAY's last stream.
     let requests = AtomicU64::new(0);
     let leaving = Scripted::start(move |begun| match requests.fetch_add(1, Ordering::Relaxed) {
         0 => Reply::Send(Vec::new()),
@@ -105,7 +105,7 @@ async fn a_server_that_restarts_gracefully_costs_no_call() {
     let load = clients.keep_calling(8);
     for _ in 0..5 {
         load.wait_for_more(100, SOON).await;
-        // Without any call its connection would end without a GOAWAY that a call could miss.
+        // Wait, because a connection without any call would end without a GOAWAY that a call could miss.
         wait_for("the server is used", SOON, || (restarts.calls() > 0).then_some(()));
         let address = restarts.address();
         restarts.stop_gracefully().await;

@@ -104,7 +104,7 @@ fn calls() {
         wait_for_endpoint(number);
     }
 
-    // All at the same time, so that a single server would not be the best choice.
+    // Make all calls at the same time, so that a single server would not be the best choice.
     let grpcurl = programs::program("grpcurl").to_string_lossy().into_owned();
     let answers = |name: &str, calls: usize| {
         let data = r#"{"delay_ms": 50}"#;
@@ -134,7 +134,7 @@ fn calls() {
     let answer = run_well(&service, &["sh", "-c", itself, &leno, &grpcurl]);
     assert!(answer.contains("\"itself\""), "{answer}");
 
-    // One of the two stops gracefully: calls go to the other.
+    // One of the two servers stops gracefully: calls go to the other server.
     first.signal(Signal::TERM);
     assert_eq!(first.wait(), Some(0));
     let others = answers("echo", 10);
@@ -145,7 +145,7 @@ fn calls() {
 #[ignore = "runs inside the namespaces that another test makes"]
 #[test]
 fn rolling_restart() {
-    // One by one, so that each gets the expected number.
+    // Start the servers one by one, so that each gets the expected number.
     let start = |number| {
         let server = serve_echo("echo");
         wait_for_endpoint(number);
@@ -162,7 +162,7 @@ fn rolling_restart() {
         server.signal(Signal::TERM);
         assert_eq!(server.wait(), Some(0));
         assert!(!endpoint(number).exists());
-        // It gets the number, and with it the address, of the run that ended.
+        // The new run gets the number, and with it the address, of the run that ended.
         *server = start(number);
     }
     let output = client.wait_with_output().expect("it ends");
@@ -216,7 +216,7 @@ fn ends() {
         fs::remove_file("/run/started").expect("it is there");
     }
 
-    // As the user behind sudo, with a separate network and hosts file.
+    // The program runs as the user behind sudo, with a separate network and hosts file.
     let mut command = leno(&["--service", "cart"], &["sh", "-c", "id -u; cat /proc/net/dev /etc/hosts"]);
     let own_hosts = fs::read_to_string("/etc/hosts").expect("it is there");
     let output = command.env("SUDO_UID", "65534").env("SUDO_GID", "65534").output().expect("leno starts");
@@ -237,7 +237,7 @@ fn was_killed() {
     killed.wait();
     assert!(Path::new("/run/netns/leno0-2").exists() && endpoint(2).exists(), "nobody has removed it yet");
 
-    // The next run finds it dead, and gets its number.
+    // The next run finds that the killed run is dead, and gets its number.
     run_well(&["--service", "cart"], &["test", "!", "-e", &endpoint(2).to_string_lossy()]);
     assert_nothing_is_left();
 
@@ -297,7 +297,7 @@ fn proxy_dies_after_an_upgrade() {
     let mut run = Run(child.expect("leno starts"));
     wait_for("the program", PATIENCE, || Path::new("/run/started").exists().then_some(()));
     let first = proxy_in("leno0-2").expect("programs start after it");
-    // Like package managers: another file takes the name.
+    // Upgrade as package managers do: another file takes the name.
     fs::write("/run/new-leno", "another version").expect("there is room");
     fs::rename("/run/new-leno", installed).expect("it is there");
     kill_process(first, Signal::KILL).expect("it runs");
@@ -339,7 +339,7 @@ impl Run {
         kill_process(Pid::from_child(&self.0), signal).expect("it runs");
     }
 
-    /// Waits for its end; returns its exit code, if any.
+    /// Waits for the run's end; returns the exit code, if any.
     fn wait(&mut self) -> Option<i32> {
         let status = wait_for("the end of the run", PATIENCE, || self.0.try_wait().expect("the child is ours"));
         status.code()
@@ -355,7 +355,7 @@ impl Drop for Run {
     }
 }
 
-/// Another server of the service `echo` in the namespace `shop`.
+/// Starts another server of the service `echo` in the namespace `shop`.
 fn serve_echo(name: &str) -> Run {
     let leno = programs::program("leno").to_string_lossy().into_owned();
     let service = ["--service", "echo", "--namespace", "shop", "--port", "50051"];
@@ -379,7 +379,7 @@ fn run_well(options: &[&str], program: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The process of the proxies' user in a network namespace.
+/// Returns the proxy's process in a network namespace: the process of the proxies' user.
 fn proxy_in(namespace: &str) -> Option<Pid> {
     let pids = programs::run_well("ip", &["netns", "pids", namespace], PATIENCE);
     let is_proxys = |pid: &&str| fs::metadata(format!("/proc/{pid}")).is_ok_and(|process| process.uid() == PROXY_UID);

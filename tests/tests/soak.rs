@@ -1,4 +1,4 @@
-//! Many calls while endpoints are added, removed and restarted: none may fail.
+//! Many calls while endpoints are added, removed and restarted: no call may fail.
 
 use std::time::Duration;
 
@@ -34,7 +34,8 @@ async fn no_call_fails_while_endpoints_come_go_and_restart() {
 
 async fn change_again_and_again(proxy: &Proxy, mut backends: Vec<Backend>) {
     loop {
-        // A graceful restart, as in a rolling update: removed from the slices, GOAWAY, end, and a new server starts.
+        // A graceful restart, as in a rolling update: the server is removed from the slices, sends GOAWAY and ends; a
+        // new server starts.
         tokio::time::sleep(CALM).await;
         let leaving = backends.remove(0);
         proxy.directory().put(&service(&backends));

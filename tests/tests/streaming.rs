@@ -157,7 +157,7 @@ async fn a_reader_that_pauses_holds_the_server_back_and_not_the_proxy_full() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_does_not_read_holds_the_caller_back() {
-    // It never returns any window: it accepts only the first 65,535 bytes.
+    // The server never returns any window: it accepts only the first 65,535 bytes.
     let silent = Scripted::start(|_| Reply::Send(Vec::new()));
     let proxy = Proxy::start(&[Service::echo(&[silent.address()])]);
     let client = Client::connect(proxy.outbound(), ECHO).await;

@@ -1,4 +1,4 @@
-//! A proxy with a supervisor: what a sudden end costs its clients.
+//! A supervised proxy: the cost of a sudden end for its clients.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,8 +15,9 @@ use rustix::process::kill_process;
 /// Longest time for anything that should happen soon, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Makes calls, each on a new connection, until one succeeds. Connections may break, but none may be refused: a client that is
-/// refused waits a second or longer before it tries again (gRFC A6 and the connection backoff protocol).
+/// Makes calls, each on a new connection, until one succeeds. Connections may break, but no connection may be refused:
+/// a client whose connection is refused waits a second or longer before it retries (gRFC A6 and the connection backoff
+/// protocol).
 async fn call_until_it_succeeds(outbound: SocketAddr) {
     let succeeded = async {
         loop {
@@ -39,7 +40,7 @@ fn kill(pid: Pid) {
     kill_process(pid, Signal::KILL).expect("it runs");
 }
 
-/// Whether a process runs; one that has ended and that nobody has waited for does not.
+/// Returns whether a process runs. A zombie process does not run.
 fn is_running(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
@@ -115,12 +116,12 @@ fn what_keeps_a_proxy_from_starting_is_said_once_and_is_not_tried_again() {
     assert_eq!((code, said.matches(&format!("--admin {taken}")).count()), (Some(1), 1), "{said}");
     let (code, said) = supervise(&["--outbound", "here"]);
     assert!(code == Some(2) && said.contains("--outbound"), "{code:?}: {said}");
-    // Two doors at one address.
+    // Two listeners at one address.
     let (identity, authority) = (["--identity", "ns/shop/sa/web", "--issuer"], Authority::new());
     let doors = ["--inbound", &free, "--tunnel", &free, "--admin", "127.0.0.1:0"];
     let (code, said) = supervise(&[&identity[..], &[&authority.path("")], &doors].concat());
     assert!(code == Some(1) && said.contains(&format!("--tunnel {free}")), "{code:?}: {said}");
-    // By hand, without a supervisor.
+    // `--supervised` without a supervisor, as a user could type it.
     let own = ["--config", config, "--supervised", "--outbound", &free];
     let output = programs::run("leno-proxy", &own, SOON);
     assert!(output.status.code() == Some(1) && text(&output).contains("leno-proxy supervise"), "{}", text(&output));

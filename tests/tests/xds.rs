@@ -17,7 +17,7 @@ const UNARY: &str = "/leno.echo.v1.Echo/Unary";
 /// Longest time until an edit takes effect.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Half of the calls to `echo` go to the Service `other`.
+/// A route that sends half of the calls to `echo` to the Service `other`.
 const HALF: &str = "\
 apiVersion: gateway.networking.k8s.io/v1
 kind: GRPCRoute
@@ -28,14 +28,14 @@ spec:
   - backendRefs: [{name: echo, port: 50051, weight: 1}, {name: other, port: 50051, weight: 1}]
 ";
 
-/// Number of calls at each backend during `calls`.
+/// Returns the number of calls at each backend during `calls`.
 fn took(backends: &[&Backend], calls: impl FnOnce()) -> Vec<u64> {
     let before: Vec<u64> = backends.iter().map(|backend| backend.calls()).collect();
     calls();
     backends.iter().zip(before).map(|(backend, before)| backend.calls() - before).collect()
 }
 
-/// Makes calls until only the expected backends get them.
+/// Makes calls until exactly the expected backends get some.
 fn wait_until_used(backends: &[&Backend], expected: &[bool], mut call: impl FnMut()) {
     wait_for(&format!("calls go to {expected:?}"), SOON, || {
         let took = took(backends, &mut call);
@@ -74,8 +74,8 @@ async fn grpc_go_follows_weighted_routes() {
         assert_eq!(took(&[&echo, &other], || assert_eq!(client.call(UNARY, 20), "OK=20")), [20, 0]);
 
         control.directory().write("half.yaml", HALF);
-        // While grpc-go applies a new cluster, a call may meet its resolver's state and not yet its balancer's
-        // ("unknown cluster selected"). So these calls are not checked.
+        // While grpc-go applies a new cluster, a call may see the new state of the resolver and the old state of the
+        // balancer ("unknown cluster selected"). So the results of these calls are not checked.
         wait_until_used(&[&echo, &other], &[true, true], || drop(client.call(UNARY, 50)));
         let spread = took(&[&echo, &other], || assert_eq!(client.call(UNARY, 400), "OK=400"));
         assert!(spread.iter().all(|took| *took >= 120), "it is not half: {spread:?}");
@@ -206,7 +206,7 @@ async fn envoy_takes_a_listener_with_routes_of_connections_and_follows_them() {
     assert!(!page.to_string().contains("refused"), "{page}");
 }
 
-/// The Service `echo` with one endpoint, behind a proxy at `inbound`.
+/// Returns the Service `echo` with one endpoint, behind a proxy at `inbound`.
 fn meshed(endpoint: SocketAddr, inbound: SocketAddr) -> Service {
     Service::echo(&[endpoint]).endpoint_annotated(endpoint, "leno.dev/identity", "ns/shop/sa/echo").endpoint_annotated(
         endpoint,
@@ -215,7 +215,7 @@ fn meshed(endpoint: SocketAddr, inbound: SocketAddr) -> Service {
     )
 }
 
-/// The proxy of that endpoint.
+/// Starts the proxy of the endpoint of [`meshed`].
 fn proxy_of(service: &Service, inbound: SocketAddr, authority: &Authority) -> Proxy {
     let (at, tunnel) = (inbound.to_string(), free_address().to_string());
     let identity = ["--identity", "ns/shop/sa/echo", "--issuer", &authority.path("")];
@@ -226,7 +226,7 @@ fn proxy_of(service: &Service, inbound: SocketAddr, authority: &Authority) -> Pr
     )
 }
 
-/// Number of calls at the proxy from `shop/web` over mutual TLS.
+/// Returns the number of calls at the proxy from `shop/web` over mutual TLS.
 fn secure_calls(proxy: &Proxy) -> usize {
     let (_, metrics) = proxy.get("/metrics").expect("the proxy answers");
     let is_secure = |line: &&str| {

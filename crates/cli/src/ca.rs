@@ -14,7 +14,7 @@ use leno_identity::directory::{
 use leno_model::settings::{format_duration, parse_duration};
 use leno_model::spiffe::{SpiffeId, TrustDomain, Workload};
 
-/// What the authority can do.
+/// Actions of `leno ca`.
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Make an authority, and a trust bundle with this authority as its only anchor
@@ -43,14 +43,14 @@ pub(crate) enum Command {
         /// Lifetime of the certificate, as 90s or 24h
         #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_lifetime)]
         lifetime: Duration,
-        /// Start of the certificate's validity and lifetime, relative to now, as -2h or 10m [default: now, and valid 5m
-        /// earlier for clocks that are slow]
+        /// Start of the certificate's validity and lifetime, relative to now, as -2h or 10m [default: now; the
+        /// certificate is valid from 5m earlier, for peers with slow clocks]
         #[arg(long, value_name = "OFFSET", allow_hyphen_values = true, value_parser = parse_offset)]
         not_before: Option<Offset>,
     },
 }
 
-/// A time relative to now; negative before it.
+/// A time relative to now; a negative one is in the past.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Offset {
     before: bool,

@@ -77,7 +77,8 @@ impl Options {
     /// Writes the objects as YAML.
     ///
     /// # Errors
-    /// Also if that would reset the values of the existing installation.
+    /// If a value is not allowed, if the objects would reset the values of an existing installation or replace it by an
+    /// older version, or if standard output cannot be written.
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let values = self.chosen()?;
         let rendered = render(&values, self.parts())?;
@@ -99,7 +100,7 @@ impl Options {
         Ok(())
     }
 
-    /// The cluster's installation, or why it could not be read.
+    /// Reads the cluster's installation; the inner error tells why it could not be read.
     fn installed(&self) -> io::Result<Result<Running, ClusterError>> {
         block_on(async {
             let asked = async { Running::read(&self.connect.cluster().await?).await };

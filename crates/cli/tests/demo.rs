@@ -20,7 +20,7 @@ fn the_demo_ends_by_itself_with_a_row_for_each_way_and_no_failed_call() {
     let [.., share, "%", "0"] = row("round robin  ")[..] else {
         panic!("round robin lost calls: {text}");
     };
-    // Not exactly a fifth: the calls counted first and last may not be whole rounds.
+    // The share is not exactly a fifth: the first and the last round of calls may be counted only in part.
     let share: f64 = share.parse().expect("a number");
     assert!((18.0..=22.0).contains(&share), "each of five servers has a fifth: {text}");
     assert_eq!(row("Leno  ").last(), Some(&"0"), "Leno lost calls: {text}");

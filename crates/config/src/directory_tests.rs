@@ -210,7 +210,7 @@ fn a_file_that_may_not_be_read_keeps_its_last_good_objects() {
     let path = directory.path().join("a.yaml");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).expect("it is ours");
     if fs::read(&path).is_ok() {
-        // Root may read every file, but cannot follow a link to itself.
+        // Root may read every file, so a link that points to itself takes the file's place: nobody can follow such a link.
         fs::remove_file(&path).expect("it is there");
         symlink(&path, &path).expect("there is room");
     }

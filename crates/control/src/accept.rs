@@ -1,8 +1,8 @@
 //! Accepts connections of clients and, with TLS, completes the handshake before a server reads the connection.
 //!
-//! A connection takes a place among those of its source address. A client with a certificate of the mesh moves to the
-//! places counted by identity. A newer connection may take either place ([`leno_accept`]); reading the old connection
-//! then fails.
+//! The number of connections is limited. A connection without a certificate of the mesh counts for its source address,
+//! and a connection with one counts for its identity, under a separate limit. At a limit, a newer connection may
+//! replace an older one ([`leno_accept`]); reading the old connection then fails.
 
 use std::convert::Infallible;
 use std::io;
@@ -30,14 +30,15 @@ use tonic::transport::server::Connected;
 /// connects before it has a request to send.
 pub(crate) const FIRST_REQUEST_MAX: Duration = Duration::from_secs(5);
 
-/// Longest time from the head of a request to its end, for requests of which the whole is one small message.
+/// Longest time from the head of a request to its end, for requests that consist of one small message.
 pub(crate) const WHOLE_REQUEST_MAX: Duration = Duration::from_secs(5);
 
-/// Most bytes of TLS in which nothing can be read yet. A record has at most 16,640, a client's handshake with its certificates
-/// fewer. rustls alone would buffer 64 KiB of handshake messages for a client without a certificate.
+/// Limit on received bytes of TLS from which no application data can be read yet. A record has at most 16,640 bytes,
+/// and a client's handshake with its certificates has fewer. rustls alone would buffer 64 KiB of handshake messages for
+/// a client without a certificate.
 const UNREADABLE_MAX_BYTES: usize = 20 << 10;
 
-/// Gives the TLS configuration for the next connection.
+/// Returns the TLS configuration for the next connection.
 pub(crate) type Tls = Box<dyn Fn() -> Arc<ServerConfig> + Send>;
 
 /// Uses our workload certificate. Connections accepted after a renewal use the new one.
@@ -48,19 +49,20 @@ pub(crate) fn by_identity(identity: watch::Receiver<Arc<TlsIdentity>>) -> Tls {
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
-    /// The SPIFFE id in its certificate; `None` without a certificate.
+    /// The SPIFFE id in the client's certificate; `None` without a certificate.
     pub(crate) identity: Option<SpiffeId>,
     pub(crate) presence: Presence,
 }
 
 impl Peer {
-    /// The account of its source address, which counts until it shows a certificate.
+    /// Returns the account of the client's source address, even if the client has a certificate.
     pub(crate) fn source(&self) -> Source {
         Source::of(self.address.ip())
     }
 }
 
-/// What a connection has sent so far, shared with the service that answers it. The default belongs to no connection.
+/// What a connection has sent so far, shared with the service that answers its requests. The default value belongs to
+/// no connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Presence {
     has_asked: Arc<AtomicBool>,
@@ -68,7 +70,7 @@ pub(crate) struct Presence {
     standing: Option<Standing>,
 }
 
-/// Whether a request did not end in time, and the task that reads the connection.
+/// Whether a request did not end in time, and the waker of the task that reads the connection.
 #[derive(Debug, Default)]
 struct Stalled {
     has_stalled: AtomicBool,
@@ -76,19 +78,19 @@ struct Stalled {
 }
 
 impl Presence {
-    /// Notes that the head of a request has arrived.
+    /// Records that the head of a request has arrived.
     pub(crate) fn asked(&self) {
         self.has_asked.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that a request of the connection did not end in time: the connection closes.
+    /// Records that a request of the connection did not end in time, which closes the connection.
     pub(crate) fn stalled(&self) {
         self.stalled.has_stalled.store(true, Ordering::Release);
         self.stalled.reader.wake();
     }
 
-    /// Notes that the client has sent a request that only a legitimate client can send: its connection yields its place
-    /// later than others.
+    /// Records that the client has sent a request that only a legitimate client can send. At a limit, its connection is
+    /// then replaced later than others.
     pub(crate) fn settle(&self) {
         if let Some(standing) = &self.standing {
             standing.settle();
@@ -110,7 +112,7 @@ impl Connection {
         &self.peer
     }
 
-    /// Ready with the reason when reading must stop.
+    /// Becomes ready with the reason when reading must stop.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         if self.place.poll_replaced(cx).is_ready() {
             return Poll::Ready(io::Error::new(io::ErrorKind::ConnectionAborted, Replaced));
@@ -138,7 +140,7 @@ enum Transport {
     Tls(Box<TlsStream<Metered>>),
 }
 
-/// The socket under TLS, which counts what it reads until something in it can be read.
+/// The socket under TLS. It counts the bytes that it reads, until application data can be read from them.
 struct Metered {
     socket: TcpStream,
     unreadable_bytes: usize,
@@ -180,7 +182,7 @@ pub(crate) enum Clients {
     Anybody,
 }
 
-/// Accepts connections for ever; without `tls`, in clear.
+/// Accepts connections for ever; unencrypted ones if there is no `tls`.
 pub(crate) async fn accept(
     mut listener: Listener,
     tls: Option<Tls>,
@@ -261,8 +263,8 @@ impl AsyncRead for Connection {
         }
         match &mut self.transport {
             Transport::Clear(stream) => Pin::new(stream).poll_read(cx, buffer),
-            // Not `poll_read`, which goes on with later records after it has filled a part of the buffer: their bytes would
-            // count as unreadable although all before them was read.
+            // Not `poll_read`, which goes on with later records after it has filled a part of the buffer. The bytes of
+            // those records would count as unreadable, although all data before them was read.
             Transport::Tls(stream) => {
                 let readable = ready!(Pin::new(&mut *stream).poll_fill_buf(cx))?;
                 let taken = readable.len().min(buffer.remaining());

@@ -16,7 +16,7 @@ use crate::issuer::{ClusterIssuer, Signing};
 const PATIENCE: Duration = Duration::from_secs(20);
 const PLACES: usize = 2;
 
-/// A listener for clients of the mesh, and what its clients need.
+/// A listener for clients of the mesh, the authority for the clients' certificates, and the accepted connections.
 struct Door {
     address: SocketAddr,
     signing: watch::Receiver<Arc<Signing>>,

@@ -1,7 +1,8 @@
-//! The control plane's memory, divided among everything that clients can make it hold.
+//! Divides the control plane's memory among everything that clients can make it store.
 //!
-//! Each door derives its limits from its share, so that all doors at their worst, at the same time, fit into the memory
-//! of the container, from 256 MiB on. Shares are fractions of that memory. With 256 MiB:
+//! Each listener (xDS, the identity service, the webhooks) derives its limits from its shares. So if all of them reach
+//! their limits at the same time, the control plane still fits into the memory of the container, from 256 MiB on.
+//! Shares are fractions of that memory. With 256 MiB:
 //!
 //! | share | of 96 | MiB | bounds |
 //! |---|---|---|---|
@@ -13,25 +14,25 @@
 //! | [`WEBHOOKS`] | 13 | 34 | 60 connections, 2 large reviews, one parsed review |
 //! | [`MESH`] | 10 | 26 | no clients: the program, its admin pages, the cluster's objects and their resources |
 //!
-//! At doors that need no certificate, a connection costs what the worst client can make of it. An xDS stream costs what
-//! was measured: its client is known, and its bytes in transit count apart.
+//! For listeners that need no certificate, a connection counts with the most memory that its client can make it take.
+//! An xDS stream counts with its measured memory: its client is known, and its bytes in transit count apart.
 
-/// What the shares are fractions of.
+/// The denominator of the shares.
 const WHOLE: usize = 96;
 
 /// Streams of xDS clients, with their connections.
 pub(crate) const XDS_STREAMS: Share = Share(30);
-/// What xDS clients subscribe to.
+/// Subscriptions of xDS clients.
 pub(crate) const XDS_NAMES: Share = Share(24);
-/// Bytes that xDS clients send and leave unread.
+/// Incomplete requests of xDS clients, and responses that they have not read.
 pub(crate) const XDS_BYTES: Share = Share(8);
 /// Connections to xDS before their clients show a certificate.
 pub(crate) const XDS_HANDSHAKES: Share = Share(3);
-/// Everything at the door where workloads get their certificates.
+/// Connections and requests of the identity service, where workloads get their certificates.
 pub(crate) const IDENTITY_SERVICE: Share = Share(8);
-/// Everything at the door of the webhooks.
+/// Connections and reviews of the webhooks.
 pub(crate) const WEBHOOKS: Share = Share(13);
-/// The program, the mesh, and its resources: what clients cannot make larger.
+/// The program, the mesh, and the mesh's resources: clients cannot make them larger.
 const MESH: Share = Share(10);
 
 const _: () = assert!(
@@ -39,17 +40,18 @@ const _: () = assert!(
     "the shares of all doors fit into the memory"
 );
 
-/// The memory that a small control plane is limited to. Each door asserts what its share of this is enough for.
+/// The memory limit of a small control plane, in bytes. Each listener asserts how many clients its share of it is
+/// enough for.
 pub(crate) const SMALL: usize = 256 << 20;
 /// Memory assumed for a process without a limit: enough for 16,000 xDS streams.
 const UNLIMITED: usize = 2 << 30;
 /// The least memory assumed; a lower limit is a mistake in a manifest.
 const MIN: usize = 64 << 20;
 
-/// A TLS connection, in bytes. An idle one with HTTP/2 was measured at 30 kB. A client can add an incomplete TLS record
-/// or handshake message (32 KiB: `crate::accept::UNREAD_MAX_BYTES` in a buffer that grows by doubling).
+/// Memory of a TLS connection, in bytes. An idle one with HTTP/2 was measured at 30 kB. A client can add an incomplete
+/// TLS record or handshake message (32 KiB: `crate::accept::UNREADABLE_MAX_BYTES` in a buffer that grows by doubling).
 pub(crate) const CONNECTION_BYTES: usize = 64 << 10;
-/// A TLS connection before the end of its handshake, when it has no buffers of HTTP/2.
+/// Memory of a TLS connection before the end of its handshake, in bytes: it has no HTTP/2 buffers yet.
 pub(crate) const HANDSHAKE_BYTES: usize = 48 << 10;
 
 /// A part of the memory.
@@ -70,7 +72,7 @@ pub(crate) fn process_memory() -> usize {
     memory.unwrap_or(UNLIMITED).min(UNLIMITED)
 }
 
-/// The smaller number, in constants.
+/// Returns the smaller number; for constants.
 pub(crate) const fn at_most(number: usize, max: usize) -> usize {
     if number > max { max } else { number }
 }

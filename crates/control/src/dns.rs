@@ -1,5 +1,5 @@
-//! The DNS names of the control plane's Service. They are in its own certificates: API servers and gRPC programs compare
-//! the name that they dialled, and do not know SPIFFE.
+//! The DNS names of the control plane's Service. They are in its own certificates: API servers and gRPC programs
+//! compare them with the name that they dialled, and do not know SPIFFE.
 
 use leno_install::names::CONTROL;
 use rustls::pki_types::{DnsName, InvalidDnsNameError};
@@ -18,7 +18,7 @@ impl Options {
     /// The names of the Service that the command line describes.
     ///
     /// # Errors
-    /// [`RunError::NoName`] if they are no DNS names.
+    /// [`RunError::NoName`] if they are not valid DNS names.
     pub(crate) fn service_names(&self) -> Result<Vec<DnsName<'static>>, RunError> {
         names(&self.namespace, &self.cluster_domain).map_err(|_| RunError::NoName {
             namespace: self.namespace.clone(),

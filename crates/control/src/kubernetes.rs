@@ -1,7 +1,7 @@
 //! The mesh of a cluster, made from its watched objects.
 //!
-//! Publishes nothing before every kind has been listed once. While the API server is unreachable, the last known state
-//! stays in force.
+//! The source publishes no mesh before every kind has been listed once. While the API server is unreachable, the last
+//! known state stays in force.
 
 mod state;
 
@@ -70,12 +70,12 @@ impl KubernetesSource {
         }
     }
 
-    /// The current mesh, and each that replaces it.
+    /// Returns a receiver of the current mesh, and of each that replaces it.
     pub(crate) fn mesh(&self) -> watch::Receiver<Arc<Mesh>> {
         self.mesh.subscribe()
     }
 
-    /// The current state, and each that replaces it.
+    /// Returns a receiver of the current state, and of each that replaces it.
     pub(crate) fn state(&self) -> watch::Receiver<Arc<State>> {
         self.state.subscribe()
     }
@@ -100,7 +100,7 @@ impl KubernetesSource {
         self.unmeshed.subscribe()
     }
 
-    /// Accepts changes that are known before the API server reports them.
+    /// Returns a sender for changes that are known before the API server reports them.
     pub(crate) fn changes(&self) -> mpsc::Sender<(Kind, Change)> {
         self.sender.clone()
     }
@@ -128,8 +128,8 @@ impl KubernetesSource {
         }
     }
 
-    /// Applies a change; returns whether it can change the mesh. An expected Pod cannot, and any client that creates a
-    /// Pod can make the webhook expect one.
+    /// Applies a change; returns whether it can change the mesh. [`Change::Expected`] cannot: any client that creates a
+    /// Pod can make the webhook send it.
     fn take(&mut self, (kind, change): (Kind, Change)) -> bool {
         let is_of_objects = !matches!(change, Change::Expected(_));
         let News { problems, until_then, is_mended } = self.index.take(kind, change);
@@ -172,7 +172,8 @@ impl KubernetesSource {
         self.state.send_replace(Arc::new(state));
     }
 
-    /// Most changes concern endpoints only, and leave the status of every route and policy as it was.
+    /// Publishes the results for routes and policies if they differ from the last ones. Most changes concern only
+    /// endpoints.
     fn publish_judged(&self, routes: &[ParentStatus]) {
         let observed = self.index.observed();
         self.judged.send_if_modified(|known| {
@@ -184,7 +185,8 @@ impl KubernetesSource {
         });
     }
 
-    /// Runs before the mesh is made, which may take longer: new Pods wait only for these namespaces.
+    /// Publishes the namespaces, and those that need the trust bundle. Call it before making the mesh, which may take
+    /// longer: new Pods wait only for these namespaces.
     fn publish_namespaces(&self) {
         let mut trusting = self.index.meshed_namespaces();
         trusting.insert(self.own.clone());

@@ -59,8 +59,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DIR", requires_all = ["identity", "config"])]
     pub(crate) issuer: Option<PathBuf>,
 
-    /// With --identity: a DNS name in its certificate, for gRPC programs, which compare it with the name that they dial;
-    /// may be repeated
+    /// With --identity: a DNS name in its certificate, for gRPC programs, which compare it with the name that they
+    /// dial; may be repeated
     #[arg(long, value_name = "NAME", requires = "identity")]
     pub(crate) dns_name: Vec<String>,
 

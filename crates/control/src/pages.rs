@@ -25,18 +25,18 @@ PUT /log-level   change them: debug, or info,leno_control=debug
 /// The content type of the metrics page.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What the pages read from.
+/// The sources of the pages' data.
 pub(crate) struct Pages {
     pub(crate) publisher: Publisher,
     pub(crate) log: LogLevels,
-    /// `None` where the mesh comes from a directory.
+    /// `None` if the mesh comes from a directory.
     pub(crate) cluster: Option<ClusterPages>,
 }
 
-/// The part that exists only in a cluster.
+/// The sources that exist only in a cluster.
 pub(crate) struct ClusterPages {
     pub(crate) readiness: Readiness,
-    /// `None` where no webhooks are served.
+    /// `None` if no webhooks are served.
     pub(crate) webhooks: Option<Arc<Counts>>,
 }
 

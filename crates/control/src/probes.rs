@@ -1,7 +1,7 @@
 //! The kubelet's probes, answered on a thread of their own: a mesh that takes a second to translate delays no answer.
 //!
-//! `/live` still tells when the control plane hangs. Its main task beats once a second; 503 is the answer once no beat came
-//! for [`SILENCE_MAX`].
+//! `/live` still shows when the control plane hangs. The main task records once a second that it runs (a beat). `/live`
+//! answers 503 once there was no beat for [`SILENCE_MAX`].
 
 use std::convert::Infallible;
 use std::io;
@@ -24,7 +24,7 @@ use crate::kubernetes::State;
 /// How often the main task shows that it runs.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// The time without a beat after which `/live` fails. The largest mesh takes a small part of it to translate.
+/// The time without a beat after which `/live` fails. Translating the largest mesh takes a small part of this time.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// Whether this replica serves clients, and what it waits for.
@@ -57,7 +57,7 @@ impl Heart {
         Self { started: Instant::now(), last_beat_ms: Arc::default() }
     }
 
-    /// Beats for as long as the task that polls it runs.
+    /// Records a beat every [`BEAT`], for as long as the main task polls this future.
     pub(crate) async fn beat(&self) -> Infallible {
         loop {
             self.last_beat_ms.store(self.ms_at(Instant::now()), Ordering::Relaxed);
@@ -83,7 +83,7 @@ impl Heart {
 /// Answers probes on a new thread, until the process ends.
 ///
 /// # Errors
-/// If there is no thread or no runtime to be had.
+/// If the thread or its runtime cannot be created.
 pub(crate) fn answer_probes(listener: TcpListener, heart: Heart, readiness: Readiness) -> io::Result<()> {
     let listener = listener.into_std()?;
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;

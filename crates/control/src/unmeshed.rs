@@ -1,8 +1,8 @@
 //! Reports Pods that run without a proxy although they or their namespace ask for one: an Event for each, and a log
 //! line.
 //!
-//! The chart's guard rejects such Pods at their creation. The remaining ones are older than the namespace's annotation
-//! or than Leno, have another mesh's proxy, or were created without the guard. The leading replica reports.
+//! The chart's guard rejects such Pods at their creation. The Pods reported here are older than the namespace's
+//! annotation or than Leno, have another mesh's proxy, or were created without the guard. The leading replica reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -20,7 +20,8 @@ use tokio::time::sleep;
 
 use crate::index::Unmeshed;
 
-/// Most Pods per namespace that get an Event: one Event is enough to name the remedy, and the metric has the number.
+/// Limit on Pods per namespace that get an Event: one Event is enough to name the remedy, and the metric has the
+/// number.
 const EVENTS_PER_NAMESPACE_MAX: usize = 20;
 /// How long to wait after an Event could not be written.
 const RETRY: Duration = Duration::from_secs(10);
@@ -58,17 +59,17 @@ pub(crate) async fn report_unmeshed(
     }
 }
 
-/// What has been reported, without Pods that are gone.
+/// The Pods and numbers that were reported, without Pods that no longer exist.
 #[derive(Debug, Default)]
 struct Reported {
     /// The UIDs of Pods that have an Event.
     pods: BTreeSet<Box<str>>,
-    /// How many Pods of each namespace were without a proxy.
+    /// How many Pods of each namespace were without a proxy at the last report.
     counts: BTreeMap<Box<str>, usize>,
 }
 
 impl Reported {
-    /// The Pods that still need an Event, each with its namespace. Forgets Pods that are gone.
+    /// Returns the Pods that still need an Event, each with its namespace. Forgets Pods that no longer exist.
     fn due(&mut self, all: &ByNamespace) -> Vec<(Box<str>, Unmeshed)> {
         let shown = |pods: &Vec<Unmeshed>| pods.iter().take(EVENTS_PER_NAMESPACE_MAX).cloned().collect::<Vec<_>>();
         let shown: Vec<_> = all
@@ -79,7 +80,7 @@ impl Reported {
         shown.into_iter().filter(|(_, pod)| !self.pods.contains(&pod.uid)).collect()
     }
 
-    /// A log line for each namespace that has more such Pods than before.
+    /// Returns a log line for each namespace that has more Pods without a proxy than before.
     fn rises(&mut self, all: &ByNamespace) -> Vec<String> {
         let counts: BTreeMap<Box<str>, usize> =
             all.iter().map(|(namespace, pods)| (namespace.clone(), pods.len())).collect();
@@ -117,7 +118,7 @@ async fn report(client: &Client, due: Vec<(Box<str>, Unmeshed)>, reported: &mut 
     outcome
 }
 
-/// The Event. Every replica gives it the same name.
+/// Makes the Event for a Pod. Every replica gives it the same name.
 fn event(namespace: &str, pod: &Unmeshed, now: Timestamp) -> Event {
     let Unmeshed { name, uid } = pod;
     // Both are ASCII, so a character is a byte.

@@ -1,7 +1,7 @@
 //! Many clients over real connections: a change quickly reaches every client that subscribed to it, and no other
 //! client.
 //!
-//! `FAN_OUT_CLIENTS=1000 cargo test --release -p leno-control --test fan_out -- --nocapture` measures more of them.
+//! `FAN_OUT_CLIENTS=1000 cargo test --release -p leno-control --test fan_out -- --nocapture` measures more clients.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use tonic::Streaming;
 use tonic::transport::Channel;
 
 const SERVICES: u16 = 1_000;
-/// Endpoints of each.
+/// Endpoints of each Service.
 const ENDPOINTS: u8 = 10;
 /// Changes that the test measures.
 const CHANGES: u8 = 20;
@@ -80,7 +80,7 @@ fn key(number: u16) -> ClusterKey {
 fn cluster(number: u16, endpoints: u8) -> Cluster {
     let [high, low] = number.to_be_bytes();
     let endpoint = |last: u8| Endpoint {
-        // 10 bits of the number, and the endpoint's own.
+        // The Service's number, which has 10 bits, and the endpoint's number.
         address: (Ipv4Addr::new(10, high, low, last), 8080).into(),
         zone: Some("a".into()),
         hostname: None,
@@ -98,8 +98,8 @@ fn cluster(number: u16, endpoints: u8) -> Cluster {
     }
 }
 
-/// The mesh, whose first Service has so many endpoints. Every object is new, as in a mesh that a control plane
-/// translates.
+/// Makes the mesh; its first Service has `endpoints_of_first` endpoints. Every object is new, as in a mesh that a
+/// control plane translates.
 fn mesh(endpoints_of_first: u8) -> Arc<Mesh> {
     let clusters = (0..SERVICES).map(|number| {
         let endpoints = if number == 0 { endpoints_of_first } else { ENDPOINTS };

@@ -1,4 +1,4 @@
-//! Collects lines and sections from bytes that arrive in pieces; the only peer bytes that the engine stores.
+//! Collects lines and sections from bytes that arrive in pieces. The engine stores no other unparsed bytes of the peer.
 //!
 //! Lines end with CR LF. A bare line feed is rejected, because programs disagree on whether it ends a line (RFC 9112
 //! section 2.2).
@@ -23,18 +23,18 @@ pub(crate) enum Fault {
     TooLong { in_first_line: bool },
 }
 
-/// A block without its end so far.
+/// The beginning of a block whose end has not arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Incomplete {
     bytes: Vec<u8>,
     /// Bytes of the last, incomplete line.
     line_bytes: usize,
-    /// At least one line is complete.
+    /// Whether at least one line is complete.
     has_line: bool,
 }
 
 impl Incomplete {
-    /// The memory allocated for it, in bytes.
+    /// The allocated memory, in bytes.
     pub(crate) fn capacity_bytes(&self) -> usize {
         self.bytes.capacity()
     }
@@ -44,7 +44,7 @@ impl Incomplete {
     }
 
     /// Takes a block of at most `max_bytes` from the front of `input`. Copies nothing if the whole block is there.
-    /// `None`: the whole input was consumed.
+    /// Returns `None` if the end of the block has not arrived: then the whole input was consumed.
     pub(crate) fn take<'a>(
         &mut self,
         input: &mut &'a [u8],
@@ -70,7 +70,7 @@ impl Incomplete {
         Ok(Some(Cow::Owned(std::mem::take(&mut self.bytes))))
     }
 
-    /// The end of the block in `input`.
+    /// Finds the end of the block in `input`.
     fn find_end(&mut self, input: &[u8], kind: Kind) -> Result<Option<usize>, Fault> {
         let mut start = 0;
         while let Some(length) = input.get(start..).and_then(|rest| rest.iter().position(|&byte| byte == b'\n')) {

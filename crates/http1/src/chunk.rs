@@ -8,9 +8,9 @@ const MAX_DIGITS: usize = 16;
 /// A parsed chunk size line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChunkLine {
-    /// Bytes of the chunk; 0 for the last one.
+    /// Bytes of the chunk; 0 for the last chunk.
     pub(crate) size: u64,
-    /// Bytes of its extensions, which are ignored (section 7.1.1).
+    /// Bytes of the chunk's extensions, which are ignored (section 7.1.1).
     pub(crate) extension_bytes: usize,
 }
 

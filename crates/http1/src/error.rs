@@ -5,7 +5,8 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{why} ({status})")]
 pub struct ConnectionError {
-    /// The matching status code: a server's response to the client; for a client always 502, for its own caller.
+    /// The matching status code. A server answers the client of this connection with it. For a client it is always 502,
+    /// with which its caller can be answered.
     pub status: u16,
     /// The violation, for logs and metrics.
     pub why: &'static str,
@@ -16,7 +17,7 @@ impl ConnectionError {
         Self { status, why }
     }
 
-    /// 400 (RFC 9110 section 15.5.1).
+    /// A violation with status 400 (RFC 9110 section 15.5.1).
     pub(crate) fn bad(why: &'static str) -> Self {
         Self::new(400, why)
     }

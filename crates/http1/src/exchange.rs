@@ -22,11 +22,11 @@ pub(crate) enum Outgoing {
     Length(u64),
     /// In chunks.
     Chunked,
-    /// Raw; the end of the connection ends it.
+    /// Raw: the end of the connection is the end of the content.
     UntilClose,
     /// A tunnel was requested: content waits for the response.
     Awaited,
-    /// A tunnel, raw; its end closes our side.
+    /// Raw bytes of a tunnel. The end of the tunnel closes our side.
     Tunnel,
 }
 
@@ -34,7 +34,7 @@ pub(crate) enum Outgoing {
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) id: u32,
-    /// The owner's token for it.
+    /// The owner's token for the exchange.
     pub(crate) token: u32,
     pub(crate) receive: Half,
     pub(crate) send: Half,
@@ -43,13 +43,13 @@ pub(crate) struct Exchange {
     pub(crate) head: bool,
     /// Method is CONNECT.
     pub(crate) connect: bool,
-    /// The client speaks HTTP/1.0.
+    /// Whether the client speaks HTTP/1.0.
     pub(crate) peer_is_1_0: bool,
     /// The protocols to which the client offers to switch.
     pub(crate) upgrade: Option<Vec<u8>>,
-    /// Another exchange may follow on the connection.
+    /// Whether another exchange may follow on the connection.
     pub(crate) persistent: bool,
-    /// The owner needs no more of the request after the response.
+    /// Whether to end the connection after the response, because the owner needs no more of the request.
     pub(crate) stop_when_sent: bool,
     pub(crate) interim_responses: u32,
     /// Bytes of content passed on and not yet released.
@@ -57,7 +57,7 @@ pub(crate) struct Exchange {
     /// Chunk extensions read, in bytes.
     pub(crate) extension_bytes: usize,
     pub(crate) queue: ContentQueue,
-    /// The content ends with the queue.
+    /// Whether the content ends with the queue.
     pub(crate) end_after_queue: bool,
     /// Trailers that wait for the queue.
     pub(crate) trailers: Option<Box<FieldSection>>,
@@ -86,7 +86,7 @@ impl Exchange {
         }
     }
 
-    /// Whether more may be sent or queued: neither the end nor trailers have been.
+    /// Whether more may be sent or queued: neither the end nor trailers have been sent or queued.
     pub(crate) fn takes_output(&self) -> bool {
         self.send != Half::Closed && !self.end_after_queue && self.trailers.is_none()
     }

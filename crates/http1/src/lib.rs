@@ -1,8 +1,9 @@
 //! Leno's HTTP/1.1 engine: RFC 9110 and RFC 9112, without I/O, for relaying.
 //!
-//! Bytes and `now` in, events and bytes out, as in [`leno_http2::Connection`], with the same [`Event`]s, the same calls
-//! and the same field sections: every section that is parsed here could be sent as HTTP/2. So one relay can join any
-//! two of them. An HTTP/1 connection carries one exchange at a time, which takes the place of a stream.
+//! Bytes and `now` go in, events and bytes come out, as in [`leno_http2::Connection`], with the same [`Event`]s, the
+//! same calls and the same field sections: every section that is parsed here could be sent as HTTP/2. So one relay can
+//! join any two connections of the two protocols. An HTTP/1 connection carries one exchange at a time, which takes the
+//! place of a stream.
 //!
 //! Bytes that two programs could interpret in two ways are rejected, because request smuggling depends on them (RFC
 //! 9112 section 11.2).

@@ -1,38 +1,40 @@
 //! Every limit of the engine: what one peer may make us store or do on one connection.
 
-// Above the same threshold, no further request is read.
+// While more output than this waits for the socket, the engine also reads no further request.
 pub use leno_http2::limits::OUTPUT_HIGH_WATER_BYTES;
 
-/// Fields of one header or trailer section.
+/// Most fields of one header or trailer section.
 pub const MAX_FIELDS: usize = 128;
-/// Length of a field's name, in bytes.
+/// Longest name of a field, in bytes.
 pub const MAX_NAME_BYTES: usize = 256;
-/// Fields that `Connection` names, in addition to its own options.
+/// Most fields that `Connection` may name, beside its own options.
 pub const MAX_NOMINATED_FIELDS: usize = 32;
-/// Empty lines before a request line (RFC 9112 section 2.2).
+/// Most empty lines before a request line (RFC 9112 section 2.2).
 pub const MAX_EMPTY_LINES: u8 = 4;
 
 /// The limits of a connection. All connections of one kind share one value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// A header section: limits both its bytes on the wire and its size in HTTP/2's measure (RFC 9113 section 6.5.2).
+    /// Largest header section, in bytes. Limits both its bytes on the wire and its size in HTTP/2's measure (RFC 9113
+    /// section 6.5.2).
     pub max_header_list_bytes: u32,
-    /// A request's target, in bytes (RFC 9112 section 3).
+    /// Longest target of a request, in bytes (RFC 9112 section 3).
     pub max_target_bytes: u32,
-    /// A chunk's size line with its extensions, in bytes (RFC 9112 section 7.1).
+    /// Longest line with a chunk's size and its extensions, in bytes (RFC 9112 section 7.1).
     pub max_chunk_line_bytes: u32,
-    /// Chunk extensions of one message, in bytes; they are read and dropped (RFC 9112 section 7.1.1).
+    /// Maximum total size of the chunk extensions of one message, in bytes. Extensions are read and dropped (RFC 9112
+    /// section 7.1.1).
     pub max_chunk_extension_bytes: u32,
-    /// A trailer section, measured like a header section.
+    /// Largest trailer section, measured like a header section.
     pub max_trailer_bytes: u32,
-    /// Interim responses to one request (RFC 9110 section 15.2).
+    /// Most interim responses to one request (RFC 9110 section 15.2).
     pub max_interim_responses: u32,
-    /// Content passed on and not yet released, in bytes; beyond it nothing is read.
+    /// Most content that is passed on and not yet released, in bytes. Beyond it, nothing is read.
     pub content_window_bytes: u32,
 }
 
 impl Limits {
-    /// For connections from clients.
+    /// Limits for connections from clients.
     pub fn server() -> Self {
         Self {
             max_header_list_bytes: 16_384,
@@ -45,7 +47,7 @@ impl Limits {
         }
     }
 
-    /// For connections that we open.
+    /// Limits for connections that we open.
     pub fn client() -> Self {
         Self { max_header_list_bytes: 65_536, max_trailer_bytes: 16_384, max_interim_responses: 32, ..Self::server() }
     }

@@ -20,20 +20,20 @@ pub(crate) enum Content {
     Chunked,
     /// Until the end of the connection.
     UntilClose,
-    /// None yet: the connection may become a tunnel.
+    /// No content: the connection becomes a tunnel, or may become one.
     Tunnel,
 }
 
 /// The fields of one message that control the connection and the content.
 #[derive(Debug, Default)]
 pub(crate) struct Control<'a> {
-    /// The one `content-length`.
+    /// The value of the only `content-length`.
     pub(crate) content_length: Option<u64>,
-    /// The one transfer coding is `chunked`.
+    /// Whether the only transfer coding is `chunked`.
     pub(crate) chunked: bool,
     close: bool,
     keep_alive: bool,
-    /// `Connection` names `upgrade`.
+    /// Whether `Connection` names `upgrade`.
     upgrade: bool,
     /// The other fields that `Connection` names, which are not forwarded.
     nominated: Vec<&'a [u8]>,
@@ -84,7 +84,7 @@ impl<'a> Control<'a> {
     }
 
     /// The protocols in `Upgrade`, if `Connection` names it too. `h2c` is omitted: a client that wants HTTP/2 can begin
-    /// with it, and the request is valid without the upgrade (RFC 9110 section 7.8).
+    /// the connection with it, and the request is valid without the upgrade (RFC 9110 section 7.8).
     pub(crate) fn upgrade(&self, headers: &[Header<'_>]) -> Option<Vec<u8>> {
         let values = headers.iter().filter(|header| self.upgrade && is_named(header, "upgrade"));
         let protocols = values.flat_map(|header| list::members(header.value));
@@ -138,7 +138,7 @@ pub(crate) fn is_named(header: &Header<'_>, name: &str) -> bool {
     header.name.eq_ignore_ascii_case(name)
 }
 
-/// RFC 9112 section 6.1: `chunked`, once, and not in HTTP/1.0.
+/// Checks that the transfer coding is `chunked`, once, and not in HTTP/1.0 (RFC 9112 section 6.1).
 fn check_coding(value: &[u8], minor: u8, again: bool) -> Result<(), ConnectionError> {
     if again {
         return Err(ConnectionError::bad("two transfer-encoding fields"));

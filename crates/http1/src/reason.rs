@@ -1,4 +1,4 @@
-//! Reason phrases (RFC 9110 section 15): for people only.
+//! Reason phrases (RFC 9110 section 15), which only people read.
 
 /// The standard phrase; empty for a status code that has none.
 pub(crate) fn phrase(status: u16) -> &'static str {

@@ -13,7 +13,7 @@ use crate::target::{self, Target};
 /// The properties of a request that the connection needs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RequestHead {
-    /// The client speaks HTTP/1.0.
+    /// Whether the client speaks HTTP/1.0.
     pub(crate) is_1_0: bool,
     pub(crate) content: Content,
     /// Method is HEAD.
@@ -22,7 +22,7 @@ pub(crate) struct RequestHead {
     pub(crate) connect: bool,
     /// The protocols to which the client offers to switch.
     pub(crate) upgrade: Option<Vec<u8>>,
-    /// The client may send another request.
+    /// Whether the client may send another request.
     pub(crate) persistent: bool,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn parse(bytes: &[u8], limits: &Limits, fields: &mut FieldSection) ->
         None | Some(0) => Content::None,
         Some(length) => Content::Length(length),
     };
-    // If a request has its own content, a server may answer it without the switch.
+    // The upgrade of a request with content is ignored: a server may answer any request without the switch.
     let may_upgrade = content == Content::None && method != "HEAD" && minor == 1;
     let upgrade = if may_upgrade { control.upgrade(request.headers) } else { None };
 
@@ -98,7 +98,7 @@ fn push_pseudo(fields: &mut FieldSection, method: &str, target: &Target<'_>, hos
     }
 }
 
-/// The only `Host`, which HTTP/1.1 requires (RFC 9112 section 3.2).
+/// Returns the value of the only `Host` field, which HTTP/1.1 requires (RFC 9112 section 3.2).
 fn host<'a>(headers: &[httparse::Header<'a>], minor: u8) -> Result<&'a [u8], ConnectionError> {
     let mut hosts = headers.iter().filter(|header| is_named(header, "host")).map(|header| header.value);
     let host = match hosts.next() {

@@ -72,7 +72,7 @@ fn http_1_0_needs_no_host() {
 fn each_defect_has_its_status() {
     let long = "x".repeat(9_000);
     let wide: String = (0..=MAX_FIELDS).map(|n| format!("x-{n}: 1\r\n")).collect();
-    // As in HTTP/2, short fields count more than their bytes.
+    // Fewer bytes than the limit, but each field counts 32 bytes more, as in HTTP/2.
     let heavy: String = (0..120).map(|n| format!("x-{n}: {}\r\n", "y".repeat(100))).collect();
     for (head, status) in [
         ("GET / HTTP/1.1\r\n\r\n".to_owned(), 400),

@@ -11,7 +11,7 @@ use crate::list;
 use crate::message::{Content, Control};
 use crate::reason;
 
-/// The request to which it belongs.
+/// The request to which a response belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Asked<'a> {
     /// Method was HEAD.
@@ -25,10 +25,10 @@ pub(crate) struct Asked<'a> {
 /// The properties of a response that the connection needs.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ResponseHead {
-    /// An interim response; another follows.
+    /// Whether this is an interim response, which another response follows.
     pub(crate) interim: bool,
     pub(crate) content: Content,
-    /// The connection can be reused.
+    /// Whether the connection can be reused.
     pub(crate) persistent: bool,
 }
 

@@ -9,7 +9,7 @@ pub(crate) struct Target<'a> {
     pub(crate) authority: Option<&'a [u8]>,
     /// The path and query; empty for CONNECT.
     pub(crate) path: &'a [u8],
-    /// The path lacks the `/` that an absolute target may omit.
+    /// Whether the path lacks the `/` that an absolute target may omit.
     pub(crate) lacks_slash: bool,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn is_host(value: &[u8]) -> bool {
     })
 }
 
-/// The authority form (RFC 9112 section 3.2.3).
+/// Whether a value has the authority form: a host and a port (RFC 9112 section 3.2.3).
 pub(crate) fn is_host_and_port(value: &[u8]) -> bool {
     let Some(colon) = value.iter().rposition(|&byte| byte == b':') else { return false };
     let (host, port) = (value.get(..colon).unwrap_or_default(), value.get(colon + 1..).unwrap_or_default());

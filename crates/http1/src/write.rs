@@ -24,7 +24,7 @@ pub struct Unwritable(&'static str);
 /// The framing of a section's content on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// Neither field: no content, or content that ends with the connection.
+    /// Neither `content-length` nor `transfer-encoding`: no content, or content that ends with the connection.
     Unframed,
     /// `content-length`.
     Length(u64),
@@ -37,9 +37,9 @@ pub(crate) enum Framing {
 pub(crate) enum Persistence {
     /// Nothing: an HTTP/1.1 connection persists by default.
     Implied,
-    /// It persists, which HTTP/1.0 needs to be told.
+    /// The connection persists, which an HTTP/1.0 client must be told.
     KeepAlive,
-    /// It ends after this message.
+    /// The connection ends after this message.
     Close,
 }
 
@@ -72,7 +72,7 @@ pub fn check_request(fields: &FieldSection) -> Result<(), Unwritable> {
     Ok(())
 }
 
-/// Writes a request's header section; `upgrade` is the offered protocols.
+/// Writes a request's header section. `upgrade` holds the offered protocols.
 pub(crate) fn request(out: &mut Vec<u8>, fields: &FieldSection, framing: Framing, upgrade: Option<&[u8]>) {
     let method = fields.get(Known::Method).unwrap_or_default();
     let authority = authority(fields);
@@ -138,7 +138,7 @@ pub(crate) fn content_length(fields: &FieldSection) -> Option<u64> {
     fields.get(Known::ContentLength).and_then(parse_content_length)
 }
 
-/// Writes the server's phrase, or the standard one.
+/// Writes the status line, with the server's phrase if there is one, else with the standard phrase.
 fn write_status_line(out: &mut Vec<u8>, status: u16, phrase: &[u8]) {
     out.extend_from_slice(format!("HTTP/1.1 {status} ").as_bytes());
     let phrase = if phrase.is_empty() { reason::phrase(status).as_bytes() } else { phrase };
@@ -175,7 +175,7 @@ impl Names {
         upgrade: b"Upgrade",
     };
 
-    /// Capitalized if the first field with a note has a capital.
+    /// Returns capitalized names if the first regular field was spelled with a capital first letter.
     fn of(fields: &FieldSection) -> Self {
         let first = fields.iter_with_notes().find(|(line, _)| !line.known.is_pseudo());
         match first {
@@ -185,7 +185,7 @@ impl Names {
     }
 }
 
-/// A name in its original spelling, if it came from HTTP/1; otherwise in HTTP/2's.
+/// Returns a name in its original spelling if it came from HTTP/1, else in HTTP/2's spelling.
 fn spelled<'a>(name: &'a [u8], note: &'a [u8]) -> &'a [u8] {
     if note.eq_ignore_ascii_case(name) { note } else { name }
 }
@@ -197,7 +197,7 @@ fn write_fields(
     names: Names,
     drops: impl Fn(Known) -> bool,
 ) {
-    // The list size counts 32 bytes more for each line than its name and value.
+    // This is enough: the list size counts 32 bytes more for each line than its name and value.
     out.reserve(fields.list_size());
     let drops = |known| is_for_one_hop(known) || matches!(known, Known::ContentLength | Known::Cookie) || drops(known);
     for (line, note) in fields.iter_with_notes() {
@@ -205,7 +205,7 @@ fn write_fields(
             write_field(out, spelled(line.name, note), line.value);
         }
     }
-    // HTTP/2 may split the field, and HTTP/1 must not (RFC 9113 section 8.2.3).
+    // HTTP/2 may split the `cookie` field, and HTTP/1 must not (RFC 9113 section 8.2.3).
     let cookies: Vec<&[u8]> = fields.iter().filter(|line| line.known == Known::Cookie).map(|line| line.value).collect();
     if !cookies.is_empty() {
         write_field(out, names.cookie, &cookies.join(&b"; "[..]));
@@ -233,8 +233,8 @@ fn write_connection(out: &mut Vec<u8>, persistence: Persistence, upgrade: Option
     }
 }
 
-/// Omits a field whose name is not a token, and replaces control characters in a value by spaces (RFC 9110 section
-/// 5.5).
+/// Writes a field. Omits a field whose name is not a token, and replaces control characters in a value by spaces (RFC
+/// 9110 section 5.5).
 fn write_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     if name.is_empty() || !name.iter().all(|&byte| is_token_byte(byte)) {
         return;
@@ -250,12 +250,12 @@ fn write_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Characters that neither a value nor a reason phrase may contain.
+/// Whether a byte is a control character, which neither a value nor a reason phrase may contain.
 fn is_control(byte: u8) -> bool {
     byte.is_ascii_control() && byte != b'\t'
 }
 
-/// RFC 9110 section 5.6.2.
+/// Whether a byte may be in a token (RFC 9110 section 5.6.2).
 fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(byte, b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+')

@@ -106,7 +106,7 @@ fn what_came_from_http1_is_written_as_it_was() {
     fields.push_with_note(b":status", b"200", b"Well, fine\r\nX: 1");
     fields.push_with_note(b"x-id", b"1", b"X-ID");
     fields.push_with_note(b"etag", b"2", b"");
-    // A note that is another name must be ignored.
+    // A note that spells another name must be ignored.
     fields.push_with_note(b"server", b"3", b"Content-Length");
     let mut out = Vec::new();
     response(&mut out, 200, &fields, Framing::Length(0), Persistence::Close, None);

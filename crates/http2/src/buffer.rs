@@ -1,4 +1,4 @@
-//! Output: bytes in the order of sending; the socket may accept any number of them.
+//! Output bytes in the order of sending. The socket may accept any number of them at a time.
 
 use crate::limits::OUTPUT_HIGH_WATER_BYTES;
 
@@ -7,9 +7,10 @@ use crate::limits::OUTPUT_HIGH_WATER_BYTES;
 /// Invariant: `start <= bytes.len()`.
 #[derive(Debug, Default)]
 pub struct OutputBuffer {
-    /// Append here. Earlier bytes may have been sent already; positions stay valid until [`OutputBuffer::advance`].
+    /// Bytes to send are appended here. The first ones may have been sent already. Positions stay valid until
+    /// [`OutputBuffer::advance`].
     pub bytes: Vec<u8>,
-    /// Everything before has been sent.
+    /// Position of the first unsent byte.
     start: usize,
 }
 
@@ -24,8 +25,8 @@ impl OutputBuffer {
         self.bytes.len() - self.start
     }
 
-    /// Records that the socket accepted the first `n` unsent bytes. Once all are sent, keeps the memory if it is at
-    /// most `kept_bytes`.
+    /// Records that the socket accepted the first `n` unsent bytes. Once all bytes are sent, the buffer keeps its
+    /// memory if that is at most `kept_bytes`.
     pub fn advance(&mut self, n: usize, kept_bytes: usize) {
         self.start += n;
         if self.start >= self.bytes.len() {

@@ -1,4 +1,4 @@
-//! Errors on a connection, and their originator (RFC 9113 section 5.4, section 7).
+//! Error codes, and errors that end a connection (RFC 9113 sections 5.4 and 7).
 
 use std::fmt;
 
@@ -90,7 +90,7 @@ pub enum Violation {
     /// A violation of the protocol; the text names the rule.
     #[error("{0}")]
     Protocol(&'static str),
-    /// More events of a kind than a correct peer causes.
+    /// More events of a kind than a correct peer causes ([`Flood`]).
     #[error("{}", .0.explanation())]
     Flood(Flood),
 }
@@ -113,7 +113,7 @@ pub enum Flood {
     EmptyFrames,
     /// PRIORITY frames (CVE-2019-9513).
     Priority,
-    /// WINDOW_UPDATE frames that no sent data explains.
+    /// More WINDOW_UPDATE frames than the data that we sent explains.
     WindowUpdate,
     /// Content split into frames of a few bytes, by the peer or because of its tiny windows (CVE-2019-9511).
     DataDribble,

@@ -2,7 +2,7 @@
 //!
 //! All names and values are in one vector of bytes, and all lines in another, so that a section that is cleared and
 //! reused allocates nothing. Defects are recorded while a section is filled. Invariant: every line's range is within
-//! `bytes`. Its name directly precedes its value, and its note, if any, directly follows.
+//! `bytes`. Its name directly precedes its value, and its note, if any, directly follows the value.
 
 mod defects;
 mod known;
@@ -13,7 +13,7 @@ pub use known::Known;
 
 use std::fmt;
 
-/// Bytes that a field counts in the size of a list or table, in addition to name and value (RFC 7541 section 4.1).
+/// Bytes that each field adds to the size of a list or table, beside its name and value (RFC 7541 section 4.1).
 pub(crate) const LINE_OVERHEAD: usize = 32;
 
 /// The fields of one message, in the order of the wire (RFC 9113 section 8.1, RFC 9110 section 6.3).
@@ -22,7 +22,7 @@ pub struct FieldSection {
     bytes: Vec<u8>,
     lines: Vec<Line>,
     list_size: usize,
-    /// One bit per [`Known`] that is present.
+    /// One bit for each [`Known`] name that is present.
     names: u128,
     defects: Defects,
     has_regular: bool,
@@ -35,8 +35,8 @@ struct Line {
     value_len: u32,
     facts: Facts,
     never_indexed: bool,
-    /// Bytes after the value that do not belong to the field. They use former padding of the line, and sections without
-    /// notes ignore them.
+    /// Bytes of the note, which follows the value ([`FieldSection::push_with_note`]); 0 without a note. This member
+    /// uses former padding of the struct.
     note_len: u8,
 }
 
@@ -120,8 +120,8 @@ impl FieldSection {
     }
 
     /// Appends a field with a note about its original spelling, which only [`FieldSection::iter_with_notes`] returns.
-    /// Notes of more than 255 bytes are omitted. A note does not count in the section's size, because it is no longer
-    /// than the input was.
+    /// Notes of more than 255 bytes are omitted. A note does not count in the section's size, because it is not longer
+    /// than the received input.
     pub fn push_with_note(&mut self, name: &[u8], value: &[u8], note: &[u8]) {
         let count = self.lines.len();
         self.push(name, value);
@@ -147,12 +147,12 @@ impl FieldSection {
         self.lines.iter().map(|line| self.line(line))
     }
 
-    /// The fields in order, each with its note; most have an empty one.
+    /// The fields in order, each with its note; most notes are empty.
     pub fn iter_with_notes(&self) -> impl Iterator<Item = (FieldLine<'_>, &[u8])> {
         self.lines.iter().map(|line| (self.line(line), self.note_of(line)))
     }
 
-    /// The value of the first field of that name; none for [`Known::Other`] and [`Known::UnknownPseudo`].
+    /// The value of the first field of that name; `None` for [`Known::Other`] and [`Known::UnknownPseudo`].
     pub fn get(&self, known: Known) -> Option<&[u8]> {
         if !self.contains(known) {
             return None;
@@ -166,10 +166,10 @@ impl FieldSection {
         self.names & known.bit() != 0
     }
 
-    /// Sets the first field of that name to another value, or adds the field: a pseudo-header field after the others of
-    /// its kind, a regular field at the end.
+    /// Replaces the value of the first field of that name, or adds the field: a pseudo-header field after the other
+    /// pseudo-header fields, a regular field at the end.
     ///
-    /// Does nothing for [`Known::Other`] and [`Known::UnknownPseudo`], which are not single names.
+    /// Does nothing for [`Known::Other`] and [`Known::UnknownPseudo`], which each stand for many names.
     pub fn set(&mut self, known: Known, value: &[u8]) {
         let name = known.name().as_bytes();
         if name.is_empty() {
@@ -205,7 +205,7 @@ impl FieldSection {
         self.names &= !known.bit();
     }
 
-    /// Removes every field of that name, known or not; compares byte by byte.
+    /// Removes every field whose name has exactly these bytes, whether [`Known`] lists the name or not.
     pub fn remove_named(&mut self, name: &[u8]) {
         match Known::of(name) {
             Known::Other | Known::UnknownPseudo => self.remove_lines(|_, found| found == name),
@@ -213,7 +213,7 @@ impl FieldSection {
         }
     }
 
-    /// Removes the lines for which `is_removed`, which also gets the line's name, returns true.
+    /// Removes the lines for which `is_removed` returns true. It also gets the line's name.
     fn remove_lines(&mut self, is_removed: impl Fn(&Line, &[u8]) -> bool) {
         let (bytes, mut removed_size) = (&self.bytes, 0);
         self.lines.retain(|line| {
@@ -234,7 +234,7 @@ impl FieldSection {
         self.bytes.capacity() + self.lines.capacity() * size_of::<Line>()
     }
 
-    /// Returns memory if more than `max_capacity_bytes` is allocated; stored fields stay.
+    /// Frees unused memory if more than `max_capacity_bytes` is allocated; stored fields stay.
     #[inline]
     pub fn shrink(&mut self, max_capacity_bytes: usize) {
         if self.capacity_bytes() > max_capacity_bytes {
@@ -254,7 +254,7 @@ impl FieldSection {
         }
     }
 
-    /// Buffer for the name and the value of a literal; [`FieldSection::commit`] keeps them.
+    /// The buffer for the name and the value of a literal, which [`FieldSection::commit`] makes a field.
     pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -264,7 +264,7 @@ impl FieldSection {
         self.bytes.get(start..).unwrap_or_default()
     }
 
-    /// Makes a field of the tail's bytes from `start`, or drops them if the list would exceed `max_list_size`.
+    /// Makes a field of the tail's bytes from `start` on, or drops the bytes if the list would exceed `max_list_size`.
     pub(crate) fn commit(
         &mut self,
         start: usize,
@@ -312,7 +312,7 @@ impl FieldSection {
         self.lines.push(Line { never_indexed, ..Line::new(start, name_len, value_len, facts) });
     }
 
-    /// Records the name and the defects of a field at this position.
+    /// Records the name and the defects of a field that is added at the end.
     fn note(&mut self, facts: Facts) {
         self.defects |= facts.defects;
         let bit = facts.known.bit();

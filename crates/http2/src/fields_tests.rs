@@ -164,7 +164,7 @@ fn notes_follow_their_fields_and_are_part_of_nothing_else() {
     assert_eq!(lines(&noted), lines(&plain));
     assert!(noted.iter().zip(plain.iter()).all(|(noted, plain)| noted == plain));
     assert_eq!((noted.list_size(), noted.defects()), (plain.list_size(), plain.defects()));
-    // A field with a new value must lose the note about the old one.
+    // A field with a new value must lose the note about the old value.
     noted.set(Known::Status, b"404");
     noted.remove_named(b"x");
     let notes: Vec<_> = noted.iter_with_notes().map(|(line, note)| (line.value, note)).collect();

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 /// Period after which the flood counters restart.
 pub const FLOOD_WINDOW: Duration = Duration::from_secs(10);
-/// An unanswered stream that is reset before this age is a rapid reset. Later resets are deadlines and cancellations.
+/// A reset of an unanswered stream that is younger than this is a rapid reset. Deadlines and cancellations come later.
 pub const RAPID_RESET_AGE: Duration = Duration::from_millis(10);
 /// Most rapid resets that a peer can earn by answered streams, as a multiple of `max_rapid_resets`.
 pub const EARNED_RESETS_FACTOR: u32 = 10;
 /// A shorter DATA frame that does not end its stream counts as a dribble: a gRPC message's prefix alone has this
 /// length.
 pub const DRIBBLE_BYTES: usize = 5;
-/// Amount of a stream's collected content that is sent at once: a frame of this size carries more than it costs its
-/// receiver.
+/// As soon as a stream has collected this much content, the content is sent: a frame of this size carries more than it
+/// costs its receiver.
 pub const COLLECTED_ENOUGH_BYTES: usize = 256;
 /// While more output than this waits for the socket, streams keep their DATA in their own queues.
 pub const OUTPUT_HIGH_WATER_BYTES: usize = 128 * 1024;
@@ -33,16 +33,17 @@ pub struct Limits {
     pub initial_window_bytes: u32,
     /// Largest receive window of a stream, in bytes; the window grows while the owner releases all content.
     pub max_stream_window_bytes: u32,
-    /// The same for a tunnel (CONNECT, RFC 9113 section 8.5), in bytes: one stream may carry as much as a connection of its own.
+    /// Largest receive window of a tunnel (CONNECT, RFC 9113 section 8.5), in bytes: one tunnel may carry as much as a
+    /// connection of its own.
     pub max_tunnel_window_bytes: u32,
-    /// Largest total growth of all streams' receive windows, in bytes: the content, beyond `initial_window_bytes` of
-    /// each stream, that peers can make us hold if they first read everything and then stop.
+    /// Largest total growth of all streams' receive windows, in bytes. This is how much content, beyond
+    /// `initial_window_bytes` of each stream, peers can make us hold if they first read everything and then stop.
     pub max_grown_window_bytes: u32,
-    /// Received content of all streams together that the owner has not released, in bytes. Beyond it the connection's
-    /// window is not refilled: the peer must stop until some content is released.
+    /// Largest amount of received content of all streams together that the owner has not released, in bytes. Beyond it
+    /// the connection's window is not refilled: the peer must stop until some content is released.
     pub max_held_bytes: u32,
-    /// The connection's receive window, in bytes; 65,535 to 2^31-1. It is refilled at once up to `max_held_bytes`: the
-    /// streams' windows limit the peer, not the connection's.
+    /// The connection's receive window, in bytes; 65,535 to 2^31-1. While no more than `max_held_bytes` are held, it is
+    /// refilled at once, so that only the streams' windows limit the peer.
     pub connection_window_bytes: u32,
     /// SETTINGS_MAX_FRAME_SIZE that we announce, in bytes; 16,384 to 16,777,215 (RFC 9113 section 6.5.2).
     pub max_frame_bytes: u32,
@@ -50,16 +51,16 @@ pub struct Limits {
     pub max_header_list_bytes: u32,
     /// SETTINGS_HEADER_TABLE_SIZE that we announce, in bytes; 0 to 65,536.
     pub header_table_bytes: u32,
-    /// Bytes of one encoded header block, with all CONTINUATION frames.
+    /// Largest encoded header block, with all CONTINUATION frames, in bytes.
     pub max_header_block_bytes: u32,
-    /// CONTINUATION frames after one HEADERS frame.
+    /// Most CONTINUATION frames after one HEADERS frame.
     pub max_continuation_frames: u32,
     /// Rapid resets allowed in a burst. Each answered stream allows one more, up to [`EARNED_RESETS_FACTOR`] times this
     /// number.
     pub max_rapid_resets: u32,
     /// Rapid resets per second allowed in the long run, independent of answered streams.
     pub rapid_resets_per_second: u32,
-    /// Stream errors per window caused by the peer.
+    /// Stream errors that the peer causes, per window.
     pub max_stream_errors: u32,
     /// PING frames per window beyond one for each frame of DATA or HEADERS sent.
     pub max_pings: u32,
@@ -80,7 +81,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// For connections from clients.
+    /// Limits for connections from clients.
     pub fn server() -> Self {
         Self {
             max_concurrent_streams: 10_000,
@@ -109,15 +110,14 @@ impl Limits {
         }
     }
 
-    /// For connections that we open. A server answers many clients on one connection, so its limits are higher than a
-    /// client's.
+    /// Limits for connections that we open. A server answers many clients on one connection, so its limits are higher
+    /// than a client's.
     pub fn client() -> Self {
         Self {
             max_concurrent_streams: 0,
-            // The amount of each response that a client that does not read can make us hold; a client that reads soon
-            // gets more.
+            // A client that does not read makes us hold this much of each response. A client that reads soon gets more.
             initial_window_bytes: 32_768,
-            // Many clients share the connection: one that does not read must not stop the others.
+            // Many clients share the connection: a client that does not read must not stop the others.
             max_held_bytes: u32::MAX,
             max_header_list_bytes: 65_536,
             max_header_block_bytes: 131_072,
@@ -128,8 +128,7 @@ impl Limits {
             max_window_updates: 100_000,
             max_dribbled_frames: 10_000_000,
             max_oversize_sections: 1_000,
-            // Requests of many clients collect here while a server pauses; the answers to its control frames are no
-            // flood.
+            // The output holds requests of many clients while a server pauses: this is no flood of control frames.
             max_unread_output_bytes: 16 << 20,
             ..Self::server()
         }

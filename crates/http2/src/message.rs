@@ -11,7 +11,7 @@ pub enum Section {
     Interim,
     /// A final response's header section.
     Response,
-    /// Trailers of either.
+    /// Trailers of a request or a response.
     Trailers,
 }
 
@@ -67,7 +67,7 @@ fn is_scheme(scheme: &[u8]) -> bool {
         && scheme.iter().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'+' | b'-' | b'.'))
 }
 
-/// Checks a response's header section, interim ones too (RFC 9113 section 8.3.2).
+/// Checks the header section of a final or an interim response (RFC 9113 section 8.3.2).
 pub(crate) fn check_response(fields: &FieldSection) -> Result<Framing, Malformed> {
     check_lines(fields)?;
     if [Known::Method, Known::Path, Known::Scheme, Known::Authority, Known::Protocol]
@@ -91,7 +91,7 @@ pub(crate) fn check_response(fields: &FieldSection) -> Result<Framing, Malformed
 /// Checks trailers (RFC 9113 section 8.1): no pseudo-header fields.
 pub(crate) fn check_trailers(fields: &FieldSection) -> Result<(), Malformed> {
     check_lines(fields)?;
-    // A pseudo-header field further back has been recorded as a defect.
+    // A pseudo-header field after a regular field has been recorded as a defect.
     if fields.iter().next().is_some_and(|line| line.name.starts_with(b":")) {
         return Err("trailers have a pseudo-header field");
     }
@@ -115,7 +115,7 @@ fn check_lines(fields: &FieldSection) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// One length, or several equal ones (RFC 9110 section 8.6).
+/// Returns the content length. Several fields are allowed if they are equal (RFC 9110 section 8.6).
 fn content_length(fields: &FieldSection) -> Result<Option<u64>, Malformed> {
     let mut length = None;
     for line in fields.iter().filter(|line| line.known == Known::ContentLength) {

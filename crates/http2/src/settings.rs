@@ -18,12 +18,12 @@ const DEFAULT_HEADER_TABLE_BYTES: u32 = 4_096;
 const DEFAULT_MAX_FRAME_BYTES: u32 = 16_384;
 const MAX_MAX_FRAME_BYTES: u32 = (1 << 24) - 1;
 
-/// The peer's settings; the initial values of section 6.5.2 until they arrive.
+/// The peer's settings. Until they arrive, these are the initial values of section 6.5.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerSettings {
     /// Largest dynamic table of our encoder, in bytes.
     pub header_table_bytes: u32,
-    /// Streams that we may have open at once.
+    /// Most streams that we may have open at once.
     pub max_concurrent_streams: u32,
     /// Initial send window of each stream.
     pub initial_window_bytes: u32,

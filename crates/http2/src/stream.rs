@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use crate::fields::FieldSection;
 use crate::queue::ContentQueue;
 
-/// Names a stream of one connection. Identifiers are never reused, so a stale key finds no stream.
+/// Identifies a stream of one connection. Identifiers are never reused, so a stale key finds no stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StreamKey {
     pub(crate) slot: u32,
@@ -14,7 +14,7 @@ pub struct StreamKey {
 }
 
 impl StreamKey {
-    /// The key of a stream on a connection with one stream at a time, numbered by its owner.
+    /// The key of a stream that its owner has numbered, on a connection with one stream at a time.
     pub fn numbered(id: u32) -> Self {
         Self { slot: 0, id }
     }
@@ -43,32 +43,32 @@ pub(crate) struct Stream {
     pub(crate) token: u32,
     pub(crate) receive: Half,
     pub(crate) send: Half,
-    /// The peer opened it, so it counts against our announced limit.
+    /// Whether the peer opened the stream, so that it counts against our announced limit.
     pub(crate) by_peer: bool,
     /// Method is HEAD: the response has a content-length and no content.
     pub(crate) head: bool,
     /// Method is CONNECT: a successful response starts a tunnel.
     pub(crate) connect: bool,
-    /// It has an entry in `Connection::ready`.
+    /// Whether the stream has an entry in `Connection::ready`.
     pub(crate) in_ready: bool,
-    /// It has an entry in `Connection::collected`.
+    /// Whether the stream has an entry in `Connection::collected`.
     pub(crate) in_collected: bool,
-    /// END_STREAM follows the queue.
+    /// Whether END_STREAM follows the queue.
     pub(crate) end_after_queue: bool,
-    /// The owner needs no more of the request after the response.
+    /// Whether to reset the stream after the response, because the owner needs no more of the request.
     pub(crate) stop_when_sent: bool,
-    /// Milliseconds after the connection's start.
+    /// When the stream was opened, in milliseconds after the connection's start.
     pub(crate) opened_ms: u32,
     pub(crate) send_window: i64,
     pub(crate) sent_bytes: u64,
     /// Bytes that the peer may still send.
     pub(crate) receive_window: i64,
-    /// Bytes released by the owner, without a WINDOW_UPDATE so far.
+    /// Bytes that the owner has released, and for which no WINDOW_UPDATE has been sent.
     pub(crate) credit: u32,
     /// Bytes received, and not yet released by the owner.
     pub(crate) unreleased: u32,
     pub(crate) receive_target: u32,
-    /// Growth of `receive_target`.
+    /// Bytes by which `receive_target` has grown.
     grown_bytes: u32,
     /// Remaining bytes of content according to content-length.
     pub(crate) content_left: Option<u64>,
@@ -89,7 +89,7 @@ impl Stream {
         }
     }
 
-    /// Whether more may be sent or queued: neither END_STREAM nor trailers have been.
+    /// Whether more may be sent or queued: neither END_STREAM nor trailers have been sent or queued.
     pub(crate) fn takes_output(&self) -> bool {
         self.send != Half::Closed && !self.end_after_queue && self.trailers.is_none()
     }
@@ -99,7 +99,8 @@ impl Stream {
     }
 }
 
-/// What an identifier takes in a hash map: itself, its slot and its tag, an eighth of the places being free.
+/// Memory of an identifier in a hash map, in bytes: the identifier, its slot and its tag, with an eighth of the places
+/// free.
 const MAP_PLACE_BYTES: usize = 11;
 
 /// The open streams of a connection, by identifier and by slot.
@@ -137,7 +138,7 @@ impl Streams {
         self.grown_bytes
     }
 
-    /// Received content that the owner has not released, all streams together, in bytes.
+    /// Received content of all streams that the owner has not released, in bytes.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.held_bytes
     }
@@ -151,7 +152,7 @@ impl Streams {
         Some(token)
     }
 
-    /// Records that the owner releases `bytes`, or as many as it still has.
+    /// Records that the owner releases `bytes`, or all bytes that it still has if these are fewer.
     pub(crate) fn count_released(&mut self, key: StreamKey, bytes: usize) {
         let Some(stream) = self.get_mut(key) else { return };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unreleased);

@@ -1,7 +1,7 @@
 //! A local certificate authority, for one machine and for tests.
 //!
-//! Its certificate names the trust domain by a SPIFFE id without a path (X509-SVID section 3). It takes only the key
-//! from a request, and writes everything else in a certificate itself.
+//! The authority's certificate names the trust domain by a SPIFFE id without a path (X509-SVID section 3). The
+//! authority uses only the key from a request, and determines all other fields of the certificate itself.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,7 +20,7 @@ use crate::svid::CHAIN_MAX_CERTIFICATES;
 use crate::tls::provider;
 use crate::x509::{Validity, trust_domain, validity};
 
-/// How far a peer's clock may be behind ours for the peer to accept a new certificate.
+/// How far a peer's clock may be behind ours: the validity of a new certificate starts this long before its issue.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(300);
 
 /// Default lifetime of an SVID.
@@ -29,7 +29,8 @@ pub const SVID_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// Lifetime of an authority: ten years.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3_652 * 24 * 60 * 60);
 
-/// Longest signing request, in bytes; one with a P-256 key and the longest SPIFFE id has less than 3,000.
+/// Maximum size of a signing request, in bytes. A request with a P-256 key and the longest SPIFFE id has less than
+/// 3,000.
 const CSR_MAX_BYTES: usize = 8_192;
 
 /// A signing key, and its certificate.
@@ -38,23 +39,23 @@ pub struct Authority {
     trust_domain: TrustDomain,
     validity: Validity,
     certificate_pem: String,
-    /// Its own first, then those that lead to an anchor.
+    /// The authority's own certificate first, then the certificates that lead from it to an anchor.
     certificates: Vec<CertificateDer<'static>>,
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// A certificate with its key in PEM, for a program that is not a proxy.
+/// A certificate and its key in PEM, for a program that is not a proxy.
 #[derive(Debug)]
 pub struct KeyPairPem {
     pub certificate: String,
-    /// PKCS #8.
+    /// The private key in PKCS #8.
     pub private_key: String,
 }
 
-/// Why PEM texts are no authority. The message names the remedy.
+/// Why PEM texts do not contain a usable authority. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum BadAuthority {
-    /// The certificate is not that of an authority of a trust domain.
+    /// The certificate does not belong to an authority of a trust domain.
     #[error("the certificate is not of an authority with a trust domain; make one with leno ca init")]
     Certificate,
     /// The key cannot be used.
@@ -68,16 +69,16 @@ pub enum BadAuthority {
 /// Why a request was not signed. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SignError {
-    /// Longer than any request for a workload.
+    /// The request is longer than any request for a workload.
     #[error("the certificate signing request has {0} bytes; at most {CSR_MAX_BYTES} are read")]
     TooLong(usize),
-    /// Malformed, or not signed with its own key.
+    /// The request is malformed, or not signed with its own key.
     #[error("the certificate signing request is invalid ({0}); send one in DER, signed with its own key")]
     Request(rcgen::Error),
     /// The key has another algorithm.
     #[error("the certificate signing request is not for an ECDSA key on P-256; make such a key")]
     KeyKind,
-    /// The request has another name.
+    /// The request contains a name other than the workload to certify.
     #[error("the certificate signing request names {found}, and only {wanted} may be certified")]
     WrongName {
         /// The name in the request.
@@ -124,8 +125,8 @@ impl Authority {
         Ok(Self::new(trust_domain, validity, &certificate, Issuer::new(params, key)))
     }
 
-    /// Makes another authority of the same trust domain, certified by this one. Its certificate expires with this one's
-    /// at the latest.
+    /// Makes another authority of the same trust domain, certified by this one. The new authority's certificate expires
+    /// no later than this authority's own.
     ///
     /// # Errors
     /// [`SignError`] if this authority has expired or the system's random numbers fail.
@@ -147,7 +148,8 @@ impl Authority {
         Self { trust_domain, validity, certificate_pem, certificates, issuer }
     }
 
-    /// Reads an authority from PEM: its certificate, optionally followed by those that lead to an anchor, and its key.
+    /// Reads an authority from PEM: its certificate, optionally followed by the certificates that lead to an anchor,
+    /// and its key.
     ///
     /// # Errors
     /// [`BadAuthority`] unless both texts belong to one authority of one trust domain.
@@ -168,34 +170,34 @@ impl Authority {
         Ok(Self { trust_domain, validity, certificate_pem, certificates, issuer })
     }
 
-    /// The trust domain of the workloads that it certifies.
+    /// Returns the trust domain of the workloads that the authority certifies.
     pub fn trust_domain(&self) -> &TrustDomain {
         &self.trust_domain
     }
 
-    /// Its certificate in PEM, followed by those that lead to an anchor.
+    /// Returns the authority's certificate in PEM, followed by the certificates that lead to an anchor.
     pub fn certificate_pem(&self) -> &str {
         &self.certificate_pem
     }
 
-    /// The same certificates in DER, in the same order.
+    /// Returns the certificates of [`Authority::certificate_pem`] in DER, in the same order.
     pub fn certificates(&self) -> &[CertificateDer<'static>] {
         &self.certificates
     }
 
-    /// The validity of its own certificate.
+    /// Returns the validity of the authority's own certificate.
     pub fn validity(&self) -> Validity {
         self.validity
     }
 
-    /// Its private key in PEM (PKCS #8).
+    /// Returns the authority's private key in PEM (PKCS #8).
     pub fn key_pem(&self) -> String {
         self.issuer.key().serialize_pem()
     }
 
     /// Issues a certificate to `id` for the key in a request (RFC 2986, in DER).
     ///
-    /// The certificate expires with the authority at the latest.
+    /// The certificate expires no later than the authority's own.
     ///
     /// # Errors
     /// [`SignError`] if the request is not signed with its own key, or names anything but `id`.
@@ -255,7 +257,7 @@ impl Authority {
         self.certify_names(names?, purposes, key, validity)
     }
 
-    /// Issues a certificate with these names and key usages and no others.
+    /// Issues a certificate with exactly these names and key usages.
     pub(crate) fn certify_names(
         &self,
         names: Vec<SanType>,
@@ -281,7 +283,8 @@ impl Authority {
 }
 
 impl Validity {
-    /// Starts a little before `now`, for peers whose clocks are behind.
+    /// Returns a validity that ends `lifetime` after `now`. It starts a little before `now`, for peers whose clocks are
+    /// behind.
     pub fn starting(now: SystemTime, lifetime: Duration) -> Self {
         Self { not_before: now - CLOCK_SKEW, not_after: now + lifetime }
     }
@@ -295,8 +298,8 @@ pub(crate) fn dns(name: &DnsName<'_>) -> Result<SanType, rcgen::Error> {
     Ok(SanType::DnsName(name.as_ref().try_into()?))
 }
 
-/// The content of an authority's certificate. `below` is the path length: how many authorities may follow it in a
-/// chain.
+/// Returns the content of an authority's certificate. `below` is the path length: how many authorities may follow this
+/// one in a chain.
 fn authority_params(
     trust_domain: &TrustDomain,
     validity: Validity,
@@ -313,7 +316,7 @@ fn authority_params(
     Ok(params)
 }
 
-/// A certificate with dates and a serial number only.
+/// Returns the content of a certificate that has only dates and a serial number.
 fn params(validity: Validity, serial: &[u8]) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
@@ -323,14 +326,14 @@ fn params(validity: Validity, serial: &[u8]) -> CertificateParams {
     params
 }
 
-/// In whole seconds, as in certificates. A time that cannot be represented becomes 1970.
+/// Converts a time to whole seconds, as in certificates. A time that cannot be represented becomes 1970.
 fn date(time: SystemTime) -> OffsetDateTime {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let seconds = i64::try_from(seconds).unwrap_or_default();
     OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
-/// Positive, of full length, with 126 random bits (RFC 5280 section 4.1.2.2).
+/// Makes a serial number: positive, of full length, with 126 random bits (RFC 5280 section 4.1.2.2).
 fn random_serial() -> Result<[u8; 16], rcgen::Error> {
     let mut serial = [0; 16];
     provider().secure_random.fill(&mut serial).map_err(|_| rcgen::Error::RingUnspecified)?;

@@ -14,7 +14,7 @@ fn day() -> Validity {
     Validity::starting(SystemTime::now(), SVID_LIFETIME)
 }
 
-/// What an authority of `example.org` answers to `cart` for these parameters, signed by `key`.
+/// Asks an authority of `example.org` to certify `cart`. The request has these parameters, and `key` signs it.
 fn sign(params: &CertificateParams, key: &KeyPair) -> Result<CertificateDer<'static>, SignError> {
     let csr = params.serialize_request(key).expect("a request");
     authority("example.org").sign(&id("cart"), csr.der(), day())
@@ -200,7 +200,7 @@ fn peers_believe_a_delegate_by_its_anchor_alone() {
     let mut chain = vec![read.sign(request.id(), request.csr(), day()).expect("a certificate")];
     chain.extend_from_slice(read.certificates());
     let svid = request.accept(chain, &bundle(&[&anchor]), now).expect("an SVID");
-    // It expires with its authority at the latest.
+    // The SVID expires no later than its authority.
     assert!(svid.not_after <= now + HOUR);
 }
 

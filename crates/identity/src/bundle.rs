@@ -1,7 +1,7 @@
 //! The trust bundle: the anchors of a trust domain.
 //!
-//! During a rotation it has several. An anchor is trusted as long as it is in the bundle: chain building ignores an
-//! anchor's own dates (RFC 5280 section 6.1.1).
+//! During a rotation, a bundle has several anchors. An anchor is trusted as long as it is in the bundle: chain building
+//! ignores an anchor's own dates (RFC 5280 section 6.1.1).
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use rustls::pki_types::pem::{self, PemObject};
 use crate::pem::{CERTIFICATE, block};
 use crate::x509;
 
-/// Most anchors in a bundle; a rotation needs two.
+/// Limit on the number of anchors in a bundle; a rotation needs two.
 pub const ANCHORS_MAX: usize = 32;
 
-/// Anchors of one trust domain, at least one.
+/// One or more anchors of one trust domain.
 #[derive(Debug, Clone)]
 pub struct TrustBundle {
     anchors: Vec<CertificateDer<'static>>,
     roots: Arc<RootCertStore>,
 }
 
-/// Why a text or list is no trust bundle. The message names the remedy.
+/// Why a text or list is not a trust bundle. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     #[error("it is not PEM ({0}); write certificates as -----BEGIN CERTIFICATE----- blocks")]
@@ -33,28 +33,28 @@ pub enum BundleError {
     TooMany,
     #[error("its certificate {position} is malformed; remove it or write it again")]
     Malformed {
-        /// Its position, from 1.
+        /// The certificate's position, from 1.
         position: usize,
     },
     /// The certificate belongs to a workload. As an anchor it would allow that workload to issue certificates.
     #[error("its certificate {position} is not of a certificate authority; remove it")]
     NotAnAuthority {
-        /// Its position, from 1.
+        /// The certificate's position, from 1.
         position: usize,
     },
 }
 
 impl TrustBundle {
-    /// Reads PEM text and skips blocks that are no certificates.
+    /// Reads PEM text. Skips blocks that are not certificates.
     ///
     /// # Errors
-    /// [`BundleError`] as [`TrustBundle::new`], or if the text is no PEM.
+    /// [`BundleError`] as for [`TrustBundle::new`], or if the text is not PEM.
     pub fn from_pem(text: &[u8]) -> Result<Self, BundleError> {
         let anchors: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).take(ANCHORS_MAX + 1).collect();
         Self::new(anchors.map_err(BundleError::Pem)?)
     }
 
-    /// Checks the anchors.
+    /// Checks the anchors and creates a bundle of them.
     ///
     /// # Errors
     /// [`BundleError`] if there are none or more than [`ANCHORS_MAX`], or if one is not the certificate of an
@@ -81,12 +81,12 @@ impl TrustBundle {
         &self.anchors
     }
 
-    /// The anchors as PEM text.
+    /// Returns the anchors as PEM text.
     pub fn to_pem(&self) -> String {
         self.anchors.iter().map(|anchor| block(CERTIFICATE, anchor)).collect()
     }
 
-    /// The anchors in the form that chain building uses.
+    /// Returns the anchors in the form that chain building uses.
     pub(crate) fn roots(&self) -> &Arc<RootCertStore> {
         &self.roots
     }

@@ -1,7 +1,8 @@
 //! The claims of a ServiceAccount token: a JSON Web Token (RFC 7519) that is parsed but not verified.
 //!
-//! Do not trust a token because of its claims: the signature is not checked here. Parsing only tells obviously invalid
-//! tokens from those that an API server may accept, so that an arbitrary text does not cost the API server a review.
+//! Do not trust a token because of its claims: the signature is not checked here. Parsing only distinguishes obviously
+//! invalid tokens from tokens that an API server may accept, so that arbitrary text does not cost the API server a
+//! token review.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -9,12 +10,12 @@ use std::time::{Duration, SystemTime};
 use serde::de::{self, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Longest token, in bytes. Kubernetes' tokens have about 1,000.
+/// Maximum length of a token, in bytes. Kubernetes' tokens have about 1,000.
 pub const TOKEN_MAX_BYTES: usize = 16 << 10;
-/// Most audiences in a token.
+/// Limit on the number of audiences in a token.
 pub const AUDIENCES_MAX: usize = 16;
-/// Tolerance for differences between our clock and the API server's: a token counts as expired only so long after its
-/// expiry.
+/// Maximum difference between our clock and the API server's that is tolerated: a token is treated as expired only this
+/// long after its expiry.
 const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// The claims of a token, unverified.
@@ -28,20 +29,20 @@ pub struct Claims {
     pub subject: String,
     #[serde(rename = "aud", deserialize_with = "one_or_more")]
     pub audiences: Vec<String>,
-    /// When it expires, in seconds since 1970.
+    /// When the token expires, in seconds since 1970.
     #[serde(rename = "exp")]
     expires_s: f64,
 }
 
-/// Why a text is no token.
+/// Why a text is not a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoToken {
     #[error("it has {0} bytes, and a token at most {TOKEN_MAX_BYTES}")]
     TooLong(usize),
-    /// It is not three base64url parts separated by dots.
+    /// The text is not three base64url parts separated by dots.
     #[error("it is not a JSON Web Token of the form header.claims.signature")]
     Form,
-    /// A part is no JSON object, or lacks a claim that every token has.
+    /// A part is not a JSON object, or lacks a claim that every token has.
     #[error("its claims iss, sub, aud and exp cannot be read")]
     Claims,
 }
@@ -74,7 +75,7 @@ impl Claims {
         serde_json::from_slice(&claims).map_err(|_| NoToken::Claims)
     }
 
-    /// Whether it has expired, even if the clocks differ by the most assumed.
+    /// Returns whether the token has expired, even if our clock is ahead by `CLOCKS_DIFFER_MAX`.
     pub fn is_expired(&self, now: SystemTime) -> bool {
         let latest = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(CLOCKS_DIFFER_MAX);
         self.expires_s < latest.as_secs_f64()
@@ -89,7 +90,7 @@ fn base64url(text: &str) -> Option<Vec<u8>> {
         for &byte in group {
             bits = bits << 6 | u32::from(sextet(byte)?);
         }
-        // n characters of 6 bits each give n - 1 bytes; the last bits that remain are ignored.
+        // A group of n characters of 6 bits each gives n - 1 bytes; the remaining bits are ignored.
         let length = group.len().checked_sub(1).filter(|length| *length > 0)?;
         let [_, decoded @ ..] = (bits << (6 * (4 - group.len()))).to_be_bytes();
         bytes.extend(decoded.iter().take(length));

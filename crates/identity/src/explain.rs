@@ -7,7 +7,7 @@ use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
 use crate::peer::PeerIdError;
 
-/// One line with the reason of a failed handshake and the remedy.
+/// Returns one line with the reason of a failed handshake and the remedy.
 pub fn explain(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(error) => certificate(error),
@@ -28,13 +28,13 @@ pub fn explain(error: &Error) -> String {
     }
 }
 
-/// The same for an I/O error that wraps a TLS error. Other errors are shown unchanged.
+/// Like [`explain()`], for an I/O error that wraps a TLS error. Other errors are shown unchanged.
 pub fn explain_io(error: &io::Error) -> String {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     tls.map_or_else(|| error.to_string(), explain)
 }
 
-/// The innermost error of a chain of sources.
+/// Returns the text of the innermost error of a chain of sources.
 pub fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut last = error;
     while let Some(source) = last.source() {
@@ -76,7 +76,7 @@ fn unusable(why: &str) -> String {
     format!("the peer's certificate cannot be used ({why}); have our authority issue it")
 }
 
-/// The meaning of a peer's alert (RFC 8446 section 6.2).
+/// Explains an alert that the peer sent (RFC 8446 section 6.2).
 fn alert_received(alert: AlertDescription) -> String {
     match alert {
         AlertDescription::UnknownCA | AlertDescription::DecryptError => {

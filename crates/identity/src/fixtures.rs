@@ -1,4 +1,4 @@
-//! Shared by the tests of this crate: authorities, identities, and handshakes in memory.
+//! Fixtures that the tests of this crate share: authorities, identities, and handshakes in memory.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -43,18 +43,18 @@ pub(crate) fn identity(authority: &Authority, workload: &str) -> TlsIdentity {
     TlsIdentity::new(&svid(authority, &id(workload)), &bundle(&[authority]))
 }
 
-/// Both ends of a handshake, each with its first error.
+/// The result of a handshake at each end: the connection, or the end's first error.
 pub(crate) struct Handshake {
     pub(crate) client: Result<ClientConnection, Error>,
     pub(crate) server: Result<ServerConnection, Error>,
 }
 
-/// Exchanges messages until neither end has more to send.
+/// Exchanges messages between both ends until neither has more to send.
 pub(crate) fn handshake(client: &Arc<ClientConfig>, server: &Arc<ServerConfig>) -> Handshake {
     handshake_with("8080.leno.internal", client, server)
 }
 
-/// The same with another server name.
+/// Like [`handshake`], with the given server name.
 pub(crate) fn handshake_with(name: &'static str, client: &Arc<ClientConfig>, server: &Arc<ServerConfig>) -> Handshake {
     let name = name.try_into().expect("a server name");
     let mut client = Connection::from(ClientConnection::new(client.clone(), name).expect("a client"));

@@ -1,4 +1,5 @@
-//! The interface to the issuer of a workload's certificate: a directory's authority here, a service in a cluster.
+//! The interface to the issuer of a workload's certificate: an authority in a local directory, or a service in a
+//! cluster.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -16,16 +17,17 @@ use crate::x509::Validity;
 
 /// Issues certificates to workloads of one trust domain, and provides the trust bundle.
 pub trait Issuer {
-    /// The trust domain of its certificates.
+    /// The trust domain of the certificates.
     fn trust_domain(&self) -> &TrustDomain;
 
     /// Sends a request to the issuer.
     fn issue<'a>(&'a self, request: &'a Request) -> Issuing<'a>;
 
-    /// The trust bundle and signer known now. Called every second, so it must not wait for another machine.
+    /// Returns the trust bundle and the signer that are known now. Called every second, so it must not wait for another
+    /// machine.
     ///
     /// # Errors
-    /// [`IssueError`] if they cannot be read now; the previous ones stay in force.
+    /// [`IssueError`] if they cannot be read now. The caller then keeps the previous ones.
     fn trust(&self) -> Result<Trust, IssueError>;
 }
 
@@ -52,7 +54,7 @@ pub struct Trust {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Signer(pub String);
 
-/// Why an issuer issued no certificate. The message names the remedy.
+/// Why no certificate was issued. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {
     /// The directory cannot be used.
@@ -71,9 +73,9 @@ pub enum IssueError {
     #[error("{} is now of the trust domain {found} and was of {ours}; restart to change the trust domain", directory.display())]
     TrustDomainChanged {
         directory: PathBuf,
-        /// Its trust domain now.
+        /// The trust domain of the directory's authority now.
         found: TrustDomain,
-        /// Its trust domain at the start.
+        /// The trust domain of the directory's authority at the start.
         ours: TrustDomain,
     },
 }
@@ -90,7 +92,8 @@ pub async fn obtain(issuer: &dyn Issuer, workload: &Workload) -> Result<(Svid, T
     Ok((svid, issued.trust))
 }
 
-/// The authority in a directory. Its files are read for every request, so that they may be replaced.
+/// An issuer that uses the authority in a directory. It reads the files for every request, so that they may be
+/// replaced.
 #[derive(Debug)]
 pub struct LocalIssuer {
     directory: PathBuf,
@@ -100,7 +103,7 @@ pub struct LocalIssuer {
 }
 
 impl LocalIssuer {
-    /// Opens a directory that `leno ca init` wrote; its SVIDs are valid for [`SVID_LIFETIME`].
+    /// Opens a directory that `leno ca init` wrote. The SVIDs that it issues are valid for [`SVID_LIFETIME`].
     ///
     /// # Errors
     /// [`IssueError::Directory`], which names the file and the remedy.
@@ -110,13 +113,14 @@ impl LocalIssuer {
         Ok(Self { directory: directory.to_owned(), trust_domain, lifetime: SVID_LIFETIME, dns_names: Vec::new() })
     }
 
-    /// Changes the lifetime of its SVIDs.
+    /// Changes the lifetime of the SVIDs that it issues.
     #[must_use]
     pub fn with_lifetime(self, lifetime: Duration) -> Self {
         Self { lifetime, ..self }
     }
 
-    /// Adds DNS names to its SVIDs, for clients that compare the server's name: see [`crate::authority::Authority::sign_with_names`].
+    /// Adds DNS names to the SVIDs that it issues, for clients that compare the server's name: see
+    /// [`crate::authority::Authority::sign_with_names`].
     #[must_use]
     pub fn with_dns_names(self, dns_names: Vec<DnsName<'static>>) -> Self {
         Self { dns_names, ..self }

@@ -23,7 +23,7 @@ fn open(directory: &TempDir) -> LocalIssuer {
     LocalIssuer::open(directory.path()).expect("an issuer")
 }
 
-/// A local issuer never waits.
+/// Requests a certificate for a workload by polling only once: a local issuer never waits.
 fn issue(issuer: &dyn Issuer) -> Result<(Svid, Trust), IssueError> {
     let workload = "ns/shop/sa/cart".parse().expect("a workload");
     match pin!(obtain(issuer, &workload)).poll(&mut Context::from_waker(Waker::noop())) {

@@ -1,4 +1,4 @@
-//! The SPIFFE id of a peer, from the certificates of its handshake.
+//! Reads the SPIFFE id of a peer from the certificates of its handshake.
 //!
 //! A workload's certificate has exactly one URI, its SPIFFE id (X509-SVID section 2).
 
@@ -11,7 +11,7 @@ use webpki::EndEntityCert;
 
 use crate::x509::validity;
 
-/// Most URIs that an error message lists.
+/// Limit on the number of URIs that an error message lists.
 const SHOWN_MAX_URIS: usize = 4;
 
 /// Why a peer's certificates name no workload. The message names what was found and the remedy.
@@ -19,14 +19,14 @@ const SHOWN_MAX_URIS: usize = 4;
 pub enum PeerIdError {
     #[error("the peer sent no certificate; run it behind a proxy of this mesh")]
     NoCertificate,
-    /// Its first certificate is no X.509 certificate.
+    /// The peer's first certificate is not a valid X.509 certificate.
     #[error("the peer's certificate is not a valid X.509 certificate ({0}); have the mesh's authority issue it")]
     Malformed(webpki::Error),
     #[error("the peer's certificate has no SPIFFE id; have the mesh's authority issue it")]
     NoUri,
     #[error("the peer's certificate has several URIs, {0}; issue it with exactly one SPIFFE id")]
     SeveralUris(Uris),
-    /// Its URI is not the SPIFFE id of a workload.
+    /// The certificate's URI is not the SPIFFE id of a workload.
     #[error("the peer's certificate: {0}")]
     NotAWorkload(#[from] BadName),
     /// The peer belongs to another trust domain.
@@ -48,9 +48,10 @@ impl fmt::Display for Uris {
     }
 }
 
-/// The workload in a peer's certificates: the end-entity's certificate first, as rustls returns them after a handshake.
+/// Returns the workload in a peer's certificates. The end-entity's certificate is first, as rustls returns them after a
+/// handshake.
 ///
-/// This only reads the certificates; the handshake has verified them.
+/// This function only reads the certificates; the handshake has verified them.
 ///
 /// # Errors
 /// [`PeerIdError`] unless the first certificate has exactly one URI and it is a workload's SPIFFE id.
@@ -68,8 +69,8 @@ pub fn peer_id(certificates: &[CertificateDer<'_>]) -> Result<SpiffeId, PeerIdEr
     }
 }
 
-/// The earliest expiry in a peer's chain, among the certificates that are valid at `now`. After it the same chain fails
-/// a handshake. `None` if no date can be read.
+/// Returns the earliest expiry date in a peer's chain that is not before `now`. After this date, a handshake with the
+/// same chain fails. `None` if no certificate has such a date.
 pub fn peer_expiry(certificates: &[CertificateDer<'_>], now: SystemTime) -> Option<SystemTime> {
     certificates.iter().filter_map(validity).map(|validity| validity.not_after).filter(|end| *end >= now).min()
 }

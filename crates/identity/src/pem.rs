@@ -9,7 +9,7 @@ pub(crate) const CERTIFICATE: &str = "CERTIFICATE";
 /// A key in PKCS #8.
 pub(crate) const PRIVATE_KEY: &str = "PRIVATE KEY";
 
-/// One PEM block.
+/// Formats one PEM block.
 pub(crate) fn block(label: &str, der: &[u8]) -> String {
     let mut text = format!("-----BEGIN {label}-----\n");
     for (index, c) in base64(der).enumerate() {
@@ -22,7 +22,7 @@ pub(crate) fn block(label: &str, der: &[u8]) -> String {
     text
 }
 
-/// Base64 with padding (RFC 4648 section 4).
+/// Encodes bytes in Base64 with padding (RFC 4648 section 4).
 fn base64(bytes: &[u8]) -> impl Iterator<Item = char> {
     bytes.chunks(3).flat_map(|group| {
         let [a, b, c] = [0, 1, 2].map(|index| group.get(index).copied().unwrap_or_default());
@@ -32,7 +32,7 @@ fn base64(bytes: &[u8]) -> impl Iterator<Item = char> {
     })
 }
 
-/// The digit of the six lower bits.
+/// Returns the Base64 digit of the lower six bits.
 fn digit(sextet: u8) -> char {
     let sextet = sextet & 0x3f;
     char::from(match sextet {

@@ -1,18 +1,19 @@
-//! When to renew an SVID, and when to retry. Pure: `now` is an argument.
+//! Schedules the renewal of an SVID, and the retries after a failure. Pure: `now` is an argument.
 
 use std::time::{Duration, SystemTime};
 
-/// The first wait is at most this, and at least half of it.
+/// Maximum wait before the first retry; the minimum is half of it.
 pub const RETRY_FIRST: Duration = Duration::from_secs(1);
 
-/// Every wait is at most this.
+/// Maximum wait before any retry.
 pub const RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// How long to wait, from one to two times this, before using a new signing key: until every peer has read the trust
-/// bundle that contains its anchor.
+/// Delay before a new signing key is used: from one to two times this, at random. Meanwhile, every peer reads the trust
+/// bundle that contains the key's anchor.
 pub const SIGNER_DELAY: Duration = Duration::from_secs(3);
 
-/// An SVID is renewed after a random part of its life between these two; the rest of its life is for retries.
+/// Bounds of the random fraction of its lifetime after which an SVID is renewed. The rest of the lifetime is for
+/// retries.
 const SOONEST: f64 = 2.0 / 3.0;
 const LATEST: f64 = 5.0 / 6.0;
 
@@ -26,7 +27,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// For an SVID issued at `now`. Workloads with different seeds renew at different moments.
+    /// Creates the schedule for an SVID issued at `now`. Workloads with different seeds renew at different moments.
     pub fn new(now: SystemTime, not_after: SystemTime, seed: u64) -> Self {
         let mut schedule = Self { due: now, not_after, failures: 0, random: fastrand::Rng::with_seed(seed) };
         schedule.renewed(now, not_after);
@@ -37,9 +38,10 @@ impl Schedule {
         now >= self.due
     }
 
-    /// Notes a new SVID: the next is due at a random moment between two thirds and five sixths of its life.
+    /// Records a new SVID. The next renewal is due at a random moment between two thirds and five sixths of its
+    /// lifetime.
     ///
-    /// Its life counts from `now`, since its validity starts a little before it was issued.
+    /// The lifetime is counted from `now`, because the validity starts a little before the time of issue.
     pub fn renewed(&mut self, now: SystemTime, not_after: SystemTime) {
         let life = not_after.duration_since(now).unwrap_or_default();
         let part = SOONEST + (LATEST - SOONEST) * self.random.f64();
@@ -48,11 +50,11 @@ impl Schedule {
         self.failures = 0;
     }
 
-    /// Notes a failure; returns how long to wait.
+    /// Records a failed renewal; returns how long to wait before the next attempt.
     ///
-    /// Each wait is about twice the one before. Half of it is random, so that workloads that failed together do not
-    /// return together. A wait is at most half of the SVID's remaining life, but at least half of [`RETRY_FIRST`], so
-    /// that another try happens before it expires.
+    /// Each wait is about twice the previous one. Half of it is random, so that workloads that failed together do not
+    /// retry together. A wait is at most half of the SVID's remaining lifetime, but at least half of [`RETRY_FIRST`],
+    /// so that another attempt happens before the SVID expires.
     pub fn failed(&mut self, now: SystemTime) -> Duration {
         let longest = RETRY_FIRST.saturating_mul(1 << self.failures.min(u32::BITS - 1)).min(RETRY_MAX);
         self.failures = self.failures.saturating_add(1);
@@ -65,14 +67,14 @@ impl Schedule {
         wait
     }
 
-    /// The issuer has a new signing key: the next SVID is due soon, but not before every peer can have the key's
-    /// anchor.
+    /// Records that the issuer has a new signing key: a renewal is due soon, but not before every peer can have the
+    /// key's anchor.
     pub fn signer_changed(&mut self, now: SystemTime) {
         let soon = now + SIGNER_DELAY.mul_f64(1.0 + self.random.f64());
         self.due = self.due.min(soon);
     }
 
-    /// The current SVID is no longer valid: the next is due at once.
+    /// Makes a renewal due at once, because the current SVID is no longer valid.
     pub fn hasten(&mut self, now: SystemTime) {
         self.due = now;
     }

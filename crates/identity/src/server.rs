@@ -1,8 +1,8 @@
-//! The certificate of a server with a DNS name, for clients that do not know SPIFFE, such as an API server that calls
-//! webhooks.
+//! The certificate of a server with a DNS name, for clients that do not know SPIFFE: for example, an API server that
+//! calls webhooks.
 //!
-//! The names come from the server's own command line. A workload cannot get such a certificate: it sends a request, and
-//! [`Authority::sign`] certifies only the SPIFFE id in a request.
+//! The names come from the server's own command line. A workload cannot get such a certificate: the workload sends a
+//! request, and [`Authority::sign`] certifies only the SPIFFE id in a request.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -20,7 +20,7 @@ use crate::x509::Validity;
 /// The protocol inside TLS, as its ALPN name (RFC 7301 section 6).
 pub const ALPN: &[u8] = b"http/1.1";
 
-/// A server's certificate and its key, which was made in this process.
+/// A server's certificate and its key. The key was made in this process.
 #[derive(Debug)]
 pub struct ServerCertificate {
     certificate: CertificateDer<'static>,
@@ -29,8 +29,8 @@ pub struct ServerCertificate {
 }
 
 impl Authority {
-    /// Makes a key pair and issues a server certificate with these names for it; it cannot be used as a client's
-    /// certificate.
+    /// Makes a key pair and issues a server certificate with these names for it. The certificate cannot be used as a
+    /// client's certificate.
     ///
     /// # Errors
     /// [`SignError`] if this authority has expired or the system's random numbers fail.
@@ -44,8 +44,8 @@ impl Authority {
 }
 
 impl ServerCertificate {
-    /// The server's configuration: TLS 1.3 with HTTP/1.1, without client certificates. `intermediates` lead from the
-    /// certificate to an anchor.
+    /// Returns the server's configuration: TLS 1.3 with HTTP/1.1, without client certificates. `intermediates` are the
+    /// certificates that lead from the server's certificate to an anchor.
     pub fn into_config(self, intermediates: &[CertificateDer<'static>]) -> ServerConfig {
         let chain = [vec![self.certificate], intermediates.to_vec()].concat();
         let mut config = ServerConfig::builder_with_provider(provider())

@@ -1,5 +1,5 @@
-//! An X.509 SVID and its private key (X509-SVID section 2). The key is made here. It leaves the process only through
-//! [`Svid::key_pair_pem`], for a program that does its own TLS.
+//! An X.509 SVID and its private key (X509-SVID section 2). The key is made in this process. It leaves the process only
+//! through [`Svid::key_pair_pem`], for a program that does its own TLS.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,7 +18,7 @@ use crate::tls::provider;
 use crate::verify::{ClientVerifier, ServerVerifier, WithoutCertificate};
 use crate::x509::validity;
 
-/// Most certificates in a chain.
+/// Limit on the number of certificates in a chain.
 pub const CHAIN_MAX_CERTIFICATES: usize = 4;
 
 /// A new key pair, and its certificate signing request.
@@ -33,16 +33,16 @@ pub struct Request {
 #[derive(Debug, Clone)]
 pub struct Svid {
     pub id: SpiffeId,
-    /// Start of its validity: a little before it was issued, for peers whose clocks are behind.
+    /// Start of the validity: a little before the time of issue, for peers whose clocks are behind.
     pub not_before: SystemTime,
-    /// End of its validity.
+    /// End of the validity.
     pub not_after: SystemTime,
     certified_key: Arc<CertifiedKey>,
-    /// The key of `certified_key`, which does not give it back.
+    /// The private key in `certified_key`, which does not return it as bytes.
     key: Arc<PrivateKeyDer<'static>>,
 }
 
-/// Why there is no SVID. The message names the remedy.
+/// Why no SVID could be obtained. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SvidError {
     /// Making a key pair or a signature failed.
@@ -60,7 +60,7 @@ pub enum SvidError {
     /// The certificate names another workload.
     #[error("the issuer certified {found} and not {wanted}; check what it has configured for this workload")]
     WrongId { found: SpiffeId, wanted: SpiffeId },
-    /// Peers would reject it.
+    /// Peers would reject the certificate.
     #[error(
         "the issued certificate does not pass our own check ({0}); add its anchor to the trust bundle, set the clocks"
     )]
@@ -92,7 +92,7 @@ impl Request {
         &self.csr
     }
 
-    /// Accepts the issuer's chain, the end-entity's certificate first, after the same checks that a peer would make.
+    /// Accepts the issuer's chain (the end-entity's certificate first) after the same checks that a peer would make.
     ///
     /// # Errors
     /// [`SvidError`] if the chain is not for this key and id, or if the bundle does not verify it at `now`.
@@ -127,10 +127,10 @@ impl Request {
 }
 
 impl Svid {
-    /// Checks that clients and servers with this bundle accept it at `now`.
+    /// Checks that clients and servers with this trust bundle accept the SVID at `now`.
     ///
     /// # Errors
-    /// The error that a peer's handshake would fail with.
+    /// The error with which a peer's handshake would fail.
     pub fn verify(&self, bundle: &TrustBundle, now: SystemTime) -> Result<(), rustls::Error> {
         let provider = provider();
         let trust_domain = &self.id.trust_domain;
@@ -143,12 +143,12 @@ impl Svid {
             .map(drop)
     }
 
-    /// Its chain, the end-entity's certificate first.
+    /// Returns the certificate chain, the end-entity's certificate first.
     pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.certified_key.cert
     }
 
-    /// The chain and the key as PEM text, for a program that does its own TLS.
+    /// Returns the chain and the key as PEM text, for a program that does its own TLS.
     pub fn key_pair_pem(&self) -> KeyPairPem {
         let blocks = self.chain().iter().map(|certificate| pem::block(pem::CERTIFICATE, certificate));
         KeyPairPem { certificate: blocks.collect(), private_key: pem::block(pem::PRIVATE_KEY, self.key.secret_der()) }

@@ -84,7 +84,7 @@ fn an_svid_passes_a_bundle_for_as_long_as_its_anchor_is_there_and_it_is_valid() 
 fn what_is_printed_of_a_request_or_an_svid_has_no_key() {
     let request = request();
     let key = request.key.serialize_der();
-    // These 32 bytes of its PKCS #8 form are the key itself.
+    // These 32 bytes of the key's PKCS #8 form are the key itself.
     let secret = &key[36..68];
     let shown = format!("{request:?}");
     assert!(!shown.contains(&format!("{secret:?}").replace(['[', ']'], "")), "{shown}");

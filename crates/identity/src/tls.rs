@@ -29,13 +29,13 @@ pub struct TlsIdentity {
     svid: Svid,
     /// Our SPIFFE id; peers must belong to its trust domain.
     pub id: SpiffeId,
-    /// For inbound connections where a policy decides about clients without a certificate. A certificate that a client
-    /// sends is verified.
+    /// Configuration of inbound connections if a policy decides about clients without a certificate. If a client sends
+    /// a certificate, the certificate is verified.
     pub server: Arc<ServerConfig>,
-    /// For inbound connections where only proxies of the mesh may connect: without a client certificate the handshake
-    /// fails.
+    /// Configuration of inbound connections if only proxies of the mesh may connect: without a client certificate the
+    /// handshake fails.
     pub strict_server: Arc<ServerConfig>,
-    /// For outbound connections, with any server name. The caller must compare the peer's SPIFFE id.
+    /// Configuration of outbound connections, with any server name. The caller must compare the peer's SPIFFE id.
     pub client: Arc<ClientConfig>,
     pub not_after: SystemTime,
     /// The anchors that peers are checked against.
@@ -43,7 +43,7 @@ pub struct TlsIdentity {
 }
 
 impl TlsIdentity {
-    /// The identity of an SVID; it accepts peers whose certificates lead to an anchor in the bundle.
+    /// Creates the identity of an SVID. It accepts peers whose certificates lead to an anchor in the bundle.
     pub fn new(svid: &Svid, bundle: &TrustBundle) -> Self {
         let provider = provider();
         Self {
@@ -61,16 +61,17 @@ impl TlsIdentity {
         &self.svid
     }
 
-    /// Whether we still trust every anchor that `before` trusts. Then every peer that `before` accepted would still
-    /// pass.
+    /// Returns whether we still trust every anchor that `before` trusts. If so, every peer that `before` accepted would
+    /// still be accepted.
     pub fn trusts_all_anchors_of(&self, before: &Self) -> bool {
         before.bundle.anchors().iter().all(|anchor| self.bundle.anchors().contains(anchor))
     }
 
-    /// Verifies again, at `now`, the certificates of a peer's handshake, its own first.
+    /// Verifies the certificates of a peer's handshake again, at `now`. The peer's own certificate is first in the
+    /// chain.
     ///
     /// # Errors
-    /// As [`TrustBundle::verify`].
+    /// The errors of [`TrustBundle::verify`].
     pub fn verify_again(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Result<(), rustls::Error> {
         self.bundle.verify(chain, now)
     }
@@ -109,8 +110,9 @@ fn client_config(svid: &Svid, bundle: &TrustBundle, provider: &Arc<CryptoProvide
     config
 }
 
-/// For a client without an SVID that is requesting one. The server must belong to `trust_domain` and have a certificate
-/// that leads to an anchor in the bundle. Use any server name, and compare the server's SPIFFE id after the handshake.
+/// Returns the configuration of a client that has no SVID and is requesting one. The server must belong to
+/// `trust_domain` and have a certificate that leads to an anchor in the bundle. Use any server name, and compare the
+/// server's SPIFFE id after the handshake.
 pub fn anonymous_client(trust_domain: &TrustDomain, bundle: &TrustBundle) -> ClientConfig {
     let provider = provider();
     let verifier = ServerVerifier::new(trust_domain.clone(), bundle, &provider);
@@ -125,7 +127,7 @@ pub fn anonymous_client(trust_domain: &TrustDomain, bundle: &TrustBundle) -> Cli
     config
 }
 
-/// The cryptography of the mesh, in order of preference.
+/// Returns the cryptography of the mesh, in order of preference.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider {
         // AES-128 first: as strong as the signatures and the classical key exchange, and the cheapest.
@@ -134,7 +136,7 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
             cipher_suite::TLS13_AES_256_GCM_SHA384,
             cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
         ],
-        // The hybrid first: recorded traffic stays secret even from a future quantum computer.
+        // The hybrid key exchange is first: recorded traffic stays secret even from a future quantum computer.
         kx_groups: vec![kx_group::X25519MLKEM768, kx_group::X25519, kx_group::SECP256R1],
         ..default_provider()
     })

@@ -34,12 +34,12 @@ fn assert_they_talk(client: &TlsIdentity, server: &TlsIdentity) {
     assert_eq!(peer_id(server_end.peer_certificates().unwrap_or_default()), Ok(client.id.clone()));
 }
 
-/// A workload with the right bundle and a certificate of another time or authority.
+/// Returns a workload with the right bundle, whose certificate is of another time or of another authority.
 fn odd_identity(issuer: &Authority, id: &SpiffeId, start: SystemTime, trusted: &Authority) -> TlsIdentity {
     TlsIdentity::new(&svid_from(issuer, id, start, HOUR), &bundle(&[trusted]))
 }
 
-/// The error lines of `good` against `odd`: first with `odd` as the client, then as the server.
+/// Returns the errors with which `good` rejects `odd`: first with `odd` as the client, then as the server.
 fn refusals(odd: &TlsIdentity, good: &TlsIdentity) -> [String; 2] {
     let as_client = talk(odd, good).server.expect_err("the server refuses");
     let as_server = talk(good, odd).client.expect_err("the client refuses");
@@ -126,7 +126,7 @@ fn a_peer_of_an_unknown_anchor_is_refused() {
     }
 }
 
-/// An authority with a name that another authority may have too.
+/// Returns an authority with a name that another authority may have too.
 fn authority_of_common_name() -> Authority {
     let mut params = rcgen::CertificateParams::default();
     params.subject_alt_names = vec![SanType::URI("spiffe://example.org".try_into().expect("ASCII"))];
@@ -242,7 +242,8 @@ fn anchors_are_rotated_while_every_peer_talks_with_every_other() {
     let (old, new) = (authority("example.org"), authority("example.org"));
     let (old_svid, new_svid) = (svid(&old, &id("cart")), svid(&new, &id("cart")));
     let (only_old, both, only_new) = (bundle(&[&old]), bundle(&[&old, &new]), bundle(&[&new]));
-    // Peers take the steps at different times, so the peers of each step must connect with those of the next.
+    // Peers take the steps at different times, so peers at one step must be able to connect with peers at the next
+    // step.
     let steps = [
         TlsIdentity::new(&old_svid, &only_old),
         TlsIdentity::new(&old_svid, &both),

@@ -1,6 +1,6 @@
 //! Keeps our identity up to date: a first SVID at the start, renewals before it expires, and the current trust bundle.
 //!
-//! Whatever fails later, the last valid identity stays in use.
+//! If anything fails later, the last valid identity stays in use.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -23,7 +23,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long an issuer may take to answer.
 const ISSUE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why there is no SVID, or no new one. The message names the remedy.
+/// Why no SVID was issued, at the start or for a renewal. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum UpkeepError {
     #[error(transparent)]
@@ -70,7 +70,7 @@ pub struct Upkeep {
     svid: Svid,
     trust: Trust,
     schedule: Schedule,
-    /// The last error of reading the trust bundle, so that each is logged once.
+    /// The last error from reading the trust bundle, so that a repeated error is logged only once.
     trust_problem: Option<String>,
     metrics: Rc<Cell<IdentityMetrics>>,
     publisher: watch::Sender<Arc<TlsIdentity>>,
@@ -80,7 +80,7 @@ impl Upkeep {
     /// Obtains the first SVID. Workloads with different seeds renew at different moments.
     ///
     /// # Errors
-    /// [`UpkeepError`] if there is none: a program with an identity cannot start without a certificate.
+    /// [`UpkeepError`] if no SVID was issued: a program with an identity cannot start without a certificate.
     pub async fn start(issuer: Box<dyn Issuer>, workload: Workload, seed: u64) -> Result<Self, UpkeepError> {
         let (svid, trust) = obtain_in_time(&*issuer, &workload).await?;
         let now = SystemTime::now();
@@ -98,12 +98,12 @@ impl Upkeep {
         })
     }
 
-    /// The current identity, and each that replaces it.
+    /// Returns a receiver for the current identity and for each identity that replaces it.
     pub fn identity(&self) -> watch::Receiver<Arc<TlsIdentity>> {
         self.publisher.subscribe()
     }
 
-    /// Its metrics, which it keeps up to date.
+    /// Returns the metrics of the certificate. This [`Upkeep`] keeps them up to date.
     pub fn metrics(&self) -> Rc<Cell<IdentityMetrics>> {
         self.metrics.clone()
     }
@@ -131,7 +131,8 @@ impl Upkeep {
         }
     }
 
-    /// Applies a change of the trust bundle or signer. The SVID stays in use unless the new bundle does not verify it.
+    /// Applies a change of the trust bundle or signer. If the new bundle does not verify the SVID, a renewal is due at
+    /// once.
     fn follow(&mut self, trust: Trust, now: SystemTime) {
         tracing::info!(anchors = trust.bundle.anchors().len(), "the trust bundle or the issuer's certificate changed");
         if trust.signer != self.trust.signer {

@@ -18,7 +18,7 @@ fn authority() -> Authority {
     Authority::create("example.org".parse().expect("a trust domain"), SystemTime::now()).expect("an authority")
 }
 
-/// A directory with an authority, and the upkeep of a workload with an SVID of it.
+/// Makes a directory with an authority, and the upkeep of a workload that has an SVID from this authority.
 async fn start() -> (TempDir, Authority, Upkeep) {
     let (directory, authority) = (tempfile::tempdir().expect("a directory"), authority());
     write_authority(directory.path(), &authority).expect("the files");
@@ -42,7 +42,7 @@ fn identity(task: &Upkeep) -> Arc<TlsIdentity> {
     task.identity().borrow().clone()
 }
 
-/// The numbers of issued certificates and of failures.
+/// Returns the number of issued certificates and the number of failures.
 fn refreshes(task: &Upkeep) -> (u64, u64) {
     let metrics = task.metrics().get();
     (metrics.good_refreshes, metrics.bad_refreshes)

@@ -1,8 +1,8 @@
 //! Certificate checks in a handshake, on both sides: a chain to an anchor of the trust bundle, and one SPIFFE id of our
 //! trust domain.
 //!
-//! The caller compares the workload after the handshake. The server name is not compared: it names a port, and a SPIFFE
-//! id is no DNS name.
+//! The caller compares the peer's workload after the handshake. The server name is not compared: it names a port, and a
+//! SPIFFE id is no DNS name.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -23,11 +23,12 @@ use crate::peer::peer_id_in;
 use crate::svid::CHAIN_MAX_CERTIFICATES;
 use crate::tls::provider;
 
-/// Longest chain that is verified, in bytes. A peer chooses its chain, and need not own a key for it. Among intermediates that
-/// name one another, webpki tries every path: twelve of them take it 200,000 steps, which is a second of CPU.
+/// Maximum size of a chain that is verified, in bytes. A peer can send any chain, even without keys for its
+/// certificates. webpki tries every path through intermediates that name one another as issuers: twelve of them take
+/// 200,000 steps, which is a second of CPU.
 const CHAIN_MAX_BYTES: usize = 16 << 10;
 
-/// A chain that is not verified at all.
+/// The error for a chain that is too long to be verified.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "its chain has {certificates} certificates with {bytes} bytes; at most {CHAIN_MAX_CERTIFICATES} with {CHAIN_MAX_BYTES} bytes are \
@@ -39,11 +40,12 @@ struct TooLong {
 }
 
 impl TrustBundle {
-    /// Checks that a chain, the end-entity's certificate first, leads to one of the anchors at `now`. Does not check
-    /// its name.
+    /// Checks that a chain (the end-entity's certificate first) leads to one of the anchors at `now`. Does not check
+    /// the name in the certificate.
     ///
     /// # Errors
-    /// If the chain is empty or too long, a certificate is malformed or not valid at `now`, or none leads to an anchor.
+    /// If the chain is empty or too long, a certificate is malformed or not valid at `now`, or the chain leads to no
+    /// anchor.
     pub fn verify(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Result<(), Error> {
         let (end_entity, intermediates) = chain.split_first().ok_or(Error::NoCertificatesPresented)?;
         let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO));
@@ -62,7 +64,7 @@ pub(crate) struct ServerVerifier {
 /// How a server treats a client that sends no certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WithoutCertificate {
-    /// Accept it: policies decide about its calls.
+    /// Accept the client: policies decide about its calls.
     Accept,
     /// Fail the handshake.
     Reject,
@@ -81,7 +83,7 @@ impl ServerVerifier {
         Self { trust_domain, roots: bundle.roots().clone(), algorithms }
     }
 
-    /// Verifies a chain, the end-entity's certificate first.
+    /// Verifies a chain (the end-entity's certificate first).
     pub(crate) fn verify(
         &self,
         end_entity: &CertificateDer<'_>,

@@ -3,8 +3,8 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 use super::*;
 use crate::fixtures::{authority, bundle, id, svid};
 
-/// A chain whose end-entity names an issuer, and `count` authorities that all have this name and certify themselves: every one of
-/// them may have signed every other one.
+/// Returns an end-entity's certificate and `count` self-signed authorities. All authorities have the name of the
+/// end-entity's issuer, so each of them may have signed every other one.
 fn tangle(count: usize) -> Vec<CertificateDer<'static>> {
     let named = |name: &str| {
         let mut params = CertificateParams::default();

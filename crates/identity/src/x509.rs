@@ -13,12 +13,12 @@ pub struct Validity {
     pub not_after: SystemTime,
 }
 
-/// Whether a certificate may sign others; `None` if it cannot be parsed.
+/// Returns whether a certificate may sign other certificates; `None` if it cannot be parsed.
 pub(crate) fn is_authority(certificate: &CertificateDer<'_>) -> Option<bool> {
     Some(parse(certificate)?.is_ca())
 }
 
-/// A certificate's dates; `None` if it cannot be parsed or they are before 1970.
+/// Returns a certificate's validity; `None` if the certificate cannot be parsed or has a date before 1970.
 pub(crate) fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
     let certificate = parse(certificate)?;
     let time = |timestamp: i64| UNIX_EPOCH.checked_add(Duration::from_secs(timestamp.try_into().ok()?));
@@ -28,8 +28,8 @@ pub(crate) fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
     })
 }
 
-/// The trust domain that an authority's certificate names by a SPIFFE id without a path; `None` for any other
-/// certificate.
+/// Returns the trust domain of an authority's certificate, which names it by a SPIFFE id without a path; `None` for any
+/// other certificate.
 pub(crate) fn trust_domain(certificate: &CertificateDer<'_>) -> Option<TrustDomain> {
     if !is_authority(certificate)? {
         return None;

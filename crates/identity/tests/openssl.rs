@@ -18,14 +18,14 @@ use tempfile::TempDir;
 /// Longest silence of a peer before the test fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The client's SPIFFE id, or why there is none.
+/// The client's SPIFFE id, or why it has none; the outer error is that of a failed handshake.
 type Came = Result<Result<SpiffeId, PeerIdError>, String>;
 
 fn id(workload: &str) -> SpiffeId {
     format!("spiffe://example.org/ns/shop/sa/{workload}").parse().expect("an id")
 }
 
-/// The identity of `web`, and a directory with the trust bundle and the key pair of `cart` for openssl.
+/// Returns the identity of `web`, and a directory with the trust bundle and the key pair of `cart` for openssl.
 fn mesh() -> (TempDir, TlsIdentity) {
     let (directory, now) = (tempfile::tempdir().expect("a directory"), SystemTime::now());
     let authority = Authority::create("example.org".parse().expect("a trust domain"), now).expect("an authority");
@@ -111,7 +111,7 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The program may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -137,7 +137,7 @@ fn an_openssl_server_is_known_by_its_id_and_verifies_us() {
     assert_eq!(line_after(&mut stdout, "a line from "), "web");
 }
 
-/// The text after `mark` on its line of a program's output.
+/// Returns the text that follows `mark` on its line of a program's output.
 fn line_after(output: &mut impl Read, mark: &str) -> String {
     let mut text = String::new();
     loop {

@@ -109,7 +109,7 @@ pub enum Mistake {
     Annotation {
         bearer: Bearer,
         name: String,
-        /// Its value, quoted and shortened.
+        /// The invalid value, quoted and shortened.
         value: String,
         /// The values allowed.
         fix: String,
@@ -127,7 +127,7 @@ impl Mistake {
 }
 
 impl fmt::Display for Mistake {
-    /// One line, as `leno.dev/proxy-workers: "0" does not work; use 1 to 64`.
+    /// Writes one line, as `leno.dev/proxy-workers: "0" does not work; use 1 to 64`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Annotation { bearer, name, value, fix } => {
@@ -144,13 +144,13 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// Our annotations among `all`, each with its value; a value that is no text becomes empty.
+/// Returns the annotations with our prefix among `all`, each with its value; a value that is not text becomes empty.
 pub(crate) fn ours(all: Option<&Map<String, Value>>) -> impl Iterator<Item = (&str, &str)> {
     let ours = all.into_iter().flatten().filter(|(name, _)| name.starts_with(PREFIX));
     ours.map(|(name, value)| (name.as_str(), value.as_str().unwrap_or_default()))
 }
 
-/// A warning for an annotation with our prefix that does not exist.
+/// Returns a warning for an annotation that has our prefix but does not exist.
 pub(crate) fn unknown(name: &str) -> Option<String> {
     let names = ALL.map(|(name, ..)| name);
     if names.contains(&name) {
@@ -163,7 +163,7 @@ pub(crate) fn unknown(name: &str) -> Option<String> {
     Some(format!("annotation {name}: there is no such annotation of Pods; {advice}"))
 }
 
-/// A warning for a label with the name of one of our annotations.
+/// Returns a warning for a label that has the name of one of our annotations.
 pub(crate) fn label(name: &str) -> Option<String> {
     let is_annotation = ALL.iter().any(|(annotation, ..)| *annotation == name);
     is_annotation.then(|| format!("label {name}: it has no effect, since {name} is an annotation; move it there"))

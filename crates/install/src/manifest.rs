@@ -26,7 +26,7 @@ pub enum Format {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rewritten {
     pub text: String,
-    /// The result for each of its workloads, in order.
+    /// The result for each workload of the file, in order.
     pub reports: Vec<Report>,
 }
 
@@ -163,7 +163,7 @@ fn rewrite(
     rewritten
 }
 
-/// Writes a document whose value has had these `edits` already.
+/// Appends a document to `text`. The document's value already includes the changes in `edits`.
 fn append(text: &mut String, document: &Document<'_>, edits: &[Operation], format: Option<Format>) {
     if format == Some(Format::Json) {
         if !document.value.is_null() {

@@ -12,7 +12,7 @@ fn inject_text(text: &str) -> Rewritten {
     inject_file(text, "shop", &options(), None).expect("it is readable")
 }
 
-/// With a version that does not change with each release.
+/// Returns the default options, but with a fixed version, so that a release does not change the results.
 fn options() -> Options {
     let mut options = Options::default();
     options.proxy.version = "1.2.3".to_owned();

@@ -5,18 +5,18 @@ pub const CONTROL_NAMESPACE: &str = "leno";
 /// The control plane's Deployment, Service, container, ServiceAccount and Lease. Also its field manager in requests to
 /// the API server.
 pub const CONTROL: &str = "leno-control";
-/// The label of the control plane's Pods, and of every object of the installation.
+/// The label with the name of a program; the control plane's Pods and Deployment have [`CONTROL`].
 pub const NAME_LABEL: &str = "app.kubernetes.io/name";
-/// A selector for every object of the installation.
+/// A selector for the control plane's Pods and Deployment.
 pub const CONTROL_LABELS: &str = "app.kubernetes.io/name=leno-control";
 pub const VERSION_LABEL: &str = "app.kubernetes.io/version";
-/// The label with an object's creator; objects that the control plane creates have [`CONTROL`].
+/// The label that names the creator of an object; objects that the control plane creates have [`CONTROL`].
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// The Secret of the issuing authority, in [`CONTROL_NAMESPACE`].
 pub const ISSUER: &str = "leno-identity-issuer";
-/// Its entry with the certificates of the issuing authority.
+/// The entry of [`ISSUER`] with the certificates of the issuing authority.
 pub const ISSUER_CERTIFICATE: &str = "tls.crt";
-/// Its entry with the anchors, and that of [`TRUST_BUNDLE`].
+/// The entry with the trust anchors, in [`ISSUER`] and in [`TRUST_BUNDLE`].
 pub const ANCHORS: &str = "ca.crt";
 /// The ConfigMap of the trust bundle, in each meshed namespace.
 pub const TRUST_BUNDLE: &str = "leno-trust-bundle";

@@ -18,13 +18,13 @@ pub enum Operation {
     },
 }
 
-/// The patch does not fit the object.
+/// Error: a path of the patch does not exist in the object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no {0} to change")]
 pub struct Misfit(String);
 
 impl Operation {
-    /// The same change for an object that contains the first one at `prefix`.
+    /// Returns the same change for an object that contains the original object at `prefix`.
     #[must_use]
     pub fn within(self, prefix: &str) -> Self {
         match self {

@@ -25,7 +25,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Every violation of `schema` in `value`. Fields that the schema does not have are violations.
+/// Returns every violation of `schema` in `value`. Fields that the schema does not have are violations.
 pub fn check(schema: &Value, value: &Value) -> Vec<Violation> {
     let mut violations = Vec::new();
     check_at("", schema, value, &mut violations);
@@ -120,12 +120,12 @@ fn noun(wanted: &str) -> &str {
     }
 }
 
-/// Whether a schema's pattern is found in a text. An invalid pattern matches nothing.
+/// Whether a text contains a match of a schema's pattern. An invalid pattern matches nothing.
 fn is_match(pattern: &str, text: &str) -> bool {
     Pattern::new(&format!("(?s).*(?:{pattern}).*")).is_ok_and(|pattern| pattern.is_match(text.as_bytes()))
 }
 
-/// The quantity that limits apply to: the size, its unit, and the keywords of the minimum and the maximum.
+/// Returns the size of a number, a list or a text, its unit, and the keywords of its minimum and its maximum.
 fn size(value: &Value) -> Option<(f64, &'static str, &'static str, &'static str)> {
     match value {
         Value::Number(number) => Some((number.as_f64()?, "", "minimum", "maximum")),

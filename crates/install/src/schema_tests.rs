@@ -110,7 +110,7 @@ fn the_model_reads_every_field_that_the_custom_resource_has() {
     }
 }
 
-/// The paths of fields without fields of their own; a list of mappings counts as one field.
+/// Collects the paths of all fields that have no fields of their own; a list of mappings counts as one field.
 fn leaves(at: &str, schema: &Value, names: &mut Vec<String>) {
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let path = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
@@ -183,7 +183,7 @@ fn what_the_model_refuses_for_its_form_the_custom_resource_refuses_too() {
         assert!(model_reads(&text).is_err(), "{spec}");
         assert!(!violations(&schema, &yaml::read(&text).expect("it is YAML")).is_empty(), "{spec}");
     }
-    // The rule that Kubernetes evaluates; our validation ignores it.
+    // Only Kubernetes evaluates this rule; our schema validation ignores it.
     let rule = &schema["properties"]["spec"]["properties"]["allow"]["items"]["x-kubernetes-validations"][0]["rule"];
     assert_eq!(rule, "has(self.identities) || has(self.networks)");
     assert!(model_reads(&with_spec("{allow: [{}]}")).is_err());

@@ -1,4 +1,4 @@
-//! Requests of an API server to the webhooks (admission.k8s.io/v1), and the answers. Pure.
+//! Parses requests of an API server to the webhooks (admission.k8s.io/v1) and makes the answers, without any I/O.
 //!
 //! [`mutate`] injects the proxy into a Pod; [`validate`] rejects objects that the mesh could not read.
 
@@ -14,14 +14,15 @@ use crate::inject::{Asked, Namespace, Options, Outcome, Skipped, inject, review_
 
 pub const API_VERSION: &str = "admission.k8s.io/v1";
 pub const KIND: &str = "AdmissionReview";
-/// Most problems in an answer.
+/// Maximum number of problems in an answer.
 const PROBLEMS_MAX: usize = 5;
-/// Most values in a review: each takes many times its text in memory. An object of 1 MiB has a fifth of this.
+/// Maximum number of JSON values in a review: in memory, each value takes many times the size of its text. An object of
+/// 1 MiB has a fifth of this number.
 const VALUES_MAX: usize = 1 << 17;
-/// Longest quote of a client's bytes in an answer, in characters.
+/// Maximum length of a quote from a request in an answer, in characters.
 const SHOWN_MAX_CHARS: usize = 200;
 
-/// A review: with a request in one direction, with a response in the other.
+/// A review: the API server sends it with a request, and gets it back with a response.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdmissionReview {
@@ -97,7 +98,7 @@ pub enum BadReview {
     TooManyValues,
 }
 
-/// A review of which only the namespace is read.
+/// A review of which only the version, the kind and the namespace are read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Placed {
@@ -120,7 +121,7 @@ fn check_version(version: String, kind: String) -> Result<(), BadReview> {
     }
 }
 
-/// The error quotes the body, and may be as long.
+/// Makes an error for a malformed body. Shortens the parser's message: it quotes the body, and may be as long.
 fn bad_form(error: &serde_json::Error) -> BadReview {
     BadReview::Form(error.to_string().chars().take(SHOWN_MAX_CHARS).collect())
 }
@@ -157,8 +158,8 @@ impl AdmissionReview {
     }
 }
 
-/// Answers for a Pod that is created in `namespace`; the request has the namespace's name, the caller knows its
-/// annotations.
+/// Answers a request to create a Pod in `namespace`. The request names the namespace; the caller must supply the
+/// namespace's annotations.
 pub fn mutate(request: &AdmissionRequest, namespace: &Namespace, options: &Options) -> AdmissionResponse {
     if request.operation != "CREATE" {
         return allowed(request);
@@ -181,9 +182,9 @@ pub fn mutate(request: &AdmissionRequest, namespace: &Namespace, options: &Optio
     response
 }
 
-/// Answers for an object that the mesh reads: one of leno.dev, or a Service or Namespace with annotations of ours, or a
-/// Namespace with labels that should be annotations. A
-/// Namespace is never rejected, since it must always be possible to change or delete one: its errors become warnings.
+/// Answers a request to store an object that the mesh reads: an object of leno.dev, a Service or Namespace with
+/// annotations of ours, or a Namespace with labels that should be annotations. A Namespace is never rejected, since it
+/// must always be possible to change or delete one: its errors become warnings.
 pub fn validate(request: &AdmissionRequest) -> AdmissionResponse {
     if !["CREATE", "UPDATE"].contains(&request.operation.as_str()) {
         return allowed(request);
@@ -199,8 +200,8 @@ pub fn validate(request: &AdmissionRequest) -> AdmissionResponse {
     if lines.is_empty() { allowed(request) } else { refused(request, "the mesh cannot read it", &lines) }
 }
 
-/// The part to validate: all of a leno.dev object, but only our annotations of a Service. The API server validates the
-/// rest.
+/// Returns the part of an object to validate: all of a leno.dev object, but only the name and the annotations of a
+/// Service. The API server validates the rest.
 fn what_counts(object: &Value) -> Value {
     if object["apiVersion"] != "v1" {
         return object.clone();

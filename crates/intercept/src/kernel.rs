@@ -14,9 +14,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// Buffer for the kernel's answers.
 const ANSWERS_BYTES: usize = 64 * 1024;
 const HEADER_BYTES: usize = 16;
-/// The type of a message that acknowledges another or reports its error.
+/// The type of a message that acknowledges another message or reports that message's error.
 const ERROR: u16 = 2;
-/// Error numbers in answers are negative, down to this one.
+/// The lowest error number in an answer; error numbers are negative.
 const LAST_ERROR: i32 = -4095;
 
 /// Why connections are not redirected.
@@ -48,7 +48,7 @@ impl From<Errno> for LoadError {
 /// Replaces the redirection in the network namespace of the calling thread.
 ///
 /// # Errors
-/// If the caller lacks the capability or the kernel a module. Then nothing has changed.
+/// If the caller lacks the capability, or the kernel lacks a module. The redirection is unchanged then.
 pub fn load(redirection: &Redirection) -> Result<(), LoadError> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::NETFILTER))?;
     set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_MAX))?;

@@ -2,7 +2,7 @@
 
 /// The alignment of every message and attribute.
 const ALIGNMENT_BYTES: usize = 4;
-/// Length, type, flags, sequence number, port.
+/// Size of a message's header: length, type, flags, sequence number, port.
 const HEADER_BYTES: usize = 16;
 /// Marks an attribute that contains attributes.
 const NESTED: u16 = 0x8000;
@@ -12,13 +12,13 @@ const ACK: u16 = 0x4;
 
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
-/// The number of nf_tables among netfilter's subsystems.
+/// The number that identifies nf_tables among netfilter's subsystems.
 const SUBSYSTEM: u8 = 10;
 
 /// Messages that take effect together or not at all.
 pub(crate) struct Batch {
     bytes: Vec<u8>,
-    /// How many answers the kernel will send.
+    /// Number of answers that the kernel will send.
     answers: u32,
     sequence: u32,
 }
@@ -37,7 +37,7 @@ impl Batch {
         self.answers += 1;
     }
 
-    /// Returns the bytes, and how many answers to expect.
+    /// Returns the bytes of the batch, and the number of answers to expect.
     pub(crate) fn finish(mut self) -> (Vec<u8>, u32) {
         self.edge(BATCH_END);
         (self.bytes, self.answers)
@@ -72,7 +72,7 @@ impl Attributes {
         self.bytes(kind, &bytes)
     }
 
-    /// A number in network byte order, as nf_tables requires.
+    /// Appends a number in network byte order, as nf_tables requires.
     pub(crate) fn number(self, kind: u16, number: u32) -> Self {
         self.bytes(kind, &number.to_be_bytes())
     }

@@ -45,7 +45,7 @@ pub struct Redirection {
 #[error("--inbound-port and --outbound-port are both {0}; give the proxy's two sides different ports")]
 pub struct SamePort(u16);
 
-/// TCP ports, both ends included; `first` <= `last`.
+/// A range of TCP ports that includes both ends; `first` <= `last`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortRange {
     pub first: NonZeroU16,
@@ -61,7 +61,7 @@ pub struct Subnet {
 }
 
 impl Redirection {
-    /// The default ports, without exceptions.
+    /// Returns a redirection to the default ports that excepts only the connections of the user `proxy_uid`.
     pub fn new(proxy_uid: u32) -> Self {
         Self {
             proxy_uid,
@@ -74,7 +74,7 @@ impl Redirection {
         }
     }
 
-    /// Checks rules that span several options.
+    /// Checks that the options fit together.
     ///
     /// # Errors
     /// If the inbound and the outbound port are the same.
@@ -82,7 +82,7 @@ impl Redirection {
         if self.inbound_port == self.outbound_port { Err(SamePort(self.inbound_port.get())) } else { Ok(()) }
     }
 
-    /// The proxy's own ports, which are not redirected: the proxy would connect to itself.
+    /// Returns the proxy's own ports, which are not redirected: otherwise the proxy would connect to itself.
     pub fn proxy_ports(&self) -> [u16; 4] {
         [self.inbound_port.get(), self.outbound_port.get(), TUNNEL_PORT, self.admin_port.get()]
     }

@@ -11,8 +11,8 @@ use crate::redirection::{PortRange, Redirection, Subnet};
 pub const TABLE: &str = "leno";
 /// The family of tables for both IPv4 and IPv6.
 const INET: u8 = 1;
-/// Just before other programs' chains at netfilter's usual priority for destination NAT (-100), so that we see the
-/// address that the application called.
+/// Priority just before netfilter's usual one for destination NAT (-100), which other programs' chains have. So our
+/// rules see the address that the application called.
 const PRIORITY: i32 = -101;
 
 const CREATE: u16 = 0x400;
@@ -30,7 +30,7 @@ enum Hook {
     Output = 3,
 }
 
-/// Packet metadata: what the kernel knows of a packet besides its bytes.
+/// Packet metadata: facts that the kernel knows about a packet and that are not in its bytes.
 #[derive(Clone, Copy)]
 enum Meta {
     InputInterface = 6,
@@ -57,13 +57,14 @@ const TCP: u8 = 6;
 /// Length of an interface's name, padded with zeros.
 const INTERFACE_BYTES: usize = 16;
 const LOOPBACK: &[u8; INTERFACE_BYTES] = b"lo\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-/// The type of an address of this namespace itself.
+/// The type of the namespace's own addresses.
 const LOCAL: u32 = 2;
 const REGISTER: u32 = 1;
 const VERDICT_REGISTER: u32 = 0;
 const RETURN: i32 = -5;
 
-/// One transaction that replaces the redirection, if there is one, and the number of answers to expect.
+/// Makes one transaction that replaces the redirection, if there is one. Returns it with the number of answers to
+/// expect.
 pub fn transaction(redirection: &Redirection) -> (Vec<u8>, u32) {
     let mut batch = Batch::new();
     let table = Attributes::default().text(1, TABLE);
@@ -211,12 +212,12 @@ impl Rule {
     }
 }
 
-/// A value in the format of expressions.
+/// Encodes a value as expressions require.
 fn data(value: &[u8]) -> Attributes {
     Attributes::default().bytes(1, value)
 }
 
-/// The byte at `index` of a mask whose first `bits` bits are set.
+/// Returns the byte at `index` of a mask whose first `bits` bits are set.
 fn mask_byte(bits: u8, index: usize) -> u8 {
     let before = u8::try_from(index * 8).unwrap_or(u8::MAX);
     match bits.saturating_sub(before) {

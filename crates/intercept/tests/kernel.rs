@@ -1,4 +1,4 @@
-//! How the kernel reads our messages, checked with nft in its own network namespace.
+//! Checks with nft, in a network namespace of its own, how the kernel reads our messages.
 //!
 //! Needs root and nft, as the system tests do; otherwise it reports that it is skipped.
 

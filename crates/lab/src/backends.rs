@@ -18,16 +18,16 @@ use crate::experiment::record::Protocol;
 pub(crate) struct ServiceTime {
     /// Minimum, in ms.
     pub(crate) base_ms: u32,
-    /// Random part on top, up to this, in ms.
+    /// Largest random addition to the minimum, in ms.
     pub(crate) spread_ms: u32,
 }
 
 /// The fault of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// It answers every call later by this, in ms; 0 is no fault.
+    /// The backend delays every answer by this, in ms; 0 is no fault.
     Slow(u32),
-    /// It fails every call at once with UNAVAILABLE.
+    /// The backend fails every call at once with UNAVAILABLE.
     Failing,
 }
 
@@ -76,7 +76,7 @@ impl Backends {
         &self.addresses
     }
 
-    /// The names in their answers.
+    /// The names that the backends have in their answers.
     pub(crate) fn names(&self) -> Vec<String> {
         (1..=self.addresses.len()).map(name).collect()
     }
@@ -90,7 +90,7 @@ impl Backends {
         self.children.iter_mut().try_for_each(Child::ensure_running)
     }
 
-    /// From now on gives the backend at `index` this fault, and makes all others healthy.
+    /// Gives the backend at `index` this fault from now on, and makes all others healthy.
     pub(crate) fn set(&self, index: usize, trouble: Trouble) -> Result<()> {
         for number in 0..self.clients.len() {
             self.set_one(number, if number == index { trouble } else { Trouble::Slow(0) })?;
@@ -136,7 +136,7 @@ impl Backends {
     }
 }
 
-/// Starts one `leno echo` at `address`.
+/// Starts one `leno echo` process that listens on `address`.
 pub(crate) fn start_server(
     log: &str,
     address: SocketAddr,

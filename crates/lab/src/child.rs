@@ -1,8 +1,8 @@
 //! Child processes that never outlive the lab: servers, proxies and load.
 //!
-//! Each starts through the hidden `leno exec`. It asks the kernel to send SIGKILL when the parent dies (even by SIGKILL
-//! or a panic), pins the process, and then becomes the program. The process id is therefore the program's own, which
-//! reading its CPU time requires.
+//! Each child starts as the hidden `leno exec`. That process asks the kernel to send SIGKILL when the parent dies (even
+//! by SIGKILL or a panic), pins itself to CPUs, and then becomes the program. The process id is therefore the program's
+//! own, which reading its CPU time requires.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -21,24 +21,24 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::error::{Error, Result, io};
 
-/// Longest time until a child serves.
+/// Longest time until a child accepts requests.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const READY_POLL: Duration = Duration::from_millis(10);
-/// Ports that the kernel assigns to no outgoing connection. Otherwise one could take the port between our choice and
-/// its use.
+/// Ports that the kernel assigns to no outgoing connection. Otherwise a connection could take the port between our
+/// choice and its use.
 const PORTS: Range<u16> = 16_000..32_000;
 
 /// A program to start.
 pub struct Launch {
-    /// Its name in the run, unique there.
+    /// The program's name in the run, unique there.
     pub name: String,
     /// The program's path.
     pub program: PathBuf,
-    /// Its arguments.
+    /// The program's arguments.
     pub args: Vec<OsString>,
     /// Additional environment variables.
     pub env: Vec<(OsString, OsString)>,
-    /// The CPUs that it may use; empty for all.
+    /// The CPUs that the program may use; empty for all.
     pub cpus: Vec<usize>,
 }
 
@@ -70,7 +70,7 @@ impl Launch {
         self
     }
 
-    /// The command that becomes the program.
+    /// Creates the command that becomes the program.
     pub fn command(&self) -> Result<Command> {
         let leno = std::env::current_exe().map_err(io("finding leno's own executable"))?;
         let mut command = Command::new(leno);
@@ -122,12 +122,12 @@ impl Child {
         }
     }
 
-    /// Waits until something accepts connections on `address`.
+    /// Waits until a program accepts connections on `address`.
     pub fn wait_for_listener(&mut self, address: SocketAddr) -> Result<()> {
         self.wait_until(address, || TcpStream::connect(address).is_ok())
     }
 
-    /// Waits until `GET <path>` on `address` is answered with 200.
+    /// Waits until `GET <path>` on `address` gets the status 200.
     pub fn wait_for_http_ok(&mut self, address: SocketAddr, path: &str) -> Result<()> {
         self.wait_until(address, || crate::http::is_ok(address, path))
     }
@@ -146,7 +146,7 @@ impl Child {
             }
             thread::sleep(READY_POLL);
         }
-        // Another program may have answered on the address, if ours could not bind it.
+        // Another program may have answered on the address, if this child could not bind it.
         self.ensure_running()
     }
 
@@ -164,14 +164,14 @@ impl Drop for Child {
     }
 }
 
-/// The last non-empty line of a program's output, for a one-line error.
+/// Returns the last non-empty line of a program's output, for a one-line error.
 pub(crate) fn last_line(output: &[u8]) -> String {
     let text = String::from_utf8_lossy(output);
     let line = text.lines().rev().map(str::trim).find(|l| !l.is_empty());
     line.unwrap_or("it wrote nothing").to_owned()
 }
 
-/// Turns this process into `program`, which ends with its parent; returns only on failure.
+/// Turns this process into `program`, which ends with its parent. Returns only on failure.
 ///
 /// `parent` is the process id of the expected parent. If the parent has another id, it died before the request to the
 /// kernel, and nothing is started.
@@ -188,7 +188,7 @@ pub fn become_program(parent: u32, cpus: &[usize], program: &Path, args: &[OsStr
     Command::new(program).args(args).exec()
 }
 
-/// Restricts the calling thread, and threads and processes that it starts, to these CPUs; empty for all.
+/// Restricts the calling thread, and threads and processes that it starts, to these CPUs. An empty list allows all.
 pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());
@@ -200,8 +200,8 @@ pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// A loopback address on which nothing listens now; each call returns another one. If two programs got the same
-/// address, the second would not start, or would share the first one's connections.
+/// Returns a loopback address on which no program listens now; each call returns another address. If two programs got
+/// the same address, the second would not start, or would share the first one's connections.
 ///
 /// # Errors
 /// If no port is free, or the system refuses to try the ports.
@@ -223,7 +223,7 @@ pub fn free_address() -> Result<SocketAddr> {
     Err(io(format!("finding a free port on 127.0.0.1, from {} to {}", PORTS.start, PORTS.end - 1))(source))
 }
 
-/// Finds a program in PATH, or where Debian installs servers outside a user's PATH.
+/// Finds a program in PATH, or in the directories outside a user's PATH where Debian installs servers.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);

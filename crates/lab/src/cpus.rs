@@ -2,17 +2,17 @@
 
 use crate::error::{Error, Result};
 
-/// The CPUs of a measurement's two sides; empty for all.
+/// The CPUs of a measurement's two sides. An empty list allows all CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Cpus {
-    /// For the proxy.
+    /// CPUs of the proxy.
     pub(crate) proxy: Vec<usize>,
-    /// For the load and the backends.
+    /// CPUs of the load and of the backends.
     pub(crate) others: Vec<usize>,
 }
 
 impl Cpus {
-    /// One CPU for the proxy and the rest for everything else. On a machine with one CPU the system chooses.
+    /// Selects one CPU for the proxy and the rest for everything else. On a machine with one CPU the system chooses.
     ///
     /// # Errors
     /// If the CPU does not exist. `flag` is the option that named it.

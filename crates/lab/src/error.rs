@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Why a run ended early. Each message is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The operating system refused something.
+    /// A request to the operating system failed.
     #[error("{what}: {source}")]
     Io {
         /// The action that failed.
@@ -24,7 +24,7 @@ pub enum Error {
     /// A child process ended while it was needed.
     #[error("{name} ended early ({status}): {last_line}")]
     ChildEnded {
-        /// Its name in the run.
+        /// The process's name in the run.
         name: String,
         status: String,
         last_line: String,
@@ -32,7 +32,7 @@ pub enum Error {
     /// A child process runs but does not serve.
     #[error("{name} did not answer on {address} within {waited_ms} ms: {last_line}")]
     NotReady {
-        /// Its name in the run.
+        /// The process's name in the run.
         name: String,
         /// The address on which it should answer.
         address: SocketAddr,
@@ -90,7 +90,7 @@ pub enum Error {
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Adds the action that the operating system refused.
+/// Turns an error of the operating system into ours, with the action that failed.
 pub(crate) fn io<'a>(what: impl Into<String> + 'a) -> impl FnOnce(io::Error) -> Error + 'a {
     move |source| Error::Io { what: what.into(), source }
 }

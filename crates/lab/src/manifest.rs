@@ -5,17 +5,17 @@ use std::net::{IpAddr, SocketAddr};
 
 /// A Service in the namespace `default` with one port.
 pub(crate) struct Service<'a> {
-    /// Its name.
+    /// Name of the Service.
     pub(crate) name: &'a str,
-    /// An address by which it can be called, in addition to its name.
+    /// An address by which the Service can be called, in addition to its name.
     pub(crate) cluster_ip: Option<IpAddr>,
-    /// Its port.
+    /// Port of the Service.
     pub(crate) port: u16,
-    /// Its protocol; `None` lets the proxy detect it.
+    /// Protocol of the port; `None` lets the proxy detect it.
     pub(crate) app_protocol: Option<&'a str>,
     /// The value of `leno.dev/balancer`.
     pub(crate) balancer: &'a str,
-    /// Its endpoints.
+    /// Endpoints of the Service.
     pub(crate) endpoints: &'a [Endpoint],
 }
 
@@ -24,18 +24,19 @@ pub(crate) struct Service<'a> {
 pub(crate) struct Endpoint {
     /// Address of the application.
     pub(crate) address: SocketAddr,
-    /// The proxy in front of it, on the same address; `None` if it is called unencrypted.
+    /// The proxy in front of the application, on the same address; `None` if calls to the application are not
+    /// encrypted.
     pub(crate) proxy: Option<Proxy>,
 }
 
 /// An endpoint's proxy in a mesh.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Proxy {
-    /// The identity in its certificate: `ns/lab/sa/server`.
+    /// The identity in the proxy's certificate: `ns/lab/sa/server`.
     pub(crate) identity: &'static str,
-    /// Its port for requests.
+    /// The proxy's port for requests.
     pub(crate) inbound_port: u16,
-    /// Its port for opaque bytes.
+    /// The proxy's port for opaque bytes.
     pub(crate) tunnel_port: u16,
 }
 
@@ -46,7 +47,7 @@ impl From<SocketAddr> for Endpoint {
 }
 
 impl Service<'_> {
-    /// The manifest. Each endpoint has its own slice, because all endpoints of a slice share its ports.
+    /// Returns the manifest. Each endpoint has its own slice, because all endpoints of a slice share its ports.
     pub(crate) fn to_yaml(&self) -> String {
         let Self { name, port, .. } = self;
         let cluster_ip = self.cluster_ip.map_or("None".to_owned(), |ip| ip.to_string());

@@ -8,7 +8,7 @@ use crate::error::{Error, Result, io};
 /// Resident memory of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Memory {
-    /// Resident now (`VmRSS`).
+    /// Memory that is resident now (`VmRSS`).
     pub resident_kib: u64,
     /// Peak of the resident memory (`VmHWM`) since the start or [`forget_peak`].
     pub peak_kib: u64,
@@ -31,7 +31,8 @@ pub fn cpu_time(pid: u32) -> Result<Duration> {
 /// CPU time of all programs on the machine, in user and kernel mode, plus the time that the hypervisor gave to other
 /// machines.
 ///
-/// Interrupts are excluded: those of a load on loopback belong to the load, but the kernel charges them to no process.
+/// Interrupts are excluded: the interrupts that a load on loopback causes belong to the load, but the kernel charges
+/// them to no process.
 pub fn machine_cpu_time() -> Result<Duration> {
     const PATH: &str = "/proc/stat";
     let stat = fs::read_to_string(PATH).map_err(io(format!("reading {PATH}")))?;
@@ -59,7 +60,7 @@ fn ticks_per_second() -> f64 {
     rustix::param::clock_ticks_per_second() as f64
 }
 
-/// `utime` and `stime`, fields 14 and 15 of proc_pid_stat(5); the name in field 2 may contain any characters.
+/// Adds `utime` and `stime`, fields 14 and 15 of proc_pid_stat(5). The name in field 2 may contain any characters.
 fn parse_cpu_ticks(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_whitespace().skip(11);
@@ -68,7 +69,7 @@ fn parse_cpu_ticks(stat: &str) -> Option<u64> {
     user.checked_add(system)
 }
 
-/// `user`, `nice`, `system` and `steal` of the line for all CPUs, proc_stat(5).
+/// Adds `user`, `nice`, `system` and `steal` of the line for all CPUs, proc_stat(5).
 fn parse_machine_ticks(stat: &str) -> Option<u64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();

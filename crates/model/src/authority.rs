@@ -6,24 +6,24 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Longest authority that is parsed; no DNS name is longer.
+/// Maximum length of an authority that is parsed, in bytes; no DNS name is longer.
 pub(crate) const AUTHORITY_MAX_BYTES: usize = 255;
 /// The port of an authority that names none (RFC 9110 section 4.2.1).
 pub const DEFAULT_PORT: u16 = 80;
 
-/// Why a call's `:authority` leads to no cluster. The text is for the caller: ASCII, below 512 bytes.
+/// Why a call's `:authority` leads to no cluster. The text is for the caller: ASCII, less than 512 bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unroutable {
-    /// Not `host` or `host:port`.
+    /// The authority is not `host` or `host:port`.
     #[error("the :authority is not a host name or address with an optional port")]
     NotAnAuthority,
-    /// A host name that cannot be a Service's.
+    /// The host is not a name that a Service can have.
     #[error("{host} is not the name of a Service: use service.namespace or service.namespace.svc.cluster.local")]
     NotAService {
         /// The host, as received.
         host: Box<str>,
     },
-    /// The name of an unknown Service.
+    /// No Service has this name.
     #[error("there is no Service {service} in namespace {namespace}: check the :authority, or define it")]
     UnknownService {
         /// The Service's name.
@@ -31,7 +31,7 @@ pub enum Unroutable {
         /// Its namespace.
         namespace: Box<str>,
     },
-    /// A Service without this port.
+    /// The Service has no such port.
     #[error("Service {service} in namespace {namespace} has no port {port}: write {service}.{namespace}:{known}")]
     UnknownPort {
         /// The Service's name.
@@ -43,7 +43,7 @@ pub enum Unroutable {
         /// The Service's ports.
         known: KnownPorts,
     },
-    /// An address of no Service.
+    /// No Service has this address and port.
     #[error("no Service has the clusterIP {ip} with port {port}: use a Service's name or clusterIP")]
     UnknownAddress {
         /// The address.
@@ -53,22 +53,22 @@ pub enum Unroutable {
     },
 }
 
-/// The first of a Service's ports, for messages.
+/// A Service's ports, as far as messages list them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownPorts {
-    /// The lowest ones, at most [`KnownPorts::SHOWN_MAX`].
+    /// The lowest ports, at most [`KnownPorts::SHOWN_MAX`] of them.
     pub shown: Box<[u16]>,
-    /// Number of all ports.
+    /// Number of all ports of the Service.
     pub count: usize,
 }
 
 impl KnownPorts {
-    /// Most ports that a message lists.
+    /// Limit on the number of ports that a message lists.
     pub const SHOWN_MAX: usize = 8;
 }
 
 impl fmt::Display for KnownPorts {
-    /// `50051`, or `80 or 443`, or `1 or 2 or ... (20 ports)`.
+    /// Writes `50051`, or `80 or 443`, or `1 or 2 or ... (20 ports)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, port) in self.shown.iter().enumerate() {
             let or = if index > 0 { " or " } else { "" };

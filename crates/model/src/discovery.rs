@@ -1,12 +1,12 @@
-//! The subjects that a proxy asks a control plane about: with a control plane, a proxy knows only what its workload
-//! uses.
+//! The questions that a proxy asks a control plane. A proxy with a control plane knows only the parts of the mesh that
+//! its workload uses.
 
 use std::fmt;
 use std::net::SocketAddr;
 
 use crate::mesh::ClusterKey;
 
-/// What the proxy must know before a call can continue, named before the mesh is known.
+/// A question to which a proxy needs the control plane's answer before a call can continue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
     /// The original destination of a connection: a clusterIP, an endpoint's own address, or an address outside the

@@ -32,7 +32,7 @@ endpoints:
 - addresses: [127.0.0.2]
 ";
 
-/// [`ECHO`] with every `from` replaced; panics if `from` does not occur.
+/// Returns [`ECHO`] with every `from` replaced; panics if `from` does not occur.
 pub(crate) fn echo_with(from: &str, to: &str) -> String {
     assert!(ECHO.contains(from), "{from:?} is not in the manifest");
     ECHO.replace(from, to)
@@ -44,7 +44,7 @@ pub(crate) fn parse(text: &str) -> Result<Manifest, Vec<Problem>> {
     parse_file(&file, "default").map_err(|refused| refused.problems)
 }
 
-/// The report lines for the problems of `text`.
+/// Returns the report lines for the problems of `text`.
 pub(crate) fn problems(text: &str) -> Vec<String> {
     match parse(text) {
         Ok(_) => Vec::new(),
@@ -52,12 +52,12 @@ pub(crate) fn problems(text: &str) -> Vec<String> {
     }
 }
 
-/// The report lines for the notices of `text`, which must be valid.
+/// Returns the report lines for the notices of `text`, which must be valid.
 pub(crate) fn notices(text: &str) -> Vec<String> {
     lines(&parse(text).expect("a manifest without mistakes").notices)
 }
 
-/// The objects of `text`, which must be valid.
+/// Returns the objects of `text`, which must be valid.
 pub(crate) fn objects(text: &str) -> Vec<Object> {
     parse(text).expect("a manifest without mistakes").objects
 }
@@ -72,7 +72,7 @@ pub(crate) fn translated(files: &[(&str, &str)]) -> Translation {
     translate(&objects, "default")
 }
 
-/// Each finding as a log line.
+/// Formats each finding as a log line.
 pub(crate) fn lines<T: ToString>(findings: &[T]) -> Vec<String> {
     findings.iter().map(T::to_string).collect()
 }

@@ -1,4 +1,4 @@
-//! A proxy's knowledge of the mesh: the clusters, and the cluster for each call.
+//! The mesh as a proxy knows it: the clusters, and the cluster for each call.
 //!
 //! Invariants: clusters are sorted by key and unique; policies are sorted by namespace and name, and routes by cluster
 //! and namespace. A cluster's endpoints are sorted by address and unique. Names are lower-case DNS labels.
@@ -29,17 +29,18 @@ use crate::spiffe::{SpiffeId, Workload};
 pub use draft::{Changes, Draft};
 pub use pods::{MeshedPod, MeshedPods};
 
-/// Most ports of one workload that are told to its proxy as speaking HTTP.
+/// Limit on the number of HTTP ports of one workload that the control plane reports to its proxy.
 pub const HTTP_PORTS_MAX: usize = 256;
 
-/// A proxy's knowledge of the mesh at one moment; immutable, shared by `Arc`. Copies are cheap: they share all equal
+/// The mesh as a proxy knows it at one moment; immutable, shared by `Arc`. Copies are cheap: they share all equal
 /// parts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Mesh {
     default_namespace: Arc<str>,
     clusters: SortedList<Arc<Cluster>>,
     policies: Arc<Vec<Arc<AuthorizationPolicy>>>,
-    /// The own workload's ports that a Service declares to speak HTTP, sorted, as a control plane tells them.
+    /// The ports of the proxy's own workload that a Service declares to be HTTP, sorted, as the control plane sent
+    /// them.
     http_ports: Arc<[u16]>,
     /// Sorted by key and unique.
     routes: SortedList<AttachedRoutes>,
@@ -55,7 +56,8 @@ pub struct Mesh {
     /// Pods that can be called at their own addresses, with or without a Service.
     #[serde(skip)]
     pods: Arc<MeshedPods>,
-    /// The subjects whose answer is known, sorted, including those that do not exist; `None` if everything is known.
+    /// The subjects whose answer is known, sorted. They include subjects that do not exist. `None` if everything is
+    /// known.
     #[serde(skip)]
     answered: Option<SortedList<Subject>>,
 }
@@ -70,24 +72,24 @@ pub struct AttachedRoutes {
     pub table: Arc<RouteTable>,
 }
 
-/// The position of an endpoint in a [`Mesh`]. Of equal addresses the first applies, and endpoints with a proxy come
-/// first: if one cluster knows a proxy for the address, a call must not reach it unencrypted because of another
-/// cluster.
+/// The position of an endpoint in a [`Mesh`]. If several have the same address, the first applies. Endpoints with a
+/// proxy come first: if one cluster knows a proxy for the address, a call must not reach it unencrypted because of
+/// another cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct EndpointPlace {
     address: SocketAddr,
-    /// Whether it has no proxy.
+    /// Whether the endpoint has no proxy.
     is_bare: bool,
     cluster: Arc<ClusterKey>,
 }
 
-/// The endpoints that can be called at their own addresses, and represent a headless Service there.
+/// Selects the endpoints that can be called at their own addresses. These addresses also lead to a headless Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialled {
     /// Every endpoint: the author of the manifests may use every address in them.
     Any,
-    /// Endpoints of Pods. In a cluster an EndpointSlice may list any address; one without a Pod must not change where
-    /// other clients' connections to that address go.
+    /// Only endpoints that are Pods. In a Kubernetes cluster, an EndpointSlice may list any address. An address without
+    /// a Pod must not change the destination of other clients' connections to it.
     Pods,
 }
 
@@ -147,7 +149,7 @@ pub struct EndpointProxy {
 }
 
 impl Dialled {
-    /// Whether this endpoint can be called at its own address.
+    /// Returns whether this endpoint can be called at its own address.
     pub(crate) fn means(self, endpoint: &Endpoint) -> bool {
         self == Self::Any || endpoint.pod.is_some()
     }
@@ -159,13 +161,13 @@ impl EndpointProxy {
 }
 
 impl Mesh {
-    /// A mesh without any knowledge.
+    /// Creates a mesh without clusters, policies and routes.
     pub fn empty() -> Self {
         Self::new("default", Vec::new(), Vec::new(), Vec::new(), Vec::new())
     }
 
-    /// A mesh of clusters, each with the addresses that lead to it, policies and routes. Of equal keys or addresses the
-    /// first wins.
+    /// Creates a mesh of clusters, each with the addresses that lead to it, policies and routes. If keys or addresses
+    /// are equal, the first wins.
     pub fn new(
         default_namespace: &str,
         clusters: Vec<Arc<Cluster>>,
@@ -176,7 +178,7 @@ impl Mesh {
         Self::dialling(Dialled::Any, default_namespace, clusters, addresses, policies, routes)
     }
 
-    /// As [`Mesh::new`], but only some endpoints can be called at their own addresses.
+    /// Like [`Mesh::new`], but only the endpoints that `dialled` selects can be called at their own addresses.
     pub fn dialling(
         dialled: Dialled,
         default_namespace: &str,
@@ -215,12 +217,12 @@ impl Mesh {
         }
     }
 
-    /// The namespace for names without one, and for clients without an identity.
+    /// Returns the namespace for names without one, and for clients without an identity.
     pub fn default_namespace(&self) -> &str {
         &self.default_namespace
     }
 
-    /// The same mesh, with the answers to `subjects` only: everything else is not known yet.
+    /// Returns the same mesh, in which only the answers to `subjects` are known: everything else is not known yet.
     pub fn answering(mut self, subjects: impl IntoIterator<Item = Subject>) -> Self {
         let mut subjects: Vec<Subject> = subjects.into_iter().collect();
         subjects.sort();
@@ -229,21 +231,21 @@ impl Mesh {
         self
     }
 
-    /// The subject to ask about before the destination of a connection to `address` is known.
+    /// Returns the subject to ask about if the destination of a connection to `address` is not known yet.
     pub fn unanswered_address(&self, address: SocketAddr) -> Option<Subject> {
         self.answered.as_ref()?;
         let subject = Subject::Address(canonical(address));
         (!self.answers(&subject)).then_some(subject)
     }
 
-    /// The subject to ask about before the destination of a call with this `:authority` is known. `None` for an invalid
-    /// authority.
+    /// Returns the subject to ask about if the destination of a call with this `:authority` is not known yet. `None`
+    /// also for an invalid authority.
     pub fn unanswered_authority(&self, authority: &[u8]) -> Option<Subject> {
         self.answered.as_ref()?;
         self.subject(authority).filter(|subject| !self.answers(subject))
     }
 
-    /// The subject of a call with this `:authority`; `None` for an invalid authority.
+    /// Returns the subject of a call with this `:authority`; `None` for an invalid authority.
     pub fn subject(&self, authority: &[u8]) -> Option<Subject> {
         let Authority { host, port } = authority::parse(authority).ok()?;
         let (name, namespace) = match host {
@@ -254,12 +256,12 @@ impl Mesh {
         Some(Subject::Service(ClusterKey { namespace, service, port }))
     }
 
-    /// The subject to ask about before the policies in force are known.
+    /// Returns the subject to ask about if the policies in force are not known yet.
     pub fn unanswered_inbound(&self) -> Option<Subject> {
         (!self.answers(&Subject::Inbound)).then_some(Subject::Inbound)
     }
 
-    /// Whether the answer to `subject` is known.
+    /// Returns whether the answer to `subject` is known.
     pub fn answers(&self, subject: &Subject) -> bool {
         self.answered.as_ref().is_none_or(|answered| answered.find(|other| other.cmp(subject)).is_some())
     }
@@ -269,12 +271,12 @@ impl Mesh {
         &self.clusters
     }
 
-    /// The cluster of that key.
+    /// Returns the cluster with this key.
     pub fn cluster(&self, key: &ClusterKey) -> Option<&Arc<Cluster>> {
         self.clusters.find(|cluster| cluster.key.cmp(key))
     }
 
-    /// Every address that leads to a cluster, sorted, as [`Mesh::cluster_by_address`] finds it.
+    /// Returns every address that leads to a cluster, sorted, as [`Mesh::cluster_by_address`] finds it.
     pub fn addresses(&self) -> impl Iterator<Item = (SocketAddr, &Arc<Cluster>)> {
         self.addresses.iter().filter_map(|(address, key)| Some((*address, self.cluster(key)?)))
     }
@@ -300,7 +302,7 @@ impl Mesh {
         }
     }
 
-    /// The cluster for a connection to `address`: the one with this clusterIP and port.
+    /// Returns the cluster for a connection to `address`: the cluster with this clusterIP and port.
     ///
     /// An endpoint's own address leads to its cluster only if the Service is headless and the endpoint has no hostname:
     /// the client then took any address from the Service's DNS record. A client that dials another endpoint's address
@@ -311,8 +313,8 @@ impl Mesh {
         self.cluster(key)
     }
 
-    /// The endpoint at `address`, ready or not, for a client that dialled this address. If several clusters have it,
-    /// those that know its proxy come first, then the first by key.
+    /// Returns the endpoint at `address`, ready or not, for a client that dialled this address. If several clusters
+    /// have it, clusters that know its proxy come first, then the first by key.
     pub fn endpoint_by_address(&self, address: SocketAddr) -> Option<(&Arc<Cluster>, &Endpoint)> {
         let address = canonical(address);
         let place = self.endpoints.from(|place| place.address < address).next()?;
@@ -320,14 +322,15 @@ impl Mesh {
         Some((cluster, cluster.endpoint_at(address, place.is_bare)?))
     }
 
-    /// Whether the control plane says that a Service declares this port of the own workload to speak HTTP.
+    /// Returns whether, according to the control plane, a Service declares this port of the proxy's own workload to be
+    /// HTTP.
     pub fn is_own_http_port(&self, port: u16) -> bool {
         self.http_ports.binary_search(&port).is_ok()
     }
 
-    /// The ports of a Pod that Services of its namespace declare to speak HTTP (`appProtocol`), sorted, at most
-    /// [`HTTP_PORTS_MAX`]. A port that another of its Services declares opaque is not among them. Other namespaces' Services
-    /// have no say: anybody may list a neighbour's address in a Service of their own.
+    /// Returns the ports of a Pod that Services of its namespace declare to be HTTP (`appProtocol`), sorted, at most
+    /// [`HTTP_PORTS_MAX`]. A port is left out if another of these Services declares it opaque. Services of other
+    /// namespaces do not count: any user may list another workload's address in a Service of their own.
     pub fn http_ports_of(&self, pod: IpAddr, namespace: &str) -> Vec<u16> {
         let first = canonical(SocketAddr::new(pod, 0));
         let places = self.endpoints.from(|place| place.address < first);
@@ -348,8 +351,8 @@ impl Mesh {
         &self.policies
     }
 
-    /// Whether both meshes have equal policies, equally in force, and declare the same own ports to speak HTTP. Cheap if they share
-    /// their policies.
+    /// Returns whether both meshes have equal policies and equal HTTP ports of the own workload, and whether the
+    /// policies are known in both or in neither. Cheap if the meshes share their policies.
     pub fn has_policies_of(&self, other: &Self) -> bool {
         let is_same = |(a, b): (&Arc<AuthorizationPolicy>, &Arc<AuthorizationPolicy>)| Arc::ptr_eq(a, b) || a == b;
         self.unanswered_inbound() == other.unanswered_inbound()
@@ -358,7 +361,7 @@ impl Mesh {
             && self.policies.iter().zip(other.policies.iter()).all(is_same)
     }
 
-    /// The policy of that name.
+    /// Returns the policy with this name.
     pub fn policy(&self, namespace: &str, name: &str) -> Option<&Arc<AuthorizationPolicy>> {
         let order = |policy: &Arc<AuthorizationPolicy>| (&*policy.namespace, &*policy.name).cmp(&(namespace, name));
         self.policies.get(self.policies.binary_search_by(order).ok()?)
@@ -371,16 +374,16 @@ impl Mesh {
         from_first.iter().take_while(move |policy| *policy.namespace == *namespace)
     }
 
-    /// The policy for calls to `port` of the workload `own`, the port on which the workload itself listens. If no
-    /// policy is enforced, `default` decides. Policies that [`Mesh::unanswered_inbound`] has yet to ask about are not
-    /// included.
+    /// Returns the policy for calls to `port` of the workload `own`, where `port` is the port on which the workload
+    /// itself listens. If no policy is enforced, `default` decides. Policies that are not known yet
+    /// ([`Mesh::unanswered_inbound`]) are not included.
     pub fn inbound_policy(&self, own: &SpiffeId, port: u16, default: DefaultInboundPolicy) -> PortPolicy {
         PortPolicy::new(self.policies_of(&own.workload.namespace), own, port, default)
     }
 
-    /// The rules for calls to the cluster from clients in `client_namespace`: the consumer routes there or, without
-    /// any, the producer routes. `None`: calls go to the cluster itself. A table without a rule for a request rejects
-    /// the request.
+    /// Returns the rules for calls to the cluster from clients in `client_namespace`: the consumer routes there or, if
+    /// there are none, the producer routes. `None`: calls go to the cluster itself. A table without a rule for a
+    /// request rejects the request.
     pub fn routes(&self, key: &ClusterKey, client_namespace: &str) -> Option<&Arc<RouteTable>> {
         let of_namespace = |namespace: &str| {
             self.routes.find(|routes| routes.key().cmp(&(key, namespace))).map(|routes| &routes.table)
@@ -426,7 +429,7 @@ impl Cluster {
         self.endpoints.iter().chain(&self.unready_endpoints)
     }
 
-    /// The endpoint at a canonical `address`, with or without a proxy.
+    /// Returns the endpoint at a canonical `address`, with or without a proxy.
     fn endpoint_at(&self, address: SocketAddr, is_bare: bool) -> Option<&Endpoint> {
         let is_meant =
             |endpoint: &&Endpoint| canonical(endpoint.address) == address && endpoint.proxy.is_none() == is_bare;
@@ -438,7 +441,7 @@ impl Cluster {
     }
 }
 
-/// The positions of a cluster's endpoints that can be called at their own addresses.
+/// Returns the positions of a cluster's endpoints that can be called at their own addresses.
 fn places(dialled: Dialled, cluster: &Cluster, key: &Arc<ClusterKey>) -> impl Iterator<Item = EndpointPlace> {
     cluster.all_endpoints().filter(move |endpoint| dialled.means(endpoint)).map(|endpoint| EndpointPlace {
         address: canonical(endpoint.address),
@@ -452,7 +455,7 @@ fn compare(name: &str, asked: &str) -> Ordering {
     name.bytes().cmp(asked.bytes().map(|b| b.to_ascii_lowercase()))
 }
 
-/// The canonical form of an address: IPv4 is not mapped into IPv6, and there is no scope or flow label.
+/// Returns the canonical form of an address: IPv4 is not mapped into IPv6, and there is no scope or flow label.
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }

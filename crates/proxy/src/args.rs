@@ -172,7 +172,7 @@ impl Args {
         }
         let mut limits = Limits::default();
         if let Some(timeout) = args.egress_connect_timeout {
-            // The parser's range fits.
+            // The parser's range fits into a u32.
             limits.relay.egress_connect_timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
         }
         for (name, value) in &args.limits {

@@ -1,8 +1,8 @@
-//! `leno-proxy await-ready`: ends once the proxy beside it is ready. The kubelet runs it as the `postStart` hook of the proxy's
-//! container, and starts the application after it.
+//! `leno-proxy await-ready`: ends once the proxy beside it is ready. The kubelet runs it as the `postStart` hook of the
+//! proxy's container, and starts the application after it.
 //!
-//! A startup probe would do the same, more slowly: the kubelet probes once a second, and only after it has noticed that the
-//! container runs.
+//! A startup probe would do the same, more slowly: the kubelet probes once a second, and only after it has noticed that
+//! the container runs.
 
 use std::ffi::OsString;
 use std::io;
@@ -26,8 +26,8 @@ use crate::args::{Exit, explain};
 /// The first word of the command line that chooses this mode.
 pub(crate) const WORD: &str = "await-ready";
 
-/// Shortest and longest pause between two requests. The pause doubles, so that a node full of waiting Pods has its processor for
-/// the proxies themselves.
+/// Shortest and longest pause between two requests. The pause doubles each time, so that many waiting Pods on a node
+/// leave the processor to the proxies themselves.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 /// Longest time for one request.
@@ -48,7 +48,7 @@ pub(crate) struct Options {
     timeout: Duration,
 }
 
-/// Why it ends without a ready proxy.
+/// Why `await-ready` ends without a ready proxy.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AwaitError {
     #[error("the proxy at {admin} is not ready after {:?}: {reason}", waited)]

@@ -37,7 +37,7 @@ pub(crate) enum ConnectionFailure {
     HandshakeCut,
     /// The TLS handshake took too long.
     HandshakeTimeout,
-    /// The client's first bytes did not arrive in time, and the connection has no other sign of its destination.
+    /// The client's first bytes did not arrive in time, and nothing else shows the connection's destination.
     Silent,
     /// The client does not negotiate HTTP/2 within the mesh's TLS.
     NoAlpn,
@@ -52,9 +52,9 @@ pub(crate) enum ConnectionFailure {
         /// The required identity.
         expected: SpiffeId,
     },
-    /// The client has no place for another connection.
+    /// There is no place for another connection of the client.
     NoPlace,
-    /// A connection of another client took its place.
+    /// A connection of another client took the place of this connection.
     Yielded,
     /// The tunnel requires mutual TLS, and the client began without it.
     PlaintextInTunnel,
@@ -64,7 +64,7 @@ pub(crate) enum ConnectionFailure {
     Expired,
     /// No current anchor verifies the peer's certificate.
     NoLongerTrusted(rustls::Error),
-    /// A policy allowed it earlier, and does not any more.
+    /// A policy allowed the client's calls earlier, and no longer does.
     Withdrawn {
         /// The client's identity, if it proved one.
         client: Option<SpiffeId>,
@@ -75,7 +75,7 @@ pub(crate) enum ConnectionFailure {
         /// The deciding policy, and its reason.
         reason: String,
     },
-    /// No policy allows it.
+    /// No policy allows the client's connection.
     Denied {
         /// The client's identity, if it proved one.
         client: Option<SpiffeId>,
@@ -99,7 +99,7 @@ pub(crate) enum ConnectionFailure {
 }
 
 impl ConnectionFailure {
-    /// Its label in metrics.
+    /// Returns the failure's label in metrics.
     pub(crate) fn label(&self) -> &'static str {
         match self {
             Self::Handshake(error) => handshake::label(error),

@@ -1,8 +1,8 @@
 //! Leno's data plane: accepts gRPC connections and sends each call to the best endpoint.
 //!
-//! [`worker`] relays calls, the time-critical part; `control` does everything else, on one other thread. `grpc` is
-//! another program in the same binary: it gives a gRPC program without a proxy its identity. `await_ready` is a third: it
-//! waits for a proxy. `supervise` is a fourth: it keeps a proxy running.
+//! [`worker`] relays calls, the time-critical part; `control` does everything else, on one other thread. The same
+//! binary contains three other programs: `grpc` gives a gRPC program without a proxy its identity, `await_ready` waits
+//! for a proxy, and `supervise` keeps a proxy running.
 
 pub mod access_log;
 mod args;
@@ -25,7 +25,7 @@ use args::{Args, Exit};
 /// Runs the proxy; the first item is the program's name. With `grpc` as the second item, it writes the files for a gRPC
 /// program instead. With `await-ready`, it waits for a proxy. With `supervise`, it runs a proxy as its child.
 ///
-/// The program may be part of another one, in which the words `own` choose it.
+/// The proxy may be part of another program; then `own` are the arguments that select the proxy there.
 ///
 /// The exit code is 0 after an orderly end, 2 for an invalid command line, and 1 for any other failure. Errors are one
 /// line on stderr.

@@ -33,7 +33,7 @@ pub struct RelayLimits {
     pub max_calls: u32,
     /// Services and addresses that have received calls and have not been forgotten yet.
     pub max_targets: u32,
-    /// Requests to the control plane that it has not answered.
+    /// Requests that the control plane has not answered.
     pub max_questions: u32,
     /// Services and addresses that the whole process asks the control plane about.
     pub max_subjects: u32,
@@ -68,11 +68,12 @@ pub struct RelayLimits {
     /// Memory that peers may cause all workers to use, in KiB; each worker has an equal share. 0: half of the
     /// container's memory limit, or 512 MiB without a limit.
     pub memory_budget_kib: u32,
-    /// Bytes from the own application that all streams of one tunnel together buffer for its client. Once they exceed
-    /// half of it, each stream may buffer an equal share.
+    /// Bytes from the own application that all streams of one tunnel together buffer for its client. Each stream may
+    /// buffer an equal share of half of this limit, within fixed bounds.
     pub max_tunnel_bytes_per_client: u32,
-    /// Calls in flight of one account on connections to endpoints that it shares with other accounts. Further calls use
-    /// the account's own connections.
+    /// Calls in flight of one account on connections to endpoints that it shares with other accounts. An account is a
+    /// client's identity, a source address, or a connection of the own application. Further calls use the account's own
+    /// connections.
     pub max_shared_calls_per_account: u32,
     /// As above, for calls whose requests have not ended.
     pub max_shared_open_calls_per_account: u32,
@@ -85,7 +86,7 @@ pub struct RelayLimits {
     pub content_timeout_ms: u32,
     /// Cancelled calls of a client whose endpoints have not been told yet; they count against the client's streams.
     pub max_cancelled_calls_per_client: u32,
-    /// RST_STREAM frames that one connection to an endpoint may send at once: backends take more for an attack.
+    /// RST_STREAM frames that one connection to an endpoint may send at once: backends treat more as an attack.
     pub max_resets_per_tick: u32,
     /// RST_STREAM frames that one connection to an endpoint may send in a burst.
     pub reset_burst: u32,
@@ -208,7 +209,7 @@ pub struct LimitInfo {
     pub name: &'static str,
     pub value: u64,
     pub default: u64,
-    /// What it limits.
+    /// Description, as `--limit help` shows it.
     pub what: &'static str,
 }
 
@@ -234,10 +235,10 @@ macro_rules! specs {
     (@place $limits:ident $side:ident.$field:ident) => { &mut Arc::make_mut(&mut $limits.$side).$field };
 }
 
-/// Memory of an address that the application calls, with its cluster and the control plane's answer: 8.4 kB, measured with
-/// 10,000 addresses.
+/// Memory of an address that the application calls, with its cluster and the control plane's answer: 8.4 kB, measured
+/// with 10,000 addresses.
 const SUBJECT_BYTES: u64 = 8 << 10;
-/// Services and addresses that a proxy may know in any container.
+/// Services and addresses that a proxy may know even in the smallest container.
 const MIN_SUBJECTS: u32 = 256;
 /// Default memory budget in KiB if the container's memory has no limit.
 const UNLIMITED_BUDGET_KIB: u32 = 512 << 10;
@@ -338,8 +339,8 @@ static SPECS: &[Spec] = specs! {
 impl Limits {
     /// Sets the memory budget of `workers` from the container's memory in bytes, unless it was given. Also lowers the
     /// limits on bytes kept for all calls to fit: replays and mirrors together take at most a quarter of a worker's
-    /// share. What the proxy knows of Services and addresses is not in the budget; it takes at most a quarter of the container's
-    /// memory.
+    /// share. Data about Services and addresses is not part of the budget; it takes at most a quarter of the
+    /// container's memory.
     pub(crate) fn within_memory(mut self, container_bytes: Option<u64>, workers: usize) -> Self {
         let relay = &mut self.relay;
         if relay.memory_budget_kib == 0 {
@@ -370,8 +371,8 @@ impl Limits {
         Ok(())
     }
 
-    /// Lowers the limits on others' connections to the process's limit of open `files`. These connections, and as many
-    /// to the own application, leave a quarter of the files for outbound calls.
+    /// Lowers the limits on connections from other workloads to fit into the process's limit of open `files`. These
+    /// connections, and as many to the own application, leave a quarter of the files for outbound calls.
     pub(crate) fn fit_open_files(&mut self, files: u64, workers: u16) {
         let share = |part: u64| u32::try_from(files / part / u64::from(workers.max(1))).unwrap_or(u32::MAX).max(1);
         self.relay.max_inbound_connections = self.relay.max_inbound_connections.min(share(8));

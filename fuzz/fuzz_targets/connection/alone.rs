@@ -1,4 +1,4 @@
-//! An engine whose peer sends what the script says, while its owner does what the script says.
+//! One HTTP/2 engine. The script decides what its peer sends and what its owner does.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use leno_http2::{Connection, ErrorCode, Event, FieldSection, Limits, Role, Secti
 
 use crate::script::{REQUEST, RESPONSE, Script};
 
-/// What one act of the owner or one frame of the peer may add to the output beyond the high-water mark: a field
-/// section or the answer to a frame.
+/// Most bytes that one action of the owner, or one frame of the peer, may add to the output beyond the high-water mark:
+/// a field section or the answer to a frame.
 const MAX_ACT_BYTES: usize = 20_000;
-/// Small ones, to reach them with few bytes.
+/// Small, so that few bytes of input reach the limit.
 const MAX_STREAMS: u32 = 4;
 
 struct Play {
     http2: Connection,
     now: Instant,
     streams: Vec<StreamKey>,
-    /// DATA of each stream that was queued and has not drained.
+    /// Bytes of DATA that each stream has queued and that have not drained.
     queued: HashMap<StreamKey, usize>,
     failed: bool,
     acts: usize,
@@ -141,15 +141,15 @@ impl Play {
     }
 }
 
-/// A frame that may be right: kind, flags and stream are near those that mean something.
+/// Returns a frame that may be valid: its type, flags and stream are close to meaningful values.
 fn frame(script: &mut Script<'_>) -> Vec<u8> {
     let (mut kind, mut flags, stream) = (script.byte() % 12, script.byte(), script.byte() % 16);
     let length = usize::from(script.byte());
     let mut payload = script.bytes(length).to_vec();
     match kind {
-        // A long payload costs the script one byte.
+        // A payload 50 times as long as the bytes that it takes from the script.
         0 if flags & 0x80 != 0 => payload.resize(length * 50, 0),
-        // A header block that is right, from the static table: a request or a response.
+        // A valid header block from the static table: a request or a response.
         11 => {
             payload = if flags & 0x80 == 0 { vec![0x82, 0x86, 0x84] } else { vec![0x88] };
             (kind, flags) = (1, flags & 1 | 4);

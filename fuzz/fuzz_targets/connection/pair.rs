@@ -1,4 +1,5 @@
-//! Two engines whose owners keep to the rules: neither may find fault with the other, and nothing is lost.
+//! Two HTTP/2 engines whose owners keep to the protocol: neither engine may report an error of the other, and no
+//! content is lost.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,10 +18,10 @@ struct Side {
     resets: bool,
 }
 
-/// What one side knows of a stream.
+/// The state of a stream at one side.
 struct Stream {
     key: StreamKey,
-    /// The header section has gone, content may follow.
+    /// The header section has been sent; content may follow.
     sending: bool,
     sent_bytes: usize,
     ended: bool,
@@ -54,7 +55,7 @@ pub fn play(mut script: Script<'_>) {
     compare(&server, &client);
 }
 
-/// Moves everything until both sides are silent.
+/// Transfers all output in both directions until neither side has any.
 fn settle(now: Instant, client: &mut Side, server: &mut Side) {
     loop {
         for side in [&mut *client, &mut *server] {
@@ -244,7 +245,8 @@ impl Stream {
     }
 }
 
-/// The byte at a place of a stream's content, so that a misplaced one shows.
+/// Returns the byte at this position of a stream's content. It depends on the position, so that a misplaced byte is
+/// noticed.
 fn content(stream: u32, at: usize) -> u8 {
     (at % 251) as u8 ^ stream as u8
 }

@@ -1,4 +1,4 @@
-//! Choices read from the fuzzer's bytes. When they are used up all choices are 0.
+//! Reads choices from the fuzzer's bytes. When the bytes are used up, every choice is 0.
 
 use leno_http2::FieldSection;
 
@@ -19,7 +19,7 @@ impl<'a> Script<'a> {
         byte
     }
 
-    /// One of `choices`, if there are any.
+    /// Returns one of `choices`, if there are any.
     pub fn choose<T: Copy>(&mut self, choices: &[T]) -> Option<T> {
         let choice = usize::from(self.byte());
         choices.get(choice % choices.len().max(1)).copied()
@@ -31,13 +31,14 @@ impl<'a> Script<'a> {
         bytes
     }
 
-    /// 0 to about 65,000, more often small.
+    /// Returns a size from 0 to 65,025, more often a small one.
     pub fn size(&mut self) -> usize {
         let byte = usize::from(self.byte());
         byte * byte
     }
 
-    /// Some fields that come again and some that do not, after the pseudo-header fields.
+    /// Returns a section of the pseudo-header fields and up to seven others. Some fields recur from section to section,
+    /// and some do not.
     pub fn fields(&mut self, pseudo: &[(&str, &str)]) -> FieldSection {
         let mut fields = FieldSection::new();
         for (name, value) in pseudo {

@@ -1,4 +1,4 @@
-//! An engine whose peer sends what the script says, while its owner does what the script says.
+//! One HTTP/1 engine. The script decides what its peer sends and what its owner does.
 
 use std::time::Instant;
 
@@ -8,10 +8,10 @@ use leno_http1::{ErrorCode, FieldSection, Limits, Role, Section};
 use crate::script::{INTERIM, REQUEST, RESPONSE, Script};
 use crate::side::{Seen, Side};
 
-/// What one act may add to the output beyond the high-water mark: a field section, a chunk's frame.
+/// Most bytes that one action may add to the output beyond the high-water mark: a field section or a chunk's framing.
 const MAX_ACT_BYTES: usize = 20_000;
 
-/// What brings an engine far with few bytes.
+/// Input that brings an engine far with few bytes of the script.
 const PIECES: [&str; 16] = [
     "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n",

@@ -1,4 +1,4 @@
-//! What an engine takes in, sent on by another, is read again as the same.
+//! A message that one engine receives and a second engine sends on is the same to a third engine that reads it.
 
 use std::time::Instant;
 
@@ -7,12 +7,12 @@ use leno_http1::{FieldSection, Limits, Role, Section, check_request};
 
 use crate::side::{Seen, Side, join};
 
-/// Feeds the bytes in parts whose length the choice decides.
+/// Splits the bytes into parts whose length the choice decides.
 fn parts(choice: u8, bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.chunks(if choice == 0 { usize::MAX } else { usize::from(choice) })
 }
 
-/// The bytes are requests. Each is sent on, and answered once all of it has come.
+/// Reads the bytes as requests. Sends each request on, and answers it once it is complete.
 pub fn requests(choice: u8, bytes: &[u8]) {
     let mut front = Side::new(Role::Server, Limits::server());
     let mut relayed = None;
@@ -28,7 +28,7 @@ pub fn requests(choice: u8, bytes: &[u8]) {
     }
 }
 
-/// An engine that sends a request on, and the one that reads it.
+/// The engine that sends a request on, and the engine that reads it.
 struct Onward {
     back: Side,
     far: Side,
@@ -90,12 +90,12 @@ fn compare(onward: &mut Onward) {
     assert_eq!(onward.sent, read);
 }
 
-/// Whether a section has no room for the fields that are added on the way: framing, and what holds for one hop.
+/// Returns whether a section lacks room for the fields that relaying adds: framing and hop-by-hop fields.
 fn is_full(seen: &Seen) -> bool {
     matches!(seen, Seen::Headers(_, fields, _) if fields.len() > MAX_FIELDS - 4)
 }
 
-/// What may be written in another way: pieces of a cookie are joined, and a length of 0 is added.
+/// Removes the differences that relaying may cause: cookie fields are joined, and a length of 0 is added.
 fn normalise(seen: &mut Seen) {
     let Seen::Headers(_, fields, _) = seen else { return };
     fields.retain(|field| *field != (b"content-length".to_vec(), b"0".to_vec()));
@@ -107,13 +107,13 @@ fn normalise(seen: &mut Seen) {
     fields.push((b"cookie".to_vec(), cookies));
 }
 
-/// What is written may take some more room than what was read.
+/// Limits for a relayed message, which may be somewhat longer than the original.
 fn larger() -> Limits {
     let max_header_list_bytes = 4 * Limits::client().max_header_list_bytes;
     Limits { max_header_list_bytes, max_target_bytes: 1 << 20, max_trailer_bytes: 1 << 20, ..Limits::client() }
 }
 
-/// What was asked, on the wire and as a section.
+/// Requests: as bytes on the wire, and as a field section.
 const ASKED: [(&str, &[(&str, &str)]); 4] = [
     ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", &[(":method", "GET"), (":path", "/")]),
     ("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", &[(":method", "HEAD"), (":path", "/")]),
@@ -124,7 +124,7 @@ const ASKED: [(&str, &[(&str, &str)]); 4] = [
     ),
 ];
 
-/// The bytes are what answers one request, to the end of the connection.
+/// Reads the bytes, to the end of the connection, as the response to one request, and relays them.
 pub fn responses(choice: u8, bytes: &[u8]) {
     let (wire, section) = ASKED[usize::from(choice % 4)];
     let is_tunnel = choice % 4 >= 2;

@@ -1,14 +1,14 @@
-//! One engine and what its owner has seen, with the rules that hold for whatever happens.
+//! One HTTP/1 engine, the events that its owner has seen, and checks that hold for any input.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use leno_http1::{Connection, Event, FieldSection, Limits, Role, Section, StreamKey};
 
-/// An event that can be compared; adjacent content is one.
+/// An event in a form that can be compared. Adjacent content is one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
-    /// Fields in the order of their names.
+    /// The fields sorted by name, and whether the message ends.
     Headers(Section, Vec<(Vec<u8>, Vec<u8>)>, bool),
     Data(Vec<u8>, bool),
     Reset,
@@ -18,9 +18,9 @@ pub struct Side {
     pub http1: Connection,
     pub key: StreamKey,
     pub failed: bool,
-    /// The peer has closed its side, after which no bytes come.
+    /// The peer has closed its side: no more bytes arrive.
     pub ended: bool,
-    /// Of the exchange that `key` names: the peer's message is complete.
+    /// The peer's message is complete in the exchange that `key` names.
     pub received_all: bool,
     pub unreleased: usize,
     window_bytes: usize,
@@ -42,7 +42,7 @@ impl Side {
         }
     }
 
-    /// Takes bytes in until the next event; keeps what the engine leaves.
+    /// Feeds bytes to the engine until the next event. Keeps the bytes that the engine did not read.
     pub fn next(&mut self, bytes: &[u8], fields: &mut FieldSection) -> Option<Seen> {
         self.kept.extend_from_slice(if self.ended { &[] } else { bytes });
         let kept = std::mem::take(&mut self.kept);
@@ -117,7 +117,7 @@ impl Side {
     }
 }
 
-/// Joins adjacent content.
+/// Appends an event; joins adjacent content.
 pub fn join(all: &mut Vec<Seen>, next: Seen) {
     match (all.last_mut(), next) {
         (Some(Seen::Data(before, ended @ false)), Seen::Data(more, end_stream)) => {

@@ -48,7 +48,7 @@ impl Capture {
         Some(capture)
     }
 
-    /// Stops it, and returns the captured frames.
+    /// Stops the capture, and returns the captured frames.
     ///
     /// # Panics
     /// If frames were lost.
@@ -72,7 +72,7 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        // It may have ended already.
+        // tcpdump may have ended already.
         self.tcpdump.kill().ok();
         self.tcpdump.wait().ok();
     }

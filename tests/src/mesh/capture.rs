@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{Mesh, Program, TIMEOUT, is_installed};
 use crate::proxy::{Signal, wait_for};
 
-/// Sent last: once it is captured, all earlier frames are too.
+/// Content of the last frame: once this frame is captured, all earlier frames are captured too.
 pub(crate) const LAST: &str = "the capture ends here";
 
 /// Arguments of tcpdump besides the device and the file: run as root, and use a buffer in KiB that is larger than all
@@ -22,7 +22,7 @@ pub struct Capture<'a> {
 }
 
 impl<'a> Capture<'a> {
-    /// Starts a capture; `None`, with a message, without tcpdump.
+    /// Starts a capture. Returns `None`, with a message, if tcpdump is not installed.
     pub fn start(mesh: &'a Mesh, name: &str) -> Option<Self> {
         if !is_installed("tcpdump", "tcpdump") {
             return None;
@@ -35,7 +35,7 @@ impl<'a> Capture<'a> {
         Some(Self { mesh, tcpdump, file })
     }
 
-    /// Stops it, and returns the captured frames.
+    /// Stops the capture, and returns the captured frames.
     ///
     /// # Panics
     /// If frames were lost.
@@ -56,12 +56,12 @@ impl<'a> Capture<'a> {
 pub struct Frames(Vec<u8>);
 
 impl Frames {
-    /// The frames in a file that tcpdump wrote.
+    /// Reads the frames from a file that tcpdump wrote.
     pub(crate) fn read(file: &Path) -> Self {
         Self(fs::read(file).expect("tcpdump writes it"))
     }
 
-    /// Whether a frame contains `payload`, which must fit into one frame.
+    /// Returns whether a frame contains `payload`, which must fit into one frame.
     pub fn contain(&self, payload: &[u8]) -> bool {
         self.0.windows(payload.len()).any(|window| window == payload)
     }

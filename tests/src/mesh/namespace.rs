@@ -48,7 +48,7 @@ impl Namespace {
         this
     }
 
-    /// A process in this network namespace, by its id in the outer namespace.
+    /// Returns the id, in the outer namespace, of a process in this network namespace.
     pub fn pid(&self) -> u32 {
         self.holder.id()
     }
@@ -56,13 +56,13 @@ impl Namespace {
     /// Connects a virtual cable: this end, `device`, is attached to the bridge; the other end is `eth0` of `other`.
     pub(super) fn connect(&self, device: &str, other: &Self) {
         let script = "ip link add \"$0\" type veth peer name eth0 netns \"$1\" && ip link set \"$0\" master br0 up";
-        // Enter the network namespace only: the other namespace's process id is valid outside.
+        // Enter only the network namespace: the script uses the other namespace's process id, which is valid outside.
         let net = format!("--net=/proc/{}/ns/net", self.pid());
         let other = other.pid().to_string();
         programs::run_well("nsenter", &[&net, "sh", "-ec", script, device, &other], TIMEOUT);
     }
 
-    /// A command that runs a program inside; killing the command's process kills the program.
+    /// Returns a command that runs a program in the namespace; killing the command's process kills the program.
     pub fn command(&self, name: &str) -> Command {
         self.command_as(None, name)
     }
@@ -120,7 +120,7 @@ impl Namespace {
         Program::spawn(name, &mut command)
     }
 
-    /// Waits until something listens on a TCP port in here.
+    /// Waits until a program listens on this TCP port of the namespace.
     pub fn wait_for_port(&self, port: u16) {
         let filter = format!("sport = :{port}");
         wait_for(&format!("a listener on port {port}"), TIMEOUT, || {
@@ -131,7 +131,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // It cannot have ended before.
+        // The holder still runs, so the kill cannot fail.
         self.holder.kill().ok();
         self.holder.wait().ok();
     }
@@ -154,12 +154,12 @@ impl Program {
         Self { name: name.to_owned(), entered, output }
     }
 
-    /// Its standard output and standard error so far.
+    /// The program's standard output and standard error so far.
     pub fn output(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.output.path()).expect("the file is ours")).into_owned()
     }
 
-    /// Where its output is.
+    /// The file that the program's output goes to.
     pub fn output_path(&self) -> PathBuf {
         self.output.path().to_owned()
     }
@@ -171,23 +171,23 @@ impl Program {
         })
     }
 
-    /// Its process id outside of the namespace.
+    /// The program's process id outside of the namespace.
     pub fn pid(&self) -> u32 {
         wait_for(&format!("{} starts", self.name), TIMEOUT, || child_of(self.entered.id()))
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the program.
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).expect("process ids are positive");
         kill_process(pid, signal).expect("it runs");
     }
 
-    /// How it ended, if it has.
+    /// Returns the program's exit status, if the program has ended.
     pub fn status(&mut self) -> Option<ExitStatus> {
         self.entered.try_wait().expect("the child is ours")
     }
 
-    /// Waits for its end.
+    /// Waits for the program's end.
     ///
     /// # Panics
     /// If it does not end in time.
@@ -205,7 +205,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The program may have ended by itself.
         self.entered.kill().ok();
         self.entered.wait().ok();
         if thread::panicking() {
@@ -217,7 +217,7 @@ impl Drop for Program {
     }
 }
 
-/// The one child of a process.
+/// Returns the only child of a process.
 fn child_of(parent: u32) -> Option<u32> {
     fs::read_dir("/proc").expect("/proc is there").find_map(|entry| {
         let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;

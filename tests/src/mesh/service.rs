@@ -46,12 +46,11 @@ impl<'a> MeshService<'a> {
         self
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its addresses, which lead to no machine: IPv4, IPv6.
+    /// The Service's addresses, which lead to no machine: IPv4, IPv6.
     pub fn cluster_ips(&self) -> [String; 2] {
         let mut hasher = DefaultHasher::new();
         self.name.hash(&mut hasher);
@@ -59,7 +58,7 @@ impl<'a> MeshService<'a> {
         [format!("10.67.{}.{}", number / 256, number % 256), format!("fd00:67::{number:x}")]
     }
 
-    /// The manifests. An endpoint that is meshed at this time has its identity in them.
+    /// Returns the manifests. They have the identity of each endpoint that is meshed at this time.
     pub fn to_yaml(&self) -> String {
         let Self { name, port, .. } = self;
         let [v4, v6] = self.cluster_ips();

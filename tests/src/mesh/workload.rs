@@ -64,7 +64,7 @@ impl Workload {
         this
     }
 
-    /// Starts its proxy, with additional arguments, and redirects its connections to it.
+    /// Starts the workload's proxy, with additional arguments, and redirects the workload's connections to the proxy.
     ///
     /// # Panics
     /// If the proxy is not ready in time.
@@ -73,7 +73,8 @@ impl Workload {
         self.run_well("leno", &["intercept", "up", "--proxy-uid", &PROXY_UID.to_string()]);
     }
 
-    /// Replaces its proxy by a new one, with additional arguments. It reads the mesh's manifests, unless `--control` is among them.
+    /// Replaces the workload's proxy by a new one, with additional arguments. The proxy reads the mesh's manifests,
+    /// unless the arguments contain `--control`.
     ///
     /// # Panics
     /// If the proxy is not ready in time.
@@ -97,13 +98,13 @@ impl Workload {
         self.proxy = Some(proxy);
     }
 
-    /// Kills its proxy at once.
+    /// Kills the workload's proxy at once.
     pub fn kill_proxy(&mut self) {
         self.proxy().signal(Signal::KILL);
         self.proxy = None;
     }
 
-    /// Sends SIGTERM to its proxy and waits for its end. `grace` must be the proxy's grace period.
+    /// Sends SIGTERM to the workload's proxy, and waits for the proxy's end. `grace` must be the proxy's grace period.
     ///
     /// # Panics
     /// If it does not end in time.
@@ -113,12 +114,11 @@ impl Workload {
         proxy.wait(grace + AFTER_GRACE);
     }
 
-    /// Whether it has a proxy.
+    /// Returns whether the workload has a proxy.
     pub fn is_meshed(&self) -> bool {
         self.proxy.is_some()
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -151,7 +151,7 @@ impl Workload {
     /// Its proxy.
     ///
     /// # Panics
-    /// If it has none.
+    /// If the workload has no proxy.
     pub fn proxy(&self) -> &Program {
         self.proxy.as_ref().unwrap_or_else(|| panic!("{} is meshed", self.name))
     }
@@ -184,7 +184,7 @@ impl Workload {
         }
     }
 
-    /// The response of its proxy's admin endpoint to a GET.
+    /// Returns the response of the proxy's admin endpoint to a GET.
     ///
     /// # Panics
     /// If the status is not 200.
@@ -197,7 +197,7 @@ impl Workload {
         Scrape::parse(&self.admin("/metrics"))
     }
 
-    /// How often its proxy has read changed manifests, by result: `success` or `failure`.
+    /// Returns how often the proxy has read changed manifests with this result: `success` or `failure`.
     pub(super) fn reloads(&self, result: &str) -> f64 {
         self.scrape().sum("leno_config_reloads_total", &[&format!("result=\"{result}\"")])
     }

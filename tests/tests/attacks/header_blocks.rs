@@ -51,7 +51,7 @@ async fn a_continuation_flood_of_empty_frames() {
 async fn an_hpack_bomb() {
     let siege = Plan::attackers(2).lay(|attacker| {
         attacker.greet(&[])?;
-        // 4,000 bytes enter the table once; every later byte refers to all of them.
+        // A field of 4,000 bytes enters the table once; every byte of the bomb refers to the whole field.
         let insert = wire::indexed_literal("x", &"x".repeat(4_000));
         let fuse = [call_block(ECHO, "Echo", &[]), insert].concat();
         attacker.send(&wire::headers(1, flag::END_STREAM, &fuse))?;
@@ -128,7 +128,7 @@ async fn one_header_list_over_the_limit_costs_one_call_and_not_the_connection() 
     peer.send(&block_in_two_frames(1, &oversize_block())).expect("the proxy listens");
     peer.send(&wire::headers(3, flag::END_STREAM, &call_block(ECHO, "Echo", &[]))).expect("the proxy listens");
 
-    // Headers and trailers of the valid call, and a 431 or a RST_STREAM for the other.
+    // Wait for headers and trailers of the valid call, and for a 431 or a RST_STREAM of the other call.
     let is_reset = |heard: &Heard| heard.resets.iter().any(|(stream, _)| *stream == 1);
     while peer.heard().headers + u64::from(is_reset(&peer.heard())) < 3 {
         peer.pause(MILLISECOND).expect("both calls end in time");
@@ -146,7 +146,7 @@ async fn what_the_proxy_takes_the_server_takes_too() {
     // From well below to well above the 16 KiB that strict servers accept.
     for size in (13_000..19_000).step_by(100) {
         let call = Call::new("Echo").with("x-filler", &"x".repeat(size));
-        // The refusal must come from the proxy, in whatever form.
+        // The call may fail in any way, if the proxy and not the server rejects it.
         client.try_call(&call, b"hello").await.ok();
     }
     assert!(backend.seen().punishments().is_empty(), "{:?}", backend.seen().punishments());

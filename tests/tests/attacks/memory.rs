@@ -12,7 +12,7 @@ use leno_tests::wire::{self, call_block, flag, kind};
 
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const CONNECTIONS: usize = 150;
-/// Each keeps 32 KiB in the proxy: 75 MiB in all.
+/// Streams on each connection. Each stream keeps 32 KiB in the proxy: 75 MiB in all.
 const STREAMS: usize = 16;
 const BUDGET_KIB: u64 = 8 << 10;
 
@@ -43,7 +43,7 @@ impl Siege {
         assert_eq!(answer.grpc_status(), Some(0), "a client that holds little loses nothing: {answer:?}");
     }
 
-    /// The heaviest connections have gone, and the proxy never took much more than its budget.
+    /// Asserts that the heaviest connections were closed, and that the proxy never took much more than its budget.
     fn end(&self) {
         wait_for("the heaviest connections go", PATIENCE, || {
             let scrape = self.proxy.scrape();
@@ -76,11 +76,11 @@ async fn connections_that_take_no_responses_never_hold_more_than_the_budget_toge
     siege.end();
 }
 
-/// Connections that open many streams at once and then end them all but one, and the streams of each.
+/// Connections that open many streams at once and then end all but one, and the number of streams of each connection.
 const BURSTS: usize = 100;
 const BURST: usize = 3_000;
 
-/// Each keeps the places of its streams, some 700 KiB that no stream needs any more.
+/// Each connection keeps the slots of its streams: some 700 KiB that no stream needs any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_had_many_streams_never_hold_more_than_the_budget_together() {
     let siege = Siege::start().await;
@@ -101,7 +101,8 @@ async fn connections_that_had_many_streams_never_hold_more_than_the_budget_toget
     siege.end();
 }
 
-/// What the kernel may hold for a client that reads nothing: what the proxy lets it, and the overhead of its buffers.
+/// Most bytes that the kernel may hold for a client that reads nothing: the bytes that the proxy allows, and the
+/// overhead of the kernel's buffers.
 const KERNEL_MAX_BYTES: u64 = 512 << 10;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! Streams opened to be reset, by the client, or by the proxy because the client provokes it.
+//! Streams that a client opens and then resets, or provokes the proxy to reset.
 
 use std::time::Duration;
 
@@ -55,7 +55,8 @@ async fn rapid_resets_a_millisecond_later() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn resets_after_the_answer_has_begun() {
-    // Each looks like an ordinary cancellation; only their number is unusual. The proxy need not close the connection.
+    // Each reset looks like an ordinary cancellation; only the number of resets is unusual. The proxy need not close
+    // the connection.
     let siege = Plan::attackers(2).lay(|attacker| {
         attacker.greet(&[])?;
         let block = call_block(ECHO, "Bidi", &[]);
@@ -71,7 +72,7 @@ async fn resets_after_the_answer_has_begun() {
     siege.await.assert_harmless().await;
 }
 
-/// Opens stream after stream, each half closed, and provokes the server to reset it.
+/// Opens one half-closed stream after the other, and provokes the proxy to reset each of them.
 async fn made_you_reset(provocation: fn(stream: u32) -> Vec<u8>) -> Siege {
     let script = move |attacker: &mut Attacker| {
         attacker.greet(&[])?;
@@ -137,7 +138,7 @@ async fn made_you_reset_by_a_body_longer_than_it_says() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancelled_calls_do_not_provoke_a_server_that_is_slow_to_accept() {
     // A busy server has calls in its queue that it has not accepted yet; the `h2` crate treats more than twenty resets
-    // among them as an attack.
+    // of such calls as an attack.
     let accept_pause = Duration::from_millis(50);
     let backend = Backend::start_with(Settings { accept_pause, ..Settings::default() }).await;
     let proxy = Proxy::start(&[Service::echo(&[backend.address()])]);
@@ -146,7 +147,7 @@ async fn cancelled_calls_do_not_provoke_a_server_that_is_slow_to_accept() {
     for client in clients.iter().cycle().take(60) {
         calls.push(client.open(&Call::new("Hang")).await.expect("the call begins"));
     }
-    // The server accepts slowly: when it has accepted two, the others are in its queue.
+    // The server accepts slowly: when it has accepted two calls, the other calls are in its queue.
     wait_for("the server accepts calls", SOON, || (backend.calls() >= 2).then_some(()));
     drop(calls);
     tokio::time::sleep(Duration::from_secs(4)).await;

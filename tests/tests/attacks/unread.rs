@@ -1,4 +1,4 @@
-//! Peers that request much and do not read it, and senders to servers that do not read.
+//! Peers that request much data and do not read it, and peers that send much data to servers that do not read.
 
 use std::time::Duration;
 

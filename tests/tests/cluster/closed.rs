@@ -1,4 +1,4 @@
-//! A meshed namespace never runs a Pod without a proxy, also while no control plane is there to give it one.
+//! A meshed namespace never runs a Pod without a proxy, even if no control plane runs that could inject the proxy.
 
 use leno_tests::kubernetes::Cluster;
 use leno_tests::programs::text;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::load::Load;
 use super::user::{PATIENCE, call, image, install_mesh, leno, rolled_out, state};
 
-/// The Pods of a namespace that have not ended, each with whether it has a proxy.
+/// Returns the Pods of a namespace, each with whether it has a proxy.
 fn pods(cluster: &Cluster, namespace: &str) -> Vec<(String, bool)> {
     let listed = cluster.kubectl(&["-n", namespace, "get", "pods", "-o", "json"]);
     let listed: Value = serde_json::from_str(&listed).expect("JSON");
@@ -36,7 +36,7 @@ fn run_app(cluster: &Cluster, namespace: &str) -> std::process::Output {
     cluster.try_kubectl(&[&pod[..], &["--", "echo"]].concat())
 }
 
-/// The control plane goes, a Deployment is rolled, the control plane comes back.
+/// Stops the control plane, rolls a Deployment, and starts the control plane again.
 pub(super) fn no_pod_starts_without_a_proxy_while_the_control_plane_is_away(cluster: &Cluster) {
     scale_control_plane(cluster, "0");
     wait_for("the control plane is gone", PATIENCE, || pods(cluster, "leno").is_empty().then_some(()));
@@ -57,7 +57,7 @@ pub(super) fn no_pod_starts_without_a_proxy_while_the_control_plane_is_away(clus
 
     scale_control_plane(cluster, "2");
     rolled_out(cluster, "leno", "deploy/leno-control");
-    // The ReplicaSet's controller tries again by itself, at the latest after as long as it was refused.
+    // The ReplicaSet's controller retries by itself. Its next wait is no longer than the time for which it was refused.
     rolled_out(cluster, "shop", "deploy/echo");
     all_are_meshed(cluster, "shop");
     load.end().assert_well(3_000);
@@ -65,8 +65,8 @@ pub(super) fn no_pod_starts_without_a_proxy_while_the_control_plane_is_away(clus
     cluster.kubectl(&["delete", "namespace", "plain", "--timeout=120s"]);
 }
 
-/// The control plane's namespace is deleted: meshed namespaces refuse new Pods, others do not, calls go on, and another
-/// installation restores everything.
+/// Deletes the control plane's namespace. Meshed namespaces refuse new Pods, other namespaces do not, calls go on, and
+/// another installation restores everything.
 pub(super) fn without_the_control_planes_namespace_only_meshed_namespaces_refuse_pods(cluster: &Cluster) {
     let load = Load::start(cluster, 20);
     cluster.kubectl(&["delete", "namespace", "leno", "--timeout=120s"]);
@@ -92,7 +92,7 @@ pub(super) fn without_the_control_planes_namespace_only_meshed_namespaces_refuse
     cluster.kubectl(&["delete", "namespace", "plain", "--timeout=120s"]);
 }
 
-/// What `leno check` prints where something fails.
+/// Returns the output of `leno check`, also if a check fails.
 fn cluster_check(cluster: &Cluster) -> String {
     let mut command = std::process::Command::new(leno_tests::programs::program("leno"));
     command.args(["check", "--proxy"]).env("KUBECONFIG", cluster.kubeconfig()).stdin(std::process::Stdio::null());

@@ -1,4 +1,4 @@
-//! gRPC programs in a Pod without a proxy: its identity comes from `leno.dev/inject: grpc`.
+//! A Pod without a proxy, whose gRPC programs get an identity by `leno.dev/inject: grpc`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ use leno_tests::proxy::wait_for;
 
 use super::user::{PATIENCE, cluster_with_images, image, install_a_meshed_pair, metric, nothing_is_left, state};
 
-/// The caller, which runs grpc-go, and grpc-java in the directories HOST of the machine, where the Java runtime is; and a policy that
-/// leaves it out.
+/// The caller's account and Pod. It runs grpc-go, and also grpc-java if directories of this machine with a Java runtime
+/// replace MOUNTS and VOLUMES.
 const CALLER: &str = r"---
 apiVersion: v1
 kind: ServiceAccount
@@ -34,8 +34,9 @@ spec:
     volumeMounts: [{name: tmp, mountPath: /tmp}MOUNTS]
   volumes: [{name: tmp, emptyDir: {}}VOLUMES]
 ";
-/// The client on grpc-go in the Pod.
+/// The command of the client on grpc-go in the Pod.
 const GRPC_GO: &[&str] = &["/xds-client"];
+/// A policy that does not allow the caller.
 const POLICY: &str = "\
 apiVersion: leno.dev/v1alpha1
 kind: AuthorizationPolicy
@@ -44,15 +45,15 @@ spec:
   allow: [{identities: [ns/shop/sa/web]}]
 ";
 
-/// The Java runtime of this machine, whose nodes the Pod can run on.
+/// The Java runtime of this machine, for a Pod whose node runs on this machine.
 struct Java {
     home: PathBuf,
-    /// Directories of the machine, and where they are in the Pod.
+    /// Directories of the machine, and their paths in the Pod.
     mounts: Vec<(PathBuf, String)>,
 }
 
 impl Java {
-    /// `None` where there is none, or the nodes are other machines.
+    /// Returns `None` if there is no Java runtime, or if the nodes are other machines.
     fn find(cluster: &Cluster) -> Option<Self> {
         let classes = program("xds-client-grpc-java").with_file_name("../grpc-java").canonicalize().ok()?;
         let runtime = Path::new("/usr/bin/java").canonicalize().ok().filter(|_| cluster.is_ours())?;
@@ -66,7 +67,7 @@ impl Java {
         Some(Self { home, mounts })
     }
 
-    /// Adds its directories to the caller.
+    /// Adds the directories to the caller's manifest.
     fn mount(&self, caller: &str) -> String {
         let (mut mounts, mut volumes) = (String::new(), String::new());
         for (number, (path, at)) in self.mounts.iter().enumerate() {
@@ -77,7 +78,7 @@ impl Java {
     }
 }
 
-/// So many calls from the Pod by a program: how often each status was met.
+/// Makes `count` calls from the Pod with a program. Returns the number of each status, as `OK=20`.
 fn call_by(cluster: &Cluster, program: &[&str], count: u32) -> String {
     let count = count.to_string();
     let order = ["xds:///echo.shop:50051", "call", "/leno.echo.v1.Echo/Unary", &count];

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use leno_tests::kubernetes::Cluster;
 use serde_json::Value;
 
-/// What is called, and with what.
+/// The method that the load calls, and its request.
 pub(super) const METHOD: &str = "leno.echo.v1.Echo/Unary";
 pub(super) const PAYLOAD: &str = r#"{"payload":"aGVsbG8="}"#;
 
@@ -19,24 +19,24 @@ pub(super) fn in_client<'a>(program: &[&'a str]) -> Vec<&'a str> {
     [&["-n", "shop", "exec", "deploy/web", "-c", "web", "--"], program].concat()
 }
 
-/// A load that runs; it ends by itself.
+/// A running load, which ends by itself.
 pub(super) struct Load {
     kubectl: Child,
-    /// Reads what it prints, from the beginning: a kubectl that nobody reads from loses its connection.
+    /// Reads kubectl's output from the start: a kubectl whose output is not read loses its connection.
     printed: JoinHandle<String>,
 }
 
-/// What came of a load.
+/// The result of a load.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) calls: u64,
     /// Calls by their status.
     pub(super) statuses: Value,
-    /// The time that 99 of 100 calls did not exceed, in the median half second.
+    /// The 99th percentile of the calls' times, in the median half second.
     pub(super) p99: Duration,
     /// The longest time of a call.
     pub(super) slowest: Duration,
-    /// When calls that failed began, in order.
+    /// Start times of the calls that failed, in order.
     failures: Vec<Timestamp>,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Report {
 #[derive(Debug)]
 pub(super) struct Lost {
     pub(super) calls: usize,
-    /// From the beginning of the first to the beginning of the last.
+    /// Time from the start of the first failed call to the start of the last.
     pub(super) within: Duration,
 }
 
@@ -54,7 +54,7 @@ impl Load {
         Self::at_rate(cluster, seconds, 200)
     }
 
-    /// The same, so many times a second.
+    /// As [`Load::start`], `per_second` times a second.
     pub(super) fn at_rate(cluster: &Cluster, seconds: u32, per_second: u32) -> Self {
         let (duration, rate) = (format!("{seconds}s"), per_second.to_string());
         let what = [
@@ -87,13 +87,13 @@ impl Load {
         Self { kubectl, printed }
     }
 
-    /// Stops listening to it.
+    /// Kills kubectl and drops its output.
     pub(super) fn abandon(mut self) {
         self.kubectl.kill().ok();
         self.kubectl.wait().expect("it is ours");
     }
 
-    /// Waits for its end.
+    /// Waits for the load's end, and returns its result.
     pub(super) fn end(self) -> Report {
         let printed = self.printed.join().expect("it is read");
         let output = self.kubectl.wait_with_output().expect("kubectl ends");
@@ -109,12 +109,12 @@ impl Load {
     }
 }
 
-/// The 99th percentile of every half second by itself, and of these the median: a machine that stands still while a Pod starts
-/// on it says nothing about proxies.
+/// Returns the median of the 99th percentiles of all half seconds: a stall of the machine while a Pod starts says
+/// nothing about proxies.
 fn p99_of_the_median_half_second(report: &Value) -> Duration {
     let mut halves: BTreeMap<(String, bool), Vec<u64>> = BTreeMap::new();
     for call in report["details"].as_array().expect("ghz tells of each call") {
-        // As 2026-01-01T12:00:00.75Z; without a point where the second has just begun.
+        // Such as 2026-01-01T12:00:00.75Z; without a fraction if the fraction is 0.
         let (second, rest) = call["timestamp"].as_str().and_then(|time| time.split_at_checked(19)).expect("a time");
         let is_second_half = rest.strip_prefix('.').is_some_and(|fraction| fraction >= "5");
         let latency = call["latency"].as_u64().expect("nanoseconds");
@@ -139,14 +139,14 @@ fn failures(report: &Value) -> Vec<Timestamp> {
 }
 
 impl Report {
-    /// The calls that failed.
+    /// Returns the number of failed calls, and the time from the first to the last of them.
     pub(super) fn lost(&self) -> Lost {
         let ends = self.failures.first().zip(self.failures.last());
         let within = ends.map_or(Duration::ZERO, |(first, last)| last.duration_since(*first).unsigned_abs());
         Lost { calls: self.failures.len(), within }
     }
 
-    /// That there were calls, and none failed.
+    /// Asserts that there were at least `at_least` calls, and that no call failed.
     pub(super) fn assert_well(&self, at_least: u64) {
         assert!(self.calls >= at_least, "{self:?}");
         assert_eq!(self.statuses, serde_json::json!({ "OK": self.calls }), "{self:?}");

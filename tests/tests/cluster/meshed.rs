@@ -8,13 +8,13 @@ use super::user::{PATIENCE, leno, state};
 
 const IDENTITY: &str = "spiffe://cluster.local/ns/leno/sa/leno-control";
 
-/// What a command of the tool says about the control plane's namespace.
+/// Returns the JSON that a command of `leno` prints for the control plane's namespace.
 fn told(cluster: &Cluster, command: &[&str]) -> Vec<Value> {
     let text = leno(cluster, &[command, &["-n", "leno", "-o", "json"]].concat());
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// A proxy that is ready, with the control plane's identity, in each Pod.
+/// Asserts that each Pod of the control plane has a ready proxy with the control plane's identity.
 pub(super) fn the_control_plane_has_a_proxy(cluster: &Cluster) {
     let names = cluster.kubectl(&["-n", "leno", "get", "pods", "-l", "leno.dev/injected=true", "-o", "name"]);
     let pods: Vec<&str> = names.lines().map(|name| name.trim_start_matches("pod/")).collect();

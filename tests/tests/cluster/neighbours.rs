@@ -1,6 +1,8 @@
-//! A namespace that attacks another one and the control plane, with everything that a Pod can do, beside a workload's good calls.
+//! Pods of one namespace attack another namespace and the control plane, with everything that a Pod can do, while a
+//! workload makes good calls.
 //!
-//! The clusters of `tests/kube` have IPv4 alone, so nothing comes over IPv6. `crates/accept` tests how its addresses count.
+//! The clusters of `tests/kube` have only IPv4, so no attack uses IPv6. `crates/accept` tests how IPv6 addresses are
+//! counted.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -21,54 +23,59 @@ use super::user::{
 #[path = "neighbours/manifests.rs"]
 mod manifests;
 
-/// How long the good clients are measured alone, then beside attacks on another workload, and then beside attacks on their servers.
+/// Times for which the good clients are measured: alone, beside attacks on another workload, and beside attacks on
+/// their servers.
 const CALM_SECONDS: u32 = 15;
 const DECOY_SECONDS: u32 = 25;
 const ATTACK_SECONDS: u32 = 60;
-/// How much longer the attacks last than the measurements beside them: kubectl and ghz take a while to start.
+/// Additional time of the attacks after the measurement beside them: kubectl and ghz take a while to start.
 const SPARE_SECONDS: u32 = 5;
 const CALLS_PER_SECOND: u32 = 500;
 
-/// What an attack on the servers may make of the p99 beside the same attack on others. Two cores carry both nodes, the control
-/// plane, the attackers, the servers and the clients, some 25 programs that wait for one another, and so an attack on any workload
-/// slows down every call. Both nodes of a real cluster have processors of their own.
+/// Largest allowed ratio of the p99 beside an attack on the clients' servers to the p99 beside the same attack on
+/// another workload. Two cores carry both nodes, the control plane, the attackers, the servers and the clients, some 25
+/// programs that wait for one another. So an attack on any workload slows down every call. The nodes of a real cluster
+/// have processors of their own.
 const P99_FACTOR: u32 = 3;
-/// What the same attack on others may make of the p99: some five times what it is on a machine that does nothing else.
+/// Largest allowed p99 beside the attack on another workload: some five times the p99 on a machine that does nothing
+/// else.
 const DECOY_P99_MAX: Duration = Duration::from_millis(150);
 
-/// The workload that is measured, and one like it.
+/// The measured workload, and another one like it.
 const WORKLOAD: &str = "shop";
 const DECOY: &str = "decoy";
 
-/// What the attacked containers are owed of a processor, as in any cluster that is not to let its neighbours have it: about
-/// what they use while they are attacked. The attackers are owed nothing.
+/// CPU requests of the attacked containers: about the CPU that they use while they are attacked. Any cluster needs such
+/// requests if neighbours must not take the CPU. The attackers request almost nothing.
 const CLIENT_CPU: &str = "300m";
 const SERVER_CPU: &str = "100m";
 const PROXY_CPU: &str = "200m";
 const CONTROL_CPU: &str = "200m";
-/// What the control plane has while it is attacked.
+/// Memory limit of the control plane.
 const CONTROL_MEMORY: &str = "256Mi";
 
-/// Heavy HTTPRoutes, and as many GRPCRoutes.
+/// Number of heavy HTTPRoutes, and of heavy GRPCRoutes.
 const HEAVY_ROUTES: u32 = 4;
-/// How often the policy changes during the attack, and how long each version is in force.
+/// Number of policy changes during the attack, and the time for which each version is in force.
 const POLICY_CHANGES: u32 = 8;
 const POLICY_PAUSE: Duration = Duration::from_secs(2);
-/// Whom the policy lets in and shuts out again: the member, and the insider.
+/// Identities that the policy allows and then denies again: the member's and the insider's.
 const NEIGHBOURS: [&str; 2] = ["ns/neighbours/sa/default", "ns/neighbours/sa/insider"];
 const ATTACKERS: [&str; 3] = ["stranger", "member", "insider"];
 const PROBER: &str = "prober";
-/// What the median probe of what is attacked may take, and one of how many may go without an answer: a kubelet asks three times
-/// before it acts.
+/// Longest allowed median time of the probes of attacked Pods; and the number of probes of which one may have no
+/// answer: a kubelet asks three times before it acts.
 const PROBE_MAX: Duration = Duration::from_millis(100);
 const PROBES_PER_UNANSWERED: u64 = 100;
-/// How many probes of the kubelets may fail: one in 100 of what they send to seven Pods in a minute and a half.
+/// Most probes of the kubelets that may fail: one in 100 of the probes that they send to seven Pods in a minute and a
+/// half.
 const FAILED_PROBES_MAX: u64 = 3;
 
-/// How often its supervisor has started a proxy again.
+/// The metric of how often the supervisor has restarted the proxy.
 const RESTARTS: &str = "leno_proxy_restarts_total";
 
-/// None of it loses a call, slows calls down much, restarts a container, fails a probe or keeps a Pod from its proxy.
+/// Under attack, no call is lost, calls slow down little, no container restarts, at most a few probes fail, and a new
+/// Pod gets its proxy.
 #[test]
 fn neighbours_attacks_cost_nothing() {
     if given().is_some() {
@@ -143,14 +150,16 @@ fn load_for(cluster: &Cluster, seconds: u32) -> Load {
     Load::at_rate(cluster, seconds, CALLS_PER_SECOND)
 }
 
-/// Half of the calls that a load wants to make: a load generator on a busy machine makes fewer.
+/// Returns the least number of calls that a load must make: half of the intended number, because a load generator on a
+/// busy machine makes fewer.
 fn enough(seconds: u32) -> u64 {
     u64::from(seconds * CALLS_PER_SECOND) / 2
 }
 
 /// The attackers' Pods, while they attack.
 struct Attack {
-    /// It holds the attackers' program. The kubelets of this cluster run on this machine, so the Pods can mount it.
+    /// Holds the attackers' program. The kubelets of this cluster run on this machine, so the Pods can mount the
+    /// directory.
     _directory: tempfile::TempDir,
 }
 
@@ -184,9 +193,9 @@ impl Attack {
         Self { _directory: directory }
     }
 
-    /// Waits for its end, and sees that every attack was made, and every probe answered.
+    /// Waits for the end of the attack. Asserts that every attack was made, and that the probes were answered.
     fn end(self, cluster: &Cluster) {
-        // What the member's application dials must not kill its own proxy either.
+        // Calls to ever new addresses must not kill the member's own proxy either.
         let restarts = "jsonpath={.status.initContainerStatuses[?(@.name==\"leno-proxy\")].restartCount}";
         let restarts = cluster.kubectl(&["-n", "neighbours", "get", "pod", "member", "-o", restarts]);
         let supervised = scrape(cluster, "neighbours", "member").sum(RESTARTS, &[]);
@@ -208,7 +217,7 @@ impl Attack {
         assert!(Duration::from_micros(told("median_us")) <= PROBE_MAX, "{probes}");
     }
 
-    /// What a Pod has printed when it ends, which is then deleted.
+    /// Waits until a Pod ends, deletes it, and returns its output.
     fn printed(cluster: &Cluster, who: &str) -> String {
         let printed = wait_for("the attacks end", PATIENCE, || {
             let pod = ["-n", "neighbours", "get", "pod", who, "-o", "jsonpath={.status.phase}"];
@@ -220,7 +229,7 @@ impl Attack {
     }
 }
 
-/// A Pod that starts during the attack has its proxy.
+/// Asserts that a Pod that starts during the attack gets its proxy.
 fn have_a_new_pod(cluster: &Cluster, before: &BTreeMap<String, Value>) {
     let is_server = |name: &&String| name.starts_with("shop/echo") && name.ends_with("/leno-proxy");
     let servers = before.keys().filter(is_server).count();
@@ -230,11 +239,12 @@ fn have_a_new_pod(cluster: &Cluster, before: &BTreeMap<String, Value>) {
     assert!(now.keys().filter(is_server).any(|name| !before.contains_key(name)), "{now:?}");
 }
 
-/// As a user who may write objects of the namespace. The client's proxy then hears of the routes, since it calls their Service.
+/// Creates heavy routes, as a user may who can write objects of the namespace. Then calls their Service, so that the
+/// client's proxy receives the routes.
 fn make_heavy_routes(cluster: &Cluster) {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(manifests::heavy_routes(HEAVY_ROUTES).to_string().as_bytes()).expect("there is room");
-    // The API server validates them anyway, and kubectl would have to load all schemas for it.
+    // The API server validates the routes anyway; to validate them too, kubectl would have to load all schemas.
     let made = cluster.kubectl(&["create", "--validate=false", "-f", file.path().to_str().expect("UTF-8")]);
     println!("{} heavy routes are there", made.lines().count());
     let what = ["/grpcurl", "-plaintext", "-max-time", "2", "-d", PAYLOAD, "heavy.neighbours:80", METHOD];
@@ -242,7 +252,7 @@ fn make_heavy_routes(cluster: &Cluster) {
     assert!(!called.status.success(), "there is no server, and no match: {}", text(&called));
 }
 
-/// Lets the attackers in, and shuts them out again.
+/// Allows the attackers' calls, and denies them again, several times.
 fn change_the_policy(cluster: &Cluster) {
     for change in 0..POLICY_CHANGES {
         let more = if change % 2 == 0 { &NEIGHBOURS[..] } else { &[] };
@@ -252,7 +262,7 @@ fn change_the_policy(cluster: &Cluster) {
     println!("the policy changed {POLICY_CHANGES} times");
 }
 
-/// The Pods of a namespace that nobody has deleted.
+/// Returns the Pods of a namespace that have not been deleted.
 fn living_pods(cluster: &Cluster, namespace: &str) -> Vec<Value> {
     let pods = cluster.kubectl(&["-n", namespace, "get", "pods", "-o", "json"]);
     let mut pods: Value = serde_json::from_str(&pods).expect("JSON");
@@ -261,8 +271,8 @@ fn living_pods(cluster: &Cluster, namespace: &str) -> Vec<Value> {
     std::mem::take(all)
 }
 
-/// Each container of the workload and of the control plane: how often it was started again, whether it is ready, and since when
-/// its Pod is. Each proxy: how often its supervisor started it again.
+/// Returns for each container of the workload and of the control plane: the number of its restarts, whether it is
+/// ready, and since when its Pod has been ready. Returns for each proxy: the number of restarts by its supervisor.
 fn containers(cluster: &Cluster) -> BTreeMap<String, Value> {
     let mut all = BTreeMap::new();
     for namespace in [WORKLOAD, "leno"] {
@@ -287,7 +297,7 @@ fn containers(cluster: &Cluster) -> BTreeMap<String, Value> {
     all
 }
 
-/// Events of probes that failed, of the Pods that were ready before, and how often each happened.
+/// Returns the events of failed probes of the Pods in `before`, and how often each happened.
 fn failed_probes(cluster: &Cluster, before: &BTreeMap<String, Value>) -> Vec<(String, u64)> {
     let mut failed = Vec::new();
     for namespace in [WORKLOAD, "leno"] {
@@ -296,7 +306,7 @@ fn failed_probes(cluster: &Cluster, before: &BTreeMap<String, Value>) -> Vec<(St
         let events: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
         for event in events["items"].as_array().expect("Events") {
             let pod = event["involvedObject"]["name"].as_str().unwrap_or_default();
-            // These end before a Pod is ready.
+            // Startup probes may fail: they end before a Pod is ready.
             if event["message"].as_str().is_some_and(|message| message.starts_with("Startup probe")) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! One user's day, in order: each step needs those before it.
+//! One user's day, in order: each step needs the steps before it.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -13,20 +13,23 @@ use serde_json::Value;
 use super::load::{Load, METHOD, PAYLOAD, in_client};
 use super::{closed, meshed, wire};
 
-/// How long Pods may take to come and go on a busy machine.
+/// Longest time until Pods have started or ended, on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The goal is 30 s on an idle machine; this only catches what never gets there.
+/// Longest time until the first call. The goal is 30 s on an idle machine; this limit only detects an installation that
+/// never works.
 const FIRST_CALL_MAX: Duration = Duration::from_secs(180);
 
-/// From the first call that fails with a killed proxy to the last, with the debug build of a proxy on a busy machine.
+/// Longest time between the first and the last call that fail because a proxy was killed, with a debug build of the
+/// proxy on a busy machine.
 const KILLED_PROXY_MAX: Duration = Duration::from_secs(3);
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The images of the mesh, and one of the programs that tests call with; nothing where they were not built.
+/// Returns the images of the mesh, and the image of the programs that make the tests' calls; `None` if they were not
+/// built.
 fn images() -> Option<Vec<PathBuf>> {
     let out = root().join("out/images");
     let images: Vec<PathBuf> =
@@ -34,7 +37,7 @@ fn images() -> Option<Vec<PathBuf>> {
     images.iter().all(|image| image.is_file()).then_some(images)
 }
 
-/// The name of one of the images, which are called as `images/build` called them.
+/// Returns the name that `images/build` gave to an image.
 pub(super) fn image(name: &str) -> String {
     match registry() {
         Some(registry) => format!("{registry}/{name}:0.1.0"),
@@ -52,8 +55,8 @@ fn example_as_it_is() -> String {
     text.replace("image: leno:0.1.0", &format!("image: {}", image("leno")))
 }
 
-/// The example with a client that has ghz and grpcurl, and calls only when the test does, which counts calls. The slow server is left
-/// out for the same reason.
+/// Returns the example, with a client that has ghz and grpcurl and makes no calls of its own, because the test counts
+/// calls. The slow server is left out for the same reason.
 fn example() -> String {
     let (leno, tools) = (image("leno"), image("leno-tools"));
     let client = format!("image: {leno}\n        args: [call, \"echo:50051\", --rate=50]");
@@ -72,7 +75,7 @@ pub(super) fn example_servers(namespace: &str) -> String {
     servers.join("---\n").replace("shop", namespace)
 }
 
-/// The slow server of the example, slower still.
+/// Returns the slow server of the example, made even slower.
 fn slow_server() -> String {
     let text = example_as_it_is();
     let slow = text.split("---\n").find(|object| is_slow_server(object)).expect("the example has a slow server");
@@ -90,8 +93,8 @@ fn install(cluster: &Cluster) -> String {
     }
 }
 
-/// The images are on their way to its nodes or there; on somebody else's cluster that is theirs to see to, and what the test
-/// will remove must not be there.
+/// Loads the images onto the nodes. On an external cluster, its owner provides the images, and the namespaces that the
+/// test removes must not exist before.
 fn prepare(cluster: &Cluster, images: &[PathBuf]) {
     if cluster.is_ours() {
         cluster.load(images);
@@ -101,7 +104,7 @@ fn prepare(cluster: &Cluster, images: &[PathBuf]) {
     assert_eq!(there, "", "this test makes these namespaces and removes them; use a cluster without them");
 }
 
-/// What the tool, told of the cluster, prints.
+/// Runs `leno` for the cluster, and returns its output.
 pub(super) fn leno(cluster: &Cluster, arguments: &[&str]) -> String {
     let kubeconfig = cluster.kubeconfig();
     let output = std::process::Command::new(program("leno"))
@@ -120,7 +123,7 @@ pub(super) fn rolled_out(cluster: &Cluster, namespace: &str, deployment: &str) {
     assert!(status.status.success(), "{}{}", text(&status), state(cluster));
 }
 
-/// What a person would look at.
+/// Returns the state of the cluster for an error message: Pods, events and logs.
 pub(super) fn state(cluster: &Cluster) -> String {
     let pods = cluster.try_kubectl(&["get", "pods", "-A", "-o", "wide"]);
     let events = cluster.try_kubectl(&["get", "events", "-A", "--sort-by=.lastTimestamp"]);
@@ -130,14 +133,14 @@ pub(super) fn state(cluster: &Cluster) -> String {
     [pods, events, control, proxies].map(|output| text(&output)).join("\n---\n")
 }
 
-/// One call from the client's Pod: the server's answer.
+/// Makes one call from the client's Pod, and returns the server's answer.
 pub(super) fn call(cluster: &Cluster) -> Option<Value> {
     let what = ["/grpcurl", "-plaintext", "-d", PAYLOAD, "echo:50051", METHOD];
     let output = cluster.try_kubectl(&in_client(&what));
     output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
 }
 
-/// The sum of a metric with these labels over the proxies of all Pods that have a label.
+/// Returns the sum of a metric with these labels over the proxies of all Pods with the label `pods`.
 pub(super) fn metric(cluster: &Cluster, pods: &str, name: &str, labels: &[&str]) -> f64 {
     let pods = cluster.kubectl(&["-n", "shop", "get", "pods", "-l", pods, "-o", "name"]);
     pods.lines().map(|pod| scrape(cluster, "shop", pod.trim_start_matches("pod/")).sum(name, labels)).sum()
@@ -149,7 +152,7 @@ pub(super) fn scrape(cluster: &Cluster, namespace: &str, pod: &str) -> Scrape {
     Scrape::parse(&cluster.kubectl(&["get", "--raw", &path]))
 }
 
-/// A cluster with the images on its nodes; nothing where there is none, or no image, which is said aloud.
+/// Returns a cluster with the images on its nodes. Without a cluster or images, prints a message and returns `None`.
 pub(super) fn cluster_with_images() -> Option<Cluster> {
     let images = match given() {
         Some(_) => Some(Vec::new()),
@@ -164,13 +167,13 @@ pub(super) fn cluster_with_images() -> Option<Cluster> {
     Some(cluster)
 }
 
-/// Installs the mesh.
+/// Installs the mesh, and waits until `leno check` succeeds.
 pub(super) fn install_mesh(cluster: &Cluster) {
     cluster.apply(&install(cluster));
     leno(cluster, &["check", "--wait", "120s"]);
 }
 
-/// Installs the mesh and the example, whose client then gets answers.
+/// Installs the mesh and the example, and waits until the example's client gets an answer.
 pub(super) fn install_a_meshed_pair(cluster: &Cluster) {
     install_mesh(cluster);
     cluster.apply(&example());
@@ -213,7 +216,7 @@ fn calls_are_encrypted(cluster: &Cluster) {
     assert!(came >= 300.0, "{came} calls came in encrypted");
 }
 
-/// Much slower than a busy machine makes the others, which an even share of the calls would be a quarter for.
+/// The slow Pod is much slower than a busy machine makes the other Pods. An even share of the calls would be a quarter.
 fn a_slow_pod_gets_hardly_a_call(cluster: &Cluster) {
     cluster.apply(&slow_server());
     rolled_out(cluster, "shop", "deploy/echo-slow");
@@ -224,7 +227,7 @@ fn a_slow_pod_gets_hardly_a_call(cluster: &Cluster) {
     cluster.kubectl(&["-n", "shop", "delete", "deploy", "echo-slow"]);
 }
 
-/// What the README has a user type after the installation shows calls, and hardly any at the slow server.
+/// After the commands of the README, `leno stat` shows calls, and hardly any at the slow server.
 fn the_example_carries_traffic_by_itself(cluster: &Cluster) {
     cluster.apply(&example_as_it_is());
     for deployment in ["deploy/echo", "deploy/echo-slow", "deploy/web"] {
@@ -245,8 +248,8 @@ fn the_example_carries_traffic_by_itself(cluster: &Cluster) {
     assert!(rate(&rows, "web") > 10.0, "the client's view has its calls: {rows}");
 }
 
-/// The client's own proxy is killed under load: the supervisor starts the next one, which serves within the second, and neither the
-/// kubelet nor the client's connections notice more.
+/// Kills the client's own proxy under load. The supervisor starts the next proxy, so that calls fail only for a moment,
+/// and the kubelet does not restart the container.
 fn a_killed_proxy_costs_only_the_calls_that_it_has(cluster: &Cluster) {
     if !cluster.is_ours() {
         return skipped("the proxies on the nodes of LENO_KUBECONFIG's cluster cannot be killed from here");
@@ -297,7 +300,7 @@ fn calls_go_on_without_a_control_plane(cluster: &Cluster) {
     cluster.kubectl(&["-n", "leno", "delete", "pod", "-l", "app.kubernetes.io/name=leno-control", "--now"]);
     rolled_out(cluster, "leno", "deploy/leno-control");
     load.end().assert_well(2_000);
-    // What is new is heard of again.
+    // The proxies learn of new endpoints again.
     let load = Load::start(cluster, 20);
     cluster.kubectl(&["-n", "shop", "rollout", "restart", "deploy/echo"]);
     rolled_out(cluster, "shop", "deploy/echo");
@@ -308,7 +311,7 @@ fn calls_go_on_without_an_api_server(cluster: &Cluster) {
     if !cluster.is_ours() {
         return skipped("the API server of LENO_KUBECONFIG's cluster is not ours to kill");
     }
-    // What ghz says is lost with the API server that it came through, so the proxy is asked.
+    // ghz's output comes through the API server and is lost with it, so read the proxy's metrics.
     let sent = |class: &str| metric(cluster, "app=web", "response_total", &["direction=\"outbound\"", class]);
     let (before, failed_before) = (sent("classification=\"success\""), sent("classification=\"failure\""));
     let load = Load::start(cluster, 10);
@@ -321,7 +324,7 @@ fn calls_go_on_without_an_api_server(cluster: &Cluster) {
     assert_eq!(failed, 0.0, "calls failed while the API server was away\n{}", state(cluster));
 }
 
-/// Takes all of it away.
+/// Removes the mesh and the example, and asserts that nothing of the mesh is left.
 pub(super) fn nothing_is_left(cluster: &Cluster) {
     cluster.kubectl(&["delete", "namespace", "shop", "--timeout=120s"]);
     let left = leno(cluster, &["uninstall"]);

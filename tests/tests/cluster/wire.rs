@@ -1,4 +1,4 @@
-//! What crosses from node to node: nothing that two meshed Pods say.
+//! The traffic between nodes: the content of calls between two meshed Pods never crosses in clear.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,17 +11,17 @@ use serde_json::Value;
 use super::load::{Load, METHOD, in_client};
 use super::user::{PATIENCE, image, metric, state};
 
-/// What is said to a meshed Pod, and the same in base64.
+/// The content of calls to a meshed Pod, and the same in base64.
 const SECRET: (&[u8], &str) =
     (b"nobody between the nodes may read this", "bm9ib2R5IGJldHdlZW4gdGhlIG5vZGVzIG1heSByZWFkIHRoaXM=");
-/// What is said to a meshed Pod by its address, which no Service has.
+/// The content of calls to the address of a meshed Pod without a Service.
 const SECRET_BY_ADDRESS: (&[u8], &str) =
     (b"nor what is said to a Pod by its address", "bm9yIHdoYXQgaXMgc2FpZCB0byBhIFBvZCBieSBpdHMgYWRkcmVzcw==");
-/// What is said to a Pod without a proxy, by the same client on the same way.
+/// The content of calls by the same client to a Pod without a proxy on the same node.
 const OPEN: (&[u8], &str) =
     (b"whoever is between the nodes may read this", "d2hvZXZlciBpcyBiZXR3ZWVuIHRoZSBub2RlcyBtYXkgcmVhZCB0aGlz");
 
-/// A Service of one server.
+/// Returns a Service with one server.
 fn service(name: &str) -> String {
     format!(
         r#"---
@@ -35,7 +35,7 @@ spec:
     )
 }
 
-/// A server on one node.
+/// Returns a server's Pod on this node.
 fn server(name: &str, node: &str, inject: &str) -> String {
     let image = image("leno");
     format!(
@@ -67,7 +67,7 @@ fn say(cluster: &Cluster, host: &str, payload: &str) -> Option<()> {
     (report["statusCodeDistribution"] == serde_json::json!({"OK": 100})).then_some(())
 }
 
-/// A node that the client does not run on.
+/// Returns a node on which the client does not run.
 fn other_node(cluster: &Cluster) -> String {
     let own =
         cluster.kubectl(&["-n", "shop", "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].spec.nodeName}"]);
@@ -75,22 +75,22 @@ fn other_node(cluster: &Cluster) -> String {
     nodes.split_whitespace().find(|node| *node != own).expect("there are two nodes").to_owned()
 }
 
-/// The proxy of a Pod is told what the Service says of the Pod's port, though its application calls no Service, and turns away
-/// what a lenient server could take for a request.
+/// A Pod's proxy learns the protocol that the Service declares for the Pod's port, although its application calls no
+/// Service. The proxy rejects bytes that a lenient server could take for a request.
 fn only_http_reaches_a_port_that_its_service_declares(cluster: &Cluster, name: &str) {
     let address = cluster.kubectl(&["-n", "shop", "get", "pod", name, "-o", "jsonpath={.status.podIP}"]);
     let (pods, labels) = (format!("app={name}"), ["direction=\"inbound\"", "why=\"not-http\""]);
     wait_for("a connection that is not HTTP is turned away", PATIENCE, || {
         let mut stream = TcpStream::connect((&*address, 50051)).ok()?;
         stream.write_all(b"\r\n\0not HTTP").ok()?;
-        // It closes, or resets.
+        // The proxy closes or resets the connection.
         let _ = stream.read(&mut [0]);
         (metric(cluster, &pods, "leno_connections_failed_total", &labels) > 0.0).then_some(())
     });
 }
 
-/// Records the wire between the nodes while the client calls, under load: what it says to a Pod with a proxy is not there, and
-/// what it says to one without is.
+/// Captures the traffic between the nodes while the client calls, under load. The content of calls to Pods with a proxy
+/// is not in the capture; the content of calls to a Pod without a proxy is.
 pub(super) fn nothing_crosses_in_clear(cluster: &Cluster) {
     let Some(capture) = Capture::start(cluster) else { return };
     let node = other_node(cluster);

@@ -1,4 +1,4 @@
-//! The API server stops and restarts; the control plane keeps its knowledge.
+//! The API server stops and restarts; the control plane keeps the mesh that it knows.
 
 use std::thread;
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn it_may_start_before_the_api_server() {
     cluster.kill("kube-apiserver");
     let control = Control::start_early(&cluster);
     control.wait_for_log(&["cannot be watched"]);
-    // Before it has read the cluster it is not ready, and sends nothing.
+    // Before the control plane has read the cluster, it is not ready, and sends nothing.
     assert_eq!(control.get("/ready").expect("the admin listener answers").0, 503);
     assert!(control.config()["mesh"].is_null());
     cluster.start();

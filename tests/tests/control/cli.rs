@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A cluster without Leno. Other tests have objects in the control plane's namespace, so it is restored afterwards.
+/// A cluster without Leno. Dropping this creates the control plane's namespace again, because other tests have objects
+/// in it.
 struct Clean<'a>(&'a Cluster);
 
 impl<'a> Clean<'a> {
@@ -76,7 +77,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The result of `leno check`: its exit code, and each finding as `verdict name: why -> fix`.
+/// Runs `leno check`. Returns its exit code, and each finding as `verdict name: why -> fix`.
 fn check(cluster: &Cluster, arguments: &[&str]) -> (Option<i32>, Vec<String>) {
     let output = leno(cluster, &[&["check", "-o", "json"], arguments].concat());
     let list: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("JSON: {}", text(&output)));
@@ -92,7 +93,7 @@ fn has(found: &[String], line: &str) -> bool {
     found.iter().any(|finding| finding.starts_with(line))
 }
 
-/// Every object with Leno's labels, as kubectl names it.
+/// Returns every object with Leno's labels, as kubectl names it.
 fn labelled(cluster: &Cluster) -> String {
     let kinds = "namespaces,customresourcedefinitions,clusterroles,clusterrolebindings,mutatingwebhookconfigurations,\
                  validatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings,configmaps,secrets,deployments,services,serviceaccounts,roles,rolebindings";
@@ -100,7 +101,7 @@ fn labelled(cluster: &Cluster) -> String {
     of("app.kubernetes.io/part-of=leno") + &of("app.kubernetes.io/managed-by=leno-control")
 }
 
-/// The kubeconfig of a user without any rights, in `directory`.
+/// Writes the kubeconfig of a user without any rights into `directory`, and returns its path.
 fn stranger(cluster: &Cluster, directory: &Path) -> PathBuf {
     let printed = cluster.kubectl(&["config", "view", "--raw", "-o", "json"]);
     let mut config: Value = serde_json::from_str(&printed).expect("JSON");

@@ -56,7 +56,7 @@ fn try_pod(cluster: &Cluster, template: &Value, namespace: &str) -> Result<(), S
     if output.status.success() { Ok(()) } else { Err(text(&output)) }
 }
 
-/// Namespaces with each value that the annotation may have.
+/// Creates namespaces without the annotation and with each value that it may have.
 fn namespaces(cluster: &Cluster) -> [(&'static str, Option<&'static str>); 5] {
     let all = [
         ("guarded-not", None),
@@ -78,7 +78,7 @@ fn annotations(word: Option<&str>) -> Map<String, Value> {
     word.map(|word| ("leno.dev/inject".to_owned(), json!(word))).into_iter().collect()
 }
 
-/// Whether the injector would leave the Pod without a proxy.
+/// Returns whether the injector would leave the Pod without a proxy.
 fn is_left_alone(template: &Value, namespace: &str, word: Option<&str>) -> bool {
     let namespace = Namespace { name: namespace.to_owned(), annotations: annotations(word) };
     let decision = inject(template, &namespace, Asked::ByAnnotation, &Options::default());
@@ -158,7 +158,8 @@ fn without_a_control_plane_meshed_namespaces_get_no_pod_and_others_do() {
         cluster.namespace(namespace);
     }
     cluster.kubectl(&["annotate", "namespace", "closed", "leno.dev/inject=enabled", "--overwrite"]);
-    // Test the guard first: with a webhook in force it has nothing to reject.
+    // Create the guard before the webhook, because this waits for a rejection: a webhook in force leaves nothing to
+    // reject.
     let guard = Guard::new(&cluster, &[]);
     let control = Control::start(&cluster);
     let installed = Installed::with_failure_policy(&cluster, &control, "Ignore");
@@ -187,7 +188,7 @@ fn without_a_control_plane_meshed_namespaces_get_no_pod_and_others_do() {
         assert_eq!(init_containers(&cluster, "closed", &name), ["leno-init", "leno-proxy"]);
     }
 
-    // Without a control plane, one command must suffice to disable it.
+    // Without a control plane, one command must suffice to disable the guard.
     drop(guard);
     drop(control);
     wait_for("a Pod starts without a proxy", PATIENCE, || {

@@ -26,7 +26,7 @@ fn path(directory: &TempDir, name: &str) -> String {
     directory.path().join(name).to_string_lossy().into_owned()
 }
 
-/// A signing request in base64 for a new key, with the name `uri`.
+/// Returns a signing request in base64 for a new key, with the name `uri`.
 fn request(directory: &TempDir, uri: &str) -> String {
     let [key, csr] = ["workload.key", "workload.csr"].map(|name| path(directory, name));
     openssl(&["ecparam", "-genkey", "-name", "prime256v1", "-noout", "-out", &key]);
@@ -41,7 +41,7 @@ pub(super) fn token(cluster: &Cluster, namespace: &str, account: &str, audience:
     printed.trim().to_owned()
 }
 
-/// Requests a certificate: the answer, or grpcurl's error.
+/// Requests a certificate. Returns the answer, or grpcurl's error.
 fn certify(control: &Control, csr: &str, token: &str) -> Result<Value, String> {
     let protos = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/wire/proto");
     let (data, address) = (json!({ "csr": csr, "token": token }).to_string(), control.identity().to_string());
@@ -76,7 +76,7 @@ fn write_certificate(directory: &TempDir, name: &str, base64: &Value) -> String 
     path
 }
 
-/// The trust bundle of a namespace, once it exists.
+/// Returns the trust bundle of a namespace, once it exists.
 pub(super) fn bundle(cluster: &Cluster, namespace: &str) -> String {
     let arguments = ["-n", namespace, "get", "configmap", "leno-trust-bundle", "-o", "jsonpath={.data.ca\\.crt}"];
     wait_for("the trust bundle", Duration::from_secs(30), || {
@@ -207,7 +207,7 @@ fn an_authority_that_somebody_else_keeps_is_used_as_it_is() {
     let directory = TempDir::new().expect("a directory");
     let [root_key, root, key, csr, certificate, extensions] =
         ["root.key", "root.crt", "tls.key", "tls.csr", "tls.crt", "extensions"].map(|name| path(&directory, name));
-    // As cert-manager makes them for a Certificate with isCA, uris: [spiffe://cluster.local] and PKCS8.
+    // Files as cert-manager makes them for a Certificate with isCA, uris: [spiffe://cluster.local] and PKCS8.
     for file in [&root_key, &key] {
         openssl(&["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", file]);
     }

@@ -7,14 +7,14 @@ use leno_tests::kubernetes::Cluster;
 use leno_tests::proxy::wait_for;
 use serde_json::Value;
 
-/// This machine may be busy.
+/// Longest time until a status is written; the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn get(cluster: &Cluster, kind: &str, name: &str) -> Value {
     serde_json::from_str(&cluster.kubectl(&["-n", "told", "get", kind, name, "-o", "json"])).expect("JSON")
 }
 
-/// A condition of our entry for a route's first Service.
+/// Returns a condition of our first entry in a route's status.
 fn of_route(route: &Value, kind: &str) -> Option<Value> {
     let parents = route["status"]["parents"].as_array()?;
     let ours = parents.iter().find(|entry| entry["controllerName"] == "leno.dev/mesh")?;
@@ -74,7 +74,7 @@ fn a_route_says_whether_it_is_in_force_and_what_it_lacks() {
     cluster.kubectl(&["delete", "namespace", "told", "--wait=false"]);
 }
 
-/// Kinds that are watched only if they are installed, as here.
+/// TCPRoutes and TLSRoutes are watched only if their kinds are installed, as here.
 #[test]
 fn routes_of_connections_are_told_too_which_of_them_count() {
     let Some(cluster) = Cluster::get() else { return };
@@ -147,7 +147,7 @@ fn a_policy_that_never_could_be_read_denies_and_says_so_and_one_about_nothing_sa
               spec: {{targetRef: {{kind: ServiceAccount, name: {account}}}, ports: [8080], allow: [{rule}]}}}}"
         )
     };
-    // The schema cannot detect that an address has bits after its prefix; the mistakes that it can detect it rejects.
+    // The schema cannot detect that an address has bits after its prefix. It rejects the mistakes that it can detect.
     cluster.apply(&policy("wrong", "default", "{networks: [10.0.0.1/8]}"));
     let control = Control::start(&cluster);
     control

@@ -20,12 +20,12 @@ pub(super) struct Installed<'a> {
 }
 
 impl<'a> Installed<'a> {
-    /// Installs them, and waits until they are in force.
+    /// Installs the webhooks, and waits until they are in force.
     pub(super) fn new(cluster: &'a Cluster, control: &Control) -> Self {
         Self::with_failure_policy(cluster, control, "Fail")
     }
 
-    /// As above, with this failure policy while no control plane answers.
+    /// As [`Installed::new`], with this failure policy while no control plane answers.
     pub(super) fn with_failure_policy(cluster: &'a Cluster, control: &Control, policy: &str) -> Self {
         let installed = Self { cluster };
         // The chart's Service, but with an external name: the API server calls this machine, and verifies that the
@@ -44,7 +44,7 @@ impl<'a> Installed<'a> {
             }
             cluster.apply(&object.to_string());
         }
-        // The webhook is the only check that rejects this object, so a rejection shows that it is called.
+        // The webhook is the only check that rejects this object, so a rejection shows that the webhook is called.
         cluster.namespace("probed");
         wait_for("the webhooks are in force", PATIENCE, || {
             let refused =
@@ -68,7 +68,7 @@ impl Drop for Installed<'_> {
     }
 }
 
-/// The objects of an installation.
+/// Returns the objects of an installation with these values.
 pub(super) fn chart_objects(sets: &[&str]) -> Vec<Value> {
     let mut values = chart::default_values(false).expect("the chart's values");
     for set in sets {
@@ -92,14 +92,14 @@ pub(super) fn get(cluster: &Cluster, arguments: &[&str]) -> Value {
     serde_json::from_str(&cluster.kubectl(&[&["get", "-o", "json"], arguments].concat())).expect("JSON")
 }
 
-/// The names of a Pod's init containers.
+/// Returns the names of a Pod's init containers.
 pub(super) fn init_containers(cluster: &Cluster, namespace: &str, name: &str) -> Vec<String> {
     let pod = get(cluster, &["-n", namespace, "pod", name]);
     let containers = pod["spec"]["initContainers"].as_array().cloned().unwrap_or_default();
     containers.iter().map(|container| container["name"].as_str().expect("a name").to_owned()).collect()
 }
 
-/// The anchors in a namespace's trust bundle.
+/// Waits for a namespace's trust bundle, and returns its anchors.
 fn wait_for_trust_bundle(cluster: &Cluster, namespace: &str) -> String {
     wait_for("the trust bundle", PATIENCE, || {
         let found = cluster.try_kubectl(&["-n", namespace, "get", "configmap", "leno-trust-bundle", "-o", "json"]);
@@ -187,7 +187,7 @@ fn what_the_mesh_cannot_read_is_refused_with_the_reason() {
               spec: {{allow: [{{{rule}}}]}}}}"
         )
     };
-    // The definition's pattern rejects most mistakes; the webhook rejects those that no pattern can express.
+    // The definition's pattern rejects most mistakes; the webhook rejects the mistakes that no pattern can express.
     let refused = refusal(&cluster, &policy("identities: [web]"));
     assert!(refused.contains("spec.allow[0].identities[0]: Invalid value: \"web\""), "{refused}");
     let refused = refusal(&cluster, &policy("networks: [10.0.0.300/8]"));
@@ -204,7 +204,7 @@ fn what_the_mesh_cannot_read_is_refused_with_the_reason() {
     assert!(refused.contains("\"best\" is not a balancer"), "{refused}");
     cluster.apply(&service("round-robin"));
 
-    // A namespace causes only warnings.
+    // A mistake in a namespace causes only warnings.
     let annotated = text(&cluster.try_kubectl(&["annotate", "namespace", "reviewed", "leno.dev/injct=enabled"]));
     assert!(annotated.contains("Warning: annotation leno.dev/injct") && annotated.contains("annotated"), "{annotated}");
 }

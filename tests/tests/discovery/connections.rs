@@ -25,7 +25,7 @@ const RULES: &str = "table inet leno {
 /// Longest silence of a socket.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A proxy that uses a control plane, and gets all connections to a clusterIP.
+/// Starts a proxy that uses a control plane, and redirects all connections to a clusterIP to it.
 fn start_proxy(control: SocketAddr, arguments: &[&str]) -> Proxy {
     let proxy = Proxy::start_asking(control, arguments);
     let script = "ip address replace 10.96.0.10/16 dev lo; nft flush ruleset; nft -f \"$0\"";
@@ -66,7 +66,7 @@ async fn meets_its_tcp_route() {
     let control = Control::start(&[forked, Service::new("a", &[a]), Service::new("b", &[b])]);
     let proxy = start_proxy(control.xds(), &[]);
 
-    // Balanced by request, the twenty would not all go to one server; as one connection they do.
+    // All twenty calls go to one server, because the proxy balances their connection and not each request.
     let client = Client::connect(front, "front.default:50051").await;
     for _ in 0..20 {
         let answer = client.call(&Call::new("Echo"), b"hello").await;
@@ -105,7 +105,7 @@ fn meets_its_tls_route() {
     let refused = shake_hands("us.example.org");
     assert!(refused.to_lowercase().contains("unrecognized name"), "{refused}");
 
-    // The port is opaque: bytes other than TLS are not parsed, whatever they are.
+    // The port is opaque: the proxy does not parse any bytes other than TLS.
     let mut socket = TcpStream::connect(front).expect("the proxy takes it");
     socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
     socket.write_all(b"GET / HTTP/1.1\r\nhost: front\r\n\r\n").expect("the proxy reads");
@@ -129,7 +129,7 @@ fn is_carried_to_its_last_byte() {
     thread::spawn(move || {
         for socket in listener.incoming() {
             let mut socket = socket.expect("a connection");
-            // So slow that the proxy has to wait for it.
+            // Wait, so that the proxy has to wait for the server.
             thread::sleep(Duration::from_millis(500));
             let bytes = io::copy(&mut socket, &mut io::sink()).expect("the upload to its end");
             writeln!(socket, "{bytes}").expect("the client waits for it");

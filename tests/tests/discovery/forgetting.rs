@@ -1,4 +1,4 @@
-//! Unused resources are forgotten, by the proxy and by the control plane; used ones are kept.
+//! The proxy and the control plane forget unused resources, and keep used resources.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The name of `echo` at the control plane and its clients.
 const ECHO_NAME: &str = "echo.default:50051";
 
-/// An unused address of this machine.
+/// Returns an unused address of this machine.
 fn address(number: usize) -> String {
     format!("127.77.{}.{}:9", number / 250, number % 250 + 1)
 }
@@ -54,7 +54,7 @@ fn call_addresses(proxy: &Proxy, addresses: impl Iterator<Item = usize>) {
     }
 }
 
-/// Names of a kind to which the only proxy subscribes.
+/// Returns the names of a kind to which the only proxy subscribes.
 fn subscriptions(control: &Control, kind: &str) -> Vec<String> {
     let clients: serde_json::Value =
         serde_json::from_str(&control.get("/clients").expect("the page is there")).expect("JSON");

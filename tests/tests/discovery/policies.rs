@@ -36,7 +36,7 @@ impl Shop {
         Self { authority, control, backend, inbound }
     }
 
-    /// Puts a policy of `cart` in force that allows one workload.
+    /// Writes a policy of `cart` that allows one workload.
     fn allow(&self, workload: &str) {
         let policy = format!(
             "apiVersion: leno.dev/v1alpha1
@@ -50,14 +50,14 @@ spec:
         self.control.directory().write("policy.yaml", &policy);
     }
 
-    /// The proxy of a calling workload.
+    /// Starts the proxy of a calling workload.
     fn caller(&self, name: &str) -> Proxy {
         let (inbound, tunnel) = (free_address().to_string(), free_address().to_string());
         let arguments = [&self.identity(name)[..], &words(["--inbound", &inbound, "--tunnel", &tunnel])].concat();
         start(|arguments| Proxy::start_asking(self.control.xds(), arguments), &arguments)
     }
 
-    /// The proxy in front of `cart`; it may not be ready.
+    /// Starts the proxy in front of `cart`; it may not be ready yet.
     fn launch_cart(&self) -> Proxy {
         let (inbound, tunnel) = (self.inbound.to_string(), free_address().to_string());
         let own = words(["--inbound", &inbound, "--tunnel", &tunnel, "--limit", "discovery_timeout_ms=500"]);
@@ -78,7 +78,7 @@ fn start(start: impl FnOnce(&[&str]) -> Proxy, arguments: &[String]) -> Proxy {
     start(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Makes calls until one has this result.
+/// Makes calls until a call has this result.
 fn wait_for_outcome(client: &Client, expected: &Outcome) {
     wait_for(&format!("{expected:?}"), SOON, || {
         let runtime = tokio::runtime::Handle::current();
@@ -168,7 +168,7 @@ async fn a_policy_that_cannot_be_read_denies_after_a_restart_and_until_it_is_men
     let web = Client::connect(web_proxy.outbound(), CART).await;
     wait_for_outcome(&web, &allowed());
 
-    // While an earlier version is known, that version applies.
+    // While the control plane knows an earlier version of the policy, that version applies.
     let wrong = "apiVersion: leno.dev/v1alpha1
 kind: AuthorizationPolicy
 metadata: {name: only-web, namespace: shop}

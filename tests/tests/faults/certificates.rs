@@ -1,4 +1,4 @@
-//! Peers whose certificates are not what they must be: `openssl s_server` as a server side, `s_client` as a client.
+//! Peers with wrong certificates: `openssl s_server` as a server side, `s_client` as a client.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -12,32 +12,32 @@ use leno_tests::proxy::{Proxy, wait_for};
 
 use super::sides::{Authority, ServerSide, TRUST_DOMAIN, behind_proxy, client_side, own_ip};
 
-/// How long a program may take to start or to end.
+/// Longest time for a program to start or to end.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What the endpoint must be.
+/// The workload that the endpoint must be.
 const WORKLOAD: &str = "ns/default/sa/echo";
 
-/// A certificate that is of no use, and what is said about it.
+/// A certificate that a proxy must reject, and the proxy's report.
 struct Case {
-    /// What `leno ca issue` is told.
+    /// Arguments of `leno ca issue`.
     arguments: &'static [&'static str],
-    /// Who vouches for it.
+    /// The authority that signs the certificate.
     issuer: Issuer,
     workload: &'static str,
-    /// Why the connection fails, as metrics have it.
+    /// The label of the failure in metrics.
     label: &'static str,
-    /// What the line in the log says: why, and what to do.
+    /// Words of the log line: the reason, and what to do.
     words: &'static [&'static str],
 }
 
 enum Issuer {
     Ours,
     Unknown,
-    /// In our trust bundle, and of another trust domain.
+    /// In our trust bundle, but of another trust domain.
     Partner,
 }
 
-/// Those that neither a server nor a client may have.
+/// Certificates that are accepted neither from a server nor from a client.
 const CASES: [Case; 4] = [
     Case {
         arguments: &[],
@@ -69,7 +69,7 @@ const CASES: [Case; 4] = [
     },
 ];
 
-/// The authorities that vouch for the certificates of a test.
+/// The authorities that sign the certificates of a test.
 struct Authorities {
     ours: Authority,
     unknown: Authority,
@@ -99,7 +99,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).expect("it is there")
 }
 
-/// An `openssl s_server`, which writes what it is sent; killed when dropped.
+/// An `openssl s_server`, which writes the data that it receives; killed when dropped.
 struct OpensslServer {
     child: Child,
     output: tempfile::NamedTempFile,
@@ -114,7 +114,7 @@ impl OpensslServer {
             .arg(certificate.join("tls.crt"))
             .arg("-key")
             .arg(certificate.join("tls.key"))
-            // It ends with its input.
+            // `s_server` ends when its input ends.
             .stdin(Stdio::piped())
             .stdout(output.reopen().expect("the file is ours"))
             .stderr(Stdio::null())
@@ -125,7 +125,7 @@ impl OpensslServer {
         this
     }
 
-    /// What it wrote: about handshakes, and all that it was sent in them.
+    /// Returns the server's output: messages about handshakes, and the data that it received.
     fn heard(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(self.output.path()).expect("the file is ours")).into_owned()
     }
@@ -138,7 +138,7 @@ impl Drop for OpensslServer {
     }
 }
 
-/// Calls through a proxy to a server that shows this certificate: the answer, and all that the server heard.
+/// Calls a server with this certificate through a proxy. Returns the proxy, the answer, and the server's output.
 async fn call_server_with(authority: &Authority, certificate: &Path) -> (Proxy, Answer, String) {
     let address = SocketAddr::new(own_ip(), 4143);
     let server = OpensslServer::start(address, certificate);
@@ -150,7 +150,7 @@ async fn call_server_with(authority: &Authority, certificate: &Path) -> (Proxy, 
     (proxy, answer, heard)
 }
 
-/// The one line about a failed connection, and that it is counted once.
+/// Asserts that the log has one line about the failed connection, and that the metrics count it once.
 fn assert_told(proxy: &Proxy, direction: &str, label: &str, words: &[&str]) {
     let side = format!("{direction} connection");
     proxy.wait_for_log(&[&[side.as_str()], words].concat());
@@ -182,7 +182,7 @@ async fn a_server_that_is_another_workload_hears_nothing_and_the_caller_hears_bo
     assert!(!heard.contains("PRI") && !heard.contains("secret"), "{heard}");
     assert_eq!(proxy.scrape().sum("leno_proxy_errors_total", &[r#"why="connect-failed""#]), 1.0);
 
-    // The control: who is what it must be hears HTTP/2, which openssl does not answer.
+    // For comparison: the workload that the endpoint must be receives HTTP/2, which openssl does not answer.
     let (_proxy, _answer, heard) = call_server_with(&authority, &authority.issue(WORKLOAD, &[])).await;
     assert!(heard.contains("ALPN protocols selected: h2") && heard.contains("PRI * HTTP/2.0"), "{heard}");
 }
@@ -198,7 +198,7 @@ async fn a_server_whose_certificate_is_no_good_hears_nothing() {
     }
 }
 
-/// Connects to the inbound side, sends an HTTP/2 preface, and waits for the end.
+/// Connects to the inbound side with TLS and this certificate, and waits for the end.
 fn connect_with(certificate: &Path, to: SocketAddr) -> Output {
     let mut command = Command::new("timeout");
     command.arg(PATIENCE.as_secs().to_string()).args(["openssl", "s_client", "-alpn", "h2", "-ign_eof", "-servername"]);
@@ -207,7 +207,7 @@ fn connect_with(certificate: &Path, to: SocketAddr) -> Output {
     command.stdin(Stdio::null()).output().expect("timeout (coreutils) runs")
 }
 
-/// A client that shows this certificate is told that it is no good, and the server's proxy says why.
+/// Asserts that a client with this certificate gets a TLS alert, and that the server's proxy says why.
 pub(super) fn assert_client_is_refused(certificate: &Path, server: &ServerSide, label: &str, words: &[&str]) {
     let output = programs::text(&connect_with(certificate, server.inbound()));
     assert!(output.contains("alert"), "{label}: {output}");
@@ -232,8 +232,8 @@ fn connect_without_certificate(to: SocketAddr) -> String {
     programs::text(&command.output().expect("timeout (coreutils) runs"))
 }
 
-/// The policy is the default one, which allows clients without an identity. It decides about the port that a client has
-/// connected to, and neither the tunnel nor a server name may lead such a client to another port.
+/// The default policy allows clients without an identity. It decides about the port to which a client has connected,
+/// and neither the tunnel nor a server name may lead such a client to another port.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_tunnel_and_named_ports_reject_a_client_without_a_certificate_within_the_handshake() {
     let authority = Authority::new();
@@ -246,7 +246,7 @@ async fn the_tunnel_and_named_ports_reject_a_client_without_a_certificate_within
     }
 }
 
-/// `leno identity` looks at a proxy's certificate and has none itself.
+/// `leno identity` reads a proxy's certificate, and has no certificate itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_inbound_sides_own_port_shows_its_certificate_to_all_and_leads_nowhere() {
     let authority = Authority::new();

@@ -1,4 +1,4 @@
-//! Peers that talk nonsense to the mesh's ports, or begin a handshake and do not go on.
+//! Peers that send garbage to the mesh's ports, or begin a handshake and do not continue it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,14 +14,14 @@ use socket2::SockRef;
 
 use super::sides::{Authority, ServerSide, behind_proxy, client_side, echo, own_ip};
 
-/// In which anything that must happen soon has happened, on a machine with other things to do.
+/// Longest time for anything that should happen soon, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
-/// How long a connection may take to show what it speaks.
+/// Time within which a connection must show its protocol.
 const DETECT: [&str; 2] = ["--limit", "detect_timeout_ms=2000"];
-/// Connections that begin a handshake and do not go on.
+/// Number of connections that begin a handshake and do not continue it.
 const HALF_OPEN: usize = 2_000;
 
-/// The ClientHello of a proxy of the mesh, as its record.
+/// Returns a TLS record with a ClientHello as a proxy of the mesh sends it.
 fn client_hello() -> Vec<u8> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address").to_string();
@@ -48,28 +48,28 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// What the peer says until it closes the connection.
+/// Returns everything that the peer sends until it closes the connection.
 ///
 /// # Panics
-/// When it does not.
+/// If the peer does not close the connection.
 fn read_to_end(mut stream: TcpStream) -> Vec<u8> {
     let mut heard = Vec::new();
     match stream.read_to_end(&mut heard) {
         Ok(_) => heard,
-        // It closed with something of ours unread, or when we had gone on writing.
+        // The peer closed the connection before it had read all our bytes, or while we were still writing.
         Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => heard,
         Err(error) => panic!("the connection is not closed: {error}"),
     }
 }
 
-/// Says `bytes`, which the peer may refuse, and then what [`read_to_end`] does.
+/// Sends `bytes`, which the peer may refuse, and then reads as [`read_to_end`].
 fn say(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = connect(address);
     stream.write_all(bytes).ok();
     read_to_end(stream)
 }
 
-/// Waits until so many inbound connections have failed for a reason, and no more.
+/// Waits until exactly `count` inbound connections have failed for this reason.
 fn wait_for_failures(proxy: &Proxy, why: &str, count: usize) {
     let labels = [r#"direction="inbound""#.to_owned(), format!("why=\"{why}\"")];
     let labels = labels.each_ref().map(String::as_str);
@@ -102,7 +102,7 @@ async fn plaintext_to_the_tunnel_port_is_closed_without_a_word() {
     ]);
 }
 
-/// A `leno.dev/inbound-port` that is the tunnel's is a mistake; what comes of it must not look like an answer.
+/// It is a mistake if `leno.dev/inbound-port` names the tunnel port. The result must not look like the server's answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_is_no_connect_gets_no_tunnel() {
     let (authority, server) = server_side(&[]).await;
@@ -124,7 +124,7 @@ async fn a_request_that_is_no_connect_gets_no_tunnel() {
 async fn tls_records_with_garbage_are_answered_with_an_alert() {
     let (_authority, server) = server_side(&DETECT).await;
     let mut hello = client_hello();
-    // A second record that is none, after a good ClientHello.
+    // An invalid second record, after a valid ClientHello.
     hello.extend_from_slice(b"\x16\x03\x03\x00\x05\xff\xff\xff\xff\xff");
     let answer = say(server.inbound(), &hello);
     // The last record is as long as an encrypted alert (RFC 8446 section 5.2): level, description, type and tag.
@@ -156,7 +156,7 @@ async fn a_client_hello_may_come_byte_by_byte() {
 async fn a_handshake_that_stands_still_ends_in_time() {
     let (_authority, server) = server_side(&DETECT).await;
     let hello = client_hello();
-    // With a ClientHello, and never a word after it: the peer that reads, and the one that never does.
+    // Two peers send a ClientHello and nothing after it. One of them reads, the other never does.
     let reads = thread::spawn({
         let (address, hello) = (server.inbound(), hello.clone());
         move || say(address, &hello)
@@ -168,14 +168,14 @@ async fn a_handshake_that_stands_still_ends_in_time() {
     wait_for_failures(server.proxy(), "tls-timeout", 2);
     server.proxy().wait_for_log(&["inbound connection from 127.0.0.1:", "detect_timeout_ms"]);
 
-    // Half a ClientHello names no port: there is nobody to whom its bytes could go.
+    // Half a ClientHello names no port, so there is no server that could get its bytes.
     say(server.inbound(), &hello[..hello.len() / 2]);
     say(server.tunnel(), &hello[..hello.len() / 2]);
     wait_for_failures(server.proxy(), "tls-timeout", 3);
     assert_eq!(server.backend.seen().connections.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
-/// Opens connections that say so many halves of a ClientHello in turn, and do not go on.
+/// Opens connections, and sends 0, 1 or 2 halves of a ClientHello on each, as `halves` gives in turn, and nothing more.
 fn half_open(address: SocketAddr, halves: &[usize]) -> Vec<TcpStream> {
     let hello = client_hello();
     let begin = |halves: &usize| {
@@ -212,7 +212,7 @@ async fn thousands_of_half_open_connections_leave_no_memory_behind() {
     let (kib, files) = (server.proxy().resident_kib(), server.proxy().scrape().sum("process_open_fds", &[]));
     let _half_open = half_open(server.inbound(), &[2]);
     wait_for_open_files(server.proxy(), files + 4.0);
-    // Several MiB, of which most goes back to the system.
+    // The connections took several MiB, most of which goes back to the system.
     let enough = kib + (server.proxy().peak_kib() - kib) / 2;
     wait_for("the memory is given back", SOON, || (server.proxy().resident_kib() < enough).then_some(()));
 }
@@ -228,12 +228,12 @@ async fn large_halves_of_client_hellos_stay_within_the_budget_and_cost_good_clie
     let load = Clients::connect(proxy.outbound(), ECHO, 4).await.keep_calling(20);
     load.wait_for_more(100, SOON).await;
     let idle_kib = servers[0].proxy().resident_kib();
-    // A record of 16 KiB with a ClientHello, but for its end: 47 MiB in all.
+    // A record of 16 KiB with a ClientHello whose end is missing: 47 MiB in all.
     let mut hello = vec![0; 16_000];
     hello[..6].copy_from_slice(&[22, 3, 1, 0x3f, 0xff, 1]);
     let begin = |_| {
         let mut stream = connect(servers[0].inbound());
-        // The proxy may hang up on it at any moment.
+        // The proxy may close the connection at any moment.
         stream.write_all(&hello).ok();
         stream
     };
@@ -249,7 +249,7 @@ async fn large_halves_of_client_hellos_stay_within_the_budget_and_cost_good_clie
     load.finish().await.assert_nothing_lost();
 }
 
-/// A server side that answers each connection with `answer`, and never closes it.
+/// Starts a server side that answers each connection with `answer`, and never closes the connection.
 fn bad_server_side(answer: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind(SocketAddr::new(own_ip(), 4143)).expect("the address is nobody else's");
     let address = listener.local_addr().expect("its address");

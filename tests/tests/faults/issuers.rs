@@ -17,7 +17,7 @@ fn start_proxy(issuer: &str) -> Output {
     command.args(["--identity", "ns/default/sa/web", "--issuer", issuer]).output().expect("timeout (coreutils) runs")
 }
 
-/// The last line that it wrote, and the only one that is no news of what went well.
+/// Asserts that the proxy ends with an error, and that its log has exactly one line that is not INFO, with these words.
 fn assert_ends_with_one_line(issuer: &str, words: &[&str]) {
     let began = Instant::now();
     let output = start_proxy(issuer);
@@ -48,7 +48,7 @@ fn an_issuer_that_cannot_be_used_ends_the_proxy_with_one_line() {
     fs::write(file("trust-bundle.pem"), "").expect("the directory is ours");
     assert_ends_with_one_line(authority.text(), &["trust-bundle.pem", "no certificate", "at least one trust anchor"]);
 
-    // A bundle that does not vouch for the authority beside it.
+    // A trust bundle without the anchor of the authority beside it.
     fs::copy(other.path().join("trust-bundle.pem"), file("trust-bundle.pem")).expect("the directory is ours");
     assert_ends_with_one_line(authority.text(), &["--issuer", "anchor"]);
 

@@ -10,10 +10,10 @@ use leno_tests::proxy::wait_for;
 
 use super::sides::{Authority, ServerSide, client_side, client_side_at, echo, own_ip};
 
-/// So that calls are in flight at any moment.
+/// The servers' delay, so that calls are in flight at any moment.
 const DELAY: Duration = Duration::from_millis(50);
 const IN_FLIGHT: usize = 30;
-/// In which anything that must happen soon has happened, on a machine with other things to do.
+/// Longest time for anything that should happen soon, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
 async fn servers(authority: &Authority, count: usize) -> Vec<ServerSide> {

@@ -1,4 +1,4 @@
-//! Networks that lose packets, take their time, or swallow a machine. Each test runs again in a namespace of its own.
+//! Networks that lose packets, delay them, or lose a whole machine. Each test runs again in its own namespace.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use leno_tests::proxy::{Proxy, wait_for};
 use super::sides::{Authority, ServerSide, client_side, echo};
 
 const IN_FLIGHT: usize = 20;
-/// In which anything that must happen soon has happened, on a machine with other things to do.
+/// Longest time for anything that should happen soon, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
-/// The shortest that a peer may be silent.
+/// The shortest keepalive time that the proxy accepts, and as short a time for unread or unacknowledged data.
 const IMPATIENT: [&str; 4] = ["--limit", "keepalive_ms=3000", "--limit", "unread_timeout_ms=3000"];
 
-/// Drops packets to and from a port of proxies: those of which `to` and `from` tell.
+/// Drops packets to and from the proxies' inbound port, if the expressions `to` and `from` match.
 fn drop_packets(to: &str, from: &str) {
     let rules = format!(
         "table inet faults {{
@@ -46,7 +46,7 @@ fn proxy_errors(proxy: &Proxy) -> usize {
     proxy.scrape().sum("leno_proxy_errors_total", &[]) as usize
 }
 
-/// Makes calls over connections that live for a second each, so that handshakes too have to get through.
+/// Makes calls over connections that live for a second each, so that handshakes must get through too.
 async fn assert_calls_get_through() {
     let authority = Authority::new();
     let servers = two_servers(&authority).await;
@@ -117,13 +117,13 @@ async fn loses_a_machine() {
     }
     assert_eq!(proxy_errors(&proxy), report.lost.len(), "{}", proxy.log());
 
-    // The other side of it: the server's proxy does not keep connections of a client that is gone.
+    // On the other side, the server's proxy closes the connections of the client that has vanished.
     let open = [r#"direction="inbound""#, r#"peer="src""#];
     wait_for("the server side has noticed", SOON, || {
         (servers[0].proxy().scrape().sum("tcp_open_connections", &open) == 0.0).then_some(())
     });
 
-    // It is back: calls go there again.
+    // The machine is back: it gets calls again.
     programs::run_well("nft", &["flush", "ruleset"], SOON);
     let before = servers[0].backend.calls();
     let load = clients.keep_calling(IN_FLIGHT);

@@ -1,4 +1,4 @@
-//! Opaque connections: their other end may be gone, or only busy.
+//! Opaque connections whose other end is gone, or only busy.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use leno_tests::mesh::{Mesh, MeshService, Workload};
 use leno_tests::proxy::wait_for;
 
 const PORT: u16 = 6379;
-/// The shortest that a peer may be silent, and a shorter time in which it must read if it must at all.
+/// The shortest keepalive time that the proxy accepts, and a shorter time for unread data, if that time applies at all.
 const IMPATIENT: [&str; 4] = ["--limit", "keepalive_ms=3000", "--limit", "unread_timeout_ms=1000"];
-/// In which anything that must happen soon has happened, on a machine with other things to do.
+/// Longest time for anything that should happen soon, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Says hello, and when the connection has ended.
+/// Sends HELLO, and prints when the connection has ended.
 const GREETER: &str = "import socket
 s = socket.create_server(('0.0.0.0', 6379))
 while True:
@@ -22,7 +22,7 @@ while True:
     except OSError:
         pass
     print('ENDED', flush=True)";
-/// Hears the hello, and says when the connection has ended.
+/// Receives HELLO, and prints when the connection has ended.
 const LISTENER: &str = "import socket, sys
 c = socket.create_connection((sys.argv[1], 6379), 5)
 c.settimeout(None)
@@ -32,7 +32,7 @@ try:
 except OSError:
     pass
 print('ENDED', flush=True)";
-/// Is busy with other things for a while before it reads, and then says how much it was.
+/// Waits for a while before it reads, and then sends the number of bytes that it has read.
 const BUSY_SERVER: &str = "import socket, time
 s = socket.create_server(('0.0.0.0', 6379))
 while True:
@@ -43,7 +43,7 @@ while True:
         n += len(part)
     c.sendall(b'%d' % n)
     c.close()";
-/// Sends more than all buffers between hold, and says what it hears.
+/// Sends more than all buffers on the path hold, and prints the answer.
 const SENDER: &str = "import socket, sys
 c = socket.create_connection((sys.argv[1], 6379), 5)
 c.settimeout(20)
@@ -51,7 +51,7 @@ c.sendall(bytes(32 << 20))
 c.shutdown(socket.SHUT_WR)
 print('HEARD', c.recv(100), flush=True)";
 
-/// Sends more than all buffers between hold, to whoever connects.
+/// Sends each client more than all buffers on the path hold.
 const GENEROUS_SERVER: &str = "import socket
 s = socket.create_server(('0.0.0.0', 6379))
 while True:
@@ -61,7 +61,7 @@ while True:
     except OSError as e:
         print(e, flush=True)
     c.close()";
-/// Is busy with other things for a while before it reads, and then says how much it was.
+/// Waits for a while before it reads, and then prints the number of bytes that it has read.
 const BUSY_CLIENT: &str = "import socket, sys, time
 c = socket.create_connection((sys.argv[1], 6379), 5)
 c.settimeout(20)
@@ -71,7 +71,7 @@ while part := c.recv(1 << 20):
     n += len(part)
 print('HEARD', n, flush=True)";
 
-/// Drops all that comes to a workload from another.
+/// Drops all packets from the workload `from` that arrive at the workload `at`.
 fn drop_packets(at: &Workload, from: &Workload) {
     let chain = "chain input { type filter hook input priority 0;";
     let rules = format!("table inet faults {{ {chain} ip saddr {} drop; }}; }}", from.address());
@@ -116,7 +116,7 @@ fn an_opaque_connection_may_stay_unread_for_as_long_as_its_server_likes() {
 #[test]
 fn what_a_client_leaves_unread_is_not_held_against_the_tunnel_that_it_shares() {
     let Some(mesh) = Mesh::new() else { return };
-    // The least that it can be: one connection has more under way.
+    // The smallest value that the limit accepts: one connection has more bytes under way.
     let server = mesh.meshed("store", &["--limit", "max_buffered_bytes_per_client=65536"]);
     let client = mesh.meshed("web", &[]);
     let _generous = server.start("python3", &["-c", GENEROUS_SERVER]);

@@ -1,4 +1,4 @@
-//! Servers' proxies are replaced one after the other, as a rolling update does it.
+//! Servers' proxies are replaced one after the other, as in a rolling update.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -12,14 +12,14 @@ use super::sides::{Authority, ServerSide, client_side, echo};
 
 const SERVERS: usize = 5;
 const IN_FLIGHT: usize = 40;
-/// In which anything that must happen soon has happened, on a machine with other things to do.
+/// Longest time for anything that should happen soon, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
 fn settings() -> Settings {
     Settings { delay: Duration::from_millis(5), ..Settings::default() }
 }
 
-/// Five server sides at full load.
+/// Starts five server sides, and a client side that puts them under full load.
 async fn start(authority: &Authority) -> (Vec<ServerSide>, Proxy, Load) {
     let mut servers = Vec::new();
     for number in 0..SERVERS {
@@ -77,7 +77,7 @@ async fn a_proxy_without_its_application_costs_no_call_and_attracts_none() {
     assert_no_call_failed(&proxy, load).await;
 }
 
-/// Takes the server away, and leaves one in its place that nobody calls.
+/// Returns the server of a server side, and puts another server, which no client calls, in its place.
 async fn stand_in(server: &mut ServerSide) -> Backend {
     let other = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
     std::mem::replace(&mut server.backend, Backend::start_on(other, settings()).await)

@@ -1,4 +1,4 @@
-//! Certificates are renewed, and the authority itself is replaced, while connections are made all the time.
+//! Certificates are renewed, and the authority itself is replaced, while clients open connections all the time.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -15,15 +15,15 @@ use leno_tests::proxy::{Proxy, wait_for};
 use super::sides::{Authority, ServerSide, client_side, echo, own_ip};
 
 const IN_FLIGHT: usize = 20;
-/// In which anything that must happen soon has happened, on a machine with other things to do.
+/// Longest time for anything that should happen soon, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
-/// In which that ends whose reason to stay has ended. The proxy needs one second for it after it has read the trust bundle,
-/// which it does each second; the rest is for a machine with other things to do.
+/// Longest time until a call or connection ends whose certificate is no longer trusted. The proxy reads the trust
+/// bundle each second, and then needs one second; the rest is for a busy machine.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
-/// A short life: renewals come every 7 to 9 seconds, and are looked for each second.
+/// A short lifetime: a proxy renews its certificate every 7 to 9 seconds, and checks each second whether it must.
 const LIFETIME: [&str; 2] = ["--svid-lifetime", "10s"];
 
-/// Two servers whose connections live for a second, so that there are handshakes all the time.
+/// Starts two servers whose connections live for a second, so that there are handshakes all the time.
 async fn start(authority: &Authority, arguments: &[&str]) -> (Vec<ServerSide>, Proxy, Load) {
     let mut servers = Vec::new();
     for name in ["echo0", "echo1"] {
@@ -41,7 +41,7 @@ fn refreshes(proxy: &Proxy, result: &str) -> usize {
     proxy.scrape().sum("control_identity_cert_refreshes_total", &labels.each_ref().map(String::as_str)) as usize
 }
 
-/// Waits until all have so many more certificates.
+/// Waits until each proxy has got `more` new certificates.
 fn wait_for_refreshes(proxies: &[&Proxy], before: &[usize], more: usize) {
     for (proxy, before) in proxies.iter().zip(before) {
         wait_for("a new certificate", SOON, || (refreshes(proxy, "ok") >= before + more).then_some(()));
@@ -67,7 +67,7 @@ async fn certificates_are_renewed_at_full_load_without_a_failed_call() {
     let (servers, proxy, load) = start(&authority, &LIFETIME).await;
     let proxies = [&proxy, servers[0].proxy(), servers[1].proxy()];
     wait_for_refreshes(&proxies, &[1, 1, 1], 2);
-    // The first certificates have expired: whoever connects now shows one of the later ones.
+    // The first certificates have expired, so every new connection uses a later one.
     let before = handshakes(&servers);
     load.wait_for_more(100, SOON).await;
     wait_for("more handshakes", SOON, || (handshakes(&servers) > before + 2).then_some(()));
@@ -76,7 +76,7 @@ async fn certificates_are_renewed_at_full_load_without_a_failed_call() {
     assert!(proxies.iter().all(|proxy| refreshes(proxy, "error") == 0));
 }
 
-/// Replaces a file at once, as one who edits an authority that is in use must.
+/// Replaces a file atomically, which is necessary if the authority is in use.
 fn replace(authority: &Authority, name: &str, text: &str) {
     let aside = authority.path().join(format!("{name}.new"));
     fs::write(&aside, text).expect("the directory is ours");
@@ -95,8 +95,8 @@ async fn the_authority_is_replaced_at_full_load_and_the_old_one_trusted_no_more(
     let of_old = authority.issue("ns/default/sa/echo", &[]);
     let [old_anchor, new_anchor] = [&authority, &next].map(|authority| read(&authority.path().join("ca.crt")));
 
-    // As docs/identity.md says it: add the anchor, replace the authority, and remove the old anchor when all have new
-    // certificates.
+    // The steps of docs/identity.md: add the anchor, replace the authority, and remove the old anchor when all
+    // workloads have new certificates.
     load.wait_for_more(100, SOON).await;
     replace(&authority, "trust-bundle.pem", &[&old_anchor[..], &new_anchor].concat());
     replace(&authority, "ca.key", &read(&next.path().join("ca.key")));
@@ -141,7 +141,7 @@ async fn an_issuer_whose_files_are_spoilt_later_takes_nobody_out_of_the_mesh() {
     assert_eq!(told, 1, "{}", proxy.log());
 }
 
-/// Two authorities of one trust domain, each with a trust bundle of both anchors.
+/// Creates two authorities of one trust domain, each with a trust bundle of both anchors.
 fn two_that_trust_each_other() -> [Authority; 2] {
     let both = [Authority::new(), Authority::new()];
     let anchors: String = both.iter().map(|authority| read(&authority.path().join("ca.crt"))).collect();
@@ -155,7 +155,7 @@ async fn the_removal_of_an_anchor_ends_the_calls_of_the_clients_that_it_vouched_
     let server = ServerSide::start(&ours, "echo", Settings::default(), &[]).await;
     let (servers, call) = ([server], Call::new("Hang"));
     let stays = client_side(&ours, &[echo(&servers)], &[]);
-    // Another workload: of one workload at one address the best certificate counts.
+    // Use another workload: for one workload at one address, only the best certificate counts.
     let identity = ["--identity", "ns/default/sa/cart", "--issuer", theirs.text()];
     let goes = Proxy::start_with(SocketAddr::new(own_ip(), 4140), &[echo(&servers)], &identity);
     let clients = [Client::connect(stays.outbound(), ECHO).await, Client::connect(goes.outbound(), ECHO).await];
@@ -180,7 +180,7 @@ async fn the_removal_of_an_anchor_ends_the_calls_of_the_clients_that_it_vouched_
     assert!(still.is_err(), "the other call goes on: {still:?}");
 }
 
-/// Begins HTTP/2 on the mesh's TLS with a certificate, on many connections, and holds them.
+/// Begins HTTP/2 over the mesh's TLS with a certificate, on many connections, and keeps them open.
 const CROWD: &str = "import resource, socket, ssl, sys, time
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -217,7 +217,7 @@ async fn the_removal_of_an_anchor_ends_thousands_of_connections_as_soon_as_one()
     println!("{CONNECTIONS} connections ended {:?} after their anchor", began.elapsed());
 }
 
-/// Begins HTTP/2 on the mesh's TLS with a certificate, and says nothing more; the end of the connection is the program's.
+/// Starts a program that begins HTTP/2 over the mesh's TLS with a certificate, and sends nothing more.
 fn hold_connection(certificate: &Path, to: SocketAddr) -> std::process::Child {
     let preface = "printf 'PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n\\0\\0\\0\\4\\0\\0\\0\\0\\0'; sleep 60";
     let client = format!(
@@ -245,10 +245,10 @@ async fn a_connection_ends_with_the_certificate_that_opened_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_may_last_longer_than_the_certificate_that_its_connection_began_with() {
     let authority = Authority::new();
-    // Longer than two certificates last: the client's proxy shows others meanwhile.
+    // Longer than two certificates last: the client's proxy uses later certificates meanwhile.
     let settings = Settings { delay: Duration::from_secs(18), ..Settings::default() };
-    // The kernel gives the later connections to any of four workers. By chance alone one call would outlive its certificate
-    // once in four times, three calls once in 64.
+    // The kernel gives each later connection to one of four workers. By chance alone, one call would outlive its
+    // certificate once in four times, and three calls once in 64.
     let workers = [&LIFETIME[..], &["--workers", "4"]].concat();
     let mut servers = Vec::new();
     for name in ["echo0", "echo1", "echo2"] {

@@ -11,14 +11,14 @@ use leno_tests::programs;
 use leno_tests::proxy::{Proxy, Signal};
 
 pub(crate) const TRUST_DOMAIN: &str = "test.example";
-/// Where a server listens, on its own address.
+/// A server's port on its own address.
 const PORT: u16 = 50051;
 const INBOUND_PORT: u16 = 4143;
 const TUNNEL_PORT: u16 = 15008;
-/// How long `leno ca` may take.
+/// Longest time for a run of `leno ca`.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A loopback address that no other test uses, so that a proxy which is started again finds its ports free.
+/// Returns a loopback address that no other test uses, so that a restarted proxy finds its ports free.
 pub(crate) fn own_ip() -> IpAddr {
     static LAST: AtomicU8 = AtomicU8::new(0);
     let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
@@ -46,12 +46,13 @@ impl Authority {
         self.0.path()
     }
 
-    /// The same, for command lines.
+    /// Returns the path as text, for command lines.
     pub(crate) fn text(&self) -> &str {
         self.0.path().to_str().expect("temporary directories have plain names")
     }
 
-    /// Certifies a program that is no proxy, with more arguments for `leno ca issue`: where its files are.
+    /// Issues a certificate for a program that is not a proxy, with more arguments for `leno ca issue`. Returns the
+    /// directory of its files.
     pub(crate) fn issue(&self, workload: &str, arguments: &[&str]) -> PathBuf {
         let out = self.path().join(format!("issued {}", arguments.join(" "))).join(workload);
         let out_text = out.to_str().expect("it is text");
@@ -61,11 +62,11 @@ impl Authority {
     }
 }
 
-/// A server, and the proxy before it.
+/// A server, and the proxy in front of it.
 #[derive(Debug)]
 pub(crate) struct ServerSide {
     pub(crate) backend: Backend,
-    /// Killed when it is taken away.
+    /// The proxy, killed when dropped.
     pub(crate) proxy: Option<Proxy>,
     ip: IpAddr,
     workload: String,
@@ -73,7 +74,7 @@ pub(crate) struct ServerSide {
 }
 
 impl ServerSide {
-    /// Starts both; the proxy gets more arguments.
+    /// Starts a server and its proxy, with more arguments for the proxy.
     pub(crate) async fn start(authority: &Authority, name: &str, settings: Settings, arguments: &[&str]) -> Self {
         let ip = own_ip();
         let backend = Backend::start_on(SocketAddr::new(ip, PORT), settings).await;
@@ -86,7 +87,7 @@ impl ServerSide {
         this
     }
 
-    /// Starts the proxy, again if it has been taken away.
+    /// Starts the proxy, or starts it again after it was dropped.
     pub(crate) fn start_proxy(&mut self) {
         let (inbound, tunnel) = (self.inbound().to_string(), self.tunnel().to_string());
         let mut arguments = vec!["--inbound", &inbound, "--tunnel", &tunnel];
@@ -94,7 +95,7 @@ impl ServerSide {
         self.proxy = Some(Proxy::start_with(SocketAddr::new(self.ip, 4140), &[], &arguments));
     }
 
-    /// Tells the proxy to finish what it has, and waits for its end.
+    /// Sends SIGTERM to the proxy, which then finishes its calls, and waits for its end.
     pub(crate) async fn drain_proxy(&mut self, timeout: Duration) {
         let mut proxy = self.proxy.take().expect("it runs");
         proxy.signal(Signal::TERM);
@@ -107,7 +108,7 @@ impl ServerSide {
         self.proxy.as_ref().expect("it runs")
     }
 
-    /// Where the server listens, which is the endpoint's address.
+    /// Returns the server's address, which is the endpoint's address.
     pub(crate) fn endpoint(&self) -> SocketAddr {
         self.backend.address()
     }
@@ -121,14 +122,14 @@ impl ServerSide {
     }
 }
 
-/// The Service `echo` of these servers.
+/// Returns the Service `echo` of these servers.
 pub(crate) fn echo(servers: &[ServerSide]) -> Service {
     let endpoints: Vec<SocketAddr> = servers.iter().map(ServerSide::endpoint).collect();
     let add = |service, server: &ServerSide| behind_proxy(service, server.endpoint(), &server.workload);
     servers.iter().fold(Service::echo(&endpoints), add)
 }
 
-/// Says that there is a proxy of `workload` before an endpoint.
+/// Adds annotations to an endpoint: it is behind a proxy of `workload`.
 pub(crate) fn behind_proxy(service: Service, endpoint: SocketAddr, workload: &str) -> Service {
     service.endpoint_annotated(endpoint, "leno.dev/identity", workload).endpoint_annotated(
         endpoint,
@@ -137,12 +138,12 @@ pub(crate) fn behind_proxy(service: Service, endpoint: SocketAddr, workload: &st
     )
 }
 
-/// Starts the proxy of a client, on an address of its own.
+/// Starts the proxy of a client, on its own address.
 pub(crate) fn client_side(authority: &Authority, services: &[Service], arguments: &[&str]) -> Proxy {
     client_side_at(SocketAddr::new(own_ip(), 4140), authority, services, arguments)
 }
 
-/// The same, on a given address.
+/// Starts the proxy of a client, on the address `outbound`.
 pub(crate) fn client_side_at(
     outbound: SocketAddr,
     authority: &Authority,

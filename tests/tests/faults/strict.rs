@@ -1,4 +1,4 @@
-//! A workload whose policy wants mutual TLS, and one outside of the mesh that comes without.
+//! A workload whose policy requires mutual TLS, and a client outside of the mesh that does not use it.
 
 use leno_tests::mesh::{Mesh, MeshService, Workload};
 use leno_tests::programs;
@@ -7,7 +7,7 @@ const PORT: u16 = 50051;
 const OPAQUE_PORT: u16 = 6379;
 const STRICT: [&str; 2] = ["--default-inbound-policy", "cluster-authenticated"];
 const GRPC: [&str; 5] = ["--http2-prior-knowledge", "-H", "content-type: application/grpc", "-d", ""];
-/// Writes down each connection before it answers.
+/// Prints each connection before it answers.
 const OPAQUE_SERVER: &str = "import socket, sys
 s = socket.create_server(('0.0.0.0', 6379))
 while True:
@@ -15,7 +15,7 @@ while True:
     print('CONNECTED', a, flush=True)
     c.sendall(b'HELLO')
     c.close()";
-/// What the server says, up to the end of the connection.
+/// Prints the server's data, which is empty if the connection ends first.
 const OPAQUE_CLIENT: &str = "import socket, sys
 try:
     c = socket.create_connection((sys.argv[1], 6379), 5)
@@ -57,7 +57,7 @@ fn plaintext_to_a_strict_port_is_denied_as_its_protocol_has_it() {
     let lines = server.log().lines().filter(|line| line.contains("without identity may not use port")).count();
     assert_eq!(lines, 4, "{}", server.log());
 
-    // The control: who has an identity may.
+    // For comparison: a client with an identity may call.
     let call = ["-plaintext", "-d", "{}", "echo:50051", "leno.echo.v1.Echo/Unary"];
     assert!(member.run_well("grpcurl", &call).contains("\"server\": \"echo\""));
     assert_eq!(hear(&member, &server.address().to_string()), "HEARD b'HELLO'\n");

@@ -1,21 +1,22 @@
-//! The admin endpoints as Pods have them, on every address: what callers from elsewhere get, and what they cannot take away.
+//! The admin endpoints listen on every address, as in Pods: other Pods get no private page from them, and cannot keep
+//! kubelets from them.
 
 use std::time::Duration;
 
 use leno_tests::mesh::{Mesh, Workload};
 use leno_tests::programs;
 
-/// Listens on every address, as in a Pod.
+/// Arguments for listening on every address, as in a Pod.
 const EVERYWHERE: [&str; 2] = ["--admin", "0.0.0.0:4191"];
-/// The control plane's admin port, which its proxy stands before.
+/// The control plane's admin port, which is behind its proxy.
 const CONTROL_ADMIN: u16 = 15014;
 
-/// How quickly the endpoint should answer kubelets.
+/// Largest median time of a kubelet's probe.
 const PROBE_MAX: Duration = Duration::from_millis(100);
-/// How long kubelets wait for an answer, unless a Pod says otherwise.
+/// Default time for which kubelets wait for an answer.
 const KUBELET_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Keeps 300 connections open that send a request without its body, and says when all of them have been opened.
+/// Keeps 300 connections open that send a request without its body, and prints when all of them have been opened.
 const ATTACK: &str = "import socket, sys, time
 def attack():
     s = socket.create_connection((sys.argv[1], 4191), 5)
@@ -28,7 +29,7 @@ while True:
     held.append(attack())
     time.sleep(0.001)";
 
-/// The HTTP status of a request, and what came with it.
+/// Makes a request. Returns the HTTP status and the body of the answer.
 fn ask(client: &Workload, url: &str, arguments: &[&str]) -> (String, String) {
     let output = client.run("curl", &[&["-sS", "--max-time", "1", "-w", "\n%{http_code}", url], arguments].concat());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -36,7 +37,7 @@ fn ask(client: &Workload, url: &str, arguments: &[&str]) -> (String, String) {
     (status.to_owned(), body.to_owned())
 }
 
-/// How long a probe took that must succeed.
+/// Makes a probe, which must succeed, and returns the time that it took.
 fn probe(client: &Workload, url: &str) -> Duration {
     let arguments = ["-sS", "--max-time", "20", "-o", "/dev/null", "-w", "%{http_code} %{time_total}", url];
     let printed = client.run_well("curl", &arguments);
@@ -50,7 +51,8 @@ fn callers_from_elsewhere_see_and_change_nothing_private() {
     let Some(mesh) = Mesh::new() else { return };
     let (server, member) = (mesh.meshed("server", &EVERYWHERE), mesh.meshed("member", &[]));
     let stranger = mesh.workload("stranger");
-    // The proxy redirects connections to this port to itself, and makes its own to the control plane.
+    // Connections to CONTROL_ADMIN are redirected to the server's proxy, which opens its own connections to the control
+    // plane.
     let manifests = mesh.manifests();
     let at = format!("0.0.0.0:{CONTROL_ADMIN}");
     let manifests = manifests.to_str().expect("a path");
@@ -99,12 +101,12 @@ fn probes_are_answered_while_a_neighbour_fills_the_admin_port() {
     let address = server.address().to_string();
     let attack = attacker.start("python3", &["-c", ATTACK, &address]);
     attack.wait_for_output(&["FULL"]);
-    // From another address, and from the attacker's own.
+    // Probe from another address, and from the attacker's own address.
     for client in [&kubelet, &attacker] {
         let pages = ["live", "ready"].into_iter().cycle().take(20);
         let mut took: Vec<_> = pages.map(|page| probe(client, &format!("http://{address}:4191/{page}"))).collect();
         took.sort_unstable();
-        // Not all of them: a machine with other work may let any program stand still for a second.
+        // Not every probe counts: on a busy machine, any program may stall for a second.
         let name = client.name();
         assert!(took[took.len() / 2] < PROBE_MAX && took[took.len() * 9 / 10] < KUBELET_TIMEOUT, "{name}: {took:?}");
     }

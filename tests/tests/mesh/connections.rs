@@ -1,4 +1,4 @@
-//! TCPRoutes and TLSRoutes: the server of connections that the mesh does not parse.
+//! TCPRoutes and TLSRoutes choose the server of connections that the mesh does not parse.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,10 +9,11 @@ use leno_tests::proxy::wait_for;
 const PORT: u16 = 9000;
 /// Longest time until an edit takes effect.
 const SOON: Duration = Duration::from_secs(20);
-/// Twice the standard deviation of a half of these is a tenth of them.
+/// Number of connections. If each goes to one of two servers by chance, the standard deviation of a server's number is
+/// 5.
 const CONNECTIONS: usize = 100;
 
-/// A client, and the servers of two Services, `a` and `b`. Connections are for the Service `front`, which has no
+/// A client, and the servers of two Services, `a` and `b`. The client connects to the Service `front`, which has no
 /// server.
 struct Fork {
     client: Workload,
@@ -22,7 +23,7 @@ struct Fork {
 }
 
 impl Fork {
-    /// Creates them; `None` if only root could.
+    /// Creates the workloads. Returns `None` if this process does not run as root.
     fn new() -> Option<Self> {
         let mesh = Mesh::new()?;
         // Long timeouts, so that no result is due to a timeout.
@@ -43,13 +44,13 @@ impl Fork {
         self.mesh.apply("route", &yaml, &[&self.client]);
     }
 
-    /// The sum of a route's counter at the client's proxy.
+    /// Returns the sum of the route's counter at the client's proxy.
     fn counted(&self, name: &str, labels: &[&str]) -> f64 {
         self.client.scrape().sum(name, &[&[r#"route_name="fork""#], labels].concat())
     }
 }
 
-/// A rule with both backends, with these weights.
+/// Returns a rule with both backends, with these weights.
 fn weights(a: usize, b: usize) -> String {
     format!(
         "rules: [{{backendRefs: [{{name: a, port: {PORT}, weight: {a}}}, {{name: b, port: {PORT}, weight: {b}}}]}}]"
@@ -71,7 +72,7 @@ fn a_tcp_route_shares_the_connections_of_a_server_that_speaks_first() {
     }
     let Some(fork) = Fork::new() else { return };
     let _servers = [greet(&fork.a), greet(&fork.b)];
-    // A connection that waits for a server that speaks first continues as soon as there is a route.
+    // A connection that waits for a server that speaks first continues as soon as it has a route.
     let early = fork.client.start("socat", &["-u", &format!("TCP:front:{PORT}"), "-"]);
     wait_for("the proxy has accepted a connection", SOON, || {
         let sockets = |arguments: &[&str]| fork.client.run_well("ss", &[&["-Htn"], arguments].concat());
@@ -111,7 +112,7 @@ fn a_tcp_route_shares_the_connections_of_a_server_that_speaks_first() {
     wait_for("none goes anywhere", SOON, || heard(2).is_empty().then_some(()));
 }
 
-/// Starts a TLS server whose page is its own name, in a directory of its own.
+/// Starts a TLS server in its own directory. Its page is the workload's name.
 fn serve_tls(fork: &Fork, workload: &Workload) -> Program {
     let directory = format!("{}/{}", fork.mesh.directory().to_str().expect("a plain name"), workload.name());
     let make = format!(

@@ -47,7 +47,8 @@ fn postgresql_answers_psql_which_lets_the_server_speak_first() {
     pair.assert_encrypted();
 }
 
-/// Directory of Debian's PostgreSQL server programs: it is not on the PATH, because several versions may be installed.
+/// Returns the directory of Debian's PostgreSQL server programs. It is not on the PATH, because several versions may be
+/// installed.
 pub(super) fn postgres_programs() -> Option<String> {
     let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
     let mut programs = versions.filter_map(|version| Some(version.ok()?.path().join("bin")));

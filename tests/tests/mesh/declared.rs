@@ -1,4 +1,5 @@
-//! Connections to a port that a Service declares to speak HTTP after they began: only HTTP, TLS and silence may stay.
+//! A Service declares a port to speak HTTP after connections to the port have begun: only connections with HTTP, TLS or
+//! no data may stay.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +27,8 @@ def listen(s):
         print('ACCEPTED', flush=True)
 for port in sys.argv[1:]:
     threading.Thread(target=listen, args=(socket.create_server(('0.0.0.0', int(port))),)).start()";
-/// Sends `first` and waits for the echo. Once the file `go` exists, sends `then` and says whether that comes back.
+/// Sends `first` and waits for the echo. Once the file `go` exists, sends `then` and prints whether its echo comes
+/// back.
 const TALKER: &str = "import os, socket, sys, time
 address, port, first, then, go = sys.argv[1:]
 c = socket.create_connection((address, int(port)), 5)
@@ -46,7 +48,7 @@ except (ConnectionResetError, BrokenPipeError):
     heard = b''
 print('STAYS' if heard == then else 'ENDED' if heard == b'' else heard, flush=True)";
 
-/// Bytes of no protocol, and a TLS ClientHello's beginning, in hexadecimal.
+/// Bytes of no protocol, and the beginning of a TLS ClientHello, in hexadecimal.
 const OTHER: &str = "000102";
 const TLS: &str = "160301003201";
 
@@ -79,7 +81,7 @@ fn connections_that_carry_something_else_end_when_a_service_declares_their_port_
     let ends = [talk(declared, OTHER, OTHER), talk(declared, "", OTHER)];
     let stays = [talk(declared, TLS, OTHER), talk(other, OTHER, OTHER), talk(other, "", OTHER)];
 
-    // Also the connections of silent clients, whose server may speak first.
+    // This includes connections of silent clients, because their server may speak first.
     let accepted = || echo.output().lines().filter(|line| line.contains("ACCEPTED")).count();
     wait_for("the server has all connections", SOON, || (accepted() >= ends.len() + stays.len()).then_some(()));
 
@@ -106,7 +108,7 @@ fn a_probe_does_not_change_that_a_port_is_opaque_everywhere() {
     mesh.workload("stranger").start("python3", &words).wait_for_output(&["STAYS"]);
 }
 
-/// Connections that ended because they carry something other than HTTP.
+/// Returns the number of connections that ended because they carry something other than HTTP.
 fn not_http(server: &Workload) -> f64 {
     server.scrape().sum("leno_connections_failed_total", &[r#"direction="inbound""#, r#"why="not-http""#])
 }

@@ -1,4 +1,4 @@
-//! The proxy's doors: what an outside client can reach, occupy and send through them.
+//! The proxy's ports: what an outside client can reach, occupy and send through them.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ fn what_is_no_http_is_not_carried_to_a_port_that_is_declared_to_speak_it() {
         let shell = format!("printf '{bytes}' | socat -t 5 - TCP:{}:{PORT}", web.address());
         stranger.run("bash", &["-c", &shell])
     };
-    // nginx accepts the first as a request, as most servers do.
+    // nginx accepts the first of these as a request, as most servers do.
     for bytes in ["\\r\\nGET /hello HTTP/1.0\\r\\n\\r\\n", "get /hello HTTP/1.0\\r\\n\\r\\n", "GET /hel"] {
         let heard = say(bytes);
         assert!(heard.stdout.is_empty(), "{bytes}: {heard:?}");
@@ -91,7 +91,7 @@ fn what_is_no_http_is_not_carried_to_a_port_that_is_declared_to_speak_it() {
         String::from_utf8_lossy(&say("GET /hello HTTP/1.1\\r\\nHost: web\\r\\nConnection: close\\r\\n\\r\\n").stdout)
             .contains("hello from a file")
     );
-    // Nothing is declared for the port, so the proxy can only treat its bytes as opaque.
+    // The Service no longer declares a protocol for the port, so the proxy can only treat its bytes as opaque.
     mesh.serve(&MeshService::new("web", PORT).at(&web), &[&web]);
     assert!(String::from_utf8_lossy(&say("\\r\\nGET /hello HTTP/1.0\\r\\n\\r\\n").stdout).contains("hello"));
 }
@@ -109,7 +109,7 @@ fn a_port_with_a_probe_rejects_bytes_that_are_not_http_unless_it_is_opaque() {
         let stranger = mesh.workload("stranger");
         let _nginx = start_nginx(&mesh, &web);
         if is_opaque {
-            // Whatever a Service says.
+            // The port stays opaque, whatever a Service declares.
             mesh.serve(&MeshService::new("web", PORT).at(&web).app_protocol("http"), &[&web]);
         }
         let shell =
@@ -189,7 +189,8 @@ while part := c.recv(65536):
 #[test]
 fn what_the_streams_of_one_tunnel_leave_unread_is_bounded_together() {
     const STREAMS: usize = 400;
-    /// 16 MiB for the application's last reads, and as much again for allocators.
+    /// Largest growth of memory: 16 MiB for the application's last reads, as much again for allocators, and some
+    /// reserve.
     const MOST_KIB: u64 = 40 << 10;
     let Some(mesh) = Mesh::new() else { return };
     let (store, member) = (mesh.meshed("store", &[]), mesh.workload("member"));
@@ -207,7 +208,7 @@ fn what_the_streams_of_one_tunnel_leave_unread_is_bounded_together() {
     let before = resident_kib();
     let hoarder = member.start("python3", &["-c", HOARDER, &store.address().to_string(), &STREAMS.to_string(), &out]);
     hoarder.wait_for_output(&[&format!("OPEN {STREAMS}")]);
-    // The application has been read until every buffer is full.
+    // Wait until every buffer is full, so that the proxy reads no more from the application.
     let mut held = resident_kib();
     wait_for("no more is read", SOON, || {
         std::thread::sleep(Duration::from_millis(500));
@@ -219,7 +220,7 @@ fn what_the_streams_of_one_tunnel_leave_unread_is_bounded_together() {
     assert!(held < before + MOST_KIB, "{before} KiB before, {held} KiB with {STREAMS} unread streams");
 }
 
-/// Opens many connections, and sends something on each so that the proxy relays it.
+/// Opens many connections, and sends a byte on each, so that the proxy relays it.
 const CROWD: &str = "import socket, sys, time
 sockets = [socket.create_connection((sys.argv[1], 6379)) for _ in range(int(sys.argv[2]))]
 for s in sockets:
@@ -277,8 +278,8 @@ fn probes_and_calls_reach_a_proxy_by_ipv6() {
     }
 }
 
-/// Connects from each of 64 addresses of a prefix, again and again, to each of the ports, and says on each connection what begins
-/// a TLS handshake. It holds up to 200 connections to a port.
+/// Connects again and again from each of 64 addresses of one prefix to each of the ports, and sends the beginning of a
+/// TLS handshake on each connection. Keeps up to 200 connections to a port open.
 const CROWD_OF_ONE_PREFIX: &str = "import socket, sys, time
 host, ports = sys.argv[1], [int(port) for port in sys.argv[2:]]
 held = {port: [] for port in ports}
@@ -317,12 +318,12 @@ fn a_crowd_with_many_addresses_of_one_ipv6_prefix_takes_no_place_of_others() {
         return;
     }
     let Some(mesh) = Mesh::new() else { return };
-    // Fewer places than the crowd has addresses.
+    // The proxy has places for fewer connections than the crowd has addresses.
     let few = ["--admin", "[::]:4191", "--limit", "max_inbound_connections=40"];
     let (web, cart) = (mesh.meshed("web", &few), mesh.meshed("cart", &[]));
     let (crowd, stranger) = (mesh.workload("crowd"), mesh.workload("stranger"));
     let _nginx = start_nginx(&mesh, &web);
-    // Otherwise its server might speak first, and a silent connection would not wait for long.
+    // Declare the protocol. Otherwise the server might speak first, and a silent connection would not wait for long.
     mesh.serve(&MeshService::new("web", PORT).at(&web).app_protocol("http"), &[&web, &cart]);
     web.run_well("ip", &["-6", "route", "add", "fd00:bad::/64", "dev", "eth0"]);
     let addresses = "for n in $(seq 64); do ip -6 address add fd00:bad::$(printf %x $n)/64 dev eth0 nodad; done";
@@ -334,7 +335,7 @@ fn a_crowd_with_many_addresses_of_one_ipv6_prefix_takes_no_place_of_others() {
     let program = crowd.start("python3", &["-c", CROWD_OF_ONE_PREFIX, &host, "4191", "4143", "15008", &port]);
     program.wait_for_output(&["THERE"]);
 
-    // It has been silent for longer than any connection of the crowd.
+    // The slow client has been silent for longer than any connection of the crowd.
     std::fs::write(&go, "").expect("there is room");
     slow.wait_for_output(&["hello from a file"]);
     for host in [web.address().to_string(), format!("[{host}]")] {
@@ -349,13 +350,13 @@ fn a_crowd_with_many_addresses_of_one_ipv6_prefix_takes_no_place_of_others() {
     assert_eq!(cart.run_well("curl", &["-sS", "--max-time", "5", &hello]), "hello from a file\n");
 }
 
-/// Takes connections on eight ports, and answers none.
+/// Listens on eight ports, and answers no connection.
 const SILENT_PORTS: &str = "import socket, time
 listeners = [socket.create_server(('', 7001 + n)) for n in range(8)]
 print('LISTENING', flush=True)
 time.sleep(600)";
 
-/// Calls each of these ports, and says how that went. The calls go on meanwhile.
+/// Calls each of these ports, and prints the results. The calls stay open.
 const CALLS_TO_EACH: &str = "import socket, sys, time
 held = []
 for n in range(8):
@@ -388,7 +389,7 @@ fn callers_of_many_ports_leave_half_of_the_targets_to_the_application() {
     let url = format!("http://{}:7100/", stranger.address());
     assert_eq!(store.run_well("curl", &["-sS", "-o", "/dev/null", "-w", "%{http_code}", &url]), "200");
 
-    // Once the application has ended the calls, other ports may be called: that one refuses the connection.
+    // Once the application has ended the calls, clients may call another port, which refuses the connection here.
     silent.signal(Signal::KILL);
     let last = format!("http://{}:7008/", store.address());
     wait_for("a place for another port", SOON, || {
@@ -397,7 +398,7 @@ fn callers_of_many_ports_leave_half_of_the_targets_to_the_application() {
     });
 }
 
-/// A gRPC health check whose message does not follow; prints the answer.
+/// Sends a gRPC health check without its message, and prints the answer.
 const HEALTH_CHECK_WITHOUT_MESSAGE: &str = "import socket, sys
 s = socket.create_connection((sys.argv[1], 7001), 20)
 s.sendall(b'POST /grpc.health.v1.Health/Check HTTP/1.1\\r\\nHost: x\\r\\nContent-Type: application/grpc\\r\\n')

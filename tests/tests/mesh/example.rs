@@ -29,7 +29,7 @@ fn the_readme_of_the_mesh_works_word_for_word() {
 #[test]
 fn is_typed() {
     let readme = fs::read_to_string(repository().join("examples/mesh/README.md")).expect("the README is there");
-    // The tests may use other programs than the released ones; these are also in one directory.
+    // The tests may use other programs than those in target/release; all of them are in one directory, too.
     let leno = programs::program("leno");
     let readme = readme.replace("target/release/leno", leno.to_str().expect("text"));
     let own = tempfile::tempdir().expect("a writable temporary directory");
@@ -75,7 +75,7 @@ struct Block {
     commands: String,
 }
 
-/// The indented blocks of a page; each begins with its terminal.
+/// Returns the indented blocks of a page; each begins with the number of its terminal.
 fn blocks(page: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for line in page.lines().filter_map(|line| line.strip_prefix("    ")) {
@@ -99,7 +99,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// Starts it in the repository; its output goes to a file in `directory`.
+    /// Starts a shell in the repository; its output goes to a file in `directory`.
     fn open(number: usize, directory: &Path) -> Self {
         // The test runs as root already, so replace sudo.
         let sudo = directory.join("sudo");
@@ -146,7 +146,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // Its children end with the namespaces.
+        // The shell's children end with the namespaces.
         self.shell.kill().ok();
         self.shell.wait().ok();
         if std::thread::panicking() {

@@ -13,7 +13,7 @@ const UNARY: &str = "leno.echo.v1.Echo/Unary";
 /// The echo server's port.
 pub(super) const PORT: u16 = 50051;
 
-/// An echo server on all addresses of its namespace.
+/// Starts an echo server on all addresses of its namespace.
 pub(super) fn start_echo(workload: &Workload) -> Program {
     let program = workload.start("leno", &["echo", "--listen", "0.0.0.0:50051", "--name", workload.name()]);
     workload.wait_for_port(PORT);
@@ -51,7 +51,7 @@ fn a_call_is_encrypted_on_the_wire_and_both_sides_say_who_the_other_is() {
     let labels = [r#"direction="inbound""#, r#"tls="true""#, &of_client, r#"grpc_status="0""#];
     assert!(server.scrape().sum("response_total", &labels) >= 1.0);
 
-    // The control: the same call from a client without a proxy.
+    // For comparison: the same call from a client without a proxy.
     let outsider = mesh.workload("outsider");
     let capture = Capture::start(&mesh, "clear").expect("it was there before");
     assert_eq!(call(&outsider, &format!("{}:{PORT}", server.address()))["server"], "echo");

@@ -11,7 +11,7 @@ pub(super) const PORT: u16 = 8080;
 /// Larger than every buffer on the path.
 const BIG_BYTES: usize = 32 << 20;
 
-/// nginx with three virtual hosts; it serves files from `www` in the mesh's directory, and accepts uploads.
+/// Starts nginx with three virtual hosts. It serves files from `www` in the mesh's directory, and accepts uploads.
 pub(super) fn start_nginx(mesh: &Mesh, workload: &Workload) -> Program {
     let directory = mesh.directory().to_str().expect("temporary directories have plain names");
     let www = mesh.directory().join("www");
@@ -55,7 +55,7 @@ pub(super) fn start_nginx(mesh: &Mesh, workload: &Workload) -> Program {
     nginx
 }
 
-/// A client, and nginx as the service `web`.
+/// Creates a client, and nginx as the service `web`.
 fn curl_and_nginx() -> Option<(Pair, Program)> {
     curl_and_nginx_with(&[])
 }
@@ -70,7 +70,7 @@ fn curl_and_nginx_with(arguments: &[&str]) -> Option<(Pair, Program)> {
     Some((pair, nginx))
 }
 
-/// The output of curl with these arguments.
+/// Returns the output of curl with these arguments.
 fn curl(pair: &Pair, words: &str) -> String {
     let arguments: Vec<&str> = ["-sS"].into_iter().chain(words.split_whitespace()).collect();
     pair.client.run_well("curl", &arguments)
@@ -113,7 +113,7 @@ fn bodies_of_any_size_and_framing_arrive_whole() {
     curl(&pair, &format!("-o {copy} http://web:8080/big"));
     assert!(fs::read(&copy).is_ok_and(|bytes| bytes == big), "the download is another file");
 
-    // With a length, with chunked framing, and with a server that is asked first.
+    // Upload with a length, with chunked framing, and after the server's 100 Continue.
     for how in ["-H Expect:", "-H Expect: -H Transfer-Encoding:chunked", "-H Expect:100-continue"] {
         let verbose = curl(&pair, &format!("-v {how} -T {directory}/big http://web:8080/uploaded"));
         let asked = how.contains("100-continue");
@@ -141,7 +141,7 @@ fn http_1_0_clients_and_virtual_hosts_are_served() {
 #[test]
 fn a_request_without_a_host_gets_the_name_of_its_target() {
     let Some((pair, _nginx)) = curl_and_nginx() else { return };
-    // HTTP/1.1 requires a Host, and nginx answers 400 to an empty one.
+    // HTTP/1.1 requires a Host, and nginx answers 400 to an empty Host.
     let answer = curl(&pair, "-0 -i -H Host: http://web:8080/host");
     let name = "web.default.svc.cluster.local";
     assert!(answer.ends_with(&format!("\r\n\r\n{name} {name}:8080\n")), "{answer}");

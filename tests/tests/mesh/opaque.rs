@@ -8,7 +8,7 @@ use leno_tests::proxy::wait_for;
 use super::Pair;
 
 const PORT: u16 = 9000;
-/// How long the proxies wait for a client to show its protocol.
+/// Time for which the proxies wait until a client shows its protocol.
 const DETECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Silence of a client after which its server may speak first (`server_first_after_ms`).
 const SILENCE: Duration = Duration::from_millis(500);
@@ -22,7 +22,7 @@ fn serve(pair: &Pair, shell: &str) -> Program {
     program
 }
 
-/// The output of a shell command in the client, and its duration.
+/// Runs a shell command in the client. Returns its output and its duration.
 fn timed(pair: &Pair, shell: &str) -> (String, Duration) {
     let began = Instant::now();
     let printed = pair.client.run_well("bash", &["-c", shell]);
@@ -57,7 +57,7 @@ fn a_server_that_speaks_first_is_heard_within_a_second_on_any_other_port_and_the
     let heard = "the server speaks first\ngoodbye you\n";
     let (first, took) = timed(&pair, talk);
     assert_eq!(first, heard);
-    // At least server_first_after_ms, because the client could have been about to speak.
+    // The proxy waits for server_first_after_ms, because the client could have been about to speak.
     assert!((SILENCE..DETECT_TIMEOUT).contains(&took), "{took:?}");
 
     let quickest =
@@ -111,8 +111,8 @@ fn a_guess_about_a_caller_without_a_proxy_is_no_call_of_the_server_either() {
     assert_eq!(decisions, 0.0);
 }
 
-/// A guess that turned out wrong is neither in the access log nor in the metrics of the proxy that made it: these have the
-/// calls alone.
+/// Asserts that the proxy's access log and metrics contain only the calls, and not the wrong guesses about the protocol
+/// that the proxy made before.
 fn assert_no_guess_is_counted(workload: &Workload, direction: &str, calls: usize) {
     let protocols = wait_for("a line for each call", Duration::from_secs(20), || {
         let lines = workload.access_log();
@@ -163,8 +163,8 @@ fn each_side_may_say_that_it_has_said_all_and_still_hear_the_other() {
         return;
     }
     let Some(pair) = Pair::new(|server| MeshService::new("sum", PORT).at(server)) else { return };
-    // sha256sum answers after the end of its input: the client's end of stream must reach it, and its answer the
-    // client.
+    // sha256sum answers after the end of its input: the client's end of stream must reach sha256sum, and the answer
+    // must reach the client.
     let _server = serve(&pair, "sha256sum");
     let bytes = "head -c 3000000 /dev/zero";
     let expected = pair.client.run_well("sh", &["-c", &format!("{bytes} | sha256sum")]);
@@ -195,7 +195,7 @@ fn the_applications_own_tls_passes_through_and_its_certificate_is_theirs() {
     // curl verifies that the certificate is the server's own.
     let page = pair.client.run_well("curl", &["-sS", "--cacert", &certificate, "https://vault:9000/"]);
     assert!(page.contains("TLSv1.3"), "{page}");
-    // Without a server name, in a TLS version that the mesh itself does not use.
+    // Call once more without a server name, in a TLS version that the mesh itself does not use.
     let old = pair
         .client
         .run_well("curl", &["-sSk", "--tls-max", "1.2", &format!("https://{}:9000/", pair.server.address())]);
@@ -227,7 +227,7 @@ while True:
     connection.close()
 "#;
 
-/// The end of a connection from `workload` to the port of `host`.
+/// Returns how a connection from `workload` to the port of `host` ends.
 fn end_of_connection(workload: &Workload, host: &str) -> String {
     workload.run_well("python3", &["-c", END_OF_CONNECTION, host, &PORT.to_string()])
 }
@@ -235,7 +235,7 @@ fn end_of_connection(workload: &Workload, host: &str) -> String {
 #[test]
 fn a_client_whose_server_refuses_the_connection_sees_a_reset() {
     let Some(pair) = Pair::new(|server| MeshService::new("silent", PORT).at(server)) else { return };
-    // Nothing listens there.
+    // No program listens on the port.
     assert_eq!(end_of_connection(&pair.client, "silent"), "reset\n");
     pair.client.wait_for_access(&[("protocol", "TCP"), ("direction", "outbound")]);
 

@@ -7,7 +7,7 @@ use super::http1::{PORT, start_nginx};
 
 const STRICT: [&str; 2] = ["--default-inbound-policy", "cluster-authenticated"];
 
-/// nginx as the service `web`, meshed with `arguments`, and its potential callers.
+/// nginx as the meshed service `web`, and its potential callers.
 struct Shop {
     web: Workload,
     cart: Workload,
@@ -45,7 +45,7 @@ spec:
         self.mesh.apply("policy", &policy, &[&self.web, &self.cart, &self.batch]);
     }
 
-    /// The status that a workload gets for a path of `web`.
+    /// Returns the status that a workload gets for a path of `web`.
     fn status(&self, caller: &Workload, path: &str) -> String {
         // A caller outside of the mesh needs the address of `web`.
         let host = if caller.is_meshed() { "web".to_owned() } else { self.web.address().to_string() };
@@ -105,7 +105,8 @@ fn a_policy_names_who_may_call_and_a_change_holds_for_the_next_call() {
     assert_eq!(shop.status(&shop.batch, "/hello"), "403");
     assert_eq!(shop.status(&shop.stranger, "/hello"), "403");
     let (batch, web) = (shop.batch.spiffe_id(), shop.web.spiffe_id());
-    // Members of the mesh learn which policy denies them; other callers learn neither that nor the workload's identity.
+    // Members of the mesh learn which policy denies them; other callers learn neither the policy nor the workload's
+    // identity.
     let answer =
         |caller: &Workload, host: &str| caller.run_well("curl", &["-sSi", &format!("http://{host}:{PORT}/hello")]);
     let told = answer(&shop.batch, "web");
@@ -174,7 +175,7 @@ fn a_kubelets_probes_are_let_in_under_deny_and_nothing_else_is() {
     shop.apply("  allow: [{identities: [ns/default/sa/cart]}]\n");
     assert_eq!(shop.status(&shop.cart, "/hello"), "200");
     is_let_in(&shop);
-    // Probes are counted apart from calls, including denied ones.
+    // Probes and calls are counted separately; the calls include denied calls.
     let counted = |why: &str| shop.web.scrape().sum("request_total", &[r#"direction="inbound""#, why]);
     assert_eq!(counted(r#"no_tls_reason="probe""#), 4.0, "{}", shop.web.admin("/metrics"));
     assert_eq!(counted(r#"no_tls_reason="no_tls_from_remote""#), 12.0, "{}", shop.web.admin("/metrics"));

@@ -11,8 +11,8 @@ use super::http1::{PORT, start_nginx};
 pub(super) const OPAQUE_PORT: u16 = 6379;
 /// Longest time for anything that should happen soon, on a busy machine.
 pub(super) const SOON: Duration = Duration::from_secs(20);
-/// In which that ends which a policy in force denies. The proxy needs less than one second for it; the rest is for a machine
-/// with other things to do.
+/// Longest time until a connection or response ends that a policy denies. The proxy needs less than one second; the
+/// rest is for a busy machine.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Echoes the input of each connection.
@@ -26,7 +26,7 @@ def serve(c):
         pass
 while True:
     threading.Thread(target=serve, args=(s.accept()[0],)).start()";
-/// Sends something each tenth of a second, and reports when no echo returns any more.
+/// Sends data each tenth of a second, and prints when no echo returns any more.
 const TALKER: &str = "import socket, sys, time
 c = socket.create_connection((sys.argv[1], 6379), 5)
 c.settimeout(20)
@@ -72,7 +72,7 @@ fn a_change_of_policy_ends_the_opaque_connections_that_it_denies_and_no_others()
     let talkers = [talk(&web, "store"), talk(&cart, "store"), talk(&stranger, &address)];
     talkers.iter().for_each(|talker| drop(talker.wait_for_output(&["HEARD 1"])));
 
-    // A change that denies none of them ends none.
+    // A change that denies none of these connections ends none of them.
     allow(&mesh, &server, &format!("[{{identities: [ns/default/sa/*]}}, {network}]"));
     allow(&mesh, &server, "[{identities: [ns/default/sa/cart]}]");
     let [web_talks, cart_talks, stranger_talks] = &talkers;

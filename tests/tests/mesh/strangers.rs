@@ -1,4 +1,4 @@
-//! Callers and servers outside of the mesh: unencrypted, as without a mesh.
+//! Callers and servers outside of the mesh: their connections are unencrypted, as without a mesh.
 
 use std::time::{Duration, Instant};
 
@@ -21,13 +21,13 @@ fn a_meshed_client_calls_what_the_mesh_does_not_know_in_both_families() {
     let in_clear = [r#"direction="outbound""#, r#"peer="dst""#, r#"tls="no_identity""#];
     assert!(client.scrape().sum("tcp_open_total", &in_clear) >= 2.0, "{}", client.admin("/metrics"));
 
-    // An endpoint of a Service without a proxy gets calls too, unencrypted.
+    // An endpoint without a proxy gets a Service's calls too, unencrypted.
     mesh.serve(&MeshService::new("legacy", 80).at_port(&stranger, PORT), &[&client]);
     assert_eq!(client.run_well("curl", &["-sS", "http://legacy/hello"]), "hello from a file\n");
     let of_service = [&in_clear[..], &[r#"dst_service="legacy""#]].concat();
     assert!(client.scrape().sum("tcp_open_total", &of_service) >= 1.0, "{}", client.admin("/metrics"));
 
-    // Nobody listens there.
+    // No program listens on port 81.
     let refused = client.run("curl", &["-sS", "-i", &format!("http://{}:81/", stranger.address())]);
     let answer = String::from_utf8_lossy(&refused.stdout);
     assert!(answer.starts_with("HTTP/1.1 502 Bad Gateway\r\n") && answer.contains("leno-proxy-error: "), "{answer}");

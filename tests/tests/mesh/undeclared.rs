@@ -1,4 +1,5 @@
-//! Real servers, most of which speak first, on a port that nobody declared: MariaDB, PostgreSQL, NATS, SSH and SMTP.
+//! Real servers, most of which speak first, on a port without a declared protocol: MariaDB, PostgreSQL, NATS, SSH and
+//! SMTP.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,13 +10,15 @@ use leno_tests::programs::{self, text};
 use super::Pair;
 use super::databases::{postgres_programs, start_postgres};
 
-/// No protocol has this port.
+/// A port that belongs to no protocol.
 const PORT: u16 = 7_001;
-/// What a whole conversation may take. The proxies wait half a second for a client to speak (`server_first_after_ms`) and ten seconds
-/// for it to show its protocol (`detect_timeout_ms`); the rest is for the programs' own start on a busy machine.
+/// Longest time for a whole conversation. The proxies wait half a second for a client to speak
+/// (`server_first_after_ms`) and ten seconds for the client to show its protocol (`detect_timeout_ms`); the rest is for
+/// the programs' own start on a busy machine.
 const CONVERSATION_MAX: Duration = Duration::from_secs(9);
 
-/// A client and a server of the Service `remote`, if the programs are installed: each with its Debian package.
+/// Creates a client and a server of the Service `remote`, if the needed programs are installed. `needed` has each
+/// program with its Debian package.
 fn pair(needed: &[(&str, &str)]) -> Option<Pair> {
     if !needed.iter().all(|(program, package)| is_installed(program, package)) {
         return None;
@@ -23,7 +26,7 @@ fn pair(needed: &[(&str, &str)]) -> Option<Pair> {
     Pair::new(|server| MeshService::new("remote", PORT).at(server))
 }
 
-/// Starts the server with a shell command, in a directory of its own.
+/// Starts the server with a shell command, in the mesh's directory.
 fn serve(pair: &Pair, shell: &str) -> Program {
     let directory = pair.mesh.directory().display();
     let server = pair.server.start("sh", &["-c", &format!("cd {directory} && exec {shell}")]);
@@ -31,7 +34,7 @@ fn serve(pair: &Pair, shell: &str) -> Program {
     server
 }
 
-/// Has the client converse twice, and checks what it prints.
+/// Runs the client's shell command twice, and checks its output and its time.
 fn assert_converses(pair: &Pair, shell: &str, expected: &str) {
     for _ in 0..2 {
         let began = Instant::now();
@@ -89,7 +92,7 @@ fn postgresql_answers_its_client() {
 fn nats_greets_its_client() {
     let Some(pair) = pair(&[("nats-server", "nats-server")]) else { return };
     let _server = serve(&pair, &format!("nats-server -a 0.0.0.0 -p {PORT}"));
-    // The protocol's own words, which its clients say after the server's INFO.
+    // Commands of the protocol, which clients send after the server's INFO.
     let talk = format!(
         r#"exec 3<>/dev/tcp/remote/{PORT}; read -r -u 3 info; echo "${{info%% *}}"
         printf 'CONNECT {{"verbose":false}}\r\nSUB greetings 1\r\nPUB greetings 5\r\nhello\r\nPING\r\n' >&3
@@ -101,7 +104,7 @@ fn nats_greets_its_client() {
 #[test]
 fn ssh_runs_a_command() {
     let Some(pair) = pair(&[("sshd", "openssh-server"), ("ssh", "openssh-client")]) else { return };
-    // Where sshd gives up its rights; Debian's service makes it.
+    // sshd needs this directory to drop its privileges; Debian's service makes it.
     if !Path::new("/run/sshd").is_dir() {
         std::fs::create_dir("/run/sshd").expect("root may");
     }

@@ -6,7 +6,7 @@ use leno_tests::mesh::{MeshService, skipped};
 
 use super::Pair;
 
-/// Echoes each message, after a first message of its own.
+/// Sends a first message, then echoes each message.
 const SERVER: &str = r#"
 import asyncio, websockets
 async def serve(socket):
@@ -19,7 +19,7 @@ async def main():
 asyncio.run(main())
 "#;
 
-/// Sends messages of all kinds and sizes, and reports when all came back.
+/// Sends messages of all kinds and sizes, and prints a line when all have come back.
 const CLIENT: &str = r#"
 import asyncio, os, websockets
 async def main():

@@ -12,7 +12,7 @@ use leno_tests::proxy::{Proxy, free_address, wait_for};
 const PATIENCE: Duration = Duration::from_secs(60);
 const UNARY: &str = "leno.echo.v1.Echo/Unary";
 
-/// `leno echo` with this name.
+/// Starts `leno echo` with this name.
 fn start_echo(name: &str, address: SocketAddr) -> Server {
     let server = Server::start("leno", &["echo", "--listen", &address.to_string(), "--name", name]);
     wait_for("leno echo listens", PATIENCE, || TcpStream::connect(address).ok());
@@ -35,10 +35,10 @@ impl Versions {
         Self { proxy: Proxy::start(&services), addresses, _servers: servers }
     }
 
-    /// The output of `grpcurl` for a call of `echo`; the call may fail.
+    /// Returns the output of `grpcurl` for a call of `echo`; the call may fail.
     fn grpcurl(&self, options: &[&str], method: &str) -> String {
         let address = self.proxy.outbound().to_string();
-        // Reflection would have to be routed too, so use the file.
+        // Reflection would have to be routed too, so use the proto file.
         let proto = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/lab/proto");
         let described = ["-import-path", proto, "-proto", "leno/echo/v1/echo.proto"];
         let arguments = [&["-plaintext", "-authority", ECHO][..], &described, options, &[&address, method]].concat();

@@ -84,7 +84,7 @@ impl Web {
         Self { proxy, access_log, v1, v2 }
     }
 
-    /// The output of `curl` for `path` of `web`.
+    /// Returns the output of `curl` for `path` of `web`.
     fn curl(&self, path: &str, arguments: &[&str]) -> String {
         let (host, url) = (format!("Host: web:{PORT}"), format!("http://{}{path}", self.proxy.outbound()));
         programs::run_well("curl", &[&["-sS", "-H", &host, &url], arguments].concat(), PATIENCE)

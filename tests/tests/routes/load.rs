@@ -35,7 +35,7 @@ async fn a_canary_is_rolled_out_under_load_without_a_failed_call() {
         let before = reloads();
         proxy.directory().put(&service);
         wait_for("the edit is read", SOON, || (reloads() > before).then_some(()));
-        // All required connections are open before the next edit.
+        // Wait until all required connections are open, before the next edit.
         load.wait_for_more(100, SOON).await;
     }
     load.finish().await.assert_nothing_lost();

@@ -43,18 +43,18 @@ struct Row {
     decides: Decides,
     /// Policies in audit mode, which log and count but never deny.
     audited_by: Vec<String>,
-    /// Calls and opaque connections, added up.
+    /// Number of calls and opaque connections.
     allowed: f64,
     denied: f64,
-    /// Allowed, but reported by policies in audit mode.
+    /// Number of allowed calls and connections that policies in audit mode reported.
     audited: f64,
 }
 
-/// The source of the decision.
+/// The policies that decide whether a call is allowed.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 enum Decides {
-    /// Default inbound policies of the proxies: usually the same for all.
+    /// The default inbound policies of the proxies: usually all proxies have the same one.
     Default(BTreeSet<String>),
     /// Enforced policies, and the callers that they allow.
     Policies { names: Vec<String>, callers: Vec<String> },
@@ -196,7 +196,7 @@ fn table(rows: &[Row]) -> String {
     format!("{table}\ncalls and opaque connections since the proxies started\n")
 }
 
-/// The callers that a default inbound policy allows.
+/// Describes the callers that a default inbound policy allows.
 fn meaning(policy: &str) -> &str {
     match policy {
         "all-unauthenticated" => "every caller",

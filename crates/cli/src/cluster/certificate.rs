@@ -8,7 +8,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::pem::Pem;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Most certificates read from one PEM text.
+/// Maximum number of certificates that are read from one PEM text.
 const CERTIFICATES_MAX: usize = 32;
 
 const MINUTE: u64 = 60;
@@ -70,7 +70,7 @@ pub(crate) fn same_anchors(a: &[u8], b: &[u8]) -> bool {
     sorted(a).is_some_and(|a| Some(a) == sorted(b))
 }
 
-/// Time until a moment, as `in 59 days`, or since it, as `3 h ago`.
+/// Formats the time until a moment, as `in 59 days`, or since a moment in the past, as `3 h ago`.
 pub(crate) fn relative(moment: SystemTime, now: SystemTime) -> String {
     let text = |duration: Duration| {
         let (number, unit) = match duration.as_secs() {

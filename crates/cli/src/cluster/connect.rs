@@ -178,7 +178,8 @@ fn no_config(error: &KubeconfigError) -> ClusterError {
     }
 }
 
-/// Two reasons apply: no kubeconfig, and not in a Pod. Report the first, because the user can act on it.
+/// Explains why no cluster was found: there is no usable kubeconfig, and no service account, because this is not a Pod.
+/// Reports only the first reason, because the user can act on it.
 fn cannot_infer(error: &InferConfigError) -> ClusterError {
     match error.source().and_then(|source| source.downcast_ref()) {
         Some(kubeconfig) => no_config(kubeconfig),

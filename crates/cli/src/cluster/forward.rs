@@ -14,7 +14,8 @@ use tokio::time::timeout;
 
 use super::connect::{Cluster, ClusterError};
 
-/// Largest answer, head and body, in bytes. The metrics page of a proxy with its maximum number of series is smaller.
+/// Maximum size of an answer, head and body, in bytes. The metrics page of a proxy with its maximum number of series is
+/// smaller.
 const ANSWER_MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// Longest time for one exchange.
@@ -23,10 +24,10 @@ const ANSWER_MAX: Duration = Duration::from_secs(15);
 /// How long to wait for the reason after the Pod's side closed the connection without an answer.
 const REASON_MAX: Duration = Duration::from_millis(500);
 
-/// Most header fields of an answer.
+/// Maximum number of header fields in an answer.
 const FIELDS_MAX: usize = 32;
 
-/// Most Pods queried at once.
+/// Maximum number of Pods that are queried at the same time.
 pub(crate) const FORWARDS_MAX: usize = 16;
 
 /// The answer of an admin port.
@@ -118,7 +119,7 @@ pub(crate) async fn get(
     converse(cluster, namespace, pod, port, ask).await
 }
 
-/// As [`get`], but only status 200 is a success; returns the text.
+/// Sends GET for a page and returns its text. Unlike [`get`], it treats every status but 200 as an error.
 pub(crate) async fn page(
     cluster: &Cluster,
     namespace: &str,

@@ -15,15 +15,15 @@ use tokio_rustls::TlsConnector;
 /// Longest time for the server to complete its side of the handshake, and then to close.
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 
-/// Accepts every certificate, so that it can be shown. It must never be used to send data.
+/// Verifies no certificate, so that the tool can show invalid ones too. It must never be used to send data.
 #[derive(Debug)]
 struct AnyCertificate {
     provider: Arc<CryptoProvider>,
     chain: Mutex<Vec<CertificateDer<'static>>>,
 }
 
-/// The chain that a proxy presents at its inbound port, `port`. The signature proves that the proxy has the key. The
-/// chain is not verified, and no request is sent.
+/// Returns the certificate chain that a proxy presents at its inbound port, `port`. The signature proves that the proxy
+/// has the key. The chain is not verified, and no request is sent.
 ///
 /// Completes the handshake and closes the connection cleanly. If the client left earlier, the proxy would log a failed
 /// connection as a warning.

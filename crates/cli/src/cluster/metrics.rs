@@ -1,4 +1,4 @@
-//! The metrics pages of many proxies at once.
+//! Reads the metrics pages of many proxies at once.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(crate) fn key(pod: &Pod) -> PodKey {
     (pod.namespace().unwrap_or_default(), pod.name_any())
 }
 
-/// The metrics page of each Pod's proxy, or why it could not be read.
+/// Reads the metrics page of each Pod's proxy; an error tells why a page could not be read.
 pub(crate) async fn texts<'a>(
     cluster: &Cluster,
     pods: impl Iterator<Item = &'a Pod>,
@@ -34,7 +34,7 @@ pub(crate) async fn texts<'a>(
     stream::iter(targets).map(ask).buffer_unordered(FORWARDS_MAX).collect().await
 }
 
-/// As [`texts`], but reports Pods that do not answer on standard error and omits them.
+/// Reads and parses the metrics pages. Reports Pods that do not answer on standard error and omits them.
 pub(crate) async fn pages<'a>(cluster: &Cluster, pods: impl Iterator<Item = &'a Pod>) -> Pages {
     let (pages, silent) = parsed(texts(cluster, pods).await);
     for (_, error) in silent {
@@ -43,7 +43,8 @@ pub(crate) async fn pages<'a>(cluster: &Cluster, pods: impl Iterator<Item = &'a 
     pages
 }
 
-/// The pages of proxies that had not started a moment ago. Reports in one line those that do not answer yet.
+/// Reads the metrics pages of proxies that had not started a moment ago. Reports in one line the proxies that do not
+/// answer yet.
 pub(crate) async fn pages_of_started(cluster: &Cluster, pods: &[&Pod]) -> Pages {
     let (pages, silent) = parsed(texts(cluster, pods.iter().copied()).await);
     if let Some(((namespace, pod), error)) = silent.first() {
@@ -58,7 +59,7 @@ pub(crate) async fn pages_of_started(cluster: &Cluster, pods: &[&Pod]) -> Pages 
     pages
 }
 
-/// The pages of the Pods that answered, and the errors of the others.
+/// Parses the pages of the Pods that answered, and returns the errors of the other Pods separately.
 fn parsed(texts: BTreeMap<PodKey, Result<String, ClusterError>>) -> (Pages, Vec<(PodKey, ClusterError)>) {
     let (mut pages, mut silent) = (Pages::new(), Vec::new());
     for (key, text) in texts {

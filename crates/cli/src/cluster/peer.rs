@@ -1,5 +1,5 @@
-//! The direction that `leno stat` shows: calls to workloads, perhaps from one client only, or calls that workloads
-//! make, by destination.
+//! Selects the calls that `leno stat` shows: calls to workloads, optionally from one client only, or calls that
+//! workloads make, by destination.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,9 +13,9 @@ const ANONYMOUS: &str = "-";
 /// The calls to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum View {
-    /// Calls to the workloads, perhaps from one client only.
+    /// Calls to the workloads, optionally from one client only.
     Inbound(Option<Caller>),
-    /// Calls that the workloads make, perhaps to one Service only.
+    /// Calls that the workloads make, optionally to one Service only.
     Outbound(Option<Destination>),
 }
 
@@ -40,7 +40,7 @@ impl View {
         matches!(self, Self::Outbound(_))
     }
 
-    /// Whether a series counts calls of this direction. Kubelets' probes do not count.
+    /// Whether a series counts calls of this direction. Kubelets' probes are not counted as calls.
     pub(super) fn has(&self, sample: &Sample) -> bool {
         let direction = if self.is_outbound() { "outbound" } else { "inbound" };
         sample.label("direction") == direction && sample.label("no_tls_reason") != "probe"
@@ -59,7 +59,7 @@ impl View {
 }
 
 impl Caller {
-    /// Whether the series counts calls of this client.
+    /// Whether a series counts calls that this client made.
     pub(super) fn made(&self, sample: &Sample, server_namespace: &str) -> bool {
         let id = sample.label("client_id");
         match self {
@@ -105,7 +105,7 @@ impl fmt::Display for Caller {
 }
 
 impl Destination {
-    /// The destination of an outbound series.
+    /// Reads the destination from an outbound series.
     pub(super) fn of(sample: &Sample) -> Self {
         match sample.label("dst_service") {
             "" => Self::OtherAddresses,
@@ -117,8 +117,8 @@ impl Destination {
         }
     }
 
-    /// Whether this destination, as a client in `client_namespace` writes it, includes `other`, which has a namespace
-    /// and a port.
+    /// Whether this destination, as a client in `client_namespace` wrote it, includes `other`, which always has a
+    /// namespace and a port.
     pub(super) fn covers(&self, other: &Self, client_namespace: &str) -> bool {
         match (self, other) {
             (Self::OtherAddresses, Self::OtherAddresses) => true,

@@ -1,4 +1,4 @@
-//! What a Pod's object shows: whether it is meshed, its owner, and why it does not run.
+//! Reads from a Pod's object whether it is meshed, its owner, and why it does not run.
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use kube::ResourceExt;
@@ -51,7 +51,7 @@ fn container<'a>(pod: &'a Pod, names: &[&str]) -> Option<&'a Container> {
 /// The tag of the image of the mesh's container.
 pub(crate) fn sidecar_version(pod: &Pod) -> Option<&str> {
     let (name, tag) = sidecar(pod)?.image.as_deref()?.rsplit_once(':')?;
-    // After the colon of a registry's port follows a path, which is no tag.
+    // The colon may precede a registry's port instead of a tag. A path follows a port, so the text has a slash.
     (!name.is_empty() && !tag.contains('/')).then_some(tag)
 }
 
@@ -131,8 +131,8 @@ pub(crate) fn is_container_ready(pod: &Pod, container: &str) -> bool {
     statuses(pod).any(|status| status.name == container && status.ready)
 }
 
-/// Whether the proxy of the Pod has started. The kubelet's status may lag: a proxy that has just started may count as one that
-/// has not.
+/// Whether the proxy of the Pod has started. The kubelet's status may lag, so the result may be `false` for a proxy
+/// that has just started.
 pub(crate) fn has_proxy_started(pod: &Pod) -> bool {
     let runs = |status: &ContainerStatus| status.state.as_ref().is_some_and(|state| state.running.is_some());
     statuses(pod).any(|status| status.name == PROXY && runs(status))

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::connect::{Cluster, ClusterError};
 use crate::install::VALUES_ANNOTATION;
 
-/// Most changed values that a refusal lists.
+/// Maximum number of changed values that a refusal lists.
 const CHANGES_MAX: usize = 5;
 
 /// The installation that runs.
@@ -77,7 +77,7 @@ impl Running {
         serde_json::from_str(text).map(Some).map_err(|_| Refusal::BadValues)
     }
 
-    /// Refuses to replace an installation that has other non-default values than `chosen`.
+    /// Refuses to replace an installation if its non-default values differ from `chosen`.
     pub(crate) fn refuse_reset(&self, chosen: &Value, defaults: &Value) -> Result<(), Refusal> {
         if self.config.is_none() && self.deployment.is_none() {
             return Ok(());

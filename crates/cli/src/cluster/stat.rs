@@ -116,7 +116,7 @@ impl Options {
         let (running, starting): (Vec<&Pod>, Vec<&Pod>) = meshed().partition(|pod| pods::has_proxy_started(pod));
         let mut before = metrics::pages(&cluster, running.iter().copied()).await;
         sleep_until(start + self.window).await;
-        // Skip proxies that did not answer the first time; they were reported then.
+        // Skip proxies that did not answer the first query; they were reported after that query.
         let answered = running.into_iter().filter(|pod| before.contains_key(&metrics::key(pod)));
         let mut after = metrics::pages(&cluster, answered).await;
         let started = metrics::pages_of_started(&cluster, &starting).await;

@@ -30,11 +30,11 @@ use super::{pods, policies};
 /// Labels of the objects that the chart creates, and of those that the control plane creates.
 const LABELS: [&str; 2] = ["app.kubernetes.io/part-of=leno", "app.kubernetes.io/managed-by=leno-control"];
 
-/// Most meshed workloads that a warning lists.
+/// Maximum number of meshed workloads that a warning lists.
 const NAMED_MAX: usize = 5;
 
-/// Order of deletion: first the objects that could refuse other Pods, then those that would create objects again, and
-/// last the namespace.
+/// Order of deletion: first the objects that could refuse other Pods, then the objects that would create deleted
+/// objects again, and last the namespace.
 const ORDER: [&str; 17] = [
     "ValidatingAdmissionPolicyBinding",
     "ValidatingAdmissionPolicy",

@@ -39,8 +39,8 @@ pub(super) fn up(options: &Options) -> Result<(), Error> {
     Err(none_works(failures))
 }
 
-/// The error to report if every backend failed. Missing programs are reported only if all are missing, and then only
-/// the first.
+/// Returns the error to report if every backend failed. Missing programs are reported only if all programs are missing,
+/// and then only the first one.
 fn none_works(mut failures: Vec<ProgramError>) -> Error {
     let is_missing = |failure: &ProgramError| matches!(failure, ProgramError::Missing { .. });
     if failures.iter().all(is_missing) {
@@ -169,13 +169,14 @@ fn nft_rules() -> Option<String> {
     program::run("nft", &["list", "table", family, name], "").ok()
 }
 
-/// The output of iptables-save; empty if it is not installed or the kernel has no such tables.
+/// Returns the output of iptables-save, or empty text if it is not installed or the kernel has no such tables.
 fn save(program: &str) -> String {
     let none: [&str; 0] = [];
     program::run(&format!("{program}-save"), &none, "").unwrap_or_default()
 }
 
-/// `--wait`: another program may hold the lock to change rules.
+/// Loads rules with iptables-restore. `--wait` is needed because another program may hold the lock for changes of
+/// rules.
 fn restore(program: &str, rules: &str) -> Result<(), ProgramError> {
     program::run(&format!("{program}-restore"), &["--noflush", "--wait", "5"], rules).map(drop)
 }

@@ -27,7 +27,7 @@ pub(super) enum Choice {
 }
 
 impl Options {
-    /// Redirection to the default ports, which excepts only the proxy.
+    /// Returns options that redirect to the default ports and except only the connections of the user `proxy_uid`.
     pub(super) fn new(proxy_uid: u32) -> Self {
         Self { redirection: Redirection::new(proxy_uid), backend: Choice::Auto, dry_run: false }
     }

@@ -48,7 +48,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The command line that parses to these options.
+    /// Returns the command line from which these options are parsed again.
     pub(super) fn to_args(&self) -> Vec<OsString> {
         let mut args: Vec<OsString> = vec!["enter".into(), format!("--parent={}", self.parent).into()];
         let mut path = |name: &str, path: &Path| {
@@ -79,14 +79,14 @@ impl Options {
             replace_hosts(hosts).map_err(|error| format!("replacing /etc/hosts: {error}"))?;
         }
         self.become_user().map_err(|error| format!("giving up root: {error}"))?;
-        // Must follow the change of user, which clears it.
+        // Set this after the change of user: the kernel clears the setting when a process changes its user.
         set_parent_process_death_signal(Some(Signal::KILL))?;
         if getppid().map(Pid::as_raw_pid) != i32::try_from(self.parent).ok() {
             return Err("the parent has ended".into());
         }
         if self.proxy {
             set_no_new_privs(true)?;
-            // A process that changed its user may not read its own /proc files, which supply its metrics.
+            // A process that changed its user may not read its own /proc files. The proxy reads its metrics from them.
             set_dumpable_behavior(DumpableBehavior::Dumpable)?;
             let name = OsString::from("leno-proxy");
             return Ok(leno_proxy::main_with_args(&["proxy"], [name].into_iter().chain(self.args)));
@@ -98,7 +98,8 @@ impl Options {
         Ok(ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }))
     }
 
-    /// The process has a single thread at this point, so the thread's ids are the process's.
+    /// Changes to the user and groups of the options. The process has only one thread at this point, so changing the
+    /// ids of this thread is enough.
     fn become_user(&self) -> io::Result<()> {
         let (Some(uid), Some(gid)) = (self.uid, self.gid) else {
             return Ok(());

@@ -32,7 +32,7 @@ pub(super) struct Name<'a> {
     pub(super) name: &'a str,
 }
 
-/// A run, as the mesh sees it.
+/// One run as an endpoint of the mesh.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Endpoint<'a> {
     pub(super) run: u16,
@@ -159,8 +159,9 @@ spec:
     )
 }
 
-/// The slice's ports use the Service's port names, which connect the two. It names the proxy's inbound port because a
-/// program may call its own service: connections within a namespace are not intercepted.
+/// Returns the manifest of a run's EndpointSlice. Its ports have the Service's port names, which connect the two
+/// objects. The manifest also names the proxy's inbound port, because calls of a program to its own service are not
+/// intercepted: they stay within the namespace.
 fn endpoint_manifest(endpoint: &Endpoint<'_>, service: Option<&Service>) -> String {
     let Endpoint { run, service: Name { namespace, name }, address, workload, ports } = endpoint;
     let port_name = |port: u16| {

@@ -82,7 +82,7 @@ impl<'a> Member<'a> {
         self.write_hosts()
     }
 
-    /// Copies the authority's files for the proxy's user: only its owner may read a key.
+    /// Copies the authority's files for the proxy's user, because only the owner of a key file may read it.
     fn issuer_mirror(&self) -> Result<Mirror> {
         let from = match &self.options.issuer {
             Some(directory) => directory.clone(),
@@ -113,7 +113,7 @@ impl<'a> Member<'a> {
         })
     }
 
-    /// The authority of runs without --issuer; the first such run creates it.
+    /// Returns the directory of the authority for runs without --issuer; the first such run creates the authority.
     fn shared_authority(&self) -> Result<PathBuf> {
         let directory = self.mesh.state.authority();
         if !directory.exists() {
@@ -153,7 +153,7 @@ impl<'a> Member<'a> {
         self.options.ports.iter().map(|port| port.get()).collect()
     }
 
-    /// Applies changes: to the copied directories, and to the services of the mesh.
+    /// Updates the copies of directories, and the hosts file with the services of the mesh.
     pub(super) fn refresh(&mut self) {
         for mirror in &self.mirrors {
             // If a directory cannot be read now, its last copy stays.
@@ -215,7 +215,7 @@ impl Drop for Member<'_> {
     }
 }
 
-/// Creates a directory that only the proxy may read.
+/// Creates a directory that only the proxy's user may read.
 fn make_private(path: &Path) -> Result<()> {
     let make = || {
         fs::create_dir_all(path)?;

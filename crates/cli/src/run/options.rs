@@ -41,7 +41,7 @@ pub(crate) struct Options {
     /// Bridge that connects the runs; one for each --state
     #[arg(long, value_name = "NAME", default_value = "leno0", value_parser = parse_bridge)]
     pub(super) bridge: String,
-    /// Network of the runs' addresses; the bridge has the first
+    /// Network of the runs' addresses; the bridge has the first address
     #[arg(long, value_name = "CIDR", default_value = "10.244.77.0/24")]
     pub(super) subnet: Subnet,
     /// Network of the services' addresses; no machine has an address of it

@@ -22,7 +22,7 @@ use super::user::User;
 /// Longest time until a proxy is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 const READY_POLL: Duration = Duration::from_millis(20);
-/// Time for calls in flight after the program has ended, and then again for the proxy to exit.
+/// Time for calls in flight to finish after the program has ended, and the same time again for the proxy to exit.
 const GRACE: Duration = Duration::from_secs(5);
 const AFTER_GRACE: Duration = Duration::from_secs(1);
 /// The proxy's admin address, within its namespace.
@@ -58,7 +58,7 @@ impl Proxy {
         self.0.id()
     }
 
-    /// How the proxy ended, if it has.
+    /// Returns how the proxy ended; `None` while it runs.
     pub(super) fn status(&mut self) -> Option<String> {
         self.0.try_wait().ok().flatten().map(|status| status.to_string())
     }
@@ -92,7 +92,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // Usually it has ended by itself.
+        // Usually the proxy has ended by itself by now.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -107,7 +107,7 @@ pub(super) fn start_program(member: &Member<'_>, user: Option<User>, program: &[
     command.spawn().map_err(io_error("starting the program"))
 }
 
-/// The proxy's ports are not set: its defaults are the ports to which interception redirects.
+/// Returns the proxy's arguments. They use the proxy's default ports, to which interception redirects.
 fn proxy_args(config: &Path, workload: &Workload, issuer: &Path, has_v6: bool) -> Vec<OsString> {
     let any = if has_v6 { "[::]" } else { "0.0.0.0" };
     let path = |name: &str, path: &Path| {
@@ -143,7 +143,7 @@ fn enter_command(
         uid: user.as_ref().map(|user| user.uid),
         gid: user.as_ref().map(|user| user.gid),
         group: user.map(|user| user.groups).unwrap_or_default(),
-        // Only programs get their own hosts file: proxies call addresses.
+        // Only the program gets its own hosts file: the proxy calls addresses, not names.
         proxy: hosts.is_none(),
         args,
     };

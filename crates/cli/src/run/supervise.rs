@@ -42,7 +42,7 @@ impl Signals {
         Ok(Self(signals.map_err(io("watching for signals"))?))
     }
 
-    /// The ending signal that has arrived already, if any.
+    /// Returns a signal that has already arrived, if it is one of [`ENDING`].
     pub(super) async fn ending(&mut self) -> Option<Signal> {
         // Yield for a moment, so that the runtime can deliver signals that arrived earlier.
         let came = timeout(Duration::from_millis(1), self.next()).await.ok();
@@ -126,8 +126,8 @@ impl Readiness {
         if !self.waits || now < self.look_at {
             return Ok(());
         }
-        // Look through the proxy's process: it is in the namespace already, and a program that was just started may not
-        // be.
+        // Read the ports through the proxy's process: it is in the namespace already, and a program that was just
+        // started may not be.
         let unserved = unserved(proxy.pid(), &self.ports);
         if unserved.is_empty() {
             self.waits = false;
@@ -142,13 +142,13 @@ impl Readiness {
     }
 }
 
-/// Pause before the next check of the ports of a program that has not listened for `waited`: it delays the first call
-/// by at most a tenth of that time.
+/// Returns the pause before the next check of the ports of a program that has not listened for `waited`. The pause
+/// delays the first call by at most a tenth of that time.
 fn look_interval(waited: Duration) -> Duration {
     (waited / 10).min(LOOK_INTERVAL_MAX)
 }
 
-/// The message about a program that takes long to listen.
+/// Returns the message about a program that does not listen yet after [`LISTEN_PATIENCE`].
 fn complaint(program: &str, unserved: &[u16]) -> String {
     let ports: Vec<String> = unserved.iter().map(u16::to_string).collect();
     let (word, ports) = (if ports.len() == 1 { "port" } else { "ports" }, ports.join(", "));

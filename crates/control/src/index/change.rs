@@ -52,7 +52,7 @@ pub enum Change {
     Removed(Name),
     /// A list is complete: every object in it has been applied, and objects that are not in it are gone.
     Listed(HashSet<Name>),
-    /// The API server does not know the kind, so it has no objects.
+    /// The API server does not know the kind, so there are no objects of it.
     NotInstalled,
     /// The API server is about to store a Pod with a proxy in this namespace.
     Expected(Box<str>),
@@ -79,7 +79,7 @@ pub struct Pod {
     /// Set for a Pod that has no proxy but could have one.
     pub bare: Option<Bare>,
     pub ports: InboundPorts,
-    /// Its addresses; empty until it has any.
+    /// The Pod's addresses; empty until it has an address.
     pub ips: Box<[IpAddr]>,
 }
 
@@ -95,7 +95,8 @@ pub struct Bare {
 }
 
 impl Bare {
-    /// Whether the Pod lacks what it, or its namespace with this annotation, asks for.
+    /// Returns whether the Pod lacks a proxy or the gRPC sidecar that its own annotation or its namespace's asks for.
+    /// `namespace` is the value of the namespace's annotation.
     pub fn lacks(&self, namespace: Option<&str>) -> bool {
         self.wish.is_for_a_proxy(namespace) || self.wish.is_for_grpc(namespace) && !self.has_grpc
     }

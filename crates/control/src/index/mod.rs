@@ -1,9 +1,9 @@
 //! Index of the cluster: its objects in the model's form, fed by [`crate::watch`], joined into a mesh by `translate`.
 //!
-//! Knows no Kubernetes client. An object stays in force until the API server reports it gone. If an object becomes
-//! invalid, its last valid version stays in force; while a kind is listed again, the previous list does. An
-//! AuthorizationPolicy without a valid version since the start allows no caller, so that the ports it protects stay
-//! closed.
+//! The index uses no Kubernetes client. An object stays in force until the API server reports its removal. If an object
+//! becomes invalid, its last valid version stays in force. While a kind is listed again, its previous list stays in
+//! force. An AuthorizationPolicy without a valid version since the start allows no caller, so that the ports it
+//! protects stay closed.
 
 mod change;
 mod names;
@@ -22,7 +22,7 @@ use leno_model::problem::{Notice, Problem, in_a_line};
 use leno_model::route::status::ParentStatus;
 use leno_model::translate::{Memo, Translation, translate_again};
 
-/// Most errors that the status of one object lists.
+/// Limit on the errors that the status of one object lists.
 const PROBLEMS_SHOWN_MAX: usize = 3;
 
 /// The objects of a cluster.
@@ -113,7 +113,7 @@ impl Entry {
         }
     }
 
-    /// What is in force while the object is invalid.
+    /// Describes what is in force while the object is invalid.
     fn until_then(&self, kind: Kind) -> String {
         match &self.object {
             Some(Object::AuthorizationPolicy(policy)) if !self.is_good() => {
@@ -127,7 +127,7 @@ impl Entry {
 }
 
 impl Index {
-    /// Knows no object, and waits for every kind to be listed.
+    /// Makes an empty index, which waits for every kind to be listed.
     pub fn new() -> Self {
         Self {
             objects: BTreeMap::new(),
@@ -213,7 +213,7 @@ impl Index {
             let problem = (!entry.problems.is_empty()).then(|| {
                 let problems: Vec<String> = entry.problems.iter().map(Problem::within_object).collect();
                 let problems = in_a_line(&problems, PROBLEMS_SHOWN_MAX);
-                // Routes have a status for each parent; its writer says what stays in force.
+                // Routes have a status for each parent; the code that writes it says what stays in force.
                 match place.0 {
                     Kind::AuthorizationPolicy => format!("{problems}. Until then {}.", entry.until_then(place.0)),
                     _ => problems,
@@ -269,7 +269,7 @@ impl Index {
         unmeshed
     }
 
-    /// Makes the mesh from the current objects. It shares unchanged parts with the mesh before.
+    /// Makes the mesh from the current objects. It shares unchanged parts with the previous mesh.
     pub fn translate(&mut self) -> Joined {
         self.join_pods();
         self.find_missing_names();
@@ -324,8 +324,8 @@ impl Index {
                 *entry = Entry { object: objects.pop(), notices, generation, ..Entry::default() };
                 match &mut entry.object {
                     Some(Object::EndpointSlice(slice)) => pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods),
-                    // Proxies match; here only their text and their size count. Otherwise many small routes would take a
-                    // hundred times their text.
+                    // Only proxies match the route's patterns; the index needs their text and size only. The compiled
+                    // patterns of many small routes would take a hundred times the memory of their text.
                     Some(Object::Route(route)) => route.forget_compiled(),
                     _ => {}
                 }

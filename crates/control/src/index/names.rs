@@ -1,8 +1,8 @@
 //! Finds service accounts and namespaces that policies name and that do not exist: a misspelt name makes a policy that
 //! protects nothing.
 //!
-//! This is no error, since the policy may be created before the objects that it names. It becomes a condition of the
-//! policy and a notice.
+//! A missing name is no error, since the policy may be created before the objects that it names. It becomes a condition
+//! of the policy and a notice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use leno_model::problem::{Mark, Notice, Place, in_a_line};
 
 use super::{Kind, Name, Namespace};
 
-/// Most names that one message lists.
+/// Limit on the names that one message lists.
 const SHOWN_MAX: usize = 3;
 
 /// The names that exist.

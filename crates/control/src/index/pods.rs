@@ -1,9 +1,9 @@
 //! Finds out from the Pods which endpoints have a proxy, and lists the addresses of all Pods with one, with or without
 //! a Service.
 //!
-//! An endpoint stays unused until its Pod is known: if it has a proxy, callers must not reach it in clear. Slices and
-//! Pods arrive over different watches, milliseconds apart. An endpoint whose Pod has another address stays unused: a
-//! slice may name any address, and must not attract calls to an address that is not its Pod's.
+//! An endpoint stays unused until its Pod is known: if the Pod has a proxy, callers must not reach it unencrypted.
+//! Slices and Pods arrive over different watches, milliseconds apart. An endpoint whose Pod has another address stays
+//! unused: a slice may name any address, and must not attract calls to an address that its Pod does not have.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;

@@ -1,5 +1,6 @@
-//! Writes the trust anchors into Kubernetes objects: a client there reads its anchors from an object of its own. The
-//! leading replica writes them, and restores them after a change or removal by another client.
+//! Writes the trust anchors into the Kubernetes objects from which clients read them: ConfigMaps for Pods, webhook
+//! configurations for API servers. The leading replica writes the anchors, and restores them after a change or removal
+//! by another client.
 
 use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
@@ -30,12 +31,12 @@ pub(crate) trait Carrier:
     /// The API for the object in a namespace; `namespace` is empty for objects of cluster scope.
     fn api(client: Client, namespace: &str) -> Api<Self>;
 
-    /// The patch that puts the anchors (PEM) into an object; `None` if it has them already.
+    /// Returns the patch that puts the anchors (PEM) into an object; `None` if nothing must be written.
     fn correction(found: Option<&Self>, anchors: &str) -> Option<Patch<Value>>;
 }
 
-/// Keeps the anchors in every existing object called `name`, and in one in each namespace of `needed`. Runs for ever;
-/// writes only while `leads` is true.
+/// Keeps the anchors in every existing object called `name`, and in an object of that name in each namespace of
+/// `needed`. Runs for ever; writes only while `leads` is true.
 pub(crate) async fn keep_anchors<K: Carrier>(
     client: Client,
     name: &str,

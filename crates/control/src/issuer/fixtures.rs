@@ -43,7 +43,7 @@ pub(super) fn good_token(issuer: &str) -> String {
     )
 }
 
-/// The same with another signature: only the API server can detect it.
+/// The same token with a wrong signature, which only the API server can detect.
 pub(super) fn forged_token(issuer: &str) -> String {
     good_token(issuer).replace(SIGNATURE, "Zm9yZ2Vk")
 }
@@ -68,7 +68,7 @@ impl ApiServer {
         Self { takes, asked: Arc::default() }
     }
 
-    /// How many tokens it has reviewed.
+    /// How many tokens the API server has reviewed.
     pub(super) fn asked(&self) -> usize {
         self.asked.load(Ordering::Relaxed)
     }

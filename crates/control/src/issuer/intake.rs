@@ -1,7 +1,7 @@
-//! Requests to the identity service while they arrive: how long that may take, and how much memory.
+//! Limits requests to the identity service while they arrive: how long they may take, and how much memory.
 //!
-//! tonic calls a method once its request is whole, and waits for that without a limit. Any client in the cluster can
-//! send requests, so a request that is not whole in time ends together with its connection.
+//! tonic calls a method once the request is complete, and waits for that without a time limit. Any client in the
+//! cluster can send requests, so a request that is not complete in time is ended together with its connection.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -23,18 +23,18 @@ use crate::accept::{Peer, Presence, WHOLE_REQUEST_MAX};
 use crate::publish::accounts::{Accounts, Held, Holder};
 
 /// Bytes of a request that its connection's fixed share of memory covers. Requests with Kubernetes' tokens have about
-/// 2,000.
+/// 2,000 bytes.
 pub(super) const SMALL_BYTES: usize = 8 << 10;
-/// Memory for each byte of a longer request: the decoder's buffer, which grows by doubling, and the message.
+/// Bytes of memory for each byte of a longer request: the decoder's buffer, which grows by doubling, and the message.
 const COPIES: usize = 3;
 /// Bytes before a message: the compressed flag and the length.
 const PREFIX_BYTES: usize = 5;
 
-/// The identity service behind the limits on requests.
+/// The identity service, wrapped in the limits on requests.
 #[derive(Clone)]
 pub(super) struct Intake {
     service: IdentityServer<Service>,
-    /// Memory for requests longer than [`SMALL_BYTES`], until they are answered.
+    /// Counts the memory of requests longer than [`SMALL_BYTES`] until they are answered.
     accounts: Arc<Accounts>,
 }
 
@@ -46,7 +46,7 @@ impl Intake {
 
 type Answering = Pin<Box<dyn Future<Output = Result<Response<body::Body>, Infallible>> + Send>>;
 
-/// The answer to a call that is not passed on.
+/// Answers a call that is not passed on to the service.
 fn refused(status: Status) -> Answering {
     let response: Response<body::Body> = status.into_http();
     Box::pin(ready(Ok(response)))
@@ -79,7 +79,8 @@ impl tower_service::Service<Request<body::Body>> for Intake {
         let answering = self.service.call(request);
         Box::pin(async move {
             let answer = answering.await;
-            // While it waits for its review, the message takes as much memory as while it arrived.
+            // Count the memory until the answer: while the API server reviews the token, the request still takes all of
+            // it.
             drop(held);
             drop(account);
             answer
@@ -87,11 +88,11 @@ impl tower_service::Service<Request<body::Body>> for Intake {
     }
 }
 
-/// The body of one request.
+/// The body of one request while it arrives.
 struct Arriving {
     body: body::Body,
     latest: Pin<Box<Sleep>>,
-    /// Bytes so far.
+    /// Bytes received so far.
     bytes: usize,
     held: Arc<Mutex<Held>>,
     presence: Presence,
@@ -125,7 +126,7 @@ impl Body for Arriving {
         if this.has_ended {
             return Poll::Ready(None);
         }
-        // First the time, so that frames without bytes cannot hold it up.
+        // Check the time limit first, so that frames without bytes cannot delay it.
         if this.latest.as_mut().poll(cx).is_ready() {
             this.has_ended = true;
             this.presence.stalled();

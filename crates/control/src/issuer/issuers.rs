@@ -1,6 +1,6 @@
 //! The issuers of tokens that the API server has accepted so far.
 
-/// Most issuers that are remembered: a cluster has one, or two while it moves to another.
+/// Limit on remembered issuers: a cluster has one issuer, or two while it moves to another one.
 const ISSUERS_MAX: usize = 4;
 
 /// Issuers of accepted tokens, the latest first.
@@ -8,13 +8,13 @@ const ISSUERS_MAX: usize = 4;
 pub(super) struct Issuers(Vec<String>);
 
 impl Issuers {
-    /// Whether the API server may accept tokens of this issuer: any issuer may be right until one token has been
-    /// accepted.
+    /// Returns whether the API server may accept tokens of this issuer. Until it has accepted a first token, any issuer
+    /// may be right.
     pub(super) fn may_be(&self, issuer: &str) -> bool {
         self.0.is_empty() || self.0.iter().any(|known| known == issuer)
     }
 
-    /// Notes that the API server has accepted a token of this issuer.
+    /// Records that the API server has accepted a token of this issuer.
     pub(super) fn accepted(&mut self, issuer: String) {
         self.0.retain(|known| *known != issuer);
         self.0.insert(0, issuer);

@@ -1,7 +1,8 @@
 //! Keeps the issuing authority: follows its Secret; in the leading replica, creates the Secret and renews the
 //! authority.
 //!
-//! If the Secret is deleted or becomes invalid, the authority read last keeps signing. If we made it, we write it back.
+//! If the Secret is deleted or becomes invalid, the authority read last keeps signing. If we created the Secret, we
+//! write it back.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -22,11 +23,11 @@ use tokio::time::sleep;
 use super::material::{Material, SECRET_TYPE};
 use super::signing::Signing;
 
-/// How often to check whether a renewal is due, and to repeat what failed.
+/// How often to check whether a renewal is due, and to repeat a failed write.
 const CHECK: Duration = Duration::from_secs(10);
 /// How long to wait after the watch failed.
 const RETRY: Duration = Duration::from_secs(1);
-/// HTTP's status for a write that another client's write has overtaken.
+/// HTTP's status for a write that failed because another client has written since our last read.
 const CONFLICT: u16 = 409;
 
 pub(crate) struct Keeper {
@@ -38,7 +39,7 @@ pub(crate) struct Keeper {
     was_listed: bool,
     /// The Secret's resource version; `None` without a Secret.
     version: Option<String>,
-    /// What was last read from a valid Secret.
+    /// The content of the last valid Secret.
     material: Option<Material>,
     signing: watch::Sender<Option<Arc<Signing>>>,
 }
@@ -65,7 +66,7 @@ impl Keeper {
         }
     }
 
-    /// Waits for the first authority. The receiver has it, and each that replaces it.
+    /// Waits for the first authority. The returned receiver has this authority, and later each one that replaces it.
     pub(crate) async fn ready(&mut self) -> watch::Receiver<Arc<Signing>> {
         loop {
             let now = self.signing.borrow().clone();
@@ -150,7 +151,7 @@ impl Keeper {
             (None, None) => Some(Material::create(self.trust_domain.clone(), now)),
             // The Secret was deleted: write back the same authority, so that its certificates stay valid.
             (None, Some(material)) if material.is_ours() => Some(Ok(material.clone())),
-            // Another program maintains it, and may be making a new one.
+            // Another program maintains the Secret, and may be creating a new one.
             (None, Some(_)) => None,
             (Some(_), Some(material)) if material.is_due(now) => material.renewed(now),
             (Some(_), _) => None,

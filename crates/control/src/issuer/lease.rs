@@ -1,8 +1,8 @@
 //! Leader election: the replica that holds the Lease writes. All replicas read and serve.
 //!
-//! Clocks of machines differ, so a Lease has expired when it has not changed for its duration by our own clock. For a
-//! moment two replicas may both believe that they lead. Each of their writes is therefore either the same, or fails by
-//! its version.
+//! Clocks of machines differ, so a Lease counts as expired when it has not changed for its duration, measured by our
+//! own clock. For a moment, two replicas may both believe that they lead. Their writes are therefore either equal, or
+//! the second write fails because of its old resource version.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 const DURATION: Duration = Duration::from_secs(15);
 /// How often the leader renews, and the other replicas check.
 const RENEWAL: Duration = Duration::from_secs(5);
-/// How long after its last renewal a leader stops to write: before another replica may take over.
+/// Time since its last renewal after which a leader stops writing, before another replica may take over.
 const STOP: Duration = Duration::from_secs(12);
 /// Longest time to release the Lease when the process ends.
 const RELEASE: Duration = Duration::from_secs(2);
@@ -30,7 +30,7 @@ pub(crate) struct Lease {
     leases: Api<kubernetes::Lease>,
     /// Our name, different for each process.
     holder: String,
-    /// The resource version that was seen last, and when it was first seen.
+    /// The resource version that we read last, and when we first read it.
     seen: Option<(String, Instant)>,
 }
 
@@ -38,11 +38,11 @@ pub(crate) struct Lease {
 enum Step {
     /// There is no Lease.
     Create,
-    /// We hold it.
+    /// We hold the Lease.
     Renew,
-    /// Its holder has not renewed it in time.
+    /// The holder of the Lease has not renewed it in time.
     Take,
-    /// Another replica holds it, and has renewed it in time.
+    /// Another replica holds the Lease, and has renewed it in time.
     Wait,
 }
 

@@ -1,6 +1,6 @@
-//! The issuing authority in the form of its Secret, as cert-manager writes it: `tls.crt` and `tls.key` are its
-//! certificate and key, `ca.crt` the anchors. One more entry, `ca.key`, is the anchor's key: only with it can we renew
-//! the authority.
+//! The issuing authority in the form of its Secret, as cert-manager writes it: `tls.crt` and `tls.key` are the
+//! authority's certificate and key, `ca.crt` the anchors. One more entry, `ca.key`, is the anchor's key: only with it
+//! can we renew the authority.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl Material {
         Ok(Self { authority: Arc::new(authority), bundle, anchors_pem, anchor })
     }
 
-    /// The part that signs.
+    /// Returns the part that signs certificates.
     pub(super) fn signing(&self) -> Signing {
         Signing::new(self.authority.clone(), self.bundle.clone(), self.anchors_pem.clone())
     }

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! `serve` accepts connections, and `intake` limits the requests on them. Every replica signs with the authority in the
-//! Secret. The replica that holds the Lease creates a missing Secret, renews the issuing authority in it, and writes the
-//! ConfigMaps. A Secret that another program maintains, such as cert-manager, is only read.
+//! Secret. The replica that holds the Lease creates a missing Secret, renews the issuing authority in it, and writes
+//! the ConfigMaps. A Secret that another program maintains, such as cert-manager, is only read.
 
 mod anchors;
 mod bundle_file;

@@ -1,5 +1,5 @@
-//! Serves the identity service over TLS. A workload shows its certificate if it has one: then it has a place that strangers cannot
-//! take, and nothing else.
+//! Serves the identity service over TLS. A workload shows its certificate if it has one. Its connection then counts
+//! against a separate limit, which clients without a certificate cannot use up. The certificate has no other effect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,32 +21,32 @@ use crate::budget::{CONNECTION_BYTES, IDENTITY_SERVICE, SMALL, at_most, process_
 use crate::publish::accounts::Accounts;
 use crate::publish::limits::Capacity;
 
-/// Most connections at once of workloads without a certificate, with enough memory. A proxy opens one for each
-/// certificate.
+/// Limit on concurrent connections of workloads without a certificate; lower if there is little memory. A proxy opens
+/// one connection for each certificate.
 const STRANGERS_MAX: usize = 1_024;
-/// Most connections at once of workloads that show their current certificate, with enough memory.
+/// Limit on concurrent connections of workloads that show their current certificate; lower if there is little memory.
 const IDENTIFIED_MAX: usize = 512;
 
 /// Silence after which a client gets a PING.
 const KEEPALIVE: Duration = Duration::from_secs(30);
-/// How long it may take to answer.
+/// How long the client may take to answer the PING.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Most open requests on one connection: one for a certificate, and one that watches the trust bundle.
+/// Limit on open requests of one connection: one request for a certificate, and one that watches the trust bundle.
 const STREAMS_PER_CONNECTION_MAX: u32 = 2;
-/// Bytes that a connection may send before they are read. HTTP/2 allows no smaller window for a connection. Requests are
-/// read as they arrive, and `intake` counts them.
+/// Bytes that a connection may send before they are read. HTTP/2 allows no smaller window for a connection. Requests
+/// are read as they arrive, and `intake` counts them.
 const WINDOW_BYTES: u32 = 65_535;
-/// Longest list of a request's headers, in bytes.
+/// Maximum size of a request's header list, in bytes.
 const HEADERS_MAX_BYTES: u32 = 8 << 10;
 
-/// One open request, in bytes: its headers, a small request with the decoder's buffer for it, and a response with the
-/// encoder's buffer, which the client may leave unread.
+/// Memory of one open request, in bytes: its headers, a small request with the decoder's buffer for it, and a response
+/// with the encoder's buffer, which the client may leave unread.
 const STREAM_BYTES: usize = HEADERS_MAX_BYTES as usize + 2 * SMALL_BYTES + (8 << 10);
-/// A connection with its open requests, in bytes, where the client leaves an HTTP/2 frame incomplete too.
+/// Memory of a connection with its open requests, in bytes, if the client also leaves an HTTP/2 frame incomplete.
 const CLIENT_BYTES: usize = CONNECTION_BYTES + (8 << 10) + STREAMS_PER_CONNECTION_MAX as usize * STREAM_BYTES;
 
-/// How much the clients of this door together may have. Of its share of the memory, connections without a certificate
-/// take half, those with one a quarter, and long requests a quarter.
+/// Limits on what all clients of the identity service together may use. Connections without a certificate get half of
+/// its share of the memory, connections with a certificate a quarter, and long requests a quarter.
 struct Door {
     room: RoomSize,
     long_requests_bytes: usize,
@@ -61,7 +61,7 @@ impl Door {
     }
 }
 
-// 256 MiB let 80 new workloads ask at the same moment, and 50 of them with the longest requests.
+// With 256 MiB, 80 new workloads can request certificates at the same moment, 50 of them with requests of maximum size.
 const LEAST: Door = Door::of_memory(SMALL);
 const _: () = assert!(LEAST.room.strangers >= 80 && LEAST.room.identified >= 40);
 const _: () = assert!(LEAST.long_requests_bytes >= 50 * 3 * REQUEST_MAX_BYTES);
@@ -79,7 +79,7 @@ pub(crate) async fn serve(
 ) -> Result<(), tonic::transport::Error> {
     let door = Door::of_memory(process_memory());
     let service = IdentityServer::new(Service::new(client, signing)).max_decoding_message_size(REQUEST_MAX_BYTES);
-    // Connections bound the number of streams already, and nothing here has names.
+    // The limit on connections already limits the streams, and clients of this service have no subscriptions.
     let capacity = Capacity { streams_max: usize::MAX, names_max: 0, bytes_max: door.long_requests_bytes };
     let service = Intake::new(service, Accounts::new(capacity));
     let (sender, mut connections) = mpsc::channel(1);

@@ -139,7 +139,7 @@ async fn connections_with_unfinished_requests_end_within_seconds_and_others_are_
     let mut slow = Vec::new();
     for _ in 0..SLOW_CLIENTS {
         let mut client = served.connect(1).await;
-        // A whole request first, after which the limit on the first request no longer applies.
+        // Send a complete request first: after it, the time limit for the first request no longer applies.
         client.send(1, "WatchTrust", 0, &[]).await;
         assert!(timeout(PATIENCE, client.response(1)).await.expect("an answer").is_some());
         client.send(3, "Certify", REQUEST_MAX_BYTES, &vec![7; REQUEST_MAX_BYTES - 1]).await;
@@ -182,6 +182,6 @@ async fn a_connection_has_two_open_requests_and_a_third_is_refused() {
             }
         }
     });
-    // RST_STREAM.
+    // The frame type of RST_STREAM.
     assert_eq!(refused.await.expect("an answer"), 3);
 }

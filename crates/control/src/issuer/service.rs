@@ -26,9 +26,9 @@ use super::signing::Signing;
 use super::token::{self, BadToken};
 use crate::accept::{Peer, Presence};
 
-/// Most TokenReviews at the API server at once.
+/// Limit on concurrent TokenReviews at the API server.
 const REVIEWS_MAX: usize = 64;
-/// Most tokens that wait for a review. Their memory is that of their requests, which `intake` counts.
+/// Limit on tokens that wait for a review. `intake` counts their memory with their requests.
 const REVIEWS_WAITING_MAX: usize = 512;
 /// How long a request may wait for its turn and for the API server's answer. A proxy whose request fails asks again.
 const REVIEW_MAX: Duration = Duration::from_secs(10);
@@ -127,7 +127,7 @@ impl Identity for Service {
         &self,
         request: Request<WatchTrustRequest>,
     ) -> Result<Response<Self::WatchTrustStream>, Status> {
-        // The trust bundle is public, so this request does not settle the connection.
+        // Do not call [`Presence::settle`]: the trust bundle is public, so any client can send this request.
         caller(&request)?;
         let mut signing = self.signing.clone();
         signing.mark_changed();
@@ -145,7 +145,7 @@ fn trust(trust: &issuer::Trust) -> Trust {
     Trust { anchors, signer: trust.signer.0.clone() }
 }
 
-/// The source of a request. Also notes that its connection has sent one.
+/// Returns the source of a request. Also records that the request's connection has sent a request.
 fn caller<T>(request: &Request<T>) -> Result<(Source, Presence), Status> {
     let peer: &Peer = request.extensions().get().ok_or_else(|| Status::internal("a connection without a peer"))?;
     peer.presence.asked();

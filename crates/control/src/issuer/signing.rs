@@ -1,4 +1,4 @@
-//! The authority that a replica signs with at one moment, and the control plane's own certificate from it.
+//! The authority with which a replica signs at one moment, and the control plane's own certificate from that authority.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -18,9 +18,9 @@ use tokio::sync::watch;
 pub(crate) struct Signing {
     authority: Arc<Authority>,
     trust: Trust,
-    /// The authority's own certificates without the anchors. Every chain ends with them.
+    /// The authority's own certificates without the anchors. Every issued chain ends with them.
     intermediates: Vec<CertificateDer<'static>>,
-    /// The trust bundle as PEM, unchanged as the Secret has it.
+    /// The trust bundle as PEM, exactly as in the Secret.
     pub(crate) anchors_pem: String,
 }
 
@@ -36,7 +36,7 @@ impl Signing {
         &self.trust
     }
 
-    /// The trust domain of the certificates that it signs.
+    /// The trust domain of the certificates that this authority signs.
     pub(crate) fn trust_domain(&self) -> &TrustDomain {
         self.authority.trust_domain()
     }
@@ -60,7 +60,7 @@ impl Signing {
         Ok([vec![certificate], self.intermediates.clone()].concat())
     }
 
-    /// Makes a key pair and issues a certificate with these names for it. Returns also when the certificate expires.
+    /// Makes a key pair and issues a certificate with these names for it. Also returns when the certificate expires.
     ///
     /// # Errors
     /// [`SignError`] if the authority has expired.
@@ -72,8 +72,8 @@ impl Signing {
     }
 }
 
-/// Issues the control plane's own certificate, with the DNS names of its Service: gRPC compares the name that it dialled.
-/// The key never leaves this process.
+/// Issues the control plane's own certificate, with the DNS names of its Service: gRPC clients compare them with the
+/// name that they dialled. The key never leaves this process.
 #[derive(Debug)]
 pub(crate) struct ClusterIssuer {
     trust_domain: TrustDomain,

@@ -15,15 +15,15 @@ const USER_PREFIX: &str = "system:serviceaccount:";
 /// Why the sender of a token is unknown. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BadToken {
-    /// The API server rejects it.
+    /// The API server rejects the token.
     #[error(
         "the token is not accepted ({0}); send a ServiceAccount token of this cluster for the audience {TOKEN_AUDIENCE}"
     )]
     Refused(String),
-    /// It has another audience.
+    /// The token has another audience.
     #[error("the token is not for the audience {TOKEN_AUDIENCE}; project one with that audience into the Pod")]
     WrongAudience,
-    /// It belongs to a person or a node.
+    /// The token belongs to a person or a node.
     #[error("the token is that of {0:?}, which is no ServiceAccount; send a token of the workload's ServiceAccount")]
     NoServiceAccount(String),
     /// The API server does not answer.
@@ -37,8 +37,8 @@ pub(super) enum BadToken {
 /// Reads a token's own claims. Only the API server can verify them.
 ///
 /// # Errors
-/// [`BadToken::Refused`] or [`BadToken::WrongAudience`] where the claims alone show that the API server would reject
-/// it.
+/// [`BadToken::Refused`], [`BadToken::WrongAudience`] or [`BadToken::NoServiceAccount`] if the claims alone show that
+/// the API server or [`review`] would reject the token.
 pub(super) fn read(token: &str, now: SystemTime) -> Result<Claims, BadToken> {
     let claims = Claims::read(token).map_err(|error| BadToken::Refused(error.to_string()))?;
     if !claims.audiences.iter().any(|audience| audience == TOKEN_AUDIENCE) {
@@ -66,7 +66,7 @@ fn workload(status: TokenReviewStatus) -> Result<Workload, BadToken> {
     if status.authenticated != Some(true) {
         return Err(BadToken::Refused(shown(&status.error.unwrap_or_else(|| "it is not valid".to_owned()))));
     }
-    // An API server that does not support audiences names none, and has not checked them.
+    // An API server that does not support audiences returns none, and has not checked them.
     if !status.audiences.unwrap_or_default().iter().any(|audience| audience == TOKEN_AUDIENCE) {
         return Err(BadToken::WrongAudience);
     }

@@ -26,7 +26,7 @@ pub(crate) struct State {
     pub(crate) kinds: BTreeMap<Kind, KindState>,
     /// How many meshes have been made.
     pub(crate) translations: u64,
-    /// How long the last one took to make, in microseconds.
+    /// How long the last mesh took to make, in microseconds.
     pub(crate) translation_us: u64,
 }
 
@@ -48,7 +48,8 @@ pub(super) fn kinds(index: &Index) -> BTreeMap<Kind, KindState> {
 }
 
 impl State {
-    /// The kinds that are not listed yet, as text for people.
+    /// Returns what the control plane still waits for, as text for people: the kinds that are not listed yet, or else
+    /// its issuing authority.
     pub(crate) fn unlisted(&self) -> String {
         let unlisted = self.kinds.iter().filter(|(_, state)| !state.listed);
         let names: Vec<&str> = unlisted.map(|(kind, _)| kind.name()).collect();

@@ -1,8 +1,10 @@
-//! Limits on the control plane's memory for clients: streams, subscriptions and bytes in transit, counted by identity
-//! over all its connections.
+//! Limits on the control plane's memory for clients: streams, subscriptions and bytes in transit of each client
+//! account. An account ([`Holder`]) is an identity with all its connections, or the address of clients without a
+//! certificate.
 //!
-//! One rule applies to all three: a holder may have at most as much as it leaves free. So one greedy holder leaves half
-//! and two leave a third. A new holder always finds room, and all together never exceed the [`Capacity`].
+//! The same rule limits all three: a holder may use at most as much as then remains free. So one greedy holder leaves
+//! half of the [`Capacity`] free, and two leave at least a quarter. A new holder always finds room, and all holders
+//! together stay within the capacity, except for responses ([`Account::hold`]).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,7 +19,7 @@ use super::pace::Paces;
 use super::sources::{self, Sources};
 use crate::accept::Peer;
 
-/// The owner of streams and subscriptions. All Pods of a service account are one holder.
+/// A client account: the owner of streams and subscriptions. All Pods of a service account share one holder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Holder {
     /// All clients with certificates of this identity.
@@ -47,7 +49,7 @@ struct Holding {
     bytes: usize,
 }
 
-/// One stream's part of its holder's account. Dropping it returns everything that the stream holds.
+/// What one stream uses, counted against its holder. Dropping it returns everything that the stream uses.
 #[derive(Debug)]
 pub(crate) struct Account {
     accounts: Arc<Accounts>,
@@ -65,7 +67,7 @@ pub(crate) struct Held {
     bytes: usize,
 }
 
-/// Why a client gets no more: its count, and the limit.
+/// Why a client gets no more: how much its holder uses, and the limit for all clients.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Exhausted {
     #[error(
@@ -86,7 +88,7 @@ pub(crate) enum Exhausted {
 }
 
 impl Holder {
-    /// The holder of a connection.
+    /// Returns the holder that a connection counts against.
     pub(crate) fn of(peer: &Peer) -> Self {
         match &peer.identity {
             Some(identity) => Self::Identity(identity.clone()),
@@ -132,8 +134,8 @@ impl Accounts {
     }
 }
 
-/// Whether a holder that has `own` of `all` may take `more`: if it then has at most as much as it leaves free. Its
-/// first one is allowed as long as there is any room.
+/// Returns whether a holder that uses `own` of the `all` in use may take `more`: afterwards it may use at most as much
+/// as is then free. Its first stream, name or byte is allowed as long as any is free.
 fn leaves_room(own: usize, more: usize, all: usize, max: usize) -> bool {
     let free = max.saturating_sub(all.saturating_add(more));
     let mine = own.saturating_add(more);
@@ -158,7 +160,7 @@ impl Account {
         Ok(())
     }
 
-    /// Corrects the stream's number of names: for a client that subscribes to all resources, it changes with the mesh.
+    /// Corrects the stream's number of names, which changes with the mesh if the client subscribes to all resources.
     pub(crate) fn set_names(&mut self, names: usize) {
         if names != self.names {
             let mut inner = self.accounts.lock();
@@ -168,8 +170,8 @@ impl Account {
         }
     }
 
-    /// Whether a response may be written. The holder's bytes in transit must be at most as many as it leaves free. One
-    /// response is always allowed.
+    /// Returns whether a response may be written: the holder's bytes in transit must not exceed the free bytes. A
+    /// holder without bytes in transit may always send one response.
     pub(crate) fn may_send(&self) -> bool {
         let inner = self.accounts.lock();
         let own = inner.holders.get(&self.holder).map_or(0, |holding| holding.bytes);
@@ -188,7 +190,7 @@ impl Account {
         Held { accounts: self.accounts.clone(), holder: self.holder.clone(), bytes }
     }
 
-    /// The paces of this holder's clients at this address.
+    /// Locks the rate limits of this holder's clients at this address.
     pub(crate) fn paces(&self) -> MutexGuard<'_, Paces> {
         sources::lock(&self.paces)
     }

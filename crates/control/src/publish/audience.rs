@@ -1,4 +1,4 @@
-//! Finds a client's audience from its certificate, or without one from the node that it sends.
+//! Finds a client's [`Audience`]: from its certificate, and for the rest from the node in its first request.
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::google::protobuf::{Struct, value::Kind};
@@ -8,12 +8,12 @@ use leno_wire::facts::{KEY, MUTUAL_TLS, NAMESPACE};
 use super::catalog::Audience;
 use crate::accept::Peer;
 
-/// The audience of a client.
+/// Returns the audience of a client: the properties that decide what its resources contain.
 ///
 /// Every client may see every Service. The namespace in its certificate selects its routes, consumer routes included.
 /// The workload in its certificate selects its policies. A client without a certificate gets all policies of its
-/// namespace: it runs on this machine and knows its own workload. A Pod's proxy connects from the Pod's address, which tells
-/// the Services that have the Pod as an endpoint.
+/// namespace: it runs on this machine and knows its own workload. A Pod's proxy connects from the Pod's address, so the
+/// address shows which Services have the Pod as an endpoint.
 pub(crate) fn audience(peer: &Peer, node: &Node) -> Audience {
     let own = node.metadata.as_ref().and_then(|metadata| match &metadata.fields.get(KEY)?.kind {
         Some(Kind::StructValue(own)) => Some(own),

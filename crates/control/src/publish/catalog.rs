@@ -1,4 +1,4 @@
-//! The resources of one mesh, each written when a client first asks for it and then kept for the next client.
+//! The resources of one mesh. Each is written (encoded) when a client first requests it, and kept for later clients.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,10 +17,10 @@ use prost::Message;
 use super::changes::Changes;
 use super::subject::Subject;
 
-/// A resource in the form that is sent.
+/// An encoded resource, ready to be sent.
 #[derive(Debug)]
 pub(crate) struct Written {
-    /// A digest of its bytes: equal resources have equal versions in every replica.
+    /// A digest of the resource's bytes: equal resources have equal versions in every replica.
     pub(crate) version: Version,
     pub(crate) any: Any,
 }
@@ -39,15 +39,18 @@ pub(crate) struct Audience {
     pub(crate) namespace: Arc<str>,
     /// The service account in the client's certificate; policies that select it apply. `None` without a certificate.
     pub(crate) service_account: Option<Arc<str>>,
-    /// The address from which a client with a certificate connects: its Pod's, unless something translates addresses.
+    /// The address from which a client with a certificate connects. It is the address of the client's Pod, unless a NAT
+    /// is in between.
     pub(crate) pod: Option<IpAddr>,
 }
 
-/// What the content of a resource depends on.
+/// The properties of its readers that a resource's content depends on. Readers with equal properties share the
+/// resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Readers {
     audience: Audience,
-    /// Only for `inbound`: Pods whose Services declare the same ports share one resource.
+    /// The Pod's ports that Services declare to speak HTTP; only for `inbound`. Pods with the same ports share one
+    /// resource.
     http_ports: Box<[u16]>,
 }
 
@@ -55,21 +58,22 @@ struct Readers {
 pub(crate) struct Catalog {
     mesh: Arc<Mesh>,
     trust_domain: TrustDomain,
-    /// By subject, with the canonical name of each resource.
+    /// Only resources that were requested by the canonical name of their subject. Resources under other names are not
+    /// kept.
     written: Mutex<Resources>,
 }
 
-/// `None` for a resource that is too large to be sent: to find that out costs most.
+/// `None` stands for a resource that is too large to be sent. It is kept, since finding that out costs the most.
 type Resources = HashMap<(Kind, Subject), HashMap<Readers, Option<Arc<Written>>>>;
 
 impl Catalog {
-    /// `trust_domain` is that of the mesh's workloads.
+    /// `trust_domain` is the trust domain of the mesh's workloads.
     pub(crate) fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain) -> Self {
         Self { mesh, trust_domain, written: Mutex::default() }
     }
 
-    /// The resources of the next mesh. It takes over the resources that did not change; a reader that still uses the
-    /// old catalog writes them again.
+    /// Makes the catalog of the next mesh, and moves the unchanged resources into it. A reader that still uses the old
+    /// catalog writes them again.
     pub(crate) fn next(&self, mesh: Arc<Mesh>) -> (Self, Changes) {
         let changes = Changes::between(&self.mesh, &mesh);
         let mut written = std::mem::take(&mut *self.lock());
@@ -78,14 +82,15 @@ impl Catalog {
                 written.remove(&(kind, subject.clone()));
             }
         }
-        // No workload needs an `inbound` with the former ports. The Pod's address does not tell the namespace, so all are dropped.
+        // No workload needs an `inbound` with the former ports. The Pod's address does not show the Pod's namespace, so
+        // drop the `inbound` resources of all namespaces.
         if changes.of(Kind::Listener).iter().any(|subject| matches!(subject, Subject::Ports(_))) {
             written.retain(|(_, subject), _| !matches!(subject, Subject::Inbound(_)));
         }
         (Self { mesh, trust_domain: self.trust_domain.clone(), written: Mutex::new(written) }, changes)
     }
 
-    /// The resource of that name for a client; `None` if there is none.
+    /// Returns the resource with this name for a client; `None` if it does not exist or is too large.
     pub(crate) fn get(&self, kind: Kind, name: &str, audience: &Audience) -> Option<Arc<Written>> {
         let subject = Subject::of(kind, name, &audience.namespace)?;
         if let Some(pod) = self.pod(&subject) {
@@ -99,14 +104,15 @@ impl Catalog {
         if let Some(written) = self.lock().get(&place).and_then(|written| written.get(&readers)) {
             return written.clone();
         }
-        // Two clients that ask at once may both write it; the results are equal.
+        // Two clients that request a resource at once may both write it; the results are equal.
         let written = Self::written(kind, name, self.write(kind, name, &place.1, &readers)?).map(Arc::new);
         self.lock().entry(place).or_default().insert(readers, written.clone());
         written
     }
 
-    /// Drops the written resources of a subject. The next request writes them again. That a resource is too large is
-    /// kept until it changes: it takes no memory, and a client that subscribes again and again does not pay for it.
+    /// Drops the written resources of a subject; the next request writes them again. The mark that a resource is too
+    /// large stays until the resource changes. The mark takes no memory, and without it each new subscription would
+    /// write the resource again.
     pub(crate) fn forget(&self, subject: &Subject) {
         let mut written = self.lock();
         for kind in Kind::ALL {
@@ -122,7 +128,7 @@ impl Catalog {
         }
     }
 
-    /// How many forms of a subject's resource of a kind are kept.
+    /// How many versions of a subject's resource of a kind are kept for different readers.
     #[cfg(test)]
     pub(crate) fn forms(&self, kind: Kind, subject: &Subject) -> usize {
         self.lock().get(&(kind, subject.clone())).map_or(0, HashMap::len)
@@ -144,7 +150,7 @@ impl Catalog {
         }
     }
 
-    /// Whether a client that subscribes to all resources gets the one of that name.
+    /// Returns whether a client that subscribes to all resources gets the resource with this name.
     pub(crate) fn is_among_all(&self, kind: Kind, name: &str) -> bool {
         match kind {
             Kind::Cluster => true,
@@ -196,8 +202,8 @@ impl Catalog {
         })
     }
 
-    /// The cluster of a Pod, if the subject is a Pod's address or cluster and no Service or endpoint has that address.
-    /// It is made for each request and not kept: it changes with the Pod, at ports that are not known beforehand.
+    /// Makes the cluster of a Pod, if the subject is a Pod's address or cluster and no Service or endpoint has that
+    /// address. It is made for each request and not kept: it changes with the Pod, and a client may name any port.
     fn pod(&self, subject: &Subject) -> Option<Cluster> {
         match subject {
             Subject::Cluster(key) => self.mesh.pod_cluster(key),
@@ -224,7 +230,7 @@ impl Catalog {
     }
 
     fn written(kind: Kind, name: &str, value: Vec<u8>) -> Option<Written> {
-        // Do not send a resource that is too large for every client: clients keep the previous version.
+        // Send no client a resource that is too large: treat it like a missing one.
         if value.len() > RESOURCE_MAX_BYTES {
             let (kind, size) = (kind.name(), value.len());
             tracing::warn!(
@@ -256,7 +262,7 @@ impl Catalog {
 }
 
 impl Audience {
-    /// The subjects whose changes a resource of this name has to follow for this client.
+    /// Returns the subjects whose changes may change the resource with this name for this client.
     pub(crate) fn subjects(&self, kind: Kind, name: &str) -> impl Iterator<Item = Subject> + use<> {
         let subject = Subject::of(kind, name, &self.namespace);
         let ports = self.pod.filter(|_| matches!(subject, Some(Subject::Inbound(_)))).map(Subject::Ports);

@@ -1,6 +1,7 @@
-//! Compares two meshes: which subjects changed, for which kinds of resources.
+//! Compares two meshes, and finds the subjects that changed for each kind of resource.
 //!
-//! It never misses a changed subject. It may name a subject whose resource is unchanged: the sender compares versions.
+//! The comparison never misses a changed subject. It may name a subject whose resource is unchanged: the sender
+//! compares versions.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -85,7 +86,8 @@ impl Changes {
             self.addresses_of_service(old);
             self.addresses_of_service(new);
             self.add(Kind::Route, Subject::Mesh);
-            // They also decide whether calls to an endpoint's own address are treated as calls to the Service.
+            // The protocol and the cluster IPs also decide whether calls to an endpoint's own address are treated as
+            // calls to the Service.
             all_endpoints(old).for_each(|endpoint| self.endpoint(old, endpoint.address));
             all_endpoints(new).for_each(|endpoint| self.endpoint(new, endpoint.address));
         }
@@ -109,7 +111,8 @@ impl Changes {
         }
     }
 
-    /// Adds the address of an endpoint, and what its own proxy is told of its ports.
+    /// Adds the address of an endpoint. If the Service declares a protocol, also adds the ports of the endpoint's Pod,
+    /// since the Pod's proxy gets the declared protocols of its ports.
     fn endpoint(&mut self, cluster: &Cluster, address: SocketAddr) {
         self.address(address);
         if cluster.protocol != Protocol::Detect {
@@ -143,7 +146,8 @@ impl Changes {
         }
     }
 
-    /// A client may call a Pod at any port, and each port has a Listener and a cluster.
+    /// Adds the Pods that were created, changed or removed. A client may call a Pod at any port, and each port has a
+    /// Listener and a cluster.
     fn pods(&mut self, old: &Mesh, new: &Mesh) {
         if Arc::ptr_eq(old.pods(), new.pods()) {
             return;
@@ -157,7 +161,7 @@ impl Changes {
         }
     }
 
-    /// A policy selects workloads of its own namespace only.
+    /// Adds the namespaces with changed policies: a policy selects workloads of its own namespace only.
     fn policies(&mut self, old: &Mesh, new: &Mesh) {
         let gone = old.policies().iter().filter(|policy| !has(new, policy));
         let come = new.policies().iter().filter(|policy| !has(old, policy));

@@ -19,7 +19,7 @@ pub(crate) struct Introduction {
     pub(crate) node: String,
     pub(crate) user_agent: String,
     pub(crate) address: SocketAddr,
-    /// The SPIFFE id in its certificate.
+    /// The SPIFFE id in the client's certificate.
     pub(crate) identity: Option<String>,
 }
 
@@ -55,7 +55,7 @@ struct KindPage {
 #[derive(Debug, Serialize)]
 struct ResourcePage {
     name: String,
-    /// The version that was sent last, or `absent`.
+    /// The version that was sent last, or `absent` or `nothing`.
     sent: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<RefusedPage>,
@@ -81,7 +81,7 @@ impl Clients {
         self.lock().len()
     }
 
-    /// The page of every client, as of now.
+    /// Returns the current page of every client.
     pub(crate) fn pages(&self) -> Vec<ClientPage> {
         let clients: Vec<_> =
             self.lock().values().map(|client| (client.introduction.clone(), client.session.clone())).collect();

@@ -17,7 +17,7 @@ fn two() -> String {
     service("echo", &["10.1.0.1"]) + &service("other", &["10.1.0.9"])
 }
 
-/// The names in the client's next response, which it acknowledges; `None` without a response.
+/// Acknowledges the client's next response and returns the names in it; `None` without a response.
 fn got(client: &Client<'_>) -> Option<Vec<String>> {
     let response = client.next::<Delta>()?;
     client.send::<Delta>(&ack(&response)).expect("within limits");
@@ -180,7 +180,7 @@ fn a_kind_that_is_not_known_is_not_answered() {
     assert_eq!(got(&client), None);
 }
 
-/// A policy that selects the workloads of a service account, or all of the namespace.
+/// A policy that selects the workloads of a service account, or without one all workloads of the namespace.
 fn policy(name: &str, namespace: &str, account: Option<&str>, identity: &str) -> String {
     let target = account.map(|account| format!("targetRef: {{kind: ServiceAccount, name: {account}}}, "));
     format!(
@@ -191,7 +191,7 @@ fn policy(name: &str, namespace: &str, account: Option<&str>, identity: &str) ->
     )
 }
 
-/// The names of the policies in the client's next response, which it acknowledges; `None` without a response.
+/// Acknowledges the client's next response and returns the names of the policies in it; `None` without a response.
 fn got_policies(client: &Client<'_>) -> Option<Vec<String>> {
     let response = client.next::<Delta>()?;
     client.send::<Delta>(&ack(&response)).expect("within limits");
@@ -313,7 +313,7 @@ fn a_resource_that_is_too_large_is_written_once_and_not_sent() {
     assert!(!state.catalog().has_written(&subject));
 }
 
-/// A mesh with nothing but a Pod with a proxy at this address.
+/// A mesh that contains only a Pod with a proxy at this address.
 fn with_pod(ip: &str, service_account: &str) -> Arc<Mesh> {
     let pod = MeshedPod {
         namespace: "shop".into(),

@@ -45,7 +45,7 @@ pub(crate) fn state(text: &str) -> State {
     state_with(text, Capacity { streams_max: 1_000, names_max: 1_000_000, bytes_max: 64 << 20 })
 }
 
-/// The same with this capacity.
+/// A control plane that serves a mesh, with this capacity.
 pub(crate) fn state_with(text: &str, capacity: Capacity) -> State {
     State::new(mesh(text), "cluster.local".parse().expect("a trust domain"), capacity)
 }
@@ -63,7 +63,7 @@ impl<'a> Client<'a> {
         Self::of::<E>(state, dialect, "default", None)
     }
 
-    /// A client of the variant `E` in a namespace; with a service account it has a certificate.
+    /// A client of the variant `E` in a namespace. It has a certificate if `service_account` is given.
     pub(crate) fn of<E: Exchange>(
         state: &'a State,
         dialect: Dialect,
@@ -124,7 +124,7 @@ impl<'a> Client<'a> {
         lock(&self.session).next(&self.state.catalog()).map(E::respond)
     }
 
-    /// The same before it is encoded.
+    /// The client's next response before it is encoded, if one is due.
     pub(crate) fn next_batch(&self) -> Option<Batch> {
         lock(&self.session).look_again(self.mailbox.now());
         lock(&self.session).next(&self.state.catalog())
@@ -158,7 +158,7 @@ pub(crate) fn unsubscribe(kind: Kind, names: &[&str]) -> DeltaDiscoveryRequest {
     }
 }
 
-/// The client accepts a response.
+/// A request that accepts a response.
 pub(crate) fn ack(response: &DeltaDiscoveryResponse) -> DeltaDiscoveryRequest {
     DeltaDiscoveryRequest {
         type_url: response.type_url.clone(),
@@ -167,7 +167,7 @@ pub(crate) fn ack(response: &DeltaDiscoveryResponse) -> DeltaDiscoveryRequest {
     }
 }
 
-/// The client rejects a response.
+/// A request that rejects a response.
 pub(crate) fn nack(response: &DeltaDiscoveryResponse, why: &str) -> DeltaDiscoveryRequest {
     DeltaDiscoveryRequest { error_detail: Some(error(why)), ..ack(response) }
 }
@@ -187,7 +187,7 @@ pub(crate) fn error(why: &str) -> Status {
     Status { code: 3, message: why.to_owned(), ..Default::default() }
 }
 
-/// The names in a response; removed ones with a minus sign.
+/// The names in a response, with a minus sign before the names of removed resources.
 pub(crate) fn names(response: &DeltaDiscoveryResponse) -> Vec<String> {
     let resources = response.resources.iter().map(|resource| resource.name.clone());
     resources.chain(response.removed_resources.iter().map(|name| format!("-{name}"))).collect()

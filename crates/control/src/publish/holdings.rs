@@ -1,4 +1,4 @@
-//! One client's subscriptions to one kind of resources, and what it was sent.
+//! One client's subscriptions to one kind of resources, and the versions that it was sent.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -10,32 +10,32 @@ use super::limits::REASONS_MAX;
 pub(super) struct KindState {
     /// Whether the client has sent a request for this kind.
     pub(super) is_known: bool,
-    /// Whether it subscribes to all resources.
+    /// Whether the client subscribes to all resources of this kind.
     pub(super) wants_all: bool,
     pub(super) entries: BTreeMap<Arc<str>, Entry>,
-    /// How many entries it subscribes to by name.
+    /// How many entries the client subscribes to by name.
     pub(super) named: usize,
     /// Names to check before the next response.
     pub(super) pending: BTreeSet<Arc<str>>,
-    /// Names whose resources are gone, which the client hears when it has no listener or route any more that leads there. They
-    /// are not looked at before: a client could hold them back for ever.
+    /// Names of removed resources whose removal is not sent yet, since the client may still have a listener or route
+    /// that names them. They are not checked again meanwhile: a client could hold the removals back for ever.
     pub(super) held_back: BTreeSet<Arc<str>>,
     /// Whether the client must get a response even if it is empty.
     pub(super) is_answer_due: bool,
     pub(super) last_nonce: Option<String>,
     pub(super) outstanding: Option<Outstanding>,
-    /// Why the client rejected its latest rejected responses, by their numbers.
+    /// The client's reasons for rejecting responses, each with the response's number, the latest first.
     reasons: VecDeque<(u64, String)>,
 }
 
 impl KindState {
-    /// Keeps the reason for a rejected response, in place of the oldest one.
+    /// Keeps the reason for a rejected response. If there are [`REASONS_MAX`] already, drops the oldest one.
     pub(super) fn keep_reason(&mut self, response: u64, why: String) {
         self.reasons.truncate(REASONS_MAX - 1);
         self.reasons.push_front((response, why));
     }
 
-    /// Why the client rejected a response; `None` if that is not kept.
+    /// Returns why the client rejected a response; `None` if the reason is not kept.
     pub(super) fn reason(&self, response: u64) -> Option<&str> {
         self.reasons.iter().find(|(number, _)| *number == response).map(|(_, why)| why.as_str())
     }
@@ -43,22 +43,23 @@ impl KindState {
 
 #[derive(Debug, Default)]
 pub(super) struct Entry {
-    /// Whether the client subscribes by name, not only to all.
+    /// Whether the client subscribes to this name, not only to all resources.
     pub(super) is_named: bool,
     pub(super) sent: Sent,
-    /// Whether it has subscribed again to a resource that it was sent before.
+    /// Whether the client has subscribed since it was last sent the resource, so that an unchanged resource is sent
+    /// too.
     pub(super) is_asked_again: bool,
-    /// Boxed, since few entries have one.
+    /// The version that the client rejected. Boxed, since few entries have one.
     pub(super) refused: Option<Box<Refused>>,
 }
 
-/// What the client was last sent about a resource.
+/// The state of a resource that the client was sent last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sent {
     #[default]
     Nothing,
     Version(Version),
-    /// The client says that another stream sent it this version.
+    /// The client claims that an earlier stream sent it this version.
     Claimed(Version),
     Absent,
 }
@@ -67,7 +68,8 @@ pub(super) enum Sent {
 #[derive(Clone, Debug)]
 pub(super) struct Refused {
     pub(super) version: Sent,
-    /// The number of the response, for [`KindState::reason`]. A reason for each resource would double its memory.
+    /// The number of the response, for [`KindState::reason`]. A copy of the reason for each resource would double the
+    /// memory of an entry.
     pub(super) response: u64,
 }
 
@@ -76,6 +78,6 @@ pub(super) struct Refused {
 pub(super) struct Outstanding {
     pub(super) number: u64,
     pub(super) nonce: String,
-    /// The resources that were new in it.
+    /// The names of the resources that are new or removed in the response.
     pub(super) names: Vec<Arc<str>>,
 }

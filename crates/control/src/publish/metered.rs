@@ -23,7 +23,7 @@ pub(super) struct Metered {
 pub(super) struct Meter {
     /// Bytes of the incomplete request.
     pending: AtomicUsize,
-    /// Memory for the longest request so far, which the stream keeps.
+    /// Counts the memory for the longest request so far; the stream keeps that memory.
     held: Mutex<Held>,
 }
 
@@ -39,7 +39,7 @@ impl Metered {
 }
 
 impl Meter {
-    /// Notes that a request is complete.
+    /// Records that a request is complete: the next bytes belong to another request.
     pub(super) fn taken(&self) {
         self.pending.store(0, Ordering::Relaxed);
     }

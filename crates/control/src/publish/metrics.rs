@@ -16,7 +16,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Counts a response with so many resources.
+    /// Counts a response with this number of resources.
     pub(crate) fn sent(&self, kind: Kind, resources: usize) {
         self.responses[kind.index()].fetch_add(1, Ordering::Relaxed);
         self.resources[kind.index()].fetch_add(resources as u64, Ordering::Relaxed);
@@ -32,7 +32,7 @@ impl Metrics {
         self.nacks[kind.index()].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a stream that was closed since its client asked for too much.
+    /// Counts a stream that was closed because its client exceeded a limit.
     pub(crate) fn refused_stream(&self) {
         self.refused_streams.fetch_add(1, Ordering::Relaxed);
     }

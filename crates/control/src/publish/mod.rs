@@ -4,11 +4,11 @@
 //! mesh -> changes -> subscribers -> session -> stream
 //! ```
 //!
-//! `state` takes each new mesh, `changes` compares it with the last one, and `subscribers` finds the clients that asked
-//! for a changed subject. The `session` of each such client decides by its `holdings` what to send; `catalog` writes
-//! each resource once for all clients. `accept` accepts connections, `service` answers calls, and `stream` is one
-//! client's loop. `accounts`, `metered`, `pace` and `sources` limit what each identity may have and how fast. `clients`
-//! and `metrics` feed the admin endpoint.
+//! `state` takes each new mesh, `changes` compares it with the last one, and `subscribers` finds the clients that
+//! subscribe to a changed subject. The `session` of each such client uses its `holdings` to decide what to send;
+//! `catalog` writes each resource once for all clients. `accept` accepts connections, `service` answers calls, and
+//! `stream` is one client's loop. `accounts`, `metered`, `pace` and `sources` limit how much each identity may use, and
+//! its rates. `clients` and `metrics` feed the admin endpoint.
 
 pub(crate) mod accounts;
 mod audience;
@@ -67,7 +67,7 @@ impl Publisher {
         Self { state: Arc::new(State::new(mesh, trust_domain, Capacity::of_process())) }
     }
 
-    /// Serves each mesh that arrives; returns when the sender is gone.
+    /// Serves each mesh that arrives; returns when the sender is dropped.
     pub async fn follow(&self, mut meshes: watch::Receiver<Arc<Mesh>>) {
         // The current mesh may be newer than the one given to `new`.
         self.state.set_mesh(meshes.borrow_and_update().clone());
@@ -77,7 +77,7 @@ impl Publisher {
         }
     }
 
-    /// Accepts clients: over mutual TLS with an identity, otherwise in clear.
+    /// Accepts clients: over mutual TLS if there is an `identity`, otherwise unencrypted.
     ///
     /// # Errors
     /// The error that stopped the server; it never returns otherwise.
@@ -88,7 +88,7 @@ impl Publisher {
     ) -> Result<(), tonic::transport::Error> {
         let (sender, mut connections) = mpsc::channel::<io::Result<Connection>>(1);
         let tls = identity.map(by_identity);
-        // In clear no client has a certificate, and all are on this machine.
+        // Without TLS, no client has a certificate, and all clients are on this machine.
         let strangers = if tls.is_some() { handshakes_max(process_memory()) } else { CONNECTIONS_MAX };
         // A client needs one connection, for its one stream.
         let identified = Capacity::of_process().streams_max.min(CONNECTIONS_MAX);

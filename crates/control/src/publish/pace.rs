@@ -1,5 +1,5 @@
-//! Rate limits for the clients at one address. A purse fills with time, which is an argument. A client that has
-//! overdrawn its purse waits; no request is rejected.
+//! Rate limits for the clients at one address: token buckets. A bucket ([`Purse`]) fills with time, which callers pass
+//! as an argument. A client that has overdrawn its bucket waits; no request is rejected.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::limits::{
     REQUESTS_PER_SECOND,
 };
 
-/// The rates for all streams of one holder from one address.
+/// The rate limits of one client account at one address, shared by all its streams from there.
 #[derive(Debug)]
 pub(crate) struct Paces {
     pub(crate) read: Purse,
@@ -16,10 +16,10 @@ pub(crate) struct Paces {
     pub(crate) asked: Purse,
 }
 
-/// A budget of bytes or of requests.
+/// A token bucket: an allowance of bytes or of requests that refills at a fixed rate, up to `burst`.
 #[derive(Debug)]
 pub(crate) struct Purse {
-    /// Below 0 it is overdrawn.
+    /// What is left of the allowance. Below 0, the purse is overdrawn.
     amount: f64,
     burst: f64,
     per_second: f64,
@@ -35,7 +35,7 @@ impl Paces {
         }
     }
 
-    /// Whether nothing remains of what was spent.
+    /// Returns whether both purses are full again.
     pub(crate) fn are_full(&mut self, now: Instant) -> bool {
         [&mut self.read, &mut self.asked].into_iter().all(|purse| purse.is_full(now))
     }
@@ -46,18 +46,18 @@ impl Purse {
         Self { amount: burst.into(), burst: burst.into(), per_second: per_second.into(), filled: now }
     }
 
-    /// The budget for the requests of one stream.
+    /// The allowance for the requests of one stream.
     pub(crate) fn of_requests(now: Instant) -> Self {
         Self::new(REQUESTS_BURST, REQUESTS_PER_SECOND, now)
     }
 
-    /// Spends, and may overdraw.
+    /// Spends `amount`, even if that overdraws the purse.
     pub(crate) fn spend(&mut self, amount: usize, now: Instant) {
         self.fill(now);
         self.amount -= amount as f64;
     }
 
-    /// How long to wait until the purse is no longer overdrawn; `None` if it is not.
+    /// Returns how long to wait until the purse is no longer overdrawn; `None` if it is not overdrawn.
     pub(crate) fn wait(&mut self, now: Instant) -> Option<Duration> {
         self.fill(now);
         (self.amount < 0.0).then(|| Duration::from_secs_f64((-self.amount / self.per_second).max(0.001)))

@@ -1,8 +1,8 @@
 //! The gRPC service of aggregated discovery.
 //!
-//! It frames messages itself. tonic's server would keep, for the life of a stream, a buffer for the largest message
-//! that the stream has carried. These streams are as many as there are proxies, and stay open for days with little
-//! traffic.
+//! The service frames messages itself. tonic's server would keep, for the life of a stream, a buffer for the largest
+//! message that the stream has carried. There are as many of these streams as proxies, and they stay open for days with
+//! little traffic.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -40,7 +40,8 @@ const GRPC_ACCEPT_ENCODING: &str = "grpc-accept-encoding";
 const IDENTITY: &str = "identity";
 /// Bytes before each message: the compressed flag and the length.
 const PREFIX_BYTES: usize = 5;
-/// Most responses that wait for the client. Each kind has at most one outstanding, so none waits for room.
+/// Limit on responses that wait for the client. Each of the four kinds has at most one outstanding response, so no
+/// response waits for room.
 const RESPONSES_MAX: usize = 4;
 
 /// Serves both variants of aggregated discovery: incremental and state-of-the-world.
@@ -88,8 +89,8 @@ impl Service {
             self.state.metrics.refused_stream();
             Status::resource_exhausted(exhausted.to_string())
         })?;
-        // The buffer grows as needed and stays, at about twice the largest request. Most requests are short
-        // acknowledgements.
+        // The decoder's buffer grows as needed, and stays at about twice the size of the largest request. Most requests
+        // are short acknowledgements.
         let decoder = ProstDecoder::new(BufferSettings::new(0, 0));
         let body = Metered::new(request.into_body(), account.hold(0));
         let meter = body.meter();
@@ -102,7 +103,7 @@ impl Service {
     }
 }
 
-/// A message with its gRPC prefix.
+/// Encodes a message with its gRPC prefix.
 pub(super) fn framed(message: &impl Message) -> Result<Bytes, Status> {
     let length = message.encoded_len();
     let prefix = u32::try_from(length).map_err(|_| Status::resource_exhausted("a response of over 4 GiB"))?;

@@ -1,4 +1,5 @@
-//! One client's session: its subscriptions, what it was sent, and its answers. No sockets, no clock.
+//! One client's session: its subscriptions, the resources that it was sent, and its answers to responses. A session
+//! uses no sockets and no clock.
 //!
 //! Each kind has at most one unacknowledged response. When the client acknowledges it, the session chooses what to send
 //! next: the latest state, however many changes there were. Clusters and endpoints are sent before the listeners and
@@ -20,8 +21,8 @@ use super::subscribers::{ClientId, Names, Subscribers};
 
 /// How often to check whether a client has read its responses.
 const UNREAD_PAUSE: Duration = Duration::from_millis(50);
-/// All streams of one identity that must pause check together at most once in this time: with 1,000 streams, each checks
-/// every 200 ms.
+/// Limits how often the pausing streams of one identity check: all together at most once in this time. With 1,000
+/// streams, each checks every 200 ms.
 const CHECK_EVERY: Duration = Duration::from_micros(200);
 
 /// The xDS variant that the client uses.
@@ -39,13 +40,14 @@ pub(crate) struct Session {
     pub(super) variant: Variant,
     pub(super) audience: Audience,
     pub(super) kinds: [KindState; 4],
-    /// Its part of the holder's account; `None` once the stream has ended.
+    /// Counts what the stream uses against its holder; `None` once the stream has ended.
     account: Option<Account>,
     nonces: u64,
-    /// Names that requests have gone through, beyond those in them, since the last request was paid for.
+    /// Names that requests made us go through, beyond the names in the requests, and that are not yet counted against
+    /// the rate limit.
     pub(super) unpaid_names: usize,
-    /// Bytes of resources that the client asked for, or that were repeated, since the last payment: all but changes of what
-    /// this stream was sent.
+    /// Bytes of resources that the client requested, or that were repeated, and that are not yet counted against the
+    /// rate limit. Changes of resources that this stream was sent do not count.
     pub(super) unpaid_bytes: usize,
 }
 
@@ -61,11 +63,11 @@ pub(crate) struct Batch {
 /// A client's answer to a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The client accepted it.
+    /// The client accepted the response.
     Ack,
-    /// The client rejected it for this reason; these resources were new in it.
+    /// The client rejected the response. `names` are the resources that were new or removed in it.
     Nack { names: Vec<Arc<str>>, why: String },
-    /// No answer, or one to an older response.
+    /// No answer, or an answer to an older response.
     None,
 }
 
@@ -112,7 +114,7 @@ impl AsRef<[u8]> for Unread {
 /// What to do for one name.
 enum Step {
     Send(Arc<Written>),
-    /// The client has this version, as it said.
+    /// The client has this version from an earlier stream, as it claimed.
     Keep(Arc<Written>),
     Remove,
     Nothing,
@@ -123,7 +125,7 @@ enum Step {
 struct Applied {
     resources: Vec<(Arc<str>, Arc<Written>)>,
     removed: Vec<Arc<str>>,
-    /// All names that are new in it.
+    /// The names of all resources that are new or removed in the response.
     names: Vec<Arc<str>>,
     /// Bytes of resources that replace a version that this stream was sent.
     changed_bytes: usize,
@@ -145,13 +147,13 @@ impl Session {
 
     /// The next response to send. If there is none, [`Session::is_due`] tells whether names remain to be checked.
     pub(crate) fn next(&mut self, catalog: &Catalog) -> Option<Batch> {
-        // Clusters and endpoints once more at the end: batching listeners and routes may have made their removal
+        // Check clusters and endpoints once more at the end: batching listeners and routes may have made their removal
         // possible.
         let order = Kind::ALL.into_iter().chain([Kind::Cluster, Kind::Endpoints]);
         order.into_iter().find_map(|kind| if self.may_send(kind) { self.batch(kind, catalog) } else { None })
     }
 
-    /// Whether any kind has names to check that may be checked now.
+    /// Returns whether any kind has names that must be checked and may be checked now.
     pub(crate) fn is_due(&self) -> bool {
         Kind::ALL.into_iter().any(|kind| self.may_send(kind))
     }
@@ -224,8 +226,8 @@ impl Session {
         known.unwrap_or_else(|| name.into())
     }
 
-    /// How long to send nothing, because this holder's clients asked for too much or have unread responses; `None` if
-    /// sending may go on, or nothing is due.
+    /// Returns how long to pause sending, because this holder's clients requested too much or have unread responses.
+    /// `None` if sending may go on, or nothing is due.
     pub(crate) fn must_pause(&self, now: Instant) -> Option<Duration> {
         let account = self.account.as_ref().filter(|_| self.is_due())?;
         let unread = (!account.may_send()).then_some(UNREAD_PAUSE);
@@ -233,7 +235,7 @@ impl Session {
         Some(wait.max(CHECK_EVERY.saturating_mul(account.streams())))
     }
 
-    /// Counts a response's bytes until the client has read it.
+    /// Counts a response's bytes against the holder until the client has read the response.
     pub(crate) fn until_read(&self, response: Bytes) -> Bytes {
         match &self.account {
             Some(account) => Bytes::from_owner(Unread { _held: account.hold(response.len()), response }),
@@ -241,8 +243,8 @@ impl Session {
         }
     }
 
-    /// Counts a request's bytes, and the names that it has made us go through; returns how long to wait before reading the
-    /// next one.
+    /// Counts a request's bytes, and the names that the request made us go through. Returns how long to wait before
+    /// reading the next request.
     pub(crate) fn has_read(&mut self, bytes: usize, now: Instant) -> Option<Duration> {
         let bytes = bytes.saturating_add(std::mem::take(&mut self.unpaid_names).saturating_mul(READ_BYTES_PER_NAME));
         let mut paces = self.account.as_ref()?.paces();
@@ -250,7 +252,7 @@ impl Session {
         paces.read.wait(now)
     }
 
-    /// Counts the bytes of resources that the client asked for.
+    /// Counts the bytes of resources that the client requested against the rate limit.
     pub(crate) fn has_sent(&mut self, now: Instant) {
         let bytes = std::mem::take(&mut self.unpaid_bytes);
         if let Some(account) = &self.account {
@@ -267,7 +269,7 @@ impl Session {
         }
     }
 
-    /// Ends a subscription. A resource that the client gets through a subscription to all is sent once more.
+    /// Ends a subscription. If the client also subscribes to all resources, the resource is sent once more.
     pub(super) fn unsubscribe(&mut self, kind: Kind, name: &str, context: Context<'_>) {
         let state = &mut self.kinds[kind.index()];
         let Some((name, entry)) = state.entries.remove_entry(name) else {
@@ -290,7 +292,7 @@ impl Session {
     /// Begins or ends the subscription to all resources of a kind.
     ///
     /// # Errors
-    /// [`Refusal::Exhausted`] if the holder may not have so many.
+    /// [`Refusal::Exhausted`] if the holder may not have so many subscriptions.
     pub(super) fn want_all(&mut self, kind: Kind, wants_all: bool, context: Context<'_>) -> Result<(), Refusal> {
         let state = &mut self.kinds[kind.index()];
         if !kind.has_wildcard() || state.wants_all == wants_all {
@@ -313,7 +315,7 @@ impl Session {
         Ok(())
     }
 
-    /// Notes a version that the client has from an earlier stream.
+    /// Records a version that the client claims to have from an earlier stream.
     pub(super) fn has(&mut self, kind: Kind, name: &str, version: &str) {
         let state = &mut self.kinds[kind.index()];
         let Some(version) = Version::parse(version).filter(|_| name.len() <= NAME_MAX_BYTES) else {
@@ -423,8 +425,8 @@ impl Session {
         }
     }
 
-    /// Records that the client has a resource. It may have been written for this client only, so it costs as much as if it
-    /// was sent.
+    /// Records that the client has a resource. The resource may have been written for this client only, so it costs as
+    /// much as if it was sent.
     fn keep(&mut self, kind: Kind, name: &str, written: &Written) {
         self.unpaid_bytes += written.any.value.len();
         if let Some(entry) = self.kinds[kind.index()].entries.get_mut(name) {
@@ -432,7 +434,7 @@ impl Session {
         }
     }
 
-    /// Records what is sent now.
+    /// Records the resources that are sent now, and returns the content of the response.
     fn apply(&mut self, kind: Kind, steps: Vec<(Arc<str>, Step)>) -> Applied {
         let entries = &mut self.kinds[kind.index()].entries;
         let mut applied = Applied::default();
@@ -446,7 +448,8 @@ impl Session {
                     let is_change = match std::mem::replace(&mut entry.sent, now) {
                         before @ Sent::Version(_) => before != now,
                         Sent::Absent => true,
-                        // It may be what the client had until it unsubscribed, or what another stream was sent.
+                        // The client may have had this resource until it unsubscribed, or another stream may have been
+                        // sent it.
                         Sent::Nothing | Sent::Claimed(_) => false,
                     };
                     if is_change {
@@ -471,7 +474,7 @@ impl Session {
     }
 }
 
-/// Cuts a peer's text to the bytes that are kept.
+/// Cuts a peer's text to at most [`TEXT_MAX_BYTES`].
 pub(super) fn shortened(text: &str) -> String {
     text.get(..text.floor_char_boundary(TEXT_MAX_BYTES)).unwrap_or_default().to_owned()
 }

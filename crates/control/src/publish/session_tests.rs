@@ -74,13 +74,13 @@ fn all_names_of_the_mesh_count_for_a_client_that_wants_all() {
     assert_eq!(wanted(&third, Kind::Cluster, &[]), Ok(()), "what the first had is free");
 }
 
-/// The bytes that count as asked for since the last call.
+/// Returns the resource bytes that count as requested since the last call.
 fn unpaid_bytes(client: &Client<'_>) -> usize {
     client.with_session(|session| std::mem::take(&mut session.unpaid_bytes))
 }
 
-/// Sends a request and acknowledges the response; returns the bytes of resources in it, and how many of them count as
-/// asked for.
+/// Sends a request and acknowledges the response. Returns the bytes of resources in the response, and how many of them
+/// count as requested.
 fn taken(client: &Client<'_>, request: &DeltaDiscoveryRequest) -> (usize, usize) {
     client.send::<Delta>(request).expect("within limits");
     let response = client.next_batch().expect("a response is due");
@@ -259,7 +259,7 @@ fn removals_that_are_held_back_are_looked_at_once_and_sent_when_nothing_names_th
     };
     assert_eq!(held(), (0, 100));
 
-    // Another name does not make it look at the others again.
+    // A new name does not make the session check the other names again.
     wanted(&client, Kind::Cluster, &strangers("new", 1)).expect("within limits");
     assert!(client.next::<Delta>().is_none());
     assert_eq!(held(), (0, 101));

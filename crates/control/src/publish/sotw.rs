@@ -1,5 +1,5 @@
-//! State-of-the-world xDS: each request lists every name the client subscribes to, and each response with clusters or
-//! listeners has all of them.
+//! State-of-the-world xDS: each request lists every name that the client subscribes to. Each response with clusters or
+//! listeners contains all of them to which the client subscribes.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -57,7 +57,8 @@ impl Exchange for StateOfTheWorld {
         let is_new = |name: &&&str| **name != ALL && !state.entries.get(**name).is_some_and(|entry| entry.is_named);
         let new: Vec<&str> = wanted.iter().filter(is_new).copied().collect();
         let kept = wanted.len() - usize::from(wanted.contains(ALL)) - new.len();
-        // Most requests drop no name, and a client of all resources has many.
+        // Look for dropped names only if there are any: most requests drop none, and a client that subscribes to all
+        // resources has many entries.
         let gone: Vec<_> = if kept < state.named {
             session.unpaid_names += state.entries.len();
             let named = state.entries.iter().filter(|(_, entry)| entry.is_named).map(|(name, _)| name);

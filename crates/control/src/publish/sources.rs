@@ -1,5 +1,6 @@
-//! The paces of each holder at each address. They outlive the holder's streams until their purses are full: a client that
-//! closes its stream and opens another has still spent what it spent.
+//! Keeps the rate limits ([`Paces`]) of each client account ([`Holder`]) at each address. They are kept after the
+//! account's last stream ends, until its allowances are full again. So a client cannot reset them by opening another
+//! stream.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -10,7 +11,8 @@ use super::accounts::Holder;
 use super::limits::READ_BYTES_PER_STREAM;
 use super::pace::Paces;
 
-/// How many resting sources a new stream checks. At most one begins to rest for each stream, so the checks keep up.
+/// How many sources without streams each new stream checks for removal. Each stream leaves at most one source without
+/// streams, so the checks keep up.
 const CHECKS_PER_STREAM: usize = 2;
 
 /// A holder and the address of its clients.
@@ -32,7 +34,8 @@ struct Source {
 }
 
 impl Sources {
-    /// Counts a new stream, which pays for its opening; returns the paces that it shares.
+    /// Counts a new stream and charges the cost of opening it. Returns the rate limits that it shares with the other
+    /// streams of its source.
     pub(super) fn open(&mut self, key: Key, now: Instant) -> Arc<Mutex<Paces>> {
         self.forget_rested(now);
         let source = self.known.entry(key).or_insert_with(|| Source {
@@ -54,7 +57,8 @@ impl Sources {
         }
     }
 
-    /// Checks a few of the resting sources, and forgets those whose purses are full: a new source would be equal.
+    /// Checks a few of the sources without streams, and removes those whose allowances are full: a new source would be
+    /// equal.
     fn forget_rested(&mut self, now: Instant) {
         for _ in 0..CHECKS_PER_STREAM {
             let Some(key) = self.resting.pop_front() else { return };

@@ -42,7 +42,7 @@ impl State {
     /// Replaces the mesh and notifies the clients that subscribe to a changed subject.
     pub(crate) fn set_mesh(&self, mesh: Arc<Mesh>) {
         let (next, changes) = self.catalog().next(mesh);
-        // Replace it before the announcement, so that a notified client finds the change.
+        // Replace the catalog before the announcement, so that a notified client finds the change.
         *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
         self.metrics.mesh();
         self.subscribers.announce(&changes);

@@ -30,7 +30,7 @@ type Responses = mpsc::Sender<Response>;
 /// A framed message, or the status that ends the stream. Boxed: a channel allocates room for 32 items at the start.
 pub(super) type Response = Box<Result<Bytes, Status>>;
 
-/// The shortest pause of a client that asked for too much, so that it does not wake for every few bytes.
+/// Shortest pause of a stream whose client requested too much, so that the stream does not wake for every few bytes.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 
 /// A client's stream, registered with the shared state.
@@ -88,7 +88,8 @@ async fn talk<E: Exchange>(
     requests: &mut Requests<E::Request>,
     responses: &Responses,
 ) -> Result<(), Status> {
-    // Read requests and send responses no faster than the client's budgets allow. Other streams have their part in these.
+    // Read requests and send responses no faster than the client's rate limits allow. The client's other streams share
+    // these limits.
     let wait = account.paces().read.wait(Instant::now());
     pause(wait.map(|wait| Instant::now() + wait)).await;
     // A request in parsed form may take 12 times its bytes: no request is kept longer than it takes to process it.
@@ -109,7 +110,8 @@ async fn talk<E: Exchange>(
                 Some(request) => {
                     let costly = stream.take::<E>(&request)?;
                     drop(request);
-                    // Reading what has come already would never let another stream have its turn.
+                    // Yield: a stream that always finds the next request already received would never let another
+                    // stream run.
                     tokio::task::yield_now().await;
                     let now = Instant::now();
                     rate.spend(1, now);
@@ -124,7 +126,7 @@ async fn talk<E: Exchange>(
     }
 }
 
-/// Waits until `until`; returns at once without one.
+/// Waits until `until`; returns at once if it is `None`.
 async fn pause(until: Option<Instant>) {
     if let Some(until) = until {
         sleep_until(until.into()).await;
@@ -148,12 +150,12 @@ impl Stream {
         Self { state, id, introduction, session, mailbox }
     }
 
-    /// Processes a request; returns when the next one may be read, `None` for at once.
+    /// Processes a request. Returns the time from which the next request may be read; `None` for at once.
     fn take<E: Exchange>(&self, request: &E::Request) -> Result<Option<Instant>, Status> {
         let catalog = self.state.catalog();
         let context = Context { catalog: &catalog, subscribers: &self.state.subscribers };
         let answer = E::take(&mut lock(&self.session), request, context);
-        // A refused request was work, too, and its client may open another stream.
+        // Count a rejected request too: it caused work, and its client may open another stream.
         let now = Instant::now();
         let cost = request.encoded_len() + READ_BYTES_PER_REQUEST + E::names(request) * READ_BYTES_PER_NAME;
         let wait = lock(&self.session).has_read(cost, now);
@@ -173,7 +175,8 @@ impl Stream {
         tracing::warn!(node, kind = kind.name(), count, names = ?shown, why, "xds: a client refused resources");
     }
 
-    /// Sends the responses that are due; returns when to try again if a budget or unread responses stop it.
+    /// Sends the responses that are due. Returns when to try again if a rate limit or unread responses stop the
+    /// sending.
     async fn send_what_is_due<E: Exchange>(&self, responses: &Responses) -> Result<Option<Instant>, Status> {
         loop {
             let catalog = self.state.catalog();
@@ -189,7 +192,8 @@ impl Stream {
             };
             let Some(batch) = next else {
                 if is_due {
-                    // The client has all that was checked so far. Other streams have their turn before the rest.
+                    // The client already has all resources that were checked so far. Let other streams run before
+                    // checking the rest.
                     tokio::task::yield_now().await;
                     continue;
                 }

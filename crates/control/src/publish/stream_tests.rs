@@ -19,7 +19,7 @@ use crate::accept::Presence;
 /// How many requests of [`Counted`] have been dropped.
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
 
-/// A request that counts when it is dropped.
+/// A request that increments [`DROPPED`] when it is dropped.
 #[derive(Message)]
 struct Request {
     #[prost(message, optional, tag = "1")]
@@ -32,7 +32,7 @@ impl Drop for Request {
     }
 }
 
-/// Incremental xDS with such requests.
+/// Incremental xDS with requests of the type [`Request`].
 struct Counted;
 
 impl Exchange for Counted {
@@ -58,7 +58,7 @@ impl Exchange for Counted {
     }
 }
 
-/// A control plane for few names.
+/// A control plane that allows few names.
 fn control_plane() -> Arc<State> {
     let capacity = Capacity { streams_max: 100, names_max: 100, bytes_max: 1 << 20 };
     Arc::new(state_with(&service("echo", &["10.0.0.1"]), capacity))
@@ -69,7 +69,7 @@ fn account(state: &State) -> Account {
     state.accounts.open(Holder::Address(address), address, Instant::now()).expect("there is room")
 }
 
-/// A stream whose client sends this request and then nothing; returns its responses.
+/// Opens a stream whose client sends this request and then nothing; returns the stream's responses.
 fn open<E: Exchange>(state: &Arc<State>, request: &E::Request) -> mpsc::Receiver<Response> {
     let account = account(state);
     let frame = Frame::data(framed(request).expect("short enough"));

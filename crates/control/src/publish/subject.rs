@@ -1,4 +1,5 @@
-//! The subject of a resource. Several names may have one subject, and a subject may have no resource yet.
+//! The subject of a resource: what the resource describes. Several resource names may have the same subject, and a
+//! subject may have no resource yet.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -14,14 +15,16 @@ pub(crate) enum Subject {
     Cluster(ClusterKey),
     /// The address of a Service's or an endpoint's port.
     Address(SocketAddr),
-    /// A Pod's IP address, with every name that contains it at any port. No resource has it as its own subject.
+    /// A Pod's IP address, for changes of the Pod: they affect all resources whose names contain this address, at any
+    /// port. It is never the subject of one resource name ([`Subject::of`]).
     Host(IpAddr),
     Mesh,
-    /// The workloads of a namespace as servers: the policies that select each.
+    /// The workloads of a namespace as servers: for each workload, the policies that select it.
     Inbound(Box<str>),
-    /// The ports of one Pod as a server: which of them Services declare to speak HTTP. It is part of its `inbound`.
+    /// The ports of one Pod as a server that Services declare to speak HTTP. They are part of the Pod's `inbound`
+    /// resource.
     Ports(IpAddr),
-    /// The cluster of a route's backend that does not exist.
+    /// The cluster that stands for a route's backend that does not exist.
     Nowhere,
 }
 
@@ -56,8 +59,8 @@ impl Subject {
     }
 }
 
-/// Whether an address is spelled as we spell it. The Listener of an address may be large, and other spellings, with zeros
-/// before the port, would each be written anew.
+/// Returns whether an address has its canonical spelling. Other spellings, with zeros before the port, would each be
+/// written anew, and the Listener of an address may be large.
 fn is_plain_address(name: &str) -> bool {
     name.parse::<SocketAddr>().is_ok_and(|address| address.to_string() == name)
 }

@@ -20,7 +20,7 @@ pub(crate) struct ClientId(pub(crate) u64);
 
 pub(crate) type Names = [BTreeSet<Arc<str>>; 4];
 
-/// The names that a client has to check again.
+/// The names whose resources must be checked again for a client.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     names: Mutex<Names>,
@@ -39,7 +39,7 @@ impl Mailbox {
         }
     }
 
-    /// Takes the names that are there, if any.
+    /// Takes the names that the mailbox has now, if any.
     pub(crate) fn now(&self) -> Names {
         std::mem::take(&mut *lock(&self.names))
     }
@@ -60,9 +60,10 @@ pub(crate) struct Subscribers {
 struct Inner {
     mailboxes: HashMap<ClientId, Arc<Mailbox>>,
     subjects: HashMap<Subject, Watchers>,
-    /// The clients to notify of a Pod, at any port; one client may subscribe to thousands of ports of one Pod.
+    /// The clients to notify of a Pod's changes, at any port. One client may subscribe to thousands of ports of one
+    /// Pod.
     hosts: HashMap<IpAddr, Watchers>,
-    /// By kind: the clients that subscribe to all.
+    /// For each kind, the clients that subscribe to all resources.
     all: [BTreeMap<ClientId, Arc<Mailbox>>; 4],
 }
 

@@ -7,7 +7,7 @@ use leno_wire::Kind;
 
 use super::subscribers::ClientId;
 
-/// Up to so many watchers are kept in a list.
+/// Up to this many watchers are kept in a list.
 const FEW: usize = 8;
 
 /// A client and the name that it uses.
@@ -16,9 +16,9 @@ pub(super) type Key = (ClientId, Arc<str>);
 /// Subscriptions to one subject. A client may use many names for it: spellings of a Service, or ports of a Pod.
 #[derive(Debug)]
 pub(super) enum Watchers {
-    /// Sorted by key, with no spare capacity: most missing subjects have one client.
+    /// A list sorted by key, without spare capacity: most subjects without a resource have one client.
     Few(Vec<(Key, Kinds)>),
-    /// A sorted list would move all later watchers for each one that comes or goes.
+    /// A map: a sorted list would have to move all later watchers whenever a watcher is added or removed.
     Many(BTreeMap<Key, Kinds>),
 }
 

@@ -14,7 +14,7 @@ const INVALID: &str = "Invalid";
 /// The reason for a policy that names something that does not exist.
 const NOT_FOUND: &str = "NotFound";
 
-/// The status to write to an object; `None` if it has it already.
+/// Returns the status to write to an object; `None` if the object has it already.
 pub(super) fn status(object: &Value, wanted: &Wanted, now: Timestamp) -> Option<Value> {
     let said = Said { generation: wanted.generation, now };
     let before = &object["status"];
@@ -47,7 +47,7 @@ struct Said {
 }
 
 impl Said {
-    /// The entries of other controllers unchanged, followed by ours.
+    /// Returns the entries of other controllers unchanged, followed by ours.
     fn parents(&self, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
         let (own, others): (Vec<&Value>, Vec<&Value>) =
             before.as_array().into_iter().flatten().partition(|entry| entry["controllerName"] == CONTROLLER);
@@ -77,7 +77,7 @@ impl Said {
         ]
     }
 
-    /// A condition. It keeps the time of its last transition while its status stays the same.
+    /// Makes a condition. Its last transition time stays the same while its status does.
     fn condition(&self, before: Option<&Value>, kind: &str, status: bool, reason: &str, message: &str) -> Value {
         let status = if status { "True" } else { "False" };
         let known = before.and_then(Value::as_array).into_iter().flatten().find(|known| known["type"] == kind);

@@ -10,7 +10,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).expect("a time")
 }
 
-/// A route that the Service echo accepts or not.
+/// The status of a route that the Service echo accepts or rejects.
 fn route(is_accepted: bool) -> Wanted {
     let condition = Condition {
         kind: ConditionKind::Accepted,

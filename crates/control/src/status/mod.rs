@@ -32,7 +32,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// HTTP's status for an object that does not exist.
 const NOT_FOUND: u16 = 404;
 
-/// An object whose status we write.
+/// The kind and name of an object whose status we write.
 type Place = (Kind, Name);
 
 /// The result of checking one object's status.

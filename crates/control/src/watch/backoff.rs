@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-/// The first wait is at most this, and at least half of it.
+/// Upper limit of the first wait. The lower limit is half of it.
 const FIRST: Duration = Duration::from_millis(100);
 
-/// Every wait is at most this, so that a restored API server is found soon.
+/// Upper limit of every wait, so that a restored API server is found soon.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// A series of failures without a success.

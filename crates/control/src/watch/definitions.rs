@@ -14,10 +14,10 @@ use tokio::time::sleep;
 
 use super::backoff::Outage;
 
-/// The names; `None` before they have been listed.
+/// The names of the definitions; `None` before they have been listed.
 pub(super) type Definitions = Option<HashSet<String>>;
 
-/// Watches them for as long as the process runs.
+/// Watches the definitions for as long as the process runs.
 pub(super) async fn follow(client: Client, known: watch::Sender<Definitions>) {
     let definitions: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(client);
     let mut events = pin!(watcher(definitions, Config::default()));

@@ -1,8 +1,8 @@
 //! Watches the cluster and turns events into [`Change`]s for the index.
 //!
-//! Each kind has its own watch, so that a failing one does not delay the others. Objects are parsed as they arrive, and
-//! unneeded parts are dropped at once. Objects of kinds from CustomResourceDefinitions are parsed one by one, so that
-//! an object with an unknown field affects no other.
+//! Each kind has its own watch, so that a failing watch does not delay the others. Objects are parsed as they arrive,
+//! and unneeded parts are dropped at once. Objects of kinds from CustomResourceDefinitions are parsed one by one, so
+//! that an object with an unknown field affects no other.
 
 mod backoff;
 mod definitions;
@@ -22,7 +22,7 @@ use definitions::Definitions;
 use follow::Follower;
 pub(crate) use kinds::resource;
 
-/// Most changes that wait for the index; watches pause when the channel is full.
+/// Limit on changes that wait for the index; watches pause when the channel is full.
 pub const CHANGES_MAX: usize = 1_024;
 
 /// Objects in one page of a list. A page stays in memory, unparsed, until it has been read.
@@ -92,7 +92,7 @@ fn everything() -> Config {
     Config::default().page_size(PAGE_SIZE)
 }
 
-/// Leaves out Pods that have finished: there may be many, and they serve nothing.
+/// Excludes Pods that have finished: there may be many, and they serve no calls.
 fn living() -> Config {
     everything().fields("status.phase!=Succeeded,status.phase!=Failed")
 }

@@ -1,8 +1,8 @@
 //! The server certificate of the webhooks.
 //!
-//! It is in no Secret: every replica makes its own key, and the mesh's issuing authority certifies it. An API server
-//! calls a Service by its DNS name, so the certificate has the names of our Service. API servers trust the anchors in
-//! `caBundle`, which [`super::trust`] keeps up to date.
+//! The certificate is in no Secret: every replica makes its own key, and the mesh's issuing authority certifies it. An
+//! API server calls a Service by its DNS name, so the certificate has the names of our Service. API servers trust the
+//! anchors in `caBundle`, which [`super::trust`] keeps up to date.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Certificate {
         })
     }
 
-    /// The current configuration, and each that replaces it.
+    /// Returns a receiver of the current TLS configuration, and of each that replaces it.
     pub(super) fn config(&self) -> watch::Receiver<Arc<ServerConfig>> {
         self.publisher.subscribe()
     }

@@ -12,7 +12,7 @@ use super::review::Webhook;
 pub(crate) enum Outcome {
     /// The Pod gets a proxy.
     Injected,
-    /// The Pod gets none.
+    /// The Pod gets no proxy.
     Skipped,
     Allowed,
     /// The object contains an error that its author must fix.
@@ -37,7 +37,7 @@ const ROWS: [(Webhook, Outcome); 7] = [
 pub(crate) struct Counts([AtomicU64; ROWS.len()]);
 
 impl Outcome {
-    /// The result that an answer stands for.
+    /// Returns the result that an answer stands for.
     pub(super) fn of(webhook: Webhook, answer: &AdmissionResponse) -> Self {
         match webhook {
             _ if !answer.allowed => Self::Refused,

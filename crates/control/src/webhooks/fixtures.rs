@@ -35,7 +35,7 @@ pub(super) fn signing() -> Arc<Signing> {
 pub(super) struct ApiServer(Arc<Mutex<Vec<String>>>);
 
 impl ApiServer {
-    /// The paths of its requests.
+    /// The paths of the requests so far.
     pub(super) fn asked(&self) -> Vec<String> {
         self.0.lock().expect("nobody panicked").clone()
     }

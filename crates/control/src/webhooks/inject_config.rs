@@ -46,7 +46,7 @@ impl InjectConfig {
         Ok(Self { path: path.to_owned(), seen: Ok(text), options: watch::Sender::new(Arc::new(options)) })
     }
 
-    /// The current options, and each change of them.
+    /// Returns a receiver of the current options, and of each change of them.
     pub(super) fn options(&self) -> watch::Receiver<Arc<Options>> {
         self.options.subscribe()
     }

@@ -1,5 +1,5 @@
-//! Finds the annotations of a Pod's namespace. The watch may not have reported a new namespace yet; then the API server
-//! is asked, so that the namespace's first Pod is treated like the others.
+//! Finds the annotations of a Pod's namespace. The watch may not have reported a new namespace yet; then we ask the API
+//! server, so that the namespace's first Pod is treated like later Pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use tokio::sync::watch;
 
 use crate::index::Namespace;
 
-/// Most requests for namespaces to the API server at once.
+/// Limit on concurrent requests for namespaces to the API server.
 const LOOKUPS_MAX: usize = 16;
-/// Most requests that wait for their turn to ask. Sources take turns.
+/// Limit on requests that wait for their turn to ask the API server. Sources take turns.
 const LOOKUPS_WAITING_MAX: usize = 256;
 
 pub(super) struct Namespaces {
@@ -58,10 +58,10 @@ impl Namespaces {
     }
 }
 
-/// The longest name of a namespace, in bytes.
+/// Maximum length of a namespace's name, in bytes.
 const NAME_MAX_BYTES: usize = 63;
 
-/// Whether a text may go into a path of the API server: it comes from a client.
+/// Returns whether a text may be put into the path of a request to the API server: the text comes from a client.
 fn is_name(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     (1..=NAME_MAX_BYTES).contains(&text.len()) && text.bytes().all(allowed)

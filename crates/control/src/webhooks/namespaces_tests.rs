@@ -1,7 +1,7 @@
 use super::*;
 use crate::webhooks::fixtures::ApiServer;
 
-/// Namespaces of which the watch has reported `shop`, and an API server that knows one more.
+/// [`Namespaces`] after the watch has reported `shop`, and an API server that knows one more namespace.
 fn namespaces() -> (ApiServer, Namespaces) {
     let shop = Namespace::new([("leno.dev/proxy-workers".to_owned(), "2".to_owned())].into());
     let (_, known) = watch::channel(Arc::new(BTreeMap::from([("shop".into(), shop)])));

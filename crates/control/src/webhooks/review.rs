@@ -21,12 +21,12 @@ pub(crate) enum Webhook {
     Validate,
 }
 
-/// What the answers depend on.
+/// Answers reviews, from the data on which the answers depend.
 pub(super) struct Reviewer {
     pub(super) namespaces: Namespaces,
     /// Options for all proxies.
     pub(super) options: watch::Receiver<Arc<Options>>,
-    /// Receives the namespaces in which a Pod with a proxy is about to be created.
+    /// Channel to the index, for the namespaces in which a Pod with a proxy is about to be created.
     pub(super) changes: mpsc::Sender<(Kind, Change)>,
     /// The namespaces that already get the trust bundle.
     pub(super) trusting: watch::Receiver<BTreeSet<Box<str>>>,
@@ -60,7 +60,7 @@ impl Reviewer {
         Ok(self.namespaces.find(&name, source).await?)
     }
 
-    /// Answers one request: injects into a Pod in `namespace`, or without one validates any object.
+    /// Answers one request: with a `namespace`, injects into a Pod in it; without one, validates any object.
     ///
     /// # Errors
     /// [`Refusal`] if the bytes are no review.

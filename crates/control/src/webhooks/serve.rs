@@ -30,7 +30,8 @@ use super::weight::{WEIGHT_MAX_BYTES, weight};
 use crate::accept::{Clients, Connection, Peer, Tls, accept};
 use crate::budget::{CONNECTION_BYTES, SMALL, WEBHOOKS, at_most, process_memory};
 
-/// Most connections at once, with enough memory. An API server keeps up to 25 open while idle.
+/// Limit on concurrent connections; lower if there is little memory. An API server keeps up to 25 idle connections
+/// open.
 const CONNECTIONS_MAX: usize = 256;
 /// Longest time that a connection may be idle between requests, or a request's header may take to arrive. API servers
 /// close idle connections after 90 seconds, so they never send a request on a connection that we are closing.
@@ -39,30 +40,31 @@ const IDLE_MAX: Duration = Duration::from_secs(120);
 const CONNECTION_MAX: Duration = Duration::from_secs(10 * 60);
 /// Longest time for a request, from its body to its answer. API servers wait for at most 30 seconds.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(10);
-/// Largest request header, in bytes; API servers send a tenth of it.
+/// Maximum size of a request's header, in bytes; API servers send a tenth of it.
 const HEADER_MAX_BYTES: usize = 16 << 10;
-/// Largest review, in bytes: a new and an old object, each as large as a cluster can store.
+/// Maximum size of a review, in bytes: a new and an old object, each as large as a cluster can store.
 pub(super) const REVIEW_MAX_BYTES: u32 = 4 << 20;
-/// Reviews up to this size, in bytes, need no place among the large ones. Nearly all reviews are this small.
+/// Reviews up to this size, in bytes, are not limited by [`LARGE_REVIEWS_MAX`]. Nearly all reviews are this small.
 const SMALL_MAX_BYTES: u32 = 32 << 10;
-/// Most large reviews at once, both being read and waiting, with enough memory. A new one replaces the oldest incomplete
-/// review of the source with the most, so that a slow sender delays no other.
+/// Limit on concurrent large reviews, both being read and waiting; lower if there is little memory. A new large review
+/// replaces the oldest incomplete review of the source with the most large reviews, so that a slow sender delays no
+/// other client.
 const LARGE_REVIEWS_MAX: usize = 6;
-/// How long a large review waits for a place before it takes the place of a slow one, and how long for any place. An API server
-/// sends a review within milliseconds, and several at once when Pods are created in a burst.
+/// How long a large review waits for a free place before it replaces an incomplete review, and how long it waits in
+/// total. An API server sends a review within milliseconds, and several at once when Pods are created in a burst.
 const LARGE_PATIENCE: Duration = Duration::from_millis(500);
 const LARGE_WAIT_MAX: Duration = Duration::from_secs(4);
-/// How often a large review that waits looks for a place.
+/// How often a waiting large review checks for a free place.
 const LARGE_LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// Reviews that are parsed and answered at once. Parsing takes many times a review's size in memory.
+/// Limit on reviews that are parsed and answered at the same time. Parsing takes many times a review's size in memory.
 const PARSED_AT_ONCE_MAX: usize = 1;
-/// Memory of a review that is parsed and answered, in bytes: to validate an object, it is copied and written as text.
+/// Memory of a review that is parsed and answered, in bytes: validation copies the object and writes it as text.
 const PARSED_BYTES: usize = 2 * WEIGHT_MAX_BYTES + REVIEW_MAX_BYTES as usize;
-/// A connection with a small review, in bytes.
+/// Memory of a connection with a small review, in bytes.
 const CLIENT_BYTES: usize = CONNECTION_BYTES + HEADER_MAX_BYTES + SMALL_MAX_BYTES as usize;
 
-/// How much the clients of this door together may have. Of what its share of the memory leaves beside parsing, large
-/// reviews take up to three fifths, and connections the rest.
+/// Limits on what all clients of the webhooks together may use. Their share of the memory first covers the parsing of
+/// reviews. Large reviews get up to three fifths of the rest, and connections get what then remains.
 #[derive(Clone, Copy)]
 struct Door {
     connections: usize,
@@ -70,7 +72,8 @@ struct Door {
 }
 
 impl Door {
-    /// Below 256 MiB the door stays as it is with 256 MiB, since one review must always fit.
+    /// Derives the limits from the process's memory, in bytes. Below 256 MiB they are the same as with 256 MiB, since
+    /// one review must always fit.
     const fn of_memory(memory: usize) -> Self {
         let memory = if memory < SMALL { SMALL } else { memory };
         let free = WEBHOOKS.of(memory) - PARSED_AT_ONCE_MAX * PARSED_BYTES;
@@ -199,8 +202,8 @@ impl Server {
         place.hold(reading).await.unwrap_or(Err(Refusal::TooSlow))
     }
 
-    /// A place among the large reviews: a free one, or after some time that of a review that may never be whole. Until then the
-    /// review stays unread, and its connection is what it costs.
+    /// Waits for a place among the large reviews: a free place, or after [`LARGE_PATIENCE`] the place of an incomplete
+    /// review. Until then the review stays unread, and takes no memory beyond that of its connection.
     async fn large_place(&self, source: Source) -> Result<Place, Refusal> {
         let since = Instant::now();
         loop {
@@ -225,7 +228,8 @@ impl Server {
         let namespace = match webhook {
             Webhook::Inject => {
                 let namespace = self.reviewer.namespace(review, peer.source()).await?;
-                // Any client can send bytes that are no review. This is one, for a namespace that exists.
+                // Settle only now: any client can send bytes that are no review, but this is a review for an existing
+                // namespace.
                 peer.presence.settle();
                 Some(namespace)
             }
@@ -245,10 +249,10 @@ async fn read(body: Incoming, size: u32) -> Result<Vec<u8>, Refusal> {
     while let Some(frame) = body.frame().await {
         match frame.map(Frame::into_data) {
             Ok(Ok(data)) => review.extend_from_slice(&data),
-            // Trailers.
+            // Ignore trailers.
             Ok(Err(_)) => {}
             Err(error) if error.is::<LengthLimitError>() => return Err(Refusal::TooLarge),
-            // The message names a layer of the library, the innermost source what happened.
+            // The error's own message only names a layer of the library; its innermost source says what happened.
             Err(error) => return Err(Refusal::CutOff(innermost(&*error))),
         }
     }

@@ -250,7 +250,7 @@ async fn a_namespace_that_is_told_of_already_is_not_told_of_again() {
 #[tokio::test]
 async fn connections_that_ask_nothing_keep_no_api_server_out() {
     let webhooks = Webhooks::start().await;
-    // Some never begin a handshake, some are silent after it, some never finish a review.
+    // Some clients never begin a handshake, some are silent after it, and some never finish a review.
     let mut idle = Vec::new();
     for last in [2, 3] {
         for _ in 0..CONNECTIONS_MAX * 3 / 4 {
@@ -272,7 +272,7 @@ async fn connections_that_ask_nothing_keep_no_api_server_out() {
     for _ in 0..3 {
         assert_eq!(webhooks.inject(&pod("quiet", &json!({}))).await["allowed"], true);
     }
-    // Less than any time limit, so no limit was waited for.
+    // This is less than any time limit, so no review waited for a time limit.
     assert!(started.elapsed() < FIRST_REQUEST_MAX, "{:?}", started.elapsed());
 }
 

@@ -35,7 +35,8 @@ impl Carrier for ValidatingWebhookConfiguration {
     }
 }
 
-/// API servers merge webhooks by name, so the patch meets the right webhook even if the list's order has changed.
+/// Makes the patch for the webhooks whose `caBundle` differs; `None` if no `caBundle` differs. API servers merge
+/// webhooks by name, so the patch changes the right webhook even if the list's order has changed.
 fn correction<'a>(
     webhooks: impl Iterator<Item = (&'a str, &'a WebhookClientConfig)>,
     anchors: &str,

@@ -1,22 +1,22 @@
 //! How much memory a review takes once it is parsed, estimated from its bytes.
 //!
-//! Parsed JSON takes up to a hundred times the memory of its text: `{"":0},` is 7 bytes, and a map of its own.
+//! Parsed JSON takes up to a hundred times the memory of its text: `{"":0},` has 7 bytes, and becomes a map.
 
-/// Most memory of one parsed review, in bytes. A Pod of a thousand values takes a tenth of a MiB.
+/// Maximum memory of one parsed review, in bytes. A Pod of a thousand values takes a tenth of a MiB.
 pub(super) const WEIGHT_MAX_BYTES: usize = 8 << 20;
 
-/// A value in its array, which grows by doubling.
+/// Memory of a value in its array, which grows by doubling.
 const VALUE_BYTES: usize = 96;
-/// The allocation of a text beyond its bytes.
+/// Memory of a text's allocation, beside the text's bytes.
 const TEXT_BYTES: usize = 32;
-/// The smallest array that is not empty.
+/// Memory of the smallest array that is not empty.
 const ARRAY_BYTES: usize = 144;
-/// The smallest map that is not empty.
+/// Memory of the smallest map that is not empty.
 const MAP_BYTES: usize = 672;
-/// An entry of a map beyond its value.
+/// Memory of a map's entry, beside its value.
 const ENTRY_BYTES: usize = 64;
 
-/// The memory of `json` once parsed, in bytes, at most. Bytes that are no JSON have a weight too.
+/// Returns an upper bound of the memory of `json` once parsed, in bytes. Accepts bytes that are no JSON too.
 pub(super) fn weight(json: &[u8]) -> usize {
     let (mut weight, mut is_text, mut is_escaped) = (json.len(), false, false);
     for &byte in json {

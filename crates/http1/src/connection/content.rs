@@ -1,11 +1,11 @@
-//! Incoming content: passed on as it arrives, as far as the owner has released earlier content.
+//! Incoming content: passed on as it arrives, while the owner holds less than the window.
 
 use leno_http2::{Event, StreamKey};
 
 use super::{Connection, Input};
 
 impl Connection {
-    /// Passes on the available part of the `left` bytes of content, up to the window.
+    /// Passes on the available part of the remaining `left` bytes of content, up to the window.
     pub(super) fn read_content<'a>(&mut self, left: u64, input: &mut &'a [u8]) -> Option<Event<'a>> {
         let left_here = usize::try_from(left).unwrap_or(usize::MAX);
         let n = input.len().min(left_here).min(self.content_room());

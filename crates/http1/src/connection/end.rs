@@ -11,8 +11,8 @@ use crate::exchange::{Half, Outgoing};
 use crate::write;
 
 impl Connection {
-    /// The peer has closed its side, and all earlier input was consumed. Returns the consequence for the current
-    /// exchange: the end of its content, a reset, or `None` if the peer still waits for our response.
+    /// Reports that the peer has closed its side, and that all earlier input was consumed. Returns the consequence for
+    /// the current exchange: the end of its content, a reset, or `None` if the peer still waits for our response.
     pub fn input_ended(&mut self, _now: Instant) -> Option<Event<'static>> {
         self.peer_ended = true;
         self.incomplete = Incomplete::default();
@@ -20,7 +20,7 @@ impl Connection {
         self.on_end_of_input()
     }
 
-    /// The consequence of the end of input in the current state.
+    /// Returns the consequence of the end of input in the current state.
     pub(super) fn on_end_of_input(&mut self) -> Option<Event<'static>> {
         let Some(exchange) = self.exchange.as_deref_mut() else {
             self.end();
@@ -46,7 +46,7 @@ impl Connection {
         Some(Event::Reset { stream: StreamKey::numbered(exchange.id), token: exchange.token, code, by_peer: true })
     }
 
-    /// Ends the peer's message; returns the event for it.
+    /// Ends the peer's message. Returns the event for its end.
     pub(super) fn end_of_content(&mut self) -> Option<Event<'static>> {
         let exchange = self.exchange.as_deref()?;
         let (stream, token) = (StreamKey::numbered(exchange.id), exchange.token);
@@ -54,7 +54,7 @@ impl Connection {
         Some(Event::Data { stream, token, bytes: &[], end_stream: true })
     }
 
-    /// The peer's message is complete.
+    /// Records that the peer's message is complete.
     pub(super) fn end_receiving(&mut self) {
         let Some(exchange) = self.exchange.as_deref_mut() else { return };
         exchange.receive = Half::Closed;
@@ -62,7 +62,7 @@ impl Connection {
         self.end_exchange_if_closed();
     }
 
-    /// Our message is complete.
+    /// Records that our message is complete.
     pub(super) fn end_sending(&mut self) {
         let Some(exchange) = self.exchange.as_deref_mut() else { return };
         exchange.send = Half::Closed;
@@ -94,7 +94,8 @@ impl Connection {
         self.incomplete_since = None;
     }
 
-    /// An exchange ends early: records whether closing the connection would look like a regular end of content.
+    /// Called if an exchange ends early. Records whether closing the connection would look like a regular end of
+    /// content.
     pub(super) fn note_cut(&mut self) {
         self.cut_short = self.exchange.as_deref().is_some_and(|exchange| {
             exchange.send == Half::Body && matches!(exchange.outgoing, Outgoing::UntilClose | Outgoing::Tunnel)
@@ -102,7 +103,7 @@ impl Connection {
     }
 
     /// Handles a protocol error of the peer. A server sends an error response unless a response has begun. The exchange
-    /// stays open, so that the owner can end what depends on it.
+    /// stays open, so that the owner can end everything that depends on it.
     pub(super) fn break_off(&mut self, error: ConnectionError) -> ConnectionError {
         self.note_cut();
         self.end();
@@ -117,8 +118,8 @@ impl Connection {
         error
     }
 
-    /// Bytes after a response, before the next request, answer nothing: they may belong to another client, or to an
-    /// attacker (RFC 9112 section 11.1). The connection is not reused.
+    /// Drops bytes that a server sends after a response and before the next request, and does not reuse the connection.
+    /// They answer no request: they may belong to another client, or come from an attacker (RFC 9112 section 11.1).
     pub(super) fn check_for_unsolicited(&mut self, input: &mut &[u8]) {
         if self.role == Role::Server || input.is_empty() {
             return;

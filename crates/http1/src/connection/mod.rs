@@ -1,9 +1,8 @@
 //! One HTTP/1.1 connection in either role, without a socket or a clock (RFC 9112).
 //!
 //! Input: [`Connection::receive`] parses bytes into [`Event`]s, one at a time, so that content can point into the
-//! caller's buffer. Output: everything sent collects in one buffer, [`Connection::output`], for one write. If a
-//! connection must wait, it consumes no more input and reports that ([`Connection::is_paused`]); its owner keeps the
-//! remaining input.
+//! caller's buffer. Output: all bytes to send are collected in one buffer, [`Connection::output`], for one write. While
+//! a connection must wait ([`Connection::is_paused`]), it consumes no input, and its owner keeps the remaining input.
 
 mod content;
 mod end;
@@ -22,7 +21,7 @@ use crate::error::ConnectionError;
 use crate::exchange::{Exchange, Half, Outgoing};
 use crate::limits::{Limits, OUTPUT_HIGH_WATER_BYTES};
 
-/// The meaning of the next input bytes.
+/// The kind of the next input bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Input {
     /// The header section of a request or response.
@@ -39,13 +38,13 @@ enum Input {
     Trailers,
     /// Content until the end of the connection.
     UntilClose,
-    /// A tunnel's bytes, if it is accepted; they wait for that.
+    /// Bytes of a tunnel that has been requested. They wait until the tunnel is accepted or rejected.
     Undecided,
     /// The tunnel was rejected: the owner has yet to learn that the request ends.
     Rejected,
     /// A tunnel's bytes, until the end of the connection.
     Tunnel,
-    /// The message is complete, but not the exchange.
+    /// The message is complete, but the exchange is not.
     Complete,
     /// Input is not read any more.
     Dead,
@@ -60,7 +59,7 @@ pub struct Connection {
     /// The beginning of a header section, a chunk's line or trailers.
     incomplete: Incomplete,
     incomplete_since: Option<Instant>,
-    /// Empty lines before the next request.
+    /// Number of empty lines before the next request.
     empty_lines: u8,
     exchange: Option<Box<Exchange>>,
     /// Number of the latest exchange; the first is 1.
@@ -68,7 +67,7 @@ pub struct Connection {
     /// Number of the latest exchange for which a byte of the response has arrived.
     answered_id: u32,
     out: OutputBuffer,
-    /// Memory is short.
+    /// Whether memory is short ([`Connection::save_memory`]).
     saves_memory: bool,
     /// Bytes that the socket has accepted.
     written: u64,
@@ -76,11 +75,11 @@ pub struct Connection {
     request_starts_at: u64,
     drained: VecDeque<Drained>,
     shutting_down: bool,
-    /// The peer has closed its side.
+    /// Whether the peer has closed its side.
     peer_ended: bool,
-    /// Nothing more is read, and nothing is sent beyond the current output.
+    /// Whether the connection is over: nothing more is read, and nothing is sent beyond the current output.
     over: bool,
-    /// The content ends with the connection, and is incomplete.
+    /// Whether the current content is incomplete and would end with the connection.
     cut_short: bool,
 }
 
@@ -109,15 +108,16 @@ impl Connection {
         }
     }
 
-    /// Parses the front of `input` until an event, the end of the input, or a reason to wait (`None`).
+    /// Parses `input` up to the next event, and removes the parsed bytes from it. Returns `None` at the end of the
+    /// input, and if the connection must wait.
     ///
     /// The caller must keep input that remains after `None`, and pass it again once [`Connection::is_paused`] is false.
-    /// Then call this even without input, because a decision made meanwhile may produce an event. `fields` is
-    /// overwritten, and holds the section of an [`Event::Headers`]. Every request and every response that is not reset
-    /// ends with `end_stream`.
+    /// It must then call this function even without input, because a decision made meanwhile may produce an event.
+    /// `fields` is overwritten, and holds the section of an [`Event::Headers`]. Every request and every response that
+    /// is not reset ends with `end_stream`.
     ///
     /// # Errors
-    /// The peer violated the protocol: flush [`Connection::output`] and close.
+    /// If the peer violated the protocol: flush [`Connection::output`] and close the connection.
     pub fn receive<'a>(
         &mut self,
         now: Instant,
@@ -135,7 +135,7 @@ impl Connection {
     }
 
     /// Whether no input is consumed for now: a requested tunnel is not accepted yet, content is not released, or, for a
-    /// server, the previous exchange is incomplete.
+    /// server, the previous exchange is incomplete or too much output waits.
     pub fn is_paused(&self) -> bool {
         match self.input {
             Input::Undecided => true,
@@ -153,7 +153,7 @@ impl Connection {
         }
     }
 
-    /// Open exchanges: 0 or 1.
+    /// Number of open exchanges: 0 or 1.
     pub fn stream_count(&self) -> usize {
         usize::from(self.exchange.is_some())
     }
@@ -179,7 +179,8 @@ impl Connection {
         stream.id <= self.answered_id
     }
 
-    /// When the incomplete header section, chunk size or trailer section began; an old time shows a slow sender.
+    /// When the incomplete header section, chunk size or trailer section began, if there is one. An old time shows a
+    /// slow sender.
     pub fn incomplete_since(&self) -> Option<Instant> {
         self.incomplete_since
     }
@@ -190,8 +191,8 @@ impl Connection {
         self.over
     }
 
-    /// Whether an orderly end of the connection would look like the end of incomplete content: end it with a TCP reset
-    /// (`SO_LINGER` of 0).
+    /// Whether an orderly end of the connection would look like the regular end of content that is incomplete. Then end
+    /// the connection with a TCP reset (`SO_LINGER` of 0).
     pub fn must_abort(&self) -> bool {
         self.cut_short
     }
@@ -209,8 +210,9 @@ impl Connection {
         self.over || self.exchange.as_deref().is_some_and(ended)
     }
 
-    /// Ends the connection after the current exchange, or at once without one. A server announces that in a response
-    /// that has not begun (RFC 9112 section 9.6). Complete when [`Connection::is_drained`].
+    /// Ends the connection after the current exchange, or at once if no exchange is open. A server announces the end in
+    /// its response, unless that has begun (RFC 9112 section 9.6). The shutdown is complete when
+    /// [`Connection::is_drained`].
     pub fn shut_down(&mut self) {
         self.shutting_down = true;
         if self.exchange.is_none() && self.incomplete.is_empty() {
@@ -231,7 +233,7 @@ impl Connection {
         self.exchange.as_deref_mut().filter(|exchange| StreamKey::numbered(exchange.id) == key)
     }
 
-    /// Bytes of content that may be passed on before some are released.
+    /// Bytes of content that may be passed on before the owner must release some.
     fn content_room(&self) -> usize {
         let held_bytes = usize::try_from(self.held_bytes()).unwrap_or(usize::MAX);
         (self.limits.content_window_bytes as usize).saturating_sub(held_bytes)

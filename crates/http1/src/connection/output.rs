@@ -9,7 +9,7 @@ use crate::write;
 
 /// Output capacity that a connection with an open exchange keeps, unless memory is short.
 const KEPT_OUTPUT_BYTES: usize = 2 * OUTPUT_HIGH_WATER_BYTES;
-/// HTTP/2's largest window, in place of HTTP/1's missing windows.
+/// HTTP/2's largest window, since HTTP/1 has no windows.
 const NO_WINDOW_BYTES: usize = (1 << 31) - 1;
 
 impl Connection {
@@ -27,10 +27,10 @@ impl Connection {
         self.out.advance(n, if is_idle || self.saves_memory { 0 } else { KEPT_OUTPUT_BYTES });
     }
 
-    /// Whether memory is short: then the connection keeps no empty output buffer.
+    /// Sets whether memory is short. While it is, the connection keeps no empty output buffer.
     pub fn save_memory(&mut self, on: bool) {
         self.saves_memory = on;
-        // Nothing has been written: this only gives back what is empty.
+        // No byte was written: this call only frees an empty buffer.
         self.advance_output(0);
     }
 
@@ -54,7 +54,7 @@ impl Connection {
         self.exchange.as_deref().map_or(0, |exchange| exchange.unreleased as u64)
     }
 
-    /// Memory of an incomplete header section and of the output, in bytes, beside the connection itself.
+    /// Memory of an incomplete header section and of the output, in bytes, without the connection itself.
     pub fn memory_bytes(&self) -> usize {
         self.incomplete.capacity_bytes() + self.out.bytes.capacity()
     }
@@ -77,7 +77,7 @@ impl Connection {
         NO_WINDOW_BYTES
     }
 
-    /// Queued content that was sent since the last call.
+    /// Returns the next piece of queued content that moved into the output, oldest first.
     pub fn next_drained(&mut self) -> Option<Drained> {
         let next = self.drained.pop_front();
         if next.is_none() && self.drained.capacity() > 0 {
@@ -121,7 +121,7 @@ impl Connection {
         }
     }
 
-    /// Writes content as far as the output has room; returns the number of bytes written.
+    /// Writes content as far as the output has room. Returns the number of bytes written.
     pub(super) fn write_content(&mut self, bytes: &[u8]) -> usize {
         let room = OUTPUT_HIGH_WATER_BYTES.saturating_sub(self.pending_output());
         let Some(exchange) = self.exchange.as_deref_mut() else { return bytes.len() };
@@ -152,7 +152,7 @@ impl Connection {
     }
 
     /// Writes the end of our message. If the content is shorter than announced, ends the connection instead, which
-    /// reports the error.
+    /// shows the peer the error.
     pub(super) fn write_end(&mut self, trailers: Option<&FieldSection>) {
         match self.exchange.as_deref().map(|exchange| exchange.outgoing) {
             // There was too much content already.

@@ -81,7 +81,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Takes a line or a section; buffers at most `max_bytes`.
+    /// Takes a line or a section. Buffers at most `max_bytes`.
     fn take_block<'a>(
         &mut self,
         now: Instant,
@@ -111,7 +111,7 @@ impl Connection {
         }
     }
 
-    /// Processes a complete header section, which may be an interim response. `None` for an empty line.
+    /// Processes a complete header section, which may be an interim response. Returns `None` for an empty line.
     fn on_head(&mut self, head: &[u8], fields: &mut FieldSection) -> Result<Option<Event<'static>>, ConnectionError> {
         if self.role == Role::Client {
             return self.on_response(head, fields);
@@ -131,7 +131,7 @@ impl Connection {
         exchange.connect = request.connect;
         exchange.peer_is_1_0 = request.is_1_0;
         exchange.upgrade = request.upgrade;
-        // Identifiers are never reused.
+        // Identifiers are never reused: with the last one, the connection ends.
         exchange.persistent = request.persistent && self.last_id < u32::MAX;
         self.exchange = Some(Box::new(exchange));
         self.begin_content(request.content);

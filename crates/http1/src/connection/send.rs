@@ -13,8 +13,8 @@ impl Connection {
     /// Sends a request (client only). [`check_request`](crate::check_request) must have accepted it.
     ///
     /// # Errors
-    /// Nothing was sent: an exchange is open ([`OpenError::StreamLimit`]), or the connection cannot be reused, or the
-    /// request cannot be written ([`OpenError::Closed`]).
+    /// Nothing was sent. [`OpenError::StreamLimit`]: an exchange is open. [`OpenError::Closed`]: the connection cannot
+    /// be reused, or the request cannot be written.
     pub fn open(
         &mut self,
         _now: Instant,
@@ -94,7 +94,7 @@ impl Connection {
         }
     }
 
-    /// HTTP/1.0 has no interim responses (RFC 9110 section 15.2).
+    /// Sends an interim response, unless the client speaks HTTP/1.0, which has none (RFC 9110 section 15.2).
     fn send_interim(&mut self, fields: &FieldSection) {
         let Some(exchange) = self.exchange.as_deref() else { return };
         if let Some(status) = status(fields).filter(|status| (100..200).contains(status) && *status != 101)
@@ -118,7 +118,7 @@ impl Connection {
         let (framing, outgoing) = match content_length {
             _ if is_tunnel => (Framing::Unframed, Outgoing::Tunnel),
             _ if status == 204 => (Framing::Unframed, Outgoing::Nothing),
-            // The length that a GET's content would have had.
+            // The length that the content of a response to GET would have had.
             Some(length) if has_no_content => (Framing::Length(length), Outgoing::Nothing),
             None if has_no_content => (Framing::Unframed, Outgoing::Nothing),
             Some(length) => (Framing::Length(length), Outgoing::Length(length)),
@@ -149,9 +149,9 @@ impl Connection {
         }
     }
 
-    /// Sends content. Returns the number of `bytes` that are in the output already; the others are queued, and reported
-    /// as [`Drained`](leno_http2::Drained) when they follow. Without an open exchange all bytes are dropped and
-    /// counted.
+    /// Sends content. Returns the number of bytes that moved into the output at once. The other bytes are queued, and
+    /// reported as [`Drained`](leno_http2::Drained) when they move. Without an open exchange, drops all bytes and
+    /// returns their number.
     pub fn send_data(&mut self, key: StreamKey, bytes: &[u8], end_stream: bool) -> usize {
         let over = self.over;
         let Some(exchange) = self.exchange_mut(key).filter(|exchange| !over && exchange.takes_output()) else {
@@ -182,7 +182,8 @@ impl Connection {
         }
     }
 
-    /// The response needs no more of the request: once it has been sent, the connection ends (RFC 9112 section 9.6).
+    /// Ends the connection once the response has been sent, because the response needs no more of the request (RFC 9112
+    /// section 9.6).
     pub fn stop_receiving(&mut self, key: StreamKey) {
         match self.exchange_mut(key) {
             Some(exchange) if exchange.receive == Half::Closed => {}

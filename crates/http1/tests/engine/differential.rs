@@ -20,7 +20,7 @@ const MUTATIONS: u64 = 4_000;
 /// More than any test writes.
 const PIPE_BYTES: usize = 1 << 20;
 
-/// A request as hyper sees it.
+/// A request as hyper or the engine received it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     method: String,
@@ -46,7 +46,7 @@ fn run<T>(test: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime needs nothing").block_on(test)
 }
 
-/// Serves the other end of `pipe` with hyper, until it closes. Answers everything with `hello`.
+/// Serves the other end of `pipe` with hyper, until the pipe closes. Answers every request with `hello`.
 async fn serve(pipe: DuplexStream, seen: &RefCell<Vec<Seen>>) {
     let service = service_fn(|request: http::Request<Incoming>| async {
         let (head, body) = request.into_parts();
@@ -63,7 +63,7 @@ async fn serve(pipe: DuplexStream, seen: &RefCell<Vec<Seen>>) {
     });
     let served =
         hyper::server::conn::http1::Builder::new().half_close(true).serve_connection(TokioIo::new(pipe), service);
-    // Its result for garbage is visible in `seen`.
+    // The result for invalid bytes does not matter here: `seen` shows the requests that hyper accepted.
     drop(served.await);
 }
 
@@ -198,7 +198,7 @@ fn spoil(rng: &mut fastrand::Rng) -> Vec<u8> {
     bytes
 }
 
-/// The complete requests that the engine sees, each answered at once.
+/// Returns the complete requests that the engine sees. Each is answered at once.
 fn engine_sees(bytes: &[u8]) -> Vec<Seen> {
     let mut server = Endpoint::server();
     let mut seen: Vec<Seen> = Vec::new();

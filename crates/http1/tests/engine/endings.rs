@@ -1,4 +1,4 @@
-//! Ends: of the peer's side, of an exchange early, of the connection.
+//! The end of the peer's side, the early end of an exchange, and the end of the connection.
 
 use leno_http1::ErrorCode;
 use leno_http1::Section::{Request, Response};

@@ -20,7 +20,7 @@ pub(crate) type Fields = Vec<(String, String)>;
 pub(crate) struct Endpoint {
     pub(crate) http1: Connection,
     pub(crate) now: Instant,
-    /// Received content is released at once.
+    /// Whether received content is released at once.
     pub(crate) releases: bool,
     pub(crate) error: Option<ConnectionError>,
     /// Key of the latest exchange.
@@ -56,7 +56,7 @@ impl Endpoint {
         client
     }
 
-    /// A client's output for a request's header section.
+    /// Returns a client's output for a request's header section.
     pub(crate) fn wire_of(request: &[(&str, &str)], end_stream: bool) -> String {
         let mut client = Self::new(Role::Client, Limits::client());
         client.request(request, end_stream).expect("a new connection takes a request");
@@ -81,7 +81,7 @@ impl Endpoint {
         }
     }
 
-    /// The peer has closed its side.
+    /// Closes the peer's side.
     pub(crate) fn end(&mut self) {
         self.feed(b"");
         assert!(self.kept.is_empty(), "the end comes after all bytes");
@@ -115,17 +115,17 @@ impl Endpoint {
         }
     }
 
-    /// Events since the last call.
+    /// Returns the events since the last call.
     pub(crate) fn take(&mut self) -> Vec<Happening> {
         std::mem::take(&mut self.happened)
     }
 
-    /// All output of the engine, as text.
+    /// Returns all output of the engine, as text.
     pub(crate) fn written(&mut self) -> String {
         String::from_utf8(self.written_bytes()).expect("the test sends text")
     }
 
-    /// All output of the engine.
+    /// Returns all output of the engine.
     pub(crate) fn written_bytes(&mut self) -> Vec<u8> {
         let mut all = Vec::new();
         while !self.http1.output().is_empty() {

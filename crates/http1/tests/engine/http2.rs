@@ -1,4 +1,4 @@
-//! Between two proxies HTTP/1 is carried in HTTP/2, and must come out unchanged.
+//! Two proxies carry HTTP/1 messages between them in HTTP/2: the messages must come out unchanged.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use leno_http2::Connection;
 use crate::endpoint::{Endpoint, Happening, section};
 use crate::pair::{Message, borrowed};
 
-/// Both sides of an HTTP/2 connection with a call.
+/// Both sides of an HTTP/2 connection that carries one call.
 struct Crossing {
     client: Connection,
     server: Connection,
@@ -30,7 +30,8 @@ impl Crossing {
         }
     }
 
-    /// Carries HTTP/1 events across; `by_client` is the direction. Returns the resulting events.
+    /// Carries HTTP/1 events across, from the client if `by_client`, else from the server. Returns the resulting
+    /// events.
     fn carry(&mut self, happened: &[Happening], by_client: bool) -> Vec<Happening> {
         for happening in happened {
             let sender = if by_client { &mut self.client } else { &mut self.server };

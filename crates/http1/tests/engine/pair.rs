@@ -12,7 +12,7 @@ const EXCHANGES: usize = 8;
 pub(crate) struct Message {
     pub(crate) section: Section,
     pub(crate) fields: Fields,
-    /// `None`: the header section only.
+    /// `None` if the message is only a header section.
     pub(crate) content: Option<Vec<u8>>,
     pub(crate) trailers: Option<Fields>,
 }
@@ -47,7 +47,7 @@ impl Message {
             Some(content) if rng.bool() => fields.push(("content-length".to_owned(), content.len().to_string())),
             Some(_) if rng.bool() => trailers = Some(vec![(format!("x-{}", word(rng)), value(rng))]),
             Some(_) => {}
-            // A field that would be added otherwise.
+            // The engine would add this field if it were missing.
             None if section == Section::Response && !matches!(fields[0].1.as_str(), "204" | "304") => {
                 fields.push(("content-length".to_owned(), "0".to_owned()));
             }
@@ -77,7 +77,7 @@ impl Message {
         all
     }
 
-    /// Sends the message through an endpoint, content in pieces.
+    /// Sends the message through an endpoint, its content in pieces.
     pub(crate) fn send(&self, from: &mut Endpoint, rng: &mut fastrand::Rng) {
         let fields: Vec<(&str, &str)> = borrowed(&self.fields);
         let end_stream = self.content.is_none();
@@ -111,7 +111,7 @@ fn value(rng: &mut fastrand::Rng) -> String {
     inner.trim().to_owned()
 }
 
-/// Moves all output of one side, in pieces.
+/// Moves all output of one side to the other, in pieces.
 fn deliver(from: &mut Endpoint, to: &mut Endpoint, rng: &mut fastrand::Rng) {
     loop {
         let output = from.http1.output();

@@ -1,4 +1,4 @@
-//! Where the engine waits: pipelined requests, unreleased content, unread output.
+//! Situations in which the engine waits: pipelined requests, unreleased content, unread output.
 
 use leno_http1::Section::Request;
 use leno_http1::limits::OUTPUT_HIGH_WATER_BYTES;

@@ -2,7 +2,7 @@
 
 use crate::endpoint::{Endpoint, GET, POST};
 
-/// Requests, with their expected status and reason.
+/// Names and bytes of requests, with their expected status and a part of the expected reason.
 const REQUESTS: &[(&str, &str, u16, &str)] = &[
     ("CL.TE", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "both"),
     ("TE.CL", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n", 400, "both"),
@@ -162,7 +162,7 @@ fn a_refusal_is_the_only_answer() {
 #[test]
 fn bytes_after_a_response_are_nobodys_answer() {
     let complete = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na";
-    // With the response, after it, and while no request is open.
+    // The rest arrives together with the response, after it, or while no request is open.
     for rest in ["HTTP/1.1 200 OK\r\n\r\n", "x", "\r\n"] {
         let mut client = Endpoint::client(GET, true);
         client.feed(format!("{complete}{rest}").as_bytes());

@@ -1,4 +1,4 @@
-//! CONNECT and upgrades: bytes in both directions, once they are accepted.
+//! Tunnels by CONNECT or upgrade: bytes pass in both directions once the tunnel is accepted.
 
 use leno_http1::Section::{Request, Response};
 use leno_http1::{ErrorCode, Limits, Role};

@@ -6,8 +6,8 @@ use crate::limits::Limits;
 use crate::stream::{Half, StreamKey};
 
 impl Connection {
-    /// Returns credit for `bytes` of received DATA to the peer, without padding (the engine returns that itself). Small
-    /// credits are merged: WINDOW_UPDATE is sent when half a window is owed (section 6.9).
+    /// Returns credit for `bytes` of received DATA to the peer. Padding does not count: the engine returns its credit
+    /// itself. Small credits are merged: WINDOW_UPDATE is sent when half a window is owed (section 6.9).
     pub fn release(&mut self, key: StreamKey, bytes: usize) {
         self.streams.count_released(key, bytes);
         self.announce_credit(key);
@@ -29,7 +29,7 @@ impl Connection {
             return;
         }
         let most = if stream.connect { max_tunnel_window_bytes } else { max_stream_window_bytes };
-        // The owner has released everything: a larger window would keep more data in flight.
+        // The window grows only if the owner has released everything: then a larger window keeps more data in flight.
         let growth = if stream.unreleased == 0 {
             stream.receive_target.min(most.saturating_sub(stream.receive_target)).min(room)
         } else {
@@ -43,16 +43,16 @@ impl Connection {
         frame::write_window_update(&mut self.out.bytes, key.id, increment);
     }
 
-    /// Whether memory is short: then receive windows stop growing, though they do not shrink, and the connection keeps no empty
-    /// output buffer.
+    /// Sets whether memory is short. While it is, receive windows stop growing, though they do not shrink, and the
+    /// connection keeps no empty output buffer.
     pub fn save_memory(&mut self, on: bool) {
         self.saves_memory = on;
-        // Nothing has been written: this only gives back what is empty.
+        // No byte was written: this call only frees an empty buffer.
         self.advance_output(0);
     }
 
-    /// Returns the connection's own credit at once: only each stream's window limits the peer, so that a stalled stream
-    /// never blocks its neighbours. The connection's window waits only while all streams together hold too much.
+    /// Returns credit for the connection's window at once: only each stream's window limits the peer, so that a stalled
+    /// stream never blocks its neighbours. The credit waits only while all streams together hold too much.
     pub(super) fn credit_connection(&mut self, bytes: u32) {
         self.connection_credit += bytes;
         self.announce_connection_credit();

@@ -35,7 +35,8 @@ impl Floods {
         }
     }
 
-    /// Starts a new window if the old one is over. Called for each batch of input; many have the same time.
+    /// Starts a new window if the old one is over, and refills the budget of rapid resets. Called for each batch of
+    /// input; many batches have the same time.
     pub(super) fn advance(&mut self, now: Instant, limits: &Limits) {
         if now == self.advanced {
             return;
@@ -68,7 +69,7 @@ impl Floods {
         self.sent = self.sent.saturating_add(1);
     }
 
-    /// Counts one `flood` event; an error above the limit.
+    /// Counts one `flood` event. Returns an error if there are more events than the limit allows.
     pub(super) fn count(&mut self, flood: Flood, limits: &Limits) -> Result<(), ConnectionError> {
         if flood == Flood::RapidReset {
             return self.count_rapid_reset();
@@ -82,7 +83,7 @@ impl Floods {
             // gRPC measures the bandwidth with a PING for each batch of DATA that it receives.
             Flood::Ping => limits.max_pings.saturating_add(self.sent),
             Flood::Settings => limits.max_settings,
-            // Browsers send PRIORITY_UPDATE, which is unknown here, with each request (RFC 9218 section 7.1).
+            // Browsers send PRIORITY_UPDATE, a frame type unknown here, with each request (RFC 9218 section 7.1).
             Flood::EmptyFrames => limits.max_empty_frames.saturating_add(self.opened),
             Flood::Priority => limits.max_priority_frames,
             Flood::WindowUpdate => limits.max_window_updates.saturating_add(self.sent.saturating_mul(4)),
@@ -93,8 +94,8 @@ impl Floods {
         if *count > allowed { Err(ConnectionError::flood(flood)) } else { Ok(()) }
     }
 
-    /// A client that races or hedges its calls resets hundreds of young streams a second; an attack resets tens of
-    /// thousands.
+    /// Takes one reset from the budget. A client that races or hedges its calls resets hundreds of young streams a
+    /// second; an attack resets tens of thousands.
     fn count_rapid_reset(&mut self) -> Result<(), ConnectionError> {
         match self.resets_left.checked_sub(1_000) {
             Some(left) => {

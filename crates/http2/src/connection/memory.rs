@@ -1,4 +1,4 @@
-//! What a connection takes of memory, by what is allocated: a peer decides how much of it is in use.
+//! Memory of a connection. It counts what is allocated, because a peer decides how much of that is in use.
 
 use std::collections::VecDeque;
 
@@ -7,8 +7,8 @@ use super::output::Drained;
 use crate::stream::StreamKey;
 
 impl Connection {
-    /// Memory of buffers, tables and lists, in bytes, beside the connection itself and what [`Connection::queue_memory_bytes`]
-    /// counts. It takes a few additions, however many streams are open.
+    /// Memory of buffers, tables and lists, in bytes, without the [`Connection`] itself and without
+    /// [`Connection::queue_memory_bytes`]. The cost is a few additions, however many streams are open.
     pub fn memory_bytes(&self) -> usize {
         let block = self.block.as_ref().map_or(0, |block| block.fragments.capacity());
         let lines = [&self.ready, &self.held_back, &self.collected].map(VecDeque::capacity);

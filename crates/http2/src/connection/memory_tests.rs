@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::*;
 use crate::frame::{flag, kind, write, write_rst_stream, write_window_update};
 
-/// A server whose client wants no content yet: its connection window is used up, but not its streams' windows.
+/// A server that has used up its client's connection window, but not the windows of the streams.
 fn server_without_connection_window() -> (Connection, Instant) {
     let now = Instant::now();
     let mut server = Connection::new(Role::Server, Arc::new(Limits::server()), now);
@@ -30,7 +30,7 @@ fn feed(connection: &mut Connection, now: Instant, bytes: &[u8]) -> Vec<StreamKe
     requests
 }
 
-/// Opens a stream with a request, and answers it with a header section.
+/// Opens a stream with a request, and answers the request with a header section.
 fn ask(server: &mut Connection, now: Instant, id: u32) -> StreamKey {
     let mut request = Vec::new();
     // Method GET, scheme http, path /.

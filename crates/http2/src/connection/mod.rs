@@ -1,8 +1,8 @@
 //! One HTTP/2 connection in either role, without a socket or a clock (RFC 9113).
 //!
 //! Input: [`Connection::receive`] parses bytes into [`Event`]s, one at a time, so that DATA can point into the caller's
-//! buffer. Output: everything sent collects in one buffer, [`Connection::output`], for one write. The engine does not
-//! interpret requests. The owner gives every stream a token, which accompanies every event.
+//! buffer. Output: all bytes to send are collected in one buffer, [`Connection::output`], for one write. The engine
+//! does not interpret requests. The owner gives every stream a token, which accompanies every event.
 
 mod credit;
 mod floods;
@@ -30,7 +30,7 @@ use send::RecentResets;
 pub use output::Drained;
 pub use send::OpenError;
 
-/// Our side of the connection.
+/// Our role on the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// We opened the connection and send requests.
@@ -39,10 +39,10 @@ pub enum Role {
     Server,
 }
 
-/// The meaning of some input.
+/// An event that received bytes cause.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A field section, which is in the `fields` given to [`Connection::receive`].
+    /// A field section. Its fields are in the `fields` given to [`Connection::receive`].
     Headers {
         /// The stream.
         stream: StreamKey,
@@ -77,7 +77,8 @@ pub enum Event<'a> {
         /// Whether the peer sent the reset.
         by_peer: bool,
     },
-    /// The peer will close; streams above `last_stream` were not processed ([`Connection::streams_above`]).
+    /// The peer will close the connection. It did not process streams above `last_stream`
+    /// ([`Connection::streams_above`]).
     GoAway {
         /// The highest stream that the peer may have processed.
         last_stream: u32,
@@ -88,15 +89,15 @@ pub enum Event<'a> {
     Settings,
 }
 
-/// The meaning of the next input bytes.
+/// The kind of the next input bytes.
 #[derive(Debug, Clone, Copy)]
 enum Input {
-    /// The rest of the client's preface, after this many bytes.
+    /// The rest of the client's preface, of which this many bytes have arrived.
     Preface(usize),
     Header,
     Payload(FrameHeader),
     Data(DataFrame),
-    /// After a connection error input is ignored.
+    /// Input is ignored after a connection error.
     Dead,
 }
 
@@ -137,12 +138,12 @@ pub struct Connection {
     /// When the incomplete frame or header block began.
     incomplete_since: Option<Instant>,
     settings_received: bool,
-    /// The peer knows our settings.
+    /// Whether the peer has acknowledged our settings.
     settings_acknowledged: bool,
     decoder: Decoder,
     receive_window: i64,
     connection_credit: u32,
-    /// Memory is short.
+    /// Whether memory is short ([`Connection::save_memory`]).
     saves_memory: bool,
     highest_peer_stream: u32,
     /// The highest of our streams for which the server has sent headers.
@@ -157,18 +158,18 @@ pub struct Connection {
     out: OutputBuffer,
     last_data: Option<output::LastData>,
     send_window: i64,
-    /// The largest value so far.
+    /// Largest value of `send_window` so far.
     send_window_peak: i64,
     next_stream: u32,
     /// Streams with queued DATA and an open window, in the order of their turns.
     ready: VecDeque<StreamKey>,
-    /// Streams with queued DATA for which only the connection's reserve is left.
+    /// Streams with queued DATA that wait because only the reserve of the connection's window is left.
     held_back: VecDeque<StreamKey>,
     /// Streams with collected DATA, in the order of release.
     collected: VecDeque<StreamKey>,
     drained: VecDeque<Drained>,
     queued_bytes: usize,
-    /// Memory of it, and of trailers that follow it.
+    /// Memory of the queued DATA, and of trailers that wait for it.
     queue_memory_bytes: usize,
 
     /// The last stream in our final GOAWAY.
@@ -183,7 +184,7 @@ const SHUTDOWN_PING: [u8; 8] = *b"lenobye!";
 const KEEPALIVE_PING: [u8; 8] = *b"lenolive";
 
 impl Connection {
-    /// A connection that has sent its preface and SETTINGS; they wait in [`Connection::output`].
+    /// Creates a connection. Its preface and SETTINGS wait in [`Connection::output`].
     pub fn new(role: Role, limits: Arc<Limits>, now: Instant) -> Self {
         let mut out = OutputBuffer::default();
         out.bytes.reserve(128);
@@ -207,7 +208,7 @@ impl Connection {
             incomplete_since: None,
             settings_received: false,
             settings_acknowledged: false,
-            // A smaller table applies once the peer has acknowledged it (RFC 7541 section 4.2).
+            // A smaller table applies once the peer has acknowledged our settings (RFC 7541 section 4.2).
             decoder: Decoder::new((limits.header_table_bytes as usize).max(DEFAULT_TABLE_SIZE)),
             receive_window: i64::from(limits.connection_window_bytes.max(DEFAULT_WINDOW_BYTES)),
             connection_credit: 0,
@@ -236,12 +237,13 @@ impl Connection {
         }
     }
 
-    /// Parses the front of `input` until an event or the end of the input (`None`).
+    /// Parses `input` up to the next event, and removes the parsed bytes from it. Returns `None` at the end of the
+    /// input.
     ///
     /// `fields` is overwritten, and holds the section of an [`Event::Headers`].
     ///
     /// # Errors
-    /// The peer violated the protocol: a GOAWAY is queued; flush [`Connection::output`] and close.
+    /// If the peer violated the protocol. A GOAWAY is queued: flush [`Connection::output`] and close the connection.
     pub fn receive<'a>(
         &mut self,
         now: Instant,
@@ -277,17 +279,17 @@ impl Connection {
         &self.peer
     }
 
-    /// Whether the peer's SETTINGS have arrived; before that it may not speak HTTP/2.
+    /// Whether the peer's SETTINGS have arrived. Until then, the peer may not be an HTTP/2 endpoint.
     pub fn is_established(&self) -> bool {
         self.settings_received
     }
 
-    /// Open streams.
+    /// Number of open streams.
     pub fn stream_count(&self) -> usize {
         self.streams.len()
     }
 
-    /// Received content that the owner has not released, all streams together, in bytes.
+    /// Received content of all streams that the owner has not released, in bytes.
     pub fn held_bytes(&self) -> u64 {
         self.streams.held_bytes()
     }
@@ -307,7 +309,7 @@ impl Connection {
         self.streams.get(stream).is_some_and(Stream::takes_output)
     }
 
-    /// Whether the server is known to process `stream`: it has answered it, or a later stream.
+    /// Whether the server is known to process `stream`: it has answered this stream or a later one.
     pub fn is_taken_up(&self, stream: StreamKey) -> bool {
         stream.id <= self.highest_answered
     }
@@ -322,7 +324,7 @@ impl Connection {
         self.streams_above(0)
     }
 
-    /// When the incomplete frame or header block began; an old time shows a slow sender.
+    /// When the incomplete frame or header block began, if there is one. An old time shows a slow sender.
     pub fn incomplete_since(&self) -> Option<Instant> {
         self.incomplete_since
     }
@@ -332,8 +334,8 @@ impl Connection {
         self.goaway_received
     }
 
-    /// Announces the end (RFC 9113 section 6.8): open streams finish, and new ones are accepted only until the peer has
-    /// seen the announcement. Complete when [`Connection::is_drained`].
+    /// Announces the end of the connection (RFC 9113 section 6.8). Open streams finish. New streams are accepted only
+    /// until the peer has seen the announcement. The shutdown is complete when [`Connection::is_drained`].
     pub fn shut_down(&mut self) {
         if self.shutting_down || matches!(self.input, Input::Dead) {
             return;
@@ -343,7 +345,8 @@ impl Connection {
         frame::write(&mut self.out.bytes, frame::kind::PING, 0, 0, &SHUTDOWN_PING);
     }
 
-    /// Sends GOAWAY with the last stream that is answered. Later ones are ignored, so the peer may send them elsewhere.
+    /// Sends GOAWAY with the last stream that we process. Later streams are ignored, so the peer may use another
+    /// connection.
     pub fn go_away(&mut self, code: ErrorCode, debug: &str) {
         if self.goaway_sent.is_none() && !matches!(self.input, Input::Dead) {
             self.shutting_down = true;
@@ -352,7 +355,7 @@ impl Connection {
         }
     }
 
-    /// Whether [`Connection::shut_down`] is complete: the peer knows, and no stream is open.
+    /// Whether [`Connection::shut_down`] is complete: the final GOAWAY was sent, and no stream is open.
     pub fn is_drained(&self) -> bool {
         self.goaway_sent.is_some() && self.streams.len() == 0
     }

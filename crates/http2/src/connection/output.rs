@@ -11,7 +11,7 @@ use crate::stream::{Half, StreamKey};
 /// Output capacity that a connection with open streams keeps, unless memory is short.
 const KEPT_OUTPUT_BYTES: usize = 2 * OUTPUT_HIGH_WATER_BYTES;
 
-/// Queued DATA that has moved into the output: the sender may get as much credit.
+/// Queued DATA that has moved into the output. The sender of the DATA may get as much credit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drained {
     /// The stream; it may have ended since.
@@ -38,7 +38,7 @@ impl Connection {
         if matches!(self.input, Input::Preface(_)) {
             return &[];
         }
-        // Held content may have been released, or its stream may have ended.
+        // Connection credit may have become due: held content may have been released, or its stream may have ended.
         self.announce_connection_credit();
         self.send_queued();
         self.out.waiting()
@@ -66,7 +66,7 @@ impl Connection {
         !matches!(self.input, Input::Preface(_)) && (self.pending_output() > 0 || queued_has_room)
     }
 
-    /// DATA that waits for windows or for the socket, all streams together, in bytes.
+    /// DATA of all streams that waits for windows or for the socket, in bytes.
     pub fn queued_bytes(&self) -> usize {
         self.queued_bytes
     }
@@ -76,7 +76,7 @@ impl Connection {
         usize::try_from(self.send_window).unwrap_or(0)
     }
 
-    /// Queued DATA that was sent since the last call.
+    /// Returns the next piece of queued DATA that moved into the output, oldest first.
     pub fn next_drained(&mut self) -> Option<Drained> {
         let next = self.drained.pop_front();
         if next.is_none() && self.drained.capacity() > 64 {
@@ -121,12 +121,12 @@ impl Connection {
         }
     }
 
-    /// The connection window has grown: streams that waited for it get their turns again.
+    /// Gives turns again to streams that were held back, after the connection's window has grown.
     pub(super) fn end_holding_back(&mut self) {
         self.ready.extend(self.held_back.drain(..));
     }
 
-    /// Writes DATA frames as far as windows and buffer allow; returns the number of bytes written.
+    /// Writes DATA frames as far as the windows and the output buffer allow. Returns the number of bytes written.
     pub(super) fn write_data(&mut self, key: StreamKey, bytes: &[u8]) -> usize {
         let max_frame = self.peer.max_frame_bytes as usize;
         let mut left = bytes;
@@ -170,7 +170,7 @@ impl Connection {
         bytes.len() - left.len()
     }
 
-    /// Sends END_STREAM, on the last DATA frame of the output if it belongs to the stream.
+    /// Sends END_STREAM: on the last DATA frame of the output if that belongs to the stream, else on an empty frame.
     pub(super) fn write_end(&mut self, key: StreamKey) {
         match self.last_data.filter(|last| last.stream == key.id && last.end == self.out.bytes.len()) {
             Some(last) => {
@@ -231,7 +231,7 @@ impl Connection {
 
 /// The part of the connection's window that a stream may use.
 ///
-/// Many clients share a connection to a server, and a server application that does not read its uploads occupies the
+/// Many clients share a connection to a server, and uploads that the server's application does not read occupy the
 /// window. So the last quarter of the window is reserved for streams that have sent little: calls with small messages
 /// pass stalled uploads. Servers return credit at the latest when half of the window is used.
 fn shared_window(role: Role, send_window: i64, peak: i64, sent_bytes: u64) -> i64 {

@@ -112,7 +112,7 @@ impl Connection {
         }
     }
 
-    /// Rules for a frame that do not depend on its payload.
+    /// Checks the rules for a frame that do not depend on its payload.
     fn begin_frame(&mut self, header: FrameHeader) -> Received {
         if !self.settings_received && (header.kind != kind::SETTINGS || header.has(flag::ACK)) {
             return Err(ConnectionError::protocol("the first frame is not SETTINGS"));
@@ -136,7 +136,8 @@ impl Connection {
         Ok(None)
     }
 
-    /// Reads a payload, directly from the input if it is complete there. The flag reports that.
+    /// Reads a payload, directly from the input if all of it is there. The flag reports whether the payload is
+    /// complete.
     fn read_payload(
         &mut self,
         now: Instant,
@@ -187,13 +188,13 @@ impl Connection {
         }
     }
 
-    /// The treatment of DATA or HEADERS for a stream that is not open (section 5.1, closed).
+    /// Decides how to treat DATA or HEADERS for a stream that is not open (section 5.1, closed).
     fn absent_stream(&self, id: u32) -> Result<Absent, ConnectionError> {
         if self.is_idle(id) {
             return Err(ConnectionError::protocol("a frame on an idle stream"));
         }
         let ignored_after_goaway = self.goaway_sent.is_some_and(|last| id > last);
-        // Many clients share a connection to a server: a frame for a forgotten stream must not close it.
+        // Many clients share a connection to a server: a frame for a forgotten stream must not close that connection.
         let is_expected = self.role == Role::Client || ignored_after_goaway || self.reset_by_us.contains(id);
         Ok(if is_expected { Absent::Expected } else { Absent::Ended })
     }

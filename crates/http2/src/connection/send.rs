@@ -17,12 +17,12 @@ use crate::limits::{COLLECTED_ENOUGH_BYTES, Limits};
 use crate::message::Section;
 use crate::stream::{Half, Stream, StreamKey, Streams};
 
-/// Streams that we reset and whose late frames are still expected: as many as a client may have open, since all of them
-/// may have to be reset at once.
+/// Maximum of streams that we reset and whose late frames are still expected: as many as a client may have open, since
+/// all of them may have to be reset at once.
 const MAX_REMEMBERED_RESETS: usize = 10_000;
-/// What an id takes in a hash set: itself and its tag, an eighth of the places being free.
+/// Memory of an id in a hash set, in bytes: the id and its tag, with an eighth of the slots free.
 const SET_PLACE_BYTES: usize = 6;
-/// Below this length, the list of turns is not searched for ended streams.
+/// Ended streams are removed from a list of turns once it has this many entries more than two for each open stream.
 const MIN_READY_PLACES: usize = 16;
 
 /// The latest streams that we reset.
@@ -63,7 +63,7 @@ impl RecentResets {
 /// Why [`Connection::open`] cannot open a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// The peer's SETTINGS_MAX_CONCURRENT_STREAMS are open; one may be free later.
+    /// As many streams are open as the peer's SETTINGS_MAX_CONCURRENT_STREAMS allows. A stream may end later.
     #[error("the server's limit of concurrent streams is reached")]
     StreamLimit,
     /// The peer sent GOAWAY, the connection failed, or stream identifiers are used up: use another connection.
@@ -101,7 +101,7 @@ impl Connection {
         Ok(key)
     }
 
-    /// Whether new streams are possible, apart from the peer's limit.
+    /// Whether the connection may open streams, apart from the peer's limit of concurrent streams.
     pub fn takes_streams(&self) -> bool {
         self.role == Role::Client
             && self.goaway_received.is_none()
@@ -135,8 +135,9 @@ impl Connection {
         }
     }
 
-    /// Sends content. Returns the number of `bytes` that are in the output already; the others are queued, and reported
-    /// as [`Drained`](super::Drained) when they follow. Without an open stream all bytes are dropped and counted.
+    /// Sends content. Returns the number of bytes that moved into the output at once. The other bytes are queued, and
+    /// reported as [`Drained`](super::Drained) when they move. Without an open stream, drops all bytes and returns
+    /// their number.
     pub fn send_data(&mut self, key: StreamKey, bytes: &[u8], end_stream: bool) -> usize {
         let Some(stream) = self.streams.get(key) else { return bytes.len() };
         if !stream.takes_output() {
@@ -186,8 +187,8 @@ impl Connection {
         self.queue_memory_bytes += stream.queue.capacity_bytes() - before;
     }
 
-    /// Releases the collected content of up to `most` streams, the longest waiting first. Returns whether there is
-    /// more.
+    /// Releases the collected content of up to `most` streams, the longest waiting first. Returns whether more streams
+    /// wait.
     pub fn release_collected(&mut self, most: usize) -> bool {
         for _ in 0..most {
             let Some(key) = self.collected.pop_front() else { break };
@@ -215,8 +216,8 @@ impl Connection {
         self.forget_stream(key);
     }
 
-    /// The response needs no more of the request: after END_STREAM, RST_STREAM with NO_ERROR asks the client to stop
-    /// (section 8.1).
+    /// Asks the client to stop sending a request, because the response needs no more of it: after END_STREAM, sends
+    /// RST_STREAM with NO_ERROR (section 8.1).
     pub fn stop_receiving(&mut self, key: StreamKey) {
         match self.streams.get_mut(key) {
             Some(stream) if stream.send == Half::Closed => self.reset(key, ErrorCode::NO_ERROR),
@@ -234,13 +235,14 @@ impl Connection {
     }
 
     pub(super) fn remember_reset(&mut self, id: u32) {
-        // A server's late frames are ignored for any stream.
+        // A server must remember its resets. A client ignores late frames of any stream.
         if self.role == Role::Server {
             self.reset_by_us.remember(id);
         }
     }
 
-    /// Counts an event that ends a stream: the owner gets the stream's event first, and the error next.
+    /// Counts an event that ends a stream. The owner gets the stream's event first, and the error of too many events
+    /// from the next [`Connection::receive`].
     pub(super) fn count_after_event(&mut self, flood: Flood) {
         count_later(&mut self.floods, &self.limits, &mut self.fault, flood);
     }
@@ -267,7 +269,7 @@ pub(super) fn line_up(line: &mut VecDeque<StreamKey>, key: StreamKey, streams: &
     }
 }
 
-/// Counts an event; the next [`Connection::receive`] reports an error.
+/// Counts an event. If there are too many, the next [`Connection::receive`] reports the error.
 pub(super) fn count_later(floods: &mut Floods, limits: &Limits, fault: &mut Option<ConnectionError>, flood: Flood) {
     if let Err(error) = floods.count(flood, limits) {
         fault.get_or_insert(error);

@@ -39,7 +39,7 @@ impl Defects {
         self.0 & other.0 != 0
     }
 
-    /// The defects that a name alone has, whatever its value.
+    /// Keeps only the defects that a name has whatever its value.
     pub(crate) const fn of_name(self) -> Self {
         Self(self.0 & (Self::BAD_NAME.0 | Self::UNKNOWN_PSEUDO.0))
     }
@@ -62,7 +62,7 @@ impl BitOrAssign for Defects {
 /// The properties of one name or one field, independent of its neighbours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Facts {
-    /// Finds the field in an encoder's table. 0 for a bare name and for the fields of the static table.
+    /// Hash by which an encoder finds the field in its table. 0 for a bare name and for the fields of the static table.
     pub(crate) hash: u32,
     pub(crate) known: Known,
     pub(crate) defects: Defects,
@@ -98,10 +98,11 @@ impl Facts {
     }
 }
 
-/// Bytes of a long field's beginning and end that are hashed: a peer can create long fields with few bytes.
+/// Bytes that are hashed at each end of a long field. The middle is not hashed: a peer can create long fields with few
+/// bytes.
 const HASHED_END_BYTES: usize = 64;
 
-/// Not keyed: a collision costs only compression, because bytes are compared before use.
+/// Hashes a field. The hash is not keyed: a collision costs only compression, because bytes are compared before use.
 fn hash(text: &[u8], name_len: usize) -> u32 {
     let mut hasher = FxHasher::default();
     match (text.first_chunk::<HASHED_END_BYTES>(), text.last_chunk::<HASHED_END_BYTES>()) {
@@ -124,7 +125,7 @@ fn is_token(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|&byte| is_lower_case_token_byte(byte))
 }
 
-/// RFC 9110 section 5.6.2, without upper case.
+/// Whether a byte may be in a token (RFC 9110 section 5.6.2) and is not upper case.
 fn is_lower_case_token_byte(byte: u8) -> bool {
     matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'!' | b'#' | b'$' | b'%' | b'&'
         | b'\'' | b'*' | b'+' | b'^' | b'`' | b'|' | b'~')

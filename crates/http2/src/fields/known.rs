@@ -111,7 +111,8 @@ known_names! {
     XRequestId "x-request-id",
 }
 
-/// The name to compare first: indexes in [`NAMES`], 0 if no name has the slot; collisions use the next slot.
+/// For each slot, the index in [`NAMES`] of the name to compare, or 0 if the slot is empty. A name whose slot is
+/// occupied uses the next free slot.
 const LOOKUP: [u8; SLOTS] = lookup();
 
 /// Each name needs one bit in the mask of a section's names, and an index that fits in one byte of the lookup.
@@ -163,7 +164,8 @@ impl Known {
     }
 }
 
-/// A hash of the most distinctive parts of a name, found by experiment; any result is correct.
+/// Hashes the most distinctive parts of a name. The factors were found by experiment; lookups are correct with any
+/// factors.
 const fn slot(length: usize, first: u8, middle: u8, last: u8) -> usize {
     (length * 7 + first as usize * 5 + middle as usize * 11 + last as usize * 3) % SLOTS
 }

@@ -6,10 +6,10 @@ use super::static_table;
 use super::table::{DynamicTable, Field, MAX_TABLE_SIZE};
 use crate::fields::{Facts, FieldSection};
 
-/// Limits the bytes that literals of one block may copy from names in the table, as a multiple of the list's size: a
-/// literal of two bytes can repeat a name of 4 KiB, and each copy takes time.
+/// Limits the bytes that the literals of one block may copy from names in the static and dynamic tables, as a multiple
+/// of the header list's maximum size: a literal of two bytes can repeat a name of 4 KiB, and each copy takes time.
 const COPIES_MAX: usize = 8;
-/// Bytes that literals of one block may copy in any case.
+/// Bytes that literals of one block may copy whatever the list's maximum size.
 const COPIES_MIN_BYTES: usize = 128 << 10;
 
 /// Why a field block cannot be decoded. Each is a connection error of type COMPRESSION_ERROR, because the tables of
@@ -39,7 +39,7 @@ pub enum DecodeError {
     /// A size update after a field (RFC 7541 section 4.2).
     #[error("a table size update follows a field")]
     SizeUpdateMisplaced,
-    /// Literals repeat names of the table far more often than fits in the list.
+    /// Literals copy far more bytes of names from the table than the list may have.
     #[error("names of the table are repeated for more than {COPIES_MAX} times the size that was announced")]
     TooManyCopies,
     /// This side announced a smaller table, and the next block does not start by shrinking it (RFC 9113 section 4.3.1).
@@ -62,7 +62,7 @@ pub struct Decoder {
     must_shrink: bool,
 }
 
-/// The peer's request for the treatment of a literal (RFC 7541 section 6.2).
+/// How the peer asks us to index a literal (RFC 7541 section 6.2).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Indexing {
     Incremental,
@@ -71,7 +71,7 @@ enum Indexing {
 }
 
 impl Decoder {
-    /// A decoder whose table may have up to `max_table_size` bytes: at most [`MAX_TABLE_SIZE`], and
+    /// A decoder whose table may have up to `max_table_size` bytes, but not more than [`MAX_TABLE_SIZE`]. Use at least
     /// [`DEFAULT_TABLE_SIZE`](super::DEFAULT_TABLE_SIZE) until the peer has acknowledged another size.
     pub fn new(max_table_size: usize) -> Self {
         let table = DynamicTable::new(max_table_size);
@@ -80,8 +80,8 @@ impl Decoder {
 
     /// Changes the size of the table, in bytes, after the peer has acknowledged the SETTINGS with it.
     ///
-    /// At most [`MAX_TABLE_SIZE`]; never announce more. If the table shrinks, the next block must contain a size
-    /// update.
+    /// The size is limited to [`MAX_TABLE_SIZE`]: never announce more. If the table shrinks, the next block must
+    /// contain a size update.
     pub fn set_max_table_size(&mut self, max_table_size: usize) {
         self.allowed_size = max_table_size.min(MAX_TABLE_SIZE);
         self.must_shrink |= self.allowed_size < self.table.max_size();
@@ -89,8 +89,8 @@ impl Decoder {
 
     /// Decodes one complete field block and appends its fields to `out`, which the caller has cleared.
     ///
-    /// If the list exceeds `max_list_size` bytes, it is decoded to its end, to keep the table in sync, but further
-    /// fields are only counted: [`Defects::OVERSIZE`](crate::fields::Defects::OVERSIZE) is set.
+    /// If the list exceeds `max_list_size` bytes, the block is still decoded to its end, to keep the table in sync, but
+    /// further fields are only counted, and [`Defects::OVERSIZE`](crate::fields::Defects::OVERSIZE) is set.
     ///
     /// # Errors
     /// See [`DecodeError`]; do not use the decoder and `out` afterwards.
@@ -136,7 +136,8 @@ impl Decoder {
         if self.must_shrink { Err(DecodeError::SizeUpdateMissing) } else { Ok(()) }
     }
 
-    /// Returns the number of bytes of its name that come from a table.
+    /// Decodes a literal and appends it to `out`. Returns the number of bytes of its name that were copied from a
+    /// table.
     fn decode_literal(
         &mut self,
         first: u8,

@@ -7,7 +7,8 @@ fn error_of(block: &[u8]) -> Option<DecodeError> {
     decode(&mut Decoder::new(DEFAULT_TABLE_SIZE), block).err()
 }
 
-/// A literal with incremental indexing and raw strings, with a name shorter than 127 bytes and a value of any length.
+/// Encodes a literal with incremental indexing and raw strings. The name is shorter than 127 bytes; the value has any
+/// length.
 fn inserted(name: &[u8], value: &[u8]) -> Vec<u8> {
     let mut block = vec![0x40];
     integer::encode(name.len(), 7, 0, &mut block);
@@ -87,7 +88,7 @@ fn name_of_an_entry_that_its_own_insertion_evicts_is_still_used() {
 fn size_updates_at_the_start_shrink_and_grow_the_table() {
     let mut decoder = Decoder::new(DEFAULT_TABLE_SIZE);
     decode(&mut decoder, &inserted(b"a", b"1")).expect("a valid block");
-    // 0, then 4096.
+    // A size update to 0, then one to 4096.
     decode(&mut decoder, &hex("20 3f e1 1f")).expect("both updates are allowed");
     assert!(entries_of(&decoder.table).is_empty());
     assert_eq!(decoder.table.max_size(), DEFAULT_TABLE_SIZE);
@@ -170,7 +171,7 @@ fn literals_that_repeat_a_large_name_hold_no_more_than_the_list_and_one_field() 
     let mut decoder = Decoder::new(DEFAULT_TABLE_SIZE);
     let mut section = FieldSection::new();
     let mut block = inserted(&[b'n'; 4000], b"");
-    // Incremental indexing, name of the newest entry, empty value: each replaces the only entry that fits.
+    // Incremental indexing, name of the newest entry, empty value: each literal replaces the only entry that fits.
     for _ in 0..30 {
         block.extend([0x7e, 0x00]);
     }

@@ -1,4 +1,4 @@
-//! The same random traffic in this module and in an independent implementation.
+//! Random traffic between this module and an independent implementation of HPACK.
 
 use httlib_hpack::{Decoder as TheirDecoder, Encoder as TheirEncoder};
 

@@ -1,4 +1,4 @@
-//! Encodes field sections, for a proxy: many clients' fields share one upstream connection's table.
+//! Encodes field sections for a proxy, where the fields of many clients share one upstream connection's table.
 //!
 //! A field enters the table when it occurs for the second time, so that values that never repeat (request ids,
 //! timeouts, traces) use no entry. Inserted fields are Huffman-coded, because they are sent once. Other literals are
@@ -22,9 +22,10 @@ const HUFFMAN: u8 = 0x80;
 #[derive(Debug)]
 pub struct Encoder {
     pub(super) table: DynamicTable,
-    /// Allocated with the first field that may enter the table.
+    /// Finds fields in `table`. Allocated with the first field that may enter the table.
     index: Option<Box<Index>>,
-    /// The smallest size since the last block, which the next block must announce (RFC 7541 section 4.2).
+    /// The smallest table size that was set since the last block. The next block must announce it (RFC 7541 section
+    /// 4.2).
     smallest_pending_size: Option<usize>,
 }
 
@@ -93,7 +94,7 @@ impl Encoder {
         encode_literal(WITHOUT_INDEXING, name_index, field, out);
     }
 
-    /// A field of more than 3/4 of the table would evict nearly all others.
+    /// Whether a field takes at most 3/4 of the table: a larger field would evict nearly all others.
     fn has_room_for(&self, field: &FieldLine<'_>) -> bool {
         field.text.len() + LINE_OVERHEAD <= self.table.max_size() / 4 * 3
     }
@@ -112,7 +113,7 @@ fn is_secret(known: Known) -> bool {
     matches!(known, Authorization | Cookie | ProxyAuthorization | SetCookie)
 }
 
-/// Whether the next value will probably differ, so that remembering this one has no use.
+/// Whether a field's value probably differs in the next message, so that an entry in the table would be useless.
 fn is_varying(known: Known) -> bool {
     use Known::{
         Age, Baggage, ContentLength, ContentRange, Date, Etag, Expires, GrpcMessage, GrpcRetryPushbackMs,

@@ -166,7 +166,7 @@ fn full_table_is_decoded_right_whatever_is_evicted() {
     let mut encoder = Encoder::new();
     let mut decoder = Decoder::new(DEFAULT_TABLE_SIZE);
     for round in 0..1200 {
-        // 200 fields, more than fit, half of them sent twice in a row.
+        // 200 fields, more than fit in the table, each sent twice in a row.
         let value = (round / 2 % 200).to_string();
         let fields = [("x-number", value.as_str()), ("x-constant", "always")];
         let block = encode(&mut encoder, &fields);

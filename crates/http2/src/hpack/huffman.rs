@@ -2,7 +2,8 @@
 //!
 //! The code is canonical: ordered by length and then by symbol, each code is its predecessor's successor. So the
 //! lengths alone define it, and the tables below are built from them at compile time. Codes of at most 8 bits, which
-//! are nearly all that a peer sends, are found by their first byte; longer ones by the range of their length.
+//! are nearly all that a peer sends, are found by their first byte; longer codes by the range of the codes of their
+//! length.
 
 /// The length of each symbol's code in bits; the last symbol is the end of the string (EOS).
 #[rustfmt::skip]
@@ -40,7 +41,7 @@ struct Code {
     length: u8,
 }
 
-/// The result for the first byte of the remaining bits: a symbol, or length 0 for the start of a longer code.
+/// The result of looking up the next eight bits: a symbol, or length 0 if they begin a longer code.
 #[derive(Clone, Copy)]
 struct Short {
     symbol: u8,
@@ -65,7 +66,7 @@ static SHORT: [Short; 256] = short_codes();
 static SORTED: [u16; SYMBOLS] = sorted_symbols();
 static RANGES: [Range; LENGTH_COUNT] = ranges();
 
-/// Decodes `input`, a whole string, to the end of `output`; at most 8/5 of the input's length is appended.
+/// Decodes `input`, a whole string, and appends it to `output`: at most 8/5 of the input's length.
 pub(super) fn decode(input: &[u8], output: &mut Vec<u8>) -> Result<(), InvalidHuffman> {
     output.reserve(input.len() * 8 / MIN_CODE_BITS);
     let mut window = Window { bits: 0, count: 0, rest: input };
@@ -107,7 +108,7 @@ impl Window<'_> {
         }
     }
 
-    /// The bits after the last symbol must be the beginning of EOS, all ones, and fewer than eight.
+    /// Checks that the bits after the last symbol are the beginning of EOS: all ones, and fewer than eight.
     fn check_padding(&self) -> Result<(), InvalidHuffman> {
         let ones = !(u64::MAX >> self.count.min(63));
         if self.count <= MAX_PADDING_BITS && self.bits == ones { Ok(()) } else { Err(InvalidHuffman) }
@@ -122,11 +123,11 @@ fn first_symbol(bits: u64) -> (u16, u32) {
     }
 }
 
-/// As [`first_symbol`], for codes of any length and 32 bits.
+/// As [`first_symbol`], but takes 32 bits and finds codes of any length.
 #[cold]
 fn first_long_symbol(bits: u64) -> (u16, u32) {
     let range = (0..).zip(&RANGES).find(|(_, range)| bits < range.end);
-    // The code is complete: the last range ends at 2^32.
+    // There always is a range: the code is complete, so the last range ends at 2^32.
     let Some((length, range)) = range else {
         return (EOS, MAX_CODE_BITS);
     };

@@ -1,4 +1,4 @@
-//! An encoder's memory of sent fields: their position in its table, or that they occurred once.
+//! An encoder's index of sent fields: finds their entries in its table, and remembers fields that occurred once.
 //!
 //! Both parts have a fixed size, and forget fields instead of growing or probing further. A peer that chooses colliding
 //! fields thus only reduces compression.
@@ -13,11 +13,11 @@ const SEEN: usize = 64;
 /// age.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// The numbers of the entries whose hash selects each set. Numbers of evicted entries mark free places.
+    /// For each set, the numbers of the entries whose hash selects it. Numbers of evicted entries mark free places.
     sets: [[u16; WAYS]; SETS],
     /// Parts of the hashes of fields that occurred once and were not inserted; 0 is empty.
     seen: [u16; SEEN],
-    /// The number of the next insertion; the first is 1, so that a set starts empty.
+    /// The number of the next insertion. The first is 1, so that the initial 0 in a set marks a free place.
     next: u16,
 }
 
@@ -36,7 +36,7 @@ impl Index {
         })
     }
 
-    /// Records that a field is about to be inserted in `table`; false if there is no free place.
+    /// Records that a field is about to be inserted in `table`. Returns false if its set has no free place.
     pub(super) fn add(&mut self, table: &DynamicTable, hash: u32) -> bool {
         let next = self.next;
         let set = self.sets.get_mut(hash as usize % SETS);
@@ -49,7 +49,7 @@ impl Index {
         true
     }
 
-    /// Whether the field has occurred exactly once recently; every second occurrence forgets it.
+    /// Records an occurrence of a field. Returns whether it is the second recent one; the field is then forgotten.
     pub(super) fn is_second_sight(&mut self, hash: u32) -> bool {
         let Some(seen) = self.seen.get_mut((hash >> 5) as usize % SEEN) else {
             return false;
@@ -61,7 +61,7 @@ impl Index {
     }
 }
 
-/// Number of insertions after that of `number`.
+/// Number of insertions after the insertion with this number.
 fn age(next: u16, number: u16) -> usize {
     usize::from(next.wrapping_sub(number).wrapping_sub(1))
 }

@@ -5,7 +5,7 @@ fn table() -> DynamicTable {
     DynamicTable::new(4096)
 }
 
-/// Inserts a field with a given hash; returns whether there was a free place.
+/// Inserts a field with a given hash. Returns whether there was a free place.
 fn insert(index: &mut Index, table: &mut DynamicTable, hash: u32, text: &[u8]) -> bool {
     let place = index.add(table, hash);
     if place {
@@ -46,7 +46,7 @@ fn colliding_fields_fill_one_set_and_the_next_is_not_added() {
 #[test]
 fn places_of_evicted_entries_are_used_again() {
     let (mut index, mut table) = (Index::new(), DynamicTable::new(3 * 34));
-    // Three times round the numbers, so that they wrap.
+    // The insertion numbers wrap around three times.
     for round in 0..200_000u32 {
         let text = [b'a', round as u8];
         assert!(insert(&mut index, &mut table, round % 5, &text), "round {round}");

@@ -1,4 +1,4 @@
-//! Random sections through an encoder and a decoder whose table size changes now and then.
+//! Random sections pass through an encoder and a decoder whose table size changes now and then.
 
 use super::testing::{decode, entries_of, pairs_of};
 use super::{DEFAULT_TABLE_SIZE, Decoder, Encoder, MAX_TABLE_SIZE};
@@ -23,7 +23,7 @@ const NAMES: &[&str] = &[
     "a",
 ];
 
-/// Few different values for most kinds, so that fields repeat, and sometimes random bytes.
+/// Returns mostly one of 30 values, so that fields repeat, and sometimes random bytes, digits or a long value.
 fn random_value(random: &mut fastrand::Rng) -> Vec<u8> {
     match random.u8(..20) {
         0 => (0..random.usize(..300)).map(|_| random.u8(..)).collect(),
@@ -76,7 +76,8 @@ fn random_sections_survive_both_directions_at_every_table_size() {
     }
 }
 
-/// The whole path of a relay: decodes the output of one peer's encoder, and encodes it again for another.
+/// Tests the whole path of a relay: decodes the output of one peer's encoder, and encodes the fields again for another
+/// peer.
 #[test]
 fn relayed_sections_arrive_as_they_were_sent() {
     let mut random = fastrand::Rng::with_seed(leno_testing::seed());

@@ -81,7 +81,7 @@ static FIELDS: [Field<'static>; LEN] = fields![
     WwwAuthenticate "www-authenticate" "",
 ];
 
-/// The index of the first entry of each name, by the name's number; 0 if the table does not have the name.
+/// The index of the first entry of each name, by the number of its [`Known`]; 0 if the table does not have the name.
 static FIRST_OF_NAME: [u8; Known::COUNT] = first_of_name();
 
 /// The part of a field that is in the static table.
@@ -94,12 +94,12 @@ pub(super) enum Match {
     None,
 }
 
-/// The entry of an index, from 1.
+/// Returns the entry of an index. Indexes start at 1.
 pub(super) fn get(index: usize) -> Option<Field<'static>> {
     FIELDS.get(index.checked_sub(1)?).copied()
 }
 
-/// Looks for a field; entries with equal names are adjacent.
+/// Looks for a field. Entries with equal names are adjacent.
 pub(super) fn find(known: Known, value: &[u8]) -> Match {
     let first = FIRST_OF_NAME.get(known as usize).copied().map_or(0, usize::from);
     if first == 0 {
@@ -110,7 +110,7 @@ pub(super) fn find(known: Known, value: &[u8]) -> Match {
     same_value.map_or(Match::Name(first), |(index, _)| Match::Field(index))
 }
 
-/// Encoders find these by name, so they need no hash.
+/// The facts of a static entry. Encoders find static entries by name, so they need no hash.
 const fn facts(known: Known) -> Facts {
     let defects = match known {
         Known::TransferEncoding => Defects::CONNECTION_SPECIFIC,

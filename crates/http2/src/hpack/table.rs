@@ -38,7 +38,7 @@ pub(super) struct DynamicTable {
     bytes: Vec<u8>,
     /// Oldest first.
     entries: VecDeque<Entry>,
-    /// The position of the start of `bytes` among all bytes ever inserted, modulo 2^32.
+    /// Position of the first byte of `bytes` among all bytes ever inserted, modulo 2^32.
     base: u32,
     size: usize,
     max_size: usize,
@@ -47,7 +47,7 @@ pub(super) struct DynamicTable {
 #[derive(Debug)]
 struct Entry {
     facts: Facts,
-    /// Counted like `base`.
+    /// Position of the entry's first byte, counted as for `base`.
     start: u32,
     name_len: u16,
     value_len: u16,
@@ -67,7 +67,7 @@ impl DynamicTable {
         self.entries.len()
     }
 
-    /// The entry with `age` newer ones.
+    /// Returns the entry that has `age` newer entries.
     pub(super) fn get(&self, age: usize) -> Option<Field<'_>> {
         let position = self.entries.len().checked_sub(age)?.checked_sub(1)?;
         let entry = self.entries.get(position)?;
@@ -96,7 +96,7 @@ impl DynamicTable {
         self.size += added;
     }
 
-    /// Changes the maximum size (RFC 7541 section 4.3), and returns memory that is no longer needed.
+    /// Changes the maximum size (RFC 7541 section 4.3), and frees memory that is no longer needed.
     pub(super) fn set_max_size(&mut self, max_size: usize) {
         self.max_size = max_size.min(MAX_TABLE_SIZE);
         self.evict_until(self.max_size);

@@ -4,7 +4,7 @@ use super::table::DynamicTable;
 use super::{DecodeError, Decoder};
 use crate::fields::FieldSection;
 
-/// Larger than any list in tests that do not concern the limit.
+/// Size limit for lists in tests that do not test the limit.
 pub(super) const NO_LIMIT: usize = 1 << 20;
 
 pub(super) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
@@ -38,7 +38,7 @@ pub(super) fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<FieldSection
     decoder.decode(block, NO_LIMIT, &mut section).map(|()| section)
 }
 
-/// Bytes from hexadecimal digits; spaces are for the reader.
+/// Parses hexadecimal digits. Ignores spaces.
 pub(super) fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<u8> = digits.bytes().filter(u8::is_ascii_hexdigit).collect();
     digits

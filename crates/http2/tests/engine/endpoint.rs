@@ -24,7 +24,7 @@ pub(crate) type Fields = Vec<(String, String)>;
 pub(crate) struct Endpoint {
     pub(crate) http2: Connection,
     pub(crate) now: Instant,
-    /// Received DATA is released at once.
+    /// Whether received DATA is released at once.
     pub(crate) releases: bool,
     pub(crate) error: Option<ConnectionError>,
     happened: Vec<Happening>,
@@ -92,12 +92,12 @@ impl Endpoint {
         self.now += time;
     }
 
-    /// Events since the last call.
+    /// Returns the events since the last call.
     pub(crate) fn take(&mut self) -> Vec<Happening> {
         std::mem::take(&mut self.happened)
     }
 
-    /// All output of the engine.
+    /// Returns all output of the engine.
     pub(crate) fn written(&mut self) -> Vec<u8> {
         let mut written = Vec::new();
         loop {
@@ -111,7 +111,7 @@ impl Endpoint {
         }
     }
 
-    /// All frames in the engine's output.
+    /// Returns all frames in the engine's output.
     pub(crate) fn sent(&mut self) -> Vec<Frame> {
         frames::parse(&self.written())
     }
@@ -139,7 +139,7 @@ impl Endpoint {
     }
 }
 
-/// Records an event; returns the bytes that it occupies in the stream's window.
+/// Records an event. Returns the bytes that it occupies in the stream's window.
 fn note(
     happened: &mut Vec<Happening>,
     keys: &mut HashMap<u32, StreamKey>,
@@ -175,7 +175,7 @@ fn note(
     taken
 }
 
-/// The fields as text; bytes that are not text are escaped.
+/// Returns the fields as text. Bytes that are not text are escaped.
 pub(crate) fn strings(fields: &FieldSection) -> Fields {
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
     fields.iter().map(|field| (text(field.name), text(field.value))).collect()

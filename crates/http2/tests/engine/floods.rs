@@ -1,4 +1,4 @@
-//! Each flood closes the connection at its limit and not before; correct peers never come near.
+//! Each flood closes the connection at its limit and not before. Correct peers do not come near a limit.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn closed_for(flood: Flood) -> Option<ConnectionError> {
     Some(ConnectionError { code: ErrorCode::ENHANCE_YOUR_CALM, why: Violation::Flood(flood) })
 }
 
-/// `event` may happen `allowed` times in a window, and again in the next one, but not more often.
+/// Checks that `event` may happen `allowed` times in a window, and again in the next window, but not more often.
 #[track_caller]
 fn assert_limit(mut server: Endpoint, flood: Flood, allowed: u32, mut event: impl FnMut(&mut Endpoint, u32)) {
     for i in 0..2 * allowed {
@@ -28,7 +28,7 @@ fn assert_limit(mut server: Endpoint, flood: Flood, allowed: u32, mut event: imp
     assert_eq!(server.error, closed_for(flood));
 }
 
-/// Small and distinct limits, so that each test exceeds only its own.
+/// Small and distinct limits, so that each test exceeds only its own limit.
 fn strict() -> Limits {
     Limits {
         max_rapid_resets: 11,
@@ -112,7 +112,7 @@ fn pings() {
 
 #[test]
 fn settings() {
-    // The window before holds the settings of the handshake.
+    // The SETTINGS of the handshake count in the window before.
     let mut server = server();
     server.wait(FLOOD_WINDOW);
     assert_limit(server, Flood::Settings, 14, |server, i| server.feed(&frames::settings(&[(4, i)])));
@@ -148,7 +148,7 @@ fn window_updates_without_anything_sent() {
 
 #[test]
 fn dribbled_data() {
-    // Eight more for the stream that was opened in the first window.
+    // The stream allows eight more frames, but only in the first window, in which it was opened.
     let mut server = server_with_stream();
     server.wait(FLOOD_WINDOW);
     assert_limit(server, Flood::DataDribble, 18, |server, _| server.feed(&frames::data(1, b"x", false)));
@@ -270,7 +270,7 @@ fn a_client_that_hedges_half_of_its_calls_is_fine() {
     assert_eq!(server.error, None);
 }
 
-/// As grpc-go and gRPC's C core measure the bandwidth: a PING after each read that brought DATA.
+/// grpc-go and gRPC's C core measure the bandwidth with a PING after each read that brought DATA.
 #[test]
 fn pings_that_measure_bandwidth_while_data_flows_are_fine() {
     let mut server = Endpoint::server(Limits::server());
@@ -287,7 +287,7 @@ fn pings_that_measure_bandwidth_while_data_flows_are_fine() {
     assert_eq!(server.error, None);
 }
 
-/// As grpc-go returns credit: for the stream and the connection, after each message.
+/// grpc-go returns credit for the stream and the connection after each message.
 #[test]
 fn window_updates_for_each_message_are_fine() {
     let mut server = Endpoint::server(Limits::server());
@@ -313,7 +313,7 @@ fn a_stream_of_small_messages_is_fine() {
     assert_eq!(server.error, None);
 }
 
-/// As browsers send PRIORITY_UPDATE (RFC 9218) with each request.
+/// Browsers send PRIORITY_UPDATE (RFC 9218) with each request.
 #[test]
 fn an_extension_frame_with_each_request_is_fine() {
     const PRIORITY_UPDATE: u8 = 0x10;

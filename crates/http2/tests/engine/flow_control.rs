@@ -97,7 +97,7 @@ fn no_more_is_given_back_than_was_received() {
     assert_eq!(window_updates(&mut server, 1), [total + 65_535], "the credit and the growth");
 }
 
-/// Releases all content of a stream with the initial window; returns the largest window of the peer.
+/// Releases all content of a stream with the initial window. Returns the largest window that the peer had.
 fn grown_window(endpoint: &mut Endpoint, stream: u32) -> i64 {
     let mut granted = window_updates(endpoint, stream).iter().fold(65_535, |sum, n| sum + i64::from(*n));
     let mut most = granted;
@@ -261,8 +261,8 @@ fn the_connections_window_is_shared_and_never_overrun() {
     assert_eq!(sent_data(&mut server).len(), 1_000);
 }
 
-/// A server with three streams whose owner releases nothing. After `each` bytes on each stream, it holds as much as it
-/// may.
+/// A server that has received `each` bytes on each of three streams, and whose owner releases nothing. So it holds more
+/// than `max_held_bytes`.
 fn server_that_holds_what_it_may(each: u32) -> Endpoint {
     let limits = Limits { connection_window_bytes: 65_535, max_held_bytes: 2 * each, ..Limits::server() };
     let mut server = Endpoint::server(limits);

@@ -13,7 +13,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The four bytes in RST_STREAM and WINDOW_UPDATE.
+    /// The number in the first four bytes of RST_STREAM or WINDOW_UPDATE.
     pub(crate) fn value(&self) -> u32 {
         u32::from_be_bytes(self.payload[..4].try_into().expect("four bytes"))
     }
@@ -62,7 +62,8 @@ pub(crate) fn goaway(last_stream: u32, code: u32) -> Vec<u8> {
     frame(kind::GOAWAY, 0, 0, &[last_stream.to_be_bytes(), code.to_be_bytes()].concat())
 }
 
-/// A header block of literals without indexing, raw, with lengths below 127 or of two bytes.
+/// Encodes a header block of literals without indexing and without Huffman coding. Strings are shorter than 127 + 2^14
+/// bytes.
 pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {
@@ -91,7 +92,7 @@ pub(crate) fn headers(stream: u32, fields: &[(&str, &str)], end_stream: bool) ->
 pub(crate) const REQUEST: [(&str, &str); 4] =
     [(":method", "POST"), (":scheme", "http"), (":path", "/a.B/C"), (":authority", "b.a:1")];
 
-/// A complete request without the end of its stream.
+/// A request's header section, without the end of its stream.
 pub(crate) fn request(stream: u32) -> Vec<u8> {
     headers(stream, &REQUEST, false)
 }

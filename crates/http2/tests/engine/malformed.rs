@@ -124,7 +124,7 @@ fn malformed_responses_are_reset_and_the_connection_goes_on() {
     }
 }
 
-/// The client's error for a stream on which the server sends `frames`.
+/// Returns the error with which the client resets a stream on which the server sends `frames`.
 fn client_hears(request: &leno_http2::FieldSection, frames: &[Vec<u8>]) -> Option<ErrorCode> {
     let mut client = Endpoint::client(Limits::client());
     client.open(request, true);
@@ -133,7 +133,7 @@ fn client_hears(request: &leno_http2::FieldSection, frames: &[Vec<u8>]) -> Optio
     error_of(&mut client)
 }
 
-/// The server's error for a stream on which the client sends `frames`.
+/// Returns the error with which the server resets a stream on which the client sends `frames`.
 fn server_hears(frames: &[Vec<u8>]) -> Option<ErrorCode> {
     let mut server = Endpoint::server(Limits::server());
     frames.iter().for_each(|frame| server.feed(frame));
@@ -141,7 +141,8 @@ fn server_hears(frames: &[Vec<u8>]) -> Option<ErrorCode> {
     error_of(&mut server)
 }
 
-/// The code of the RST_STREAM that was sent; an event accompanies it, unless the stream was never registered.
+/// Returns the code of the RST_STREAM that was sent. An event must report the reset, unless the stream was never
+/// registered.
 fn error_of(endpoint: &mut Endpoint) -> Option<ErrorCode> {
     let reset_frame = endpoint.sent().into_iter().find(|frame| frame.kind == kind::RST_STREAM)?;
     let code = ErrorCode(reset_frame.value());

@@ -61,7 +61,8 @@ impl Pair {
         while self.step() {}
     }
 
-    /// Writes the output of both sides, and advances the time to the next arrival; `false` if there is none.
+    /// Writes the output of both sides, and advances the time to the next arrival. Returns `false` if no bytes are in
+    /// transit.
     pub(crate) fn step(&mut self) -> bool {
         let arrives = self.now + LATENCY;
         self.to_server.write(&mut self.client, arrives, &mut self.rng);
@@ -91,7 +92,7 @@ impl Drop for Pair {
 }
 
 impl Wire {
-    /// Takes a random part of the output, like a socket; mostly all of it, sometimes a single byte.
+    /// Takes a random part of the output, as a socket does: mostly all of it, sometimes a single byte.
     fn write(&mut self, from: &mut Endpoint, arrives: Instant, rng: &mut fastrand::Rng) {
         let output = from.http2.output();
         if output.is_empty() {

@@ -1,7 +1,7 @@
 //! The objects of an installation, rendered from charts/leno: the same templates that Helm renders.
 //!
-//! values.yaml, the user's values and the schema -> `values` -> `template` -> objects. This supports the part of Helm's
-//! language that the chart uses; anything else is an error, and a test compares both renderings.
+//! values.yaml, the user's values and the schema -> `values` -> `template` -> objects. The renderer supports the part
+//! of Helm's language that the chart uses and rejects everything else. A test compares its output with Helm's.
 
 mod template;
 mod values;
@@ -44,7 +44,7 @@ pub enum ChartError {
     Yaml { file: String, fault: Fault },
 }
 
-/// The default values; with `is_ha`, those for production.
+/// Returns the default values or, with `is_ha`, the values for production.
 ///
 /// # Errors
 /// [`ChartError`] if the embedded chart itself is broken; a test rules that out.
@@ -93,8 +93,8 @@ pub fn objects(values: &Value) -> Result<Vec<Value>, ChartError> {
     Ok(objects)
 }
 
-/// With Helm, `--create-namespace` creates it. The control plane runs under the strictest Pod security level. If its
-/// Pods have a proxy, leno-init needs the least strict one.
+/// Returns the namespace of the control plane, which Helm does not render: `--create-namespace` creates it. The control
+/// plane runs under the strictest Pod security level; if its Pods have a proxy, leno-init needs the least strict one.
 fn namespace(is_meshed: bool) -> Value {
     let pod_security = if is_meshed { "privileged" } else { "restricted" };
     json!({

@@ -67,8 +67,8 @@ fn tokens(template: &str) -> Result<Vec<Token<'_>>, TemplateError> {
     Ok(tokens)
 }
 
-/// Renders up to the `else` or `end` of this block and returns it, or to the end of the template. Without `output` the
-/// block is skipped.
+/// Renders up to the `else` or `end` of this block and returns that word, or renders to the end of the template and
+/// returns `None`. Without `output`, it skips the block.
 fn block<'a>(
     tokens: &mut IntoIter<Token<'a>>,
     context: &Value,
@@ -184,7 +184,7 @@ fn printed(action: &str, value: Value) -> Result<String, TemplateError> {
         Value::String(text) => Ok(text),
         Value::Bool(_) | Value::Number(_) => Ok(value.to_string()),
         Value::Null => Err(TemplateError::Missing(action.to_owned())),
-        // Go would print these in its own notation, which no template wants.
+        // Reject lists and mappings: Go would print them in its own notation, which the chart never needs.
         Value::Array(_) | Value::Object(_) => Err(TemplateError::Syntax(action.to_owned())),
     }
 }

@@ -132,7 +132,7 @@ fn a_network_policy_needs_the_api_servers_and_opens_the_webhooks_to_them_alone()
     assert!(!names.iter().any(|name| name.starts_with("NetworkPolicy")));
 }
 
-/// The table in docs/control-plane.md: API group, resource, scope, and verb.
+/// Reads the table in docs/control-plane.md: API group, resource, scope, and verb.
 fn documented_rights() -> std::collections::BTreeSet<(String, String, bool, String)> {
     let page = include_str!("../../../../docs/control-plane.md");
     let (_, section) = page.split_once("## What it may do").expect("the section is there");
@@ -177,7 +177,8 @@ fn the_control_plane_may_do_what_its_page_says_and_nothing_else() {
     assert_eq!(rights, documented_rights());
 }
 
-/// Kubernetes' types have floating-point limits in schemas.
+/// Turns floating-point numbers that are whole into integers: Kubernetes' types read limits in schemas as
+/// floating-point numbers.
 fn whole_numbers(value: Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -267,8 +268,8 @@ fn the_injectors_configuration_is_what_the_injector_reads() {
     assert_eq!(options(&sets), expected);
 }
 
-/// The control plane's Pod template as the injector would change it if leno-control were an application, with the
-/// chart's intended differences.
+/// Returns the Pod template that the injector would make of the control plane's if leno-control were an application,
+/// with the chart's intended differences.
 fn injected_control(template: &Value, options: &Options) -> Value {
     let mut pod = template.clone();
     apply(&mut pod, &uninject(template)).expect("it fits");
@@ -403,7 +404,8 @@ fn the_control_plane_never_writes_what_it_only_reads() {
     }
 }
 
-/// Helm: LENO_HELM, or the first on the PATH, or the one that `./test install` installed.
+/// Finds Helm: the file that LENO_HELM names, else the first helm on the PATH, else the one that `./test install`
+/// installed.
 fn helm() -> Option<PathBuf> {
     if let Some(chosen) = std::env::var_os("LENO_HELM") {
         return Some(chosen.into());
@@ -436,7 +438,7 @@ fn helm_renders_the_same_objects() {
         if is_ha {
             command.arg("--values").arg(chart_dir().join("values-ha.yaml"));
         }
-        // For Helm's --set a list is {a,b}; as JSON both read it.
+        // Helm's --set writes a list as {a,b}, but as JSON both programs read it.
         let flag = |set: &str| if set.contains("=[") { "--set-json" } else { "--set" };
         command.args(sets.iter().flat_map(|set| [flag(set), set]));
         let output = command.output().expect("helm runs");
@@ -456,7 +458,7 @@ fn helm_renders_the_same_objects() {
     }
 }
 
-/// Parses text that contains YAML: Helm and we order keys differently.
+/// Parses the YAML text within an object, because Helm and our renderer order keys differently.
 fn comparable(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(text) = object.pointer_mut("/data/inject.yaml") {

@@ -8,7 +8,8 @@ use super::settings::Settings;
 use super::skip::containers;
 use crate::annotations::{ADMIN_PORT, Bearer, INBOUND_PORT, INJECT, Mistake, OUTBOUND_PORT};
 
-/// Every conflict: ports that both use, and users that the redirection would take for the proxy's.
+/// Finds every conflict: ports that both use, and containers that run as the proxy's user, so that the redirection
+/// would mistake their connections for the proxy's.
 pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
     let mut found = own_ports(settings);
     let whole = template.pointer("/spec/securityContext/runAsUser").and_then(Value::as_i64);
@@ -31,7 +32,7 @@ pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
     found
 }
 
-/// The proxy's ports must differ from each other.
+/// Finds ports that the proxy would use twice; all of them must differ.
 fn own_ports(settings: &Settings) -> Vec<Mistake> {
     let mut taken = Vec::new();
     let mut twice = Vec::new();

@@ -18,7 +18,7 @@ pub(super) const IDENTITY_VOLUME: &str = "leno-identity";
 /// The user that the proxy runs as; its connections are not redirected.
 pub(super) const PROXY_UID: i64 = 2102;
 
-/// Container options that are read back, since callers depend on them.
+/// Options that other code reads back from the arguments of injected containers, because callers depend on them.
 pub(super) const INBOUND_PORT: &str = "--inbound-port";
 pub(super) const ADMIN_PORT: &str = "--admin-port";
 pub(super) const SKIP_INBOUND_PORTS: &str = "--skip-inbound-ports";
@@ -29,10 +29,9 @@ pub(super) const IDENTITY_DIR: &str = "/var/run/secrets/leno.dev";
 const TOKEN_FILE: &str = "token";
 const TOKEN_SECONDS: i64 = 3_600;
 
-/// The init container, which redirects the Pod's connections before any other container runs.
+/// Makes the init container, which redirects the Pod's connections before any other container runs.
 ///
-/// It runs as root, because a container gives capabilities to no other user. Of root's capabilities it keeps NET_ADMIN
-/// only.
+/// It runs as root, because only root gets capabilities in a container. It keeps only NET_ADMIN of them.
 pub(super) fn init(settings: &Settings) -> Container {
     let mut args = vec![
         format!("--proxy-uid={PROXY_UID}"),
@@ -61,7 +60,8 @@ pub(super) fn init(settings: &Settings) -> Container {
     }
 }
 
-/// The proxy. As a native sidecar it is ready before the application starts and ends after it, in Jobs too.
+/// Makes the proxy's container. As a native sidecar, the proxy is ready before the application starts and ends after
+/// it, in Jobs too.
 pub(super) fn proxy(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Container {
     Container {
         name: PROXY.to_owned(),
@@ -98,7 +98,7 @@ pub(super) fn proxy(settings: &Settings, options: &Options, probes: &[PodProbe])
     }
 }
 
-/// A token of the Pod's service account for the mesh only, and the trust bundle.
+/// Makes the volume with the trust bundle and with a token of the Pod's service account that only the mesh accepts.
 ///
 /// If the bundle's ConfigMap is missing, the Pod waits and starts once the control plane has written it.
 pub(super) fn volume() -> Volume {
@@ -125,7 +125,7 @@ pub(super) fn volume() -> Volume {
     }
 }
 
-/// The proxy's arguments. The kubelet replaces `$(NAME)` with the variable's value.
+/// Returns the proxy's arguments. The kubelet replaces `$(NAME)` with the variable's value.
 fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Vec<String> {
     let mut args = identity_arguments(options);
     args.extend([
@@ -156,7 +156,7 @@ fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Vec
     args
 }
 
-/// Where the control plane is, and which workload this is.
+/// Returns the arguments with the addresses of the control plane and the identity of the workload.
 pub(super) fn identity_arguments(options: &Options) -> Vec<String> {
     let control = format!("{CONTROL}.{CONTROL_NAMESPACE}.svc.{}", options.cluster_domain);
     vec![
@@ -238,7 +238,8 @@ pub(super) fn probe(settings: &Settings, path: &str, period_seconds: i32, failur
     }
 }
 
-/// The same for both containers, so that a Pod stays Guaranteed if the proxy's requests equal its limits.
+/// Returns the resources of the init container and of the proxy. They are the same for both, so that a Pod keeps the
+/// QoS class Guaranteed if the proxy's requests equal its limits.
 pub(super) fn resources(settings: &Settings) -> ResourceRequirements {
     ResourceRequirements {
         requests: quantities([("cpu", &settings.cpu_request), ("memory", &settings.memory_request)]),
@@ -247,7 +248,7 @@ pub(super) fn resources(settings: &Settings) -> ResourceRequirements {
     }
 }
 
-/// Leaves out empty quantities.
+/// Returns the quantities that are not empty; `None` if all are empty.
 fn quantities<const N: usize>(all: [(&str, &str); N]) -> Option<BTreeMap<String, Quantity>> {
     let given = all.into_iter().filter(|(_, quantity)| !quantity.is_empty());
     let map: BTreeMap<_, _> = given.map(|(name, quantity)| (name.to_owned(), Quantity(quantity.to_owned()))).collect();

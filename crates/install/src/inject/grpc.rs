@@ -23,18 +23,20 @@ pub(super) const VOLUME: &str = "leno-grpc";
 /// The variable that names the bootstrap.
 pub(super) const BOOTSTRAP_VARIABLE: &str = "GRPC_XDS_BOOTSTRAP";
 pub(super) const BOOTSTRAP: &str = "/var/run/leno/grpc/bootstrap.json";
-/// The variable that makes gRPC send the server name of a cluster, by which a proxy knows a connection of the mesh.
+/// The variable that makes gRPC send a cluster's server name (SNI). A proxy recognizes connections of the mesh by this
+/// name.
 pub(super) const SERVER_NAME_VARIABLE: &str = "GRPC_EXPERIMENTAL_XDS_SNI";
-/// The value of the label of such Pods. Pods with a proxy have `true`.
+/// The value of the label of Pods with this sidecar. Pods with a proxy have `true`.
 const LABEL: &str = "grpc";
 
 const DIRECTORY: &str = "/var/run/leno/grpc";
-/// A bootstrap in a variable, which gRPC ignores if [`BOOTSTRAP_VARIABLE`] is set, too.
+/// The variable that contains a whole bootstrap. gRPC ignores it if [`BOOTSTRAP_VARIABLE`] is set too.
 const INLINE_VARIABLE: &str = "GRPC_XDS_BOOTSTRAP_CONFIG";
-/// Room for two generations of the files with the longest chain and the most anchors.
+/// Size limit of the volume: room for two generations of the files with the longest chain and the most anchors.
 const VOLUME_SIZE: &str = "4Mi";
 
-/// The annotations that apply to the sidecar. The others are about calls, which it never sees.
+/// The annotations that apply to the sidecar. All others configure how a proxy handles calls, and no call passes
+/// through the sidecar.
 const EFFECTIVE: [&str; 11] = [
     INJECT,
     PROXY_IMAGE,
@@ -49,7 +51,7 @@ const EFFECTIVE: [&str; 11] = [
     ADMIN_PORT,
 ];
 
-/// The items for such a Pod.
+/// Returns the items to add to a Pod that gets the sidecar.
 pub(super) fn additions(settings: &Settings, options: &Options) -> Additions {
     Additions {
         init_containers: vec![sidecar(settings, options)],
@@ -59,7 +61,8 @@ pub(super) fn additions(settings: &Settings, options: &Options) -> Additions {
     }
 }
 
-/// The sidecar is native: the program starts once the files are written, and the files outlive it, in Jobs too.
+/// Makes the container. It is a native sidecar: the program starts once the files are written, and the sidecar ends
+/// after the program, in Jobs too.
 fn sidecar(settings: &Settings, options: &Options) -> Container {
     let mut args =
         vec!["grpc".to_owned(), format!("--directory={DIRECTORY}"), "--node=$(POD_NAMESPACE)/$(POD_NAME)".to_owned()];
@@ -97,7 +100,7 @@ fn sidecar(settings: &Settings, options: &Options) -> Container {
     }
 }
 
-/// In memory, so that the key reaches no disk.
+/// Makes the volume for the files. It is in memory, so that the key is never written to disk.
 fn volume() -> Volume {
     Volume {
         name: VOLUME.to_owned(),
@@ -127,7 +130,7 @@ fn variables() -> Vec<EnvVar> {
     [(BOOTSTRAP_VARIABLE, BOOTSTRAP), (SERVER_NAME_VARIABLE, "true")].map(variable).into()
 }
 
-/// Every part of the Pod that the items would contradict.
+/// Finds every part of the Pod that conflicts with the items to add.
 pub(super) fn conflicts(template: &Value, settings: &Settings) -> Vec<Mistake> {
     let mut found = Vec::new();
     for container in containers_of(template).filter(|container| !is_ours(container)) {
@@ -162,7 +165,7 @@ fn is_directory(path: &str) -> bool {
     path.trim_end_matches('/') == DIRECTORY
 }
 
-/// What the author may not expect of a Pod without a proxy.
+/// Warns of annotations that have no effect without a proxy, and of ports that no policy protects.
 pub(super) fn warnings(template: &Value, annotations: Option<&Map<String, Value>>) -> Vec<String> {
     let is_idle = |name: &str| !EFFECTIVE.contains(&name) && unknown(name).is_none();
     let idle = ours(annotations).filter(|(name, _)| is_idle(name));
@@ -189,7 +192,7 @@ fn list<'a>(container: &'a Value, field: &str) -> &'a [Value] {
     container.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Whether the effective annotation asks for this mode.
+/// Whether the effective value of [`INJECT`] asks for the sidecar instead of a proxy.
 pub(super) fn is_asked(annotations: Option<&Map<String, Value>>, namespace: &Map<String, Value>) -> bool {
     skip::effective_word(annotations, namespace).is_some_and(|word| word.trim() == skip::GRPC_WORD)
 }

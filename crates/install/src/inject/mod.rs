@@ -85,7 +85,7 @@ pub struct Decision {
 /// Decides whether a Pod template (or a Pod) gets a proxy.
 ///
 /// # Errors
-/// Every error that its author must fix first.
+/// Every error that the author of the Pod must fix first.
 pub fn inject(
     template: &Value,
     namespace: &Namespace,
@@ -134,7 +134,7 @@ pub fn inject(
     Ok(Decision { outcome, warnings })
 }
 
-/// The same for a Pod that gets an identity for gRPC and no proxy.
+/// Does the same as [`inject`] for a Pod that gets an identity for gRPC and no proxy.
 fn inject_grpc(
     template: &Value,
     annotations: Option<&Map<String, Value>>,
@@ -155,16 +155,16 @@ fn inject_grpc(
     Ok(Decision { outcome, warnings })
 }
 
-/// Errors in the annotations and labels of a namespace, one line each: misspelt names, values that would stop its Pods, and
-/// labels that should be annotations.
+/// Returns the errors in the annotations and labels of a namespace, one line each: misspelt names, values that would
+/// stop its Pods, and labels that should be annotations.
 pub fn review_namespace(namespace: &Value) -> Vec<String> {
     let annotations = namespace.pointer("/metadata/annotations").and_then(Value::as_object);
     let mistakes = Settings::default().with_annotations(annotations, None).err().unwrap_or_default();
     mistakes.iter().map(ToString::to_string).chain(typos(namespace)).collect()
 }
 
-/// A line for each annotation with our prefix that does not exist, and for each label that should be an annotation, of a Pod,
-/// its template or a namespace.
+/// Returns a line for each annotation that has our prefix but does not exist, and for each label that should be an
+/// annotation. `object` is a Pod, its template or a namespace.
 pub fn typos(object: &Value) -> impl Iterator<Item = String> {
     let map = |path| object.pointer(path).and_then(Value::as_object);
     let annotations = ours(map("/metadata/annotations")).filter_map(|(name, _)| unknown(name));

@@ -19,18 +19,18 @@ const OUR_VOLUMES: [&str; 2] = [IDENTITY_VOLUME, grpc::VOLUME];
 
 /// The items that are added to a Pod template.
 pub(super) struct Additions {
-    /// They come before the application's own, which may call other workloads too.
+    /// The init containers. They are inserted before the application's own, which may call other workloads too.
     pub(super) init_containers: Vec<Container>,
     pub(super) volumes: Vec<Volume>,
     /// The value of the label [`INJECTED_LABEL`].
     pub(super) label: &'static str,
-    /// What every other container gets; `None` if they stay as they are.
+    /// The changes to every container of the application; `None` if these containers stay as they are.
     pub(super) program: Option<Program>,
 }
 
-/// What a container needs to find its files.
+/// The variables and the mount with which a container of the application finds the files of the gRPC sidecar.
 pub(super) struct Program {
-    /// Those that the container does not have are appended, in this order.
+    /// Variables that the container does not have yet are appended, in this order.
     pub(super) variables: Vec<EnvVar>,
     pub(super) mount: VolumeMount,
 }
@@ -40,7 +40,7 @@ pub(super) struct Plan {
     pub(super) patch: Vec<Operation>,
     /// Whether containers of ours are replaced.
     pub(super) replaces: bool,
-    /// Whether a proxy of ours is among them, and not only a sidecar for gRPC.
+    /// Whether one of the replaced containers belongs to a proxy, and not only to a sidecar for gRPC.
     pub(super) replaces_proxy: bool,
 }
 
@@ -53,14 +53,14 @@ fn is_named(item: &Value, names: &[&str]) -> bool {
     item.get("name").and_then(Value::as_str).is_some_and(|name| names.contains(&name))
 }
 
-/// `None` if the template already has the same items.
+/// Plans the changes that add the items; `None` if the template already has the same items.
 pub(super) fn inject(template: &Value, additions: &Additions) -> Option<Plan> {
     let wanted: Vec<Value> = additions.init_containers.iter().map(to_value).collect();
     let volumes: Vec<Value> = additions.volumes.iter().map(to_value).collect();
     let had = our_items(template);
     let mut patch = removals_from_programs(template);
     let programs = additions.program.as_ref().map(|program| additions_to_programs(template, program));
-    // What is removed and added again is no change.
+    // An item that is removed and then added again is not a change.
     let has_programs = match &programs {
         Some(added) => is_undone(template, &patch, added),
         None => patch.is_empty(),
@@ -92,7 +92,8 @@ pub(super) fn inject(template: &Value, additions: &Additions) -> Option<Plan> {
     Some(Plan { patch, replaces: !had.init_containers.is_empty(), replaces_proxy: proxies })
 }
 
-/// Lists and mappings that would become empty are removed too, since injection added them.
+/// Returns the changes that remove our items. Lists and mappings that would become empty are removed too, since
+/// injection added them.
 pub(super) fn uninject(template: &Value) -> Vec<Operation> {
     let had = our_items(template);
     let mut patch = removals_from_programs(template);
@@ -142,7 +143,7 @@ impl OurItems<'_> {
             && self.init_containers.iter().copied().eq(0..containers.len())
     }
 
-    /// From the last to the first, so that the remaining indexes stay valid.
+    /// Removes the items from the last to the first, so that the remaining indexes stay valid.
     fn removals(&self) -> Vec<Operation> {
         let of = |list: &'static str, indexes: &[usize]| {
             let paths = indexes.iter().rev().map(move |index| format!("{list}/{index}"));
@@ -161,7 +162,7 @@ fn programs(template: &Value) -> impl Iterator<Item = (String, &Value)> {
     of(INIT_CONTAINERS).chain(of(CONTAINERS))
 }
 
-/// Takes our variables and mounts out of the application's containers.
+/// Returns the changes that remove our variables and mounts from the application's containers.
 fn removals_from_programs(template: &Value) -> Vec<Operation> {
     let mut patch = Vec::new();
     for (path, container) in programs(template) {
@@ -171,7 +172,7 @@ fn removals_from_programs(template: &Value) -> Vec<Operation> {
                 is_named(variable, &[BOOTSTRAP_VARIABLE]) && variable.get("value").is_some_and(|path| path == BOOTSTRAP)
             })
         };
-        // The second of our variables follows the first; anywhere else it is the author's own.
+        // Our second variable always follows our first one; at any other position, the author has set it.
         let follows = |at: usize| {
             at.checked_sub(1).is_some_and(is_bootstrap)
                 && variables.get(at).is_some_and(|variable| is_named(variable, &[SERVER_NAME_VARIABLE]))
@@ -194,7 +195,8 @@ fn without(list: &str, indexes: Vec<usize>, length: usize) -> Vec<Operation> {
     indexes.into_iter().rev().map(|at| Operation::Remove { path: format!("{list}/{at}") }).collect()
 }
 
-/// Gives the application's containers what they need, after [`removals_from_programs`].
+/// Returns the changes that add our variables and mount to the application's containers, after
+/// [`removals_from_programs`].
 fn additions_to_programs(template: &Value, program: &Program) -> Vec<Operation> {
     let mut bare = template.clone();
     // Cannot fail: the removals were computed from this template.
@@ -216,7 +218,7 @@ fn append(container: &Value, path: &str, field: &str, values: Vec<Value>) -> Vec
     vec![add(&format!("{path}/{field}"), values.into())]
 }
 
-/// Whether removing and adding gives the same template.
+/// Whether the removals followed by the additions give the same template again.
 fn is_undone(template: &Value, removals: &[Operation], additions: &[Operation]) -> bool {
     let mut changed = template.clone();
     let applied =
@@ -244,7 +246,7 @@ fn add(path: &str, value: Value) -> Operation {
     Operation::Add { path: path.to_owned(), value }
 }
 
-/// Kubernetes' types always serialize to JSON.
+/// Converts a part to JSON. This cannot fail for Kubernetes' types.
 fn to_value(part: &impl Serialize) -> Value {
     serde_json::to_value(part).unwrap_or_default()
 }

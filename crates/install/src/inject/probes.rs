@@ -23,7 +23,7 @@ const GRPC_PATH: &str = "/grpc.health.v1.Health/Check";
 pub struct PodProbe {
     /// As `livenessProbe of container web`.
     pub name: String,
-    /// The port that it calls; `None` if the container does not have it.
+    /// The port that the probe calls; `None` if the container does not have this port.
     pub port: Option<u16>,
     /// The request that the proxy allows, or why it cannot allow one.
     pub asks: Result<Probe, Unasked>,
@@ -35,16 +35,16 @@ pub enum Unasked {
     /// The proxy cannot read the request, and must not open the whole port.
     #[error("it uses HTTPS, which the proxy cannot read; use HTTP, or skip its port: leno.dev/skip-inbound-ports")]
     Https,
-    /// Its path could be mistaken for another.
+    /// The path is ambiguous: it could be mistaken for another path.
     #[error("its path cannot be compared: {0}")]
     Path(#[from] BadPath),
-    /// The container does not have its port.
+    /// The container does not have the probe's port.
     #[error("the container does not have its port; write the port's number")]
     Port,
 }
 
-/// The probes that a Pod, or its template, has for its application. Leaves out probes that bypass the proxy: at skipped
-/// ports and other hosts.
+/// Returns the network probes of the application in a Pod or a Pod template. Leaves out probes that bypass the proxy:
+/// at skipped ports and other hosts.
 pub fn of_pod(template: &Value, skipped: &PortRanges) -> Vec<PodProbe> {
     let list = |name: &str| template.pointer(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let containers = list("/spec/containers").iter().chain(list("/spec/initContainers"));
@@ -99,7 +99,7 @@ fn asks(port: Option<u16>, path: &str) -> Result<Probe, Unasked> {
 pub(super) fn options(probes: &[PodProbe]) -> Vec<String> {
     let mut options: Vec<String> = Vec::new();
     for probe in probes.iter().filter_map(|probe| probe.asks.as_ref().ok()) {
-        // Escape it: the kubelet would replace a variable's name with its value.
+        // Escape `$(`: the kubelet would replace a variable's name with its value.
         let option = format!("{OPTION}={}", probe.to_string().replace("$(", "$$("));
         if !options.contains(&option) && options.len() < Probes::MAX {
             options.push(option);
@@ -108,7 +108,7 @@ pub(super) fn options(probes: &[PodProbe]) -> Vec<String> {
     options
 }
 
-/// The probes in a proxy's arguments.
+/// Parses the probes in a proxy's arguments.
 pub fn told(arguments: &[String]) -> Vec<Probe> {
     let value = |argument: &String| argument.strip_prefix(OPTION)?.strip_prefix('=')?.replace("$$(", "$(").parse().ok();
     arguments.iter().filter_map(value).collect()

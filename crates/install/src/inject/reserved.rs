@@ -11,7 +11,8 @@ use super::{Namespace, Options};
 use crate::annotations::{DEFAULT_INBOUND_POLICY, Mistake, SKIP_INBOUND_PORTS, ours};
 use crate::names::{INIT, PROXY};
 
-/// The Pod's annotations that only its namespace may have. One that repeats its namespace's value is allowed.
+/// Finds annotations of the Pod that only its namespace may have. An annotation that repeats the namespace's value is
+/// allowed.
 pub(super) fn annotations_of_pod(
     annotations: Option<&Map<String, Value>>,
     namespace: &Namespace,
@@ -37,7 +38,7 @@ pub(super) fn loosened(inherited: &Settings, settings: &Settings) -> Vec<String>
     warnings
 }
 
-/// A greater number is stricter. Invalid text was rejected before.
+/// Returns how strict a default inbound policy is: a greater number is stricter. Invalid text was rejected earlier.
 fn strictness(policy: &str) -> u8 {
     match policy.parse() {
         Ok(DefaultInboundPolicy::Deny) => 3,
@@ -47,7 +48,7 @@ fn strictness(policy: &str) -> u8 {
     }
 }
 
-/// Checks a Pod that comes with containers like the injector's: reads the reserved settings from their arguments.
+/// Checks a Pod that already has containers like the injector's: reads the reserved settings from their arguments.
 ///
 /// # Errors
 /// The reserved settings that differ from the namespace's.

@@ -18,12 +18,12 @@ use crate::annotations::{
 };
 
 const WORKERS_MAX: u16 = 64;
-/// How long a connection may take to be established.
+/// Allowed range of the timeout for establishing a connection.
 const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 /// Longest grace period of a proxy, in seconds.
 const GRACE_MAX_SECONDS: u64 = 3_600;
 
-/// Settings of a proxy in the form of its command line; empty text leaves a setting out.
+/// Settings of a proxy, in the notation of its command line; an empty text means that the option is left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Settings {
@@ -178,7 +178,7 @@ fn one_of(value: &str, words: &[&str]) -> Option<String> {
     words.contains(&value).then(|| value.to_owned())
 }
 
-/// A number from 1 to 65535, digits only.
+/// Parses a number from 1 to 65535 that consists of digits only.
 fn number(value: &str) -> Option<u16> {
     // `parse` would accept a plus sign.
     let digits = Some(value).filter(|value| value.bytes().all(|b| b.is_ascii_digit()));
@@ -199,7 +199,7 @@ fn without_spaces(value: &str) -> String {
     value.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-/// The name of a container image, without a tag or a digest.
+/// Checks the name of a container image, without a tag or a digest.
 fn image(value: &str) -> Option<String> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"./:_-".contains(&b);
     let last = value.rsplit('/').next().unwrap_or_default();
@@ -207,20 +207,20 @@ fn image(value: &str) -> Option<String> {
     fits.then(|| value.to_owned())
 }
 
-/// The tag of an image.
+/// Checks the tag of an image.
 fn tag(value: &str) -> Option<String> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     let starts = value.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
     (starts && value.len() <= 128 && value.bytes().all(allowed)).then(|| value.to_owned())
 }
 
-/// A positive number with one of Kubernetes' suffixes.
+/// Checks that a quantity is a positive number, with or without one of Kubernetes' suffixes.
 fn quantity(value: &str) -> Option<String> {
     let starts = value.starts_with(|c: char| c.is_ascii_digit());
     (starts && amount(value).is_some_and(|amount| amount > 0.0)).then(|| value.to_owned())
 }
 
-/// What a quantity amounts to; `None` for an empty one.
+/// Returns the value of a quantity; `None` if it is empty or malformed.
 fn amount(quantity: &str) -> Option<f64> {
     let end = quantity.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(quantity.len());
     let (number, suffix) = quantity.split_at(end);
@@ -265,7 +265,7 @@ fn grace(value: &str) -> Option<String> {
     (milliseconds <= GRACE_MAX_SECONDS * 1_000).then(|| value.to_owned())
 }
 
-/// As the proxy's option takes it.
+/// Checks a connect timeout and returns it unchanged; the proxy's option has the same notation.
 fn connect_timeout(value: &str) -> Option<String> {
     let timeout = parse_duration(value)?;
     CONNECT_TIMEOUTS.contains(&timeout).then(|| value.to_owned())

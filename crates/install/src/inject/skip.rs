@@ -99,8 +99,8 @@ impl<'a> Traits<'a> {
         }
     }
 
-    /// The Pod's own wish. Another mesh's proxy does not count as opting out: otherwise such a Pod would run outside of
-    /// this mesh unnoticed.
+    /// Returns the Pod's own wish. Another mesh's proxy does not count as opting out: otherwise such a Pod would run
+    /// outside of this mesh unnoticed.
     pub fn wish(&self) -> Wish {
         match self.inject {
             _ if self.has_host_network || self.is_windows => Wish::NoProxy,
@@ -118,7 +118,7 @@ impl Wish {
         match self {
             Self::Proxy => true,
             Self::NoProxy | Self::Grpc => false,
-            // A value that does not exist stops the Pods, so it counts as asking.
+            // An invalid value stops the Pods, so it counts as asking for a proxy.
             Self::AsNamespace => namespace.is_some_and(|word| ![DISABLED, GRPC_WORD].contains(&word.trim())),
         }
     }
@@ -143,7 +143,8 @@ pub fn is_never_meshed(namespace: &str) -> bool {
     CLUSTER_NAMESPACES.contains(&namespace) || namespace == CONTROL_NAMESPACE
 }
 
-/// Whether the Pod or its namespace asks for a proxy, or the Pod opts out of its namespace's.
+/// Whether the namespace asks for a proxy, or the Pod has the annotation [`INJECT`] with any value, even one that opts
+/// out. `false` in namespaces that are never meshed.
 pub(super) fn concerns_the_mesh(annotations: Option<&Map<String, Value>>, namespace: &Namespace) -> bool {
     let is_asked = Wish::AsNamespace.is_for_the_mesh(word(Some(&namespace.annotations)));
     !is_never_meshed(&namespace.name) && (is_asked || word(annotations).is_some())
@@ -168,7 +169,7 @@ pub(super) fn reason(
     if traits.inject.is_none() && is_disabled(in_namespace) {
         return Some(Skipped::DisabledByNamespace);
     }
-    // A value that is neither enabled nor disabled is reported as an error later.
+    // Any value but `disabled` continues here; invalid values are reported as errors later.
     if asked == Asked::ByAnnotation && traits.inject.or(in_namespace).is_none() {
         return Some(Skipped::NotAsked);
     }
@@ -182,12 +183,12 @@ pub(super) fn reason(
     names.find(|name| OTHER_PROXIES.contains(name)).map(|name| Skipped::OtherMesh(name.to_owned()))
 }
 
-/// The annotation's value; one that is not text becomes empty, which is invalid.
+/// Returns the value of [`INJECT`]. A value that is not text becomes empty text, which is invalid.
 fn word(annotations: Option<&Map<String, Value>>) -> Option<&str> {
     annotations?.get(INJECT).map(|word| word.as_str().unwrap_or_default())
 }
 
-/// The annotation's value that applies to a Pod: its own, or its namespace's.
+/// Returns the value of [`INJECT`] that applies to a Pod: its own or, without its own, its namespace's.
 pub(super) fn effective_word<'a>(
     annotations: Option<&'a Map<String, Value>>,
     namespace: &'a Map<String, Value>,
@@ -195,7 +196,7 @@ pub(super) fn effective_word<'a>(
     word(annotations).or(word(Some(namespace)))
 }
 
-/// A warning for a Pod that has the annotation itself and gets no proxy.
+/// Returns a warning for a Pod that has the annotation [`INJECT`] itself and gets no proxy.
 pub(super) fn warning(skipped: &Skipped, annotations: Option<&Map<String, Value>>) -> Option<String> {
     let has_own = word(annotations).is_some();
     let expected = matches!(skipped, Skipped::DisabledByPod | Skipped::HasProxy | Skipped::Unchanged);

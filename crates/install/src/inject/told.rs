@@ -1,4 +1,4 @@
-//! The facts about a Pod's proxy that its callers need, read back from the injected containers.
+//! Reads the facts about a Pod's proxy that callers of the Pod need from the injected containers.
 
 use leno_model::protocol::PortRanges;
 
@@ -16,7 +16,7 @@ pub struct InboundPorts {
     pub opaque: PortRanges,
 }
 
-/// Reads init containers, each given as its name and its arguments. Unreadable arguments are ignored.
+/// Reads the ports from init containers, each given as its name and its arguments. Unreadable arguments are ignored.
 pub fn inbound_ports<'a>(containers: impl IntoIterator<Item = (&'a str, &'a [String])>) -> InboundPorts {
     let mut told = InboundPorts::default();
     for (name, arguments) in containers {

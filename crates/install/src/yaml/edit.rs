@@ -10,10 +10,11 @@ use super::read::read;
 use super::write::write;
 use crate::patch::{Operation, unescape};
 
-/// Deepest nesting that an edit follows.
+/// Maximum nesting that an edit follows.
 const DEPTH_MAX: usize = 128;
 
-/// `text` after these changes, which must result in `wanted`; `None` if they cannot be made in the text.
+/// Makes these changes in `text` and returns the new text, whose value must be `wanted`; `None` if that is not
+/// possible.
 pub fn edit(text: &str, operations: &[Operation], wanted: &Value) -> Option<String> {
     let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
     let line_end = if lines.first().is_some_and(|line| line.ends_with("\r\n")) { "\r\n" } else { "\n" };
@@ -46,7 +47,7 @@ fn change(lines: &mut Vec<String>, operation: &Operation, line_end: &str) -> Opt
         }
         Operation::Remove { .. } => {
             let child = parent.child(&unescape(last))?;
-            // Without its only member, the parent would not be visible as an empty mapping.
+            // Without its only child, the parent would read as null, not as an empty mapping or list.
             if parent.children.len() < 2 || !parent.is_block {
                 return None;
             }
@@ -60,16 +61,16 @@ fn change(lines: &mut Vec<String>, operation: &Operation, line_end: &str) -> Opt
     Some(())
 }
 
-/// A value in the text. Lines and columns are from 0.
+/// The position of a value in the text. Lines and columns are counted from 0.
 struct Node {
-    /// The line of its key or dash, and the last line that belongs to it.
+    /// The line of the value's key or dash, and the last line that belongs to the value.
     first_line: usize,
     last_line: usize,
-    /// The column of the keys or dashes of its children.
+    /// The column in which the keys or dashes of the children begin.
     column: usize,
     is_block: bool,
     is_list: bool,
-    /// The members by name, or the items by number.
+    /// The members of a mapping by name, or the items of a list by number.
     children: Vec<(String, Node)>,
 }
 
@@ -85,7 +86,7 @@ impl Node {
         }
         let end = self.last_line + 1;
         if !self.is_list {
-            // Replacing a member is not an insertion.
+            // An existing member would be replaced, which is not an insertion.
             return self.child(name).is_none().then(|| (end, json!({name: value})));
         }
         let at = match self.child(name) {
@@ -96,7 +97,8 @@ impl Node {
     }
 }
 
-/// The first of the comment lines directly above a line, in the same column: they belong to it.
+/// Returns the first of the comment lines directly above a line in the same column: these comments belong to the line.
+/// Returns the line itself if there are none.
 fn above_comments(line: usize, column: usize, lines: &[String]) -> usize {
     let is_comment = |line: &&String| line.find('#') == Some(column) && line.trim_start().starts_with('#');
     line - lines.get(..line).unwrap_or_default().iter().rev().take_while(is_comment).count()
@@ -133,7 +135,7 @@ impl<'a> Tree<'a, '_> {
         match event {
             _ if depth > DEPTH_MAX => return None,
             Event::Scalar(_, style, ..) => {
-                // A missing value has the position of the following item.
+                // The parser gives a missing value the position of the following item.
                 let is_written = span.start.index() != span.end.index();
                 node.last_line = if is_written { self.last_line(*style, span) } else { 0 };
                 node.is_block = false;
@@ -184,7 +186,8 @@ impl<'a> Tree<'a, '_> {
         line.trim_start().starts_with('-').then(|| line.len() - line.trim_start().len())
     }
 
-    /// The last line of a scalar. The parser reports the position of the following item for a block scalar.
+    /// Returns the last line of a scalar. For a block scalar, the parser reports the position of the following item
+    /// instead.
     fn last_line(&self, style: ScalarStyle, span: &Span) -> usize {
         let (start, end) = (span.start.line().saturating_sub(1), span.end.line().saturating_sub(1));
         if !matches!(style, ScalarStyle::Literal | ScalarStyle::Folded) {
@@ -197,7 +200,7 @@ impl<'a> Tree<'a, '_> {
 }
 
 impl Node {
-    /// A collection in flow style ends with its bracket.
+    /// Sets the last line of a collection in flow style, which ends with its bracket.
     fn end(&mut self, span: &Span) {
         if !self.is_block {
             self.last_line = self.last_line.max(span.end.line().saturating_sub(1));

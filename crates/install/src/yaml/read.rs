@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 
 use super::scalar;
 
-/// Deepest nesting of lists and mappings.
+/// Maximum nesting of lists and mappings.
 const DEPTH_MAX: usize = 128;
-/// Most values in a document, with aliases expanded: an object in a cluster has at most 1.5 MiB.
+/// Maximum number of values in a document, with aliases expanded: an object in a cluster has at most 1.5 MiB.
 const VALUES_MAX: usize = 1 << 20;
 /// The key of a mapping whose entries are merged into the surrounding mapping.
 const MERGE: &str = "<<";
@@ -18,7 +18,7 @@ const MERGE: &str = "<<";
 /// Why a text cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Its line, from 1.
+    /// The line of the fault, counted from 1.
     pub line: usize,
     pub what: String,
 }
@@ -34,7 +34,7 @@ impl std::error::Error for Fault {}
 /// Parses the only document of `text`; without a document the value is null.
 ///
 /// # Errors
-/// The first place that is not YAML, or that JSON cannot represent.
+/// The first fault: text that is not YAML, or a value that JSON cannot represent.
 pub fn read(text: &str) -> Result<Value, Fault> {
     let mut reader = Reader { events: Parser::new_from_str(text), anchors: HashMap::new(), values: 0 };
     let mut document = None;

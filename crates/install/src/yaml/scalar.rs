@@ -26,7 +26,7 @@ pub(super) fn resolve(text: &str) -> Value {
     number.map_or_else(|| Value::String(text.to_owned()), Value::Number)
 }
 
-/// Decimal, or with a prefix: `0x`, `0o` or `0` (octal), `0b`.
+/// Parses an integer: decimal, or with a prefix: `0x`, `0o` or `0` (octal), `0b`.
 fn integer(text: &str) -> Option<Number> {
     let (is_negative, unsigned) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
@@ -46,8 +46,8 @@ fn integer(text: &str) -> Option<Number> {
     if is_negative { 0_i64.checked_sub_unsigned(magnitude).map(Number::from) } else { Some(Number::from(magnitude)) }
 }
 
-/// Digits with a point or an exponent; values that JSON cannot represent, such as infinity, stay text. Whole numbers
-/// become integers, as Go writes them.
+/// Parses digits with a point or an exponent. Returns `None` for values that JSON cannot represent, such as infinity;
+/// they stay text. Whole numbers become integers, as Go writes them.
 fn float(text: &str) -> Option<Number> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let starts = unsigned.strip_prefix('.').unwrap_or(unsigned).starts_with(|c: char| c.is_ascii_digit());

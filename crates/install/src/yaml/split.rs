@@ -9,7 +9,7 @@ use super::read::{Fault, read};
 pub struct Document<'a> {
     /// The lines before the content: the `---` marker, comments, empty lines.
     pub head: &'a str,
-    /// The rest of its text.
+    /// The rest of the document's text.
     pub body: &'a str,
     /// Its value; null for an empty document.
     pub value: Value,
@@ -48,7 +48,7 @@ pub fn split(text: &str) -> Result<Vec<Document<'_>>, Fault> {
     Ok(documents)
 }
 
-/// The text between markers; each part but the first begins with its marker.
+/// Splits a text before each marker; each part but the first begins with its marker.
 fn parts(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut start, mut at) = (0, 0);
@@ -69,9 +69,9 @@ fn is_marker(line: &str) -> bool {
     line.strip_prefix("---").is_some_and(|rest| rest.starts_with([' ', '\t', '\r', '\n']) || rest.is_empty())
 }
 
-/// The length of a part's marker, directives, comments and empty lines.
+/// Returns the length of a part's head: its marker, directives, comments and empty lines.
 ///
-/// A marker with content after it, as `--- {a: 1}`, is left to the parser.
+/// A marker with content after it, as `--- {a: 1}`, is not part of the head: the parser reads it.
 fn head_length(part: &str) -> usize {
     let is_head = |line: &&str| {
         let rest = if is_marker(line) { line.get(3..).unwrap_or_default() } else { line };

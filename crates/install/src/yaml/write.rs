@@ -20,7 +20,7 @@ pub fn write(value: &Value) -> String {
     text
 }
 
-/// A non-empty mapping or list; the caller has indented the first line.
+/// Writes a non-empty mapping or list; the caller has indented the first line.
 fn block(text: &mut String, value: &Value, indent: usize) {
     let mut is_first = true;
     let mut begin_line = |text: &mut String| {
@@ -55,7 +55,7 @@ fn block(text: &mut String, value: &Value, indent: usize) {
     }
 }
 
-/// The text after `key:`. A list begins in the column of its key, as kubectl writes it.
+/// Writes the text after `key:`. A list begins in the column of its key, as kubectl writes it.
 fn member(text: &mut String, value: &Value, indent: usize) {
     if !is_block(value) {
         text.push(' ');
@@ -89,7 +89,7 @@ fn inline(text: &mut String, value: &Value, indent: usize) {
     }
 }
 
-/// Plain, as a literal block, or quoted. A key has no `indent` and stays on one line.
+/// Writes a string: plain, as a literal block, or quoted. A key has no `indent` and stays on one line.
 fn string(text: &mut String, content: &str, indent: Option<usize>) {
     match indent {
         Some(indent) if fits_literal(content) => literal(text, content, indent + 2),
@@ -98,9 +98,10 @@ fn string(text: &mut String, content: &str, indent: Option<usize>) {
     }
 }
 
-/// Whether every reader reads the plain text as this text.
+/// Whether every YAML reader reads the text without quotes as a string with this content.
 fn fits_plain(content: &str) -> bool {
-    // Some reader may take text that begins like a number or a date for one; flags and quantities are safe.
+    // A reader may mistake text that begins like a number or a date for one. Command-line flags and quantities are
+    // safe.
     let flag = content.strip_prefix("--").or(content.strip_prefix('-')).unwrap_or(content);
     let starts = flag.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/' || c == '_') || is_quantity(content);
     let allowed = |c: char| c.is_ascii_alphanumeric() || "/_.-+=@,;()$% :#".contains(c);
@@ -134,7 +135,7 @@ fn literal(text: &mut String, content: &str, indent: usize) {
     }
 }
 
-/// Double quotes with JSON's escapes, which YAML also has.
+/// Writes a string in double quotes with JSON's escapes, which YAML also has.
 fn quoted(text: &mut String, content: &str) {
     text.push('"');
     for c in content.chars() {

@@ -16,7 +16,7 @@ async fn calls_are_made_at_the_rate_and_the_line_names_the_server() {
     let line = String::from_utf8(output).expect("text");
     let calls: u32 =
         line.strip_prefix("1 s: ").and_then(|rest| rest.split(' ').next()?.parse().ok()).expect("a number");
-    // A busy machine skips calls, and the client does not make up for them.
+    // A busy machine skips calls, and the client does not send them later.
     assert!((10..=101).contains(&calls), "{line}");
     assert!(line.contains(" calls, 0 failed; p50 ") && line.ends_with("; s1 100.0 %\n"), "{line}");
 }
@@ -50,7 +50,7 @@ async fn counting_begins_with_the_first_answer() {
     let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let front = proxy.local_addr().expect("bound");
     tokio::spawn(async move {
-        // The first connections end before an answer.
+        // The proxy closes the first connections before it answers.
         for _ in 0..2 {
             drop(proxy.accept().await);
         }

@@ -16,7 +16,7 @@ pub(super) enum Outcome {
         server: String,
         latency: Duration,
     },
-    /// No answer; the reason.
+    /// The call got no answer, for this reason.
     Failed(String),
 }
 
@@ -54,13 +54,13 @@ impl Count {
         }
     }
 
-    /// One line about calls that failed before there was an answer; `None` if there were none.
+    /// One line about the calls that failed before the first answer; `None` if no call failed.
     pub(super) fn line_before_the_first_answer(&self) -> Option<String> {
         let (failed, last) = (self.failed, self.last_failure()?);
         Some(format!("first answer after {failed} failed calls; {last}"))
     }
 
-    /// A server chose the text: it is escaped, so that it cannot add lines.
+    /// The text of the last failure. A server chose its reason, which is escaped so that it cannot add lines.
     fn last_failure(&self) -> Option<String> {
         self.failure.as_ref().map(|why| format!("the last with {}", why.escape_debug()))
     }

@@ -1,8 +1,8 @@
 //! The gRPC client of `leno call`: it calls an echo server at a fixed rate and prints the results.
 //!
-//! Meant for examples and demonstrations, in which a client starts before its servers and outlives them. So calls that fail
-//! before the first answer have a line of their own. The load of experiments ([`crate::load`]) counts exactly, and ends if
-//! its servers do not run at the start.
+//! It is meant for examples and demonstrations, in which a client starts before its servers and outlives them. So calls
+//! that fail before the first answer have a line of their own. The load of experiments ([`crate::load`]) counts
+//! exactly, and ends if its servers do not run at the start.
 
 mod count;
 
@@ -46,7 +46,7 @@ pub struct Options {
     pub reports: Option<u32>,
 }
 
-/// Calls until SIGTERM or SIGINT. Failed calls are counted, and do not end the run.
+/// Sends calls until SIGTERM or SIGINT. Failed calls are counted, and do not end the run.
 ///
 /// # Errors
 /// If the address is invalid, or standard output cannot be written to.
@@ -71,7 +71,7 @@ async fn call(options: &Options, stop: impl Future<Output = ()>, output: &mut im
     // Each call in flight sends one outcome.
     let (sender, mut outcomes) = mpsc::channel(IN_FLIGHT_MAX);
     let (mut count, mut reported) = (Count::default(), 0);
-    // Calls until the first answer.
+    // Counts the calls until the first answer.
     let mut early = Some(Count::default());
     let mut print = |line: String| writeln!(output, "{line}").map_err(io_error("standard output"));
     loop {

@@ -18,22 +18,22 @@ pub struct Bars {
     pub title: String,
     /// Unit, written after each value.
     pub unit: String,
-    /// From top to bottom.
+    /// The bars, from top to bottom.
     pub bars: Vec<Bar>,
-    /// A reference value.
+    /// A reference value, if there is one.
     pub guide: Option<Guide>,
 }
 
 /// One bar.
 #[derive(Debug, Clone)]
 pub struct Bar {
-    /// Written to the left of the bar.
+    /// Name, written to the left of the bar.
     pub name: String,
-    /// Length, 0 or more; without a value only the note is drawn.
+    /// Length of the bar, 0 or more. Without a value only the note is drawn.
     pub value: Option<f64>,
     /// Minimum and maximum of the value, drawn as a thin line.
     pub range: Option<(f64, f64)>,
-    /// Written after the value.
+    /// Note, written after the value.
     pub note: String,
     pub style: Style,
 }

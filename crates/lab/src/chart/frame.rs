@@ -21,7 +21,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// A drawing that has only its title.
+    /// Begins a drawing, with only its title.
     pub(super) fn new(title: &str, mode: Mode) -> Self {
         let mut frame = Self { mode, height: 0.0, title: title.to_owned(), shapes: String::new() };
         if mode == Mode::Standalone {
@@ -62,7 +62,7 @@ impl Frame {
         self.push(&format!(r#"<line {ends} stroke="{stroke}" stroke-width="{thickness}"/>"#));
     }
 
-    /// The whole element.
+    /// Returns the complete SVG element.
     pub(super) fn finish(self) -> String {
         let Self { mode, height, title, shapes } = self;
         let title = escape(&title);

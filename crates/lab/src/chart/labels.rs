@@ -1,7 +1,7 @@
 //! Moves overlapping labels apart, as little as possible.
 
-/// Positions for labels that should be at `wanted`, in the same order: at least `gap` apart, and within `range` if they
-/// fit.
+/// Returns positions for labels that should be at `wanted`, in the same order. The positions are at least `gap` apart,
+/// and within `range` if the labels fit.
 pub(super) fn spread(wanted: &[f64], gap: f64, (top, bottom): (f64, f64)) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|&a, &b| wanted[a].total_cmp(&wanted[b]));
@@ -29,7 +29,7 @@ pub(super) fn spread(wanted: &[f64], gap: f64, (top, bottom): (f64, f64)) -> Vec
 
 struct Block {
     labels: Vec<usize>,
-    /// Position of its first label.
+    /// Position of the block's first label.
     start: f64,
 }
 

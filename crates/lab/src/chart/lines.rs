@@ -15,7 +15,7 @@ const LABEL_ROOM: f64 = 130.0;
 const DOTTED_POINTS: usize = 12;
 
 impl Chart {
-    /// Draws the chart. Without drawable points it says so instead.
+    /// Draws the chart. If there are no points to draw, the chart says so.
     pub fn to_svg(&self, mode: Mode) -> String {
         let mut frame = Frame::new(&self.title, mode);
         let points = || self.series.iter().flat_map(|line| line.points.iter().copied());
@@ -92,7 +92,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// The ticks' texts, without those that would touch the previous one, and the caption.
+    /// Draws the axis, its caption, and the ticks' texts, without texts that would touch the previous one.
     fn x_axis(&mut self) {
         let bottom = self.bottom();
         self.frame.line((self.left, bottom), (self.right, bottom), Paint::Soft, "1");
@@ -149,7 +149,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// The lines' names at the right ends of the lines, moved apart if they overlap.
+    /// Writes the lines' names at their right ends, moved apart if they overlap.
     fn labels(&mut self) {
         let end = |line: &Series| line.points.iter().rev().find_map(|&(x, y)| self.point(x, y));
         let ends: Vec<(&Series, (f64, f64))> =

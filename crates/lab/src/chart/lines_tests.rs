@@ -11,7 +11,7 @@ fn chart(series: Vec<Series>) -> Chart {
     }
 }
 
-/// Every number of the drawing's attributes.
+/// Returns every number of the drawing's attributes.
 fn coordinates(svg: &str) -> Vec<f64> {
     let attributes = svg.split('"').skip(1).step_by(2);
     attributes.flat_map(|value| value.split([' ', ','])).filter_map(|part| part.parse().ok()).collect()

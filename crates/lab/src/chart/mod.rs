@@ -2,7 +2,7 @@
 //!
 //! A drawing is [`WIDTH`] units wide and its text 12 units high, so that it can be shown at 320 to 600 pixels.
 //! [`Mode::Inline`] uses the page's colours (declare [`LIGHT`] and [`DARK`] there); [`Mode::Standalone`] is a separate
-//! file, drawn on white. Lines differ in label, dash and colour at once, and all text is escaped.
+//! file, drawn on white. Lines differ in label, dash and colour at the same time, and all text is escaped.
 
 mod bars;
 mod frame;
@@ -33,7 +33,7 @@ pub struct Chart {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// The lines, each labelled at its right end. Strong ones are drawn above the others.
+    /// The lines, each labelled at its right end. Emphasized lines are drawn above the others.
     pub series: Vec<Series>,
     /// Reference values on the vertical axis, such as a goal.
     pub guides: Vec<Guide>,
@@ -44,11 +44,11 @@ pub struct Chart {
 pub struct Axis {
     /// The quantity, without its unit.
     pub label: String,
-    /// The unit, empty for none; written after the label.
+    /// The unit, written after the label; empty if there is none.
     pub unit: String,
     /// How values become positions.
     pub scale: Scale,
-    /// Smallest and largest value shown; default: fits the values.
+    /// Smallest and largest value shown. By default the range fits the values.
     pub range: Option<(f64, f64)>,
 }
 
@@ -69,10 +69,10 @@ impl Axis {
 /// One line of a chart.
 #[derive(Debug, Clone)]
 pub struct Series {
-    /// Its label.
+    /// Label of the line.
     pub name: String,
-    /// Points of x and y, ascending by x. Points that the scales cannot show are left out: not finite, not positive on
-    /// a logarithmic scale, or quantiles outside 0 to below 1.
+    /// Points of x and y, ascending by x. Points that the scales cannot show are left out: points that are not finite,
+    /// not positive on a logarithmic scale, or outside 0 to below 1 on a scale of quantiles.
     pub points: Vec<(f64, f64)>,
     /// Values of x with the minimum and maximum of y, drawn as a pale band; may be empty.
     pub band: Vec<(f64, f64, f64)>,

@@ -1,10 +1,10 @@
 //! Formats numbers for people: three significant digits, and separated thousands.
 
-/// Stands for a missing number.
+/// The text for a missing number.
 pub const NONE: &str = "\u{2013}";
 
-/// Three significant digits and at most three decimals, trailing zeros kept: `1.10`, `12.3`, `81,500`. Values that are
-/// not finite give [`NONE`].
+/// Formats a number with three significant digits and at most three decimals, trailing zeros kept: `1.10`, `12.3`,
+/// `81,500`. Values that are not finite give [`NONE`].
 pub fn significant(value: f64) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
@@ -20,7 +20,7 @@ pub fn significant(value: f64) -> String {
     with_thousands(&format!("{rounded:.decimals$}"))
 }
 
-/// Three significant digits without trailing zeros: `1.1`, `0.05`, `10,000`.
+/// Formats a number with three significant digits and without trailing zeros: `1.1`, `0.05`, `10,000`.
 pub fn short(value: f64) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
@@ -32,12 +32,12 @@ pub fn short(value: f64) -> String {
     with_thousands(text)
 }
 
-/// A whole count with separated thousands: `10,000`.
+/// Formats a whole number with separated thousands: `10,000`.
 pub fn grouped(count: u64) -> String {
     with_thousands(&count.to_string())
 }
 
-/// `value` with three significant digits, and its power of ten.
+/// Returns `value` with three significant digits, and its power of ten.
 fn rounded(value: f64) -> (f64, i32) {
     let scientific = format!("{value:.2e}");
     let exponent = scientific.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or_default();

@@ -11,7 +11,7 @@ pub enum Scale {
     Log,
     /// Fractions of the calls, 0 to below 1: 90 %, 99 % and 99.9 % have equal distances.
     Quantile,
-    /// The values that occur, ascending, at equal distances.
+    /// Only the values that occur, ascending, at equal distances.
     Steps,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Ruler {
 }
 
 impl Ruler {
-    /// A ruler that fits `values`; `None` if it can show none of them. With `room`, a linear ruler begins at 0, and
+    /// A ruler that fits `values`; `None` if it cannot show any of them. With `room`, a linear ruler begins at 0, and
     /// others extend a little beyond their values.
     pub(super) fn new(scale: Scale, values: impl Iterator<Item = f64>, room: bool) -> Option<Self> {
         let mut values: Vec<f64> = values.filter(|&value| place(scale, value).is_some()).collect();
@@ -59,7 +59,7 @@ impl Ruler {
         (-0.001..=1.001).contains(&position).then_some(position)
     }
 
-    /// Round values, ascending, at most about `wanted`.
+    /// Returns round values, ascending, at most about `wanted`.
     pub(super) fn ticks(&self, wanted: usize) -> Vec<f64> {
         let (least, most) = self.extent;
         match self.scale {
@@ -83,7 +83,7 @@ impl Ruler {
     }
 }
 
-/// Position of a value on an axis without ends; `None` if the scale has none for it.
+/// Position of a value on an axis without ends; `None` if the scale has no position for the value.
 fn place(scale: Scale, value: f64) -> Option<f64> {
     let place = match scale {
         Scale::Linear | Scale::Steps => value,
@@ -98,24 +98,24 @@ fn with_room(scale: Scale, (least, most): (f64, f64)) -> (f64, f64) {
         let (least, most) = (least.min(0.0), most.max(0.0));
         return (least * 1.06, most * 1.06);
     }
-    // Extend by at least a factor of 1.1 each way, so that noise does not fill the height.
+    // Extend by at least a factor of 1.1 in each direction, so that noise does not fill the height.
     let beyond = ((most - least) * 0.06).max(0.04);
     (least - beyond, most + beyond)
 }
 
-/// Multiples of 1, 2 or 5 times a power of ten.
+/// Returns multiples of 1, 2 or 5 times a power of ten.
 fn linear_ticks(least: f64, most: f64, wanted: usize) -> Vec<f64> {
     let raw = (most - least) / wanted.max(1) as f64;
     let power = 10_f64.powf(raw.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|round| round * power).into_iter().find(|&step| step >= raw * 0.999);
     let step = step.unwrap_or(power * 10.0);
     let (first, last) = ((least / step - 1e-9).ceil() as i64, (most / step + 1e-9).floor() as i64);
-    // Dividing by the inverse of a step below 1 gives 0.3, where multiplying gives 0.30000000000000004.
+    // Division by the inverse of a step below 1 gives 0.3. Multiplication would give 0.30000000000000004.
     let tick = |number: i64| if step < 1.0 { number as f64 / (1.0 / step).round() } else { number as f64 * step };
     (first..=last).map(tick).collect()
 }
 
-/// 1, 2 and 5 of every power of ten, or fewer if those are too many.
+/// Returns 1, 2 and 5 times every power of ten, or fewer values if these are too many.
 fn log_ticks(least: f64, most: f64, wanted: usize) -> Vec<f64> {
     let decades = (least.log10().floor() as i32)..=(most.log10().floor() as i32);
     let of = |multiples: &[f64], every: u32| -> Vec<f64> {
@@ -130,7 +130,7 @@ fn log_ticks(least: f64, most: f64, wanted: usize) -> Vec<f64> {
     choices.into_iter().find(|ticks| ticks.len() <= wanted).unwrap_or_else(|| vec![least, most])
 }
 
-/// `multiple` times ten to `power`, as exact as a decimal number can be.
+/// Returns `multiple` times ten to `power`, as exact as a decimal number can be.
 fn decimal(multiple: f64, power: i32) -> f64 {
     if power < 0 { multiple / 10_f64.powi(-power) } else { multiple * 10_f64.powi(power) }
 }

@@ -11,18 +11,18 @@ pub enum Mode {
     Standalone,
 }
 
-/// A colour of Okabe and Ito's palette, which colour-blind people can distinguish. Pale colours are darker here, so
+/// A colour of Okabe and Ito's palette, which colour-blind people can distinguish. Its pale colours are darker here, so
 /// that a thin line has a contrast of at least 3 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Color {
-    /// For the most important line.
+    /// The colour of the most important line.
     Blue,
     Vermilion,
     Green,
     Purple,
     Orange,
     Sky,
-    /// Grey, for a baseline.
+    /// The colour of a baseline.
     Grey,
 }
 
@@ -41,7 +41,7 @@ pub struct Style {
     pub color: Color,
     /// Dash of a line.
     pub dash: Dash,
-    /// Whether it is emphasized.
+    /// Whether the line or bar is emphasized.
     pub strong: bool,
 }
 
@@ -56,7 +56,8 @@ pub const DARK: &str = "--chart-paper:#1b1f25;--chart-ink:#e6e8eb;--chart-soft:#
     --chart-sky:#7cc5ee;--chart-grey:#98a1ad;";
 
 impl Style {
-    /// Distinct styles: all differ in colour, and neighbours in dash too. The first is solid blue.
+    /// Returns one of several distinct styles: all differ in colour, and neighbours in dash too. The first is solid
+    /// blue.
     pub fn nth(number: usize) -> Self {
         const COLORS: [Color; 7] =
             [Color::Blue, Color::Vermilion, Color::Green, Color::Purple, Color::Orange, Color::Sky, Color::Grey];
@@ -126,7 +127,7 @@ impl Paint {
     }
 }
 
-/// The value of `--chart-NAME` in `declarations`.
+/// Returns the value of `--chart-NAME` in `declarations`.
 fn declared<'a>(declarations: &'a str, name: &str) -> &'a str {
     let mut pairs = declarations.split(';').filter_map(|declaration| declaration.trim().split_once(':'));
     let found = pairs.find(|(key, _)| key.strip_prefix("--chart-") == Some(name));

@@ -19,7 +19,7 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
-/// Approximate width of a line in a sans-serif font of `size`; rather too large than too small.
+/// Approximate width of a line in a sans-serif font of `size`. It is rather too large than too small.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     let em: f64 = text.chars().map(em).sum();
     em * size
@@ -36,7 +36,7 @@ fn em(c: char) -> f64 {
     }
 }
 
-/// Breaks `text` between words into lines of at most `room`; a longer word gets its own line.
+/// Breaks `text` between words into lines of at most `room`. A longer word gets its own line.
 pub(super) fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -51,7 +51,7 @@ pub(super) fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
     lines
 }
 
-/// `text`, shortened with an ellipsis if it is wider than `room`.
+/// Returns `text`, shortened with an ellipsis if it is wider than `room`.
 pub(super) fn fitted(text: &str, size: f64, room: f64) -> String {
     if width(text, size) <= room {
         return text.to_owned();

@@ -1,7 +1,7 @@
-//! Whether every change arrived at every subscribed proxy, and how soon.
+//! Checks that every change arrived at every subscribed proxy, and measures how soon.
 //!
-//! A change counts as arrived once it, or a newer change of the same Service, has arrived: the control plane sends the
-//! latest state, not a history.
+//! A change counts as arrived once the change itself or a newer change of the same Service has arrived: the control
+//! plane sends the latest state, not a history.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -78,7 +78,7 @@ pub(super) fn judge(writes: &[Write], arrivals: &[Arrival], subscribers: &[Vec<u
     judged
 }
 
-/// The changes of each Service, ascending.
+/// The changes of each Service, in ascending order.
 fn by_service(writes: &[Write]) -> HashMap<u32, Vec<Write>> {
     let mut services: HashMap<u32, Vec<Write>> = HashMap::new();
     for write in writes {
@@ -88,7 +88,7 @@ fn by_service(writes: &[Write]) -> HashMap<u32, Vec<Write>> {
     services
 }
 
-/// The updates of each Service at each proxy, if newer than all before.
+/// The updates of each Service at each proxy, only those that are newer than all earlier updates.
 fn by_subscription(arrivals: &[Arrival]) -> HashMap<(u32, u32), Vec<(u32, Instant)>> {
     let mut subscriptions: HashMap<_, Vec<(u32, Instant)>> = HashMap::new();
     for arrival in arrivals {
@@ -100,7 +100,7 @@ fn by_subscription(arrivals: &[Arrival]) -> HashMap<(u32, u32), Vec<(u32, Instan
     subscriptions
 }
 
-/// Total time that at least one of these spans covers.
+/// Returns the total time that at least one of these spans covers.
 fn covered(mut spans: Vec<(Instant, Instant)>) -> Duration {
     spans.sort();
     let mut total = Duration::ZERO;

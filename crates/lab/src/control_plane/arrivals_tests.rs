@@ -1,6 +1,6 @@
 use super::*;
 
-/// The time `ms` milliseconds after `start`.
+/// Returns the time `ms` milliseconds after `start`.
 fn at(start: Instant, ms: u64) -> Instant {
     start + Duration::from_millis(ms)
 }

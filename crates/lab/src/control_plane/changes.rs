@@ -15,15 +15,15 @@ use super::proxies::Proxies;
 use super::record::Sent;
 use crate::error::{Error, Result};
 
-/// Longest time for a change to arrive at every proxy; later it counts as lost.
+/// Longest time for a change to arrive at every proxy. After it, the change counts as lost.
 const ARRIVAL_MAX: Duration = Duration::from_secs(10);
 /// Interval between checks for arrivals.
 const POLL: Duration = Duration::from_millis(5);
-/// Pause between single changes, in which all work ends.
+/// Pause between single changes, in which all work of the last change ends.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Most changes without an answer of the API server; a further change waits, and is late.
+/// Most changes that the API server has not answered. A further change waits, and is late.
 const IN_FLIGHT_MAX: usize = 256;
-/// A change that is sent later than this after its time counts as late.
+/// A change that is sent later than this after its scheduled time counts as late.
 const LATE: Duration = Duration::from_millis(10);
 
 /// Makes changes; their serial numbers continue from one load to the next.
@@ -121,7 +121,7 @@ async fn change(cluster: Cluster, plan: Plan, service: u32, serial: u32) -> Resu
     Ok(Write { service, serial, sent, acknowledged: Instant::now() })
 }
 
-/// Changes without an answer of the API server: at most one of each Service, since two could overtake each other.
+/// Changes that the API server has not answered: at most one for each Service, since two could overtake each other.
 #[derive(Default)]
 struct InFlight {
     changes: JoinSet<Result<Write>>,

@@ -1,4 +1,4 @@
-//! The cluster: objects that the lab creates, changes and deletes.
+//! The objects that the lab creates, changes and deletes in the cluster.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::ops::Range;
@@ -43,7 +43,7 @@ impl Cluster {
     /// Reads the kubeconfig. Sends no request yet.
     ///
     /// # Errors
-    /// If it cannot be used.
+    /// If the file cannot be used.
     pub(super) async fn connect(kubeconfig: &Path) -> Result<Self> {
         let unusable = |why: String| Error::Usage(format!("--kubeconfig {}: {why}", kubeconfig.display()));
         let read = Kubeconfig::read_from(kubeconfig).map_err(|error| unusable(error.to_string()))?;
@@ -82,7 +82,7 @@ impl Cluster {
     /// Creates the lab's namespaces and the proxies' ServiceAccount.
     ///
     /// # Errors
-    /// If the API server refuses.
+    /// If the API server rejects a request.
     pub(super) async fn begin(&self) -> Result<()> {
         for namespace in [NAMESPACE, CONTROL_NAMESPACE] {
             let made = self.namespaces().create(&PostParams::default(), &objects::namespace(namespace)).await;
@@ -92,10 +92,11 @@ impl Cluster {
         made.map_err(refused("making a ServiceAccount")).map(drop)
     }
 
-    /// Creates the Services of this range with their endpoints, some of which are at `served`; returns their addresses.
+    /// Creates the Services of this range with their endpoints, some of which are at `served`. Returns their cluster
+    /// IPs.
     ///
     /// # Errors
-    /// If the API server refuses one.
+    /// If the API server rejects a request.
     pub(super) async fn add(
         &self,
         plan: &Plan,
@@ -116,10 +117,10 @@ impl Cluster {
         stream::iter(range).map(one).buffered(CREATING_AT_A_TIME).try_collect().await
     }
 
-    /// Changes the endpoints of a Service; returns after the API server's answer.
+    /// Changes the endpoints of a Service. Returns after the API server's answer.
     ///
     /// # Errors
-    /// If it refuses.
+    /// If the API server rejects the request.
     pub(super) async fn change(&self, plan: &Plan, service: u32, serial: u32) -> Result<()> {
         let endpoints = objects::endpoints(&plan.changed_addresses(service, serial));
         let patch = Patch::Merge(serde_json::json!({ "endpoints": endpoints }));
@@ -127,8 +128,8 @@ impl Cluster {
         changed.map_err(refused(format!("changing the endpoints of {}", name(service)))).map(drop)
     }
 
-    /// The credentials that a proxy's Pod would have: a token, and the trust bundle as soon as the control plane has
-    /// written it.
+    /// Obtains the credentials that a proxy's Pod would have: a token, and the trust bundle as soon as the control
+    /// plane has written it.
     ///
     /// # Errors
     /// If there is no token, or no trust bundle in time.
@@ -163,7 +164,7 @@ impl Cluster {
     /// Deletes all objects of the lab, and waits until they are gone.
     ///
     /// # Errors
-    /// If the API server refuses, or takes too long.
+    /// If the API server rejects a request, or takes too long.
     pub(super) async fn end(&self) -> Result<()> {
         for namespace in [NAMESPACE, CONTROL_NAMESPACE] {
             match self.namespaces().delete(namespace, &DeleteParams::default()).await {
@@ -202,7 +203,7 @@ impl Cluster {
     }
 }
 
-/// Adds the action that the API server refused.
+/// Turns an error of the API server into ours, with the rejected action.
 fn refused(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Error {
     move |error| Error::Cluster { what: what.into(), why: innermost(&error) }
 }

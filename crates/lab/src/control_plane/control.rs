@@ -1,4 +1,4 @@
-//! A `leno-control` beside the cluster: a separate process, configured like its Pod.
+//! A `leno-control` that runs as a process of this machine, configured as in its Pod.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use crate::error::{Result, io};
 use crate::procfs::{self, Memory};
 use crate::targets::leno::built;
 
-/// The namespace of its Secret and its Lease.
+/// The namespace of the control plane's Secret and Lease.
 pub(super) const CONTROL_NAMESPACE: &str = "leno-lab-control";
-/// The default of leno-control.
+/// The default trust domain of leno-control.
 const TRUST_DOMAIN: &str = "cluster.local";
 const BUILD: &str = "cargo build --release";
 
@@ -27,10 +27,10 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Starts one and waits until it has read the whole cluster and serves.
+    /// Starts a control plane and waits until it has read the whole cluster and serves.
     ///
     /// # Errors
-    /// If it is not built, or does not serve in time.
+    /// If the program is not built, or does not serve in time.
     pub(super) fn start(program: &Path, kubeconfig: &Path, name: &str, logs: &Path) -> Result<Self> {
         let (admin, xds, identity) = (free_address()?, free_address()?, free_address()?);
         let args = [
@@ -50,7 +50,7 @@ impl Control {
         Ok(Self { child, xds: server(xds), identity: server(identity) })
     }
 
-    /// Fails if it has ended.
+    /// Fails if the process has ended.
     pub(super) fn ensure_running(&mut self) -> Result<()> {
         self.child.ensure_running()
     }
@@ -74,10 +74,10 @@ pub(super) fn workload() -> Workload {
     Workload { namespace: CONTROL_NAMESPACE.into(), service_account: CONTROL.into() }
 }
 
-/// The binary given, or the one beside this program.
+/// Returns the path of the given binary, or of the one beside this program.
 ///
 /// # Errors
-/// If it was not built.
+/// If the program was not built.
 pub(super) fn program(given: Option<&Path>) -> Result<PathBuf> {
     let path = match given {
         Some(path) => path.to_owned(),

@@ -1,4 +1,4 @@
-//! The main thread: it waits for one step after the other, and for Ctrl-C or SIGTERM meanwhile.
+//! The main thread: it waits for one step after the other, and meanwhile for Ctrl-C or SIGTERM.
 
 use std::io::{self, Write};
 
@@ -19,10 +19,10 @@ pub(super) struct Foreground {
 }
 
 impl Foreground {
-    /// Afterwards, Ctrl-C and SIGTERM end the current wait, not the process.
+    /// Installs handlers, after which Ctrl-C and SIGTERM end the current wait instead of the process.
     ///
     /// # Errors
-    /// If the system refuses signal handlers.
+    /// If the system rejects signal handlers.
     pub(super) fn new() -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(io_error("starting the lab"))?;
         let listen = |kind| {
@@ -36,7 +36,7 @@ impl Foreground {
     /// Waits for `something`.
     ///
     /// # Errors
-    /// Its own, and [`Error::Interrupted`].
+    /// The error of `something`, or [`Error::Interrupted`].
     pub(super) fn wait<T>(&mut self, something: impl Future<Output = Result<T>>) -> Result<T> {
         let Self { runtime, interrupt, terminate, .. } = self;
         runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! gRPC streams over mutual TLS, with little work for each message: thousands share one thread.
+//! gRPC streams over mutual TLS that need little work for each message, so that thousands share one thread.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -21,18 +21,18 @@ use tokio_rustls::TlsConnector;
 
 use crate::load::{check_head, check_status, framed};
 
-/// Has no effect: the client verifies the SPIFFE id instead.
+/// Server name for TLS. It has no effect: the client verifies the SPIFFE id instead.
 const SERVER_NAME: &str = "control.leno.internal";
 /// Longest time for a connection and the first answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 const PREFIX_BYTES: usize = 5;
-/// Largest message that is read, as in leno-proxy.
+/// Largest message that a stream reads, as in leno-proxy.
 const MESSAGE_MAX_BYTES: usize = 64 << 20;
-/// Windows of the same size as in leno-proxy's client.
+/// Flow-control windows, of the same size as in leno-proxy's client.
 const STREAM_WINDOW_BYTES: u32 = 2 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 5 << 20;
 
-/// A service, and the identity that it must have.
+/// A server of gRPC, and the identity that it must have.
 #[derive(Debug, Clone)]
 pub(super) struct Server {
     pub(super) address: SocketAddr,
@@ -43,7 +43,7 @@ pub(super) struct Server {
 pub(super) struct Exchange {
     requests: SendStream<Bytes>,
     responses: RecvStream,
-    /// Bytes of an incomplete message.
+    /// Received bytes of incomplete messages.
     received: BytesMut,
 }
 
@@ -111,7 +111,7 @@ async fn connect(server: &Server, tls: Arc<ClientConfig>) -> Result<SendRequest<
     let mut builder = Builder::new();
     builder.initial_window_size(STREAM_WINDOW_BYTES).initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     let (sender, connection) = builder.handshake(stream).await.map_err(text)?;
-    // The connection's error is reported by its streams too.
+    // The connection's error is also an error of its streams.
     tokio::spawn(async move { connection.await.ok() });
     Ok(sender)
 }
@@ -120,12 +120,12 @@ impl Exchange {
     /// Sends a message.
     ///
     /// # Errors
-    /// When the stream has ended.
+    /// If the stream has ended.
     pub(super) fn send(&mut self, message: &impl Message) -> Result<(), String> {
         self.requests.send_data(framed(&message.encode_to_vec()), false).map_err(text)
     }
 
-    /// The next message.
+    /// Waits for the next message.
     ///
     /// # Errors
     /// The status, if the stream has ended.
@@ -146,7 +146,7 @@ impl Exchange {
     }
 }
 
-/// Takes the first message, if it is complete.
+/// Takes the first message out of `received`, if it is complete.
 fn take_message(received: &mut BytesMut) -> Result<Option<Bytes>, String> {
     let Some((&[compressed, ref length @ ..], rest)) = received.split_first_chunk::<PREFIX_BYTES>() else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! The identity of the simulated proxies: the identity service certifies it for a token of their ServiceAccount.
+//! The certificate of the simulated proxies, which the identity service issues for a token of their ServiceAccount.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -39,7 +39,7 @@ pub(super) fn workload() -> Workload {
 /// Obtains a certificate for a new key, as leno-proxy does at its start.
 ///
 /// # Errors
-/// The identity service's error, or the fault of its answer.
+/// The identity service's error, or the reason why its answer is invalid.
 pub(super) async fn certify(service: &Server, credentials: &Credentials) -> Result<Arc<ClientConfig>> {
     let certified = async {
         let bundle = TrustBundle::from_pem(credentials.trust_bundle.as_bytes()).map_err(|error| error.to_string())?;

@@ -49,16 +49,17 @@ use record::{Changes, Experiment, Load, Record, Sent};
 use usage::Usage;
 use workload::{Called, Proxy};
 
-/// Longest time until all simulated proxies have received everything.
+/// Longest time until all simulated proxies have received all their resources.
 const GATHER_TIMEOUT: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(100);
-/// Open files other than connections.
+/// Number of open files other than connections.
 const OTHER_FILES: u64 = 256;
 
-/// Measures, writes files run by run, and deletes its objects from the cluster, also after an error or Ctrl-C.
+/// Measures the requested parts, and writes a record after each run. Deletes its objects from the cluster, also after
+/// an error or Ctrl-C.
 ///
 /// # Errors
-/// If a program is not built or ends, the cluster refuses a request, or a simulated proxy loses its stream.
+/// If a program is not built or ends, the cluster rejects a request, or a simulated proxy loses its stream.
 pub fn run(options: &Options) -> Result<()> {
     let plan = options.plan()?;
     let control = control::program(options.leno_control.as_deref())?;
@@ -162,7 +163,7 @@ impl Lab<'_> {
         Ok(())
     }
 
-    /// Starts the control plane and the simulated proxies; returns once these have received everything.
+    /// Starts the control plane and the simulated proxies. Returns once the proxies have received all their resources.
     fn gather(&mut self, name: &'static str, plan: Plan, cluster_ips: &[Ipv4Addr]) -> Result<Mesh> {
         let log = format!("leno-control-{name}");
         let mut control = Control::start(&self.control, &self.options.kubeconfig, &log, &self.output.logs())?;

@@ -1,4 +1,4 @@
-//! The lab's objects, all with its label.
+//! The lab's Kubernetes objects, all with the lab's label.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -21,7 +21,6 @@ pub(super) fn namespace(name: &str) -> Namespace {
     Namespace { metadata, ..Default::default() }
 }
 
-/// A ServiceAccount.
 pub(super) fn account(name: &str) -> ServiceAccount {
     ServiceAccount { metadata: metadata(name), ..Default::default() }
 }
@@ -64,7 +63,7 @@ pub(super) fn slice(plan: &Plan, number: u32, served: Option<SocketAddrV4>) -> E
     EndpointSlice { address_type: "IPv4".to_owned(), endpoints: Some(endpoints), metadata, ports: Some(vec![port]) }
 }
 
-/// Ready endpoints.
+/// Creates endpoints that are ready.
 pub(super) fn endpoints(addresses: &[Ipv4Addr]) -> Vec<Endpoint> {
     addresses.iter().map(|&address| endpoint(address, true)).collect()
 }

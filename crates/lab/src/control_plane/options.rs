@@ -51,7 +51,7 @@ pub struct Options {
     /// Changes of random Services per second
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub changes_per_s: u32,
-    /// Duration of these changes, in seconds
+    /// Duration of the changes of random Services, in seconds
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=600))]
     pub duration_s: u32,
     /// Time for memory to settle before it is read, in seconds

@@ -1,6 +1,7 @@
 //! The Services, endpoints and proxies, and the proxies' subscriptions.
 //!
-//! The address of a Service's first endpoint encodes the number of its last change: arrivals are recognized by it.
+//! The address of a Service's first endpoint encodes the number of the Service's last change, so that proxies recognize
+//! which change has arrived.
 
 use std::net::Ipv4Addr;
 
@@ -8,13 +9,13 @@ use serde::Serialize;
 
 /// The namespace of the Services and of all proxies.
 pub(super) const NAMESPACE: &str = "leno-lab";
-/// Services and proxies of a small mesh.
+/// Number of Services and of proxies in a small mesh.
 pub(super) const SMALL: u32 = 3;
 /// The Services that a real proxy's workload calls.
 pub(super) const CALLED: [u32; 2] = [0, 1];
 /// The Service that every simulated proxy subscribes to.
 pub(super) const COMMON: u32 = 2;
-/// Every Service's port.
+/// The port of every Service.
 pub(super) const PORT: u16 = 80;
 /// Port of endpoints that get no calls.
 pub(super) const TARGET_PORT: u16 = 8080;
@@ -28,9 +29,9 @@ const MARKERS_MAX: u32 = 1 << 23;
 /// The size of a mesh. Services, endpoints and proxies are numbered from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct Plan {
-    /// At least [`SMALL`].
+    /// Number of Services, at least [`SMALL`].
     pub(super) services: u32,
-    /// Number for each Service.
+    /// Number of endpoints of each Service.
     pub(super) endpoints: u32,
     pub(super) proxies: u32,
     /// Services to which each proxy subscribes: at least one, at most all.
@@ -38,7 +39,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The small mesh, a part of this one.
+    /// Returns the small mesh, a part of this one.
     pub(super) fn small(&self) -> Self {
         Self { services: SMALL, proxies: SMALL, subscriptions: self.subscriptions.min(2), ..*self }
     }
@@ -49,7 +50,7 @@ impl Plan {
         (first..first + self.endpoints).map(Ipv4Addr::from).collect()
     }
 
-    /// The addresses after a change.
+    /// The addresses of a Service's endpoints after a change.
     pub(super) fn changed_addresses(&self, service: u32, serial: u32) -> Vec<Ipv4Addr> {
         let mut addresses = self.addresses(service);
         if let Some(first) = addresses.first_mut() {
@@ -58,12 +59,13 @@ impl Plan {
         addresses
     }
 
-    /// A proxy's subscriptions: [`COMMON`], and others in rotation, so that all have equally many subscribers.
+    /// A proxy's subscriptions: [`COMMON`], and other Services in rotation, so that these have equally many
+    /// subscribers.
     pub(super) fn subscriptions_of(&self, proxy: u32) -> Vec<u32> {
         let others = u64::from(self.services - 1);
         let own = u64::from(self.subscriptions - 1);
         let nth = |n: u64| {
-            // Less than the number of Services.
+            // The remainder is less than the number of Services.
             let index = ((u64::from(proxy) * own + n) % others) as u32;
             if index < COMMON { index } else { index + 1 }
         };
@@ -87,17 +89,17 @@ pub(super) fn name(service: u32) -> String {
     format!("service-{service}")
 }
 
-/// The name of its cluster in xDS.
+/// The name of the Service's cluster in xDS.
 pub(super) fn cluster(service: u32) -> String {
     format!("{}.{NAMESPACE}:{PORT}", name(service))
 }
 
-/// The Service of such a cluster name.
+/// Returns the Service that a cluster name of [`cluster`] names.
 pub(super) fn service_of(cluster: &str) -> Option<u32> {
     cluster.strip_prefix("service-")?.split_once('.')?.0.parse().ok()
 }
 
-/// The change that an endpoint's address encodes, if any.
+/// Returns the number of the change that an endpoint's address encodes, if it encodes one.
 pub(super) fn serial_of(address: Ipv4Addr) -> Option<u32> {
     u32::from(address).checked_sub(MARKERS).filter(|&serial| serial < MARKERS_MAX)
 }

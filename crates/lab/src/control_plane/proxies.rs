@@ -1,8 +1,9 @@
 //! Simulated proxies: each has a connection over mutual TLS and a stream of incremental xDS. All share one thread.
 //!
 //! They send the requests of a leno-proxy with redirected connections: for its inbound policies and for the dialled
-//! addresses, then for the resources to which these lead. They acknowledge each response. They do not build a mesh from
-//! the responses. Each version of endpoints is decoded once for all proxies, to find the change that it encodes.
+//! addresses, then for the resources to which the responses lead. They acknowledge each response. They do not build a
+//! mesh from the responses. Each version of endpoints is decoded once for all proxies, to find the change that it
+//! encodes.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -34,14 +35,14 @@ const CONNECTING_AT_A_TIME: usize = 64;
 /// The environment of the proxies.
 pub(super) struct World {
     pub(super) plan: Plan,
-    /// Address of each Service.
+    /// Cluster IP of each Service.
     pub(super) cluster_ips: Vec<Ipv4Addr>,
     pub(super) xds: Server,
-    /// All proxies share one certificate.
+    /// The certificate that all proxies share.
     pub(super) tls: Arc<ClientConfig>,
 }
 
-/// Running proxies. Dropping them ends them.
+/// Running proxies. Dropping this value ends them.
 pub(super) struct Proxies {
     shared: Arc<Shared>,
     /// Dropping it ends the proxies.
@@ -61,7 +62,7 @@ struct Shared {
 }
 
 impl Proxies {
-    /// Starts the planned number; they connect a few at a time.
+    /// Starts the planned number of proxies, which connect a few at a time.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -92,10 +93,10 @@ impl Proxies {
         Ok(proxies)
     }
 
-    /// Number of proxies that have received everything they asked for.
+    /// Number of proxies that have received all resources that they requested.
     ///
     /// # Errors
-    /// If one has lost its stream, because the figures would be useless.
+    /// If a proxy has lost its stream, because the figures would be useless.
     pub(super) fn ready(&self) -> Result<u32> {
         match lock(&self.shared.failure).as_ref() {
             Some(why) => Err(failed(why.clone())),
@@ -108,7 +109,7 @@ impl Proxies {
         lock(&self.shared.arrivals).len()
     }
 
-    /// The arrivals so far.
+    /// Takes the arrivals so far.
     pub(super) fn take_arrivals(&self) -> Vec<Arrival> {
         std::mem::take(&mut *lock(&self.shared.arrivals))
     }
@@ -118,7 +119,7 @@ impl Drop for Proxies {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // A panic there was reported already.
+            // A panic of the thread was reported already.
             thread.join().ok();
         }
     }
@@ -134,11 +135,11 @@ async fn run_all(shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
             }
         });
     }
-    // Ends with an error, because the sender is only ever dropped.
+    // The wait ends with an error when the sender is dropped, which is the only signal.
     stopped.await.ok();
 }
 
-/// One proxy, until its stream ends.
+/// Runs one proxy until its stream ends.
 async fn run_one(number: u32, shared: &Shared) -> std::result::Result<(), String> {
     let World { plan, cluster_ips, xds, tls } = &shared.world;
     let services = plan.subscriptions_of(number);
@@ -148,7 +149,7 @@ async fn run_one(number: u32, shared: &Shared) -> std::result::Result<(), String
     let clusters: Vec<String> = services.iter().copied().map(cluster).collect();
     let mut missing = 4 * services.len() + 1;
 
-    // Released once this proxy has received everything.
+    // Released once this proxy has received all its resources.
     let mut connecting = Some(shared.connecting.acquire().await.map_err(|error| error.to_string())?);
     let first = DeltaDiscoveryRequest { node: Some(node(number)), ..subscribe(Kind::Listener, dialled) };
     let mut stream = open(xds, Arc::clone(tls), PATH, &first).await?;
@@ -216,7 +217,7 @@ impl Shared {
     }
 }
 
-/// The node id, in the form of leno-proxy's.
+/// The node of a proxy, with an id and metadata as leno-proxy sends them.
 fn node(number: u32) -> Node {
     Node {
         id: format!("proxy-{number}"),

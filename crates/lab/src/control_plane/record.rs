@@ -21,11 +21,11 @@ pub(super) struct Experiment {
     pub(super) scenario: &'static str,
     /// The command line.
     pub(super) command: String,
-    /// In UTC.
+    /// Start of the experiment, in UTC.
     pub(super) started: String,
     pub(super) plan: Plan,
     pub(super) machine: Machine,
-    /// As the programs report it.
+    /// Version of Leno, as the programs report it.
     pub(super) version: &'static str,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Experiment {
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub(super) enum Record {
-    /// Memory of leno-control after every proxy had received everything and nothing changed.
+    /// Memory of leno-control after every proxy had received all its resources, while nothing changed.
     ControlMemory { mesh: Plan, memory: Memory },
     /// Memory of a real leno-proxy after calls to two Services.
     ProxyMemory { mesh: Plan, memory: Memory },
@@ -45,9 +45,9 @@ pub(super) enum Record {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Load {
-    /// One, of the Service to which every proxy subscribes.
+    /// One change at a time, of the Service to which every proxy subscribes.
     Single,
-    /// As many as result from a fixed rate, of random Services.
+    /// Changes of random Services at a fixed rate, in flight at the same time.
     Steady { per_s: u32 },
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Changes {
     pub(super) took_s: f64,
     /// Changes that were sent more than 10 ms after their time.
     pub(super) late: u64,
-    /// Expected deliveries: one change at one proxy.
+    /// Expected deliveries. A delivery is one change at one proxy.
     pub(super) deliveries: u64,
     /// Deliveries for which a newer change of the same Service arrived.
     pub(super) coalesced: u64,
@@ -78,7 +78,7 @@ pub(super) struct Changes {
     pub(super) lab_cpu_ms_per_change: f64,
     /// CPUs used by all other programs, such as the API server and etcd.
     pub(super) other_cpus: f64,
-    /// Whether the lab itself or the machine was near its capacity.
+    /// Whether the lab or the machine was near its capacity, so that the figures are not those of the control plane.
     pub(super) at_ceiling: bool,
     /// Memory of leno-control at the end.
     pub(super) memory: Memory,
@@ -109,7 +109,7 @@ impl Changes {
         }
     }
 
-    /// Changes in a second.
+    /// Changes per second.
     pub(super) fn rate_per_s(&self) -> f64 {
         self.changes as f64 / self.took_s.max(f64::MIN_POSITIVE)
     }
@@ -119,12 +119,13 @@ impl Changes {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sent {
     pub(super) changes: u64,
-    /// From the first change to the end of the last one's interval.
+    /// Time from the first change to the end of the last change's interval.
     pub(super) took: Duration,
     pub(super) late: u64,
 }
 
-/// The lab's single thread is rated by the time in which changes were in flight, the machine by the whole time.
+/// Whether the lab or the machine was near its capacity. For the lab's single thread, only the time counts in which
+/// changes were in flight; for the machine, the whole time.
 fn is_at_ceiling(judged: &Judged, used: &Used) -> bool {
     let lab = used.lab.as_secs_f64() / judged.busy.as_secs_f64().max(f64::MIN_POSITIVE);
     let machine = used.cpus(used.control + used.lab + used.others) / f64::from(used.machine_cpus.max(1));

@@ -11,7 +11,7 @@ const SMALL_MB_MAX: f64 = 25.0;
 const LARGE_MB_MAX: f64 = 100.0;
 const P99_MS_MAX: f64 = 100.0;
 const CHANGES_PER_S_MIN: f64 = 50.0;
-/// Allowed shortfall of a fixed rate, because of the length of the last change.
+/// Fraction of a fixed rate that is enough, because the length of the last change lowers the measured rate.
 const RATE_TOLERANCE: f64 = 0.99;
 const PROXY_MB_MORE_MAX: f64 = 1.0;
 /// The mesh to which the goals apply.
@@ -40,7 +40,7 @@ pub(super) fn text(records: &[Record]) -> String {
     text
 }
 
-/// A line about one measurement.
+/// One line about a measurement.
 pub(super) fn line(record: &Record) -> String {
     match record {
         Record::ControlMemory { mesh, memory } => {
@@ -111,7 +111,7 @@ fn finding(record: &Record) -> Option<Finding> {
     })
 }
 
-/// The memory of a proxy in a small mesh and in a large one.
+/// Compares the memory of a proxy in a small mesh and in a large one.
 fn proxies_compared(records: &[Record]) -> Option<Finding> {
     let mut proxies = records.iter().filter_map(|record| match record {
         Record::ProxyMemory { mesh, memory } => Some((mesh, mb(memory.resident_kib))),
@@ -128,8 +128,8 @@ fn proxies_compared(records: &[Record]) -> Option<Finding> {
     })
 }
 
-/// A mesh smaller than the goal's can miss the goal but not reach it. A goal missed at the lab's own capacity is
-/// undecided.
+/// Returns the verdict on a goal. A mesh smaller than the goal's can miss the goal but not reach it. A goal missed at
+/// the lab's own capacity is undecided.
 fn verdict(is_kept: bool, is_large_enough: bool, at_ceiling: bool) -> Verdict {
     match (is_kept, is_large_enough) {
         (true, true) => Verdict::Reached,
@@ -143,7 +143,7 @@ fn is_of_goal(mesh: &Plan) -> bool {
     mesh.services >= GOAL.services && mesh.proxies >= GOAL.proxies && endpoints(mesh) >= endpoints(&GOAL)
 }
 
-/// Everything known about a load.
+/// All figures of one load.
 fn details(changes: &Changes) -> String {
     let Changes { since_sent, since_acknowledged, .. } = changes;
     let mut text = format!(

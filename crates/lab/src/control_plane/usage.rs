@@ -1,4 +1,4 @@
-//! CPU time during changes: of leno-control, of the lab, and of all others.
+//! CPU time during changes: of leno-control, of the lab, and of all other programs.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ pub(super) struct Used {
     pub(super) time: Duration,
     pub(super) control: Duration,
     pub(super) lab: Duration,
-    /// Includes the API server and etcd.
+    /// CPU time of all other programs, such as the API server and etcd.
     pub(super) others: Duration,
     pub(super) machine_cpus: u32,
 }
@@ -39,7 +39,7 @@ impl Usage {
         })
     }
 
-    /// The use since an earlier reading.
+    /// Returns the CPU time that was used since an earlier reading.
     pub(super) fn since(&self, earlier: &Self) -> Used {
         let control = self.control.saturating_sub(earlier.control);
         let lab = self.lab.saturating_sub(earlier.lab);

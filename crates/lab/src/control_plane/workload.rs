@@ -20,17 +20,17 @@ const NAME: &str = "called";
 const IN_FLIGHT: u32 = 20;
 const CALLS: Duration = Duration::from_secs(3);
 
-/// The server behind both Services. Dropping it ends it.
+/// The server behind both Services. Dropping this value ends its process.
 pub(super) struct Called {
     _server: Child,
     pub(super) address: SocketAddrV4,
 }
 
 impl Called {
-    /// Starts it on an address that an endpoint may have: the API server accepts no loopback addresses.
+    /// Starts the server on an address that an endpoint may have: the API server accepts no loopback addresses.
     ///
     /// # Errors
-    /// If this machine has no other address.
+    /// If this machine has only loopback addresses.
     pub(super) fn start(logs: &Path) -> Result<Self> {
         let ip = own_address()?;
         let address = SocketAddrV4::new(ip, free_address()?.port());
@@ -40,7 +40,7 @@ impl Called {
     }
 }
 
-/// The source address of packets to other machines; no packet is sent.
+/// Returns the source address of packets to other machines. No packet is sent.
 fn own_address() -> Result<Ipv4Addr> {
     const DOCUMENTATION: (&str, u16) = ("198.51.100.1", 9);
     let found = UdpSocket::bind("0.0.0.0:0")
@@ -62,10 +62,10 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    /// Starts one beside the control plane, with its own certificate.
+    /// Starts a proxy that uses this control plane, with a certificate of its own.
     ///
     /// # Errors
-    /// If it is not built, or not ready in time.
+    /// If the program is not built, or not ready in time.
     pub(super) fn start(
         program: Option<&Path>,
         control: &Control,

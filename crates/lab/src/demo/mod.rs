@@ -19,7 +19,7 @@ use screen::Screen;
 use stage::Stage;
 use way::Way;
 
-/// Time for each mode before counting begins: connections open, balancers learn.
+/// Time for each mode before counting begins, in which connections open and balancers learn.
 const WARM_UP: Duration = Duration::from_secs(2);
 /// Interval between two frames.
 const REFRESH: Duration = Duration::from_millis(100);
@@ -55,7 +55,7 @@ struct Moment<'a> {
     options: &'a Options,
     /// The current mode.
     way: Way,
-    /// Its numbers so far.
+    /// The current mode's numbers so far.
     snapshot: &'a Snapshot,
     /// The rows of earlier modes.
     done: &'a [Row],
@@ -70,7 +70,7 @@ enum View {
 }
 
 impl View {
-    /// The live screen on a terminal, else lines.
+    /// Opens the live screen on a terminal, else a view that prints lines.
     fn open(options: &Options) -> Self {
         let terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
@@ -122,7 +122,7 @@ pub fn run(options: &Options) -> Result<()> {
     failures.into_iter().next().map_or(Ok(()), Err)
 }
 
-/// The numbers of one mode; `None` if the user quit.
+/// Runs one mode and returns its numbers; `None` if the user quit.
 fn run_way(way: Way, options: &Options, stage: &mut Stage, view: &mut View, done: &[Row]) -> Result<Option<Snapshot>> {
     let load = Load::start(Plan {
         clients: stage.clients(way),

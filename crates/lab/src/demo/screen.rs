@@ -22,7 +22,8 @@ use crate::load::Latency;
 const HEIGHT: u16 = 17;
 /// Columns of a bar at 100 %; a fair share of 20 % fills a fifth of it.
 const BAR_COLUMNS: usize = 40;
-/// Earlier, the slow server's first answers are still missing, and shares would mislead.
+/// Measured time before which the table has no numbers: the slow server's first answers are still missing, and shares
+/// would mislead.
 const FIRST_NUMBERS: Duration = Duration::from_millis(500);
 
 /// The part of the terminal that is drawn on. Dropping it restores the terminal.

@@ -15,13 +15,13 @@ const SERVERS: usize = 5;
 /// Service time of a healthy server in ms, and its random part.
 const WORK_MS: u32 = 1;
 const SPREAD_MS: u32 = 1;
-/// The Services' port. Nothing listens on it: they are called by name.
+/// The Services' port. No program listens on it: clients call the Services by name.
 const SERVICE_PORT: u16 = 50051;
 /// Name and balancer of the Services, which have the same endpoints.
 const ROUND_ROBIN: (&str, &str) = ("echo-round-robin", "round-robin");
 const LATENCY: (&str, &str) = ("echo", "latency");
 
-/// The running processes. Dropping them ends them.
+/// The running processes. Dropping this value ends them.
 pub(super) struct Stage {
     servers: Vec<SocketAddr>,
     outbound: SocketAddr,
@@ -50,7 +50,7 @@ impl Stage {
         Ok(Self { servers, outbound, children, _dir: dir })
     }
 
-    /// The names in the servers' answers.
+    /// The names that the servers have in their answers.
     pub(super) fn server_names(&self) -> Vec<String> {
         (1..=self.servers.len()).map(server_name).collect()
     }

@@ -38,7 +38,7 @@ impl Way {
         }
     }
 
-    /// The numbers as rows: two for `Pinned`, whose clients differ.
+    /// The numbers as rows of the table: two rows for `Pinned`, whose clients differ.
     pub(super) fn rows(self, snapshot: &Snapshot) -> Vec<Row> {
         if self != Self::Pinned {
             return vec![Row::of_all(self.to_string(), snapshot)];

@@ -18,10 +18,10 @@ use super::proto::EchoResponse;
 use crate::load::framed;
 
 const PATH: &str = "/leno.echo.v1.Echo/Unary";
-/// So high that no call waits for it.
+/// Limit of concurrent calls on a connection, so high that no call waits because of it.
 const MAX_CONCURRENT_STREAMS: u32 = 100_000;
 const WINDOW_BYTES: u32 = 16 << 20;
-/// Calls answered with one write.
+/// Most calls that are answered with one write.
 const ANSWERS_AT_A_TIME: usize = 16;
 
 type Connection = server::Connection<TcpStream, Bytes>;
@@ -32,7 +32,7 @@ struct Answer {
     head: Response<()>,
     message: Bytes,
     trailers: HeaderMap,
-    /// For calls of any other method.
+    /// The answer to calls of any other method.
     unimplemented: Response<()>,
 }
 
@@ -50,7 +50,7 @@ impl Answer {
     }
 }
 
-/// Answers with `name` while it is polled.
+/// Answers all calls with `name`, while the future is polled.
 pub(super) async fn serve(listener: TcpListener, name: String) {
     let answer = Arc::new(Answer::new(name));
     loop {
@@ -64,7 +64,7 @@ pub(super) async fn serve(listener: TcpListener, name: String) {
 }
 
 async fn answer_all(stream: TcpStream, answer: &Answer) -> Result<(), h2::Error> {
-    // If this fails, answers are only later.
+    // If this fails, answers only take longer.
     let _ = stream.set_nodelay(true);
     let mut connection = server::Builder::new()
         .initial_window_size(WINDOW_BYTES)
@@ -113,7 +113,7 @@ impl Call {
         Self { is_unary: request.uri().path() == PATH, body: request.into_body(), respond }
     }
 
-    /// Answers after the end of the request. An error means that the client cancelled.
+    /// Answers the call after the end of its request. An error means that the client cancelled the call.
     fn poll(&mut self, answer: &Answer, cx: &mut Context<'_>) -> Poll<()> {
         while let Some(chunk) = ready!(self.body.poll_data(cx)) {
             let released = chunk.and_then(|chunk| self.body.flow_control().release_capacity(chunk.len()));

@@ -8,7 +8,7 @@ use super::proto::echo_client::EchoClient;
 use super::proto::{CountRequest, EchoRequest, EchoResponse, SetDelayRequest, SetFailureRequest};
 use super::*;
 
-/// Starts a server that lives as long as the test's runtime; returns its address.
+/// Starts a server that lives as long as the test's runtime. Returns its address.
 pub(crate) async fn start_server(name: &str, delay_ms: u32) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a bound listener");
@@ -17,7 +17,7 @@ pub(crate) async fn start_server(name: &str, delay_ms: u32) -> SocketAddr {
     address
 }
 
-/// As above, for HTTP/1.1.
+/// As [`start_server`], for HTTP/1.1.
 pub(crate) async fn start_http1_server(name: &str, delay_ms: u32) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a bound listener");

@@ -1,5 +1,5 @@
-//! The echo server for HTTP/1.1: returns the request's content after the time of a call, with the server's name in a
-//! header field.
+//! The echo server for HTTP/1.1: it returns the request's content after the duration of a call, with the server's name
+//! in a header field.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::MAX_PAYLOAD_BYTES;
 use super::work::Work;
 use crate::load::http1::SERVER;
 
-/// Answers as the server `name` while it is polled.
+/// Answers as the server `name`, while the future is polled.
 pub(super) async fn serve(listener: TcpListener, name: String, work: Arc<Work>) {
     // Omit a name that is not a valid field value.
     let name = HeaderValue::from_str(&name).unwrap_or(HeaderValue::from_static(""));
@@ -32,7 +32,7 @@ pub(super) async fn serve(listener: TcpListener, name: String, work: Arc<Work>) 
 }
 
 async fn answer_all(stream: TcpStream, name: HeaderValue, work: Arc<Work>) -> Result<(), hyper::Error> {
-    // If this fails, answers are only later.
+    // If this fails, answers only take longer.
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request| answer(request, &name, &work));
     Builder::new().serve_connection(TokioIo::new(stream), service).await

@@ -61,7 +61,7 @@ fn delay_range() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(..=i64::from(work::MAX_DELAY_MS))
 }
 
-/// Serves until SIGTERM or SIGINT, then finishes its open calls; a bare server ends at once.
+/// Serves until SIGTERM or SIGINT, then finishes its open calls. A bare server ends at once.
 ///
 /// # Errors
 /// If it cannot listen on the address.
@@ -102,7 +102,7 @@ async fn serve_on(listener: TcpListener, name: String, work: Arc<Work>, stop: im
         .max_concurrent_streams(MAX_CONCURRENT_STREAMS)
         .add_service(echo)
         .add_service(reflection().build_v1().map_err(reflection_error)?)
-        // Older versions of grpcurl use this one.
+        // Older versions of grpcurl use this version of reflection.
         .add_service(reflection().build_v1alpha().map_err(reflection_error)?)
         .serve_with_incoming_shutdown(TcpIncoming::from(listener).with_nodelay(Some(true)), stop)
         .await

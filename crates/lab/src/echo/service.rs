@@ -18,7 +18,7 @@ const MAX_MESSAGES: u32 = 1_000_000;
 
 type Responses = Pin<Box<dyn Stream<Item = Result<EchoResponse, Status>> + Send>>;
 
-/// One server.
+/// The implementation of the echo service in one server.
 pub(super) struct EchoService {
     server: Arc<Server>,
 }
@@ -36,7 +36,7 @@ impl EchoService {
 }
 
 impl Server {
-    /// The response to one request message, after its delay.
+    /// Returns the response to one request message, after the delay.
     async fn respond(&self, request: &EchoRequest, number: u32) -> EchoResponse {
         self.work.take(request.delay_ms).await;
         let payload = match request.response_bytes {

@@ -8,7 +8,7 @@ use tonic::{Code, Status};
 /// Longest delay of one call, in ms.
 pub(super) const MAX_DELAY_MS: u32 = 60_000;
 
-/// The duration of calls, and whether they fail; may change while calls run.
+/// The duration of calls, and whether calls fail. Both may change while calls run.
 #[derive(Debug)]
 pub(super) struct Work {
     delay_ms: AtomicU32,
@@ -40,7 +40,7 @@ impl Work {
         self.failure.store(code, Ordering::Relaxed);
     }
 
-    /// Counts a call; an error if calls fail now.
+    /// Counts a call. Returns an error if calls fail now.
     pub(super) fn begin(&self) -> Result<(), Status> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         match self.failure.load(Ordering::Relaxed) {

@@ -14,7 +14,7 @@ use crate::load::bulk::{Bulk, BulkServer, Direction};
 /// MB are units of 10^6 bytes.
 const BYTES_PER_MB: f64 = 1e6;
 
-/// One direction.
+/// The result of one direction.
 struct Flow {
     mb_per_s: f64,
     cpu_us_per_mb: Option<f64>,

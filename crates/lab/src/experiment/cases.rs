@@ -21,12 +21,12 @@ pub(super) struct Case {
 
 /// Scenario `recover`: how long the backend stays slow while calls are counted.
 pub(super) const SLOW_FOR: Duration = Duration::from_secs(3);
-/// Scenario `recover`: shortest measured time. The rest of it shows whether the backend gets its fair share again
-/// within 5 s, and keeps it.
+/// Scenario `recover`: shortest measured time. The part after the slow time shows whether the backend gets its fair
+/// share again within 5 s, and keeps it.
 const LEAST_RECOVER_S: u32 = 10;
 /// Scenario `memory`: calls in flight on each connection in the burst.
 pub(super) const BURST_CALLS: u32 = 10;
-/// Default for the calls in flight in an open loop: a target that leaves more unanswered fails.
+/// Default for the most calls in flight in an open loop. A target that leaves more calls unanswered fails.
 const OPEN_CONCURRENCY: u32 = 1000;
 const CLOSED_CONCURRENCY: u32 = 200;
 /// Calls in flight in scenarios without calls.
@@ -120,7 +120,7 @@ fn refuse_doubles<T: PartialEq + std::fmt::Debug>(flag: &str, values: Option<&[T
     if doubled { Err(Error::Usage(format!("{flag} names something twice; name it once"))) } else { Ok(()) }
 }
 
-/// A tunnel does not balance, and only targets with TLS have handshakes.
+/// Rejects targets that do not fit the scenario: a tunnel does not balance, and only targets with TLS have handshakes.
 fn refuse_wrong_targets(options: &Options) -> Result<()> {
     let scenario = options.scenario;
     let fits = |kind: TargetKind| match scenario {
@@ -151,7 +151,7 @@ fn refuse_impossible_http1(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// For the scenarios without calls.
+/// Rejects options about calls, in a scenario without calls.
 fn refuse_calls(options: &Options, why: &str) -> Result<()> {
     for (given, flag) in [
         (options.skew_ms.is_some(), "--skew-ms"),

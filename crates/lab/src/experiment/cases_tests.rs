@@ -9,7 +9,7 @@ struct Line {
     options: Options,
 }
 
-/// The options of `leno lab run` with these words after it.
+/// Parses the options of `leno lab run` followed by these words.
 fn options(words: &str) -> Options {
     let line = Line::try_parse_from(["run"].into_iter().chain(words.split(' ')));
     line.unwrap_or_else(|error| panic!("{words}: {error}")).options

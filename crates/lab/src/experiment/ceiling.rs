@@ -43,7 +43,7 @@ impl Ceiling {
     }
 }
 
-/// The load on one CPU, and a minimal backend on another if the machine has two.
+/// Measures the load on one CPU, with a minimal backend on another CPU if the machine has two.
 fn load_rps(settings: &Settings, logs: &Path) -> Result<f64> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let pinned = |cpu| if cpus < 2 { Vec::new() } else { vec![cpu] };
@@ -57,7 +57,7 @@ fn load_rps(settings: &Settings, logs: &Path) -> Result<f64> {
     rps(Plan { cpus: pinned(0), ..plan(settings, &[called], vec![BARE.to_owned()]) })
 }
 
-/// Connections that take turns in calling each backend.
+/// Measures the load over connections to the experiment's backends, each backend in turn.
 fn backends_rps(settings: &Settings, backends: &Backends) -> Result<f64> {
     rps(plan(settings, backends.addresses(), backends.names()))
 }

@@ -1,4 +1,4 @@
-//! Open files: every connection is one, in the load and in the proxy.
+//! The limit of open files: every connection is an open file, in the load and in the proxy.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -11,7 +11,7 @@ const OTHER_FILES: u64 = 200;
 /// Raises the limit of open files as far as possible; every program of the experiment inherits it.
 ///
 /// # Errors
-/// If that is too little for the requested connections.
+/// If the limit is too low for the requested connections.
 pub(super) fn ensure_open_files(settings: &Settings) -> Result<()> {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })

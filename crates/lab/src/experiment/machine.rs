@@ -25,7 +25,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// The first value of a file of lines `name : value`.
+/// Returns the first value of `name` in a text with lines of the form `name : value`.
 fn field(text: &str, name: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;
@@ -33,7 +33,7 @@ fn field(text: &str, name: &str) -> Option<String> {
     })
 }
 
-/// Bytes of `16310404 kB`.
+/// Parses an amount such as `16310404 kB`. Returns bytes.
 fn kib(text: &str) -> Option<u64> {
     let kib: u64 = text.strip_suffix(" kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)

@@ -16,14 +16,14 @@ use crate::targets::Target;
 
 /// How often the lab checks that programs still run during calls.
 const WATCH: Duration = Duration::from_millis(200);
-/// Precision with which the end of the warm-up is noticed.
+/// Interval between checks for the end of the warm-up.
 const NOTICE: Duration = Duration::from_millis(1);
 
 /// The parts of a run.
 pub(super) struct Stage<'a> {
     pub(super) settings: &'a Settings,
     pub(super) backends: &'a mut Backends,
-    /// Freshly started for this run.
+    /// The target, freshly started for this run.
     pub(super) target: Target,
     /// The kind of exchange that clients make.
     pub(super) exchange: Exchange,
@@ -162,13 +162,13 @@ fn trouble(scenario: Scenario, case: Case) -> Trouble {
     }
 }
 
-/// The calls that reached each backend between two counts.
+/// Returns the number of calls that reached each backend between two counts.
 pub(super) fn since(later: &[u64], earlier: &[u64]) -> Vec<u64> {
     later.iter().zip(earlier).map(|(later, earlier)| later.saturating_sub(*earlier)).collect()
 }
 
-/// The fraction of the calls that reached one backend, as the backends themselves counted. A proxy may hide where a
-/// call failed, or retry it elsewhere; a call that it sent twice counts twice.
+/// The fraction of the calls that reached one backend, as the backends themselves counted. A proxy may hide at which
+/// backend a call failed, or retry the call at another one. A call that it sent twice counts twice.
 fn share(reached: &[u64], backend: usize) -> f64 {
     let all: u64 = reached.iter().sum();
     reached[backend] as f64 / all.max(1) as f64

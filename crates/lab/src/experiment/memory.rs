@@ -1,5 +1,5 @@
-//! The scenario `memory`: the memory that thousands of connections cost a proxy, and the rest that remains after they
-//! close.
+//! The scenario `memory`: the memory that thousands of connections cost a proxy, and the part of it that remains after
+//! they close.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,8 +23,8 @@ impl Stage<'_> {
     pub(super) fn measure_memory(&mut self, turn: &Turn) -> Result<Run> {
         self.backends.set(turn.troubled, Trouble::Slow(0))?;
         let client = self.target.client();
-        // A first client that connects, calls and disconnects: memory that the proxy keeps afterwards is not a cost of
-        // the crowd.
+        // A first client connects, calls and disconnects: memory that the proxy keeps afterwards is not a cost of the
+        // crowd.
         let first = Crowd::gather(&client, 1)?;
         first.burst(1)?;
         first.leave();

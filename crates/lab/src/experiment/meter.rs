@@ -12,9 +12,9 @@ use crate::targets::Target;
 pub(super) struct Meter {
     at: Instant,
     proxy: Option<Duration>,
-    /// The part of a mesh's proxies in front of the backends.
+    /// CPU time of a mesh's proxies in front of the backends, a part of `proxy`.
     server_proxy: Option<Duration>,
-    /// The lab with its load, the backends and the proxies.
+    /// CPU time of the lab with its load, of the backends and of the proxies.
     ours: Duration,
     machine: Duration,
 }
@@ -36,7 +36,7 @@ impl Meter {
         Some(self.proxy?.saturating_sub(earlier.proxy?))
     }
 
-    /// The part of a mesh's proxies in front of the backends; `None` without a mesh.
+    /// CPU time of a mesh's proxies in front of the backends since an earlier reading; `None` without a mesh.
     pub(super) fn server_proxy_since(&self, earlier: &Self) -> Option<Duration> {
         Some(self.server_proxy?.saturating_sub(earlier.server_proxy?))
     }

@@ -49,7 +49,7 @@ pub struct Options {
     /// Service time of a healthy backend, in ms, beside the backend's own work
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=10_000))]
     pub work_ms: u32,
-    /// Random addition to it: 0 to this, in ms
+    /// Random addition to the service time: 0 to this, in ms
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=10_000))]
     pub spread_ms: u32,
     /// Directory for the results, new or empty [default: lab-SCENARIO]
@@ -80,7 +80,7 @@ pub enum Rate {
 pub(super) struct Settings {
     pub(super) scenario: Scenario,
     pub(super) protocol: Protocol,
-    /// In the requested order.
+    /// The targets, in the requested order.
     pub(super) targets: Vec<TargetKind>,
     pub(super) cases: Vec<Case>,
     pub(super) repeat: u32,
@@ -94,7 +94,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// The exchange for calls.
+    /// The kind of exchange that clients make.
     pub(super) fn exchange(&self) -> Exchange {
         match self.protocol {
             Protocol::Http1 => Exchange::Http1,

@@ -9,7 +9,7 @@ use super::record::{Run, Scenario, Throughput};
 use super::schedule::Turn;
 use crate::error::{Result, io as io_error};
 
-/// If other programs use less than this of one CPU, the line does not mention it.
+/// Smallest CPU use of other programs that the line of a run mentions, in CPUs.
 const NOTABLE_CPU: f64 = 0.1;
 const STYLE: &str = "  {bar:30} {pos}/{len} runs  {msg}";
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scenario {
-    /// One backend answers every call later than the others by the skew.
+    /// One backend answers every call later than the others, by the skew.
     SlowPod,
     /// The same with 1, 2, 4 and 8 client connections.
     Connections,
@@ -72,18 +72,18 @@ pub struct Run {
     pub skew_ms: u32,
     /// Client connections.
     pub connections: u32,
-    /// Calls in flight, all connections together: exactly so many in a closed loop, at most so many in an open one. 0
-    /// if there are no calls.
+    /// Calls in flight on all connections together: a constant number in a closed loop, a maximum in an open loop. 0 if
+    /// there are no calls.
     pub concurrency: u32,
-    /// Calls per second of an open loop; `None` in a closed one, in which each answer triggers the next call.
+    /// Calls per second of an open loop; `None` in a closed loop, in which each answer triggers the next call.
     pub rate_per_s: Option<u32>,
     /// Number of the repeat, from 1.
     pub repeat: u32,
     /// Calls answered with OK.
     pub calls: u64,
-    /// Other calls.
+    /// Calls that were not answered with OK.
     pub errors: u64,
-    /// Why the first of the other calls failed.
+    /// Why the first of these calls failed.
     pub first_error: Option<String>,
     /// Calls answered with OK per second.
     pub rps: f64,
@@ -95,26 +95,27 @@ pub struct Run {
     pub p99_ms: f64,
     /// 999 of 1,000 calls took at most this.
     pub p999_ms: f64,
-    /// The longest call.
+    /// Latency of the longest call.
     pub max_ms: f64,
     /// The latency curve, ascending by quantile.
     pub curve: Vec<CurvePoint>,
     /// Fraction of the measured calls that the slow or failing backend got, 0 to 1. At a skew of 0: the fraction of the
-    /// backend that would be slow.
+    /// backend that a skew would make slow.
     pub slow_share: f64,
-    /// CPU time of the proxy per call in us, user and kernel mode, all threads; of all proxies together in a mesh;
-    /// `None` without a proxy.
+    /// CPU time of the proxy for each call, in us: user and kernel mode, all threads. In a mesh, of all proxies
+    /// together. `None` without a proxy.
     pub proxy_cpu_us_per_call: Option<f64>,
-    /// The part of it that a mesh's proxies in front of the backends used.
+    /// The part of `proxy_cpu_us_per_call` that a mesh's proxies in front of the backends used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_proxy_cpu_us_per_call: Option<f64>,
     /// Peak of the proxy's resident memory while calls were counted, in bytes; in a mesh, of the proxy beside the
     /// client.
     pub proxy_rss_peak_bytes: Option<u64>,
-    /// The same for the largest of a mesh's proxies in front of the backends.
+    /// Peak of the resident memory of the largest of a mesh's proxies in front of the backends, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_proxy_rss_peak_bytes: Option<u64>,
-    /// Resident memory of the proxy after the calls ended, in bytes; in the scenario `memory`, 10 s after.
+    /// Resident memory of the proxy after the calls ended, in bytes. In the scenario `memory`, 10 s after the clients
+    /// have disconnected.
     pub proxy_rss_after_bytes: Option<u64>,
     /// CPU time that programs outside the experiment used, in CPUs: 0.1 is a tenth of one CPU.
     pub foreign_cpu: f64,
@@ -124,7 +125,7 @@ pub struct Run {
     /// Calls of an open loop that were sent over 1 ms late, because the load itself could not run.
     #[serde(default)]
     pub late: u64,
-    /// Longest delay of a call for that reason, in ms.
+    /// Longest delay of a call because the load itself could not run, in ms.
     #[serde(default)]
     pub held_up_ms: f64,
     /// Scenario `recover`: seconds from recovery until the backend had 80 % of its fair share; `None` if it never had.
@@ -156,7 +157,7 @@ pub struct Throughput {
 pub struct CurvePoint {
     /// Fraction of the calls, 0 to 1.
     pub quantile: f64,
-    /// Their longest latency, in ms.
+    /// Longest latency of this fraction of the calls, in ms.
     pub ms: f64,
 }
 
@@ -225,7 +226,7 @@ pub struct Skipped {
 pub struct Ceiling {
     /// Calls per second of the load on one CPU, with a bare backend on another CPU.
     pub load_rps: f64,
-    /// Calls per second of the load directly to all backends of the experiment, each connection's calls distributed
-    /// evenly over them: the maximum for any proxy here.
+    /// Calls per second of the load directly to all backends of the experiment, over connections that are spread evenly
+    /// over them: the maximum for any proxy here.
     pub backends_rps: f64,
 }

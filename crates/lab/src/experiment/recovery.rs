@@ -2,7 +2,7 @@
 
 use crate::load::Slice;
 
-/// Number of slices over which a share is taken: 1 s.
+/// Number of slices over which a share is measured: 1 s in total.
 const WINDOW: usize = 10;
 /// Number of slices for which the share must stay fair: 1 s.
 const STAYS: usize = 10;
@@ -10,8 +10,8 @@ const STAYS: usize = 10;
 const FAIR: f64 = 0.8;
 const SLICE_S: f64 = 0.1;
 
-/// Seconds from the recovery, at the beginning of slice `recovered`, until the share of `server` over the last second
-/// is 80 % of an equal share and stays so for a second; `None` if that never happens.
+/// Returns the seconds from the recovery, at the beginning of slice `recovered`, until the share of `server` over the
+/// last second is 80 % of an equal share and stays so for a second; `None` if that never happens.
 ///
 /// The seconds before the recovery are included, so the result is 0 for targets that never took calls away from the
 /// server.

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Slices of 100 calls to five servers; the last server gets these.
+/// Creates slices of 100 calls to five servers, of which the last server gets `calls_of_last`.
 fn timeline(calls_of_last: impl IntoIterator<Item = u64>) -> Vec<Slice> {
     let slice = |last| {
         let others = (100 - last) / 4;
@@ -19,7 +19,7 @@ fn after_s(calls_of_last: impl IntoIterator<Item = u64>) -> Option<f64> {
 
 #[test]
 fn a_share_that_comes_back_at_once_is_fair_when_a_second_of_it_is() {
-    // Eight of ten slices with a fair share make 80 % of it.
+    // If eight of ten slices have a fair share, all ten together have 80 % of it.
     let after = after_s(times(0, 30).chain(times(20, 70)));
     assert!(after.is_some_and(|s| (s - 0.8).abs() < 0.001), "{after:?}");
 }

@@ -48,7 +48,7 @@ pub fn run(options: &Options) -> Result<()> {
     Runner::set_up(settings, output, versions, skipped)?.run_all()
 }
 
-/// The versions of the targets that can run here, and why the others cannot.
+/// Returns the versions of the targets that can run here, and why the other targets cannot.
 fn look_for_targets(settings: &Settings) -> Result<(Vec<Version>, Vec<Skipped>)> {
     let (mut versions, mut skipped) = (Vec::new(), Vec::new());
     for &target in &settings.targets {
@@ -181,7 +181,7 @@ impl Runner {
         self.experiment.skipped.iter().any(|skipped| skipped.target == target)
     }
 
-    /// Continues without a failed target, unless a backend failed, without which nothing can be measured.
+    /// Continues without a failed target. Fails if a backend has ended: without it, nothing can be measured.
     fn give_up(&mut self, turn: &Turn, error: &Error) -> Result<()> {
         self.backends.ensure_running()?;
         let why = format!("given up in repeat {}: {error}", turn.repeat);

@@ -9,7 +9,7 @@ impl Scenario {
     pub const ALL: [Self; 7] =
         [Self::SlowPod, Self::Connections, Self::FastFail, Self::Recover, Self::Memory, Self::Tcp, Self::Handshakes];
 
-    /// Whether calls are made, over which targets balance.
+    /// Whether the scenario makes calls, so that targets can balance them.
     pub fn has_calls(self) -> bool {
         !matches!(self, Self::Tcp | Self::Handshakes)
     }

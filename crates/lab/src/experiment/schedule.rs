@@ -4,7 +4,7 @@ use super::cases::Case;
 use super::options::Settings;
 use super::record::TargetKind;
 
-/// One run to come.
+/// One planned run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Turn {
     /// Number of the repeat, from 1.
@@ -15,13 +15,13 @@ pub(super) struct Turn {
     pub(super) target: TargetKind,
     /// Index of the slow or failing backend, the same for all targets of one case in one repeat.
     pub(super) troubled: usize,
-    /// Seed for connections that choose a backend.
+    /// Seed for choosing the backends of connections.
     pub(super) seed: u64,
 }
 
-/// Every repeat runs all cases, and every case all targets, so that a noisy minute of the machine affects all of them.
-/// The order of the targets changes, so that none always follows the same one. The faulty backend changes too, because
-/// some balancers prefer the first of a list.
+/// Returns the runs in their order. Every repeat runs all cases, and every case all targets, so that a noisy minute of
+/// the machine affects all of them. The order of the targets changes, so that no target always follows the same one.
+/// The faulty backend changes too, because some balancers prefer the first of a list.
 pub(super) fn turns(settings: &Settings, targets: &[TargetKind], backends: usize) -> Vec<Turn> {
     let mut random = fastrand::Rng::with_seed(settings.seed);
     let mut turns = Vec::new();

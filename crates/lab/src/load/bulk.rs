@@ -1,6 +1,6 @@
 //! Arbitrary bytes at full speed: a server that receives or sends them, and clients.
 //!
-//! A client's first byte selects the direction; no protocol that a proxy could detect begins with it.
+//! A client's first byte selects the direction. No protocol that a proxy could detect begins with this byte.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use crate::error::{Error, Result, io as io_error};
 
 /// Bytes per read or write.
 const CHUNK_BYTES: usize = 128 << 10;
-/// Longest time without a byte; longer means that the target stalls.
+/// Longest time without a byte. After it, the target counts as stalled.
 const STALL: Duration = Duration::from_secs(5);
 
 /// The direction of bytes.
@@ -43,7 +43,7 @@ pub(crate) struct BulkServer {
 }
 
 impl BulkServer {
-    /// Starts it on these CPUs; empty for all.
+    /// Starts the server on these CPUs. An empty list allows all.
     pub(crate) fn start(cpus: &[usize]) -> Result<Self> {
         let address = free_address()?;
         let listener = TcpListener::bind(address).map_err(io_error(format!("listening on {address}")))?;
@@ -89,7 +89,7 @@ fn make(stream: &mut TcpStream, stop: &AtomicBool) -> io::Result<()> {
     Ok(())
 }
 
-/// Clients of a [`BulkServer`]; they run until it is dropped.
+/// Clients of a [`BulkServer`], which run until this value is dropped.
 pub(crate) struct Bulk {
     received: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -137,12 +137,12 @@ impl Bulk {
         Ok(bulk)
     }
 
-    /// Bytes that arrived so far.
+    /// Number of bytes that have arrived so far.
     pub(crate) fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Whether a connection has ended, which is a failure here.
+    /// Whether a connection has ended, which counts as a failure here.
     pub(crate) fn has_failed(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
@@ -152,11 +152,11 @@ impl Drop for Bulk {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for stream in &self.streams {
-            // It may be closed already.
+            // The stream may be closed already.
             let _ = stream.shutdown(std::net::Shutdown::Both);
         }
         for thread in self.threads.drain(..) {
-            // How it ended no longer matters.
+            // The result of the thread no longer matters.
             let _ = thread.join();
         }
     }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Waits until this many bytes arrived; returns whether they did.
+/// Waits until this many bytes have arrived. Returns whether they did.
 fn arrives(bulk: &Bulk, bytes: u64) -> bool {
     let before = bulk.received();
     (0..2_000).any(|_| {

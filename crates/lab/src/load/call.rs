@@ -54,7 +54,7 @@ impl CallRequest {
     }
 }
 
-/// Adds the gRPC prefix to a message of less than 4 GiB: uncompressed, and its length.
+/// Adds the gRPC prefix to a message of less than 4 GiB: the flag for no compression, and the length.
 pub(crate) fn framed(message: &[u8]) -> Bytes {
     let mut frame = BytesMut::with_capacity(PREFIX_BYTES + message.len());
     frame.put_u8(0);
@@ -63,7 +63,7 @@ pub(crate) fn framed(message: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-/// A call without an answer.
+/// A call that has not been answered.
 pub(super) struct Call {
     /// Start of the measured time.
     pub(super) since: Instant,
@@ -106,7 +106,7 @@ impl Call {
     }
 }
 
-/// The next part of the body; returns its flow-control credit at once.
+/// Polls the next part of the body. Returns the part's flow-control credit to the server at once.
 fn poll_chunk(body: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, h2::Error>> {
     let chunk = match ready!(body.poll_data(cx)) {
         Some(chunk) => chunk?,
@@ -116,7 +116,7 @@ fn poll_chunk(body: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Result<Option
     Poll::Ready(Ok(Some(chunk)))
 }
 
-/// Appends a part of the body; usually the first is the only one.
+/// Appends a part of the body. Usually there is only one part.
 fn join(message: &mut Bytes, chunk: Bytes) {
     if message.is_empty() {
         *message = chunk;
@@ -125,9 +125,9 @@ fn join(message: &mut Bytes, chunk: Bytes) {
     }
 }
 
-/// Checks the header section; the trailers decide finally.
+/// Checks the header section. The trailers can still make the call fail.
 pub(crate) fn check_head(response: &Response<RecvStream>) -> Result<(), String> {
-    // An answer that consists only of trailers has the status here.
+    // An answer that consists only of trailers has its status in the header section.
     if response.headers().contains_key(GRPC_STATUS) {
         check_status(response.headers())?;
     }
@@ -141,7 +141,7 @@ pub(crate) fn check_head(response: &Response<RecvStream>) -> Result<(), String> 
     }
 }
 
-/// Whether the trailers report OK.
+/// Checks that the trailers report OK.
 pub(crate) fn check_status(trailers: &HeaderMap) -> Result<(), String> {
     match trailers.get(GRPC_STATUS) {
         Some(status) if status == "0" => Ok(()),
@@ -160,7 +160,7 @@ fn finish(trailers: Result<Option<HeaderMap>, h2::Error>, message: &Bytes) -> An
     server_name(message)
 }
 
-/// The part of `leno.echo.v1.EchoResponse` that the load reads; the rest is skipped, not copied.
+/// The part of `leno.echo.v1.EchoResponse` that the load reads. The rest is skipped, not copied.
 #[derive(Message)]
 struct ServerName {
     #[prost(bytes = "bytes", tag = "1")]

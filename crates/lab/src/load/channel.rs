@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 
 /// Shortest time between two connections, so that a server that closes connections at once is not flooded.
 const REOPEN_GAP: Duration = Duration::from_millis(10);
-/// Shortest time after a failed attempt.
+/// Shortest time between a failed attempt to connect and the next one.
 const RETRY_GAP: Duration = Duration::from_millis(100);
 
 type Opening = Pin<Box<dyn Future<Output = std::result::Result<(SendRequest<Bytes>, Driver), String>> + Send>>;
@@ -55,11 +55,11 @@ struct Slot {
 
 /// A call that has ended.
 pub(super) struct Ended {
-    /// The index of its channel.
+    /// The index of the call's channel.
     pub(super) channel: usize,
     /// Start of the measured time.
     pub(super) since: Instant,
-    /// Its result.
+    /// The result of the call.
     pub(super) answer: Answer,
 }
 
@@ -96,7 +96,7 @@ impl Channel {
         self.waiting.iter().copied().chain(sent)
     }
 
-    /// Makes a call that is timed from `since`.
+    /// Sends a call that is timed from `since`.
     pub(super) fn send(&mut self, since: Instant, ended: &mut Vec<Ended>) {
         self.waiting.push_back(since);
         self.send_waiting(ended);
@@ -121,13 +121,13 @@ impl Channel {
         }
         self.send_waiting(ended);
         let mut cx = Context::from_waker(&self.waker);
-        // The connection's error is reported by its calls too.
+        // The connection's error is also an error of its calls.
         self.drivers.retain_mut(|driver| Pin::new(driver).poll(&mut cx).is_pending());
     }
 
     /// Processes data for the call in `slot`.
     pub(super) fn poll_call(&mut self, slot: usize, ended: &mut Vec<Ended>) {
-        // It may have been cancelled since it was woken.
+        // The call may have been cancelled since its waker was woken.
         let Some(Slot { waker, call }) = self.slots.get_mut(slot) else { return };
         let Some(waiting) = call else { return };
         if let Poll::Ready(answer) = waiting.poll(&mut Context::from_waker(waker)) {
@@ -145,13 +145,13 @@ impl Channel {
         self.waker.wake_by_ref();
     }
 
-    /// Begins to close its connection; driving the channel completes this.
+    /// Begins to close the connection. Driving the channel completes this.
     pub(super) fn close(&mut self) {
         self.link = Link::Down;
         self.waker.wake_by_ref();
     }
 
-    /// Whether it has no connection.
+    /// Whether the channel has no connection.
     pub(super) fn is_closed(&self) -> bool {
         self.drivers.is_empty()
     }
@@ -183,7 +183,7 @@ impl Channel {
         }
     }
 
-    /// Puts a call that was just sent into a slot, whose waker its answer wakes.
+    /// Puts a call that was just sent into a slot. The call's answer wakes the slot's waker.
     fn start(&mut self, call: Call, ended: &mut Vec<Ended>) {
         let slot = self.free.pop().unwrap_or_else(|| {
             let waker = self.queue.waker(Ready::Call(self.index, self.slots.len()));

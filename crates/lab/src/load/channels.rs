@@ -15,7 +15,7 @@ use crate::error::Result;
 /// Longest time for connections to close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Channels, and the queue of those that are ready.
+/// The channels, and the queue of items that are ready to be polled.
 pub(super) struct Channels {
     all: Vec<Channel>,
     queue: Arc<ReadyQueue>,
@@ -54,7 +54,7 @@ impl Channels {
         self.queue.waker(Ready::Timer)
     }
 
-    /// Makes a call on the channel with this index, timed from `since`; adds ended calls to `ended`, as a step does.
+    /// Sends a call on the channel with this index, timed from `since`. Adds ended calls to `ended`, as a step does.
     pub(super) fn send(&mut self, channel: usize, since: Instant, ended: &mut Vec<Ended>) {
         self.in_flight += 1;
         let before = ended.len();
@@ -62,7 +62,7 @@ impl Channels {
         self.in_flight -= ended.len() - before;
     }
 
-    /// Polls the first ready item, and adds ended calls to `ended`. Returns `None` if nothing is ready, and wakes the
+    /// Polls the first ready item, and adds ended calls to `ended`. If nothing is ready, returns `None` and wakes the
     /// task of `cx` later.
     pub(super) fn step(&mut self, cx: &Context<'_>, ended: &mut Vec<Ended>) -> Option<Ready> {
         let Some(ready) = self.queue.next() else {
@@ -79,13 +79,13 @@ impl Channels {
         Some(ready)
     }
 
-    /// Cancels all unanswered calls; returns their number.
+    /// Cancels all unanswered calls. Returns their number.
     pub(super) fn give_up(&mut self) -> usize {
         self.all.iter_mut().for_each(Channel::give_up);
         std::mem::take(&mut self.in_flight)
     }
 
-    /// Closes all connections cleanly, and waits for that some seconds at most.
+    /// Closes all connections cleanly. Waits at most [`CLOSE_TIMEOUT`] until they are closed.
     pub(super) async fn close(mut self) {
         self.give_up();
         self.all.iter_mut().for_each(Channel::close);

@@ -14,16 +14,16 @@ use super::channels::Channels;
 use super::{Client, runtime};
 use crate::error::{Error, Result, io};
 
-/// Longest time for a burst; later answers count as failures.
+/// Longest time for a burst. Calls without an answer by then count as failures.
 const BURST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Open files of a process besides its connections.
+/// Number of open files of a process besides its connections.
 const OTHER_FILES: u64 = 256;
 
 /// Connections that stay open until the crowd is dropped; then each closes cleanly, after a GOAWAY.
 ///
 /// One thread serves all of them, also between bursts, so that a server's PING gets its answer.
 pub struct Crowd {
-    /// `None` while it closes.
+    /// `None` while the crowd closes.
     bursts: Option<UnboundedSender<Burst>>,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -33,9 +33,9 @@ pub struct Crowd {
 pub struct CrowdReport {
     /// Calls that were answered with OK, by any server.
     pub calls: u64,
-    /// Other calls.
+    /// Calls that were not answered with OK.
     pub failed: u64,
-    /// Why the first of the other calls failed.
+    /// Why the first of these calls failed.
     pub first_failure: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl Crowd {
     /// Opens connections to `target`, a few at a time, and returns once all are open.
     ///
     /// # Errors
-    /// If one cannot be opened, or the limit of open files is too low.
+    /// If a connection cannot be opened, or the limit of open files is too low.
     pub fn gather(target: &Client, connections: u32) -> Result<Self> {
         allow_open_files(u64::from(connections) + OTHER_FILES)?;
         let clients = vec![target.clone(); connections as usize];
@@ -56,7 +56,7 @@ impl Crowd {
         let (gathered, result) = mpsc::channel();
         let thread = thread::spawn(move || match runtime() {
             Ok(runtime) => runtime.block_on(tokio::task::unconstrained(stay(&clients, received, &gathered))),
-            // The caller waits for it below.
+            // The caller receives this error below.
             Err(error) => drop(gathered.send(Err(error))),
         });
         let crowd = Self { bursts: Some(bursts), thread: Some(thread) };
@@ -75,7 +75,7 @@ impl Crowd {
         result.recv().map_err(|_| thread_ended())
     }
 
-    /// Closes all connections and waits for that; dropping does the same.
+    /// Closes all connections and waits until they are closed. Dropping the crowd does the same.
     pub fn leave(self) {}
 }
 
@@ -83,7 +83,7 @@ impl Drop for Crowd {
     fn drop(&mut self) {
         self.bursts = None;
         if let Some(thread) = self.thread.take() {
-            // If it panicked, it has reported that.
+            // A panic of the thread was reported already.
             let _ = thread.join();
         }
     }
@@ -107,18 +107,18 @@ pub(crate) fn allow_open_files(needed: u64) -> Result<()> {
     setrlimit(Resource::Nofile, raised).map_err(|error| io("raising the limit of open files")(error.into()))
 }
 
-/// The thread: connects, serves the connections, and makes bursts until the sender is dropped.
+/// Runs the crowd's thread: connects, serves the connections, and makes bursts until the sender is dropped.
 async fn stay(clients: &[Client], mut bursts: UnboundedReceiver<Burst>, gathered: &mpsc::Sender<Result<()>>) {
     let mut channels = match Channels::connect(clients).await {
         Ok(channels) => channels,
-        // The caller of `gather` waits for it.
+        // The caller of `gather` receives this error.
         Err(error) => return drop(gathered.send(Err(error))),
     };
     if gathered.send(Ok(())).is_err() {
         return;
     }
     while let Some(Burst { calls_each, report }) = next_burst(&mut channels, &mut bursts).await {
-        // The caller may have gone.
+        // The caller may no longer wait for the report.
         let _ = report.send(burst(&mut channels, calls_each).await);
     }
     channels.close().await;

@@ -15,7 +15,7 @@ use super::Client;
 use super::call::Answer;
 use crate::error::{Error, Result};
 
-/// Stands for every server, because the greeting carries no name.
+/// The name recorded for every server, because the server's greeting carries no name.
 pub const NAMELESS: &str = "server";
 /// Longest time for one exchange.
 const TIMEOUT: Duration = Duration::from_secs(5);

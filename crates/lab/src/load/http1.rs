@@ -19,7 +19,7 @@ const MAX_ANSWER_BYTES: usize = 64 << 10;
 const READ_BYTES: usize = 4096;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A client; it reconnects after a loss.
+/// A client that reconnects after a loss.
 pub(super) struct Http1 {
     address: SocketAddr,
     request: Bytes,
@@ -30,7 +30,7 @@ pub(super) struct Http1 {
 /// The header section of a complete answer.
 struct Head {
     server: Bytes,
-    /// Length of header section and body.
+    /// Length of the header section and the body together, in bytes.
     length: usize,
     closes: bool,
 }
@@ -86,7 +86,7 @@ async fn connect(address: SocketAddr) -> Result<TcpStream, String> {
     Ok(stream)
 }
 
-/// The header section of the answer, once it is complete.
+/// Parses the header section of the answer. Returns `None` if it is incomplete.
 fn head(bytes: &[u8]) -> Result<Option<Head>, String> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut response = httparse::Response::new(&mut fields);

@@ -11,7 +11,7 @@ fn plan(addresses: &[SocketAddr], servers: &[&str]) -> Plan {
         clients: addresses.iter().map(client).collect(),
         servers: servers.iter().map(ToString::to_string).collect(),
         exchange: Exchange::Grpc,
-        // More than are ever due, so that a busy machine delays calls but makes none fail.
+        // More calls than are ever due, so that a busy machine delays calls but makes none fail.
         pattern: Pattern::Open { rate_per_s: 200, max_in_flight: 1_000 },
         warm_up: Duration::from_millis(50),
         measured: Duration::from_millis(500),
@@ -69,7 +69,7 @@ fn a_client_that_cannot_connect_ends_the_load_with_its_address() {
     assert!(text.contains("echo.default:50051"), "{text}");
 }
 
-/// The reason of the first failure of a load, with a server that treats each call this way.
+/// Returns the reason of the first failure of a load whose server handles each call with `behave`.
 async fn failure_of(behave: impl Fn(h2::server::SendResponse<bytes::Bytes>) + Clone + Send + 'static) -> String {
     let address = scripted::start(move |respond, _| {
         behave(respond);
@@ -144,7 +144,7 @@ async fn calls_that_a_stalled_server_delays_are_timed_from_when_they_were_due() 
         true
     });
     let snapshot = run_to_end(plan(&[address.await], &["s1"])).await.expect("a server that answers");
-    // At 200 calls/s forty of the hundred became due during the stall, and half of these waited over 100 ms.
+    // At 200 calls/s, forty of the hundred calls became due during the stall, and half of these waited over 100 ms.
     assert_eq!((snapshot.total.calls, snapshot.failed), (100, 0), "{snapshot:?}");
     assert!(snapshot.total.p90_ms > 90.0, "{snapshot:?}");
     assert!(snapshot.total.max_ms > 190.0, "{snapshot:?}");

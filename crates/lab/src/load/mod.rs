@@ -49,7 +49,7 @@ pub(crate) use call::{check_head, check_status, framed};
 pub(crate) use crowd::allow_open_files;
 pub(crate) use stats::{histogram, us};
 
-/// Limits concurrent connects, so that no server's listen queue overflows.
+/// Most connections that open at the same time, so that no server's listen queue overflows.
 const CONNECTING_AT_A_TIME: usize = 64;
 
 /// One client connection.
@@ -57,7 +57,7 @@ const CONNECTING_AT_A_TIME: usize = 64;
 pub struct Client {
     /// Address to connect to.
     pub address: SocketAddr,
-    /// The `:authority` of its calls.
+    /// The `:authority` of the client's calls.
     pub authority: String,
 }
 
@@ -66,7 +66,7 @@ pub struct Client {
 pub struct Plan {
     /// The clients, at least one; each sends an equal share. A client that loses its connection opens another.
     pub clients: Vec<Client>,
-    /// The names in the servers' answers.
+    /// The names that the servers have in their answers.
     pub servers: Vec<String>,
     /// The exchange that clients repeat.
     pub exchange: Exchange,
@@ -94,8 +94,8 @@ pub enum Exchange {
 /// When calls are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
-    /// A constant number of calls in flight, evenly over all clients: each answer triggers the next call. Clients with
-    /// one exchange at a time have one each.
+    /// A constant number of calls in flight, evenly over all clients: each answer triggers the next call. A client that
+    /// makes one exchange at a time has one call in flight.
     Closed {
         /// Calls in flight, at least one.
         in_flight: u32,
@@ -137,7 +137,7 @@ impl Load {
     /// Waits for the end: the plan's time, and at most 5 s for the last answers.
     ///
     /// # Errors
-    /// If a client could not connect at the start, or the operating system refuses something. Failed calls are counted
+    /// If a client could not connect at the start, or a request to the operating system fails. Failed calls are counted
     /// in the numbers instead.
     pub fn finish(self) -> Result<Snapshot> {
         match self.thread.join() {
@@ -170,7 +170,7 @@ fn run(plan: &Plan, stats: &Arc<Mutex<Stats>>) -> Result<()> {
     })
 }
 
-/// Starts counting; returns the start and the end of the counted time.
+/// Starts counting. Returns the start and the end of the counted time.
 fn begin(plan: &Plan, stats: &Arc<Mutex<Stats>>) -> (Recorder, Instant, Instant) {
     let start = Instant::now();
     let measure_from = start + plan.warm_up;

@@ -12,9 +12,9 @@ use tokio::net::TcpStream;
 
 /// Longest time to open a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// So large that no answer waits for it.
+/// Receive window of a connection, so large that no answer waits for it.
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-/// The connection tolerates as many cancelled calls.
+/// Number of cancelled calls that a connection tolerates.
 const MAX_RESET_STREAMS: usize = 100_000;
 /// Largest total of small DATA frames that may wait to be read: everything in flight on a connection.
 const DATA_FRAME_BUDGET_BYTES: usize = 64 << 20;
@@ -42,7 +42,7 @@ async fn handshake(address: SocketAddr) -> Result<(SendRequest<Bytes>, Driver), 
         .max_concurrent_reset_streams(MAX_RESET_STREAMS)
         .max_local_error_reset_streams(None)
         .data_frame_budget(DATA_FRAME_BUDGET_BYTES)
-        // Zero until its SETTINGS arrive: an earlier call might exceed the limit in them.
+        // No call is sent before the server's SETTINGS arrive: it might exceed the limit in them.
         .initial_max_send_streams(0)
         .handshake(stream)
         .await

@@ -16,7 +16,7 @@ pub(super) enum Ready {
     Timer,
     /// The connection of the channel with this index.
     Connection(usize),
-    /// A call: the channel's index and the slot's.
+    /// The call in a slot: the channel's index and the slot's index.
     Call(usize, usize),
 }
 
@@ -24,7 +24,7 @@ pub(super) enum Ready {
 /// the next calls are polled here.
 const CALLS_IN_A_ROW: u32 = 16;
 
-/// The queue of ready items, first come first served; each item is in it at most once.
+/// The queue of ready items, first come first served. Each item is in the queue at most once.
 #[derive(Debug, Default)]
 pub(super) struct ReadyQueue {
     line: Mutex<Line>,
@@ -61,7 +61,7 @@ impl ReadyQueue {
         Some(source.what)
     }
 
-    /// Wakes `task` when an item enters the queue, or at once if there is one.
+    /// Wakes `task` when an item enters the queue, or at once if the queue is not empty.
     pub(super) fn wake_when_ready(&self, task: &Waker) {
         let mut line = self.line();
         if line.calls.is_empty() && line.others.is_empty() {
@@ -71,7 +71,7 @@ impl ReadyQueue {
         }
     }
 
-    /// The queue is consistent even after a panic: each change is one operation.
+    /// Locks the queue. It is consistent even after a panic: each change is one operation.
     fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! The load's side of the numbers: it never waits for a reader.
+//! Records the load's numbers, without waiting for their readers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use super::call::Answer;
 use super::stats::Stats;
 
-/// Numbers that the load writes and others read.
+/// Collects the numbers that the load writes and other threads read.
 #[derive(Debug)]
 pub(super) struct Recorder {
     servers: Vec<String>,
     shared: Arc<Mutex<Stats>>,
-    /// Events that were not handed over yet.
+    /// Events that have not been handed over.
     kept: Vec<Event>,
 }
 
@@ -53,7 +53,7 @@ impl Recorder {
         self.kept.push(Event::Failed { since, why });
     }
 
-    /// Hands over all events, unless a reader holds the lock: then they go with the next ones.
+    /// Hands over all events, unless a reader holds the lock: then they are handed over with the next events.
     pub(super) fn hand_over(&mut self) {
         if self.kept.is_empty() {
             return;
@@ -65,13 +65,14 @@ impl Recorder {
         }
     }
 
-    /// Hands over the remaining events; waits for the lock.
+    /// Hands over the remaining events. Waits for the lock.
     pub(super) fn finish(mut self) {
         hand_over_to(&mut lock(&self.shared), &mut self.kept);
     }
 }
 
-/// The numbers are consistent even if a thread panicked while holding the lock: each change is one assignment.
+/// Locks the numbers. They are consistent even if a thread panicked while holding the lock: each change is one
+/// assignment.
 pub(super) fn lock(stats: &Mutex<Stats>) -> MutexGuard<'_, Stats> {
     stats.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -21,10 +21,10 @@ pub(super) struct Run {
     channels: Channels,
     feed: Feed,
     recorder: Recorder,
-    /// No call is sent after this.
+    /// Time after which no call is sent.
     end: Instant,
-    /// Time of the last read. Answers count as received then, and calls that they trigger count from then, so that no
-    /// time between two calls is lost.
+    /// Time of the latest poll. Answers count as received at this time, and calls that they trigger are timed from it,
+    /// so that no time between two calls is lost.
     now: Instant,
     ended: Vec<Ended>,
 }
@@ -38,7 +38,7 @@ enum Feed {
 }
 
 impl Run {
-    /// A load from `start` until `end`.
+    /// Prepares a load from `start` until `end`.
     ///
     /// # Errors
     /// If the kernel refuses a timer.
@@ -136,7 +136,7 @@ impl Run {
         }
     }
 
-    /// Whether all work is done; otherwise arranges to be woken when more is due.
+    /// Returns whether all work is done. Otherwise arranges to be woken when more is due.
     fn is_over(&mut self) -> Poll<Result<()>> {
         let next_due = match &self.feed {
             Feed::Closed => (self.now < self.end).then_some(self.end),

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::call::framed;
 use crate::echo::proto::EchoResponse;
 
-/// Starts a server that lives as long as the test's runtime; returns its address.
+/// Starts a server that lives as long as the test's runtime. Returns its address.
 ///
 /// `behave` gets each call and its number on its connection, from 1; the connection is dropped when it returns false.
 pub(super) async fn start(behave: impl Fn(SendResponse<Bytes>, u32) -> bool + Clone + Send + 'static) -> SocketAddr {
@@ -36,7 +36,7 @@ async fn serve(stream: TcpStream, behave: impl Fn(SendResponse<Bytes>, u32) -> b
     }
 }
 
-/// A header section with this HTTP status, content type and optional gRPC status.
+/// Creates a header section with this HTTP status, content type and optional gRPC status.
 pub(super) fn head(status: u16, content_type: &'static str, grpc_status: Option<u16>) -> Response<()> {
     let head = Response::builder().status(status).header("content-type", content_type);
     let head = grpc_status.into_iter().fold(head, |head, status| head.header("grpc-status", status));

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 
 use crate::experiment::record::CurvePoint;
 
-/// Points of a latency curve for each factor of ten by which it approaches 1.
+/// Points of a latency curve for each factor of ten by which its quantiles approach 1.
 const POINTS_PER_DECADE: u32 = 16;
 /// A curve ends at the longest call, or at 1 - 10^-6.
 const DECADES: u32 = 6;
@@ -18,16 +18,16 @@ pub struct Snapshot {
     pub measured: Duration,
     /// All answered calls.
     pub total: Latency,
-    /// Each server, in the plan's order.
+    /// The calls that each server answered, in the plan's order.
     pub servers: Vec<Latency>,
     /// Calls that were not answered with OK, including those of the warm-up.
     pub failed: u64,
-    /// Why the first of them failed.
+    /// Why the first of these calls failed.
     pub first_failure: Option<String>,
     /// Longest delay of a measured call because the load itself could not run. Always zero in a closed loop.
     pub held_up: Duration,
-    /// Measured calls that were sent over 1 ms late for that reason: their latencies describe the load's machine rather
-    /// than the target.
+    /// Measured calls that were sent over 1 ms late because the load itself could not run: their latencies describe the
+    /// load's machine rather than the target.
     pub late: u64,
     /// Delays of measured calls; empty in a closed loop.
     pub lateness: Latency,
@@ -53,15 +53,15 @@ pub struct Slice {
 pub struct Latency {
     /// Answered calls.
     pub calls: u64,
-    /// Half of them took at most this.
+    /// Half of the calls took at most this.
     pub p50_ms: f64,
-    /// 90 of 100 took at most this.
+    /// 90 of 100 calls took at most this.
     pub p90_ms: f64,
-    /// 99 of 100 took at most this.
+    /// 99 of 100 calls took at most this.
     pub p99_ms: f64,
-    /// 999 of 1000 took at most this.
+    /// 999 of 1000 calls took at most this.
     pub p999_ms: f64,
-    /// The longest took this.
+    /// Latency of the longest call.
     pub max_ms: f64,
 }
 
@@ -95,7 +95,7 @@ impl Latency {
     }
 }
 
-/// The curve of a histogram of microseconds; each point is closer to 1 by the same factor.
+/// Returns the latency curve of a histogram of microseconds. Each point's quantile is closer to 1 by the same factor.
 pub(super) fn curve(us: &Histogram<u64>) -> Vec<CurvePoint> {
     if us.is_empty() {
         return Vec::new();

@@ -6,9 +6,9 @@ use hdrhistogram::Histogram;
 
 use super::snapshot::{Latency, Slice, Snapshot, curve};
 
-/// Longer latencies are recorded as this.
+/// Largest latency that is recorded. Longer latencies are recorded as this.
 const MAX_LATENCY_US: u64 = 60_000_000;
-/// Records every latency to 0.1 %.
+/// Digits of a recorded latency, which is exact to 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;
 /// Length of one [`Slice`].
 pub const SLICE: Duration = Duration::from_millis(100);
@@ -29,7 +29,7 @@ pub(super) struct Stats {
 }
 
 impl Stats {
-    /// Statistics for `servers` servers; latencies count from [`Stats::measure`] on.
+    /// Creates statistics for `servers` servers. Latencies count from [`Stats::measure`] on.
     pub(super) fn new(servers: usize) -> Self {
         Self {
             servers: vec![histogram(); servers],

@@ -2,7 +2,7 @@ use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Two servers, measured from `start` for a second.
+/// Statistics of two servers, measured from `start` for a second.
 fn measuring_stats(start: Instant) -> Stats {
     let mut stats = Stats::new(2);
     stats.measure(start, start + 1000 * MS);

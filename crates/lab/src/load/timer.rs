@@ -11,7 +11,7 @@ use rustix::time::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Wakes its waker at one time after the other.
+/// A timer that wakes its waker at one time after the other.
 pub(super) struct Timer {
     fd: AsyncFd<OwnedFd>,
     waker: Waker,
@@ -22,7 +22,7 @@ impl Timer {
     /// An unarmed timer.
     ///
     /// # Errors
-    /// If the kernel refuses one.
+    /// If the kernel refuses a timer.
     pub(super) fn new(waker: Waker) -> io::Result<Self> {
         let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
         #[expect(
@@ -35,13 +35,13 @@ impl Timer {
         Ok(timer)
     }
 
-    /// Makes it fire at `time`, or at once if that is past.
+    /// Makes the timer fire at `time`, or at once if `time` is past.
     pub(super) fn arm(&mut self, time: Instant) -> io::Result<()> {
         if self.armed_for == Some(time) {
             return Ok(());
         }
         self.armed_for = Some(time);
-        // A value of zero would disarm it.
+        // A value of zero would disarm the timer.
         let left = time.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
         let it_value = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
         let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -49,7 +49,7 @@ impl Timer {
         Ok(())
     }
 
-    /// Call this after the waker was woken, so that it can be woken again.
+    /// Registers the waker again. Call this after the waker was woken.
     pub(super) fn wait_for_next(&mut self) -> io::Result<()> {
         // Arming clears the expiry, so nothing needs to be read.
         while let Poll::Ready(fired) = self.fd.poll_read_ready(&mut Context::from_waker(&self.waker)) {

@@ -23,10 +23,10 @@ use crate::error::{Error, Result, io};
 
 /// Longest time for the last answers.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
-/// Shortest time after a failed exchange.
+/// Shortest time between a failed exchange and the client's next one.
 const RETRY_GAP: Duration = Duration::from_millis(100);
 
-/// A client that does one thing at a time.
+/// A client that makes one exchange at a time.
 pub(super) enum Worker {
     Http1(Http1),
     Handshake(Handshake),
@@ -60,7 +60,7 @@ struct Shared {
     recorder: RefCell<Recorder>,
     /// Due times of exchanges that have not begun; only in an open loop.
     due: RefCell<VecDeque<Instant>>,
-    /// An exchange is due, or none will be any more.
+    /// Notifies a client that an exchange is due, or that no further one will be.
     news: Notify,
     end: Instant,
 }
@@ -105,7 +105,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Begins the next exchange when one has ended.
+/// Runs a client of a closed loop, which begins the next exchange when one has ended.
 async fn closed(mut worker: Worker, shared: Rc<Shared>) {
     loop {
         let since = Instant::now();
@@ -116,7 +116,7 @@ async fn closed(mut worker: Worker, shared: Rc<Shared>) {
     }
 }
 
-/// Begins the next exchange when one is due.
+/// Runs a client of an open loop, which begins the next exchange when one is due.
 async fn open(mut worker: Worker, shared: Rc<Shared>) {
     loop {
         let due = shared.due.borrow_mut().pop_front();
@@ -149,7 +149,7 @@ impl Shared {
     }
 }
 
-/// Queues exchanges at their times; beyond the limit they count as failed.
+/// Queues exchanges when they are due. Exchanges beyond `max_waiting` count as failed.
 async fn pace(shared: &Shared, mut pace: Pace, max_waiting: usize) -> Result<()> {
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
     let mut timer = Timer::new(waker).map_err(io("making a timer"))?;

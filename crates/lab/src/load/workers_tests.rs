@@ -25,7 +25,7 @@ async fn in_a_closed_loop_each_connection_has_one_request_at_a_time() {
     let address = start_http1_server("s1", 50).await;
     let snapshot = run_to_end(address, 4, Pattern::Closed { in_flight: 4 }).await;
     assert_eq!(snapshot.failed, 0, "{snapshot:?}");
-    // Each takes 50 ms of the 500, and a little more.
+    // Each exchange takes a little more than 50 ms of the 500 ms.
     assert!((4..=40).contains(&snapshot.total.calls), "{snapshot:?}");
     assert!(snapshot.total.p50_ms >= 50.0, "{snapshot:?}");
 }
@@ -35,7 +35,7 @@ async fn in_an_open_loop_what_waits_for_a_connection_counts_from_when_it_was_due
     let address = start_http1_server("s1", 100).await;
     let pattern = Pattern::Open { rate_per_s: 100, max_in_flight: 1000 };
     let snapshot = run_to_end(address, 2, pattern).await;
-    // 50 are due, and two at a time take 100 ms.
+    // 50 exchanges are due, and two at a time take 100 ms.
     assert_eq!((snapshot.total.calls, snapshot.failed), (50, 0), "{snapshot:?}");
     assert!(snapshot.total.max_ms > 1000.0, "{snapshot:?}");
 }

@@ -1,4 +1,4 @@
-//! The five backends: unencrypted, with one thread each.
+//! The five backends, without encryption and with one thread each.
 
 use std::fs;
 use std::io;
@@ -18,7 +18,7 @@ pub(super) const UNARY_PATH: &str = "/leno.echo.v1.Echo/Unary.grpc";
 const PREFIX_BYTES: usize = 5;
 const STREAM_PATH: &str = "/leno.echo.v1.Echo/ServerStream";
 const COUNT: usize = 5;
-/// More than a client connection through a proxy ever has in flight here.
+/// More streams than a client connection through a proxy ever has in flight here.
 const MAX_STREAMS: &str = "2000";
 /// Number of messages in a server stream, and the payload of each.
 const STREAM_MESSAGES: u32 = 10_000;
@@ -28,7 +28,7 @@ const STREAM_SERVER: &str = "backend";
 
 /// The call that every client makes.
 pub(super) struct Call {
-    /// Its `:path`.
+    /// The call's `:path`.
     pub(super) path: &'static str,
     /// File with the request's body: a gRPC message with its prefix.
     pub(super) request: PathBuf,
@@ -39,7 +39,7 @@ pub(super) struct Call {
 /// The running backends.
 pub(super) struct Backends {
     pub(super) addresses: Vec<SocketAddr>,
-    /// The call that they answer.
+    /// The call that the backends answer.
     pub(super) call: Call,
     _children: Vec<Child>,
 }
@@ -116,7 +116,7 @@ fn stream_message_bytes(number: u32) -> u64 {
     framed(&response.encode_to_vec()).len() as u64
 }
 
-/// Writes the files that `nghttpd` serves; the response is also every request's body.
+/// Writes the files that `nghttpd` serves. The response is also the body of every request.
 fn write_files(body_bytes: u32, dir: &Path) -> io::Result<PathBuf> {
     let body = dir.join(UNARY_PATH.trim_start_matches('/'));
     fs::create_dir_all(body.parent().unwrap_or(dir))?;

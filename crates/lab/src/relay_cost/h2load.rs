@@ -9,7 +9,7 @@ use crate::error::{Error, Result, io};
 use crate::experiment::record::TargetKind;
 use crate::targets::Target;
 
-/// Fraction of the calls that warm up a target, unmeasured.
+/// A target is warmed up with the number of calls of a round divided by this. These calls are not measured.
 const WARM_UP_DIVISOR: u64 = 10;
 
 /// The load of each round.
@@ -32,7 +32,7 @@ struct LoadResult {
 }
 
 impl Load {
-    /// The load that the options ask for.
+    /// Determines the load that the options request.
     pub(super) fn new(options: &Options) -> Result<Self> {
         let load = Self {
             program: find_program("h2load")
@@ -54,11 +54,10 @@ impl Load {
         self.make(calls, target, stage).map(|_| ())
     }
 
-    /// Makes all calls; returns the rate of answers per second.
+    /// Makes all calls. Returns the rate of answers per second.
     ///
     /// # Errors
-    /// If any call fails: a status other than 200, or a response without all its messages, which is how gRPC reports
-    /// errors.
+    /// If any call fails: a status other than 200, or a response without all its messages, as gRPC reports errors.
     pub(super) fn run(&self, target: &Target, stage: &Stage) -> Result<f64> {
         self.make(self.calls, target, stage)
     }
@@ -96,7 +95,7 @@ impl LoadResult {
         }
         Err(Error::CallsFailed {
             target: target.to_string(),
-            // A gRPC error is a 200 without a message.
+            // A gRPC error is a response with status 200 and without a message.
             failed: failed.max(lost_bytes.div_ceil(response_bytes)),
             calls,
             why: format!("{failed} without status 200, {lost_bytes} bytes of messages missing"),

@@ -18,7 +18,7 @@ use crate::procfs::{self, mb};
 use crate::targets::Target;
 
 const CONNECTIONS: u32 = 10_000;
-/// Connections opened at a time: fewer than a listener's backlog.
+/// Connections that are opened at the same time: fewer than a listener's backlog.
 const OPENING_AT_ONCE: u32 = 100;
 /// Time for the proxy to return memory after its start, and after the clients have disconnected.
 const RECOVERY: Duration = Duration::from_secs(10);
@@ -30,10 +30,10 @@ const SETTLE: Duration = Duration::from_millis(500);
 struct IdleCost {
     target: TargetKind,
     connections: u32,
-    /// After one client has connected, called and disconnected.
+    /// Memory after one client has connected, called and disconnected.
     before_kib: u64,
     connected_kib: u64,
-    /// [`RECOVERY`] after the clients have disconnected.
+    /// Memory [`RECOVERY`] after the clients have disconnected.
     after_kib: u64,
 }
 
@@ -87,7 +87,7 @@ async fn measure(target: &Target, pid: u32, connections: u32) -> Result<IdleCost
     })
 }
 
-/// Opens connections, makes one call on each, and keeps them until the result is dropped.
+/// Opens connections and makes one call on each. The connections stay open until the result is dropped.
 async fn open(target: &Target, connections: u32) -> Result<Vec<SendRequest<Bytes>>> {
     let mut open = Vec::new();
     let mut opening = JoinSet::new();

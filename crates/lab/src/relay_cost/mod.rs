@@ -2,7 +2,7 @@
 //!
 //! Five backends, the proxy under test and `h2load` are separate processes. The rounds are interleaved, so that a noisy
 //! minute affects every target. On a machine with at least two CPUs the proxy has one for itself, and the kernel
-//! reports how much of it was used.
+//! reports how much of this CPU it used.
 
 mod backends;
 mod h2load;
@@ -100,7 +100,7 @@ impl Options {
     }
 }
 
-/// The backends' addresses, their answer, and the directory of their files.
+/// The directory of the backends' files, the CPUs of the processes, and the backends.
 struct Stage {
     dir: tempfile::TempDir,
     cpus: Cpus,

@@ -9,12 +9,12 @@ use crate::procfs::{Memory, mb};
 #[derive(Debug, Clone, serde::Serialize)]
 pub(super) struct Sample {
     pub(super) target: TargetKind,
-    /// From 1.
+    /// Number of the round, from 1.
     pub(super) round: u32,
     pub(super) calls: u64,
     pub(super) connections: u32,
     pub(super) concurrency: u32,
-    /// Messages of one response, with their gRPC prefixes.
+    /// Size of the messages of one response, with their gRPC prefixes.
     pub(super) response_bytes: u64,
     pub(super) calls_per_second: f64,
     /// CPU time of the proxy, in user and kernel mode; `None` without a proxy.
@@ -36,7 +36,7 @@ impl fmt::Display for Sample {
     }
 }
 
-/// One row for each measured target, in the order of their first rounds.
+/// Returns a table with one row for each measured target, in the order of [`TargetKind::ALL`].
 pub(super) fn table(samples: &[Sample]) -> String {
     let mut table = String::from(
         "\n\
@@ -72,13 +72,13 @@ fn write_row(table: &mut String, target: TargetKind, rounds: &[&Sample], all: &[
     writeln!(table, "{resident:>9.1} ({peak:.1})")
 }
 
-/// Whole calls per second, with one decimal below 100.
+/// Formats a rate in whole calls per second, or with one decimal below 100.
 fn rate(calls_per_second: f64) -> String {
     let decimals = if calls_per_second < 100.0 { 1 } else { 0 };
     format!("{calls_per_second:.decimals$}")
 }
 
-/// CPU time per call, relative to HAProxy's in the same round.
+/// CPU time for each call, relative to HAProxy's in the same round.
 fn ratio_to_haproxy(sample: &Sample, all: &[Sample]) -> Option<f64> {
     let haproxy = all.iter().find(|s| s.target == TargetKind::Haproxy && s.round == sample.round)?;
     Some(sample.cpu_us_per_call? / haproxy.cpu_us_per_call?)

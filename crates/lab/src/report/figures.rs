@@ -24,7 +24,7 @@ pub(super) fn cpu_us(run: &Run) -> Option<f64> {
     run.proxy_cpu_us_per_call
 }
 
-/// For several proxies: the largest one's.
+/// Peak of a proxy's memory; of the largest proxy if there are several.
 pub(super) fn peak_mb(run: &Run) -> Option<f64> {
     megabytes(run.proxy_rss_peak_bytes.max(run.server_proxy_rss_peak_bytes))
 }
@@ -34,7 +34,7 @@ pub(super) fn server_cpu_us(run: &Run) -> Option<f64> {
     run.server_proxy_cpu_us_per_call
 }
 
-/// How often one second of CPU time suffices.
+/// Number of exchanges for which one second of CPU time is enough.
 pub(super) fn per_cpu_s(run: &Run) -> Option<f64> {
     Some(1e6 / run.proxy_cpu_us_per_call?).filter(|often| often.is_finite())
 }
@@ -63,17 +63,17 @@ pub(super) fn after_mb(run: &Run) -> Option<f64> {
     megabytes(run.proxy_rss_after_bytes)
 }
 
-/// In percent of the calls.
+/// The faulty backend's share in percent of the calls.
 pub(super) fn share_percent(run: &Run) -> Option<f64> {
     Some(run.slow_share * 100.0)
 }
 
-/// Infinite if the backend never got its share again.
+/// Seconds until the backend had its fair share again; infinite if it never had.
 pub(super) fn recovered_s(run: &Run) -> Option<f64> {
     Some(run.recovered_after_s.unwrap_or(f64::INFINITY))
 }
 
-/// Memory after over memory before.
+/// Memory after the burst, divided by memory before it.
 pub(super) fn kept(run: &Run) -> Option<f64> {
     Some(after_mb(run)? / before_mb(run)?)
 }
@@ -82,12 +82,12 @@ fn megabytes(bytes: Option<u64>) -> Option<f64> {
     Some(bytes? as f64 / 1e6)
 }
 
-/// A median, or a dash.
+/// Formats a median; a dash if there is none.
 pub(super) fn median(spread: Option<Spread>) -> String {
     spread.map_or_else(|| NONE.to_owned(), |spread| significant(spread.median))
 }
 
-/// `8.12 ± 0.20`: a median and the standard deviation.
+/// Formats a median and the standard deviation: `8.12 ± 0.20`.
 pub(super) fn with_sd(spread: Option<Spread>) -> String {
     match spread {
         Some(Spread { median, sd: Some(sd), .. }) => format!("{} ± {}", significant(median), significant(sd)),
@@ -95,7 +95,7 @@ pub(super) fn with_sd(spread: Option<Spread>) -> String {
     }
 }
 
-/// `26.1 [24.0 – 30.2]`: a median, the least and the greatest.
+/// Formats a median, the least and the greatest value: `26.1 [24.0 – 30.2]`.
 pub(super) fn with_range(spread: Option<Spread>) -> String {
     match spread {
         Some(Spread { median, min, max, count, .. }) if count > 1 => {
@@ -105,7 +105,7 @@ pub(super) fn with_range(spread: Option<Spread>) -> String {
     }
 }
 
-/// A ratio. `≈` before it means that noise cannot distinguish it from 1; `?` after it means too few repeats.
+/// Formats a ratio. `≈` before it means that noise cannot distinguish it from 1; `?` after it means too few repeats.
 pub(super) fn ratio(estimate: Option<Estimate>) -> String {
     match estimate {
         None => NONE.to_owned(),
@@ -115,7 +115,7 @@ pub(super) fn ratio(estimate: Option<Estimate>) -> String {
     }
 }
 
-/// What the signs of [`ratio`] mean.
+/// Explains the signs of [`ratio`].
 pub(super) fn ratio_signs() -> String {
     format!("≈: the repeats cannot tell it from 1; ?: fewer than {LEAST_REPEATS} repeats, too few to tell")
 }

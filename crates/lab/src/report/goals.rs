@@ -9,7 +9,8 @@ use super::mesh_goals;
 use super::ratio::ratio;
 use super::spread::Estimate;
 
-/// If the ratio to the fewest connections is less certain than this, it could hide anything.
+/// Largest uncertainty of the ratio to the fewest connections with which the goal can be reached: a less certain ratio
+/// could hide any difference.
 const FLAT_PLUS_MINUS: f64 = 0.2;
 
 /// A goal and its result.
@@ -22,7 +23,7 @@ pub(super) struct Goal {
     pub(super) figure: String,
 }
 
-/// The goals that `scenario` decides, for Leno alone and as a mesh; empty if it was not measured.
+/// The goals that `scenario` decides, for Leno alone and as a mesh; empty if the scenario was not measured.
 pub(super) fn goals(results: &Results, scenario: Scenario) -> Vec<Goal> {
     let mut goals = of_target(results, scenario, TargetKind::Leno);
     let mut of_mesh = of_target(results, scenario, TargetKind::LenoMesh);
@@ -34,7 +35,7 @@ pub(super) fn goals(results: &Results, scenario: Scenario) -> Vec<Goal> {
     goals
 }
 
-/// Leno's goals both with one proxy and with two.
+/// The goals that Leno has both with one proxy and with two.
 fn of_target(results: &Results, scenario: Scenario, target: TargetKind) -> Vec<Goal> {
     if scenario == Scenario::Connections {
         return flat_over_connections(results, target);
@@ -82,14 +83,14 @@ fn sd_percent(group: &Group) -> Option<Estimate> {
     Some(Estimate { value: sd.value * 100.0, interval: sd.interval.map(percent), ..sd })
 }
 
-/// A goal on several figures: the worst figure decides.
+/// Returns a goal on several figures, of which the worst decides.
 pub(super) fn worst(name: &str, load: Load, findings: Vec<Finding>) -> Option<Goal> {
     let order = |a: &Finding, b: &Finding| a.verdict.cmp(&b.verdict).then(a.badness.total_cmp(&b.badness));
     let Finding { verdict, text: figure, .. } = findings.into_iter().max_by(order)?;
     Some(Goal { name: name.to_owned(), load, verdict, figure })
 }
 
-/// More connections change p50 and p99 by no more than the repeats differ anyway.
+/// Returns the goals that more connections change p50 and p99 by no more than the repeats differ anyway.
 fn flat_over_connections(results: &Results, target: TargetKind) -> Vec<Goal> {
     let scenario = Scenario::Connections;
     let groups: Vec<&Group> = results.of(scenario).filter(|group| group.target == target).collect();
@@ -108,7 +109,7 @@ fn flat_over_connections(results: &Results, target: TargetKind) -> Vec<Goal> {
     goals
 }
 
-/// Whether a figure is within its spread over the fewest connections.
+/// Judges whether a figure is within its spread over the fewest connections.
 fn flat(group: &Group, fewest: &Group, figure: Figure) -> Finding {
     let spreads = group.spread(figure).zip(fewest.spread(figure));
     let Some(((spread, base), ratio)) = spreads.zip(ratio(group, fewest, figure)) else {

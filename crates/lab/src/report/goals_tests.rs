@@ -17,7 +17,7 @@ fn goal(runs: Vec<Run>, name: &str) -> Goal {
 
 #[test]
 fn a_goal_is_reached_when_the_whole_interval_keeps_the_limit() {
-    // The second and the ninth of ten: 1.01 and 1.09.
+    // The interval is from the second to the ninth of ten values: 1.01 to 1.09.
     let found = goal(ten([100.0, 101.0, 102.0, 103.0, 104.0, 105.0, 106.0, 107.0, 109.0, 150.0]), "p99");
     assert_eq!(found.verdict, Verdict::Reached);
     assert_eq!(found.figure, "1.04 × [1.01 – 1.09], skew 50 ms");
@@ -33,7 +33,7 @@ fn a_goal_is_missed_when_no_part_of_the_interval_keeps_the_limit() {
 fn nobody_can_tell_when_the_interval_spans_the_limit_and_the_noise_is_said() {
     let found = goal(ten([90.0, 95.0, 102.0, 103.0, 104.0, 106.0, 106.0, 107.0, 115.0, 119.0]), "p99");
     assert_eq!(found.verdict, Verdict::CannotTell);
-    // (1.15 - 0.95) / 2 / 1.05 = 9.52 %.
+    // The noise is (1.15 - 0.95) / 2 / 1.05 = 9.52 %.
     assert_eq!(found.figure, "1.05 × [0.950 – 1.15], ± 9.52 %, skew 50 ms");
 }
 

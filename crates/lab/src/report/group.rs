@@ -11,7 +11,7 @@ pub(super) const FOREIGN_CPU_LIMIT: f64 = 0.2;
 /// The load of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Load {
-    /// `None` sorts first: each answer triggers the next call.
+    /// Calls per second. `None`, which sorts first, if each answer triggers the next call.
     pub(super) rate_per_s: Option<u32>,
     pub(super) connections: u32,
     pub(super) concurrency: u32,
@@ -24,7 +24,7 @@ pub(super) struct Group<'a> {
     pub(super) load: Load,
     pub(super) skew_ms: u32,
     pub(super) target: TargetKind,
-    /// Ascending by repeat.
+    /// The runs, ascending by repeat.
     pub(super) runs: Vec<&'a Run>,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Group<'a> {
         (scenario, load, skew_ms, target) == (self.scenario, self.load, self.skew_ms, self.target)
     }
 
-    /// The runs with answered calls: the others have no latency.
+    /// The runs with answered calls. Other runs have no latency.
     pub(super) fn alive(&self) -> impl Iterator<Item = &'a Run> {
         self.runs.iter().copied().filter(|run| run.calls > 0)
     }
@@ -93,7 +93,7 @@ impl<'a> Group<'a> {
 pub(super) struct Results<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) notes: &'a [String],
-    /// Ascending by scenario, load and skew, then in the requested order of targets.
+    /// The groups, ascending by scenario, load and skew, then in the requested order of targets.
     pub(super) groups: Vec<Group<'a>>,
 }
 
@@ -115,7 +115,7 @@ impl<'a> Results<'a> {
         Self { experiment, notes, groups }
     }
 
-    /// The scenarios with runs; the experiment's own if there are none.
+    /// The scenarios that have runs; the experiment's own scenario if there are no runs.
     pub(super) fn scenarios(&self) -> Vec<Scenario> {
         let found = distinct(self.groups.iter().map(|group| group.scenario));
         if found.is_empty() { vec![self.experiment.scenario] } else { found }
@@ -129,7 +129,7 @@ impl<'a> Results<'a> {
         distinct(self.of(scenario).map(|group| group.load))
     }
 
-    /// Ascending.
+    /// The skews of a scenario, ascending.
     pub(super) fn skews(&self, scenario: Scenario) -> Vec<u32> {
         let mut skews: Vec<u32> = self.of(scenario).map(|group| group.skew_ms).collect();
         skews.sort_unstable();
@@ -146,19 +146,20 @@ impl<'a> Results<'a> {
         self.of(scenario).find(|group| (group.load, group.skew_ms, group.target) == (load, skew_ms, target))
     }
 
-    /// The same target under the same load while no backend is slow.
+    /// Returns the group of the same target under the same load while no backend is slow.
     pub(super) fn healthy(&self, group: &Group) -> Option<&Group<'a>> {
         self.find(group.scenario, group.load, 0, group.target)
     }
 
-    /// The same target with the same skew and rate over the fewest connections, which may be `group` itself.
+    /// Returns the group of the same target with the same skew and rate over the fewest connections, which may be
+    /// `group` itself.
     pub(super) fn fewest_connections(&self, group: &Group) -> Option<&Group<'a>> {
         let key = |group: &Group| (group.target, group.skew_ms, group.load.rate_per_s);
         self.of(group.scenario).filter(|other| key(other) == key(group)).min_by_key(|other| other.load.connections)
     }
 }
 
-/// Each value once, in the order of first occurrence.
+/// Returns each value once, in the order of first occurrence.
 fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for value in values {

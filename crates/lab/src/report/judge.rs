@@ -14,7 +14,7 @@ use super::ratio::ratio;
 use super::spread::{Estimate, LEAST_REPEATS};
 use super::words;
 
-/// Ascending by precedence among several figures of one goal.
+/// The result of a goal, ascending by precedence: of several figures' verdicts the greatest decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
     Reached,
@@ -87,7 +87,7 @@ impl Limit {
             | Self::MegabytesAtMost(limit) => (limit, estimate.value),
             Self::RatioAtLeast(limit) | Self::PerSecondAtLeast(limit) => (limit, -estimate.value),
         };
-        // The better end and the worse end.
+        // Whether the worse end of the interval keeps the limit, and whether the better end breaks it.
         let (kept, broken) = match (self, estimate.interval) {
             (_, None) => return (Verdict::CannotTell, badness),
             (Self::RatioAtLeast(_) | Self::PerSecondAtLeast(_), Some((least, most))) => (least >= limit, most < limit),
@@ -101,7 +101,7 @@ impl Limit {
         (verdict, badness)
     }
 
-    /// The figure in its unit, with its uncertainty.
+    /// Formats the figure in its unit, with its uncertainty.
     fn text(self, estimate: &Estimate, verdict: Verdict) -> String {
         let unit = match self {
             Self::RatioAtMost(_) | Self::RatioAtLeast(_) => "×",
@@ -115,7 +115,7 @@ impl Limit {
     }
 }
 
-/// `1.04 × [0.98 – 1.12], ± 7 %`
+/// Formats a figure with its interval and its noise: `1.04 × [0.98 – 1.12], ± 7 %`.
 pub(super) fn sure_text(estimate: &Estimate, unit: &str, say_noise: bool) -> String {
     let bound = |value: f64| if value.is_infinite() { "never".to_owned() } else { significant(value) };
     let value = match estimate.value {

@@ -8,16 +8,16 @@ use super::group::{Group, Load, Results};
 use super::judge::{Finding, Limit, Verdict};
 use super::ratio::ratio;
 
-/// CPU time of both proxies for each call, in us.
+/// Most CPU time of both proxies for each call, in us.
 const CPU_PER_CALL_US: f64 = 24.0;
-/// Memory of a proxy under load.
+/// Most memory of a proxy under load, in MB.
 const MEMORY_MB: f64 = 8.0;
-/// Fraction of a bare tunnel's throughput.
+/// Least throughput, as a fraction of a bare tunnel's throughput.
 const OF_A_TUNNEL: f64 = 0.8;
-/// Handshakes per second of CPU time.
+/// Fewest handshakes per second of CPU time.
 const HANDSHAKES_PER_CPU_S: f64 = 2000.0;
 
-/// The goals of a mesh only in `scenario`.
+/// The goals that only a mesh has, in `scenario`.
 pub(super) fn goals(results: &Results, scenario: Scenario) -> Vec<Goal> {
     let of_load = |load: Load| {
         let of_it = results.of(scenario).filter(|group| group.target == TargetKind::LenoMesh && group.load == load);
@@ -69,13 +69,13 @@ impl Mesh<'_> {
         self.groups.iter().map(|group| limit.judge(estimate(group), group)).collect()
     }
 
-    /// At a skew of 0.
+    /// Judges the groups at a skew of 0.
     fn healthy(&self, limit: Limit, figure: Figure) -> Vec<Finding> {
         let groups = self.groups.iter().copied().filter(|group| group.skew_ms == 0).collect();
         Mesh { results: self.results, groups }.all(limit, figure)
     }
 
-    /// Compared with another target in the same repeats, at a skew of 0.
+    /// Judges the groups at a skew of 0, compared with another target in the same repeats.
     fn beside(&self, other: TargetKind, limit: Limit, figure: Figure) -> Vec<Finding> {
         let healthy = self.groups.iter().filter(|group| group.skew_ms == 0);
         let judge = |group: &&Group| match self.results.find(group.scenario, group.load, 0, other) {

@@ -65,7 +65,7 @@ pub fn write(dir: &Path) -> Result<Written> {
 /// Writes the report, and prints its location on standard output.
 ///
 /// # Errors
-/// Those of [`write()`].
+/// The errors of [`write()`].
 pub fn run(options: &Options) -> Result<()> {
     let Written { summary, page } = write(&options.dir)?;
     println!("{}\n{}", summary.display(), page.display());

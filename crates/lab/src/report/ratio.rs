@@ -1,4 +1,4 @@
-//! One group's figure relative to another's.
+//! One group's figure relative to another group's.
 //!
 //! The targets take turns within a repeat, so that a noisy minute affects both runs of a pair. The ratio within a
 //! repeat is therefore more certain than the ratio of the medians, and is used if there are pairs.

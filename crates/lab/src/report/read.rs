@@ -12,7 +12,7 @@ use crate::experiment::record::{Experiment, Run};
 pub(super) struct Recorded {
     pub(super) experiment: Experiment,
     pub(super) runs: Vec<Run>,
-    /// Remarks about the reading, for the report's reader.
+    /// Remarks about the files, for the report's reader.
     pub(super) notes: Vec<String>,
 }
 

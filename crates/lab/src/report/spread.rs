@@ -20,7 +20,7 @@ pub(super) struct Spread {
     pub(super) median: f64,
     pub(super) min: f64,
     pub(super) max: f64,
-    /// Standard deviation (n - 1); for at least two finite values.
+    /// Standard deviation (n - 1), if there are at least two values and all are finite.
     pub(super) sd: Option<f64>,
     /// 95 % interval of the median.
     pub(super) interval: Option<(f64, f64)>,
@@ -87,7 +87,8 @@ fn deviation(values: &[f64]) -> Option<f64> {
     (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt()).filter(|sd| sd.is_finite())
 }
 
-/// The rank of the values at which the median's interval begins and ends, counted from 1 and from both ends.
+/// Rank of the values at which the median's interval begins and ends, counted from 1 and from both ends; `None` if
+/// there are too few values.
 fn rank(count: usize) -> Option<usize> {
     let n = count as f64;
     // Use logarithms, because 2^-n underflows a float for large n.

@@ -106,7 +106,7 @@ pub(super) fn load_of(load: Load, scenario: Scenario) -> String {
     if scenario == Scenario::Connections { words::load_of_all(load) } else { words::load(load) }
 }
 
-/// Leno relative to each other target.
+/// Writes Leno's figures relative to each other target's.
 fn write_beside(text: &mut String, results: &Results, scenario: Scenario) {
     let targets = results.targets(scenario);
     let others: Vec<TargetKind> = targets.iter().copied().filter(|target| !target.is_leno()).collect();

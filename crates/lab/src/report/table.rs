@@ -98,7 +98,7 @@ fn of_bytes<'a>() -> Vec<Column<'a>> {
     ]
 }
 
-/// The columns of some scenarios only.
+/// The columns that only some scenarios have.
 fn of_scenario<'a>(scenario: Scenario) -> Vec<Column<'a>> {
     match scenario {
         Scenario::SlowPod | Scenario::Connections | Scenario::FastFail => {
@@ -121,7 +121,8 @@ fn of_scenario<'a>(scenario: Scenario) -> Vec<Column<'a>> {
     }
 }
 
-/// With its range if that is more informative than the median: targets that balance connections have all or nothing.
+/// Formats a share, with its range if that says more than the median: with a target that balances connections, the
+/// backend gets all calls or none.
 fn share(spread: Option<Spread>) -> String {
     let wide = spread.is_some_and(|spread| spread.max - spread.min > 5.0);
     if wide { figures::with_range(spread) } else { figures::median(spread) }

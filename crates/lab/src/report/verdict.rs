@@ -14,7 +14,7 @@ use super::words;
 pub(super) struct Outcome {
     /// Larger is worse.
     pub(super) value: f64,
-    /// With its unit.
+    /// The figure with its unit.
     pub(super) figure: String,
     /// The load and the basis of the figure.
     pub(super) detail: String,
@@ -27,7 +27,7 @@ pub(super) enum Certainty {
     /// The figure is certain.
     Told,
     /// The outcome cannot be distinguished from its reference, in which there is no fault or only the fewest
-    /// connections; the uncertainty, as a fraction of 1.
+    /// connections. The value is the uncertainty, as a fraction of 1.
     Same(f64),
     /// Undecided: too few repeats.
     TooFew,
@@ -108,7 +108,7 @@ impl Outcome {
         })
     }
 
-    /// The median would hide the unlucky connections, since most are lucky.
+    /// Returns the outcome of the largest share, because the median would hide the unlucky connections: most are lucky.
     fn share_by_luck(spread: Spread) -> Self {
         let [least, most] = [spread.min, spread.max].map(significant);
         Self {
@@ -120,7 +120,7 @@ impl Outcome {
     }
 }
 
-/// p99 compared with the healthy one.
+/// p99 compared with the p99 while all backends are healthy.
 fn tail(results: &Results, group: &Group) -> Option<Outcome> {
     let healthy = results.healthy(group).filter(|_| group.skew_ms > 0)?;
     if is_request_level(results, group.target) == Some(false) {
@@ -129,8 +129,8 @@ fn tail(results: &Results, group: &Group) -> Option<Outcome> {
     Outcome::of_p99(healthy, group, &format!("at {}\u{a0}ms", group.skew_ms))
 }
 
-/// p99 compared with that over the fewest connections; `None` for targets that balance connections, because the path of
-/// a few connections depends on luck.
+/// p99 compared with the p99 over the fewest connections; `None` for targets that balance connections, because the path
+/// of a few connections depends on luck.
 fn tail_beside_fewest(results: &Results, group: &Group) -> Option<Outcome> {
     let fewest = results.fewest_connections(group).filter(|fewest| fewest.load != group.load)?;
     let share = fewest.spread(figures::share_percent)?;
@@ -139,7 +139,8 @@ fn tail_beside_fewest(results: &Results, group: &Group) -> Option<Outcome> {
     Outcome::of_p99(fewest, group, &place).filter(|_| !by_luck)
 }
 
-/// p99 of a target that balances connections: the worst repeat, because the median would hide the unlucky connections.
+/// p99 of a target that balances connections: of the worst repeat, because the median would hide the unlucky
+/// connections.
 fn by_luck(healthy: &Group, group: &Group) -> Option<Outcome> {
     let (base, spread) = (healthy.spread(figures::p99_ms)?.median, group.spread(figures::p99_ms)?);
     let value = spread.max / base;
@@ -154,7 +155,7 @@ fn by_luck(healthy: &Group, group: &Group) -> Option<Outcome> {
 }
 
 /// Whether a target distributes the calls of one connection over the backends, according to its runs. `None` if no run
-/// can show it: that needs one connection and healthy backends.
+/// can show it: only a run over one connection with healthy backends can.
 pub(super) fn is_request_level(results: &Results, target: TargetKind) -> Option<bool> {
     let tells = |group: &&Group| {
         let well = matches!(group.scenario, Scenario::SlowPod | Scenario::Connections) && group.skew_ms == 0;
@@ -172,7 +173,7 @@ pub(super) fn main_load(results: &Results, scenario: Scenario) -> Option<Load> {
     results.loads(scenario).into_iter().next()
 }
 
-/// The experiment in one sentence.
+/// The result of the experiment in one sentence.
 pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
     let outcomes: Vec<(TargetKind, Outcome)> = main_load(results, scenario).map_or_else(Vec::new, |load| {
         let of = |target| Some((target, outcome(results, scenario, load, target)?));
@@ -213,7 +214,7 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
     if others.is_empty() { format!("{head}.") } else { format!("{head}; {others}.") }
 }
 
-/// `1 to 8`.
+/// The range of the numbers of connections, as `1 to 8`.
 fn connections(results: &Results) -> String {
     let loads = results.loads(Scenario::Connections);
     let counts = || loads.iter().map(|load| load.connections);

@@ -1,4 +1,4 @@
-//! The report's names for things.
+//! The report's names of targets, scenarios, loads and marks.
 
 use crate::chart::{Color, Dash, Style, number};
 use crate::experiment::record::{Experiment, Scenario, TargetKind};
@@ -71,7 +71,7 @@ pub(super) fn rate_name(scenario: Scenario) -> &'static str {
     if scenario == Scenario::Handshakes { "handshakes/s" } else { "calls/s" }
 }
 
-/// `1 connection, 200 in flight, closed loop`.
+/// Describes a load: `1 connection, 200 in flight, closed loop`.
 pub(super) fn load(load: Load) -> String {
     let Load { rate_per_s, connections, concurrency } = load;
     let plural = if connections == 1 { "" } else { "s" };
@@ -89,7 +89,7 @@ pub(super) fn load(load: Load) -> String {
     }
 }
 
-/// Several loads; combined if they differ only in their connections.
+/// Describes several loads: together if they differ only in their connections, else one after the other.
 pub(super) fn loads(loads: &[Load]) -> String {
     let Some((first, others)) = loads.split_first() else {
         return "no load".to_owned();
@@ -101,7 +101,7 @@ pub(super) fn loads(loads: &[Load]) -> String {
     format!("{} connections, {}", counts.join(", "), load_of_all(*first))
 }
 
-/// The parts of a load that distinguish it from the others beside it.
+/// The parts of a load that distinguish it from the other `loads`.
 pub(super) fn load_among(one: Load, loads: &[Load]) -> String {
     match one.rate_per_s {
         _ if vary_in_connections(loads) => number::grouped(one.connections.into()),
@@ -115,7 +115,7 @@ pub(super) fn vary_in_connections(loads: &[Load]) -> bool {
     loads.windows(2).all(|pair| (pair[0].rate_per_s, pair[0].concurrency) == (pair[1].rate_per_s, pair[1].concurrency))
 }
 
-/// The common parts of loads with any number of connections.
+/// The parts that loads with different numbers of connections have in common.
 pub(super) fn load_of_all(load: Load) -> String {
     match load.rate_per_s {
         None => format!("{} calls in flight, closed loop", number::grouped(load.concurrency.into())),

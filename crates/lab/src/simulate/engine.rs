@@ -26,7 +26,7 @@ pub(super) struct Setup {
     pub(super) methods: Vec<Method>,
     pub(super) load: Load,
     pub(super) balancer: Kind,
-    /// Proxies that share the servers. Each has its own balancer and an equal share of the load.
+    /// Number of proxies that share the servers. Each has its own balancer and an equal share of the load.
     pub(super) clients: usize,
     pub(super) seed: u64,
 }
@@ -35,15 +35,15 @@ struct Call {
     client: u32,
     method: u32,
     started_ns: u64,
-    /// Calls that were open at its server when it arrived.
+    /// Number of calls that were open at the server when this call arrived.
     found_open: u32,
     failed: bool,
     ticket: Ticket,
 }
 
-/// A simulation that is paused until it is told to continue.
+/// A simulation, in which time passes only during [`Simulation::run_for`].
 pub(super) struct Simulation {
-    /// May be changed while the simulation is paused.
+    /// The load. It may be changed while the simulation is paused.
     pub(super) load: Load,
     /// The results of the calls since the tally was last cleared.
     pub(super) tally: Tally,
@@ -60,7 +60,7 @@ pub(super) struct Simulation {
 }
 
 impl Simulation {
-    /// All servers are endpoints, and the load begins.
+    /// Creates a simulation at its start, with all servers as endpoints.
     pub(super) fn new(setup: &Setup) -> Self {
         let epoch = Instant::now();
         let mut random = fastrand::Rng::with_seed(setup.seed);
@@ -91,12 +91,12 @@ impl Simulation {
         }
     }
 
-    /// A server's behaviour from now on.
+    /// Returns a server's behaviour, which the caller may change from now on.
     pub(super) fn behaviour(&mut self, server: usize) -> &mut Behaviour {
         &mut self.servers[server].behaviour
     }
 
-    /// The first client's view of a server.
+    /// A server's state, as the balancer of the first client names it.
     pub(super) fn state(&self, server: usize) -> &'static str {
         self.clients[0].state(self.now(), server)
     }
@@ -208,7 +208,7 @@ impl Simulation {
         self.now_ns + (ms * 1e6) as u64
     }
 
-    /// A worker begins a call.
+    /// Begins a call in a worker of its server.
     fn work(&mut self, key: u32) {
         let call = &self.calls[key as usize];
         let occupying_ms = self.servers[call.ticket.server].behaviour.occupying_ms;

@@ -102,7 +102,7 @@ fn an_endpoint_that_turns_slow_or_silent_is_noticed_at_once() {
             simulation.behaviour(2).added_ms = added_ms;
             simulation.measure_for(1.0);
             let picks = simulation.tally.picks[2];
-            // Every fifth of 1,000 calls would be 200.
+            // A fifth of the 1,000 calls would be 200.
             assert!(picks < 50, "seed {seed}, {added_ms} ms more: {picks} calls");
         }
     }
@@ -213,7 +213,7 @@ fn removed_endpoints_get_no_calls_and_those_in_flight_end() {
 #[test]
 fn slow_endpoints_help_when_the_others_alone_cannot_take_the_load() {
     for seed in SEEDS {
-        // Five servers can do 2,000 calls/s, four 1,600.
+        // Five servers can process 2,000 calls/s, four servers 1,600.
         let servers = five(|servers| {
             servers.iter_mut().for_each(|server| server.workers = 4);
             servers[2].added_ms = 50.0;

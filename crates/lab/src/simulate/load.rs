@@ -17,7 +17,7 @@ pub(super) enum Load {
 /// A method.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Method {
-    /// Its frequency relative to the others.
+    /// The method's frequency relative to the other methods.
     pub(super) weight: f64,
     pub(super) service: ServiceTime,
     /// Mean time that a stream stays open after its first answer; `None` for unary calls.
@@ -25,7 +25,7 @@ pub(super) struct Method {
 }
 
 impl Method {
-    /// The only method of a service.
+    /// Creates the only method of a service.
     pub(super) fn only(service: ServiceTime) -> Self {
         Self { weight: 1.0, service, open_s: None }
     }
@@ -41,12 +41,12 @@ pub enum LoadSpec {
     },
     /// `open:60%`: calls arrive at random at this fraction of the healthy servers' capacity.
     Share {
-        /// Above 0, below 100.
+        /// Percentage, above 0 and below 100.
         percent: f64,
     },
     /// `open:2000/s`: calls arrive at random at this rate.
     Rate {
-        /// Above 0.
+        /// Rate, above 0.
         calls_per_s: f64,
     },
 }
@@ -61,8 +61,8 @@ impl LoadSpec {
         }
     }
 
-    /// Workers of each server. In a closed loop all callers find room on the healthy servers, with a quarter to spare;
-    /// in an open loop there are few enough that queues form.
+    /// Workers of each server. In a closed loop all callers find room on the healthy servers, with a quarter to spare.
+    /// In an open loop there are so few workers that queues form.
     pub(super) fn workers(self, healthy: usize) -> usize {
         match self {
             Self::Closed { callers } => (callers * 5).div_ceil(healthy * 4).max(2),

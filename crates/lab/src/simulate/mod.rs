@@ -118,7 +118,7 @@ impl Options {
         self.endpoints.iter().map(|endpoints| *endpoints as usize)
     }
 
-    /// A small, a medium and a large one of the requested skews.
+    /// Returns a small, a medium and a large skew of the requested skews.
     fn few_skews(&self) -> Vec<f64> {
         let mut few = self.skew_ms.clone();
         let middle = few.len() / 2;

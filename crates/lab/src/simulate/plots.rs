@@ -15,7 +15,7 @@ pub(super) struct Plot {
 /// Steps of a timeline that one point of its line averages.
 const SMOOTHED: usize = 5;
 
-/// All useful charts of the rows.
+/// Draws all useful charts of the rows.
 pub(super) fn draw(rows: &[Row]) -> Vec<Plot> {
     let mut plots = Vec::new();
     for table in rows.chunk_by(|one, other| one.setting == other.setting) {
@@ -69,7 +69,7 @@ fn over_skew(table: &[Row], figure: &str, label: &str, unit: &str, guide: Option
     plot(&format!("{} {label}", table[0].setting), &chart)
 }
 
-/// The share over time, for the rows that have one.
+/// Draws the share over time, for the rows that have one.
 fn timeline(table: &[Row]) -> Option<Plot> {
     let drawn: Vec<&Row> = table.iter().filter(|row| !row.share_by_100ms.is_empty()).collect();
     let first = drawn.first()?;
@@ -90,7 +90,7 @@ fn timeline(table: &[Row]) -> Option<Plot> {
     Some(plot(&format!("{}, {}", first.setting, first.case), &chart))
 }
 
-/// One figure of each balancer in one case.
+/// Draws one figure of each balancer in one case.
 fn bars(table: &[Row], case: &str, figure: &str, unit: &str) -> Option<Plot> {
     let rows = table.iter().filter(|row| row.case == case);
     let bars: Vec<Bar> = rows
@@ -109,7 +109,7 @@ fn bars(table: &[Row], case: &str, figure: &str, unit: &str) -> Option<Plot> {
     drawn.then_some(Plot { file, svg })
 }
 
-/// The p99 at the medium skew over the rate, with its theoretical minimum.
+/// Draws the p99 at the medium skew over the rate, with its theoretical minimum.
 fn over_rate(rows: &[&Row]) -> Option<Plot> {
     let mut cases: Vec<&str> = rows.iter().map(|row| row.case.as_str()).collect();
     cases.dedup();
@@ -143,7 +143,7 @@ fn plot(name: &str, chart: &Chart) -> Plot {
     Plot { file: file_name(name), svg: chart.to_svg(Mode::Standalone) }
 }
 
-/// The scenario and the last two parts of a setting: the title has no room for all.
+/// Returns the scenario and the last two parts of a setting, because the title has no room for all parts.
 fn title(setting: &str) -> String {
     let (scenario, rest) = setting.split_once(": ").unwrap_or(("", setting));
     let mut parts: Vec<&str> = rest.rsplitn(3, ", ").take(2).collect();

@@ -20,7 +20,7 @@ pub(super) struct Row {
     pub(super) balancer: Kind,
     pub(super) figures: Vec<Figure>,
     pub(super) goals: Vec<Goal>,
-    /// Fraction of the calls that the server in question got, in each tenth of a second.
+    /// Fraction of the calls that the observed server (recovered or new) got, in each tenth of a second.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) share_by_100ms: Vec<f64>,
 }

@@ -8,15 +8,16 @@ use super::balancers::Report;
 pub(super) const FAILS_AFTER_MS: f64 = 0.2;
 /// Number of latest answers that a server remembers, to report them to probes.
 const REMEMBERED_ANSWERS: usize = 32;
-/// Most remembered answers, with about as many calls as now, on which a probe's report is based.
+/// Most remembered answers on which a report to a probe is based. Their calls found about as many open calls as there
+/// are now.
 const REPORTED_ANSWERS: usize = 9;
-/// Older answers are not reported to probes.
+/// Largest age of an answer that is reported to probes.
 const REPORTED_AGE_NS: u64 = 5_000_000_000;
 
 /// A server's behaviour. May be changed while the simulation is paused.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Behaviour {
-    /// Calls that it processes at a time; others wait in a queue.
+    /// Calls that the server processes at a time; other calls wait in a queue.
     pub(super) workers: usize,
     /// Time added to every answer after the worker has finished, as by a slow link or disk.
     pub(super) added_ms: f64,
@@ -24,7 +25,7 @@ pub(super) struct Behaviour {
     pub(super) occupying_ms: f64,
     /// Fraction of the calls that fail at once, 0 to 1.
     pub(super) failing: f64,
-    /// Pushback in its failures.
+    /// Pushback in the failures (`grpc-retry-pushback-ms`).
     pub(super) pushback_ms: Option<f64>,
 }
 
@@ -42,7 +43,7 @@ pub(super) struct Server {
     queue: VecDeque<u32>,
     /// Open calls and streams.
     pub(super) open: u32,
-    /// Its latest answers; the oldest is overwritten.
+    /// The latest answers of the server; the oldest is overwritten.
     answers: [Answer; REMEMBERED_ANSWERS],
     answered: usize,
 }
@@ -51,7 +52,7 @@ pub(super) struct Server {
 struct Answer {
     at_ns: u64,
     latency_ms: f64,
-    /// Open calls when this call arrived.
+    /// Number of open calls when this call arrived.
     found_open: u32,
 }
 
@@ -67,7 +68,7 @@ impl Server {
         }
     }
 
-    /// Gives `call` a worker, or a place in the queue.
+    /// Gives `call` a worker, or a place in the queue. Returns whether it got a worker.
     pub(super) fn take(&mut self, call: u32) -> bool {
         let free = self.busy < self.behaviour.workers;
         if free {
@@ -78,7 +79,7 @@ impl Server {
         free
     }
 
-    /// Frees a worker; returns the call that it takes next.
+    /// Frees a worker. Returns the call that the worker takes next.
     pub(super) fn work_done(&mut self) -> Option<u32> {
         let next = self.queue.pop_front();
         if next.is_none() {
@@ -87,13 +88,13 @@ impl Server {
         next
     }
 
-    /// Records the answer to a call that found `found_open` others.
+    /// Records the answer to a call that found `found_open` other calls.
     pub(super) fn note_answer(&mut self, at_ns: u64, latency_ms: f64, found_open: u32) {
         self.answers[self.answered % REMEMBERED_ANSWERS] = Answer { at_ns, latency_ms, found_open };
         self.answered += 1;
     }
 
-    /// Its report to a probe.
+    /// Returns the server's report to a probe.
     pub(super) fn report(&self, now_ns: u64) -> Report {
         let alike = (self.open / 4).max(1);
         let latency_ms = self

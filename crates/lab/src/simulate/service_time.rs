@@ -18,7 +18,7 @@ pub(super) enum ServiceTime {
     Counted(Arc<Counts>),
 }
 
-/// Service times, each with the fraction of all calls that took at most so long; both ascending.
+/// Service times, each with the fraction of all calls that took at most so long. Both are ascending.
 #[derive(Debug, PartialEq)]
 pub(super) struct Counts {
     steps: Vec<(f64, f64)>,

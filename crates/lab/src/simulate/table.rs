@@ -70,7 +70,7 @@ pub(super) fn markdown(rows: &[Row]) -> String {
     text
 }
 
-/// Three significant digits.
+/// Formats a number with three significant digits.
 pub(super) fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
@@ -80,7 +80,7 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
-/// How many goals each balancer reached.
+/// Writes how many goals each balancer reached.
 pub(super) fn write_score(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     let mut balancers: Vec<_> = rows.iter().map(|row| row.balancer).collect();
     balancers.sort_unstable_by_key(|balancer| Kind::ALL.iter().position(|kind| kind == balancer));

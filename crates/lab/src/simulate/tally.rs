@@ -4,15 +4,15 @@ use std::borrow::Cow;
 
 use hdrhistogram::Histogram;
 
-/// Longer latencies are recorded as this.
+/// Largest latency that is recorded. Longer latencies are recorded as this.
 const MAX_LATENCY_US: u64 = 600_000_000;
-/// Records every latency to 0.1 %.
+/// Digits of a recorded latency, which is exact to 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Calls counted over one stretch of simulated time.
 #[derive(Debug, Clone)]
 pub(super) struct Tally {
-    /// For each method.
+    /// Latencies for each method.
     latencies_us: Vec<Histogram<u64>>,
     /// Calls sent to each server.
     pub(super) picks: Vec<u64>,
@@ -64,7 +64,7 @@ impl Tally {
         self.all_methods().value_at_quantile(part) as f64 / 1e3
     }
 
-    /// The same for the calls of one method.
+    /// The latency that the fraction `part` of one method's answers does not exceed.
     pub(super) fn method_quantile_ms(&self, method: usize, part: f64) -> f64 {
         self.latencies_us[method].value_at_quantile(part) as f64 / 1e3
     }
@@ -86,14 +86,14 @@ impl Tally {
         all
     }
 
-    /// Fraction of all calls for each server.
+    /// Fraction of all calls that each server got.
     pub(super) fn shares(&self) -> Vec<f64> {
         let all = self.picks.iter().sum::<u64>().max(1) as f64;
         self.picks.iter().map(|picks| *picks as f64 / all).collect()
     }
 }
 
-/// The largest share over the smallest.
+/// The largest share divided by the smallest.
 pub(super) fn max_over_min(shares: &[f64]) -> f64 {
     let max = shares.iter().copied().fold(0.0, f64::max);
     let min = shares.iter().copied().fold(1.0, f64::min);

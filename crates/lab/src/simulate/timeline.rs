@@ -1,4 +1,4 @@
-//! The servers of the calls, for each tenth of a second.
+//! Counts the calls sent to each server in each tenth of a second.
 
 /// The length of one step.
 pub(super) const STEP_S: f64 = 0.1;

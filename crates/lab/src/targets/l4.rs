@@ -18,21 +18,22 @@ use crate::child::{find_program, last_line};
 use crate::error::{Error, Result, io as io_error};
 use crate::experiment::record::TargetKind;
 
-/// The command that installs its requirements on Debian and Ubuntu.
+/// The command that installs the required programs on Debian and Ubuntu.
 pub(super) const INSTALL: &str = "apt-get install nftables iproute2 util-linux";
-/// Environment variable for the program in the namespace: the namespace in which it must not be.
+/// Environment variable of the program that was restarted in the namespace: it names the namespace that the program
+/// left.
 const OUTSIDE: &str = "LENO_LAB_OUTSIDE_NAMESPACE";
 const OWN_NAMESPACE: &str = "/proc/self/ns/net";
 /// Kubernetes' usual range for Services.
 const CLUSTER_IP: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 50);
 const PORT: u16 = 50051;
-/// The address of a Service; nothing listens on it.
+/// The address of a Service. No program listens on it.
 pub(super) const SERVICE: SocketAddr = SocketAddr::new(IpAddr::V4(CLUSTER_IP), PORT);
 const TABLE: &str = "leno-lab";
 /// The requirement that fails without root and user namespaces, or without nf_tables.
 const TRIAL: &str = "netfilter rules in a network namespace (they need root, or user namespaces, and nf_tables)";
 
-/// The rules, in force until dropped.
+/// The rules, which are in force until this value is dropped.
 pub(super) struct Rules {
     nft: PathBuf,
 }
@@ -145,7 +146,8 @@ fn program(name: &'static str) -> Result<PathBuf> {
     find_program(name).ok_or(Error::MissingProgram { program: name, install: INSTALL })
 }
 
-/// Clients are on this machine, so the rules are in the chain that kube-proxy uses for a node's own processes.
+/// Returns the rules. Clients are on this machine, so the rules are in the chain that kube-proxy uses for a node's own
+/// processes.
 fn rules(backends: &[SocketAddr]) -> String {
     let choices: Vec<String> = backends
         .iter()
@@ -156,7 +158,7 @@ fn rules(backends: &[SocketAddr]) -> String {
     table(&format!("dnat to numgen random mod {count} map {{ {choices} }}"))
 }
 
-/// The table that applies `verdict` to connections to [`SERVICE`].
+/// Returns the table that applies `verdict` to connections to [`SERVICE`].
 fn table(verdict: &str) -> String {
     format!(
         "\

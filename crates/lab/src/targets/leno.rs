@@ -14,7 +14,7 @@ use crate::manifest::{Endpoint, Service};
 /// The command that builds the program.
 pub(super) const BUILD: &str = "cargo build --release";
 
-/// Starts it on a directory with one Service.
+/// Starts leno-proxy with a configuration directory that has one Service.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let Program { path, args: mut words } = program(setting.leno_proxy)?;
     let (outbound, admin) = (free_address()?, free_address()?);
@@ -34,7 +34,7 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     Ok(Target::proxy(TargetKind::Leno, outbound, child))
 }
 
-/// A Service without endpoints, called by the address to which clients connect, as h2load requires.
+/// A Service without endpoints. Clients call it by the address to which they connect, as h2load requires.
 pub(super) fn service(address: SocketAddr, protocol: Protocol) -> Service<'static> {
     Service {
         name: "backend",
@@ -46,14 +46,14 @@ pub(super) fn service(address: SocketAddr, protocol: Protocol) -> Service<'stati
     }
 }
 
-/// Writes a proxy's directory.
+/// Writes a proxy's configuration directory.
 pub(super) fn write_config(dir: &Path, service: &Service<'_>) -> Result<()> {
     fs::create_dir_all(dir)
         .and_then(|()| fs::write(dir.join("backend.yaml"), service.to_yaml()))
         .map_err(io("writing leno-proxy's configuration"))
 }
 
-/// Its version line.
+/// Returns leno-proxy's version line.
 pub(super) fn version(given: Option<&Path>) -> Result<String> {
     let Program { path, mut args } = program(given)?;
     args.push("--version".into());
@@ -67,15 +67,15 @@ pub(crate) struct Program {
     pub(crate) args: Vec<OsString>,
 }
 
-/// A binary that `build` creates.
+/// Returns the path of a binary that `build` creates.
 ///
 /// # Errors
-/// If it was not built.
+/// If the binary was not built.
 pub(crate) fn built(path: PathBuf, build: &'static str) -> Result<PathBuf> {
     if path.is_file() { Ok(path) } else { Err(Error::NotBuilt { path, build }) }
 }
 
-/// The binary given, or the one beside this program, or this program, which contains the proxy but is larger.
+/// Returns the given binary, or the one beside this program, or this program, which contains the proxy but is larger.
 pub(crate) fn program(given: Option<&Path>) -> Result<Program> {
     if let Some(path) = given {
         return Ok(Program { path: built(path.to_owned(), BUILD)?, args: Vec::new() });

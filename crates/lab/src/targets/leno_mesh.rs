@@ -16,7 +16,7 @@ use crate::experiment::record::TargetKind;
 use crate::manifest::{Endpoint, Proxy, Service};
 use crate::tls::{Authority, CLIENT, Credentials, SERVER, TRUST_DOMAIN, ensure_mutual_tls};
 
-/// Options that a proxy with only one side lacks.
+/// Options that a leno-proxy without meshes lacks.
 const FLAGS: [&str; 4] = ["--identity", "--issuer", "--inbound", "--tunnel"];
 
 /// Starts all proxies. No call is made before every server-side proxy has been seen to require a certificate of the
@@ -56,10 +56,10 @@ pub(super) fn start_server_side(setting: &Setting<'_>, backend: SocketAddr) -> R
     Ok(ServerSide { target, server_name, client, alpn })
 }
 
-/// Its version line.
+/// Returns leno-proxy's version line.
 ///
 /// # Errors
-/// If it is missing, or supports only one side.
+/// If the program is missing, or supports only one side of a mesh.
 pub(super) fn version(given: Option<&Path>) -> Result<String> {
     let Program { path, mut args } = leno::program(given)?;
     args.push("--help".into());
@@ -81,13 +81,13 @@ struct Server {
 }
 
 impl Server {
-    /// Its endpoint for clients.
+    /// The endpoint that clients call through this proxy.
     fn endpoint(&self) -> Endpoint {
         let (inbound_port, tunnel_port) = (self.inbound.port(), self.tunnel.port());
         Endpoint { address: self.backend, proxy: Some(Proxy { identity: SERVER, inbound_port, tunnel_port }) }
     }
 
-    /// The address on which it terminates TLS for the protocol `wire`.
+    /// The address on which the proxy terminates TLS for the protocol `wire`.
     fn secure(&self, wire: Wire) -> SocketAddr {
         if wire == Wire::Opaque { self.tunnel } else { self.inbound }
     }
@@ -100,7 +100,7 @@ fn start_server(index: usize, backend: SocketAddr, setting: &Setting<'_>, issuer
         format!("--issuer={}", issuer.display()),
         format!("--inbound={inbound}"),
         format!("--tunnel={tunnel}"),
-        // Like the other proxies, which require a certificate.
+        // As in the other meshes, whose proxies require a certificate.
         "--default-inbound-policy=all-authenticated".to_owned(),
     ];
     let here = [Endpoint { address: backend, proxy: None }];
@@ -108,7 +108,7 @@ fn start_server(index: usize, backend: SocketAddr, setting: &Setting<'_>, issuer
     Ok(Server { backend, inbound, tunnel, started })
 }
 
-/// Directory of a new authority for the run, and the client's credentials from it.
+/// Creates an authority for the run. Returns its directory, and the client's credentials from it.
 fn credentials(setting: &Setting<'_>) -> Result<(PathBuf, Credentials)> {
     let issuer = setting.dir.join("ca");
     make_authority(&issuer)?;
@@ -116,7 +116,7 @@ fn credentials(setting: &Setting<'_>) -> Result<(PathBuf, Credentials)> {
     Ok((issuer, client))
 }
 
-/// Starts a proxy on a directory with one Service, which is called by the address `service`.
+/// Starts a proxy with a configuration directory that has one Service, which clients call by the address `service`.
 fn start_proxy<const N: usize>(
     name: &str,
     setting: &Setting<'_>,
@@ -136,7 +136,7 @@ fn start_proxy<const N: usize>(
     Ok(Started { child: Child::start(&launch, setting.dir)?, listener, admin: Some(admin) })
 }
 
-/// Creates a new authority for every run with `leno ca init`.
+/// Creates a new authority for every run, with `leno ca init`.
 fn make_authority(dir: &Path) -> Result<()> {
     if dir.exists() {
         fs::remove_dir_all(dir).map_err(io(format!("removing {}", dir.display())))?;

@@ -1,7 +1,7 @@
 //! A mesh of HAProxy or Envoy: one proxy beside the client, which balances, and one in front of each backend, with
 //! mutual TLS between them.
 //!
-//! All proxies share the CPUs of a single proxy; the cost is their sum.
+//! All proxies together have the CPUs of a single proxy, and their costs are added.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ use crate::tls::{Authority, CLIENT, Credentials, SERVER, ensure_mutual_tls, spif
 /// Starts one proxy of the mesh.
 type StartHop = fn(&Hop<'_>) -> Result<Started>;
 
-/// A proxy in front of a backend, alone, and what a client of the mesh needs to connect to it.
+/// A single proxy in front of a backend, and the data with which a client of the mesh connects to it.
 pub(crate) struct ServerSide {
     /// The proxy.
     pub(crate) target: Target,
@@ -67,7 +67,7 @@ pub(super) fn start_server_side(
     Ok(ServerSide { target, server_name, client, alpn })
 }
 
-/// Credentials of the calling and of the serving side, from a new authority for the run.
+/// Creates credentials of the calling and of the serving side, from a new authority for the run.
 pub(super) fn credentials(setting: &Setting<'_>) -> Result<(Credentials, Credentials)> {
     let authority = Authority::create(&setting.dir.join("certificates"))?;
     Ok((authority.issue(CLIENT)?, authority.issue(SERVER)?))

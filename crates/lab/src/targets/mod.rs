@@ -34,19 +34,19 @@ pub(crate) struct Setting<'a> {
     pub(crate) backends: &'a [SocketAddr],
     /// The backends' protocol.
     pub(crate) protocol: Protocol,
-    /// Directory for its configuration and its log.
+    /// Directory for the target's configuration and log.
     pub(crate) dir: &'a Path,
-    /// The CPUs that it may use; empty for all.
+    /// The CPUs that the target may use; empty for all.
     pub(crate) cpus: &'a [usize],
     /// The leno-proxy binary; `None` for the one beside this program.
     pub(crate) leno_proxy: Option<&'a Path>,
 }
 
-/// A running target. Dropping it ends its processes and removes all traces.
+/// A running target. Dropping this value ends its processes and removes all traces.
 pub(crate) struct Target {
-    /// Its kind.
+    /// The kind of target.
     pub(crate) kind: TargetKind,
-    /// Addresses for calls; a connection may choose one.
+    /// Addresses for calls. A connection may choose any of them.
     addresses: Vec<SocketAddr>,
     /// The proxies; clients connect to the first.
     processes: Vec<Child>,
@@ -72,7 +72,7 @@ impl Target {
     /// Starts only the proxy of a mesh, or the end of a tunnel, in front of `backend`.
     ///
     /// # Errors
-    /// If `kind` has none.
+    /// If `kind` has no such proxy or end.
     pub(crate) fn start_server_side(
         kind: TargetKind,
         setting: &Setting<'_>,
@@ -98,7 +98,7 @@ impl Target {
         Self { kind, addresses: vec![address], processes, _rules: None }
     }
 
-    /// The first address, for targets whose connections have no choice.
+    /// The first address, for targets that have only one.
     pub(crate) fn address(&self) -> SocketAddr {
         self.addresses[0]
     }
@@ -128,7 +128,7 @@ impl Target {
         sum_of_cpu_times(&self.processes)
     }
 
-    /// The part of [`Target::cpu_time`] of the proxies in front of the backends; `None` without a mesh.
+    /// The part of [`Target::cpu_time`] that the proxies in front of the backends used; `None` without a mesh.
     pub(crate) fn server_cpu_time(&self) -> Result<Option<Duration>> {
         self.processes.split_first().map_or(Ok(None), |(_, servers)| sum_of_cpu_times(servers))
     }
@@ -150,7 +150,7 @@ impl Target {
     }
 }
 
-/// `None` without processes.
+/// Adds the CPU times of processes; `None` without processes.
 fn sum_of_cpu_times(processes: &[Child]) -> Result<Option<Duration>> {
     let times: Vec<Duration> = processes.iter().map(|it| procfs::cpu_time(it.pid())).collect::<Result<_>>()?;
     Ok((!times.is_empty()).then(|| times.iter().sum()))
@@ -161,7 +161,7 @@ fn client(address: SocketAddr) -> Client {
     Client { address, authority: address.to_string() }
 }
 
-/// Whether a target uses netfilter rules, which must not touch the machine's own.
+/// Whether a target uses netfilter rules, which must not touch the machine's own rules.
 pub(crate) fn needs_namespace(kind: TargetKind, protocol: Protocol) -> bool {
     kind == TargetKind::L4 || (kind == TargetKind::LenoMesh && protocol == Protocol::Tcp)
 }

@@ -10,10 +10,10 @@ use crate::error::{Result, io};
 use crate::experiment::record::TargetKind;
 use crate::tls::Credentials;
 
-/// It is part of this program.
+/// The tunnel is part of this program.
 pub(super) const VERSION: &str = "rustls, of this program";
 
-/// Starts both ends, in front of the first backend.
+/// Starts both ends of the tunnel, in front of the first backend.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let (client, server) = credentials(setting)?;
     let far_end = start_end(setting, "server", &server, setting.backends.first().copied())?;
@@ -22,7 +22,7 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     Ok(Target::mesh(TargetKind::Tunnel, address, near_end.wait()?, vec![far_end.wait()?]))
 }
 
-/// Starts the server's end, with nothing behind it.
+/// Starts the server's end of the tunnel, without a backend behind it.
 pub(super) fn start_server_side(setting: &Setting<'_>) -> Result<ServerSide> {
     let (client, server) = credentials(setting)?;
     let end = start_end(setting, "server", &server, None)?;

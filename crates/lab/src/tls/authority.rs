@@ -15,7 +15,7 @@ use crate::error::{Error, Result, io};
 
 /// Tolerated difference of clocks.
 const BACKDATED: Duration = Duration::from_secs(60 * 60);
-/// Longer than any experiment.
+/// Validity of certificates: longer than any experiment.
 const VALID: Duration = Duration::from_secs(24 * 60 * 60);
 const CERTIFICATE: &str = "ca.crt";
 const KEY: &str = "ca.key";
@@ -33,7 +33,7 @@ pub(crate) struct Credentials {
     pub(crate) authority: PathBuf,
     /// The workload's own certificate.
     pub(crate) certificate: PathBuf,
-    /// Its key.
+    /// The workload's key.
     pub(crate) key: PathBuf,
     /// Certificate and key in one file, as HAProxy reads them.
     pub(crate) both: PathBuf,
@@ -59,7 +59,7 @@ impl Authority {
     /// Opens the authority in `dir`.
     ///
     /// # Errors
-    /// If it is missing or invalid.
+    /// If the authority is missing or invalid.
     pub(crate) fn open(dir: &Path) -> Result<Self> {
         let what = format!("reading the authority in {}", dir.display());
         let read = |name: &str| fs::read_to_string(dir.join(name)).map_err(io(what.as_str()));
@@ -71,7 +71,7 @@ impl Authority {
     /// Creates a key and a certificate for `workload` (`ns/lab/sa/client`), in files of the authority's directory.
     ///
     /// # Errors
-    /// If they cannot be written.
+    /// If the files cannot be written.
     pub(crate) fn issue(&self, workload: &str) -> Result<Credentials> {
         let name = workload.rsplit('/').next().unwrap_or(workload);
         let what = format!("making a certificate for {workload}");
@@ -102,7 +102,7 @@ fn new_key() -> Result<KeyPair> {
     KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(cannot("making a key"))
 }
 
-/// Validity: from a while ago until long after the experiment.
+/// Parameters of a certificate that is valid from a while ago until long after the experiment.
 fn params(name: &str) -> Result<CertificateParams> {
     let mut params = CertificateParams::new(Vec::new()).map_err(cannot("making a certificate"))?;
     params.distinguished_name.push(DnType::CommonName, name);
@@ -111,7 +111,7 @@ fn params(name: &str) -> Result<CertificateParams> {
     Ok(params)
 }
 
-/// In whole seconds, the resolution of certificates.
+/// Converts a time to whole seconds, the resolution of certificates.
 fn date(time: SystemTime) -> OffsetDateTime {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let date = i64::try_from(seconds).ok().and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());

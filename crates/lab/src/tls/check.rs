@@ -1,4 +1,4 @@
-//! Checks a mesh's security: nothing is measured through a mesh that accepts strangers.
+//! Checks a mesh's security, so that nothing is measured through a mesh that accepts certificates of another authority.
 
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -15,7 +15,7 @@ use super::config::{self, SUITE};
 use super::{Authority, CLIENT, Credentials, SERVER};
 use crate::error::{Error, Result};
 
-/// Longest time for a server to reject a stranger.
+/// Longest time for a server to reject a certificate of another authority.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
@@ -92,7 +92,7 @@ fn connect(address: SocketAddr, server_name: &str, config: Arc<ClientConfig>) ->
     Ok(StreamOwned::new(connection, socket))
 }
 
-/// Succeeds if the server keeps the connection open.
+/// Fails if the server closes the connection, as it does to reject a client. Succeeds if the connection stays open.
 fn wait_for_refusal(stream: &mut Stream) -> std::result::Result<(), String> {
     match stream.read(&mut [0; 1]) {
         Ok(0) => Err("closed".to_owned()),

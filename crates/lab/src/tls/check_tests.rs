@@ -18,14 +18,14 @@ fn serve(config: Arc<ServerConfig>) -> SocketAddr {
     thread::spawn(move || {
         for socket in listener.incoming().take(2).flatten() {
             let connection = ServerConnection::new(Arc::clone(&config)).expect("a valid configuration");
-            // Fails if the client is rejected.
+            // The write fails if the client is rejected.
             StreamOwned::new(connection, socket).write_all(b"hello").ok();
         }
     });
     address
 }
 
-/// The result of the check of a server with these credentials and a modified configuration.
+/// Returns the result of the check of a server with these credentials and a modified configuration.
 fn check(server: &str, change: impl FnOnce(&mut ServerConfig)) -> std::result::Result<(), String> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let authority = Authority::create(dir.path()).expect("a writable directory");
@@ -64,7 +64,7 @@ fn a_server_that_asks_nobody_is_not() {
     assert!(error.expect_err("it asks nobody").contains("does not request a client certificate"));
 }
 
-/// Accepts any certificate.
+/// Accepts any client certificate.
 #[derive(Debug)]
 struct Anybody;
 

@@ -17,7 +17,7 @@ use rustls::{CipherSuite, PeerIncompatible};
 use super::{Credentials, spiffe_id};
 use crate::error::{Error, Result};
 
-/// The suite of all meshes.
+/// The cipher suite of all meshes.
 pub(super) const SUITE: CipherSuite = CipherSuite::TLS13_AES_128_GCM_SHA256;
 
 /// A client that presents its certificate, and trusts only servers with the identity `server`.

@@ -14,9 +14,9 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use super::{Credentials, SERVER, config};
 use crate::error::{Error, Result, io};
 
-/// The length of four TLS records.
+/// Size of a buffer, in bytes: four TLS records.
 const BUFFER_BYTES: usize = 64 << 10;
-/// A name as in a mesh; the tunnel verifies only the identity.
+/// A server name as in a mesh. The tunnel verifies only the identity.
 const SERVER_NAME: &str = "tunnel.leno.internal";
 
 /// Options of `leno lab tunnel`.
@@ -51,10 +51,10 @@ pub enum Side {
     Server,
 }
 
-/// Runs it on one thread until the process is ended.
+/// Runs one end of the tunnel on one thread until the process is ended.
 ///
 /// # Errors
-/// If a file is invalid, or the address cannot be listened on.
+/// If a file is invalid, or the program cannot listen on the address.
 pub fn run(options: &Options) -> Result<()> {
     let end = End::new(options)?;
     let runtime =
@@ -71,12 +71,12 @@ async fn carry_all(listener: &TcpListener, end: End) -> std::io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         let end = Arc::clone(&end);
-        // Both peers see how a connection ends.
+        // The result is ignored, because both peers see how a connection ends.
         tokio::spawn(async move { end.carry(stream).await });
     }
 }
 
-/// One end, with its treatment of connections.
+/// One end of the tunnel, with the data that it needs for its connections.
 enum End {
     Client(TlsConnector, ServerName<'static>, SocketAddr),
     Server(TlsAcceptor, Option<SocketAddr>),

@@ -1,11 +1,12 @@
-//! The ways to choose one endpoint out of many.
+//! Ways to choose one endpoint out of many.
 
 use super::endpoints::{Endpoint, EndpointId};
 use super::random::Random;
 
-/// Up to this many endpoints are all compared; of more, a few are drawn at random.
+/// If a cluster has at most this many endpoints, a pick compares all of them. Otherwise it draws [`DRAWS`] of them at
+/// random.
 const COMPARE_ALL_MAX: usize = 16;
-/// Endpoints drawn from a large cluster for one pick.
+/// Number of endpoints drawn from a large cluster for one pick.
 const DRAWS: usize = 4;
 
 /// The chosen endpoint, and the reason.
@@ -20,7 +21,8 @@ pub(super) struct Choice {
 pub(super) enum Why {
     NextInTurn,
     Drawn,
-    /// A probe: has a slow or failing endpoint recovered? Counts its good answers so far.
+    /// A probe, which tests whether a slow or failing endpoint has recovered. `good_answers` counts its good answers so
+    /// far.
     Probe {
         good_answers: u32,
     },
@@ -55,9 +57,10 @@ impl Contender {
     }
 }
 
-/// Chooses by best rank, then fewest calls in flight, then longest since the last pick.
+/// Chooses the endpoint with the best rank. Among equal ranks, chooses the endpoint with the fewest calls in flight;
+/// among those, the endpoint whose last pick is longest ago.
 ///
-/// `rank` gets the number of compared endpoints too. It returns `None` for an endpoint that cannot be used.
+/// `rank` also gets the number of compared endpoints. It returns `None` for an endpoint that cannot be used.
 pub(super) fn fewest_in_flight(
     list: &[Endpoint],
     random: &mut Random,
@@ -106,7 +109,7 @@ impl Contest {
     }
 }
 
-/// The first usable endpoint at or after `next`; moves `next` past it.
+/// Returns the first usable endpoint at or after position `next`, and moves `next` past it.
 pub(super) fn next_in_turn(
     list: &[Endpoint],
     next: &mut usize,
@@ -118,7 +121,7 @@ pub(super) fn next_in_turn(
     Some(Choice { index, why: Why::NextInTurn })
 }
 
-/// A usable endpoint, drawn uniformly.
+/// Returns a usable endpoint, drawn at random with equal probability.
 pub(super) fn drawn(
     list: &[Endpoint],
     random: &mut Random,

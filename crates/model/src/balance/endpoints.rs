@@ -1,7 +1,7 @@
 //! The endpoints of one cluster, in the order of their addresses, and their handles.
 //!
-//! Invariants: addresses are unique and ascending. An [`EndpointId`] finds the endpoint for which it was made, or none:
-//! a slot's generation changes when its endpoint is removed.
+//! Invariants: addresses are unique and ascending. An [`EndpointId`] finds only the endpoint for which it was made: a
+//! slot's generation changes when its endpoint is removed.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -9,9 +9,9 @@ use std::time::Instant;
 use super::health::Health;
 use super::norm::Norm;
 
-/// Names one endpoint of one [`Balancer`](super::Balancer) while it is a member.
+/// Identifies one endpoint of one [`Balancer`](super::Balancer) while the endpoint is a member.
 ///
-/// The id of a removed endpoint never names another one (until 2^32 endpoints have used its slot).
+/// The id of a removed endpoint never identifies another endpoint (until 2^32 endpoints have used its slot).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EndpointId {
     slot: u32,
@@ -19,13 +19,13 @@ pub struct EndpointId {
 }
 
 impl EndpointId {
-    /// A small number, unique among the current endpoints and reused after a removal. Use it to index a table beside
-    /// the balancer.
+    /// Returns a small number that is unique among the current endpoints and is reused after a removal. Use it to index
+    /// a table beside the balancer.
     pub fn slot(self) -> usize {
         self.slot as usize
     }
 
-    /// A number that is unique among the balancer's endpoints.
+    /// Returns a number that is unique among the balancer's endpoints.
     pub fn to_u64(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.slot)
     }
@@ -36,11 +36,11 @@ impl EndpointId {
 pub(super) struct Endpoint {
     pub(super) id: EndpointId,
     pub(super) address: SocketAddr,
-    /// Picks not yet finished.
+    /// Number of picks that are not finished yet.
     pub(super) in_flight: u32,
-    /// Calls of `in_flight` without an answer so far.
+    /// Number of the picks in `in_flight` whose calls have no answer so far.
     pub(super) unanswered: u32,
-    /// Number of its latest pick: the endpoint with the lowest number has waited longest.
+    /// Serial number of its latest pick: the endpoint with the lowest number has waited longest.
     pub(super) turn: u64,
     pub(super) picks: u64,
     pub(super) failures: u64,
@@ -64,7 +64,7 @@ impl Endpoint {
 #[derive(Debug)]
 struct Slot {
     generation: u32,
-    /// Position in `Endpoints::list`.
+    /// Position of the slot's endpoint in `Endpoints::list`.
     index: Option<u32>,
 }
 
@@ -93,8 +93,8 @@ impl Endpoints {
         self.index(id).and_then(|index| self.list.get_mut(index))
     }
 
-    /// Makes `addresses` the members. Endpoints that stay keep their state. For new endpoints it makes the health and
-    /// the turn. Returns the slots of removed endpoints.
+    /// Makes `addresses` the members. Endpoints that stay keep their state. `newcomer` makes the health and the turn of
+    /// a new endpoint. Returns the slots of removed endpoints.
     pub(super) fn replace(
         &mut self,
         addresses: impl IntoIterator<Item = SocketAddr>,

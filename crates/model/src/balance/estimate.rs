@@ -14,7 +14,7 @@ const DRIFT_PER_S: f64 = 0.005;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Estimate {
     pub(super) mean_ms: f64,
-    /// The same mean, but with every answer at its full latency.
+    /// Like `mean_ms`, but every answer counts with its full latency.
     pub(super) full_mean_ms: f64,
     mean_square_ms2: f64,
     /// The variance of `mean_ms`, in units of one answer's variance: 1 after one answer, 1/n after n simultaneous
@@ -28,7 +28,8 @@ impl Estimate {
         Self::of_answers(now, latency_ms, 1, 0.0)
     }
 
-    /// The mean of `answers` latencies whose standard deviation is `spread` times their mean.
+    /// Creates the estimate from `answers` latencies that have this mean and a standard deviation of `spread` times the
+    /// mean.
     pub(super) fn of_answers(now: Instant, mean_ms: f64, answers: u32, spread: f64) -> Self {
         Self {
             mean_ms,
@@ -40,7 +41,7 @@ impl Estimate {
     }
 
     /// Adds an answer. In `mean_ms` it counts as at most `most_ms`: calls of one method differ widely, so one stalled
-    /// call must not move the mean far. Several in a row do.
+    /// call must not move the mean far. Several stalled calls in a row do move it.
     pub(super) fn observe(&mut self, now: Instant, full_ms: f64, most_ms: f64) {
         let latency_ms = full_ms.min(most_ms);
         let age = now.saturating_duration_since(self.updated);
@@ -53,7 +54,7 @@ impl Estimate {
         self.updated = now;
     }
 
-    /// The standard deviation of recent latencies, as a multiple of their mean.
+    /// Returns the standard deviation of recent latencies, as a multiple of their mean.
     pub(super) fn spread(&self) -> f64 {
         let mean_square = self.mean_ms * self.mean_ms;
         if mean_square > 0.0 { (self.mean_square_ms2 / mean_square - 1.0).max(0.0).sqrt() } else { 0.0 }

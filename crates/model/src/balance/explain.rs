@@ -1,4 +1,4 @@
-//! The balancer's state for people: what it knows of each endpoint, and why the last pick chose an endpoint.
+//! Shows the balancer's state to people: its data about each endpoint, and why the last pick chose an endpoint.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,35 +12,36 @@ use super::endpoints::Endpoint;
 use super::health::State;
 use super::probation::Probation;
 
-/// The balancer's knowledge of one endpoint.
+/// The balancer's data about one endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
     /// Its address.
     pub address: SocketAddr,
-    /// `ready`, `warming`, `slow` or `failing`. Only the `latency` policy acts on it.
+    /// `ready`, `warming`, `slow` or `failing`. Only the `latency` policy uses the state.
     pub state: &'static str,
-    /// The share of calls that the state grants, as a part of a full share, 0 to 1.
+    /// The share of calls that the state allows, as a fraction of a full share, 0 to 1.
     pub weight: f64,
-    /// Calls to it that have not ended.
+    /// Number of calls to it that have not ended.
     pub in_flight: u32,
-    /// The mean of recent latencies, converted to the cluster's average method; `None` before the first answer.
+    /// The mean of recent latencies, converted to a call of average latency in the cluster; `None` before the first
+    /// answer.
     pub latency_estimate_ms: Option<f64>,
     /// The estimate above which the balancer treats the endpoint as slow; `None` without other endpoints to compare
     /// with.
     pub latency_limit_ms: Option<f64>,
     /// Fraction of its recent calls that failed, 0 to 1.
     pub failure_rate: f64,
-    /// Fraction of the cluster's last 1,024 picks, 0 to 1.
+    /// Fraction of the cluster's last 1,024 picks that chose this endpoint, 0 to 1.
     pub share: f64,
-    /// Number of the cluster's last 1,024 picks.
+    /// Number of the cluster's last 1,024 picks that chose this endpoint.
     pub recent_picks: usize,
-    /// All calls sent to it since it was added.
+    /// Number of calls sent to it since it was added.
     pub picks: u64,
-    /// All failed calls since it was added.
+    /// Number of calls that failed since it was added.
     pub failures: u64,
     /// The state in words and numbers.
     pub reason: String,
-    /// Why the cluster's most recent pick chose it; `None` if that pick chose another endpoint.
+    /// Why the cluster's most recent pick chose this endpoint; `None` if that pick chose another endpoint.
     pub last_pick: Option<String>,
 }
 

@@ -8,9 +8,9 @@
 //!
 //! There are shorter ways back: an endpoint returns at once when the others have become as slow, or fail as often.
 //!
-//! A slow or failing endpoint gets only probes: single calls, the first after half a second, then less often, at last
-//! every 2 s or so. While probes succeed, one follows the other. While the other endpoints are full, a slow endpoint
-//! also takes a part of their calls.
+//! A slow or failing endpoint gets only probes, which are single calls: the first after half a second, later ones less
+//! often, in the end about every 2 s. After a successful probe, the next probe does not wait. While the other endpoints
+//! are full, a slow endpoint also takes a part of their calls.
 
 use std::time::{Duration, Instant};
 
@@ -18,11 +18,11 @@ use super::estimate::Estimate;
 use super::norm::Norm;
 use super::probation::{PROBE_WAIT_MAX, PROBE_WAIT_MIN, Probation, Verdict};
 
-/// How long a new endpoint's share grows from a tenth of a full share to a full share.
+/// Time in which a new endpoint's share grows from a tenth of a full share to a full share.
 const WARM_UP: Duration = Duration::from_secs(3);
-/// The same for a recovered endpoint, whose caches and connections are warm already.
+/// Like [`WARM_UP`], for a recovered endpoint, whose caches and connections are warm already.
 const WARM_UP_AGAIN: Duration = Duration::from_millis(1500);
-/// Share at the start of warming, as a part of a full share.
+/// Share at the start of warming, as a fraction of a full share.
 const WARM_UP_START: f64 = 0.1;
 /// Longest time for which a server's pushback stops calls.
 const PUSHBACK_MAX: Duration = Duration::from_secs(30);
@@ -49,7 +49,7 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Health {
     pub(super) latency: Option<Estimate>,
-    /// Fraction of recent calls, 0 to 1.
+    /// Fraction of recent calls that failed, 0 to 1.
     pub(super) failure_rate: f64,
     pub(super) state: State,
     /// Time of its last answer or, if later, the start of its oldest unanswered call.
@@ -61,7 +61,7 @@ pub(super) struct Health {
 }
 
 impl Health {
-    /// An endpoint that is a member from the beginning. `chance` is any number from 0 to 1.
+    /// Creates the health of an endpoint that is a member from the beginning. `chance` is any number from 0 to 1.
     pub(super) fn ready(now: Instant, chance: f64) -> Self {
         Self {
             latency: None,
@@ -73,12 +73,13 @@ impl Health {
         }
     }
 
-    /// An endpoint that was added later.
+    /// Creates the health of an endpoint that was added later.
     pub(super) fn warming(now: Instant, chance: f64) -> Self {
         Self { state: State::Warming { since: now, takes: WARM_UP }, ..Self::ready(now, chance) }
     }
 
-    /// Its current share, as a part of a full share: 1 when ready; 0 on probation unless the others are full.
+    /// Returns the endpoint's current share, as a fraction of a full share: 1 when ready; 0 on probation unless the
+    /// other endpoints are full.
     pub(super) fn weight(&self, now: Instant) -> f64 {
         match self.state {
             State::Ready => 1.0,
@@ -105,12 +106,12 @@ impl Health {
         }
     }
 
-    /// Resets the silence: the endpoint answered, or no call waited for it until now.
+    /// Restarts the measurement of silence: the endpoint answered, or no call was waiting for it until now.
     pub(super) fn heard(&mut self, now: Instant) {
         self.quiet_since = now;
     }
 
-    /// Records a call to it; on probation, that call is the probe.
+    /// Records a call to the endpoint. On probation, that call is the probe.
     pub(super) fn picked(&mut self, now: Instant, norm: &Norm) {
         if self.probation().is_none() {
             return;
@@ -145,14 +146,14 @@ impl Health {
         now.saturating_duration_since(self.quiet_since)
     }
 
-    /// Evidence for a slow endpoint's recovery: the call that began at `started` was answered.
+    /// Adds evidence for a slow endpoint's recovery: the call that began at `started` was answered.
     pub(super) fn proved_fast(&mut self, now: Instant, started: Instant, latency_ms: f64, norm: &Norm) {
         if matches!(self.state, State::Slow(_)) {
             self.proved_well(now, started, latency_ms, norm);
         }
     }
 
-    /// Evidence for a failing endpoint's recovery: the call that began at `started` succeeded.
+    /// Adds evidence for a failing endpoint's recovery: the call that began at `started` succeeded.
     pub(super) fn succeeded(&mut self, now: Instant, started: Instant, latency_ms: f64, norm: &Norm) {
         self.note_outcome(0.0);
         if matches!(self.state, State::Failing(_)) {
@@ -209,7 +210,7 @@ impl Health {
         let weight = self.outcome_weight();
         match self.state {
             State::Failing(probation) => {
-                // The other endpoints fail as often by now, so it may share the load.
+                // The other endpoints fail as often by now, so this endpoint may share the load.
                 if now >= probation.closed_until && norm.excuses(self.failure_rate, weight) {
                     self.state = State::Warming { since: now, takes: WARM_UP_AGAIN };
                 }
@@ -218,7 +219,8 @@ impl Health {
                 self.state = State::Failing(self.probation_of(now, self.paced_wait()));
             }
             State::Slow(probation) => {
-                // The other endpoints have become as slow, perhaps because they took its calls: relieve them at once.
+                // The other endpoints have become as slow, perhaps because they took this endpoint's calls: relieve
+                // them at once.
                 if self.latency.is_some_and(|estimate| norm.welcomes_back(&estimate)) {
                     if probation.was_ready {
                         self.make_ready();
@@ -243,14 +245,14 @@ impl Health {
         }
     }
 
-    /// Lets a slow endpoint take a share of calls, as far as the others are full.
+    /// Sets the share of calls that a slow endpoint takes because the other endpoints are full.
     pub(super) fn relieve(&mut self, norm: &Norm) {
         if let (State::Slow(probation), Some(estimate)) = (&mut self.state, &self.latency) {
             probation.relief = norm.relief_by(estimate);
         }
     }
 
-    /// The wait until its next probe, scaled so that proxies do not probe in step.
+    /// Returns the wait until the next probe, scaled so that proxies do not probe in step.
     fn paced_wait(&self) -> Duration {
         self.probe_wait.mul_f64(self.pace)
     }
@@ -259,7 +261,7 @@ impl Health {
         Probation::new(now, wait, self.state == State::Ready)
     }
 
-    /// Gives it a full share.
+    /// Gives the endpoint a full share.
     pub(super) fn make_ready(&mut self) {
         self.state = State::Ready;
         self.probe_wait = PROBE_WAIT_MIN;

@@ -1,10 +1,10 @@
 //! The `latency` policy: among the endpoints that are neither slow nor failing, it chooses the one with the fewest
 //! calls in flight.
 //!
-//! It separates two questions. Which endpoints should get calls follows from their latencies and failures, slowly and
-//! with tests against chance ([`Health::judge`](super::health::Health::judge)). Which of them gets this call follows
-//! from the calls in flight, at once. A single score for both, as in power of two choices on peak EWMA, lets chance
-//! decide among equals, and lets a mildly slow endpoint win whenever the others are busy.
+//! It answers two questions separately. Latencies and failures decide which endpoints should get calls; this changes
+//! slowly and with tests against chance ([`Health::judge`](super::health::Health::judge)). The calls in flight decide
+//! at once which of these endpoints gets this call. A single score for both, as in power of two choices on peak EWMA,
+//! lets chance decide among equals, and lets a mildly slow endpoint win whenever the others are busy.
 
 use std::time::{Duration, Instant};
 
@@ -16,16 +16,16 @@ use super::norm::Norm;
 use super::probation::Probation;
 use super::random::Random;
 
-/// Interval at which silence is noticed and every endpoint is compared with a new norm.
+/// Interval between checks that detect silent endpoints and compare every endpoint with a new norm.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The same while the balancer is new to the cluster, so that it soon finds endpoints that fail or are slow from the
-/// beginning.
+/// The interval of these checks while the balancer is new to the cluster, so that it soon finds endpoints that fail or
+/// are slow from the beginning.
 const FIRST_REFRESH_INTERVAL: Duration = Duration::from_millis(10);
 const FIRST_REFRESHES: u32 = 20;
 /// Time constant in seconds of the mean rate of calls.
 const RATE_MEMORY_S: f64 = 1.0;
-/// Longest wait between probes of an endpoint, however rare calls are.
+/// Maximum wait between probes of an endpoint, even if calls are rare.
 const FAIR_INTERVAL_MAX: Duration = Duration::from_secs(30);
 
 /// The policy's state for the whole cluster.
@@ -38,7 +38,7 @@ pub(super) struct Latency {
     /// Calls since the last refresh.
     pub(super) picks: u32,
     refreshed: Option<Instant>,
-    /// Running mean of the calls to the cluster.
+    /// Running mean of the rate of calls to the cluster.
     calls_per_s: f64,
     /// Earliest time at which a probe may be due.
     next_probe: Option<Instant>,
@@ -106,7 +106,7 @@ impl Latency {
         })
     }
 
-    /// The usable endpoint whose probe is most overdue.
+    /// Returns the usable endpoint whose probe is most overdue.
     fn due_probe(
         &mut self,
         now: Instant,
@@ -143,7 +143,8 @@ fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(other).min()
 }
 
-/// An endpoint with a partial share has the rank of a ready endpoint in as many comparisons as give it this share.
+/// Returns an endpoint's rank in one comparison. An endpoint with a partial share gets the rank of a ready endpoint in
+/// a random part of the comparisons, so that it gets this share of the calls.
 fn rank(now: Instant, endpoint: &Endpoint, compared: usize, random: &mut Random) -> Rank {
     let mut part_of_the_time = |otherwise| {
         let chance = endpoint.health.weight(now) / compared as f64;
@@ -162,8 +163,8 @@ pub(super) fn as_ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// If no endpoint is ready, no other endpoint can take the rest of a new endpoint's share: make the new endpoints
-/// ready.
+/// Makes new endpoints ready if no endpoint is ready: then no other endpoint can take the rest of a new endpoint's
+/// share.
 fn promote_newcomers_without_elders(list: &mut [Endpoint]) {
     let any_ready = list.iter().any(|endpoint| endpoint.health.state == State::Ready);
     if any_ready {

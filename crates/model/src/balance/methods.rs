@@ -1,23 +1,23 @@
 //! The usual latency of each method, so that latencies of slow and fast methods can be compared.
 //!
-//! An endpoint that happens to get slow calls must not look slow. So a latency counts relative to the usual latency of
-//! its method in this cluster: three times the usual is as bad for a method of 1 ms as for one of 200 ms. The usual
-//! latency is the geometric mean, which a few slow answers hardly move.
+//! An endpoint that happens to get slow calls must not look slow. So each latency is compared with the usual latency of
+//! its method in this cluster: three times the usual latency is as bad for a method of 1 ms as for a method of 200 ms.
+//! The usual latency is the geometric mean, which a few slow answers hardly change.
 
 use std::hash::Hasher;
 
 use rustc_hash::FxHasher;
 
-/// The table has `SETS` sets of `WAYS` places. Methods without a place share one.
+/// The table has `SETS` sets of `WAYS` places. Methods without their own place share one place.
 const SETS: usize = 16;
 const WAYS: usize = 4;
 /// Index of the shared place.
 const OTHERS: usize = SETS * WAYS;
-/// Number of answers that a usual latency averages.
+/// Number of answers over which a usual latency is averaged.
 const MEMORY: u32 = 256;
 /// Number of answers after which the usual latency is known well enough to detect outliers.
 const ENOUGH: u32 = 16;
-/// Lower bound for latencies: a logarithm needs one.
+/// Lower bound for latencies, because zero has no logarithm.
 const MIN_MS: f64 = 0.001;
 
 /// The method of a call, for the comparison of latencies.
@@ -27,7 +27,7 @@ const MIN_MS: f64 = 0.001;
 pub struct Method(u32);
 
 impl Method {
-    /// The method of a call with this `:path`, as gRPC names methods: `/package.Service/Method`.
+    /// Returns the method of a call with this `:path`, as gRPC names methods: `/package.Service/Method`.
     pub fn of_path(path: &[u8]) -> Self {
         let mut hasher = FxHasher::default();
         hasher.write(path);
@@ -39,7 +39,7 @@ impl Method {
 /// The usual latencies of a cluster's methods.
 #[derive(Debug, Default)]
 pub(super) struct Methods {
-    /// Of all calls.
+    /// The usual latency of all calls.
     all: Usual,
     /// Empty until the first answer, then the whole table.
     places: Vec<Place>,
@@ -55,7 +55,7 @@ struct Usual {
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     method: Method,
-    /// Answers to its method, minus those to methods that compete for the place.
+    /// Number of answers to its method, minus the number of answers to methods that compete for the place.
     claim: u32,
     usual: Usual,
 }
@@ -81,12 +81,12 @@ impl Methods {
         self.compared(latency_ms, usual_ln_ms)
     }
 
-    /// The usual latency of a call; `None` until enough calls were answered.
+    /// Returns the usual latency of a call; `None` until enough calls were answered.
     pub(super) fn usual_ms(&self) -> Option<f64> {
         (self.all.answers >= ENOUGH).then(|| self.all.ln_ms.exp())
     }
 
-    /// A wait of `at_least_ms`, converted to the average method; records nothing.
+    /// Converts a wait of `at_least_ms` for a call of `method` to the average method. Records nothing.
     pub(super) fn normalised(&self, method: Method, at_least_ms: f64) -> f64 {
         let of = |place: &&Place| place.method == method && place.usual.answers > 0;
         let set = self.places.get(set(method)).unwrap_or_default();
@@ -94,7 +94,7 @@ impl Methods {
         place.map_or(at_least_ms, |place| self.compared(at_least_ms, place.usual.ln_ms))
     }
 
-    /// As above for an unknown method: it may be the slowest.
+    /// Converts a wait of `at_least_ms` for a call of an unknown method, which may be the slowest method.
     pub(super) fn normalised_at_least(&self, at_least_ms: f64) -> f64 {
         let known = self.places.iter().filter(|place| place.usual.answers > 0);
         let slowest = known.map(|place| place.usual.ln_ms).fold(self.all.ln_ms, f64::max);
@@ -106,7 +106,7 @@ impl Methods {
         if usual_ln_ms == self.all.ln_ms { latency_ms } else { latency_ms * (self.all.ln_ms - usual_ln_ms).exp() }
     }
 
-    /// The place of a method: its own, one taken from a rarely called method, or the shared one.
+    /// Returns the place of a method: its own, one taken from a rarely called method, or the shared one.
     fn place(&mut self, method: Method) -> &mut Place {
         let range = set(method);
         let set = &mut self.places[range.clone()];

@@ -52,7 +52,7 @@ pub struct Balancer {
     endpoints: Endpoints,
     latency: Latency,
     random: Random,
-    /// Number of the latest pick; starts above every new endpoint's random turn.
+    /// Serial number of the latest pick. It starts above every new endpoint's random turn.
     turn: u64,
     /// Position at which round robin continues.
     next_in_turn: usize,
@@ -73,7 +73,7 @@ pub struct Pick {
 }
 
 impl Pick {
-    /// Sets the call's method: latencies are compared with those of the same method.
+    /// Sets the call's method: its latency is compared with those of calls of the same method.
     pub fn of(self, method: Method) -> Self {
         Self { method, ..self }
     }
@@ -84,20 +84,20 @@ impl Pick {
 pub enum Outcome {
     /// The endpoint worked, even if it answered with an error that the caller caused.
     Success {
-        /// From sending the request to the call's end. If [`Balancer::answered`] was called, the time to the response's
-        /// headers counts instead.
+        /// Time from sending the request to the call's end. If [`Balancer::answered`] was called, the time to the
+        /// response's headers is used instead.
         latency: Duration,
     },
     /// UNAVAILABLE, RESOURCE_EXHAUSTED, INTERNAL, HTTP 5xx or 429, a broken or refused connection.
     Failure {
-        /// From sending the request to the failure.
+        /// Time from sending the request to the failure.
         latency: Duration,
-        /// How long the server asked not to be called, if it did; at most 30 s are granted.
+        /// How long the server asked not to be called, if it did. At most 30 s are granted.
         pushback: Option<Duration>,
     },
     /// The caller cancelled. A long wait is still evidence that the endpoint is at least that slow.
     Cancelled {
-        /// From sending the request to the cancellation.
+        /// Time from sending the request to the cancellation.
         waited: Duration,
     },
     /// Never sent, or refused before processing: no evidence about the endpoint.
@@ -105,7 +105,7 @@ pub enum Outcome {
 }
 
 impl Balancer {
-    /// A balancer without endpoints.
+    /// Creates a balancer without endpoints.
     pub fn new(policy: Policy, seed: u64) -> Self {
         Self {
             policy,
@@ -130,8 +130,8 @@ impl Balancer {
         let gone = self.endpoints.replace(addresses, || {
             let chance = self.random.fraction();
             let health = if alone { Health::ready(now, chance) } else { Health::warming(now, chance) };
-            // Turns below all picks so far, in random order: the new endpoints are picked first, and each worker has
-            // another order.
+            // The turns of new endpoints are below those of all picks so far, and in random order: the new endpoints
+            // are picked first, and each worker has another order.
             (health, self.random.next() >> 32)
         });
 
@@ -174,10 +174,10 @@ impl Balancer {
         Some(Pick { endpoint: endpoint.id, started: now, method: Method::default(), answered_us: None })
     }
 
-    /// Reports response headers `latency` after the request, while the call continues.
+    /// Reports that the response headers arrived `latency` after the request, while the call continues.
     ///
-    /// Meant for long calls: the endpoint's latency is known long before they end, and later silence is not slowness.
-    /// Without this call, [`Balancer::finish`] supplies the latency.
+    /// Use it for long calls: the endpoint's latency is known long before they end, and silence after the headers does
+    /// not count as slowness. Without this call, [`Balancer::finish`] supplies the latency.
     pub fn answered(&mut self, now: Instant, pick: &mut Pick, latency: Duration) {
         if pick.answered_us.is_some() {
             return;

@@ -1,7 +1,8 @@
-//! The cluster's norm: slow and failing endpoints are found by comparison with it.
+//! The cluster's norm, with which endpoints are compared to find slow and failing endpoints.
 //!
-//! Slow is relative to the median endpoint, so at most half of the endpoints can be slow. Failing is relative to the
-//! established endpoint that fails least, so any number can be failing, but not all for long.
+//! An endpoint is slow relative to the median endpoint, so at most half of the endpoints can be slow. An endpoint is
+//! failing relative to the established endpoint that fails least, so any number of endpoints can be failing, but not
+//! all of them for long.
 
 use std::time::{Duration, Instant};
 
@@ -15,20 +16,21 @@ const SLOW_FACTOR: f64 = 1.2;
 const CHANCE_DEVIATIONS: f64 = 3.0;
 /// Bounds of the spread, because a few answers estimate it badly.
 const SPREAD_RANGE: (f64, f64) = (0.5, 4.0);
-/// Smaller differences are noise of machines and schedulers, whatever the factor.
+/// Smaller differences in latency are noise of machines and schedulers, whatever the factor is.
 const FLOOR_MS: f64 = 0.5;
 /// The first answers are biased, because the fastest of many calls are answered first. A new endpoint can count as fast
-/// only after this time, and this many times the norm.
+/// only after this time and after [`FAST_AFTER_NORMS`] times the norm.
 const FAST_AFTER_MS: f64 = 500.0;
 const FAST_AFTER_NORMS: f64 = 10.0;
-/// For the same reason, the norm with spare capacity is measured only after this many times the norm.
+/// For the same reason, the latency with spare capacity is measured only after this many times the norm.
 const ROOMY_AFTER_NORMS: f64 = 5.0;
 /// One answer counts as at most this multiple of the usual latency.
 const SURPRISE_MAX: f64 = 16.0;
-/// The others are full when their latency has grown by this fraction of the difference between their latency with spare
-/// capacity and the slow endpoint's. Beyond that, queued calls finish sooner at the slow endpoint.
+/// The other endpoints count as full when their latency has grown by this fraction of the difference between the slow
+/// endpoint's latency and their own latency with spare capacity. Beyond that, queued calls finish sooner at the slow
+/// endpoint.
 const RELIEF_START: f64 = 0.25;
-/// The growth must be at least this, because the latency with spare capacity is not known exactly.
+/// Minimum of this growth, as a fraction of the latency with spare capacity, because that latency is not known exactly.
 const RELIEF_START_MIN: f64 = 0.3;
 /// How fast the latency with spare capacity follows a norm that stays above it, per second.
 const ROOMY_GROWTH_PER_S: f64 = 0.005;
@@ -36,7 +38,7 @@ const ROOMY_GROWTH_PER_S: f64 = 0.005;
 const ESTABLISHED_VARIANCE: f64 = 0.2;
 /// The margin for chance in the norm's failure rate, in standard deviations.
 const FAILURE_DEVIATIONS: f64 = 3.0;
-/// How much more often than the best endpoint an endpoint may fail, in calls per call.
+/// How much an endpoint's failure rate may exceed that of the best endpoint, as a fraction of its calls.
 const FAILURE_MARGIN: f64 = 0.1;
 
 /// The cluster's norm, as of the last refresh.
@@ -46,10 +48,10 @@ pub(super) struct Norm {
     pub(super) latency_ms: Option<f64>,
     /// The uncertainty of `latency_ms`, as [`Estimate::variance`].
     variance: f64,
-    /// How often an endpoint is called if all have equal shares. Probes are not more frequent, because the probes of
-    /// many proxies would otherwise be a greater load than their calls.
+    /// Interval between calls to one endpoint if all endpoints have equal shares. Probes are not more frequent, because
+    /// the probes of many proxies would otherwise be a greater load than their calls.
     pub(super) fair_interval: Duration,
-    /// One answer counts as at most this.
+    /// Maximum latency as which one answer counts.
     pub(super) surprise_ms: f64,
     /// The latency with spare capacity: the lowest recent norm.
     roomy_ms: f64,
@@ -59,7 +61,7 @@ pub(super) struct Norm {
     pub(super) spread: f64,
     /// The failure rate of the established endpoint that fails least, 0 to 1.
     pub(super) failure_rate: f64,
-    /// Buffer for finding medians without allocating.
+    /// Buffer that is reused to find medians without allocating.
     sorted: Vec<Estimate>,
 }
 
@@ -89,7 +91,7 @@ impl Norm {
 
     pub(super) fn refresh(&mut self, now: Instant, usual_ms: Option<f64>, endpoints: &[Endpoint]) {
         self.surprise_ms = usual_ms.map_or(f64::INFINITY, |usual_ms| usual_ms * SURPRISE_MAX);
-        // New endpoints have too few answers to set a norm, and failing endpoints have none that count.
+        // New endpoints have too few answers to set a norm, and the answers of failing endpoints do not count.
         let established = || {
             endpoints
                 .iter()
@@ -127,11 +129,11 @@ impl Norm {
         };
     }
 
-    /// The share that a slow endpoint should take from the others, as a part of a full share, 0 to 1. It is 0 while the
-    /// others have spare capacity, and grows as they become as slow.
+    /// Returns the share of calls that a slow endpoint should take from the other endpoints, as a fraction of a full
+    /// share, 0 to 1. The share is 0 while the other endpoints have spare capacity, and grows as they become as slow.
     ///
-    /// Slow servers are best used from a threshold on (Lin and Kumar 1984, "Optimal control of a queueing system with
-    /// two heterogeneous servers"). Growing the share from the threshold avoids oscillation.
+    /// Slow servers are best used only above a threshold (Lin and Kumar 1984, "Optimal control of a queueing system
+    /// with two heterogeneous servers"). Above it, the share grows gradually, to avoid oscillation.
     pub(super) fn relief_by(&self, slow: &Estimate) -> f64 {
         let Some(norm_ms) = self.latency_ms else { return 0.0 };
         let way = (slow.full_mean_ms - self.roomy_ms) * RELIEF_START;
@@ -140,19 +142,20 @@ impl Norm {
         if slow.full_mean_ms > start_ms { part.clamp(0.0, 1.0) } else { f64::from(norm_ms > start_ms) }
     }
 
-    /// Mean and standard deviation of the logarithms of the usual latencies in ms, assuming a lognormal distribution;
-    /// `None` without a norm.
+    /// Returns the mean and standard deviation of the logarithms of the usual latencies in ms, assuming a lognormal
+    /// distribution; `None` without a norm.
     pub(super) fn usual(&self) -> Option<(f64, f64)> {
         let variance = (1.0 + self.spread * self.spread).ln();
         self.latency_ms.map(|norm_ms| (norm_ms.ln() - variance / 2.0, variance.sqrt()))
     }
 
-    /// A latency minus the differences that are noise, but not below the norm.
+    /// Returns a latency minus [`FLOOR_MS`] of noise, but not less than the norm. A latency below the norm is returned
+    /// unchanged.
     pub(super) fn without_noise(&self, latency_ms: f64) -> f64 {
         self.latency_ms.map_or(latency_ms, |norm_ms| (latency_ms - FLOOR_MS).max(norm_ms.min(latency_ms)))
     }
 
-    /// The mean latency above which an endpoint is slow; `None` without a norm.
+    /// Returns the mean latency above which an endpoint is slow; `None` without a norm.
     pub(super) fn limit_ms(&self, estimate: &Estimate) -> Option<f64> {
         self.latency_ms.map(|norm_ms| norm_ms * self.limit_factor(estimate) + FLOOR_MS)
     }
@@ -166,10 +169,10 @@ impl Norm {
         self.limit_ms(estimate).is_some_and(|limit_ms| estimate.mean_ms > limit_ms)
     }
 
-    /// Whether the endpoint is so fast, beyond chance, that the others are overloaded, or it is simply better. `age` is
-    /// the time since its first call.
+    /// Returns whether the endpoint is faster than chance explains: either the others are overloaded, or it is simply
+    /// better. `age` is the time since its first call.
     pub(super) fn calls_fast(&self, estimate: &Estimate, age: Duration) -> bool {
-        // Twice the margin of `calls_slow`: half of all endpoints are faster than the median.
+        // The factor is that of `calls_slow`, squared, because half of all endpoints are faster than the median.
         let factor = self.limit_factor(estimate).powi(2);
         let age_ms = age.as_secs_f64() * 1e3;
         self.latency_ms.is_some_and(|norm_ms| {
@@ -177,29 +180,31 @@ impl Norm {
         })
     }
 
-    /// Stricter than `calls_slow`, so that no endpoint flaps at the limit.
+    /// Returns whether a slow endpoint is fast enough again. This is stricter than `calls_slow`, so that no endpoint
+    /// flaps at the limit.
     pub(super) fn welcomes_back(&self, estimate: &Estimate) -> bool {
         self.latency_ms.is_some_and(|norm_ms| estimate.mean_ms <= norm_ms * SLOW_FACTOR + FLOOR_MS)
     }
 
-    /// Whether a failure rate, in which the latest outcome has `weight`, is too high.
+    /// Returns whether a failure rate, in which the latest outcome has `weight`, is too high.
     pub(super) fn calls_failing(&self, failure_rate: f64, weight: f64) -> bool {
         failure_rate > self.common_failure_rate(weight) + FAILURE_MARGIN
     }
 
-    /// Whether the established endpoints may fail as often; stricter than `calls_failing`.
+    /// Returns whether chance can give the established endpoints as high a failure rate. This is stricter than
+    /// `calls_failing`.
     pub(super) fn excuses(&self, failure_rate: f64, weight: f64) -> bool {
         failure_rate <= self.common_failure_rate(weight)
     }
 
-    /// The highest failure rate that chance can make of the norm's.
+    /// Returns the highest failure rate that chance can explain in endpoints with the norm's failure rate.
     fn common_failure_rate(&self, weight: f64) -> f64 {
         let rate = self.failure_rate;
         rate + FAILURE_DEVIATIONS * (rate * (1.0 - rate) * weight / 2.0).sqrt()
     }
 }
 
-/// The lower of two middle values, so that with two endpoints the slow one is not the norm.
+/// Returns the median; of two middle values the lower, so that with two endpoints the slow one is not the norm.
 fn lower_median(estimates: &mut [Estimate], by: impl Fn(&Estimate) -> f64) -> Option<Estimate> {
     let middle = estimates.len().checked_sub(1)? / 2;
     let (_, median, _) = estimates.select_nth_unstable_by(middle, |one, other| by(one).total_cmp(&by(other)));

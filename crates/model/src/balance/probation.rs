@@ -11,9 +11,9 @@ use super::norm::Norm;
 
 /// Wait before the first probe; each probe without a good answer doubles it.
 pub(super) const PROBE_WAIT_MIN: Duration = Duration::from_millis(500);
-/// Longest wait between probes. It limits both the calls spent on a slow endpoint and the time to notice its recovery.
+/// Maximum wait between probes. It limits both the calls spent on a slow endpoint and the time to notice its recovery.
 pub(super) const PROBE_WAIT_MAX: Duration = Duration::from_secs(2);
-/// Fewest good answers that end a probation.
+/// Minimum number of good answers that end a probation.
 const GOOD_ANSWERS_MIN: u32 = 5;
 /// Log-likelihood ratio at which "still slow" ends a round of probes: 1 in 30 recovered endpoints must wait for another
 /// round.
@@ -21,23 +21,24 @@ const STILL_SLOW_EVIDENCE: f64 = 3.4;
 /// Log-likelihood ratio at which "well" ends the probation: 1 in 200 slow endpoints return, until they are found slow
 /// again.
 const WELL_EVIDENCE: f64 = -5.3;
-/// How much slower than the others "still slow" is, as a logarithm: its earlier slowness, within these bounds.
+/// Bounds of the slowness that the test assumes for "still slow": the logarithm of the ratio of the endpoint's earlier
+/// latency to that of the others.
 const SHIFT_RANGE: (f64, f64) = (0.25, 0.7);
 
 /// The state of a probation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Probation {
     pub(super) since: Instant,
-    /// Earliest possible return, even if the others are no better.
+    /// Earliest end of the probation, even if the other endpoints are no better.
     pub(super) closed_until: Instant,
     pub(super) next_probe: Instant,
     pub(super) good_answers: u32,
     sum_ms: f64,
     /// Log-likelihood ratio of "still slow" to "well".
     evidence: f64,
-    /// Whether it had a full share before the probation.
+    /// Whether the endpoint had a full share before the probation.
     pub(super) was_ready: bool,
-    /// The share that it gets because the others are full, as a part of a full share, 0 to 1.
+    /// The share of calls that the endpoint gets because the others are full, as a fraction of a full share, 0 to 1.
     pub(super) relief: f64,
 }
 
@@ -46,7 +47,7 @@ pub(super) struct Probation {
 pub(super) enum Verdict {
     Undecided,
     StillSlow,
-    /// Recovered, with the mean of this many answers.
+    /// The endpoint has recovered, with this mean over this many answers.
     Well {
         mean_ms: f64,
         answers: u32,

@@ -17,12 +17,12 @@ impl Random {
         (product >> 64) as u64 ^ product as u64
     }
 
-    /// A number from 0 to `bound` - 1; 0 when `bound` is 0.
+    /// Returns a number from 0 to `bound` - 1; 0 if `bound` is 0.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
-    /// A number from 0 up to, but not including, 1.
+    /// Returns a number from 0 up to, but not including, 1.
     pub(super) fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }

@@ -1,12 +1,12 @@
-//! The most recent picks, from which each endpoint's share is shown.
+//! The most recent picks, from which each endpoint's share is computed.
 
-/// Number of picks that shares refer to.
+/// Number of recent picks from which shares are computed.
 pub(super) const RECENT_PICKS: usize = 1024;
 
-/// Replaces picks of removed endpoints.
+/// The slot that stands for picks of removed endpoints.
 const GONE: u32 = u32::MAX;
 
-/// A ring of the slots picked last.
+/// A ring buffer of the slots that were picked last.
 #[derive(Debug)]
 pub(super) struct RecentPicks {
     slots: Vec<u32>,
@@ -37,7 +37,7 @@ impl RecentPicks {
         }
     }
 
-    /// Number of recent picks of `slot`, and of all recent picks.
+    /// Returns the number of recent picks of `slot`, and of all recent picks.
     pub(super) fn count(&self, slot: usize) -> (usize, usize) {
         let count = self.slots.iter().filter(|recent| **recent as usize == slot).count();
         (count, self.slots.len())

@@ -369,7 +369,7 @@ fn an_endpoint_that_fails_from_the_beginning_is_found_at_once() {
         failures += u32::from(fails);
         balancer.finish(now, pick, if fails { failure(None) } else { success(MS) });
     }
-    // In half a second: the failures of the first 10 ms, 50 at most, and a probe.
+    // Expected in half a second: at most 50 failures in the first 10 ms, and a probe.
     assert!(failures <= 60, "{failures}");
 }
 
@@ -382,7 +382,8 @@ fn probes_are_no_more_frequent_than_a_fair_share_of_the_calls() {
     let asked = pick_only(&mut balancer, now, slow);
     balancer.finish(now + 5000 * MS, asked, Outcome::Cancelled { waited: 5000 * MS });
     assert_eq!(explanation(&balancer, now, slow).state, "slow");
-    // One call a second among 50 endpoints: a fair share is one call in 50 s, the longest wait 30 s.
+    // With one call a second among 50 endpoints, a fair share is one call in 50 s. The wait between probes is at most
+    // 30 s.
     let mut probes = 0;
     for _ in 0..300 {
         now += 1000 * MS;

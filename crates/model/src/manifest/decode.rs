@@ -31,7 +31,7 @@ impl Misfit {
         self.mark.unwrap_or_default()
     }
 
-    /// Adds the position, unless an inner value has set it: the innermost is the most exact.
+    /// Adds the position unless an inner value has set it: the innermost position is the most exact.
     fn at(mut self, mark: Mark, path: &Path<'_>) -> Self {
         if self.mark.is_none() {
             self.mark = Some(mark);
@@ -44,7 +44,7 @@ impl Misfit {
 /// Deserializes `node` as a `T`.
 ///
 /// # Errors
-/// Every field that `T` does not have, and the first field whose value has another type.
+/// Returns every field that `T` does not have, and the first field whose value has another type.
 pub(super) fn decode<T: DeserializeOwned>(node: &Node) -> Result<T, Vec<Misfit>> {
     let unknown = RefCell::new(Vec::new());
     let reader = Reader { node, key_mark: node.mark, path: &Path::Root, owner: None, unknown: &unknown };

@@ -25,9 +25,9 @@ use crate::spelling::closest;
 pub(crate) use review::{Findings, Review};
 use tree::{Node, Value};
 
-/// Largest file: a Kubernetes object is at most 1.5 MiB, a Service about 1 KiB.
+/// Maximum size of a file. A Kubernetes object has at most 1.5 MiB, a Service about 1 KiB.
 pub const FILE_MAX_BYTES: usize = 1 << 20;
-/// Most problems, and most notices, that are reported for one file.
+/// Limit on the number of problems, and on the number of notices, that are reported for one file.
 pub const FINDINGS_MAX: usize = 32;
 
 /// A file's text.
@@ -47,13 +47,14 @@ pub struct Manifest {
     pub notices: Vec<Notice>,
 }
 
-/// Why a file or an object was rejected, and the policies of it that apply nevertheless.
+/// Why a file or an object was rejected, and which of its policies apply nevertheless.
 #[derive(Debug, Default)]
 pub struct Refused {
     /// Every mistake found, at most [`FINDINGS_MAX`].
     pub problems: Vec<Problem>,
-    /// Its AuthorizationPolicies, for a caller without an earlier valid version. Readable policies are returned as they
-    /// are; each other one is replaced by a policy that allows no caller ([`Mode::Unreadable`](crate::policy::Mode)).
+    /// Its AuthorizationPolicies, for a caller without an earlier valid version. A readable policy is returned as it
+    /// is; an unreadable policy is replaced by a policy that allows no caller
+    /// ([`Mode::Unreadable`](crate::policy::Mode)).
     pub policies: Vec<Object>,
     /// Whether the file's structure could be parsed, so that `policies` is complete.
     is_tree: bool,
@@ -69,7 +70,7 @@ pub fn parse_file(file: &SourceFile, default_namespace: &str) -> Result<Manifest
     reader.finish()
 }
 
-/// Reads one object, or a List of objects, from a Kubernetes API; its findings have no file.
+/// Reads one object, or a List of objects, from a Kubernetes API. The findings name no file.
 ///
 /// The argument is any deserializer: a JSON value, or a Kubernetes type turned into one.
 ///
@@ -244,7 +245,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The API group of an `apiVersion`; empty for the core group.
+/// Returns the API group of an `apiVersion`; empty for the core group.
 fn group(version: &str) -> &str {
     version.split_once('/').map_or("", |(group, _)| group)
 }

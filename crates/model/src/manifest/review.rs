@@ -11,7 +11,8 @@ use crate::problem::{Mark, Notice, Place, Problem};
 pub(crate) struct Findings {
     file: Arc<str>,
     problems: Vec<Problem>,
-    /// Also counts problems beyond [`FINDINGS_MAX`]: an object with only unreported mistakes is invalid too.
+    /// Number of problems, including those beyond [`FINDINGS_MAX`]: an object with only unreported mistakes is invalid
+    /// too.
     problem_count: usize,
     notices: Vec<Notice>,
 }
@@ -21,7 +22,7 @@ impl Findings {
         Self { file: path.into(), problems: Vec::new(), problem_count: 0, notices: Vec::new() }
     }
 
-    /// Number of problems so far, reported or not.
+    /// Returns the number of problems so far, reported or not.
     pub(super) fn problem_count(&self) -> usize {
         self.problem_count
     }
@@ -69,14 +70,14 @@ impl<'a> Review<'a> {
         Self { findings, root: Some(root), object, default_namespace, problems_before }
     }
 
-    /// A review of an object that does not come from text; `name` is `namespace/name`.
+    /// Creates a review of an object that does not come from text; `name` is `namespace/name`.
     pub(crate) fn of_typed(findings: &'a mut Findings, kind: &str, name: &str) -> Self {
         let object = one_line(&format!("{kind} {name}"));
         // The API server sets each object's namespace, so no default is needed.
         Self { findings, root: None, object, default_namespace: "", problems_before: 0 }
     }
 
-    /// The namespace of objects without one.
+    /// Returns the namespace of objects that name none.
     pub(crate) fn default_namespace(&self) -> &'a str {
         self.default_namespace
     }
@@ -86,12 +87,12 @@ impl<'a> Review<'a> {
         self.findings.file.clone()
     }
 
-    /// The line of `field`, or of the nearest part of its path that exists in the file.
+    /// Returns the position of `field`, or of the nearest part of its path that exists in the file.
     pub(crate) fn mark(&self, field: &str) -> Mark {
         self.root.map(|root| root.locate(field)).unwrap_or_default()
     }
 
-    /// Whether this object has no mistake so far.
+    /// Returns whether this object has no mistake so far.
     pub(crate) fn is_clean(&self) -> bool {
         self.findings.problem_count == self.problems_before
     }

@@ -1,7 +1,7 @@
 //! Replaces an unreadable AuthorizationPolicy by a policy that allows no caller.
 //!
-//! Otherwise the default inbound policy would decide, which may allow every caller. The replacement selects as little
-//! as the text proves: the written target and ports if both can be read, else every port of the namespace.
+//! Otherwise the default inbound policy would decide, which may allow every caller. The replacement is as narrow as the
+//! text allows: it selects the written target and ports if both can be read, otherwise every port of the namespace.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::problem::{Mark, Problem};
 /// Name of the replacement for a policy whose own name cannot be read.
 const UNNAMED: &str = "unreadable";
 
-/// The replacement for the policy in a document; `None` if the policy is readably not enforced.
+/// Returns the replacement for the policy in a document; `None` if its mode can be read and is `Audit`.
 pub(super) fn of_document(document: &Node, file: &str, default_namespace: &str) -> Option<AuthorizationPolicy> {
     let spec = document.get("spec");
     let field = |key: &str| spec.and_then(|spec| spec.get(key));
@@ -40,15 +40,15 @@ pub(super) fn of_document(document: &Node, file: &str, default_namespace: &str) 
     Some(object(policy, file, document.mark))
 }
 
-/// The result of `read`, unless it reports a mistake.
+/// Returns the result of `read`, unless it reports a mistake.
 fn without_mistake<T>(document: &Node, file: &str, read: impl FnOnce(&mut Review<'_>) -> Option<T>) -> Option<T> {
     let mut findings = Findings::new(file);
     let mut review = Review::new(&mut findings, document, authorization_policy::KIND, "");
     read(&mut review).filter(|_| review.is_clean())
 }
 
-/// Replacements for the policies in a text that is not YAML. A search for words finds out whether each document has a
-/// policy, and in which namespace.
+/// Returns replacements for the policies in a text that is not YAML. A search for words finds out whether each document
+/// has a policy, and in which namespace.
 pub(super) fn of_text(text: &str, file: &str, default_namespace: &str) -> Vec<Object> {
     let mut named = BTreeSet::new();
     for document in text.split("\n---") {
@@ -65,7 +65,7 @@ pub(super) fn of_text(text: &str, file: &str, default_namespace: &str) -> Vec<Ob
     named.into_iter().map(|name| Object::AuthorizationPolicy(of_namespace(name, UNNAMED, file, mark))).collect()
 }
 
-/// Every word after the word `namespace`, in the position of its value.
+/// Returns every word that follows the word `namespace` as its value.
 fn namespaces(text: &str) -> impl Iterator<Item = &str> {
     text.split("namespace").skip(1).filter_map(|after| {
         let value = after.trim_start_matches(['"', '\'']).trim_start().strip_prefix(':')?;
@@ -76,7 +76,7 @@ fn namespaces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The replacement for a policy of which only the namespace is known.
+/// Returns the replacement for a policy of which only the namespace is known.
 fn of_namespace(namespace: &str, name: &str, file: &str, mark: Mark) -> AuthorizationPolicy {
     object(policy::AuthorizationPolicy::unreadable(namespace, name, None, None), file, mark)
 }
@@ -88,15 +88,15 @@ fn object(policy: policy::AuthorizationPolicy, file: &str, mark: Mark) -> Author
 }
 
 impl Refused {
-    /// A rejected text that cannot be parsed. It is searched for AuthorizationPolicies: every namespace that it names
-    /// for one gets a replacement.
+    /// Creates the result for a rejected text that cannot be parsed. The text is searched for AuthorizationPolicies,
+    /// and every namespace that is named for a policy gets a replacement.
     pub fn of_text(problem: Problem, file: &SourceFile, default_namespace: &str) -> Self {
         let policies = of_text(&file.text, &file.path, default_namespace);
         Self { problems: vec![problem], policies, is_tree: false }
     }
 
-    /// The replacement for a rejected policy: as narrow as its text allows, else for its whole namespace. `None` if the
-    /// policy is readably not enforced.
+    /// Returns the replacement for a rejected policy: as narrow as its text allows, otherwise for its whole namespace.
+    /// `None` if its mode can be read and is `Audit`.
     pub fn into_policy(self, namespace: &str, name: &str) -> Option<Object> {
         match self.policies.into_iter().next() {
             Some(policy) => Some(policy),

@@ -3,7 +3,7 @@ use crate::object::Object;
 use crate::policy::Mode;
 use crate::translate::translate;
 
-/// The target of each policy of a rejected file, and whether it could be read.
+/// Returns the target of each policy of a rejected file, and whether the target could be read.
 fn policies(text: &str) -> Vec<String> {
     shown(&parse(text).expect_err("a mistake").policies)
 }

@@ -10,15 +10,15 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInpu
 
 use crate::problem::{Mark, quoted};
 
-/// Deepest nesting of lists and mappings; Kubernetes objects need about ten levels.
+/// Maximum nesting of lists and mappings; Kubernetes objects need about ten levels.
 pub(super) const DEPTH_MAX: usize = 64;
-/// Largest memory for the trees of one file, with aliases expanded.
+/// Maximum memory for the trees of one file, with aliases expanded.
 pub(super) const TREE_MAX_BYTES: usize = 16 << 20;
 
 /// One value of a document.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// Its start; for a list or mapping that has a key, the start of the key.
+    /// Start of the value in the text; for a list or mapping that has a key, the start of the key.
     pub(crate) mark: Mark,
     pub(crate) value: Value,
 }
@@ -54,8 +54,8 @@ pub(super) struct Fault {
 /// Parses every document of `text`.
 ///
 /// # Errors
-/// The first place where the text is not YAML, uses features that Kubernetes manifests do not have (foreign tags,
-/// non-text keys, duplicate keys), or exceeds the limits.
+/// Returns the first place where the text is not YAML, uses features that Kubernetes manifests do not have (foreign
+/// tags, non-text keys, duplicate keys), or exceeds the limits.
 pub(super) fn documents(text: &str) -> Result<Vec<Node>, Fault> {
     let mut builder = Builder { events: Parser::new_from_str(text), anchors: HashMap::new(), weight_bytes: 0 };
     let mut documents = Vec::new();
@@ -71,7 +71,7 @@ pub(super) fn documents(text: &str) -> Result<Vec<Node>, Fault> {
 }
 
 impl Node {
-    /// The value of `key`, if this is a mapping that has it.
+    /// Returns the value of `key`, if this is a mapping that has it.
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         match &self.value {
             Value::Map(entries) => {
@@ -82,7 +82,7 @@ impl Node {
         }
     }
 
-    /// The text of a scalar.
+    /// Returns the text of a scalar.
     pub(crate) fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Scalar { text, .. } if !self.is_null() => Some(text),
@@ -90,7 +90,7 @@ impl Node {
         }
     }
 
-    /// Whether this is YAML's null: empty, `~` or `null`.
+    /// Returns whether this is YAML's null: empty, `~` or `null`.
     pub(crate) fn is_null(&self) -> bool {
         match &self.value {
             Value::Scalar { text, quoted } => !quoted && matches!(&**text, "" | "~" | "null" | "Null" | "NULL"),
@@ -98,8 +98,8 @@ impl Node {
         }
     }
 
-    /// The position of a field, given by its path (`spec.ports[0].port`, `metadata.labels["a/b"]`), or of the nearest
-    /// existing part of the path.
+    /// Returns the position of a field, given by its path (`spec.ports[0].port`, `metadata.labels["a/b"]`), or of the
+    /// nearest existing part of the path.
     pub(crate) fn locate(&self, path: &str) -> Mark {
         let mut node = self;
         let mut rest = path;
@@ -267,7 +267,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Whether the tag marks a string; only the tags of plain YAML are known.
+/// Returns whether the tag marks a string; only the tags of plain YAML are known.
 fn is_text_tag(tag: Option<&Cow<'_, Tag>>, mark: Mark) -> Result<bool, Fault> {
     match tag {
         None => Ok(false),

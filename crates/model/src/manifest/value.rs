@@ -1,4 +1,4 @@
-//! Converts objects from a Kubernetes API into the same tree.
+//! Converts objects from a Kubernetes API into the tree that is also used for text.
 
 use std::fmt;
 

@@ -11,7 +11,7 @@ use super::super::read_object;
 use crate::fixtures::lines;
 use crate::object::Object;
 
-/// Reads `object` after Kubernetes' own type has read it and has known each of its fields.
+/// Reads `object`, after Kubernetes' own type has read it and recognized each of its fields.
 fn read_as<T: Serialize + DeserializeOwned>(object: &Value) -> Object {
     let typed: T = serde_json::from_value(object.clone()).expect("what Kubernetes stores");
     let value = serde_json::to_value(&typed).expect("JSON");
@@ -19,7 +19,7 @@ fn read_as<T: Serialize + DeserializeOwned>(object: &Value) -> Object {
     read_object(value).map_err(|refused| lines(&refused.problems)).expect("no mistake").objects.remove(0)
 }
 
-/// Compares the fields of both types, so that none is missing or misspelt here.
+/// Compares the fields of our type and of Kubernetes' type, so that no field is missing or misspelt in ours.
 #[test]
 fn http_routes_have_the_fields_that_kubernetes_knows() {
     let reference = json!({"group": "", "kind": "Service", "namespace": "shop", "name": "cart", "port": 80});
@@ -66,7 +66,7 @@ fn http_routes_have_the_fields_that_kubernetes_knows() {
     let Object::Route(route) = read_as::<HttpRoute>(&object) else { panic!("not a route") };
     assert_eq!((&*route.identity.namespace, &*route.identity.name, route.created), ("shop", "a", Some(1_795_327_200)));
     assert_eq!((route.rules.len(), route.rules[0].filters.mirrors.len()), (2, 2));
-    // CORS and the ExtensionRef.
+    // The refused filters are CORS and ExtensionRef.
     assert_eq!(route.rules[0].refusals.len(), 2);
 }
 

@@ -1,4 +1,5 @@
-//! A mesh under change. It records the differences since it was last taken, so that its user need examine only those.
+//! A mesh that changes. It records its changes since the last [`Draft::take`], so that the caller needs to examine only
+//! those.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -10,21 +11,21 @@ use crate::policy::AuthorizationPolicy;
 use crate::route::RouteTable;
 use crate::sorted::SortedList;
 
-/// A mesh that is built up from answers.
+/// A mesh that is built up from a control plane's answers.
 #[derive(Debug)]
 pub struct Draft {
     mesh: Mesh,
     changes: Changes,
 }
 
-/// The differences of a mesh. They may include unchanged items, but never omit a changed one.
+/// The changes of a mesh. They may include unchanged items, but never omit a changed item.
 #[derive(Debug, Default)]
 pub struct Changes {
     /// Clusters that were added, changed or removed.
     pub clusters: BTreeSet<ClusterKey>,
     /// Clusters that are no longer known because no call asks about them; they may still exist.
     pub forgotten_clusters: BTreeSet<ClusterKey>,
-    /// Clusters whose routes were added, changed or removed, or lead to clusters that were added or removed.
+    /// Clusters whose routes were added, changed or removed, or have backends in clusters that were added or removed.
     pub routes: BTreeSet<ClusterKey>,
     /// Subjects whose answer has become known.
     pub answered: BTreeSet<Subject>,
@@ -32,12 +33,12 @@ pub struct Changes {
     pub changed_answers: BTreeSet<Subject>,
     /// Subjects that were forgotten because no call asks about them.
     pub forgotten: BTreeSet<Subject>,
-    /// Whether the policies, or the ports declared to speak HTTP, changed.
+    /// Whether the policies, or the HTTP ports of the own workload, changed.
     pub policies: bool,
 }
 
 impl Changes {
-    /// Whether nothing is different.
+    /// Returns whether nothing changed.
     pub fn is_empty(&self) -> bool {
         let Self { clusters, forgotten_clusters, routes, answered, changed_answers, forgotten, policies } = self;
         let has_keys = [clusters, forgotten_clusters, routes].iter().any(|keys| !keys.is_empty());
@@ -47,7 +48,7 @@ impl Changes {
 }
 
 impl Draft {
-    /// A mesh without any knowledge, for clients in a namespace.
+    /// Creates a mesh without clusters, policies and routes, for clients in a namespace.
     pub fn new(default_namespace: &str) -> Self {
         let nothing = Mesh::new(default_namespace, Vec::new(), [], Vec::new(), Vec::new());
         Self { mesh: nothing.answering([]), changes: Changes::default() }
@@ -58,13 +59,13 @@ impl Draft {
         &self.mesh
     }
 
-    /// The mesh, and its differences since the last call.
+    /// Returns the mesh, and its changes since the last call of this function.
     pub fn take(&mut self) -> (Arc<Mesh>, Changes) {
         (Arc::new(self.mesh.clone()), std::mem::take(&mut self.changes))
     }
 
     /// Sets a cluster, or removes it with `None`. The cost is proportional to the endpoints that were added or removed,
-    /// plus one comparison for each other.
+    /// plus one comparison for each other endpoint.
     pub fn set_cluster(&mut self, key: &ClusterKey, cluster: Option<Arc<Cluster>>) {
         self.changes.forgotten_clusters.remove(key);
         let before = self.mesh.cluster(key);
@@ -122,7 +123,7 @@ impl Draft {
         self.changes.routes.insert(key.clone());
     }
 
-    /// Replaces the own workload's ports that Services declare to speak HTTP.
+    /// Replaces the list of the own workload's ports that Services declare to be HTTP.
     pub fn set_http_ports(&mut self, mut ports: Vec<u16>) {
         ports.sort_unstable();
         ports.dedup();

@@ -1,4 +1,5 @@
-//! Meshed Pods at their own addresses: a client that dials one selects this Pod, whether or not a Service has the port.
+//! Meshed Pods at their own addresses: a client that dials such an address selects this Pod, whether or not a Service
+//! has the port.
 //!
 //! A call to such an address gets a cluster with one endpoint, made on demand. So the table grows with the number of
 //! Pods, not with Pods times ports.
@@ -34,7 +35,7 @@ pub struct MeshedPod {
 const PREFIX: char = '-';
 
 impl Mesh {
-    /// The same mesh with these Pods, which can be called at their addresses.
+    /// Returns the same mesh with these Pods, which can be called at their addresses.
     #[must_use]
     pub fn with_pods(mut self, pods: Arc<MeshedPods>) -> Self {
         self.pods = pods;
@@ -46,7 +47,7 @@ impl Mesh {
         &self.pods
     }
 
-    /// The cluster of the Pod at an address, if its proxy serves that port. Addresses of Services and of their
+    /// Returns the cluster of the Pod at an address, if its proxy serves that port. Addresses of Services and of their
     /// endpoints take precedence.
     pub fn pod_by_address(&self, address: SocketAddr) -> Option<Cluster> {
         let address = canonical(address);
@@ -70,14 +71,14 @@ impl Mesh {
         })
     }
 
-    /// The cluster with this key, if it is a Pod's.
+    /// Returns the cluster with this key, if it is a Pod's.
     pub fn pod_cluster(&self, key: &ClusterKey) -> Option<Cluster> {
         self.pod_by_address(key.pod_address()?).filter(|cluster| cluster.key == *key)
     }
 }
 
 impl ClusterKey {
-    /// The name of the cluster of a Pod's address, as `-10-244-1-7.shop:9102`.
+    /// Returns the name of the cluster of a Pod's address, as `-10-244-1-7.shop:9102`.
     fn of_pod(address: SocketAddr, namespace: &str) -> Self {
         let digits = match address.ip() {
             IpAddr::V4(ip) => ip.octets().map(|octet| octet.to_string()).join("-"),
@@ -86,7 +87,7 @@ impl ClusterKey {
         Self { namespace: namespace.into(), service: format!("{PREFIX}{digits}").into(), port: address.port() }
     }
 
-    /// The address of the Pod to which this key belongs; `None` for a Service's key.
+    /// Returns the address of the Pod to which this key belongs; `None` for a Service's key.
     pub fn pod_address(&self) -> Option<SocketAddr> {
         let digits = self.service.strip_prefix(PREFIX)?;
         let parts: Vec<&str> = digits.split('-').collect();

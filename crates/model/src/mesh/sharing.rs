@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::Mesh;
 
 impl Mesh {
-    /// The same mesh, which shares equal clusters, policies and tables of routes with `previous`. Comparing pointers
-    /// then finds the changes.
+    /// Returns the same mesh, which shares equal clusters, policies and tables of routes with `previous`. Changes can
+    /// then be found by comparing pointers.
     #[must_use]
     pub fn sharing(mut self, previous: &Self) -> Self {
         for cluster in self.clusters.iter_mut() {

@@ -1,7 +1,8 @@
 //! The access log: one line for each call, and for each connection that carries no calls.
 //!
-//! It is off by default. A worker formats lines into its own buffer and hands them over once in a turn of its loop; one
-//! thread writes them. A worker never waits: lines that do not fit into the writer's buffer are dropped and counted.
+//! The log is off by default. A worker formats lines into its own buffer and hands them over once in a turn of its
+//! loop; one thread writes them. A worker never waits: lines that do not fit into the writer's buffer are dropped and
+//! counted.
 
 mod apache;
 mod escape;

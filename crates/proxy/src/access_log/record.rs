@@ -53,7 +53,7 @@ pub struct Record<'a> {
     pub route: Option<(&'a RouteName, Option<&'a str>)>,
     /// The response's status; `None` without a response.
     pub status: Option<u16>,
-    /// The `grpc-status`, if it is a gRPC call that was answered.
+    /// The `grpc-status` of a gRPC call that was answered.
     pub grpc_status: Option<u8>,
     /// Bytes of content from the client.
     pub request_bytes: u64,
@@ -65,7 +65,7 @@ pub struct Record<'a> {
     pub request_id: &'a [u8],
     /// The request's `user-agent`.
     pub user_agent: &'a [u8],
-    /// Why the proxy itself ended it: the value of `leno-proxy-error`.
+    /// Why the proxy itself ended the call or connection: the value of `leno-proxy-error`.
     pub proxy_error: Option<&'static str>,
 }
 

@@ -29,7 +29,7 @@ struct Lines {
     /// Lines that were not handed over yet.
     text: Vec<u8>,
     count: u64,
-    /// Number of dropped lines that were not logged yet, and when others were last logged.
+    /// Number of dropped lines that the proxy's log has not reported yet, and the time of its last report.
     unsaid: u64,
     said_at: Option<Instant>,
 }

@@ -97,7 +97,7 @@ impl Writer {
 }
 
 impl Destination {
-    /// Opens a separate file description, so that no buffer is in between.
+    /// Opens the destination as a `File` of its own, which has no buffer.
     fn open(&self) -> io::Result<File> {
         match self {
             Self::Stdout => Ok(io::stdout().as_fd().try_clone_to_owned()?.into()),
@@ -136,7 +136,7 @@ impl Pending {
         Offer::Taken
     }
 
-    /// The thread's loop.
+    /// Runs the thread: writes lines until the log is closed.
     fn write_all_to(&self, mut output: impl Write) {
         let (mut text, mut said_at) = (Vec::new(), None::<Instant>);
         while self.take(&mut text) {

@@ -23,7 +23,8 @@ fn all_lines_of_all_workers_are_in_the_file_in_the_end() {
                     log.write(&connection());
                     log.hand_over(Instant::now());
                 }
-                // Lines that met a held lock are handed over when the log is dropped.
+                // Lines that could not be handed over, because the lock was held, are handed over when the log is
+                // dropped.
             })
         })
         .collect();

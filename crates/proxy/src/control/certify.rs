@@ -1,11 +1,12 @@
-//! Our identity in a cluster: certified by the control plane's identity service, which believes our Pod's token.
+//! Our identity in a cluster: the control plane's identity service issues our certificate. We authenticate with our
+//! Pod's token.
 //!
-//! The token alone decides. We also show the certificate that we have, because the service keeps places for clients with one:
-//! strangers that fill the other places stop no renewal. If the service gives no answer to a client with that certificate, we
-//! ask again without it: the certificate may have expired, or its anchor may be gone.
+//! The token alone decides. We also show our current certificate, because the service reserves places for clients with
+//! one: clients without one may fill the other places, but cannot prevent our renewal. If we get no answer with that
+//! certificate, we request again without it: the certificate may have expired, or its anchor may have been removed.
 //!
-//! Whom to trust is what the trust bundle's file says, and nothing else: the cluster puts it into the Pod and keeps it up
-//! to date, so that nobody who answers us can add to it.
+//! The trust bundle's file alone decides which anchors we trust. The cluster mounts the file into the Pod and keeps it
+//! up to date, so no server that answers us can add an anchor.
 
 use std::cell::{OnceCell, RefCell};
 use std::error::Error as _;
@@ -30,26 +31,27 @@ use super::connect::{ControlPlane, Security, explain_status, read_trust_bundle};
 use super::retry::Retry;
 use super::workers::random_seed;
 
-/// How long to wait after the first certificate was not issued.
+/// Shortest and longest pause after a failed request for the first certificate.
 const RETRY_MIN: Duration = Duration::from_millis(250);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 
-/// Where the identity service is, and how to be believed there.
+/// The identity service, its required identity, and our credentials for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct IdentityService {
     /// A name or an address, and a port.
     pub(crate) address: String,
-    /// Who must be there.
+    /// The identity that the service must prove.
     pub(crate) workload: Workload,
-    /// The mesh's.
+    /// The mesh's trust domain.
     pub(crate) trust_domain: TrustDomain,
     /// The file of the trust bundle, in PEM.
     pub(crate) trust_bundle: PathBuf,
-    /// The file of the token; it is another one every hour or so.
+    /// The file of the token. The cluster replaces the token about every hour.
     pub(crate) token: PathBuf,
 }
 
-/// Gets the first certificate of `workload`, for as long as that takes: a Pod may well start before the control plane.
+/// Obtains the first certificate of `workload`. Retries for as long as needed, because a Pod may start before the
+/// control plane.
 pub(super) async fn start(service: &IdentityService, workload: &Workload) -> Upkeep {
     let mut retry = Retry::new(RETRY_MIN, RETRY_MAX);
     loop {
@@ -75,7 +77,7 @@ struct ServiceIssuer {
     service: IdentityService,
     /// Our identity; empty until the first certificate is issued.
     own: Rc<OnceCell<watch::Receiver<Arc<TlsIdentity>>>>,
-    /// What it said last that it signs with.
+    /// The signer that the service named in its last response.
     signer: RefCell<Option<Signer>>,
 }
 
@@ -98,7 +100,7 @@ impl ServiceIssuer {
         Ok(Issued { chain: chain.into_iter().map(CertificateDer::from).collect(), trust })
     }
 
-    /// Asks once, on a connection of its own, as the workload of `own`.
+    /// Sends one request on a new connection, on which we show the certificate `own`.
     async fn ask(&self, asked: &CertifyRequest, own: Option<Svid>) -> Result<CertifyResponse, Failure> {
         let service = &self.service;
         let control_plane = ControlPlane {
@@ -122,10 +124,10 @@ impl ServiceIssuer {
 
 /// Why the identity service issued no certificate.
 enum Failure {
-    /// The connection was not made, or broke. The service rejects a certificate only after we have shown it: the connection
-    /// breaks then.
+    /// The connection could not be opened, or it broke. It also breaks if the service rejects our certificate, which it
+    /// sees only after we have connected.
     NoAnswer(String),
-    /// The service said so.
+    /// The service refused the request, for this reason.
     Refused(String),
 }
 

@@ -35,7 +35,7 @@ fn id() -> SpiffeId {
     "spiffe://cluster.local/ns/a/sa/b".parse().expect("an id")
 }
 
-/// An issuer at an unused port.
+/// Returns an issuer whose service has the address of an unused port.
 fn issuer(directory: &Path) -> ServiceIssuer {
     let unused = SocketAddr::from(([127, 0, 0, 1], 1));
     ServiceIssuer { service: service(directory, unused), own: Rc::default(), signer: RefCell::default() }
@@ -51,7 +51,7 @@ fn service(directory: &Path, address: SocketAddr) -> IdentityService {
     }
 }
 
-/// An identity service that issues certificates of a lifetime to every caller.
+/// An identity service that issues certificates with this lifetime to every caller.
 struct Issuing {
     authority: Arc<Authority>,
     lifetime: Duration,
@@ -74,7 +74,7 @@ impl Identity for Issuing {
     }
 }
 
-/// The SPIFFE ids that clients showed, in order; `None` for a client without a certificate, and the error's text where the
+/// The SPIFFE ids that clients showed, in order: `None` for a client without a certificate, and the error's text if the
 /// handshake failed.
 type Shown = Arc<Mutex<Vec<Result<Option<SpiffeId>, String>>>>;
 
@@ -87,7 +87,7 @@ struct Served {
 }
 
 impl Served {
-    /// Starts the service behind the TLS that the control plane has.
+    /// Starts the service behind TLS, as in the control plane.
     async fn start(lifetime: Duration) -> Self {
         let (authority, shown) = (Arc::new(authority()), Shown::default());
         let service = IdentityServer::new(Issuing { authority: authority.clone(), lifetime });
@@ -111,7 +111,7 @@ impl Served {
                 let Ok(mut tls) = accepted else { continue };
                 tokio::spawn(async move {
                     let mut plain = TcpStream::connect(behind).await.expect("it listens");
-                    // Its end is the client's.
+                    // The connection ends when the client ends it.
                     let _ = copy_bidirectional(&mut tls, &mut plain).await;
                 });
             }
@@ -126,7 +126,7 @@ impl Served {
         self.shown.lock().expect("no panic").clone()
     }
 
-    /// Asks for a certificate as a proxy that has this one.
+    /// Requests a certificate as a proxy that has the certificate `own`.
     async fn renew(&self, own: Svid) -> Result<Issued, IssueError> {
         let identity = TlsIdentity::new(&own, &bundle(&self.authority));
         let issuer = ServiceIssuer {
@@ -143,7 +143,7 @@ fn bundle(authority: &Authority) -> TrustBundle {
     TrustBundle::from_pem(authority.certificate_pem().as_bytes()).expect("an anchor")
 }
 
-/// An SVID that was issued then, for an hour.
+/// Returns an SVID that was issued at `then` for one hour.
 fn svid(authority: &Authority, id: &SpiffeId, then: SystemTime) -> Svid {
     let request = Request::new(id.clone()).expect("random numbers");
     let certificate = authority.sign(id, request.csr(), Validity::starting(then, HOUR)).expect("a good request");
@@ -152,7 +152,7 @@ fn svid(authority: &Authority, id: &SpiffeId, then: SystemTime) -> Svid {
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_renewal_shows_the_certificate_that_it_renews_and_the_first_request_none() {
-    // Renewals come after two thirds of a life.
+    // A certificate is renewed after two thirds of its lifetime.
     let served = Served::start(Duration::from_secs(3)).await;
     let workload = id().workload;
     let upkeep = timeout(PATIENCE, start(&service(served.directory.path(), served.address), &workload)).await;

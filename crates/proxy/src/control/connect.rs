@@ -49,7 +49,8 @@ pub(super) enum Security {
     Clear,
     /// By mutual TLS, with our identity.
     Mutual(watch::Receiver<Arc<TlsIdentity>>),
-    /// By TLS, to request a certificate: the control plane shows its identity, and we show the certificate that we have.
+    /// By TLS, to request a certificate: the control plane shows its identity, and we show our current certificate, if
+    /// any.
     Certification {
         /// The mesh's trust domain.
         trust_domain: TrustDomain,

@@ -89,7 +89,7 @@ pub(crate) fn run(args: Args, limits: Limits) -> Result<(), ControlError> {
     ended
 }
 
-/// Starts in the order in which mistakes are found soonest: files, addresses, threads.
+/// Starts the parts in the order that finds mistakes soonest: files, then addresses, then threads.
 async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let started = SystemTime::now();
     let Handover { sockets, restarts } = if args.supervised { supervise::take_over()? } else { Handover::default() };
@@ -259,7 +259,7 @@ impl Signals {
 }
 
 /// Raises the limit of open files to the maximum: the usual 1,024 are too few for a proxy. Returns the new limit;
-/// `None` if there is none.
+/// `None` if the number is unlimited.
 pub(crate) fn raise_open_files_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };

@@ -1,4 +1,4 @@
-//! State that the tasks of the control thread share. They run on one thread, so it has no locks.
+//! State that the tasks of the control thread share. The tasks run on one thread, so the state has no locks.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -11,7 +11,7 @@ const MAX_LINES: u32 = 5;
 /// The period for which lines are counted.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// Decides which failures are logged. There are as many kinds as labels in the code.
+/// Decides which failures are logged. The labels in the code limit the number of kinds.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog {
     kinds: Vec<Kind>,

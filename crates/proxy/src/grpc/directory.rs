@@ -43,7 +43,7 @@ impl Directory {
     /// Replaces all files at once.
     ///
     /// # Errors
-    /// The old files stay as they are if it fails.
+    /// If the new files cannot be written, the old ones stay as they are.
     pub(super) fn replace(&self, files: &[(&str, String)]) -> io::Result<()> {
         let age = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let name = format!("{GENERATION}{}", age.as_nanos());
@@ -66,7 +66,7 @@ impl Directory {
         for (file, text) in files {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(generation.join(file))?;
             file.write_all(text.as_bytes())?;
-            // Whatever the umask is.
+            // Set the mode again, because the umask may have removed bits.
             file.set_permissions(Permissions::from_mode(FILE_MODE))?;
         }
         remove_file(&self.path.join(NEW_DATA))?;
@@ -74,7 +74,7 @@ impl Directory {
         fs::rename(self.path.join(NEW_DATA), self.path.join(DATA))
     }
 
-    /// Makes the link by which readers find a file. It stays the same from then on.
+    /// Creates the link by which readers find a file, unless it exists. It never changes afterwards.
     fn link(&self, file: &str) -> io::Result<()> {
         let (link, target) = (self.path.join(file), Path::new(DATA).join(file));
         if fs::read_link(&link).is_ok_and(|found| found == target) {

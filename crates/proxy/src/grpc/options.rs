@@ -1,4 +1,4 @@
-//! The command line of `leno-proxy grpc`, and the bootstrap that it leads to.
+//! The command line of `leno-proxy grpc`, and the bootstrap that is made from it.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;

@@ -6,7 +6,8 @@ use super::Counter;
 
 /// Up to `N` counters, each claimed by the first use of its key; further keys share one.
 ///
-/// Keys are never removed, so the table is limited whatever peers cause. One writer, any number of readers, no lock.
+/// Keys are never removed, and the table's size is fixed, whatever peers cause. One writer, any number of readers, no
+/// lock.
 #[derive(Debug)]
 pub(super) struct CountByKey<K, const N: usize> {
     slots: [(OnceLock<K>, Counter); N],

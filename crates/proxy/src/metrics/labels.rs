@@ -86,7 +86,7 @@ pub struct TrafficLabels {
 pub struct ConnectionLabels {
     /// The neighbour.
     pub peer: Peer,
-    /// The traffic on it; its `tls` is that of this connection.
+    /// The traffic on the connection; `tls` is the connection's own.
     pub traffic: TrafficLabels,
 }
 
@@ -142,7 +142,7 @@ impl Tls {
         }
     }
 
-    /// The same without the workload's name.
+    /// Returns the same state without the workload's name.
     fn without_name(&self) -> Self {
         match self {
             Self::Mutual(_) => Self::MutualOther,

@@ -1,6 +1,6 @@
 //! Counts of requests and connections that matched a route, under the names and labels of Linkerd's outbound routes.
 //!
-//! They have the number for each backend, and the outcomes. The durations are in the backend's own series.
+//! The series count the requests to each backend, and the outcomes. The durations are in the backend's own series.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -170,7 +170,8 @@ impl RouteScrape {
 }
 
 impl Outcome {
-    /// Its labels: HTTP's status for an HTTPRoute, gRPC's for a GRPCRoute, none for connections.
+    /// Returns its labels: `http_status` for an HTTPRoute, `grpc_status` for a GRPCRoute, neither for connections; and
+    /// `error` for all.
     fn labels(self, kind: RouteKind) -> Labels {
         let status = match kind {
             RouteKind::Http => {

@@ -31,7 +31,7 @@ impl<M> Series<M> {
         Arc::strong_count(&self.metrics) > 1
     }
 
-    /// Whether to keep it after a scrape at `now`.
+    /// Whether to keep the series after a scrape at `now`.
     fn stays(&mut self, now: Instant) -> bool {
         if self.is_held() {
             self.unheld_since = None;

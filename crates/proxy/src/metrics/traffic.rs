@@ -32,7 +32,8 @@ impl TrafficMetrics {
 
     /// Counts a call that was answered, by an endpoint or by the proxy itself.
     ///
-    /// `failed` is the balancer's verdict. `latency` is from the request's headers to the response's end.
+    /// `failed` is whether dashboards count the call as a failure. `latency` is from the request's headers to the
+    /// response's end.
     #[inline]
     pub fn response(&self, http_status: u16, grpc_status: Option<u8>, failed: bool, latency: Duration) {
         self.in_flight.dec();
@@ -65,7 +66,7 @@ pub(super) struct ResponseKind {
     pub(super) failed: bool,
     /// The `:status`.
     pub(super) http_status: u16,
-    /// The `grpc-status`, wherever it was.
+    /// The `grpc-status`, from the headers or the trailers.
     pub(super) grpc_status: Option<u8>,
 }
 

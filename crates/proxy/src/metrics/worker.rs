@@ -19,10 +19,10 @@ const MAX_INBOUND_SERIES: usize = 500;
 /// Most kinds of abuse, and most reasons of errors and failures, that are distinguished.
 const MAX_REASONS: usize = 96;
 
-/// Counts by a reason that the code names.
+/// Counts by a reason; all reasons are names in the code.
 pub(super) type CountByReason = CountByKey<&'static str, MAX_REASONS>;
 
-/// Counts by a reason that the code names, on either side.
+/// Counts by side and by a reason; all reasons are names in the code.
 pub(super) type CountBySideAndReason = CountByKey<(Direction, &'static str), MAX_REASONS>;
 
 /// All numbers of one worker. Only that worker writes them.

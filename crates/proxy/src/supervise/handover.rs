@@ -1,7 +1,8 @@
-//! How the proxy gets the sockets of its supervisor: it inherits them, and reads in an environment variable which they are.
+//! How the supervisor hands its sockets over to the proxy: the proxy inherits them, and an environment variable lists
+//! them.
 //!
-//! A message over a Unix socket (SCM_RIGHTS) could carry them too. But the kernel counts the sockets under way for each user id, and
-//! proxies of other Pods have the same one: a neighbour could use up what the supervisor needs.
+//! A message over a Unix socket (SCM_RIGHTS) could carry them, too. But the kernel limits the number of sockets in
+//! transit for each user id, and proxies of other Pods have the same user id: a neighbour could use up the limit.
 
 use std::env;
 use std::fmt::Write as _;
@@ -15,12 +16,13 @@ use socket2::Socket;
 
 use crate::worker::{Bound, Door};
 
-/// The supervisor's process, the number of restarts, and worker, door and descriptor of each socket: `1 0 0:outbound:5 0:inbound:6`.
+/// Environment variable with the supervisor's process id, the number of restarts, and the worker, door and descriptor
+/// of each socket: `1 0 0:outbound:5 0:inbound:6`.
 pub(super) const VARIABLE: &str = "LENO_SUPERVISED";
 /// Descriptors up to this one are standard input, output and error.
 const LAST_STANDARD: RawFd = 2;
 
-/// What a proxy gets from its supervisor.
+/// The sockets and the state that a proxy gets from its supervisor.
 #[derive(Debug, Default)]
 pub(crate) struct Handover {
     /// The sockets of each worker.
@@ -45,7 +47,7 @@ pub(super) fn lend(workers: &[Vec<Bound>]) -> io::Result<()> {
     workers.iter().flatten().try_for_each(|bound| bound.socket.set_cloexec(false))
 }
 
-/// The variable's value for the next child.
+/// Returns the value of [`VARIABLE`] for the next child.
 pub(super) fn describe(workers: &[Vec<Bound>], restarts: u64) -> String {
     let mut text = format!("{} {restarts}", getpid().as_raw_pid());
     for (worker, sockets) in workers.iter().enumerate() {
@@ -56,7 +58,7 @@ pub(super) fn describe(workers: &[Vec<Bound>], restarts: u64) -> String {
     text
 }
 
-/// Takes what the supervisor lends. To be called once, before this process opens anything.
+/// Takes over the supervisor's sockets. Call this once, before the process opens anything.
 pub(super) fn take() -> Result<Handover, HandoverError> {
     let text = env::var(VARIABLE).map_err(|_| HandoverError::Unreadable)?;
     let (supervisor, rest) = text.split_once(' ').ok_or(HandoverError::Unreadable)?;
@@ -72,7 +74,7 @@ fn read(text: &str) -> Result<Handover, HandoverError> {
     let mut sockets: Vec<Vec<Bound>> = Vec::new();
     for word in words {
         let (worker, door, fd) = entry(word).ok_or(HandoverError::Unreadable)?;
-        // One worker's sockets come after another's.
+        // The sockets are listed worker by worker.
         if worker == sockets.len() {
             sockets.push(Vec::new());
         }
@@ -88,14 +90,15 @@ fn entry(word: &str) -> Option<(usize, Door, RawFd)> {
     Some((worker.parse().ok()?, Door::of_name(door)?, fd.parse().ok()?))
 }
 
-/// Makes an inherited descriptor this process's own.
+/// Takes ownership of an inherited descriptor, which must be a socket.
 #[allow(unsafe_code)]
 fn adopt(fd: RawFd) -> Result<Socket, HandoverError> {
     let target = fs::read_link(format!("/proc/self/fd/{fd}")).map_err(|_| HandoverError::Unreadable)?;
     if fd <= LAST_STANDARD || !target.as_os_str().as_bytes().starts_with(b"socket:") {
         return Err(HandoverError::Unreadable);
     }
-    // SAFETY: the descriptor is open, and no other object has it: this process inherited it and has opened nothing yet.
+    // SAFETY: the descriptor is open, and no other object owns it: this process inherited it and has opened nothing
+    // yet.
     let owned = unsafe { OwnedFd::from_raw_fd(fd) };
     let socket = Socket::from(owned);
     socket.set_cloexec(true)?;

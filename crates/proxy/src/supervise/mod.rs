@@ -1,8 +1,9 @@
 //! `leno-proxy supervise`: runs the proxy as a child process, and starts another one at once if it ends unexpectedly.
 //!
-//! The supervisor binds the sockets at which connections arrive and keeps them, so the kernel accepts connections while there is no
-//! proxy: they wait, and the next proxy serves them. The old proxy's open calls and connections are lost. Without a supervisor, the
-//! kubelet starts the container again after some seconds, and after minutes if the proxy ends repeatedly.
+//! The supervisor binds the sockets at which connections arrive and keeps them, so the kernel accepts connections even
+//! while there is no proxy: they wait, and the next proxy serves them. The old proxy's open calls and connections are
+//! lost. Without a supervisor, the kubelet starts the container again after some seconds, and after minutes if the
+//! proxy ends repeatedly.
 
 mod handover;
 
@@ -28,18 +29,19 @@ use crate::control::raise_open_files_limit;
 use crate::worker::{BindError, Bound, bind_workers, memory};
 pub(crate) use handover::{Handover, HandoverError};
 
-/// The first word of the command line that chooses this mode.
+/// First word of the command line that selects this mode.
 pub(crate) const WORD: &str = "supervise";
 /// The option that tells the child that it has a supervisor.
 const SUPERVISED: &str = "--supervised";
-/// What tools show as the child's name.
+/// The child's name, as tools show it.
 const NAME: &CStr = c"leno-proxy";
 /// The supervisor's own program, also after its file was replaced.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// Longest time for which connections wait for a proxy that has no identity yet.
 pub(crate) const REFUSE_AFTER: Duration = Duration::from_secs(2);
-/// After more unexpected ends than this within [`RESTARTS_WITHIN`], the supervisor exits, so that the kubelet reports the failure.
+/// After more unexpected ends than this within [`RESTARTS_WITHIN`], the supervisor exits, so that the kubelet reports
+/// the failure.
 const RESTARTS_MAX: usize = 5;
 const RESTARTS_WITHIN: Duration = Duration::from_secs(60);
 
@@ -56,8 +58,8 @@ pub(crate) enum SuperviseError {
     Log(#[from] logging::StartError),
 }
 
-/// Runs a proxy with these arguments, the first of which is the program's name, until it ends as it should or cannot be kept
-/// running. The words `own` choose the proxy in this program. Returns the exit code.
+/// Runs a proxy until it ends in order, or cannot be kept running. Returns the exit code. The first of `args` is the
+/// program's name; `own` are the arguments that select the proxy in this program.
 pub(crate) fn run(own: &[&str], args: &[OsString]) -> Result<Result<u8, SuperviseError>, Exit> {
     let (read, _) = Args::read(args.iter().cloned())?;
     let words = own.iter().map(OsString::from).chain(args.iter().skip(1).cloned()).collect::<Vec<_>>();
@@ -88,7 +90,7 @@ async fn keep_running(words: &[OsString], sockets: Vec<Vec<Bound>>) -> Result<u8
             _ = interrupt.recv() => Some(Signal::INT),
         };
         if let Some(signal) = signal {
-            // As without a supervisor, new connections are refused from now on.
+            // Refuse new connections from now on, as a proxy without a supervisor does.
             sockets = None;
             let _ = kill_process(Pid::from_child(&child), signal);
         }
@@ -122,24 +124,24 @@ fn start(words: &[OsString], sockets: &[Vec<Bound>], restarts: u64) -> Result<Ch
     let mut command = Command::new(OWN_PROGRAM);
     command.arg0(NAME.to_string_lossy().as_ref()).args(words).arg(SUPERVISED).stdin(Stdio::null());
     command.env(handover::VARIABLE, handover::describe(sockets, restarts));
-    // In a process group of its own, or else Ctrl-C would reach it twice.
+    // Use another process group, or else Ctrl-C would signal the child twice.
     let child = command.process_group(0).spawn().map_err(SuperviseError::Start)?;
     // From now on the supervisor only waits.
     memory::trim();
     Ok(child)
 }
 
-/// Whether a proxy has got so far that its sockets listen.
+/// Returns whether the sockets listen, which shows that a proxy has begun to serve.
 fn has_served(sockets: &[Vec<Bound>]) -> bool {
     sockets.iter().flatten().any(|bound| bound.socket.is_listener().unwrap_or(false))
 }
 
-/// What follows the end of a proxy.
+/// The supervisor's reaction to the end of a proxy.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Start,
     GiveUp,
-    /// The supervisor ends with this exit code.
+    /// End the supervisor with this exit code.
     End(u8),
 }
 
@@ -147,13 +149,13 @@ enum Next {
 #[derive(Debug, Default)]
 struct Pace {
     restarts: u64,
-    /// When, within [`RESTARTS_WITHIN`].
+    /// The times of the restarts within the last [`RESTARTS_WITHIN`].
     latest: VecDeque<Instant>,
 }
 
 impl Pace {
-    /// A proxy has ended at `now`, without a signal of the supervisor's. One that has not served cannot: its command line or its
-    /// surroundings are wrong.
+    /// Decides what to do after a proxy has ended at `now`, without a signal from the supervisor. A proxy that has not
+    /// served is not started again: its command line or its surroundings are wrong.
     fn after(&mut self, status: ExitStatus, has_served: bool, now: Instant) -> Next {
         // SIGTERM sent directly to the proxy, or an invalid command line.
         let is_meant = matches!(status.code(), Some(0 | 2));
@@ -172,26 +174,29 @@ impl Pace {
     }
 }
 
-/// As shells report it: 128 and more for a signal.
+/// Returns the exit code as shells report it: 128 plus the signal's number if a signal ended the process.
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     u8::try_from(code).unwrap_or(1)
 }
 
-/// Called by the child before it opens anything: takes over the sockets, and ends when the supervisor does.
+/// Takes over the supervisor's sockets, and makes the kernel end this process when the supervisor ends. The child calls
+/// this before it opens anything.
 pub(crate) fn take_over() -> Result<Handover, HandoverError> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from)?;
-    // Or else tools show the name of the file that was executed.
+    // Without this, tools show the name of the file that was executed.
     set_name(NAME).map_err(io::Error::from)?;
     handover::take()
 }
 
-/// Refuses connections after a while, for as long as it is polled. A proxy that follows a crashed one waits for an identity if
-/// the control plane is away, and meanwhile connections would wait in vain where callers could go elsewhere.
+/// Refuses connections once it has been polled for the time `wait`, so that callers can use another endpoint; never
+/// returns. A proxy that replaces a crashed one waits for its identity while the control plane is unavailable, and
+/// connections would wait in vain meanwhile.
 pub(crate) async fn refuse_connections_after(wait: Duration, sockets: &[Vec<Bound>]) -> Infallible {
     sleep(wait).await;
     for bound in sockets.iter().flatten() {
-        // A socket that does not listen refuses them anyway. The worker lets it listen again.
+        // An error means that the socket does not listen: then it refuses connections anyway. The worker makes it
+        // listen again.
         let _ = bound.socket.shutdown(Shutdown::Read);
     }
     pending().await

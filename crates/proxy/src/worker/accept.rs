@@ -1,4 +1,5 @@
-//! Accept: a socket, where it was going, and what is to be found out of it before it carries calls.
+//! Accept: accepts connections, records their source and destination, and decides what to detect in each before it
+//! carries calls.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
@@ -17,27 +18,27 @@ use super::link::{LinkId, Wire};
 use super::places::Seat;
 use crate::failure::ConnectionFailure;
 
-/// Connections accepted in one turn of the loop.
+/// Most connections accepted from one listener in one turn of the event loop.
 const MAX_ACCEPTS: usize = 64;
 
-/// Whose connections arrive at a listener.
+/// The kind of connections that a listener accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Door {
-    /// Those of the application beside us, to others.
+    /// Connections from our own application to other servers.
     Outbound,
-    /// Those of others, to the application beside us.
+    /// Connections from other clients to our own application.
     Inbound,
-    /// Those of other proxies, each stream to a TCP port of the application beside us (HBONE).
+    /// Connections from other proxies. Each stream leads to a TCP port of our own application (HBONE).
     Tunnel,
 }
 
 impl Door {
-    /// The door whose [`Door::name`] this is.
+    /// Returns the door with this [`Door::name`].
     pub fn of_name(name: &str) -> Option<Self> {
         [Self::Outbound, Self::Inbound, Self::Tunnel].into_iter().find(|door| door.name() == name)
     }
 
-    /// The flag that sets its addresses.
+    /// Returns the name of the command-line flag that sets the door's addresses, without `--`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Outbound => "outbound",
@@ -47,40 +48,42 @@ impl Door {
     }
 }
 
-/// How the kernel looks after a peer that is silent: probes after this time, every third of it, three at most.
+/// Returns the TCP keepalive settings for a silent peer: the first probe after `silence`, then one after every third of
+/// it, at most three in all.
 pub(super) fn keepalive(silence: Duration) -> TcpKeepalive {
     TcpKeepalive::new().with_time(silence).with_interval(silence / 3).with_retries(3)
 }
 
-/// A connection of which it is not known yet what it carries.
+/// A client's connection whose protocol is not known yet.
 #[derive(Debug)]
 pub(super) struct Arrival {
     pub(super) wire: Wire,
     pub(super) origin: Origin,
     pub(super) since: Instant,
-    /// The control plane is being asked what it is for: until then it is left unread.
+    /// The connection is not read until the control plane has answered what its destination is.
     pub(super) is_held: bool,
-    /// What has come so far.
+    /// Bytes received so far, decrypted if the proxy takes part in the TLS.
     pub(super) first: Vec<u8>,
-    /// The port that a proxy named that was not redirected here.
+    /// Target port that another proxy sent in its TLS server name. It counts if netfilter did not redirect the
+    /// connection.
     pub(super) named_port: Option<u16>,
-    /// Its handshake began with a trust bundle that was replaced since.
+    /// The TLS handshake began with a trust bundle that has been replaced since.
     pub(super) is_outdated: bool,
-    /// Its server had the chance to speak first, and it was wrong to give it.
+    /// The worker has guessed that the server speaks first, and the guess was wrong.
     pub(super) was_guessed: bool,
     pub(super) seat: Seat,
-    /// What it holds by the worker's budget.
+    /// Memory that the worker's budget counts for this connection, in bytes.
     pub(super) charged_bytes: usize,
 }
 
-/// What is to be found out of a connection before it is relayed.
+/// What the worker detects in a connection before it relays the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inspection {
-    /// Nothing: its bytes are opaque, and its server may speak first.
+    /// Nothing: the bytes are opaque, and the server may speak first.
     Nothing,
-    /// Which server its TLS is for; all else that it may carry is opaque.
+    /// The server name of a TLS ClientHello. Any other bytes are opaque.
     ServerName,
-    /// What it speaks.
+    /// The protocol.
     Protocol,
 }
 
@@ -90,13 +93,13 @@ impl From<Protocol> for Inspection {
     }
 }
 
-/// Where a connection comes from and where it was going.
+/// The source and the destination of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin {
     pub(super) door: Door,
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
-    /// Where its client meant to go, if netfilter has sent it here (SO_ORIGINAL_DST).
+    /// The address that the client connected to, if netfilter redirected the connection to the proxy (SO_ORIGINAL_DST).
     pub(super) original_destination: Option<SocketAddr>,
 }
 
@@ -108,7 +111,7 @@ impl Origin {
             IpAddr::V4(_) => reference.original_dst_v4(),
             IpAddr::V6(_) => reference.original_dst_v6(),
         };
-        // Connection tracking also knows connections that nobody redirected.
+        // Connection tracking also knows connections that netfilter did not redirect.
         let original_destination = original
             .ok()
             .and_then(|original| original.as_socket())
@@ -134,7 +137,7 @@ impl Worker {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    // Out of file descriptors, most likely: connections wait until some have closed.
+                    // Most likely no file descriptor is left: new connections wait until others have closed.
                     tracing::warn!("cannot accept a connection: {error}; raise the limit of open files (ulimit -n)");
                     self.accept_failed = true;
                     return;
@@ -179,11 +182,11 @@ impl Worker {
         self.review_arrival(index);
     }
 
-    /// Which HTTP a connection's port is declared to speak, if it is declared. The proxy rejects other bytes at such a port: a
-    /// lenient server could take them for a request, which would pass unseen by policy.
+    /// Returns which HTTP the connection's port is declared to speak, if any. The proxy rejects other bytes at such a
+    /// port: a lenient server could read them as a request, and no policy would have checked it.
     ///
-    /// An HTTP or gRPC probe in the Pod's spec declares its port too. In a cluster, the control plane tells the proxy which
-    /// ports the Services of its own Pod declare.
+    /// An HTTP or gRPC probe in the Pod's spec declares its port too. In a cluster, the control plane tells the proxy
+    /// which ports the Services of its own Pod declare.
     pub(super) fn declared_http(&self, origin: &Origin) -> Option<Protocol> {
         let original = origin.original_destination?;
         let port = original.port();
@@ -198,8 +201,9 @@ impl Worker {
         declared.is_http().then_some(declared)
     }
 
-    /// Whether a client's connection carries bytes other than HTTP, and other than TLS, to a port of the application that is
-    /// declared to speak HTTP, and not to be carried unread. That a silent client's bytes are opaque is a guess, which [`Worker::settle_guess`] judges.
+    /// Returns whether a client sends bytes that are neither HTTP nor TLS to a port of our application that is declared
+    /// to speak HTTP and not declared opaque. A connection that is only guessed to be opaque does not count:
+    /// [`Worker::settle_guess`] decides on it.
     pub(super) fn breaks_declaration(&self, client: &Client) -> bool {
         let codec = &client.link.codec;
         let carries_other = client.origin.door == Door::Inbound && codec.is_opaque() && codec.server().is_none();
@@ -209,17 +213,18 @@ impl Worker {
             && self.declared_http(&client.origin).is_some()
     }
 
-    /// What is to be found out of a connection, by what is said of where it was going.
+    /// Returns what to detect in a connection, from the declarations about its destination.
     pub(super) fn inspection(&self, origin: &Origin) -> Inspection {
         let Some(original) = origin.original_destination else { return Inspection::Protocol };
         if origin.door == Door::Inbound && self.http_ports.contains(original.port()) {
-            // Whatever a Service says of it.
+            // `--http-ports` takes precedence over the declaration of a Service.
             return Inspection::Protocol;
         }
         if origin.door == Door::Inbound && self.opaque_ports.contains(original.port()) {
             return Inspection::Nothing;
         }
-        // Before what Services of other namespaces say of the same address.
+        // What the Services of our own Pod declare takes precedence over what Services of other namespaces declare for
+        // the same address.
         if origin.door == Door::Inbound && self.mesh.is_own_http_port(original.port()) {
             return Inspection::Protocol;
         }
@@ -238,8 +243,8 @@ impl Worker {
         }
     }
 
-    /// Whether `address` is one of our own listeners, as a connection that came to the address `local` knows it: to
-    /// forward there would go round for ever.
+    /// Returns whether `address` is one of our own listeners, for a connection that arrived at the address `local`. A
+    /// call forwarded there would come back to the proxy, without end.
     pub(super) fn is_own(&self, address: SocketAddr, local: IpAddr) -> bool {
         let ip = address.ip();
         let is_here = ip.is_loopback() || ip == local;

@@ -1,12 +1,12 @@
-//! Accounts: who is answerable for calls, and which connections to endpoints these may use.
+//! Accounts: the client that a call is charged to, and the connections to endpoints that the call may use.
 //!
-//! A connection to an endpoint is shared by the calls of many clients, so that what one client does there could cost the
-//! others: it may take all the streams that the server grants, or provoke the server into closing the connection. An account
-//! that takes more than its share gets connections of its own, a *lane*. What happens there is what would happen without a
-//! proxy between: the account alone bears it.
+//! The calls of many clients share a connection to an endpoint, so one client could harm the others: it may use all the
+//! streams that the server grants, or provoke the server into closing the connection. An account that uses more than
+//! its share gets connections of its own, a *lane*. What happens on its lane affects this account alone, as it would
+//! without a proxy.
 //!
-//! The account of a call from another workload is that workload's identity, or its address if it has shown no certificate.
-//! The application beside us owns all its connections; each is an account.
+//! A call from another workload is charged to the account of that workload's identity, or of its address if it has
+//! shown no certificate. Each connection of our own application is a separate account.
 
 use std::sync::Arc;
 
@@ -17,50 +17,51 @@ use slab::Slab;
 
 use crate::limits::RelayLimits;
 
-/// Lanes that accounts have for themselves. When there are more such accounts, some of them share a lane.
+/// Number of lanes for accounts that exceed their share. If there are more such accounts, some of them share a lane.
 const OWN_LANES: usize = 32;
-/// Sweeps in which calls that an account cancelled are counted together: 10 s.
+/// The window in which the cancelled calls of an account are counted, in sweeps: 10 s.
 const CANCEL_WINDOW_SWEEPS: u32 = 100;
 
-/// Which connections to an endpoint a call may use.
+/// The group of connections to an endpoint that a call may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Lane {
-    /// Those of our own application, and of workloads that have proved who they are.
+    /// Connections for our own application, and for workloads with a verified certificate.
     Shared,
-    /// Those of callers without an identity: they take no stream from a caller that has one.
+    /// Connections for callers without a certificate, so that these take no stream from callers with one.
     Unidentified,
-    /// Those of one account, by number.
+    /// Connections for an account that exceeds its share, by the number of the lane.
     Own(u8),
 }
 
 impl Lane {
-    /// Whether accounts that have nothing to do with each other use the same connections.
+    /// Returns whether unrelated accounts share these connections.
     pub(super) fn is_common(self) -> bool {
         !matches!(self, Self::Own(_))
     }
 }
 
-/// What names an account that has several connections.
+/// The key of an account that may have several connections.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum AccountKey {
     /// A workload that has shown its certificate.
     Identity(Arc<SpiffeId>),
-    /// A caller of the application that has shown none.
+    /// The address of a caller of our application that has shown no certificate.
     Address(Source),
 }
 
-/// What is kept of an account while it has a connection to us.
+/// The state of an account, kept while it has a connection to this worker.
 #[derive(Debug)]
 pub(super) struct Account {
-    /// None for a connection of our own application.
+    /// `None` for a connection of our own application.
     key: Option<AccountKey>,
     connections: u32,
-    /// Its calls in flight.
+    /// Calls in flight of this account.
     calls: u32,
-    /// Those of them on common connections whose requests had not ended when they were sent, and have not ended yet.
+    /// Calls in flight on common connections whose requests were incomplete when they were sent, and still are.
     open_calls: u32,
     lane: Option<u8>,
-    /// It has cancelled or dribbled a lot: all its new calls go on its own lane.
+    /// The account has cancelled many calls, or has sent much content a few bytes at a time: all its new calls use its
+    /// own lane.
     stands_out: bool,
     cancels: Count,
     dribbles: Count,
@@ -74,7 +75,7 @@ struct Count {
 }
 
 impl Count {
-    /// Counts one event; returns how many there have been in this window.
+    /// Counts one event. Returns the number of events in this window.
     fn add(&mut self, window: u32) -> u32 {
         if self.window != window {
             *self = Self { window, events: 0 };
@@ -89,14 +90,15 @@ impl Count {
 pub(super) struct Accounts {
     accounts: Slab<Account>,
     by_key: FxHashMap<AccountKey, usize>,
-    /// How many accounts use each lane.
+    /// Number of accounts that use each lane.
     lanes: [u32; OWN_LANES],
-    /// Counts sweeps, the clock of the counters.
+    /// Number of sweeps so far: the clock of the counters.
     sweeps: u32,
 }
 
 impl Accounts {
-    /// A connection has come; returns the place of its account, to be given back with [`Accounts::leave`].
+    /// Adds a connection to its account. Returns the index of the account, to be passed to [`Accounts::leave`] when the
+    /// connection ends.
     pub(super) fn enter(&mut self, key: Option<AccountKey>) -> usize {
         if let Some(&index) = key.as_ref().and_then(|key| self.by_key.get(key)) {
             if let Some(account) = self.accounts.get_mut(index) {
@@ -120,7 +122,7 @@ impl Accounts {
         index
     }
 
-    /// A connection has ended. With its last one an account is forgotten.
+    /// Removes a connection from its account. An account without connections is forgotten.
     pub(super) fn leave(&mut self, index: usize) {
         let Some(account) = self.accounts.get_mut(index) else { return };
         account.connections -= 1;
@@ -136,14 +138,15 @@ impl Accounts {
         }
     }
 
-    /// Whether an account is that of a caller of our application, and not our application itself.
+    /// Returns whether the account belongs to a caller of our application, and not to our application itself.
     pub(super) fn is_of_a_caller(&self, index: usize) -> bool {
         self.accounts.get(index).is_some_and(|account| account.key.is_some())
     }
 
-    /// Whether an account may have one more call, which is counted already, of `calls` in flight. The application may use all of
-    /// `max_calls`, callers with an identity three quarters and callers without one half; each account as many as it leaves free
-    /// of that. Copies of requests have no account.
+    /// Returns whether an account may begin another call. `calls` is the number of calls in flight of all accounts,
+    /// with this call. Our own application may use all of `max_calls`, callers with an identity three quarters, and
+    /// callers without one half. An account of a caller may use as many calls of this part as it leaves free. Copies of
+    /// requests have no account.
     pub(super) fn may_begin(&self, index: Option<usize>, calls: usize, max_calls: usize) -> bool {
         let account = index.and_then(|index| self.accounts.get(index));
         let (part, own) = match account.map(|account| (&account.key, account.calls as usize)) {
@@ -154,35 +157,35 @@ impl Accounts {
         calls + own <= part.max(2)
     }
 
-    /// A call has begun.
+    /// Counts a call that has begun.
     pub(super) fn call_begun(&mut self, index: usize) {
         if let Some(account) = self.accounts.get_mut(index) {
             account.calls += 1;
         }
     }
 
-    /// A call is over.
+    /// Counts the end of a call.
     pub(super) fn call_ended(&mut self, index: usize) {
         if let Some(account) = self.accounts.get_mut(index) {
             account.calls = account.calls.saturating_sub(1);
         }
     }
 
-    /// A call is sent on a common connection while its request is still coming.
+    /// Counts a call that is sent on a common connection before its request is complete.
     pub(super) fn request_open(&mut self, index: usize) {
         if let Some(account) = self.accounts.get_mut(index) {
             account.open_calls += 1;
         }
     }
 
-    /// The request of such a call has ended, or the call is over.
+    /// Counts the end of such a request: it is complete, or its call is over.
     pub(super) fn request_ended(&mut self, index: usize) {
         if let Some(account) = self.accounts.get_mut(index) {
             account.open_calls = account.open_calls.saturating_sub(1);
         }
     }
 
-    /// The connections for a call that is about to be sent. `is_open` says that its request is still coming.
+    /// Selects the lane for a call that is about to be sent. `is_open` means that the request is not complete yet.
     pub(super) fn lane(&mut self, index: usize, is_open: bool, relay: &RelayLimits) -> Lane {
         let Some(account) = self.accounts.get(index) else { return Lane::Shared };
         let has_its_share = account.calls > relay.max_shared_calls_per_account
@@ -196,7 +199,8 @@ impl Accounts {
         }
     }
 
-    /// The account's own lane: the one with the fewest users when it needs it first, and the same one from then on.
+    /// Returns the account's own lane. The first time, this is the lane with the fewest accounts; the account keeps it
+    /// from then on.
     fn own_lane(&mut self, index: usize) -> Lane {
         let Some(account) = self.accounts.get_mut(index) else { return Lane::Shared };
         let lanes = &mut self.lanes;
@@ -210,7 +214,7 @@ impl Accounts {
         Lane::Own(lane)
     }
 
-    /// The account has cancelled a call that its server was working on, on connections that others use.
+    /// Counts a call that the account cancelled on a common connection while the server was working on it.
     pub(super) fn cancelled(&mut self, index: usize, relay: &RelayLimits) {
         let window = self.sweeps / CANCEL_WINDOW_SWEEPS;
         if let Some(account) = self.accounts.get_mut(index) {
@@ -218,7 +222,8 @@ impl Accounts {
         }
     }
 
-    /// The account has sent a few bytes of content, and a few bytes before. Returns whether there is too much of that.
+    /// Counts a piece of content of a few bytes that begins a request's content or follows another such piece. Returns
+    /// whether the account has sent too many of them.
     pub(super) fn dribbled(&mut self, index: usize, relay: &RelayLimits) -> bool {
         let window = self.sweeps;
         let Some(account) = self.accounts.get_mut(index) else { return false };
@@ -227,7 +232,7 @@ impl Accounts {
         is_too_much
     }
 
-    /// A tenth of a second has passed.
+    /// Counts a sweep: a tenth of a second has passed.
     pub(super) fn sweep(&mut self) {
         self.sweeps = self.sweeps.wrapping_add(1);
     }

@@ -1,4 +1,5 @@
-//! Arrival: finds out what a connection carries, takes part in its TLS if that is ours, and hands it on.
+//! Arrival: detects what a new connection carries, takes part in its TLS if that is addressed to the proxy, and makes
+//! the connection a client's.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::metrics::Peer;
 /// What to do with a connection next.
 enum Step {
     Wait,
-    /// TLS that is ours, and the port that its client asks for.
+    /// Begin the handshake of TLS that is addressed to the proxy. `port` is the target port in the server name.
     Begin {
         tls: Box<Tls>,
         port: Option<u16>,
@@ -35,18 +36,18 @@ enum Step {
     Refuse(ConnectionFailure),
 }
 
-/// What a connection turned out to carry.
+/// The detected contents of a connection.
 enum Speaks {
     Http2,
     Http1,
-    /// Bytes.
+    /// Bytes that the proxy does not parse.
     Opaque(Contents),
-    /// Nothing so far: its server may speak first.
+    /// Nothing so far: the server may speak first.
     Nothing,
 }
 
 impl Worker {
-    /// Called with every event of an arrival, and when it has more to read.
+    /// Reads from an arrival and takes the next step. Called on each of its poll events, and when it has more to read.
     pub(super) fn read_arrival(&mut self, index: usize) {
         let Some(arrival) = self.arrivals.get(index).filter(|arrival| !arrival.is_held) else { return };
         if self.is_opaque(arrival) {
@@ -71,7 +72,7 @@ impl Worker {
             Err(error) => Err(error),
         };
         if arrival.wire.tls.is_some() {
-            // Alerts too: they say why.
+            // This includes alerts, which tell the peer why TLS failed.
             let flushed = arrival.wire.flush_tls(&mut buffers);
             outcome = outcome.and(flushed);
         }
@@ -90,7 +91,7 @@ impl Worker {
         match self.next_step(index) {
             Step::Wait if ended && self.is_in_handshake(index) => self.refuse(index, ConnectionFailure::HandshakeCut),
             Step::Wait if ended && nothing_came => self.drop_arrival(index),
-            // The client has said all, and it is no protocol that we know.
+            // The client sends nothing more, and its bytes match no protocol that the proxy knows.
             Step::Wait if ended => self.admit_undetected(index),
             Step::Wait if nothing_came && self.is_servers_turn(arrival) => self.admit_client(index, Speaks::Nothing),
             Step::Wait => {
@@ -141,7 +142,7 @@ impl Worker {
         }
     }
 
-    /// Looks again, after a new mesh or some time, at the arrivals that are `due`.
+    /// Reviews the arrivals that are `due`, after a change of the mesh or some time.
     pub(super) fn review_arrivals(&mut self, due: impl Fn(&Arrival) -> bool) {
         let due = self.arrivals.iter().filter(|(_, arrival)| due(arrival)).map(|(index, _)| index);
         for index in due.collect::<Vec<_>>() {
@@ -149,8 +150,9 @@ impl Worker {
         }
     }
 
-    /// Lets a connection go on when it is known what it is for, or the control plane takes too long to say; and one that
-    /// turns out to be opaque, whether or not its client has spoken. That happens in its turn, as if it had more to read.
+    /// Ends the wait of a held connection, if the control plane has answered or takes too long to answer. Also
+    /// continues a connection that has turned out to be opaque, whether or not its client has sent bytes. The worker
+    /// reads the connection in its turn, as if it had more to read.
     pub(super) fn review_arrival(&mut self, index: usize) {
         let Some(arrival) = self.arrivals.get(index) else { return };
         if arrival.is_held && self.awaits_answer(&arrival.origin) {
@@ -166,7 +168,7 @@ impl Worker {
         self.mark_unfinished(LinkId::arrival(index));
     }
 
-    /// Whether nothing is to be found out of it.
+    /// Returns whether there is nothing to detect in the connection: its bytes are opaque.
     fn is_opaque(&self, arrival: &Arrival) -> bool {
         arrival.wire.tls.is_none() && self.inspection(&arrival.origin) == Inspection::Nothing
     }
@@ -181,9 +183,10 @@ impl Worker {
         }
     }
 
-    /// Whether a connection could reach ports of the application that the network does not show to its client: then the
-    /// client must have a certificate. A connection that netfilter redirected reaches the port that it was opened to, as it
-    /// would without a proxy. One to our own port leads nowhere, but shows our certificate, as `leno identity` wants.
+    /// Returns whether the client must have a certificate, because the connection could reach ports of the application
+    /// that the network does not show to the client. A connection that netfilter redirected reaches the port that it
+    /// was opened to, as it would without a proxy. A connection that names no port, or a port of our own, reaches no
+    /// application. It only shows our certificate, which `leno identity` needs.
     fn is_for_members(&self, origin: &Origin, named_port: Option<u16>) -> bool {
         let local = origin.local.ip();
         let leads_nowhere = || named_port.is_none_or(|port| self.is_own(SocketAddr::new(local, port), local));
@@ -194,7 +197,7 @@ impl Worker {
         }
     }
 
-    /// Gives the ClientHello, which was only looked at so far, to our side of the handshake.
+    /// Begins the handshake with the ClientHello, which has only been inspected so far.
     fn begin_tls(&mut self, index: usize, mut tls: Box<Tls>, port: Option<u16>) {
         let Some(arrival) = self.arrivals.get_mut(index) else { return };
         let mut hello = std::mem::take(&mut arrival.first);
@@ -209,18 +212,18 @@ impl Worker {
         }
     }
 
-    /// Its bytes go on as they are, whatever has come of them.
+    /// Admits a connection as opaque: its bytes are relayed as they are, however many have been received.
     fn admit_opaque(&mut self, index: usize) {
         let Some(arrival) = self.arrivals.get(index) else { return };
         let contents = if begins_tls(&arrival.first) { Contents::Tls(None) } else { Contents::Unknown };
         self.admit_client(index, Speaks::Opaque(contents));
     }
 
-    /// It is known what the connection carries: from now on it is a client's.
+    /// Makes the arrival a client's connection, now that its protocol is known.
     fn admit_client(&mut self, index: usize, speaks: Speaks) {
         let Some(mut arrival) = self.arrivals.try_remove(index) else { return };
         self.discharge_arrival(&arrival);
-        // As an arrival it stands in the worker's list no more.
+        // The worker's list of connections with more to read has an entry for the arrival; the client needs its own.
         arrival.wire.unfinished = false;
         let origin = arrival.origin;
         let (seat, is_outdated) = (arrival.seat, arrival.is_outdated);
@@ -266,7 +269,7 @@ impl Worker {
         self.watch_client(client);
     }
 
-    /// Notes how long a client's certificate is good, and what the application is told of it.
+    /// Records how long a client's certificate is valid, and what the application is told about the client.
     fn note_standing(&mut self, client: &mut Client) {
         let Some((id, tls)) = client.peer_id.as_ref().zip(client.link.wire.tls.as_ref()) else { return };
         let (now, chain) = (SystemTime::now(), tls.peer_certificates());
@@ -276,19 +279,20 @@ impl Worker {
         self.standing.note(id, client.origin.peer.ip(), (expiry, now), chain);
     }
 
-    /// Who is at the other end of a connection whose handshake, if it has one, is over, and its place among others.
+    /// Returns the identity of a peer whose handshake, if there is one, is complete. If the peer has shown a
+    /// certificate, the connection takes a place among those of clients with a certificate.
     fn place_of_peer(&mut self, arrival: &Arrival) -> Result<Option<SpiffeId>, ConnectionFailure> {
         let peer_id = self.peer_of(arrival.wire.tls.as_deref())?;
         match &peer_id {
             Some(id) => self.take_member_place(arrival.seat, id).map_err(|Full| ConnectionFailure::NoPlace)?,
-            // A handshake is something whole, also without a certificate.
+            // A complete handshake settles the connection as a complete request does, even without a certificate.
             None if arrival.wire.tls.is_some() => self.doors.settle(arrival.seat),
             None => {}
         }
         Ok(peer_id)
     }
 
-    /// The SPIFFE id in the certificate of whoever is at the other end; none if it shows no certificate.
+    /// Returns the SPIFFE ID in the peer's certificate; `None` if the peer has shown no certificate.
     pub(super) fn peer_of(&self, tls: Option<&Tls>) -> Result<Option<SpiffeId>, ConnectionFailure> {
         let certificates = tls.map(Tls::peer_certificates).unwrap_or_default();
         if certificates.is_empty() {
@@ -297,7 +301,8 @@ impl Worker {
         leno_identity::peer_id(certificates).map(Some).map_err(ConnectionFailure::BadPeerId)
     }
 
-    /// Time is up: a connection whose client says nothing may have a server that speaks first.
+    /// Decides on a connection whose protocol was not detected in time. If the client is silent, the server may be one
+    /// that speaks first.
     pub(super) fn decide_late(&mut self, index: usize) {
         let Some(arrival) = self.arrivals.get(index) else { return };
         if arrival.wire.tls.is_some() || arrival.origin.door == Door::Tunnel {
@@ -310,8 +315,8 @@ impl Worker {
         self.admit_undetected(index);
     }
 
-    /// The client has not shown what it speaks, and it is not waited for any longer. Its bytes are opaque, unless the port is
-    /// declared to speak HTTP: then it is a connection without a request so far.
+    /// Admits a connection whose client has not shown its protocol, and is not waited for any longer. The bytes are
+    /// opaque, unless the port is declared to speak HTTP: then it is an HTTP connection without a request so far.
     fn admit_undetected(&mut self, index: usize) {
         let Some(arrival) = self.arrivals.get(index) else { return };
         match self.declared_http(&arrival.origin).filter(|_| !begins_tls(&arrival.first)) {
@@ -321,7 +326,7 @@ impl Worker {
         }
     }
 
-    /// Says why, and forgets the connection.
+    /// Reports why a connection is refused, and drops it.
     fn refuse(&mut self, index: usize, failure: ConnectionFailure) {
         let Some(arrival) = self.arrivals.get(index) else { return };
         let origin = arrival.origin;
@@ -329,7 +334,7 @@ impl Worker {
         self.drop_arrival(index);
     }
 
-    /// Counts a connection that was turned away, and says why.
+    /// Counts and logs a connection that was refused or ended.
     pub(super) fn report(&mut self, origin: Origin, why: ConnectionFailure) {
         let direction = origin.door.direction();
         self.metrics.count_failed_connection(direction, why.label());
@@ -348,12 +353,12 @@ impl Worker {
     }
 }
 
-/// Whether a ClientHello is for us and not for the application.
+/// Returns whether a ClientHello is addressed to the proxy and not to the application.
 fn is_ours(server_name: Option<&str>) -> bool {
     server_name.is_some_and(|name| name.ends_with(SERVER_NAME_SUFFIX))
 }
 
-/// The port that a proxy's server name asks for.
+/// Returns the target port in the server name that another proxy sent.
 fn target_port(server_name: &str) -> Option<u16> {
     server_name.strip_suffix(SERVER_NAME_SUFFIX)?.parse().ok().filter(|&port| port != 0)
 }

@@ -1,4 +1,4 @@
-//! Authorize: whether policy lets a call in, asked for each call that comes from others.
+//! Authorize: checks each call from other workloads against the authorization policies.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use super::reply::ProxyError;
 use crate::failure::ConnectionFailure;
 use crate::metrics::{AuthorizationLabels, AuthorizationMetrics, DecidedBy, Decisions};
 
-/// What decides over a client's calls to one port of the application.
+/// Decides whether a client's calls to one port of our application are allowed.
 #[derive(Debug)]
 pub(super) struct Gate {
     policy: PortPolicy,
     port: u16,
     metrics: Arc<AuthorizationMetrics>,
-    /// What is decided of the client whatever it asks for. Only health checks can be allowed beyond it, so that a client
-    /// which is allowed costs no look at the policy for each call.
+    /// The decision for this client without regard to its requests. Only health checks can be allowed in addition, so
+    /// the calls of an allowed client need no further check of the policy.
     standing: Decision,
 }
 
@@ -30,17 +30,17 @@ impl Gate {
         self.port
     }
 
-    /// Counts something that was not allowed, or is not any more.
+    /// Counts a call that is denied, also one that was accepted before.
     pub(super) fn count_denied(&self, is_opaque: bool) {
         self.counts(is_opaque).denied.add(1);
     }
 
-    /// Counts a connection that was accepted as a guess, and is opaque indeed.
+    /// Counts a connection that was accepted on the guess that it is opaque, once this is certain.
     pub(super) fn count_guess(&self) {
         match self.standing {
             Decision::Allow => self.metrics.tcp.allowed.add(1),
             Decision::AllowAudited(_) => self.metrics.tcp.audited.add(1),
-            // It was accepted before that changed.
+            // The connection was accepted before the policy changed.
             Decision::Deny(_) => {}
         }
     }
@@ -49,13 +49,14 @@ impl Gate {
         if is_opaque { &self.metrics.tcp } else { &self.metrics.http }
     }
 
-    /// Whether a call is one of the requests that a kubelet makes of this port. A client with an identity is no kubelet.
+    /// Returns whether a call is a kubelet's probe of this port. A client with an identity is no kubelet.
     fn is_probe(&self, client: &Client, call: &Call) -> bool {
         let can_be = self.policy.has_probes() && client.peer_id.is_none() && call.protocol != Protocol::Opaque;
         can_be && !call.request.is_empty() && self.policy.is_probe(&request(call))
     }
 
-    /// What is decided of a client's call. A call whose request is not kept is taken for no health check.
+    /// Decides whether a client's call is allowed. If the request is no longer stored, the call does not count as a
+    /// health check.
     pub(super) fn decide(&self, client: &Client, call: &Call) -> Decision {
         if self.standing == Decision::Allow || call.protocol == Protocol::Opaque || call.request.is_empty() {
             return self.standing.clone();
@@ -68,7 +69,7 @@ fn caller(client: &Client) -> Caller<'_> {
     Caller { identity: client.peer_id.as_deref(), address: client.origin.peer.ip() }
 }
 
-/// What policies look at in a call.
+/// Returns the parts of a request that policies match.
 fn request(call: &Call) -> Request<'_> {
     Request {
         method: call.request.get(Known::Method).unwrap_or_default(),
@@ -79,7 +80,8 @@ fn request(call: &Call) -> Request<'_> {
 }
 
 impl Worker {
-    /// What decides over a client's calls to a cluster; nothing where it is the own application that calls.
+    /// Returns the gate for a client's calls to a cluster; `None` if our own application makes the calls, or if the
+    /// proxy has no identity.
     pub(super) fn gate(&self, client: &Client, cluster: usize) -> Option<Gate> {
         let cluster = self.clusters.get(cluster)?;
         let TargetKey::Local(address) = cluster.target else { return None };
@@ -96,7 +98,7 @@ impl Worker {
         Some(Gate { policy, port: address.port(), metrics, standing })
     }
 
-    /// Whether a routed call is a probe of the application, as the Pod's own spec describes it.
+    /// Returns whether a routed call is a probe that the spec of our own Pod describes.
     pub(super) fn is_probe(&self, client: usize, slot: u32) -> bool {
         let (Some(client), Some(call)) = (self.clients.get(client), self.calls.get(slot as usize)) else {
             return false;
@@ -105,8 +107,8 @@ impl Worker {
         gate.is_some_and(|gate| gate.is_probe(client, call))
     }
 
-    /// Refuses the bytes of a connection to a port that is declared to speak HTTP, if they are neither HTTP nor TLS. The connection
-    /// may have begun before the proxy knew what its port is declared to speak.
+    /// Refuses the bytes of a connection to a port that is declared to speak HTTP, if they are neither HTTP nor TLS.
+    /// The connection may have begun before the proxy knew what its port is declared to speak.
     pub(super) fn check_contents(&mut self, client: usize) -> Result<(), ProxyError> {
         let Some(origin) = self.clients.get(client).filter(|client| self.breaks_declaration(client)).map(|c| c.origin)
         else {
@@ -116,7 +118,7 @@ impl Worker {
         Err(ProxyError::Denied(ConnectionFailure::NotHttp.to_string()))
     }
 
-    /// Asks the policy about a call that has been routed.
+    /// Checks a routed call against the policy, and counts the decision.
     pub(super) fn authorize(&mut self, client: usize, slot: u32) -> Result<(), ProxyError> {
         self.check_contents(client)?;
         let (Some(downstream), Some(call)) = (self.clients.get(client), self.calls.get_mut(slot as usize)) else {
@@ -155,8 +157,8 @@ impl Worker {
         }
     }
 
-    /// What a client is told that is not allowed something. Who the workload is, and which policies it has, is for members of
-    /// the mesh only; our own log tells it of all clients.
+    /// Returns the error text for a client that is denied. Only members of the mesh learn who the workload is and which
+    /// policies it has. Our own log has this for all clients.
     pub(super) fn denial(&self, client: &Client, port: u16, reason: &Reason) -> String {
         match client.peer_id {
             Some(_) => self.describe(client, port, reason),

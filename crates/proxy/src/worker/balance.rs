@@ -17,7 +17,7 @@ use super::reply::ProxyError;
 use crate::limits::ms;
 
 impl Worker {
-    /// The state of a Service's cluster, made when its first call comes.
+    /// Returns the state of a Service's cluster. The first call to the Service creates the state.
     pub(super) fn service_state(&mut self, cluster: &Arc<Cluster>) -> usize {
         let target = TargetKey::Service(cluster.key.clone());
         match self.cluster_by_key.get(&target) {
@@ -26,13 +26,14 @@ impl Worker {
         }
     }
 
-    /// The state of an address that is no Service's, made when its first call comes.
+    /// Returns the state of an address that belongs to no Service. The first call to the address creates the state.
     pub(super) fn address_state(&mut self, target: TargetKey) -> Result<usize, ProxyError> {
         if let Some(&index) = self.cluster_by_key.get(&target) {
             return Ok(index);
         }
         let most = self.limits.relay.max_targets as usize;
-        // Callers choose ports of our application: these leave half of all targets to our application's own calls.
+        // Callers choose ports of our application. These ports may use half of all targets, and leave the rest to the
+        // calls of our application itself.
         let is_full_of_local = self.clusters.local() >= most.div_ceil(2);
         if self.clusters.len() >= most || (is_full_of_local && matches!(target, TargetKey::Local(_))) {
             return Err(ProxyError::TooManyTargets { targets: self.clusters.len() });
@@ -81,7 +82,7 @@ impl Worker {
         index
     }
 
-    /// Forgets addresses that nobody calls any more.
+    /// Forgets addresses without calls and without connections.
     pub(super) fn forget_idle_addresses(&mut self) {
         let is_left = |state: &ClusterState| !matches!(state.target, TargetKey::Service(_)) && state.is_idle();
         let left: FxHashSet<usize> =
@@ -104,9 +105,9 @@ impl Worker {
         if cluster.standing == Standing::Removed {
             return Err(gone());
         }
-        // Copies of requests are together as one client.
+        // All copies of requests together count as one client.
         let own_waiting = self.clients.get(call.client).map_or(self.mirrors, |client| client.waiting_calls);
-        // A client leaves as many places free as it takes, so that no single one fills a queue.
+        // A client leaves as many places of the queue free as its calls take, so that no single client fills a queue.
         let max_waiting =
             (self.limits.relay.max_waiting_calls_per_endpoint as usize).saturating_sub(own_waiting).max(1);
         let pick = cluster.pick(self.now, call, max_waiting).ok_or_else(|| cluster.why_none(self.now, own_waiting))?;
@@ -127,9 +128,9 @@ impl Worker {
         Ok(key)
     }
 
-    /// Which connections a call may use. Copies of requests, and connections of our own application that are carried unread,
-    /// belong to no account that could stand out. A caller's opaque connection takes a whole connection of the application: its
-    /// account has a share of these as it has of calls.
+    /// Selects the connections that a call may use. Copies of requests, and opaque connections of our own application,
+    /// use the shared ones: they belong to no account that could exceed its share. A caller's opaque connection takes a
+    /// whole connection of the application, so the account's limit on calls applies to it as well.
     fn choose_lane(&mut self, slot: u32) -> Lane {
         let Some(call) = self.calls.get_mut(slot as usize) else { return Lane::Shared };
         let Some(client) = self.clients.get(call.client) else { return Lane::Shared };
@@ -137,7 +138,7 @@ impl Worker {
         if is_opaque && !self.accounts.is_of_a_caller(client.account) {
             return Lane::Shared;
         }
-        // An opaque connection stays open by nature.
+        // The request of an opaque connection is always open, so it does not count as open.
         let is_open = !is_opaque && !call.request_ended && !call.counts_as_open;
         let lane = self.accounts.lane(client.account, is_open, &self.limits.relay);
         if is_open && lane.is_common() {
@@ -147,7 +148,8 @@ impl Worker {
         lane
     }
 
-    /// Outbound calls count under the name of the endpoint that they are sent to; the first one looks for the series.
+    /// Counts the first call to an endpoint, and looks up the metrics series for the next ones. Outbound calls count
+    /// under the identity of their endpoint.
     fn count_first_request(&mut self, slot: u32, key: PoolKey) {
         let Some(index) = self.calls.get(slot as usize).and_then(|call| call.cluster) else { return };
         let Some(cluster) = self.clusters.get(index) else { return };
@@ -162,7 +164,8 @@ impl Worker {
         self.count_request(slot, index, place);
     }
 
-    /// Counts a call that has come, in the series at a place of its cluster's. A guess only learns its place.
+    /// Counts a new call in the series at index `place` of its cluster. For a connection that is only guessed to be
+    /// opaque, this stores the index and counts nothing.
     pub(super) fn count_request(&mut self, slot: u32, cluster: usize, place: u32) {
         let Some(call) = self.calls.get_mut(slot as usize) else { return };
         call.traffic = Some(place);
@@ -177,7 +180,7 @@ impl Worker {
         self.clusters.get_mut(cluster)?.pools.get_mut(&key)
     }
 
-    /// The pool of an endpoint that is known, made when its first call comes.
+    /// Returns the pool of an endpoint that the cluster has. The first call to the endpoint creates the pool.
     pub(super) fn pool_of_member(&mut self, cluster: usize, key: PoolKey) -> Option<&mut Pool> {
         let state = self.clusters.get(cluster)?;
         if !state.pools.contains_key(&key) {

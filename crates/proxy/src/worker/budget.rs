@@ -1,16 +1,17 @@
-//! The budget: how many bytes peers may make a worker hold, all of them together.
+//! Budget: limits the memory that all peers together can make a worker hold.
 //!
-//! Each limit of a connection bounds that connection, and there may be thousands. So a worker also adds up what all
-//! connections hold. Above half of the budget receive windows stop growing, and connections keep no empty output buffers. Above all of it connections are closed until the
-//! worker is below seven eighths:
+//! Other limits bound one connection, and there may be thousands of connections. So a worker also adds up the memory of
+//! all of them. Above half of the budget, receive windows stop growing, and connections keep no empty output buffers.
+//! Above the whole budget, the worker closes connections until it is below seven eighths:
 //!
-//! 1. connections that have not shown what they carry, those of the source address that holds the most first, as long as they
-//!    hold more than an eighth of the budget together;
-//! 2. the largest connections of the account that holds the most, an identity or a source address. The application pays only
-//!    for what it holds above half of the budget.
+//! 1. connections whose protocol is not known yet, as long as all of them together hold more than an eighth of the
+//!    budget. The source address that holds the most comes first;
+//! 2. the largest connections of the account that holds the most, which is an identity or a source address. Our own
+//!    application has half of the budget to itself, and its connections are only closed if it holds more.
 //!
-//! A link is charged whenever it was flushed, which follows whatever was read or written; an arrival whenever it was read.
-//! Invariant: `charged_bytes` is the sum of `Link::charged_bytes` over all links, `arrival_bytes` that of all arrivals.
+//! The charge of a link is updated after each flush, which follows each read and write; the charge of an arrival after
+//! each read. Invariant: `charged_bytes` is the sum of `Link::charged_bytes` over all links, and `arrival_bytes` is the
+//! sum of `Arrival::charged_bytes` over all arrivals.
 
 use std::cmp::Reverse;
 
@@ -23,22 +24,22 @@ use super::accept::{Arrival, Door};
 use super::client::Client;
 use super::link::{Link, LinkId, Side, Wire};
 
-/// What a connection takes beside its buffers and tables: its structs here and in the kernel.
+/// Memory of a connection besides its buffers and tables: its structs in the proxy and in the kernel.
 const CONNECTION_BYTES: usize = 4 << 10;
-/// Keys and buffers of a connection's TLS.
+/// Memory of the keys and buffers of a connection's TLS.
 const TLS_BYTES: usize = 12 << 10;
-/// What a call takes beside its fields, its content and its streams: its struct, its timers and its places in queues.
+/// Memory of a call besides its fields, its content and its streams: its struct, its timers and its entries in queues.
 const CALL_BYTES: usize = 1 << 10;
-/// Connections that are closed in one turn of the loop to get below the budget.
+/// Most clients' connections that are closed in one turn of the event loop to get below the budget.
 const VICTIMS_MAX: usize = 64;
 
-/// What a worker's connections hold.
+/// The memory that a worker's connections hold.
 #[derive(Debug)]
 pub(super) struct Budget {
     max_bytes: usize,
     charged_bytes: usize,
     arrival_bytes: usize,
-    /// More than half is used, or was and not enough has been given back.
+    /// Memory is short: more than half of the budget was used, and still more than three eighths are.
     is_tight: bool,
 }
 
@@ -47,12 +48,12 @@ impl Budget {
         Self { max_bytes, charged_bytes: 0, arrival_bytes: 0, is_tight: false }
     }
 
-    /// Takes over a link's charge: from `before` to `after`.
+    /// Changes the charge of a link from `before` to `after` bytes.
     fn charge(&mut self, before: usize, after: usize) {
         self.charged_bytes = (self.charged_bytes + after).saturating_sub(before);
     }
 
-    /// Whether connections must save memory, or need not any more: told once each time that it changes.
+    /// Returns whether connections must save memory, once each time that this changes, and `None` otherwise.
     fn tightness_changed(&mut self, held_bytes: usize) -> Option<bool> {
         let is_tight = match self.is_tight {
             true => held_bytes > self.max_bytes / 8 * 3,
@@ -64,18 +65,19 @@ impl Budget {
 }
 
 impl Worker {
-    /// Counts what a link holds now.
+    /// Updates the charge of a link.
     pub(super) fn charge(&mut self, id: LinkId) {
         let Some(link) = self.link(id) else { return };
         let mut bytes = CONNECTION_BYTES + link.codec.memory_bytes() + link.held.capacity();
         bytes += tls_bytes(&link.wire);
         if id.side == Side::Client {
-            // Content and fields count for the client that sent them, or does not take them, wherever they wait.
+            // Content and fields count for the client that sent them, or that does not read them, wherever they wait.
             bytes += link.codec.queue_memory_bytes() + link.codec.held_bytes();
             bytes += link.codec.stream_count() * CALL_BYTES;
             bytes += self.clients.get(id.index).map_or(0, Client::memory_bytes);
         } else {
-            // The client is charged for the content that waits here, but not for the room around it. Trailers that wait count twice.
+            // The client is charged for the content that waits here, but not for the unused capacity of its buffers.
+            // Trailers that wait count twice, here and for the client.
             bytes += link.codec.queue_memory_bytes().saturating_sub(link.codec.queued_bytes());
         }
         let Some(link) = self.link(id) else { return };
@@ -83,12 +85,12 @@ impl Worker {
         self.budget.charge(before, bytes);
     }
 
-    /// A link has closed and holds nothing.
+    /// Removes the charge of a link that has closed.
     pub(super) fn discharge(&mut self, link: &Link) {
         self.budget.charge(link.charged_bytes, 0);
     }
 
-    /// Counts what an arrival holds now.
+    /// Updates the charge of an arrival.
     pub(super) fn charge_arrival(&mut self, index: usize) {
         let Some(arrival) = self.arrivals.get_mut(index) else { return };
         let bytes = CONNECTION_BYTES + arrival.first.capacity() + tls_bytes(&arrival.wire);
@@ -96,22 +98,22 @@ impl Worker {
         self.budget.arrival_bytes = (self.budget.arrival_bytes + bytes).saturating_sub(before);
     }
 
-    /// An arrival has ended, or is a client's now.
+    /// Removes the charge of an arrival that has ended or become a client's connection.
     pub(super) fn discharge_arrival(&mut self, arrival: &Arrival) {
         self.budget.arrival_bytes = self.budget.arrival_bytes.saturating_sub(arrival.charged_bytes);
     }
 
-    /// All that peers make this worker hold.
+    /// Returns all memory that peers make this worker hold, in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.budget.charged_bytes + self.budget.arrival_bytes + self.replay_bytes + self.mirror_bytes
     }
 
-    /// Whether a new connection must save memory.
+    /// Returns whether a new connection must save memory.
     pub(super) fn is_short_of_memory(&self) -> bool {
         self.budget.is_tight
     }
 
-    /// Keeps within the budget; called once in each turn of the loop.
+    /// Keeps the worker within its budget. Called once in each turn of the event loop.
     pub(super) fn keep_budget(&mut self) {
         let held_bytes = self.held_bytes();
         if let Some(is_tight) = self.budget.tightness_changed(held_bytes) {
@@ -123,7 +125,7 @@ impl Worker {
         }
     }
 
-    /// Tells all connections whether memory is short, and counts what they gave back.
+    /// Tells all connections whether memory is short, and updates their charges.
     fn save_memory(&mut self, on: bool) {
         let clients = self.clients.iter().map(|(index, _)| LinkId::client(index));
         let upstreams = self.upstreams.iter().map(|(index, _)| LinkId::endpoint(index));
@@ -135,7 +137,8 @@ impl Worker {
         }
     }
 
-    /// Closes connections until enough has been given back.
+    /// Closes connections until the worker holds at most seven eighths of its budget, or has closed [`VICTIMS_MAX`]
+    /// clients.
     fn relieve(&mut self) {
         let enough = self.budget.max_bytes / 8 * 7;
         self.drop_arrivals(enough);
@@ -155,15 +158,16 @@ impl Worker {
         }
     }
 
-    /// The connections of the account that holds the most, the largest first. The application's are one account here, and half
-    /// of the budget is theirs.
+    /// Returns the connections of the account that holds the most, the largest first. The connections of our own
+    /// application count as one account here. If there are other accounts, it is left out as long as it holds at most
+    /// half of the budget.
     fn clients_of_heaviest(&self) -> Vec<usize> {
         let account_of = |client: &Client| self.accounts.is_of_a_caller(client.account).then_some(client.account);
         let mut totals: FxHashMap<Option<usize>, usize> = FxHashMap::default();
         for (_, client) in &self.clients {
             *totals.entry(account_of(client)).or_default() += client.link.charged_bytes;
         }
-        // Connections to endpoints, and kept requests, are the application's doing too.
+        // Connections to endpoints and stored requests count as memory of our own application too.
         let of_callers: usize = totals.iter().filter(|(account, _)| account.is_some()).map(|(_, total)| *total).sum();
         let of_application = self.held_bytes().saturating_sub(self.budget.arrival_bytes + of_callers);
         if of_application <= self.budget.max_bytes / 2 && totals.len() > 1 {
@@ -176,7 +180,7 @@ impl Worker {
         clients.into_iter().map(|(_, index)| index).collect()
     }
 
-    /// Ends a client's connection at once, since what it holds is needed.
+    /// Closes a client's connection at once, because the worker needs its memory.
     fn give_up(&mut self, index: usize) {
         let Some(client) = self.clients.get_mut(index) else { return };
         let (peer, bytes, max_bytes) = (client.origin.peer, client.link.charged_bytes, self.budget.max_bytes);
@@ -191,7 +195,9 @@ impl Worker {
         self.close_client(index);
     }
 
-    /// Arrivals of the source that holds the most go first, its oldest before the others; the application's own go last.
+    /// Drops arrivals until the worker holds at most `enough` bytes, or all arrivals at most an eighth of the budget.
+    /// The source that holds the most comes first, its oldest arrival before the others. Our own application comes
+    /// last.
     fn drop_arrivals(&mut self, enough: usize) {
         let few = self.budget.max_bytes / 8;
         if self.budget.arrival_bytes <= few {

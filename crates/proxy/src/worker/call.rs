@@ -1,4 +1,4 @@
-//! One call: everything the relay knows of it, from its request's headers to the last byte of its response.
+//! Call: the state of one call, from the headers of its request to the last byte of its response.
 
 use std::time::Instant;
 
@@ -16,30 +16,30 @@ use super::waiting::Turn;
 /// Token of a stream whose call is over.
 pub(super) const NO_CALL: u32 = u32::MAX;
 
-/// The client of a mirrored request, which is nobody's.
+/// Stands for the client of a mirrored request, which has none.
 pub(super) const NO_CLIENT: usize = usize::MAX;
 
-/// Names a call for as long as it lives: slots are used again, serial numbers are not.
+/// Identifies a call. Slots are used again after a call has ended, serial numbers are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CallId {
     pub(super) slot: u32,
     pub(super) serial: u64,
 }
 
-/// How far the response is.
+/// How much of the response has been relayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Response {
-    /// Nothing has been relayed: the call can still be sent elsewhere.
+    /// Nothing: the call can still be sent to another endpoint.
     Awaited,
-    /// Its header section has been relayed.
+    /// The header section.
     Begun,
-    /// It is complete; the client may still be sending.
+    /// The whole response; the client may still be sending its request.
     Ended,
 }
 
 /// A call in flight.
 ///
-/// Invariants: `released <= sent` except while it is being sent again; `request` and `body` are whole while
+/// Invariants: `released <= sent`, except while the call is being sent again; `request` and `body` are complete while
 /// `replayable`; `waiting_at` and `upstream` are not both set.
 #[derive(Debug)]
 pub(super) struct Call {
@@ -47,74 +47,75 @@ pub(super) struct Call {
     /// The client's connection and stream.
     pub(super) client: usize,
     pub(super) client_stream: StreamKey,
-    /// Where it is balanced; none if it could not be routed.
+    /// The cluster that the call is routed to; `None` until it is routed, or if it cannot be.
     pub(super) cluster: Option<usize>,
-    /// Where it counts: the place of a series of the cluster's; none as long as it is in no series.
+    /// Index of the metrics series in which the call counts, among the cluster's series; `None` before it counts.
     pub(super) traffic: Option<u32>,
-    /// The endpoint's connection and stream, once it has been sent.
+    /// The endpoint's connection and stream, once the call has been sent.
     pub(super) upstream: Option<(usize, StreamKey)>,
     pub(super) pick: Option<Pick>,
-    /// Which connections to an endpoint it may use, as was found when it was sent.
+    /// The lane of connections that the call may use, selected when its endpoint was chosen.
     pub(super) lane: Lane,
-    /// The pool for whose connection it waits, and its place there.
+    /// The pool in which the call waits for a connection, and its place in the queue.
     pub(super) waiting_at: Option<(PoolKey, Turn)>,
     pub(super) waiting_since: Instant,
 
     pub(super) request: FieldSection,
-    /// Memory of its fields and trailers, as it was counted for the client.
+    /// Memory of the request's fields and trailers that is counted for the client, in bytes.
     pub(super) fields_bytes: u32,
-    /// Content that has not been sent, or that is kept to be sent again.
+    /// Request content that has not been sent, or that is kept for another attempt.
     pub(super) body: Vec<u8>,
-    /// The request's trailers, if they came before it was sent.
+    /// The request's trailers, if they came before the call was sent or are kept for another attempt.
     pub(super) trailers: Option<Box<FieldSection>>,
-    /// A copy of them waits behind content in the endpoint's connection, in bytes.
+    /// Size of a copy of the trailers that waits behind content in the endpoint's connection, in bytes; 0 without such
+    /// a copy.
     pub(super) trailers_sent_bytes: u32,
     pub(super) request_ended: bool,
-    /// Its account counts it among those whose requests are still coming.
+    /// The account counts the call among its calls with incomplete requests.
     pub(super) counts_as_open: bool,
-    /// The latest content was of a few bytes, or there was none yet.
+    /// The latest piece of content had a few bytes only, or there was no content yet.
     pub(super) short_part: bool,
     pub(super) replayable: bool,
-    /// Bytes of content in the endpoint's connection, in this attempt.
+    /// Bytes of content that the endpoint's connection has moved to its output, in this attempt.
     pub(super) sent: usize,
-    /// Bytes of content for which the client was given room again.
+    /// Bytes of content for which the client was given room (flow control) again.
     pub(super) released: usize,
 
     pub(super) started: Instant,
     pub(super) sent_at: Instant,
     pub(super) deadline: Option<(Instant, TimerKey)>,
-    /// When it is looked at whether content still comes; none for calls whose clients may be silent.
+    /// The timer of the next check whether content still arrives; `None` for calls whose clients may be silent.
     pub(super) content_timer: Option<TimerKey>,
-    /// `request_bytes` when that was looked at last.
+    /// The value of `request_bytes` at the latest such check.
     pub(super) content_seen: u64,
-    /// The rule that it met, where routes are attached to what it is for.
+    /// The route rule that the call matched, if routes are attached to its destination.
     pub(super) route: Option<Box<Followed>>,
     pub(super) attempts: u32,
-    /// Endpoints that did not take it.
+    /// Endpoints that were chosen for earlier attempts and did not process the call.
     pub(super) tried: Vec<EndpointId>,
 
-    /// What its application speaks.
+    /// The protocol of the application that made the call.
     pub(super) protocol: Protocol,
     pub(super) is_grpc: bool,
-    /// It counts nowhere yet: a connection of which we only guess that its server speaks first.
+    /// The connection of the call is a guess: we only assume that its server speaks first. The call counts nowhere yet.
     pub(super) is_guess: bool,
-    /// Policy allows it only because it asks for a workload's health.
+    /// Policy allows the call only because it asks for a workload's health.
     pub(super) is_health_check: bool,
-    /// Its response has no content, ours neither.
+    /// The request is a HEAD: no response to it has content, not even one that the proxy itself makes.
     pub(super) is_head: bool,
     pub(super) response: Response,
     pub(super) http_status: u16,
-    /// Content that has come from the client, and from the endpoint.
+    /// Bytes of content received from the client. `response_bytes` are those received from the endpoint.
     pub(super) request_bytes: u64,
     pub(super) response_bytes: u64,
-    /// Interim responses (1xx) that have come.
+    /// Number of interim responses (1xx) received.
     pub(super) interim_responses: u32,
-    /// Metrics and balancer have been told how it ended.
+    /// The metrics and the balancer have been told how the call ended.
     pub(super) recorded: bool,
 }
 
 impl Call {
-    /// A call whose request has begun.
+    /// Creates a call whose request has begun.
     #[inline]
     pub(super) fn new(
         serial: u64,
@@ -168,17 +169,17 @@ impl Call {
         }
     }
 
-    /// Whether it is a copy of another call's request, for whose answer nobody waits.
+    /// Returns whether the call is a copy of another call's request. The response to a copy is dropped.
     pub(super) fn is_mirror(&self) -> bool {
         self.client == NO_CLIENT
     }
 
-    /// Its trailers, of so many bytes, wait in the endpoint's connection until all of its content has gone.
+    /// Records that trailers of `bytes` bytes wait in the endpoint's connection until all content has gone.
     pub(super) fn trailers_wait(&mut self, bytes: usize) {
         self.trailers_sent_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     }
 
-    /// Memory of its fields and trailers, wherever they wait, in bytes.
+    /// Returns the memory of the request's fields and trailers, wherever they wait, in bytes.
     #[inline]
     pub(super) fn fields_memory_bytes(&self) -> u32 {
         let trailers = self.trailers.as_ref().map_or(0, |trailers| trailers.capacity_bytes());
@@ -186,7 +187,8 @@ impl Call {
         bytes.saturating_add(self.trailers_sent_bytes)
     }
 
-    /// Whether it may go to another endpoint: nothing of a response was seen and all of the request is at hand.
+    /// Returns whether the call may be sent to another endpoint: no part of a response was received, the whole request
+    /// is stored, and attempts are left.
     pub(super) fn can_be_resent(&self, max_attempts: u32) -> bool {
         self.replayable && self.response == Response::Awaited && self.attempts < max_attempts
     }

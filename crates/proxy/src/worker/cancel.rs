@@ -1,8 +1,9 @@
-//! Cancel: calls that are over while their server still works on them.
+//! Cancel: calls that have ended while their server still works on them.
 //!
-//! A client may cancel as it likes, but its calls share a connection with everybody's, and servers close a connection on
-//! which too many calls are reset, or are reset before they were looked at. So a server is told a little later, once it is
-//! known to have taken the call up, and not too often; a connection with too many such calls is replaced.
+//! A client may cancel as many calls as it likes, but the calls of many clients share a connection. Servers close a
+//! connection on which too many calls are reset, or are reset before the server has looked at them. So the proxy resets
+//! a call on its server a little later, once the server is known to process it, and only so many calls per second. A
+//! connection with too many cancelled calls is replaced.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -14,31 +15,33 @@ use super::call::NO_CALL;
 use super::link::LinkId;
 use crate::limits::RelayLimits;
 
-/// How often servers are told, while there is something to tell.
+/// Interval at which cancelled calls are reset on their servers, while there are any.
 const TICK: Duration = Duration::from_millis(10);
-/// A cancelled call is made known no sooner: by then its server has most likely read the request.
+/// Shortest time between the cancellation of a call and its reset: by then the server has most likely read the request.
 const CANCEL_AFTER: Duration = Duration::from_millis(10);
-/// Calls that a server may not have taken up, of which it is told all the same, per second; the strictest stand 20.
+/// Most resets per second, on one connection, of calls that the server is not known to process. The strictest servers
+/// accept 20.
 const MAX_BLIND_RESETS: u32 = 8;
-/// Cancelled calls on one connection that its server does not know of; with more of them it takes no new calls, and it is
-/// closed when only they are left, which tells the server of all of them at once.
+/// Most cancelled calls on one connection that have not been reset. A connection with more of them takes no new calls.
+/// It is closed when only cancelled calls are left, which tells the server of all of them at once.
 const MAX_CANCELLED: usize = 128;
 
-/// The same on a lane of an account's own, which is closed as soon as only so many are left.
+/// On an account's own lane, a connection with more such calls than this is closed as soon as only cancelled calls are
+/// left.
 const MAX_CANCELLED_ALONE: usize = 32;
 
 /// Index and serial number of a client.
 type ClientId = (usize, u64);
 
-/// The cancelled calls of one connection that its server does not know of.
+/// The cancelled calls of one connection that have not been reset on the server.
 #[derive(Debug)]
 pub(super) struct CancelledCalls {
     /// Oldest first.
     calls: VecDeque<Cancelled>,
-    /// Resets that may be sent now; a token bucket.
+    /// Number of resets that may be sent now (a token bucket).
     allowed: f64,
     counted: Instant,
-    /// Resets of calls that the server may not have taken up, in the current second.
+    /// Resets of calls that the server is not known to process, in the current second.
     blind: u32,
     blind_since: Instant,
 }
@@ -59,15 +62,16 @@ impl CancelledCalls {
         self.calls.len()
     }
 
-    /// The clients that cancelled, one for each call.
+    /// Returns the client of each cancelled call.
     pub(super) fn clients(&self) -> impl Iterator<Item = ClientId> {
         self.calls.iter().map(|cancelled| cancelled.client)
     }
 
-    /// Resets what may be reset now, and drops what has ended by itself. Returns the clients of both.
+    /// Resets the calls that may be reset now, and drops calls that have ended by themselves. Returns the clients of
+    /// both.
     ///
-    /// On a lane of its own an account tells the server at once of calls that the server has taken up, as it would without a
-    /// proxy between: the budget is for connections that others use.
+    /// The token bucket protects connections that several accounts use. On an account's own lane it is always full:
+    /// calls that the server processes are reset at once, as they would be without a proxy.
     fn reset_some(
         &mut self,
         now: Instant,
@@ -100,8 +104,8 @@ impl CancelledCalls {
         over
     }
 
-    /// Whether the server may be told now. Of calls that it has not taken up yet it is told of a few only: a server that
-    /// lags takes many of them for an attack.
+    /// Returns whether the call may be reset now. Of the calls that the server is not known to process, only a few are
+    /// reset: a slow server would take many such resets for an attack.
     fn may_reset(&mut self, now: Instant, cancelled: &Cancelled, http2: &Connection) -> bool {
         if now - cancelled.since < CANCEL_AFTER || self.allowed < 1.0 {
             return false;
@@ -119,7 +123,8 @@ impl CancelledCalls {
 }
 
 impl Worker {
-    /// The call on this stream is over, and its server does not know.
+    /// Cancels a call on its server, if its stream is still open: at once on a connection that carries one call, later
+    /// on a shared connection.
     pub(super) fn cancel_upstream(&mut self, index: usize, stream: StreamKey, client: usize) {
         let now = self.now;
         let Some(upstream) = self.upstreams.get_mut(index) else { return };
@@ -150,7 +155,7 @@ impl Worker {
         }
     }
 
-    /// Makes some cancelled calls known to their servers.
+    /// Resets cancelled calls on their servers, as many as may be reset now.
     pub(super) fn reset_cancelled(&mut self) {
         if self.next_reset_tick.is_none_or(|tick| self.now < tick) {
             return;

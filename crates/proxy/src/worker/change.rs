@@ -1,7 +1,8 @@
-//! Change: what a new mesh changes for a worker: clusters, routes, calls that waited for an answer.
+//! Change: applies a new mesh to a worker: to its clusters, its routes, and the calls that wait for an answer of the
+//! control plane.
 //!
-//! A mesh that replaces another as a whole is compared with everything that the worker has. One that comes with its changes costs
-//! as much as those are, however much else is known.
+//! A mesh that replaces another as a whole is compared with all state of the worker. For a mesh that comes with a list
+//! of its changes, the cost depends on that list only, however large the mesh is.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use super::accept::{Arrival, Door};
 use super::cluster::{Pool, Standing, TargetKey};
 
 impl Worker {
-    /// Takes over a new mesh: clusters keep what is known of the endpoints that stay, and calls under way finish unless
-    /// its policies deny them.
+    /// Applies a new mesh. Clusters keep the state of the endpoints that remain. Calls in flight continue unless the
+    /// new policies deny them.
     pub(super) fn set_mesh(&mut self, mesh: &Arc<Mesh>) {
         self.mesh_version += 1;
         self.burst = true;
@@ -42,11 +43,11 @@ impl Worker {
         self.take_answers();
     }
 
-    /// Takes over a mesh that differs from the one before in what `changes` names.
+    /// Applies a mesh that differs from the one before only in `changes`.
     pub(super) fn change_mesh(&mut self, mesh: &Arc<Mesh>, changes: &Changes) {
         self.burst |= !changes.forgotten.is_empty();
         if changes.policies {
-            // What decides over inbound calls is another for every client.
+            // Makes every client look up its route again, since another policy may apply to its calls now.
             self.mesh_version += 1;
         }
         let before = std::mem::replace(&mut self.mesh, mesh.clone());
@@ -76,7 +77,7 @@ impl Worker {
         self.take_changed_answers(changes);
     }
 
-    /// Brings a Service's cluster up to date; gives its index if the mesh does not know it any more.
+    /// Updates a Service's cluster. Returns its index if the mesh no longer has it.
     fn change_cluster(&mut self, key: &ClusterKey, is_forgotten: bool) -> Option<usize> {
         let target = TargetKey::Service(key.clone());
         if let Some(cluster) = self.mesh.cluster(key).cloned() {
@@ -88,7 +89,7 @@ impl Worker {
         self.lose_target_of(&target, standing)
     }
 
-    /// Brings up to date what is known of addresses that calls dial and that are endpoints of these clusters.
+    /// Updates the state of addresses that calls connect to directly and that are endpoints of these clusters.
     fn change_addresses<'a>(&mut self, clusters: impl Iterator<Item = &'a Cluster>) {
         for endpoint in clusters.flat_map(Cluster::all_endpoints) {
             let address = canonical(endpoint.address);
@@ -107,14 +108,14 @@ impl Worker {
         }
     }
 
-    /// New calls do not find a target's cluster any more; gives its index, if there is one.
+    /// Hides a target's cluster from new calls. Returns its index, if there is one.
     fn lose_target_of(&mut self, target: &TargetKey, standing: Standing) -> Option<usize> {
         let index = *self.cluster_by_key.get(target)?;
         self.lose_cluster(index, standing);
         Some(index)
     }
 
-    /// The mesh does not know a cluster any more: it goes with its last call.
+    /// Hides a cluster that the mesh no longer has. Its state is dropped when its last call ends.
     fn lose_cluster(&mut self, index: usize, standing: Standing) {
         let Some(state) = self.clusters.get_mut(index) else { return };
         state.standing = standing;
@@ -132,14 +133,15 @@ impl Worker {
         self.drop_cluster_if_unused(index);
     }
 
-    /// A target has no cluster any more, unless it has another one by now.
+    /// Hides this cluster from new calls to its target. Does nothing if the target has another cluster by now.
     pub(super) fn lose_target(&mut self, target: &TargetKey, index: usize) {
         if self.cluster_by_key.get(target) == Some(&index) {
             self.cluster_by_key.remove(target);
         }
     }
 
-    /// An endpoint has left: calls in flight there finish, calls that waited for it go elsewhere.
+    /// Handles the removal of an endpoint. Its calls in flight finish, and calls that wait for it are sent to other
+    /// endpoints.
     fn pool_gone(&mut self, pool: Pool) {
         for connection in pool.connections.iter() {
             match self.upstreams.get_mut(connection) {
@@ -171,7 +173,8 @@ impl Worker {
         self.clusters.try_remove(index);
     }
 
-    /// Clients look up again what their calls are for, where that was one of these clusters, or an answer that has changed.
+    /// Makes clients look up their route again if it leads to one of `clusters`, or depends on an answer in `answers`,
+    /// which have changed.
     pub(super) fn forget_latest_routes(&mut self, clusters: &FxHashSet<usize>, answers: &BTreeSet<Subject>) {
         if clusters.is_empty() && answers.is_empty() {
             return;
@@ -186,7 +189,7 @@ impl Worker {
         }
     }
 
-    /// What waited for an answer that is there now goes on.
+    /// Continues the calls and connections whose answer from the control plane has arrived.
     fn take_changed_answers(&mut self, changes: &Changes) {
         let mut calls = Vec::new();
         for subject in &changes.answered {
@@ -197,7 +200,7 @@ impl Worker {
         for id in calls {
             self.enter(id);
         }
-        // What is to be found out of a connection depends on the cluster that it is for.
+        // The destination's cluster decides what to detect in a connection.
         let concerns_all = !changes.clusters.is_empty() || !changes.routes.is_empty();
         let concerns = |arrival: &Arrival| {
             let subject = arrival.origin.original_destination.map(Subject::Address);

@@ -1,4 +1,4 @@
-//! A client's connection: of the application beside us, or of somebody who calls it.
+//! Client: the connection of a client, which is our own application or a caller of it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,52 +25,53 @@ use crate::metrics::Direction;
 pub(super) struct Client {
     pub(super) link: Link,
     pub(super) origin: Origin,
-    /// Where it was going: a Service's or an endpoint's address, or a port of the application beside us. None where
-    /// nothing tells but the calls themselves.
+    /// The connection's destination: the address of a Service or an endpoint, or a port of our own application. `None`
+    /// if only the calls themselves name it.
     pub(super) target: Option<SocketAddr>,
-    /// Who it is, proved by its certificate.
+    /// The client's identity, proved by its certificate.
     pub(super) peer_id: Option<Arc<SpiffeId>>,
-    /// No anchor that is trusted now vouches for that certificate.
+    /// When the worker found that no current trust anchor vouches for that certificate; `None` while one does.
     pub(super) distrusted_since: Option<Instant>,
-    /// How long that certificate lets it stay; none without one.
+    /// How long that certificate lets the connection stay; `None` without a certificate.
     pub(super) stay: Option<Stay>,
-    /// What the application is told about it with each request.
+    /// Header fields that tell the application who the client is, added to each request.
     pub(super) told: Option<Box<Told>>,
-    /// The account that is answerable for its calls.
+    /// Index of the account that the client's calls are charged to.
     pub(super) account: usize,
-    /// Tells this client from a later one at the same index.
+    /// Distinguishes this client from a later one at the same index.
     pub(super) serial: u64,
-    /// The cluster of its latest call: a gRPC client's calls all have the same authority.
+    /// The route of the latest call. The next calls use it too, since all calls of a gRPC client have the same
+    /// authority.
     pub(super) latest_route: Option<LatestRoute>,
-    /// Cancelled calls that endpoints have not been told of.
+    /// Number of cancelled calls that endpoints have not been told of.
     pub(super) cancelled_calls: u32,
-    /// Connections to the application that are left unread because this tunnel holds as much as it may.
+    /// Connections to our application that are not read because this tunnel already buffers as many bytes as it may.
     pub(super) held_back: Vec<usize>,
-    /// Calls that wait for connections to endpoints.
+    /// Number of calls that wait for connections to endpoints.
     pub(super) waiting_calls: usize,
-    /// Memory of the fields of its calls' requests.
+    /// Memory of the request fields of all its calls, in bytes.
     pub(super) fields_bytes: usize,
-    /// It has, or had, as many streams open as it may, which was said.
+    /// The client has or had as many streams open as it may, and this has been logged.
     pub(super) is_full: bool,
     pub(super) idle_since: Option<Instant>,
-    /// When it was told that its connection ends.
+    /// When the client was told that its connection ends.
     pub(super) leaving_since: Option<Instant>,
     pub(super) seat: Seat,
-    /// Its client has said something whole: a request, or bytes that nobody interprets.
+    /// The client has sent something complete: a request, or bytes that the proxy does not parse.
     pub(super) has_spoken: bool,
-    /// When it lost its place to another connection.
+    /// When the connection lost its place to another connection.
     pub(super) yielding_since: Option<Instant>,
 }
 
-/// A route that was looked up.
+/// The result of a route lookup.
 #[derive(Debug)]
 pub(super) struct LatestRoute {
     pub(super) authority: Vec<u8>,
     pub(super) mesh_version: u64,
     pub(super) cluster: usize,
-    /// Where inbound calls count: a place of the cluster's series.
+    /// Index of the metrics series of inbound calls, among the cluster's series.
     pub(super) traffic: Option<u32>,
-    /// What decides over inbound calls.
+    /// Decides whether inbound calls are allowed.
     pub(super) gate: Option<Gate>,
 }
 
@@ -108,19 +109,19 @@ impl Client {
         }
     }
 
-    /// Whether its streams are connections of applications, which share it: each is held back by itself, and may be for as
-    /// long as its application likes.
+    /// Returns whether the connection is a tunnel. Each stream of a tunnel is a connection of an application, with flow
+    /// control of its own, and may stay unread as long as that application likes.
     pub(super) fn is_tunnel(&self) -> bool {
         self.origin.door == Door::Tunnel
     }
 
-    /// Memory that it takes beside its link, in bytes.
+    /// Returns the client's memory besides its link, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let authority = self.latest_route.as_ref().map_or(0, |latest| latest.authority.capacity());
         self.fields_bytes + authority + self.held_back.capacity() * size_of::<usize>()
     }
 
-    /// Tells it that its connection ends, once.
+    /// Tells the client that its connection ends, unless it has been told.
     pub(super) fn shut_down(&mut self, now: Instant) {
         self.leaving_since.get_or_insert(now);
         self.link.codec.shut_down();
@@ -128,7 +129,8 @@ impl Client {
 }
 
 impl Worker {
-    /// A connection that was an arrival until now is a client's: events name it so, and what has come is read.
+    /// Polls a client's connection, which was an arrival until now, under the client's token. Reads what has been
+    /// received.
     pub(super) fn watch_client(&mut self, index: usize) {
         if let Some(client) = self.clients.get(index)
             && let (Direction::Inbound, Some(target)) = (client.origin.door.direction(), client.target)
@@ -148,7 +150,7 @@ impl Worker {
             return self.close_client(index);
         }
         self.read(LinkId::client(index));
-        // What it has sent already is answered.
+        // Requests that the client has already sent are still answered.
         if self.draining.is_some()
             && let Some(client) = self.clients.get_mut(index)
         {
@@ -158,7 +160,7 @@ impl Worker {
         self.mark_unfinished(LinkId::client(index));
     }
 
-    /// Forgets a client's connection; its calls are cancelled.
+    /// Closes a client's connection and cancels its calls.
     pub(super) fn close_client(&mut self, index: usize) {
         self.cancel_calls_of(index);
         if let Some(mut client) = self.clients.try_remove(index) {
@@ -182,7 +184,8 @@ impl Worker {
         }
     }
 
-    /// Ends the connection of a client that broke the protocol or a limit: the last words say why, calls are cancelled.
+    /// Ends the connection of a client that broke the protocol or a limit. Cancels its calls, and sends the output that
+    /// tells the client why.
     pub(super) fn dismiss_client(&mut self, index: usize, error: &CodecError) {
         self.cancel_calls_of(index);
         let Some(client) = self.clients.get_mut(index) else { return };
@@ -191,7 +194,8 @@ impl Worker {
         client.link.begin_closing(self.now, &mut self.buffers);
     }
 
-    /// Who is answerable for the calls of a connection; the application beside us for each of its connections apart.
+    /// Returns the key of the account that a connection's calls are charged to. `None` for our own application: each of
+    /// its connections is a separate account.
     pub(super) fn account_of(origin: &Origin, peer_id: Option<&Arc<SpiffeId>>) -> Option<AccountKey> {
         match (origin.door, peer_id) {
             (Door::Outbound, _) => None,

@@ -1,4 +1,5 @@
-//! Cluster: what a worker keeps of a target of calls: its endpoints, their connections, the calls that wait for one.
+//! Cluster: the state that a worker keeps for a target of calls: its endpoints, their connections, and the calls that
+//! wait for a connection.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -19,25 +20,25 @@ use super::waiting::Waiting;
 use crate::limits::{RelayLimits, ms};
 use crate::metrics::{Tls, TrafficMetrics, WorkerMetrics};
 
-/// Series of one cluster's calls.
+/// Most metrics series for the calls of one cluster.
 const MAX_TRAFFIC_SERIES: usize = 1_000;
 
-/// What calls are for.
+/// The target of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum TargetKey {
     /// A Service's port.
     Service(ClusterKey),
-    /// An address that the application dialled: an endpoint's own, or one outside of the mesh.
+    /// An address that our own application connected to: of an endpoint, or outside of the mesh.
     Address(SocketAddr),
-    /// The application beside us.
+    /// A port of our own application.
     Local(SocketAddr),
 }
 
-/// The port that a `Host` leaves out (RFC 9110 section 4.2.1).
+/// The default port of HTTP, which clients leave out of `Host` (RFC 9110 section 4.2.1).
 const HTTP_PORT: u16 = 80;
 
 impl TargetKey {
-    /// What a client would write in `Host`.
+    /// Returns what a client would write in `Host`.
     pub(super) fn host(&self) -> String {
         let (host, port) = match self {
             Self::Service(ClusterKey { namespace, service, port }) => {
@@ -67,27 +68,28 @@ pub(super) struct ClusterState {
     pub(super) target: TargetKey,
     pub(super) cluster: Arc<Cluster>,
     pub(super) balancer: Balancer,
-    /// Where calls count, by who is at the other end. Without one, only calls that have begun count there.
+    /// The metrics series of calls, by the TLS label of the peer. An entry without a label is only for calls that began
+    /// before [`ClusterState::name_port`].
     pub(super) traffic: Vec<(Option<Tls>, Arc<TrafficMetrics>)>,
-    /// Whether its port is named in metrics, if it is one of the application beside us.
+    /// Whether metrics name the target's port, if this is a port of our own application.
     pub(super) is_named: bool,
     pub(super) members: FxHashMap<EndpointId, Member>,
     pub(super) pools: FxHashMap<PoolKey, Pool>,
-    /// What calls follow that are for this cluster; none if they go to the cluster itself.
+    /// The routes that are attached to this cluster; `None` if calls go to the cluster itself.
     pub(super) routes: Option<Box<Routes>>,
     /// Calls in flight.
     pub(super) calls: usize,
     pub(super) standing: Standing,
 }
 
-/// Whether the mesh still knows a cluster. One that it does not know any more goes with its last call.
+/// Whether the mesh still has a cluster. If not, the cluster's state is dropped when its last call ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
     Known,
-    /// It is not there any more: calls that waited for an endpoint fail.
+    /// The cluster was removed from the mesh: calls that wait for an endpoint fail.
     Removed,
-    /// It was left alone for so long that the control plane is not asked about it any more. Calls that came in the same moment
-    /// are sent as if nothing had happened.
+    /// The cluster was unused for so long that the proxy no longer asks the control plane about it. Calls that arrive
+    /// at the same moment are still sent.
     Forgotten,
 }
 
@@ -95,27 +97,27 @@ pub(super) enum Standing {
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) endpoint: Endpoint,
-    /// Where calls to it count, once there was one: a place in the cluster's `traffic`.
+    /// Index of the metrics series of calls to the endpoint, in the cluster's `traffic`; `None` before the first call.
     pub(super) traffic: Option<u32>,
 }
 
-/// Connections to one endpoint that calls can share, and the calls that wait for one.
+/// The connections to one endpoint under one [`PoolKey`], and the calls that wait for such a connection.
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// Where to connect.
+    /// The address to connect to.
     pub(super) address: SocketAddr,
-    /// Connections that take calls, or will.
+    /// Connections that take calls, or will once they are established.
     pub(super) connections: Connections,
-    /// How many of them are being established.
+    /// Number of connections that are being established.
     pub(super) connecting: usize,
     pub(super) waiting: Waiting,
-    /// It stands in the worker's list of endpoints that calls wait for.
+    /// The pool is in the worker's list of pools with waiting calls.
     pub(super) listed: bool,
-    /// It was said that calls wait here; said again only once none did.
+    /// It has been logged that calls wait here. It is logged again only after the queue has been empty.
     pub(super) wait_is_told: bool,
-    /// Connections that failed in a row.
+    /// Number of connections that failed in a row.
     pub(super) failures: u32,
-    /// No connection is tried before.
+    /// No connection is tried before this time.
     pub(super) retry_at: Option<Instant>,
     pub(super) last_error: String,
 }
@@ -135,7 +137,7 @@ impl Pool {
         }
     }
 
-    /// Whether a call may be sent here, or wait here in a queue of at most so many.
+    /// Returns whether a call may be sent here, or may wait here in a queue of at most `max_waiting` calls.
     fn takes_calls(&self, now: Instant, max_waiting: usize) -> bool {
         self.waiting.len() < max_waiting && !self.is_backing_off(now)
     }
@@ -144,10 +146,10 @@ impl Pool {
         self.connections.is_empty() && self.retry_at.is_some_and(|at| now < at)
     }
 
-    /// Notes a failed connection: the next pause is twice as long, with jitter.
+    /// Records a failed connection. The next pause is twice as long, with jitter.
     pub(super) fn back_off(&mut self, now: Instant, why: String, random: u64, relay: &RelayLimits) {
         let pause = ms(relay.min_backoff_ms).saturating_mul(1 << self.failures.min(16)).min(ms(relay.max_backoff_ms));
-        // Between half of the pause and all of it, so that proxies do not knock in step.
+        // Between half of the pause and all of it, so that proxies do not reconnect at the same time.
         let jitter = pause.mul_f64((random % 1_000) as f64 / 2_000.0);
         self.failures = self.failures.saturating_add(1);
         self.retry_at = Some(now + pause / 2 + jitter);
@@ -156,7 +158,7 @@ impl Pool {
 }
 
 impl ClusterState {
-    /// Takes over the cluster's endpoints and settings; returns the pools of endpoints that have gone or changed.
+    /// Replaces the cluster's endpoints and settings. Returns the pools of endpoints that were removed or changed.
     pub(super) fn update(&mut self, now: Instant, cluster: Arc<Cluster>) -> Vec<Pool> {
         self.balancer.set_policy(cluster.balancer);
         self.balancer.set_endpoints(now, cluster.endpoints.iter().map(|endpoint| endpoint.address));
@@ -174,7 +176,8 @@ impl ClusterState {
         self.pools.extract_if(|key, _| !same.contains(&key.endpoint)).map(|(_, pool)| pool).collect()
     }
 
-    /// Chooses an endpoint for `call`. One that did not take it before is chosen again only when no other is left.
+    /// Chooses an endpoint for `call`. An endpoint that did not process the call before is chosen only if no other is
+    /// usable.
     pub(super) fn pick(&mut self, now: Instant, call: &Call, max_waiting: usize) -> Option<Pick> {
         let (members, pools) = (&self.members, &self.pools);
         let usable = |id| {
@@ -190,7 +193,7 @@ impl ClusterState {
             .or_else(|| self.balancer.pick(now, usable))
     }
 
-    /// Why no endpoint can take a call.
+    /// Returns the reason why no endpoint can take a call.
     pub(super) fn why_none(&self, now: Instant, own: usize) -> ProxyError {
         let cluster = self.target.to_string();
         if let Some(failed) = self.pools.values().find(|pool| pool.is_backing_off(now)) {
@@ -203,9 +206,10 @@ impl ClusterState {
         ProxyError::QueueFull { cluster, waiting, own }
     }
 
-    /// The place of the series in which calls count that are protected so.
+    /// Returns the index of the series for calls with this TLS label.
     pub(super) fn traffic_place(&mut self, metrics: &WorkerMetrics, tls: Tls) -> u32 {
-        // Clients beyond the limit count together; the series of that many are one series anyway.
+        // Clients beyond the limit count in one common series. For so many clients, the metrics combine the series
+        // anyway.
         let tls = if self.traffic.len() < MAX_TRAFFIC_SERIES { tls } else { Tls::MutualOther };
         let place = self.traffic.iter().position(|(of, _)| of.as_ref() == Some(&tls)).unwrap_or_else(|| {
             let series = metrics.traffic(&self.traffic_labels(tls.clone()));
@@ -215,34 +219,35 @@ impl ClusterState {
         place as u32
     }
 
-    /// From now on its port is named: calls that begin count under its number.
+    /// Makes metrics name the port: calls that begin from now on count under its number.
     pub(super) fn name_port(&mut self) {
         self.is_named = true;
         self.traffic.iter_mut().for_each(|(of, _)| *of = None);
     }
 
-    /// The series at a place that [`ClusterState::traffic_place`] gave.
+    /// Returns the series at an index that [`ClusterState::traffic_place`] returned.
     pub(super) fn traffic(&self, place: u32) -> Option<&TrafficMetrics> {
         self.traffic.get(place as usize).map(|(_, series)| &**series)
     }
 
-    /// What the mesh knows of an endpoint.
+    /// Returns an endpoint as the mesh knows it.
     pub(super) fn member(&self, endpoint: EndpointId) -> Option<&Endpoint> {
         self.members.get(&endpoint).map(|member| &member.endpoint)
     }
 
-    /// The pools of an endpoint.
+    /// Returns the pools of an endpoint.
     pub(super) fn pools_of(&self, endpoint: EndpointId) -> impl Iterator<Item = &Pool> {
         self.pools.iter().filter(move |(key, _)| key.endpoint == endpoint).map(|(_, pool)| pool)
     }
 
-    /// Whether nothing is lost if it is forgotten.
+    /// Returns whether the state can be dropped: there are no calls and no connections.
     pub(super) fn is_idle(&self) -> bool {
         self.calls == 0 && self.pools.values().all(|pool| pool.connections.is_empty() && pool.waiting.is_empty())
     }
 }
 
-/// A cluster of one address, which is no Service's.
+/// Creates the cluster of an address that belongs to no Service. `known` is the endpoint at the address, with its
+/// cluster, if the mesh has one.
 pub(super) fn single(address: SocketAddr, known: Option<(&Cluster, &Endpoint)>) -> Arc<Cluster> {
     let unknown = || Endpoint { address, zone: None, hostname: None, pod: None, proxy: None };
     Arc::new(Cluster {

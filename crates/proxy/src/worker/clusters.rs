@@ -28,7 +28,7 @@ impl Clusters {
         self.states.len()
     }
 
-    /// How many are ports of our application. Callers choose them.
+    /// Returns the number of clusters that are ports of our application. Callers choose these ports.
     pub(super) fn local(&self) -> usize {
         self.local
     }

@@ -1,5 +1,5 @@
-//! Codec: what a connection speaks. Every protocol gives the same events and takes the same orders, so that a call goes
-//! from any to any through one relay.
+//! Codec: the protocol of a connection. All protocols have the same events and methods, so that one relay forwards a
+//! call from any protocol to any other.
 
 use std::time::Instant;
 
@@ -16,11 +16,12 @@ pub(super) enum Codec {
     Http2(Connection),
     /// RFC 9112.
     Http1(leno_http1::Connection),
-    /// Bytes.
+    /// Bytes that the proxy does not parse.
     Opaque(Opaque),
 }
 
-/// Why a connection cannot go on: its peer broke the protocol or a limit. What is to be said is in the output.
+/// Why a connection cannot go on: its peer broke the protocol or a limit. The output has the message that tells the
+/// peer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CodecError {
     #[error("{0}")]
@@ -30,7 +31,7 @@ pub(super) enum CodecError {
 }
 
 impl CodecError {
-    /// The label in metrics.
+    /// Returns the label in metrics.
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::Http2(error) => violation_label(&error.why),
@@ -51,8 +52,8 @@ macro_rules! each {
 }
 
 impl Codec {
-    /// Reads from the front of `input`, until an event or the end of the input. Input that is left belongs to the owner,
-    /// who gives it again once the connection is no longer paused.
+    /// Parses `input` from the front, until there is an event or no more input. The caller keeps input that is left,
+    /// and passes it again once the connection is no longer paused.
     pub(super) fn receive<'a>(
         &mut self,
         now: Instant,
@@ -66,7 +67,7 @@ impl Codec {
         }
     }
 
-    /// The peer sends nothing more; `None` once there is nothing more to tell of it.
+    /// Handles the end of the peer's input. Returns the event that it causes, if any.
     pub(super) fn input_ended(&mut self, now: Instant) -> Option<Event<'static>> {
         match self {
             Self::Http2(_) => None,
@@ -75,12 +76,12 @@ impl Codec {
         }
     }
 
-    /// Whether a peer that sends nothing more may still read: HTTP/2 has no such state.
+    /// Returns whether a peer that has closed its sending side may still read. HTTP/2 has no such state.
     pub(super) fn is_half_closable(&self) -> bool {
         !matches!(self, Self::Http2(_))
     }
 
-    /// Whether input is to be left unread for now.
+    /// Returns whether input must not be read for now.
     pub(super) fn is_paused(&self) -> bool {
         match self {
             Self::Http2(_) => false,
@@ -89,7 +90,8 @@ impl Codec {
         }
     }
 
-    /// The most bytes that are to be read from the socket now; one at least, by which its end is seen.
+    /// Returns the most bytes to read from the socket now. This is at least one, so that the end of the input is
+    /// noticed.
     pub(super) fn read_room(&self) -> usize {
         match self {
             Self::Http2(_) | Self::Http1(_) => usize::MAX,
@@ -97,7 +99,7 @@ impl Codec {
         }
     }
 
-    /// The bytes of a connection without a protocol.
+    /// Returns the codec of a connection without a protocol.
     pub(super) fn opaque(&mut self) -> Option<&mut Opaque> {
         match self {
             Self::Opaque(opaque) => Some(opaque),
@@ -105,8 +107,8 @@ impl Codec {
         }
     }
 
-    /// The server that the application's own TLS is for, if it is TLS that is relayed; the inner one is `None` if the client
-    /// names none.
+    /// Returns the server name in the application's own TLS, if the connection carries TLS that is relayed. The inner
+    /// `None` means that the client sent no server name.
     pub(super) fn server(&self) -> Option<Option<&str>> {
         match self {
             Self::Opaque(opaque) => opaque.server(),
@@ -141,7 +143,7 @@ impl Codec {
         }
     }
 
-    /// The largest request header section that the peer takes, in bytes.
+    /// Returns the size of the largest request header section that the peer accepts, in bytes.
     pub(super) fn max_request_bytes(&self) -> u32 {
         match self {
             Self::Http2(http2) => http2.peer_settings().max_header_list_bytes,
@@ -219,27 +221,27 @@ impl Codec {
         }
     }
 
-    /// Content that was received and has not gone on, in bytes.
+    /// Returns the bytes of content that were received and have not been forwarded.
     pub(super) fn held_bytes(&self) -> usize {
         usize::try_from(each!(self, codec => codec.held_bytes())).unwrap_or(usize::MAX)
     }
 
-    /// Whether memory is short: then it keeps no empty buffers, and receive windows stop growing.
+    /// Sets whether memory is short. If it is, the codec keeps no empty buffers, and receive windows stop growing.
     pub(super) fn save_memory(&mut self, on: bool) {
         each!(self, codec => codec.save_memory(on));
     }
 
-    /// Memory of its buffers, tables and lists, in bytes.
+    /// Returns the memory of the codec's buffers, tables and lists, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         each!(self, codec => codec.memory_bytes())
     }
 
-    /// Memory of content and trailers that wait for the peer, in bytes.
+    /// Returns the memory of content and trailers that wait for the peer, in bytes.
     pub(super) fn queue_memory_bytes(&self) -> usize {
         match self {
             Self::Http2(http2) => http2.queue_memory_bytes(),
             Self::Http1(http1) => http1.queue_memory_bytes(),
-            // Its output is its queue.
+            // Opaque bytes wait in the output, which is counted as a buffer.
             Self::Opaque(_) => 0,
         }
     }
@@ -248,7 +250,7 @@ impl Codec {
         each!(self, codec => codec.queued_bytes())
     }
 
-    /// Content that the peer's connection has room for, in bytes.
+    /// Returns for how many bytes of content the peer's connection window has room.
     pub(super) fn send_window_bytes(&self) -> usize {
         match self {
             Self::Http2(http2) => http2.send_window_bytes(),
@@ -268,7 +270,7 @@ impl Codec {
         }
     }
 
-    /// All open streams and their tokens.
+    /// Returns all open streams and their tokens.
     pub(super) fn open_streams(&self) -> Vec<(StreamKey, u32)> {
         match self {
             Self::Http2(http2) => http2.open_streams(),
@@ -287,7 +289,8 @@ impl Codec {
         }
     }
 
-    /// Whether a failed connection may have been the stream's doing: over HTTP/1, only once its answer has begun.
+    /// Returns whether the failure of the connection may be caused by this stream: over HTTP/1, only if its response
+    /// has begun.
     pub(super) fn is_taken_up(&self, stream: StreamKey) -> bool {
         match self {
             Self::Http1(http1) => http1.is_taken_up(stream),
@@ -295,7 +298,7 @@ impl Codec {
         }
     }
 
-    /// The engine of a protocol with many streams.
+    /// Returns the HTTP/2 engine, if the connection speaks HTTP/2.
     pub(super) fn http2(&mut self) -> Option<&mut Connection> {
         match self {
             Self::Http2(http2) => Some(http2),
@@ -311,7 +314,7 @@ impl Codec {
         }
     }
 
-    /// When the frame or header section that is not complete began.
+    /// Returns when the incomplete frame or header section began, if there is one.
     pub(super) fn incomplete_since(&self) -> Option<Instant> {
         match self {
             Self::Http2(http2) => http2.incomplete_since(),
@@ -320,7 +323,7 @@ impl Codec {
         }
     }
 
-    /// Announces the end: what is under way finishes.
+    /// Announces the end of the connection. Open streams may finish.
     pub(super) fn shut_down(&mut self) {
         match self {
             Self::Http2(http2) => http2.shut_down(),
@@ -329,7 +332,7 @@ impl Codec {
         }
     }
 
-    /// Takes no more streams from now on.
+    /// Makes the connection accept no more streams. HTTP/2 sends GOAWAY with `code` and `why`.
     pub(super) fn go_away(&mut self, code: ErrorCode, why: &str) {
         match self {
             Self::Http2(http2) => http2.go_away(code, why),
@@ -338,12 +341,12 @@ impl Codec {
         }
     }
 
-    /// Whether the end was announced and everything has finished.
+    /// Returns whether the end was announced and all streams have finished.
     pub(super) fn is_drained(&self) -> bool {
         each!(self, codec => codec.is_drained())
     }
 
-    /// Whether it must be closed once the output is written, whatever is still open.
+    /// Returns whether the connection must be closed once the output is written, even if streams are open.
     pub(super) fn must_close(&self) -> bool {
         match self {
             Self::Http2(_) | Self::Opaque(_) => false,
@@ -360,7 +363,7 @@ impl Codec {
         }
     }
 
-    /// Whether the connection is to be cut at once.
+    /// Returns whether the connection must be reset at once.
     pub(super) fn is_aborted(&self) -> bool {
         match self {
             Self::Http2(_) => false,
@@ -369,21 +372,24 @@ impl Codec {
         }
     }
 
-    /// Whether it is taken for opaque bytes of a server that speaks first, and neither side has spoken.
+    /// Returns whether the connection is a guess: we assume opaque bytes and a server that speaks first, and neither
+    /// side has sent anything.
     pub(super) fn is_guess(&self) -> bool {
         matches!(self, Self::Opaque(opaque) if opaque.is_guess())
     }
 
-    /// Whether what was taken for opaque bytes has turned out to be something else.
+    /// Returns whether bytes that were guessed to be opaque have turned out to be something else.
     pub(super) fn is_recalled(&self) -> bool {
         matches!(self, Self::Opaque(opaque) if opaque.is_recalled())
     }
 
-    /// Whether peers may be slow for as long as they like: the mesh knows nothing of what they do.
+    /// Returns whether the bytes are opaque. Peers may then be slow as long as they like, since the proxy does not know
+    /// their protocol.
     pub(super) fn is_opaque(&self) -> bool {
         matches!(self, Self::Opaque(_))
     }
-    /// Whether the peer has flow-control windows: whoever does not want more bytes leaves them shut, and reads on.
+    /// Returns whether the protocol has flow-control windows. A peer that wants no more bytes then keeps its windows
+    /// closed, but still reads its socket.
     pub(super) fn has_windows(&self) -> bool {
         matches!(self, Self::Http2(_))
     }

@@ -1,17 +1,18 @@
 //! The connections of a pool, and which of them are free.
 //!
-//! An endpoint may have thousands of connections that carry one call each. So no step here depends on their number.
+//! An endpoint may have thousands of connections that carry one call each. So the cost of each operation is independent
+//! of their number.
 
 use rustc_hash::FxHashMap;
 
-/// Connections by their index, the oldest first until one is removed.
+/// Connections by their index, in order of age until one is removed.
 ///
-/// Invariant: `places` names the place of each connection in `all`, and in `free` if it is there.
+/// Invariant: `places` has the position of each connection in `all`, and in `free` if the connection is free.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     all: Vec<usize>,
-    /// Connections without a call, in a pool whose connections carry one call each. Calls take the last one, so the others fall
-    /// idle.
+    /// Connections without a call, in a pool whose connections carry one call each. Calls take the last one, so the
+    /// others become idle.
     free: Vec<usize>,
     places: FxHashMap<usize, Place>,
 }
@@ -35,7 +36,7 @@ impl Connections {
         self.all.iter().copied()
     }
 
-    /// The free ones, the one that was used last first.
+    /// Returns the free connections, the most recently used first.
     pub(super) fn free(&self) -> impl Iterator<Item = usize> {
         self.free.iter().rev().copied()
     }
@@ -45,7 +46,7 @@ impl Connections {
         self.all.push(index);
     }
 
-    /// Returns whether it was there.
+    /// Removes a connection. Returns whether it was in the pool.
     pub(super) fn remove(&mut self, index: usize) -> bool {
         self.set_free(index, false);
         let Some(place) = self.places.remove(&index) else { return false };
@@ -56,7 +57,7 @@ impl Connections {
         true
     }
 
-    /// Notes whether a connection is free. One that is not in the pool is left alone.
+    /// Records whether a connection is free. Ignores a connection that is not in the pool.
     pub(super) fn set_free(&mut self, index: usize, is_free: bool) {
         let Some(place) = self.places.get_mut(&index) else { return };
         match (place.free, is_free) {

@@ -1,4 +1,4 @@
-//! Deadline: how long a call may take, and each attempt at it.
+//! Deadline: limits the time of a call, of each attempt at it, and of pauses in its request content.
 
 use std::time::{Duration, Instant};
 
@@ -11,18 +11,18 @@ use super::hop::Protocol;
 use super::reply::ProxyError;
 use crate::limits::ms;
 
-/// What a timer is for.
+/// The part of a call that a timer limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     /// The whole call.
     Call,
     /// One attempt at one backend.
     Attempt,
-    /// The request's content, as long as some of it comes now and then.
+    /// Each pause in the request's content.
     Content,
 }
 
-/// What a timer says when it is due.
+/// The value of a timer: which call it belongs to, and what it limits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Alarm {
     serial: u64,
@@ -37,8 +37,8 @@ impl Alarm {
 }
 
 impl Worker {
-    /// Limits how long a call may take, from when it came: to what its caller asks for, or to what its rule allows if that
-    /// is less.
+    /// Sets the deadline of a call, counted from its arrival: the timeout that the caller asks for, or the timeout of
+    /// the route rule if that is shorter.
     pub(super) fn set_deadline(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
         if let Some(timeout) = time_allowed(call) {
@@ -47,7 +47,7 @@ impl Worker {
         }
     }
 
-    /// A call is to end then, or before if that was said already.
+    /// Sets the deadline of a call to `at`, unless it already has an earlier one.
     pub(super) fn end_by(&mut self, id: CallId, at: Instant) {
         let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
         match call.deadline {
@@ -58,18 +58,19 @@ impl Worker {
         call.deadline = Some((at, self.timers.set(at, Alarm::of(id, Scope::Call))));
     }
 
-    /// An attempt begins: the rule that the call met may limit how long it takes.
+    /// Begins an attempt. If the call's route rule limits attempts, this sets a timer.
     pub(super) fn begin_attempt(&mut self, id: CallId) {
         let Some(route) = self.calls.get_mut(id.slot as usize).and_then(|call| call.route.as_mut()) else { return };
         let Some(timeout) = route.timeouts().backend_request else { return };
         route.attempt_timer = Some(self.timers.set(self.now + timeout, Alarm::of(id, Scope::Attempt)));
     }
 
-    /// A request whose content is still to come: it is looked at now and then whether any does. A gRPC client, a tunnel and
-    /// an upgraded connection may be silent for as long as they like, but a health check that only its exemption lets in may not.
+    /// Sets a timer for an incomplete request, to check whether its content still arrives. A gRPC client, a tunnel and
+    /// an upgraded connection may be silent for as long as they like, but not a gRPC call that policy allows only as a
+    /// health check.
     pub(super) fn expect_content(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
-        // Most calls are gRPC calls: what costs least is asked first.
+        // Most calls are gRPC calls, so the cheapest checks come first.
         if call.request_ended || call.content_timer.is_some() || (call.is_grpc && !call.is_health_check) {
             return;
         }
@@ -81,7 +82,8 @@ impl Worker {
         call.content_timer = Some(self.timers.set(at, Alarm::of(id, Scope::Content)));
     }
 
-    /// Fails a call for whose content its endpoint has waited for too long. Content that waits here is not the client's fault.
+    /// Fails a call if its endpoint has waited too long for request content. If content waits in the proxy, the client
+    /// is not to blame, and the call goes on.
     fn content_is_late(&mut self, id: CallId) {
         let Some(call) = self.calls.get(id.slot as usize) else { return };
         if call.request_ended || call.response != Response::Awaited {
@@ -95,7 +97,7 @@ impl Worker {
         self.fail(id.slot, &ProxyError::ContentLate { waited_ms: self.limits.relay.content_timeout_ms });
     }
 
-    /// An attempt is over.
+    /// Ends an attempt: cancels its timer.
     pub(super) fn end_attempt(&mut self, slot: u32) {
         let route = self.calls.get_mut(slot as usize).and_then(|call| call.route.as_mut());
         if let Some(timer) = route.and_then(|route| route.attempt_timer.take()) {
@@ -103,7 +105,7 @@ impl Worker {
         }
     }
 
-    /// A call needs its timers no more.
+    /// Cancels all timers of a call.
     pub(super) fn cancel_timers(&mut self, slot: u32) {
         let Some(call) = self.calls.get_mut(slot as usize) else { return };
         if let Some((_, timer)) = call.deadline.take() {
@@ -117,11 +119,12 @@ impl Worker {
         }
     }
 
-    /// Ends the calls whose time is up.
+    /// Fails the calls whose time is over.
     pub(super) fn expire_deadlines(&mut self) {
         let mut due = Vec::new();
         self.timers.expire(self.now, &mut due);
-        // Before anything is done: a timer that has been given back must not be cancelled, its key may be another's by then.
+        // This comes first, because an expired timer must not be cancelled: its key may already belong to another
+        // timer.
         for alarm in &due {
             if let Some(call) = self.call_of(alarm) {
                 forget_timer(call, alarm.scope);
@@ -162,7 +165,8 @@ impl Worker {
         }
     }
 
-    /// Time left until a call's deadline, if its server was told of one that is worth shortening.
+    /// Returns the time left until a call's deadline, to be sent to its server in `grpc-timeout`. Returns `None` if the
+    /// call has no deadline or no such field, or if no time has passed since it began.
     pub(super) fn time_left(&self, call: &Call) -> Option<Duration> {
         let (at, _) = call.deadline?;
         let is_told = self.now > call.started && call.request.contains(Known::GrpcTimeout);
@@ -170,7 +174,8 @@ impl Worker {
     }
 }
 
-/// How long a call may take. A gRPC server is told of what its rule allows, as of what a caller asks for.
+/// Returns how long a call may take. If the route rule allows less than the caller asks for, a gRPC server is told of
+/// the rule's timeout instead of the caller's.
 fn time_allowed(call: &mut Call) -> Option<Duration> {
     let asked = call.request.get(Known::GrpcTimeout).and_then(grpc::parse_timeout);
     let Some(route) = &mut call.route else { return asked };
@@ -184,7 +189,7 @@ fn time_allowed(call: &mut Call) -> Option<Duration> {
     Some(allowed)
 }
 
-/// Why a call whose time is up is answered.
+/// Returns the error for a call whose time is over.
 fn out_of_time(call: &Call) -> ProxyError {
     match call.route.as_ref().filter(|route| route.sets_deadline) {
         Some(route) => {
@@ -195,7 +200,7 @@ fn out_of_time(call: &Call) -> ProxyError {
     }
 }
 
-/// Whether a request that is not gRPC's may go on without content.
+/// Returns whether a request that is not gRPC may pause its content for as long as it likes.
 fn may_be_silent(call: &Call) -> bool {
     call.protocol == Protocol::Opaque
         || call.request.contains(Known::LenoUpgrade)

@@ -1,23 +1,24 @@
-//! Detect: what a connection speaks, from its first bytes.
+//! Detect: finds out the protocol of a connection from its first bytes.
 
 use leno_http2::frame::{FrameHeader, PREFACE, kind};
 use rustls::server::Acceptor;
 
-/// Bytes of a connection that are looked at; a TLS ClientHello has a few hundred to two thousand, a request line less.
+/// Most bytes that are needed to detect a protocol. A TLS ClientHello has a few hundred to two thousand bytes, a
+/// request line fewer.
 pub const DETECT_BYTES: usize = 16 << 10;
-/// The type of the first handshake message (RFC 8446 section 4).
+/// The type of a ClientHello, the first handshake message (RFC 8446 section 4).
 const CLIENT_HELLO: u8 = 1;
-/// Content of a plaintext record (RFC 8446 section 5.1).
+/// Largest content of a plaintext record (RFC 8446 section 5.1).
 const RECORD_MAX_BYTES: usize = 1 << 14;
 /// Length of one parameter in a SETTINGS frame (RFC 9113 section 6.5.1).
 const SETTING_BYTES: u32 = 6;
-/// Longest method that is taken for HTTP/1's.
+/// Longest method that is accepted in an HTTP/1 request line.
 const METHOD_MAX_BYTES: usize = 32;
 
-/// What the first bytes of a connection are.
+/// The result of detection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Detected {
-    /// More bytes will tell.
+    /// More bytes are needed.
     Undecided,
     /// The client connection preface of HTTP/2 (RFC 9113 section 3.4).
     Http2,
@@ -25,14 +26,14 @@ pub enum Detected {
     Http1,
     /// A TLS ClientHello (RFC 8446 section 4.1.2).
     Tls {
-        /// The name that the client wants to reach (RFC 6066 section 3).
+        /// The server name that the client sent, if any (RFC 6066 section 3).
         server_name: Option<String>,
     },
     /// None of these.
     Opaque,
 }
 
-/// Looks at the first bytes of a connection. With [`DETECT_BYTES`] of them it always decides.
+/// Detects the protocol of a connection from its first bytes. With [`DETECT_BYTES`] bytes it always decides.
 pub fn detect(first: &[u8]) -> Detected {
     if first.is_empty() || (first.len() < PREFACE.len() && PREFACE.starts_with(first)) {
         return Detected::Undecided;
@@ -53,7 +54,8 @@ pub fn detect(first: &[u8]) -> Detected {
     }
 }
 
-/// Whether there are first bytes and they may be those of a ClientHello, of which the rest may be long in coming.
+/// Returns whether the first bytes may begin a ClientHello, whose rest may arrive later. Without any bytes, returns
+/// `false`.
 pub fn begins_tls(first: &[u8]) -> bool {
     match first {
         [22] => true,
@@ -62,7 +64,8 @@ pub fn begins_tls(first: &[u8]) -> bool {
     }
 }
 
-/// Whether a server's first bytes are HTTP/2's: its SETTINGS, which it may send before the client's preface (RFC 9113 section 3.4).
+/// Returns whether a server's first bytes are HTTP/2: a SETTINGS frame, which the server may send before the client's
+/// preface (RFC 9113 section 3.4).
 pub(super) fn is_server_preface(first: &[u8]) -> bool {
     first.first_chunk().map(FrameHeader::parse).is_some_and(|header| {
         header.kind == kind::SETTINGS
@@ -72,7 +75,7 @@ pub(super) fn is_server_preface(first: &[u8]) -> bool {
     })
 }
 
-/// Reads a ClientHello, without answering it.
+/// Parses a ClientHello, without answering it.
 fn client_hello(first: &[u8]) -> Detected {
     match has_whole_message(first) {
         None => return Detected::Opaque,
@@ -92,7 +95,8 @@ fn client_hello(first: &[u8]) -> Detected {
                 return Detected::Tls { server_name };
             }
             Ok(None) => {}
-            // A ClientHello that cannot be read is for its server to judge; anything else is no TLS.
+            // A ClientHello that cannot be parsed is passed on, and its server decides what to do. Anything else is not
+            // TLS.
             Err(_) if begins_tls(first) => return Detected::Tls { server_name: None },
             Err(_) => return Detected::Opaque,
         }
@@ -100,16 +104,16 @@ fn client_hello(first: &[u8]) -> Detected {
     Detected::Undecided
 }
 
-/// Whether the first handshake message (RFC 8446 sections 4 and 5.1) is complete, or the records cannot belong to a handshake;
-/// `None` if the first record has a length that TLS does not allow. So the ClientHello is parsed once, when it is complete, even if
-/// it arrives byte by byte or in records of one byte.
+/// Returns whether `first` can be parsed: the first handshake message (RFC 8446 sections 4 and 5.1) is complete, or the
+/// records cannot belong to a handshake. Returns `None` if the first record has a length that TLS does not allow. So
+/// the ClientHello is parsed once, when it is complete, even if it arrives byte by byte or in records of one byte.
 fn has_whole_message(first: &[u8]) -> Option<bool> {
-    /// The kind of a handshake message, and its length.
+    /// Size of the header of a handshake message: its type and its length.
     const HEAD_BYTES: usize = 4;
     let (mut rest, mut head, mut held) = (first, Vec::with_capacity(HEAD_BYTES), 0);
     while let [kind, _, _, high, low, body @ ..] = rest {
         let record_bytes = usize::from(u16::from_be_bytes([*high, *low]));
-        // A handshake record is never empty either.
+        // A handshake record is never empty.
         if !(1..=RECORD_MAX_BYTES).contains(&record_bytes) || *kind != 22 {
             return (held > 0).then_some(true);
         }
@@ -130,7 +134,7 @@ fn has_whole_message(first: &[u8]) -> Option<bool> {
     Some(false)
 }
 
-/// A method, a space, a target, a space and a version that begins with `HTTP/1.`
+/// Detects a request line: a method, a space, a target, a space and a version that begins with `HTTP/1.`
 fn request_line(first: &[u8]) -> Detected {
     let is_method = |c: &u8| c.is_ascii_uppercase() || matches!(c, b'-' | b'_');
     let method = first.iter().take_while(|c| is_method(c)).count();

@@ -1,5 +1,5 @@
-//! Discover: what a call is for, or whether it may come in, is asked of the control plane when it is first needed; calls wait
-//! for the answer.
+//! Discover: asks the control plane what a call's destination is, or which policies apply to inbound calls, when a call
+//! first needs the answer. Calls wait for the answer.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ pub(super) struct Question {
 }
 
 impl Worker {
-    /// A call waits until it is known what it is for.
+    /// Makes a call wait for the control plane's answer about `subject`.
     pub(super) fn wait_for_answer(&mut self, id: CallId, subject: &Subject) {
         let most = self.limits.relay.max_waiting_calls_per_endpoint as usize;
         if let Err(error) = self.ask(subject) {
@@ -41,14 +41,15 @@ impl Worker {
         self.fail(id.slot, &ProxyError::QueueFull { cluster: subject.to_string(), waiting, own: waiting });
     }
 
-    /// Whether it has to be asked first what an application's connection is for, and could be. If it cannot be, the calls
-    /// on it will say so.
+    /// Asks the control plane about the destination of a connection of our own application, if the mesh has no answer.
+    /// Returns whether an answer is expected. If the question cannot be sent, the calls on the connection fail with the
+    /// reason.
     pub(super) fn asks_first(&mut self, origin: &Origin) -> bool {
         self.unanswered(origin).is_some_and(|subject| self.ask(&subject).is_ok())
     }
 
-    /// Whether the answer is still waited for with the connection unread. Towards the end of the time for it the
-    /// connection is read, so that the calls on it are told that there is none.
+    /// Returns whether the connection stays unread for now, until the answer arrives. Shortly before the answer is
+    /// overdue, the connection is read, so that its calls can fail with the reason.
     pub(super) fn awaits_answer(&self, origin: &Origin) -> bool {
         let limit = ms(self.limits.relay.discovery_timeout_ms);
         let limit = limit.saturating_sub((limit / 10).max(SWEEP_EVERY * 2));
@@ -60,7 +61,7 @@ impl Worker {
         self.mesh.unanswered_address(origin.original_destination?)
     }
 
-    /// Asks, unless that was done before.
+    /// Asks the control plane about `subject`, unless the question is already open.
     fn ask(&mut self, subject: &Subject) -> Result<(), ProxyError> {
         if self.questions.contains_key(subject) {
             return Ok(());
@@ -72,14 +73,14 @@ impl Worker {
         match self.discovery.as_ref().map(|discovery| discovery.try_send(subject.clone())) {
             Some(Ok(())) => {}
             Some(Err(TrySendError::Full(_))) => return Err(too_many()),
-            // Nobody is left who would ask: the proxy is at its end.
+            // The task that asks the control plane has ended: the proxy is shutting down.
             Some(Err(TrySendError::Closed(_))) | None => return Err(unanswered(subject, 0)),
         }
         self.questions.insert(subject.clone(), Question { since: self.now, calls: Vec::new() });
         Ok(())
     }
 
-    /// A whole new mesh is there: what waited for an answer that it has goes on.
+    /// Continues the calls and connections whose answer is in a new mesh that replaced the old one as a whole.
     pub(super) fn take_answers(&mut self) {
         let mesh = self.mesh.clone();
         let mut calls = Vec::new();
@@ -92,7 +93,7 @@ impl Worker {
         self.review_arrivals(|arrival| arrival.origin.door == Door::Outbound);
     }
 
-    /// Fails the calls whose question was not answered in time. The control plane is asked again by the next call.
+    /// Fails the calls whose question was not answered in time. The next call asks the control plane again.
     pub(super) fn sweep_questions(&mut self) {
         let limit = ms(self.limits.relay.discovery_timeout_ms);
         let now = self.now;
@@ -107,7 +108,7 @@ impl Worker {
     }
 }
 
-/// Why a call cannot go on.
+/// Returns the error for a call whose question was not answered.
 fn unanswered(subject: &Subject, waited_ms: u128) -> ProxyError {
     match subject {
         Subject::Inbound => ProxyError::PoliciesUnknown { waited_ms },

@@ -1,19 +1,21 @@
-//! Dribble: content that comes a few bytes at a time.
+//! Dribble: request content that arrives a few bytes at a time.
 //!
-//! A server pays far more for a DATA frame of a few bytes than for these bytes, and closes the connection of a peer that sends
-//! many. A client may send them now and then. From an account that sends a lot of them, they are collected in their streams'
-//! queues, and leave when there is enough for a frame, when the request ends, or when the stream's turn comes in a sweep.
+//! A DATA frame of a few bytes costs a server far more than these bytes, and a server closes the connection of a peer
+//! that sends many such frames. A client may send them now and then. If an account sends many, the proxy collects their
+//! bytes in the queues of their streams. It sends the bytes when there are enough for a frame, when the request ends,
+//! or when the stream's turn comes in a sweep.
 
 use leno_http2::StreamKey;
 
 use super::Worker;
 use super::link::LinkId;
 
-/// Streams of one connection whose collected content leaves in one sweep, a tenth of a second.
+/// Most streams of one connection whose collected content is sent in one sweep, a tenth of a second.
 const MAX_RELEASED_PER_SWEEP: usize = 16;
 
 impl Worker {
-    /// Collects content of a few bytes if its account sends too much of that; `false` leaves it to the caller.
+    /// Collects content of a few bytes if its account sends too many such pieces. Returns `false` if the caller must
+    /// send the content.
     #[cold]
     pub(super) fn collect(&mut self, slot: u32, index: usize, stream: StreamKey, bytes: &[u8]) -> bool {
         let client = self.calls.get(slot as usize).and_then(|call| self.clients.get(call.client));
@@ -31,7 +33,7 @@ impl Worker {
         true
     }
 
-    /// Sends the few bytes that have come before a call was sent, unless they are collected.
+    /// Sends the few bytes of content that arrived before their call was sent, unless they are collected.
     #[cold]
     pub(super) fn send_short_body(&mut self, slot: u32, index: usize, stream: StreamKey, bytes: &[u8]) {
         if self.collect(slot, index, stream, bytes) {
@@ -43,7 +45,7 @@ impl Worker {
         }
     }
 
-    /// Lets some of the collected content go.
+    /// Sends some of the collected content.
     pub(super) fn release_collected(&mut self) {
         for index in std::mem::take(&mut self.collecting) {
             let Some(upstream) = self.upstreams.get_mut(index).filter(|upstream| upstream.collects) else { continue };

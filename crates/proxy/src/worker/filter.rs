@@ -1,10 +1,11 @@
-//! Filter: what matching sees of a request, and what a rule of a route changes in requests and responses.
+//! Filter: the parts of a request that route rules match, and the changes that route rules make to requests and
+//! responses.
 
 use leno_http2::FieldSection;
 use leno_http2::fields::Known;
 use leno_model::route::{HeaderModifier, PathMatch, RequestHead, Rewrite};
 
-/// A request's fields, as matching looks at them.
+/// A request's fields, in the form that route rules match.
 pub(super) struct Head<'a>(pub(super) &'a FieldSection);
 
 impl RequestHead for Head<'_> {
@@ -25,7 +26,7 @@ impl RequestHead for Head<'_> {
     }
 }
 
-/// Changes header fields. What frames a message, and what proxies tell each other, stays as it is.
+/// Changes header fields, except those that frame a message and those that proxies send each other.
 pub(super) fn modify(fields: &mut FieldSection, modifier: &HeaderModifier) {
     for name in modifier.remove.iter().filter(|name| is_modifiable(name)) {
         fields.remove_named(name.as_bytes());
@@ -39,14 +40,14 @@ pub(super) fn modify(fields: &mut FieldSection, modifier: &HeaderModifier) {
     }
 }
 
-/// Whether a rule may touch a field of that name.
+/// Returns whether a rule may change a field of that name.
 fn is_modifiable(name: &str) -> bool {
     let known = Known::of(name.as_bytes());
     let frames = known.is_pseudo() || known.is_connection_specific();
     !frames && !matches!(known, Known::ContentLength | Known::Host | Known::Te) && !name.starts_with("leno-")
 }
 
-/// Changes a request's host and path; `matched` is what its path matched.
+/// Changes a request's host and path. `matched` is the path match that selected the rule.
 pub(super) fn rewrite(request: &mut FieldSection, rewrite: &Rewrite, matched: &PathMatch) {
     if let Some(hostname) = &rewrite.hostname {
         request.remove(Known::Host);

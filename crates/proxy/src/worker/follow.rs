@@ -1,6 +1,6 @@
-//! Follow: what the routes that are attached to a call's cluster make of it. A rule is found and a backend chosen, once
-//! for the call, however often it is sent; the request is changed, copied or answered as the rule says. An opaque connection
-//! is a call too, which rules can only send somewhere.
+//! Follow: applies the routes that are attached to a call's cluster. The worker finds a rule and chooses a backend once
+//! for each call, however often the call is sent. It changes, copies or answers the request as the rule says. An opaque
+//! connection is a call too, but a rule can only choose its destination.
 
 use std::sync::Arc;
 
@@ -22,53 +22,53 @@ use super::reply::ProxyError;
 use super::timers::TimerKey;
 use crate::metrics::{RouteLabels, RouteMetrics};
 
-/// The routes that are attached to a cluster, and what its calls have met of them.
+/// The routes that are attached to a cluster, and the rules that its calls have matched.
 #[derive(Debug)]
 pub(super) struct Routes {
     parent: ClusterKey,
     table: Arc<RouteTable>,
-    /// By the address of the rule, which the table keeps where it is.
+    /// The rules that calls have matched, by their memory address, which does not change while the table exists.
     met: FxHashMap<usize, Arc<MetRule>>,
 }
 
-/// A rule that calls have met.
+/// A rule that calls have matched.
 #[derive(Debug)]
 pub(super) struct MetRule {
     rule: Arc<Rule>,
-    /// In the order of the rule's.
+    /// The rule's backends, in the order of the rule.
     backends: Box<[MetBackend]>,
-    /// Where requests count that go to no backend.
+    /// The metrics of requests that go to no backend.
     metrics: Arc<RouteMetrics>,
 }
 
 #[derive(Debug)]
 struct MetBackend {
-    /// The cluster, as long as the mesh is this one; none if the mesh does not know it.
+    /// The backend's cluster, for the current mesh only; `None` if the mesh does not have it.
     cluster: Option<usize>,
     metrics: Arc<RouteMetrics>,
 }
 
-/// What a call keeps of the rule that it met.
+/// What a call stores about the rule that it matched.
 #[derive(Debug)]
 pub(super) struct Followed {
     met: Arc<MetRule>,
-    /// The backend that was chosen, by its place; none if the request was answered instead.
+    /// Index of the chosen backend; `None` if the proxy answered the request itself.
     backend: Option<usize>,
-    /// The call's deadline is the rule's, not its caller's.
+    /// The call's deadline was set by the rule, not by the caller.
     pub(super) sets_deadline: bool,
-    /// Limits the attempt that is under way.
+    /// The timer of the current attempt.
     pub(super) attempt_timer: Option<TimerKey>,
-    /// The copies of the request that are under way.
+    /// Copies of the request that are in flight.
     pub(super) mirrors: Vec<CallId>,
 }
 
-/// What becomes of a call.
+/// Where a call goes.
 enum Way {
-    /// Routes of this kind are not about it: it goes to the cluster itself.
+    /// Routes of this kind do not apply to the call: it goes to the cluster itself.
     Straight,
-    /// It goes to this cluster, copies of it elsewhere.
+    /// The call goes to this cluster, and copies of it to others.
     To(usize, Option<Box<Copies>>),
-    /// It is answered with a status and a `location`.
+    /// The proxy answers the call with a status and a `location`.
     Redirect(u16, Vec<u8>),
 }
 
@@ -83,7 +83,7 @@ impl Followed {
         Self { met, backend: None, sets_deadline: false, attempt_timer: None, mirrors: Vec::new() }
     }
 
-    /// The route that the rule is of.
+    /// Returns the name of the route that the rule belongs to.
     pub(super) fn name(&self) -> &RouteName {
         &self.met.rule.route
     }
@@ -124,7 +124,7 @@ impl Followed {
 }
 
 impl Worker {
-    /// Sends a call where the routes say that are attached to its cluster, and to the cluster itself where there are none.
+    /// Sends a call as the routes say that are attached to its cluster. Without routes, sends it to the cluster itself.
     pub(super) fn follow(&mut self, id: CallId, cluster: usize) {
         if self.clusters.get(cluster).is_some_and(|state| state.routes.is_some()) {
             self.follow_routes(id, cluster);
@@ -213,7 +213,7 @@ impl Worker {
         Ok(Way::To(cluster, copies))
     }
 
-    /// Looks up what the calls need that meet a rule.
+    /// Looks up the clusters and metrics for calls that match a rule.
     fn meet(&mut self, parent: &ClusterKey, rule: &Arc<Rule>) -> MetRule {
         let labels = |backend: Option<&ClusterKey>| RouteLabels {
             parent: parent.clone(),
@@ -232,20 +232,20 @@ impl Worker {
         MetRule { rule: rule.clone(), backends, metrics: self.metrics.route(&labels(None)) }
     }
 
-    /// The state of a Service's cluster, if the mesh knows it.
+    /// Returns the index of a Service's cluster, if the mesh has it.
     pub(super) fn state_of(&mut self, key: &ClusterKey) -> Option<usize> {
         let cluster = self.mesh.cluster(key)?.clone();
         Some(self.service_state(&cluster))
     }
 
-    /// The routes for calls of the own application to a cluster.
+    /// Returns the routes for our own application's calls to a target.
     pub(super) fn routes_to(&self, target: &TargetKey) -> Option<Box<Routes>> {
         let TargetKey::Service(key) = target else { return None };
         let table = self.mesh.routes(key, self.namespace())?;
         Some(Box::new(Routes::new(key.clone(), table.clone())))
     }
 
-    /// The namespace that the own application is in.
+    /// Returns the namespace of our own application.
     pub(super) fn namespace(&self) -> &str {
         match &self.identity {
             Some(identity) => &identity.id.workload.namespace,
@@ -253,7 +253,7 @@ impl Worker {
         }
     }
 
-    /// After a change of the mesh, or of who we are, calls meet the routes that are attached now.
+    /// Attaches the current routes to all clusters, after a change of the mesh or of our identity.
     pub(super) fn renew_routes(&mut self) {
         let targets: Vec<_> = self.clusters.iter().map(|(index, state)| (index, state.target.clone())).collect();
         for (index, target) in targets {
@@ -265,14 +265,14 @@ impl Worker {
     }
 }
 
-/// Where a request is redirected to, if it is.
+/// Returns the redirect for a request, if the filters contain one.
 fn redirect(call: &Call, filters: &Filters, path: &PathMatch, port: u16) -> Option<Way> {
     let redirect = filters.redirect.as_ref()?;
     let (status, location) = redirect.location(&Head(&call.request), Scheme::Http, port, path);
     Some(Way::Redirect(status, location))
 }
 
-/// Changes a request on its way.
+/// Changes a request as the filters say.
 fn change(request: &mut FieldSection, filters: &Filters, path: &PathMatch) {
     if let Some(modifier) = &filters.request_headers {
         filter::modify(request, modifier);

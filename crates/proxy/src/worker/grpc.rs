@@ -1,4 +1,4 @@
-//! What the relay reads of gRPC over HTTP/2 (the gRPC protocol's "PROTOCOL-HTTP2" page).
+//! The parts of gRPC over HTTP/2 that the relay reads and writes (the gRPC protocol's "PROTOCOL-HTTP2" page).
 
 use std::time::Duration;
 
@@ -29,10 +29,10 @@ pub fn is_grpc(request: &FieldSection) -> bool {
     matches!(rest.first(), None | Some(b'+' | b';' | b' '))
 }
 
-/// The longest deadline that is kept; a longer one is as good as none.
+/// Longest timeout that is used. A longer one is cut to this, which is as good as no deadline.
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// Reads `grpc-timeout`: one to eight digits and a unit. `None` where it says nothing that can be understood.
+/// Reads `grpc-timeout`: one to eight digits and a unit. Returns `None` if the value is malformed.
 pub fn parse_timeout(value: &[u8]) -> Option<Duration> {
     let (unit, digits) = value.split_last()?;
     if digits.is_empty() || digits.len() > 8 || !digits.iter().all(u8::is_ascii_digit) {
@@ -51,7 +51,7 @@ pub fn parse_timeout(value: &[u8]) -> Option<Duration> {
     Some(timeout.min(MAX_TIMEOUT))
 }
 
-/// Writes `grpc-timeout`, rounded down, in the finest unit that eight digits hold.
+/// Writes a `grpc-timeout`, rounded down, in the finest unit for which eight digits are enough.
 pub fn format_timeout(timeout: Duration) -> String {
     const MOST: u128 = 99_999_999;
     for (unit, value) in [('n', timeout.as_nanos()), ('u', timeout.as_micros()), ('m', timeout.as_millis())] {
@@ -71,7 +71,7 @@ pub fn status(trailers: &FieldSection) -> Option<u8> {
     }
 }
 
-/// How long the server asks not to be sent this call again (gRFC A6, `grpc-retry-pushback-ms`).
+/// Reads how long the server asks the client to wait before it retries the call (gRFC A6, `grpc-retry-pushback-ms`).
 pub fn pushback(trailers: &FieldSection) -> Option<Duration> {
     let digits = std::str::from_utf8(trailers.get(Known::GrpcRetryPushbackMs)?).ok()?;
     digits.parse().ok().map(Duration::from_millis)

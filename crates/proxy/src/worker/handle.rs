@@ -1,4 +1,4 @@
-//! What the control thread holds of a worker thread: orders go over a channel, the poll wakes for them.
+//! Handle: the control thread's handle of a worker thread. Commands go over a channel, and wake the worker's poll.
 
 use std::io;
 use std::net::SocketAddr;
@@ -34,40 +34,40 @@ use crate::failure::FailureLog;
 use crate::limits::{Limits, ms};
 use crate::metrics::{Direction, NoTlsReason, Target, Tls, TrafficLabels, TrafficMetrics, WorkerMetrics};
 
-/// A worker's own stack; the loop does not recurse.
+/// Stack size of a worker thread. The event loop does not recurse.
 const STACK_BYTES: usize = 256 * 1024;
 
 /// What a worker needs to start.
 pub struct WorkerConfig {
     /// Number of this worker, from 0.
     pub index: usize,
-    /// Where connections arrive: the worker's part of what [`super::bind_workers`] gives.
+    /// The bound sockets of this worker, from [`super::bind_workers`].
     pub listen: Vec<Bound>,
-    /// What proves who we are; none without mutual TLS.
+    /// The proxy's identity; `None` without mutual TLS.
     pub identity: Option<Arc<TlsIdentity>>,
-    /// Where the worker asks what it does not know; none where the mesh that it is given is all there is.
+    /// Sends the worker's questions to the control plane; `None` if the given mesh is complete.
     pub discovery: Option<tokio_mpsc::Sender<Subject>>,
-    /// The best certificates that peers have shown; one for all workers.
+    /// The best certificates that peers have shown, shared by all workers.
     pub standing: Arc<Standing>,
-    /// Who may call the application where no policy is enforced.
+    /// Who may call our own application if no policy is enforced.
     pub default_policy: DefaultInboundPolicy,
-    /// Ports of the own application whose bytes are carried unread.
+    /// Ports of our own application whose bytes are relayed without being parsed.
     pub opaque_ports: PortRanges,
-    /// Ports of the own application that speak HTTP and nothing else.
+    /// Ports of our own application that speak HTTP and nothing else.
     pub http_ports: PortRanges,
-    /// Whether the application is told of verified clients in `x-forwarded-client-cert` too.
+    /// Whether the proxy also sends `x-forwarded-client-cert`, which tells the application who a verified client is.
     pub forwarded_client_cert: bool,
-    /// What becomes of `x-forwarded-for` in requests to the application.
+    /// How the proxy changes `x-forwarded-for` in requests to the application.
     pub forwarded_for: ForwardedFor,
-    /// What kubelets ask the own application: let in whatever the policies say.
+    /// The kubelet's probes of our own application, which are allowed whatever the policies say.
     pub probes: Probes,
     /// Where calls are logged.
     pub access_log: AccessLog,
     /// The limits in force.
     pub limits: Arc<Limits>,
-    /// What peers may make this worker hold, in bytes.
+    /// Most memory that peers can make this worker hold, in bytes.
     pub memory_budget_bytes: usize,
-    /// Where this worker counts.
+    /// The metrics of this worker.
     pub metrics: Arc<WorkerMetrics>,
     /// Seed of this worker's random choices.
     pub seed: u64,
@@ -91,20 +91,20 @@ pub struct ClusterExplanation {
 /// One endpoint as a worker sees it.
 #[derive(Debug, serde::Serialize)]
 pub struct EndpointExplanation {
-    /// What the balancer knows.
+    /// The balancer's state of the endpoint.
     #[serde(flatten)]
     pub balancer: Explanation,
     /// Connections that take calls.
     pub connections: usize,
     /// Calls that wait for a connection.
     pub waiting: usize,
-    /// Connections that failed in a row, and why the last did.
+    /// Number of connections that failed in a row.
     pub connect_failures: u32,
     /// Why the last connection failed; none while connections succeed.
     pub last_connect_error: Option<String>,
 }
 
-/// An order to a worker.
+/// A command to a worker.
 pub(super) enum Command {
     SetMesh(Arc<Mesh>),
     ChangeMesh(Arc<Mesh>, Arc<Changes>),
@@ -126,7 +126,7 @@ impl WorkerHandle {
     /// Starts to listen, and starts the thread.
     ///
     /// # Errors
-    /// Another program listens at an address meanwhile, or the kernel gives no poll or thread.
+    /// Another program has begun to listen at an address, or the kernel refuses a poll instance or a thread.
     pub fn spawn(mut config: WorkerConfig, mesh: Arc<Mesh>) -> Result<Self, SpawnError> {
         let (poll, index) = (Poll::new()?, config.index);
         let mut listeners = Vec::new();
@@ -143,7 +143,7 @@ impl WorkerHandle {
         let mut worker = Worker::new(poll, listeners, received, config, mesh);
         let thread =
             std::thread::Builder::new().name(format!("worker-{index}")).stack_size(STACK_BYTES).spawn(move || {
-                // The start's memory goes back before a call needs any.
+                // Gives memory that only the start needed back to the system, before a call needs memory.
                 memory::trim();
                 if let Err(error) = worker.run() {
                     tracing::error!("worker {index} ended: {error}");
@@ -157,23 +157,24 @@ impl WorkerHandle {
         &self.listening
     }
 
-    /// Swaps the mesh snapshot. Calls under way that its policies allow are not touched.
+    /// Replaces the mesh. Calls in flight continue if the new policies allow them.
     pub fn set_mesh(&self, mesh: Arc<Mesh>) {
         self.order(Command::SetMesh(mesh));
     }
 
-    /// Swaps the identity: connections that are made from now on use it. Peers that its trust bundle does not vouch for are
-    /// disconnected.
+    /// Replaces the identity: new connections use it. Peers are disconnected if its trust bundle does not vouch for
+    /// them.
     pub fn set_identity(&self, identity: Arc<TlsIdentity>) {
         self.order(Command::SetIdentity(identity));
     }
 
-    /// Replaces the mesh by one that differs from the one before in what `changes` names, and costs as much as that.
+    /// Replaces the mesh by one that differs from it only in `changes`. The cost depends on the changes, not on the
+    /// size of the mesh.
     pub fn change_mesh(&self, mesh: Arc<Mesh>, changes: Arc<Changes>) {
         self.order(Command::ChangeMesh(mesh, changes));
     }
 
-    /// Asks what calls use, and have used since this was asked last.
+    /// Asks which answers of the control plane calls use, or have used since the last report.
     pub fn usage(&self) -> oneshot::Receiver<Usage> {
         let (sender, receiver) = oneshot::channel();
         self.order(Command::ReportUsage(sender));
@@ -187,7 +188,8 @@ impl WorkerHandle {
         receiver
     }
 
-    /// Ends the thread: no new connections, GOAWAY to clients, until all have finished or `grace` is over.
+    /// Ends the thread. It accepts no new connections, sends GOAWAY to clients, and ends when all clients have finished
+    /// or `grace` is over.
     pub fn drain(&self, grace: Duration) {
         self.order(Command::Drain(grace));
     }
@@ -198,7 +200,7 @@ impl WorkerHandle {
     }
 
     fn order(&self, command: Command) {
-        // A worker that has ended takes no orders, and needs none.
+        // A worker that has ended takes no commands, and needs none.
         if self.commands.send(command).is_ok()
             && let Err(error) = self.waker.wake()
         {
@@ -210,15 +212,15 @@ impl WorkerHandle {
 /// Why a worker could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// An address cannot be listened on.
+    /// The proxy cannot listen at an address.
     #[error(transparent)]
     Listen(#[from] BindError),
-    /// The kernel gives no poll or no thread.
+    /// The kernel refuses a poll instance or a thread.
     #[error(transparent)]
     System(#[from] io::Error),
 }
 
-/// Where calls count that are for nothing that is known.
+/// Returns the metrics of calls whose destination is unknown.
 fn unrouted(metrics: &WorkerMetrics, direction: Direction) -> Arc<TrafficMetrics> {
     let tls = match direction {
         Direction::Inbound => Tls::None(NoTlsReason::NoTlsFromRemote),
@@ -303,14 +305,14 @@ impl Worker {
     }
 
     pub(super) fn run_commands(&mut self) {
-        // A call that one mesh has routed gets an endpoint of that mesh: the next one may have none for it.
+        // A call that was routed with one mesh gets an endpoint of that mesh: the next mesh may have none for it.
         self.dispatch();
         while let Ok(command) = self.commands.try_recv() {
             match command {
                 Command::SetMesh(mesh) => self.set_mesh(&mesh),
                 Command::ChangeMesh(mesh, changes) => self.change_mesh(&mesh, &changes),
                 Command::SetIdentity(identity) => self.set_identity(&identity),
-                // Whoever asked may have gone.
+                // The receiver may have been dropped.
                 Command::Explain(answer) => drop(answer.send(self.explain())),
                 Command::ReportUsage(answer) => drop(answer.send(self.report_usage())),
                 Command::Drain(grace) => self.drain(grace),

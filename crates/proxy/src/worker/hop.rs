@@ -1,4 +1,4 @@
-//! Hop: how a call travels from here to an endpoint: what is spoken, and whether there is a proxy at the other end.
+//! Hop: how a call travels from this proxy to an endpoint: in which protocol, and whether a proxy receives it.
 
 use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
@@ -11,10 +11,10 @@ use leno_model::mesh::{Endpoint, EndpointProxy};
 use super::accounts::Lane;
 use super::call::Call;
 
-/// What `leno-orig-proto` says of a request that rides in HTTP/2 between proxies and was HTTP/1 before.
+/// Value of `leno-orig-proto` for an HTTP/1 request that travels as HTTP/2 between proxies.
 const HTTP1: &[u8] = b"HTTP/1.1";
 
-/// What an application speaks, and so what the one at the other end hears.
+/// The protocol of the application that makes a call. The application at the other end receives the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Protocol {
     Http2,
@@ -25,7 +25,7 @@ pub(super) enum Protocol {
 /// How a call travels to an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Hop {
-    /// In clear, as the application speaks.
+    /// Without mutual TLS, in the application's protocol.
     Plain(Protocol),
     /// To a proxy: HTTP/2 over mutual TLS.
     Mesh,
@@ -33,14 +33,14 @@ pub(super) enum Hop {
     Tunnel,
 }
 
-/// Names the connections of one endpoint that calls can share.
+/// Identifies the connections of one endpoint that calls can share.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PoolKey {
     pub(super) endpoint: EndpointId,
     pub(super) hop: Hop,
     pub(super) lane: Lane,
-    /// The hop and the lane as one number. Each call looks up a pool seven times or more, and comparing two numbers takes half the
-    /// instructions of comparing nested enums.
+    /// The hop and the lane as one number. Each call looks up a pool seven times or more, and comparing two numbers
+    /// takes half the instructions of comparing nested enums.
     way: u16,
 }
 
@@ -77,7 +77,7 @@ impl Hash for PoolKey {
 }
 
 impl Hop {
-    /// The way to an endpoint.
+    /// Returns the hop to an endpoint.
     pub(super) fn to(proxy: Option<&EndpointProxy>, protocol: Protocol) -> Self {
         match (proxy, protocol) {
             (None, _) => Self::Plain(protocol),
@@ -86,7 +86,7 @@ impl Hop {
         }
     }
 
-    /// Whether there is a proxy at the other end.
+    /// Returns whether a proxy receives the call, over mutual TLS.
     pub(super) fn is_mutual_tls(self) -> bool {
         matches!(self, Self::Mesh | Self::Tunnel)
     }
@@ -96,7 +96,7 @@ impl Hop {
         !matches!(self, Self::Plain(Protocol::Http1 | Protocol::Opaque))
     }
 
-    /// Where to connect.
+    /// Returns the address to connect to.
     pub(super) fn address(self, endpoint: &Endpoint) -> SocketAddr {
         let address = endpoint.address;
         let Some(proxy) = &endpoint.proxy else { return address };
@@ -108,7 +108,7 @@ impl Hop {
         SocketAddr::new(address.ip(), port)
     }
 
-    /// Makes a request what the other end of the hop is to see.
+    /// Changes a request's fields to those that the receiver of this hop expects.
     pub(super) fn dress(self, request: &mut FieldSection, protocol: Protocol, endpoint: SocketAddr) {
         match self {
             Self::Plain(_) => request.remove(Known::LenoOrigProto),
@@ -120,14 +120,14 @@ impl Hop {
 }
 
 impl Protocol {
-    /// What a request from a proxy was before it rode in HTTP/2.
+    /// Returns the original protocol of a request that another proxy sent as HTTP/2.
     pub(super) fn of_request_from_proxy(request: &FieldSection) -> Self {
         if request.get(Known::LenoOrigProto) == Some(HTTP1) { Self::Http1 } else { Self::Http2 }
     }
 }
 
 impl Call {
-    /// The connections that it may use.
+    /// Returns the key of the pool whose connections the call may use.
     pub(super) fn pool_key(&self, endpoint: EndpointId, proxy: Option<&EndpointProxy>) -> PoolKey {
         PoolKey::new(endpoint, Hop::to(proxy, self.protocol), self.lane)
     }

@@ -1,4 +1,4 @@
-//! Labels: under which names connections and calls are counted.
+//! Labels: the labels of connections and calls in metrics.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::upstream::Upstream;
 use crate::metrics::{ConnectionLabels, Direction, NoTlsReason, Peer, Target, TcpMetrics, Tls, TrafficLabels};
 
 impl Door {
-    /// The side of the mesh that a connection is on.
+    /// Returns the direction of connections at this door.
     pub(super) fn direction(self) -> Direction {
         match self {
             Self::Outbound => Direction::Outbound,
@@ -42,14 +42,14 @@ impl ClusterState {
         }
     }
 
-    /// The labels of calls to it.
+    /// Returns the labels of calls to the cluster.
     pub(super) fn traffic_labels(&self, tls: Tls) -> TrafficLabels {
         TrafficLabels { direction: self.target.direction(), target: self.label(), tls }
     }
 }
 
 impl Client {
-    /// How it is known who the client is.
+    /// Returns the TLS label: the client's identity, or why there is none.
     pub(super) fn tls_label(&self) -> Tls {
         match (self.origin.door, &self.peer_id, &self.link.wire.tls, &self.link.codec) {
             (_, Some(id), ..) => Tls::Mutual(SpiffeId::clone(id)),
@@ -62,7 +62,8 @@ impl Client {
 }
 
 impl Worker {
-    /// How a call to an endpoint is protected, by the hop that it takes.
+    /// Returns the TLS label of a call to an endpoint: the identity that is expected there, or why the hop has no
+    /// mutual TLS.
     pub(super) fn endpoint_tls(&self, direction: Direction, hop: Hop, expected: Option<SpiffeId>) -> Tls {
         match (expected, direction) {
             (Some(id), _) if hop.is_mutual_tls() => Tls::Mutual(id),
@@ -72,7 +73,7 @@ impl Worker {
         }
     }
 
-    /// Where a client's connection counts.
+    /// Returns the series in which a client's connection counts.
     pub(super) fn client_series(&self, client: &Client) -> Arc<TcpMetrics> {
         let direction = client.origin.door.direction();
         let target = match (direction, client.target) {
@@ -88,7 +89,7 @@ impl Worker {
         self.metrics.connections(&ConnectionLabels { peer: Peer::Source, traffic })
     }
 
-    /// Where a connection to an endpoint counts.
+    /// Returns the series in which a connection to an endpoint counts.
     pub(super) fn endpoint_series(&self, upstream: &Upstream) -> Option<Arc<TcpMetrics>> {
         let cluster = self.clusters.get(upstream.cluster)?;
         let tls = self.endpoint_tls(cluster.target.direction(), upstream.key.hop, upstream.expected.clone());

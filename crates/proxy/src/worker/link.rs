@@ -1,4 +1,5 @@
-//! A socket, its TLS if it has any, and what it speaks: bytes go in and out here, for clients and endpoints alike.
+//! Link: a socket, its TLS if it has any, and its codec. All bytes from and to clients and endpoints are read and
+//! written here.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -12,23 +13,25 @@ use super::codec::Codec;
 use super::meter::Meter;
 use super::tls::{SEAL_BYTES, Tls};
 
-/// Bytes that a closing connection may still send us before it is cut.
+/// Most bytes that the peer of a closing connection may still send before the connection is closed.
 const MAX_LINGER_BYTES: usize = 4 << 20;
 
-/// While so much content waits for a client whose socket takes nothing, no further request of its is read.
+/// If a client's socket accepts no bytes and more content than this waits for it, no further requests of the client are
+/// read.
 const MAX_QUEUED_WHILE_BLOCKED_BYTES: usize = 4 << 20;
 
-/// Unsent bytes of one connection that the kernel takes, at most; what is under way is not among them. By default it takes up to
-/// 4 MiB (`net.ipv4.tcp_wmem`) for a peer that does not read.
+/// Most unsent bytes that the kernel accepts for one connection. Bytes that are sent but not yet acknowledged do not
+/// count. By default, the kernel accepts up to 4 MiB (`net.ipv4.tcp_wmem`) for a peer that does not read.
 const KERNEL_UNSENT_MAX_BYTES: u32 = 128 << 10;
 
-/// How much later than we the kernel ends a connection that takes nothing: we can say why.
+/// The kernel's timeout for a peer that reads nothing is this much longer than ours, so that ours fires first and can
+/// report why.
 const KERNEL_GRACE: Duration = Duration::from_secs(2);
 
-/// Whose connection a link is.
+/// The kind of a link: who opened it, and whether its protocol is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
-    /// A client opened it, and it is not known yet what it speaks.
+    /// A client opened it, and its protocol is not known yet.
     Arrival,
     /// A client opened it.
     Client,
@@ -36,7 +39,7 @@ pub(super) enum Side {
     Endpoint,
 }
 
-/// Names a link within its worker. Indexes are used again after a link has closed.
+/// Identifies a link within its worker. Indexes are used again after a link has closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LinkId {
     pub(super) side: Side,
@@ -61,12 +64,12 @@ impl LinkId {
         Self { side: Side::Endpoint, index }
     }
 
-    /// The token under which the socket is polled.
+    /// Returns the token under which the socket is polled.
     pub(super) fn token(self) -> Token {
         Token(FIRST_LINK + SIDES.len() * self.index + self.side as usize)
     }
 
-    /// The link of a token; `None` for the worker's own tokens.
+    /// Returns the link of a token; `None` for the worker's own tokens.
     pub(super) fn of(token: Token) -> Option<Self> {
         let n = token.0.checked_sub(FIRST_LINK)?;
         let side = *SIDES.get(n % SIDES.len())?;
@@ -77,11 +80,11 @@ impl LinkId {
 /// Buffers that all links of a worker share.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
-    /// Bytes as they come from a socket.
+    /// Bytes as received from a socket.
     raw: Vec<u8>,
-    /// What they hold, where there is TLS.
+    /// The decrypted content of these bytes, if the socket has TLS.
     opened: Vec<u8>,
-    /// Bytes that go to a socket, where there is TLS.
+    /// Encrypted bytes to be sent, if the socket has TLS.
     sealed: Vec<u8>,
 }
 
@@ -91,10 +94,10 @@ impl Buffers {
     }
 }
 
-/// What a read brought.
+/// The result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fill<'a> {
-    /// Bytes, of which there may be none; `more` may follow without an event to tell.
+    /// Zero or more bytes. If `more` is set, there may be more to read, and no event will report it.
     Bytes { bytes: &'a [u8], more: bool },
     /// The peer sends nothing more.
     End,
@@ -115,22 +118,25 @@ pub(super) struct Wire {
     pub(super) socket: TcpStream,
     pub(super) tls: Option<Box<Tls>>,
     pub(super) meter: Meter,
-    /// The peer has closed its side, or takes nothing more: reading goes on to the end, of which no event will tell.
+    /// The peer has closed its sending side, or the socket cannot be written any more. The worker reads on to the end,
+    /// because no event will report the end.
     pub(super) end_follows: bool,
-    /// It stands in the worker's list of connections to read on.
+    /// The connection is in the worker's list of connections with more to read.
     pub(super) unfinished: bool,
 }
 
 impl Wire {
-    /// Small writes go out at once, and what the peer does not take waits here, where the budget counts it.
+    /// Wraps a socket. Small writes are sent at once. Most bytes that the peer does not read wait in the proxy, where
+    /// the budget counts them, and not in the kernel.
     pub(super) fn new(socket: TcpStream, tls: Option<Box<Tls>>, now: Instant) -> Self {
-        // Without them the connection is slower, or takes more of the container's memory.
+        // Without these options the connection is slower, or uses more of the container's memory.
         let _ = socket.set_nodelay(true);
         let _ = SockRef::from(&socket).set_tcp_notsent_lowat(KERNEL_UNSENT_MAX_BYTES);
         Self { socket, tls, meter: Meter::new(now), end_follows: false, unfinished: false }
     }
 
-    /// Reads once, at most so many bytes. A short read means that the socket is empty, as epoll is edge-triggered.
+    /// Reads once, at most `most` bytes. A short read means that the socket is empty: epoll is edge-triggered and
+    /// reports later bytes with a new event.
     pub(super) fn read<'a>(&mut self, most: usize, buffers: &'a mut Buffers) -> Result<Fill<'a>, LinkError> {
         let Buffers { raw, opened, .. } = buffers;
         let start = self.tls.as_mut().map_or(0, |tls| tls.lend_partial(raw));
@@ -160,8 +166,8 @@ impl Wire {
         Ok(if ended && opened.is_empty() { Fill::End } else { Fill::Bytes { bytes: opened, more: more || ended } })
     }
 
-    /// Writes what waits of TLS, and then `plain`. Returns how much of `plain` is out of our hands; less than all of it
-    /// means that the socket takes no more, or that the handshake comes first.
+    /// Writes pending TLS records, and then `plain`. Returns how many bytes of `plain` are written or sealed: with TLS,
+    /// at most [`SEAL_BYTES`] at a time. 0 means that the socket accepts no more, or that the handshake comes first.
     fn write(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> Result<usize, LinkError> {
         let Some(tls) = &mut self.tls else {
             return Ok(write_some(&mut self.socket, plain, &mut self.meter)?);
@@ -188,18 +194,18 @@ impl Wire {
         }
     }
 
-    /// Whether bytes of TLS wait for the socket.
+    /// Returns whether TLS records wait for the socket.
     fn is_pending(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| !tls.pending().is_empty())
     }
 
-    /// Writes what TLS itself has to say.
+    /// Writes pending TLS records, such as handshake messages and alerts.
     pub(super) fn flush_tls(&mut self, buffers: &mut Buffers) -> Result<(), LinkError> {
         self.write(&[], &mut buffers.sealed).map(drop)
     }
 }
 
-/// Writes once; 0 when the socket takes nothing now.
+/// Writes once. Returns 0 if the socket accepts no bytes now.
 fn write_some(socket: &mut TcpStream, bytes: &[u8], meter: &mut Meter) -> io::Result<usize> {
     if bytes.is_empty() {
         return Ok(0);
@@ -218,28 +224,28 @@ fn write_some(socket: &mut TcpStream, bytes: &[u8], meter: &mut Meter) -> io::Re
     }
 }
 
-/// One side of the relay.
+/// A connection with its codec: one side of the relay.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) wire: Wire,
     pub(super) codec: Codec,
     /// Input that the codec did not take because it is paused.
     pub(super) held: Vec<u8>,
-    /// What it holds, as the worker's budget has counted it.
+    /// Memory that the worker's budget counts for this link, in bytes.
     pub(super) charged_bytes: usize,
-    /// It stands in the worker's list of links to flush.
+    /// The link is in the worker's list of links to flush.
     pub(super) dirty: bool,
-    /// It is not read because its codec is paused.
+    /// The socket is not read, because the codec is paused or because of [`Link::is_deaf`].
     pub(super) paused: bool,
-    /// The socket takes no bytes until it says so.
+    /// When the socket stopped accepting bytes; `None` while it accepts them.
     pub(super) blocked_since: Option<Instant>,
     pub(super) opened: Instant,
     pub(super) last_read: Instant,
-    /// DATA waits for the peer's windows since then without moving.
+    /// When queued DATA began to wait for the peer's windows without progress.
     pub(super) stalled_since: Option<Instant>,
-    /// We have said our last word; what still comes is thrown away.
+    /// When the proxy sent its last output. Bytes that still arrive are dropped.
     pub(super) closing_since: Option<Instant>,
-    /// Our side of the socket is closed.
+    /// Our sending side of the socket is closed.
     write_closed: bool,
     lingered_bytes: usize,
 }
@@ -263,11 +269,11 @@ impl Link {
         }
     }
 
-    /// Has the kernel end the connection once the peer has taken nothing for as long as `limit`, which it also notices when
-    /// the peer is gone. Opaque bytes may stay unread for as long as their receiver likes.
+    /// Makes the kernel end the connection if the peer accepts no bytes for `limit` plus [`KERNEL_GRACE`]. This also
+    /// detects a peer that is gone. Opaque bytes may stay unread for as long as their receiver likes.
     pub(super) fn limit_unread(&self, limit: Duration) {
         if !self.codec.is_opaque() {
-            // Without it, the kernel gives up by itself, only later.
+            // Without this option, the kernel ends the connection later.
             let _ = SockRef::from(&self.wire.socket).set_tcp_user_timeout(Some(limit + KERNEL_GRACE));
         }
     }
@@ -320,19 +326,21 @@ impl Link {
         Ok(())
     }
 
-    /// Says the last words and waits for the peer to close, so that they are read and not lost in a TCP reset.
+    /// Sends the last output and waits for the peer to close. If the proxy closed the socket at once, a TCP reset could
+    /// discard that output before the peer reads it.
     pub(super) fn begin_closing(&mut self, now: Instant, buffers: &mut Buffers) {
         if self.closing_since.is_some() {
             return;
         }
-        // A peer that does not read its last words does without.
+        // The result does not matter: a peer that does not read the last output does not get it.
         let _ = self.flush(now, buffers);
         self.closing_since = Some(now);
         self.close_write();
     }
 
-    /// Whether an HTTP/2 client leaves its socket unread while a lot waits for it. It is not read either, so that it cannot make
-    /// us hold the answers to ever more requests. Its frames are not needed meanwhile: output waits that no window holds back.
+    /// Returns whether an HTTP/2 client does not read its socket while much content waits for it. Then the worker does
+    /// not read from the client either, so that it cannot make the proxy hold the responses to ever more requests. Its
+    /// frames are not needed meanwhile: the output that waits needs no window from the client.
     pub(super) fn is_deaf(&self) -> bool {
         self.blocked_since.is_some()
             && self.codec.has_windows()

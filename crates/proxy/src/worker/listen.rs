@@ -1,7 +1,7 @@
 //! Listen: the sockets at which connections arrive, one for each worker at each address.
 //!
-//! A socket is bound before a worker has it, by this process or by its supervisor, and listens once the worker runs: until then
-//! the kernel refuses connections.
+//! This process or its supervisor binds a socket before the worker starts. The socket listens once the worker runs;
+//! until then the kernel refuses connections.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,9 +14,9 @@ use socket2::Socket;
 
 use super::accept::{Door, keepalive};
 
-/// Connections that the kernel holds until they are accepted.
+/// Most connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 4_096;
-/// Addresses that one worker listens on.
+/// Most addresses that one worker listens on.
 pub const MAX_LISTENERS: usize = 32;
 
 /// A socket that is bound.
@@ -24,17 +24,17 @@ pub const MAX_LISTENERS: usize = 32;
 pub struct Bound {
     /// The door that the accepted connections belong to.
     pub door: Door,
-    /// Where it is bound.
+    /// The address that the socket is bound to.
     pub address: SocketAddr,
-    /// It has SO_REUSEPORT, so that all workers share the port.
+    /// The socket itself. It has SO_REUSEPORT, so that all workers share the port.
     pub socket: Socket,
 }
 
 impl Bound {
-    /// A socket that is bound.
+    /// Wraps a bound socket, with its address.
     ///
     /// # Errors
-    /// It has no IP address.
+    /// The socket has no IP address.
     pub fn new(door: Door, socket: Socket) -> io::Result<Self> {
         let address = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::Unsupported)?;
         Ok(Self { door, address, socket })
@@ -45,19 +45,20 @@ impl Bound {
 #[derive(Debug, thiserror::Error)]
 #[error("--{} {address}: {source}; choose an address of this machine that is free", door.name())]
 pub struct BindError {
-    /// What arrives there.
+    /// The door that the address is for.
     pub door: Door,
     /// The address.
     pub address: SocketAddr,
-    /// Why.
+    /// Why the proxy cannot listen there.
     pub source: io::Error,
 }
 
-/// The sockets of each worker, at no more than [`MAX_LISTENERS`] addresses. Port 0 is any that is free, the same for all. Where the
-/// system has no IPv6, `[::1]` beside an IPv4 address of the same door is left out: no connection can arrive there.
+/// Binds the sockets of each worker, at no more than [`MAX_LISTENERS`] addresses. Port 0 selects a free port, the same
+/// for all workers. If the system has no IPv6, `[::1]` is left out if the same door also has an IPv4 address: no
+/// connection can arrive at `[::1]` then.
 ///
 /// # Errors
-/// An address is not this machine's, or somebody listens there.
+/// An address does not belong to this machine, or another program listens there.
 pub fn bind_workers(wanted: &[(Door, SocketAddr)], workers: usize) -> Result<Vec<Vec<Bound>>, BindError> {
     let mut wanted = usable_of(wanted);
     let mut bound = Vec::with_capacity(workers);
@@ -65,7 +66,7 @@ pub fn bind_workers(wanted: &[(Door, SocketAddr)], workers: usize) -> Result<Vec
         let mut sockets = Vec::with_capacity(wanted.len());
         for (door, address) in &mut wanted {
             let failed = |source| BindError { door: *door, address: *address, source };
-            // The first worker's ports are nobody else's; the others share them.
+            // No other socket may listen at the first worker's ports. The other workers share them.
             let free = if worker == 0 { check_free(*address) } else { Ok(()) };
             let socket = free.and_then(|()| bind(*address));
             let bound = socket.and_then(|socket| Bound::new(*door, socket)).map_err(failed)?;
@@ -86,14 +87,14 @@ fn usable_of(wanted: &[(Door, SocketAddr)]) -> Vec<(Door, SocketAddr)> {
     wanted.iter().filter(is_usable).copied().collect()
 }
 
-/// Checks that no other socket listens at an address. With SO_REUSEPORT alone, the kernel would share the port between doors or
-/// processes.
+/// Checks that no other socket listens at an address. With SO_REUSEPORT alone, the kernel would share the port between
+/// doors or processes.
 fn check_free(address: SocketAddr) -> io::Result<()> {
     let address = usable(address);
     stream_socket(address)?.bind(&address.into())
 }
 
-/// `[::]` takes both families, and IPv4 alone where the system has no IPv6.
+/// Binds a socket. `[::]` accepts IPv4 and IPv6, or IPv4 alone if the system has no IPv6.
 fn bind(address: SocketAddr) -> io::Result<Socket> {
     let address = usable(address);
     let socket = stream_socket(address)?;
@@ -111,20 +112,21 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Lets a socket listen. Clients that say nothing for as long as `silence` are asked whether they are still there. The first
-    /// worker sees that no other door and no other program has begun to listen at the address since the socket was bound.
+    /// Makes a bound socket listen. The kernel probes clients that are silent for `silence` (TCP keepalive). The first
+    /// worker checks that no other door and no other program has begun to listen at the address since the socket was
+    /// bound.
     ///
     /// # Errors
-    /// One of them has.
+    /// Another door or program has begun to listen at the address.
     pub(super) fn open(bound: Bound, is_first: bool, silence: Duration) -> Result<Self, BindError> {
         let Bound { door, address, socket } = bound;
         let listen = || {
-            // A socket of a supervisor listens already if there was a proxy before this one.
+            // A supervisor's socket already listens if an earlier proxy process used it.
             if is_first && !socket.is_listener()? {
                 check_free(address)?;
             }
             socket.set_nonblocking(true)?;
-            // Sockets that are accepted have it from here.
+            // Accepted sockets inherit this setting.
             socket.set_tcp_keepalive(&keepalive(silence))?;
             socket.listen(BACKLOG)
         };

@@ -1,23 +1,28 @@
-//! Memory that a burst needed goes back to the system; the allocator alone would keep most of it. The start is a burst as well.
+//! Returns memory to the system after a burst of traffic, and after the start; the allocator alone would keep most of
+//! it.
 //!
-//! glibc keeps it in three places. Free pages within an arena are what `malloc_trim` gives back. The end of an arena is
-//! given back for the first one only, so that there is one for each worker and the control thread has none of its own.
-//! Every thread caches a few hundred free chunks, which after a burst lie on as many pages; only the thread's end empties
-//! its cache.
+//! glibc keeps free memory in three places:
 //!
-//! Most of an idle proxy's memory would be pages of its program: the kernel maps those around each page that is touched, and
-//! the start touches far more than a call does. What is needed again comes back from the page cache.
+//! - Free pages within an arena: `malloc_trim` returns them.
+//! - The free end of an arena: glibc returns it for the first arena only. So there is one arena for each worker, and
+//!   the control thread has none of its own.
+//! - Each thread's cache: a few hundred free chunks, which lie on as many pages after a burst. Only the thread's end
+//!   empties the cache.
+//!
+//! Pages of the program and its libraries are returned, too: else most of an idle proxy's memory would be such pages.
+//! When a page is touched, the kernel maps the pages around it, and the start touches far more pages than a call does.
+//! Pages that are needed again come back from the page cache.
 
 use std::ops::Range;
 use std::{fs, thread};
 
-/// Sizes that glibc caches, in bytes that the owner may use: 64 of them, this far apart.
+/// The 64 chunk sizes that glibc caches, in usable bytes, [`CACHED_SIZES_STEP`] apart.
 const CACHED_SIZES: std::ops::RangeInclusive<usize> = 24..=1_032;
 const CACHED_SIZES_STEP: usize = 16;
-/// Chunks of each size that a thread caches.
+/// Most chunks of one size that a thread caches.
 const CACHED_PER_SIZE: usize = 7;
 
-/// Lets so many arenas exist, to be called before that many workers run.
+/// Limits glibc to `count` arenas. Call this before that many workers run.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code)]
 pub(super) fn limit_arenas(count: usize) {
@@ -28,16 +33,17 @@ pub(super) fn limit_arenas(count: usize) {
     }
 }
 
-/// Makes the free chunks in this thread's cache free for all: another thread frees them in this one's stead, and ends.
-/// Soon afterwards [`trim`] finds them.
+/// Empties this thread's cache of free chunks: takes the chunks out of it and gives them to another thread, which frees
+/// them and then ends. Soon afterwards [`trim`] can return them to the system.
 pub(super) fn empty_cache() {
     let sizes = CACHED_SIZES.step_by(CACHED_SIZES_STEP).flat_map(|size| [size; CACHED_PER_SIZE]);
     let chunks: Vec<Vec<u8>> = sizes.map(Vec::with_capacity).collect();
-    // Without a thread they go back to the cache, and nothing is lost but some memory.
+    // If no thread can be started, the chunks go back to this thread's cache. That only costs some memory.
     let _ = thread::Builder::new().name("memory".to_owned()).spawn(move || drop(chunks));
 }
 
-/// Gives back every page that holds no live allocation, and those of the program and its libraries.
+/// Returns to the system every page without a live allocation, and the unchanged pages of the program and its
+/// libraries.
 pub(crate) fn trim() {
     trim_heap();
     let smaps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
@@ -53,18 +59,19 @@ fn trim_heap() {
     }
 }
 
-/// Unmaps pages that are as [`unchanged_file_pages`] says.
+/// Drops `pages` from this process's memory. They must come from [`unchanged_file_pages`].
 #[allow(unsafe_code)]
 fn let_go(pages: Range<usize>) {
-    // SAFETY: nobody can write to these pages and none of them differs from its file, from which the kernel has it again at the
-    // next access. Nothing else can have come in their place: a running proxy unmaps none of its program and libraries.
+    // SAFETY: these pages are read-only and equal to their file, so at the next access the kernel reads them from there
+    // again. The addresses still belong to the same mappings: a running proxy does not unmap its program or libraries.
     unsafe {
         libc::madvise(pages.start as *mut libc::c_void, pages.len(), libc::MADV_DONTNEED);
     }
 }
 
-/// The mappings in `/proc/PID/smaps` (proc(5)) that are the same as their file: code and constants, but neither what the
-/// loader has relocated nor code into which a debugger or a tracer has put a breakpoint.
+/// Finds the mappings in the text of `/proc/PID/smaps` (proc(5)) that are equal to their file: code and constants.
+/// Pages that the loader has relocated differ from the file, and so does code in which a debugger or a tracer has put a
+/// breakpoint.
 fn unchanged_file_pages(smaps: &str) -> impl Iterator<Item = Range<usize>> {
     let mut mapping = None;
     smaps.lines().filter_map(move |line| {
@@ -80,7 +87,8 @@ fn unchanged_file_pages(smaps: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// The addresses of a mapping whose first line goes on with `words`: permissions, offset, device, inode, path.
+/// Returns the addresses of a mapping if it is a private and read-only mapping of a file. `words` is the rest of the
+/// mapping's first line: permissions, offset, device, inode, path.
 fn read_only_file_mapping<'a>(addresses: &str, mut words: impl Iterator<Item = &'a str>) -> Option<Range<usize>> {
     let (start, end) = addresses.split_once('-')?;
     let address = |text| usize::from_str_radix(text, 16).ok();
@@ -89,11 +97,11 @@ fn read_only_file_mapping<'a>(addresses: &str, mut words: impl Iterator<Item = &
     (is_read_only && is_file).then_some(address(start)?..address(end)?)
 }
 
-/// Other C libraries have no such calls.
+/// Does nothing: other C libraries have no such call.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(super) fn limit_arenas(_count: usize) {}
 
-/// Other C libraries have no such calls.
+/// Does nothing: other C libraries have no such call.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn trim_heap() {}
 

@@ -1,11 +1,11 @@
-//! Meter: what is counted of one connection, also before it is known under which labels.
+//! Meter: the counters of one connection. They also count while the connection's metric labels are not known yet.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::metrics::TcpMetrics;
 
-/// The counts of one connection.
+/// The counters of one connection.
 #[derive(Debug)]
 pub(super) struct Meter {
     opened: Instant,
@@ -33,7 +33,7 @@ impl Meter {
         }
     }
 
-    /// The connection counts in this series, with all that it has carried.
+    /// Counts the connection in this series, including the bytes that it has carried so far.
     pub(super) fn count_in(&mut self, series: Arc<TcpMetrics>) {
         series.opened();
         series.read_bytes_total.add(self.read_bytes);
@@ -41,7 +41,7 @@ impl Meter {
         self.series = Some(series);
     }
 
-    /// The connection has ended.
+    /// Counts the end of the connection.
     pub(super) fn close(&mut self, now: Instant) {
         if let Some(series) = self.series.take() {
             series.closed(now.saturating_duration_since(self.opened));

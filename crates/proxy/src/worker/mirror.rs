@@ -1,8 +1,8 @@
-//! Mirror: copies of requests, for whose answers nobody waits.
+//! Mirror: copies of requests, whose responses are discarded.
 //!
-//! A copy is a call without a client: it is balanced, sent and recorded as any other, and what would go to a client is
-//! thrown away. Content is copied as it comes. The call itself never waits for its copies: one that does not take its
-//! content is given up, and so is every one above the limits.
+//! A copy is a call without a client: the worker balances, sends and records it like any other call, and discards its
+//! response. Content is copied as it arrives. The original call never waits for its copies: a copy whose content cannot
+//! be sent fast enough is dropped, and so is every copy above the limits.
 
 use leno_http2::fields::Known;
 use leno_http2::{FieldSection, StreamKey};
@@ -14,7 +14,7 @@ use super::link::LinkId;
 use super::record::Ending;
 use crate::limits::ms;
 
-/// Who gets a copy of a request, decided before the request is changed.
+/// The clusters that get a copy of a request, selected before the filters change the request.
 #[derive(Debug)]
 pub(super) struct Drawn {
     clusters: Vec<usize>,
@@ -24,13 +24,13 @@ pub(super) struct Drawn {
 /// Copies of a request that are to be sent.
 #[derive(Debug)]
 pub(super) struct Copies {
-    /// What each is for.
+    /// The cluster that each copy is sent to.
     clusters: Vec<usize>,
     request: FieldSection,
 }
 
 impl Drawn {
-    /// The copies: as the request is now, but for its authority, which is the one that the client named.
+    /// Returns the copies: the request as it is now, but with the authority that the client sent.
     pub(super) fn copy(self, request: &FieldSection) -> Box<Copies> {
         let mut request = request.clone();
         if let Some(authority) = &self.authority {
@@ -41,7 +41,7 @@ impl Drawn {
 }
 
 impl Worker {
-    /// Decides who gets a copy of a request.
+    /// Selects the clusters that get a copy of a request.
     pub(super) fn draw_mirrors(&mut self, slot: u32, filters: [&Filters; 2]) -> Option<Drawn> {
         if filters.iter().all(|filters| filters.mirrors.is_empty()) {
             return None;
@@ -49,12 +49,12 @@ impl Worker {
         let mirrors = filters.into_iter().flat_map(|filters| &filters.mirrors);
         let clusters: Vec<usize> = mirrors.filter_map(|mirror| self.draw(mirror)).collect();
         let request = &self.calls.get(slot as usize)?.request;
-        // What follows an upgrade is a conversation, which a copy could not lead.
+        // No copies of an upgrade: after it, client and server react to each other, and a copy has no client.
         let is_copied = !clusters.is_empty() && !request.contains(Known::LenoUpgrade);
         is_copied.then(|| Drawn { clusters, authority: request.get(Known::Authority).map(<[u8]>::to_vec) })
     }
 
-    /// The cluster that gets a copy, if there is to be one.
+    /// Returns the cluster of a mirror, if the mirror's share selects this request.
     fn draw(&mut self, mirror: &Mirror) -> Option<usize> {
         let random = self.next_random();
         if mirror.takes(random) { self.state_of(&mirror.to) } else { None }
@@ -78,7 +78,7 @@ impl Worker {
             return None;
         }
         let call = self.call_mut(original)?;
-        // There may be content already, if the call had to wait until it was known what it is for.
+        // Content may have arrived already, while the call waited until its target was known.
         let (protocol, content, trailers) = (call.protocol, call.body.clone(), call.trailers.clone());
         let (is_empty, ends_with_content) = (content.is_empty(), call.request_ended && trailers.is_none());
         let serial = self.take_serial();
@@ -97,12 +97,12 @@ impl Worker {
         Some(id)
     }
 
-    /// Content of a call has come: its copies get it too.
+    /// Passes content of a call's request on to the copies.
     pub(super) fn mirror_data(&mut self, slot: u32, bytes: &[u8], end_stream: bool) {
         self.for_each_mirror(slot, |worker, id| worker.feed_mirror(id, bytes, end_stream));
     }
 
-    /// The trailers of a call's request have come.
+    /// Passes the trailers of a call's request on to the copies.
     pub(super) fn mirror_trailers(&mut self, slot: u32, fields: &FieldSection) {
         self.for_each_mirror(slot, |worker, id| {
             if worker.call_exists(id) {
@@ -136,7 +136,8 @@ impl Worker {
         }
     }
 
-    /// A call is over: copies of a request that is complete have some time left to be answered, others end with it.
+    /// Handles the end of a call: copies of a complete request have `mirror_timeout_ms` left to be answered, copies of
+    /// an incomplete request are dropped.
     pub(super) fn release_mirrors(&mut self, request_ended: bool, mirrors: &[CallId]) {
         let at = self.now + ms(self.limits.relay.mirror_timeout_ms);
         for &id in mirrors {
@@ -148,13 +149,14 @@ impl Worker {
         }
     }
 
-    /// Gives a copy up.
+    /// Ends a copy, and counts it as dropped.
     pub(super) fn drop_mirror(&mut self, slot: u32) {
         self.metrics.mirrors_dropped_total.add(1);
         self.end_mirror(slot, Ending::Cancelled);
     }
 
-    /// A copy could not be delivered, or was not answered, which may be its endpoint's fault.
+    /// Ends a copy that could not be delivered or was not answered, and counts it as dropped. If `endpoint_failed`, the
+    /// balancer counts it as a failure of the endpoint.
     pub(super) fn fail_mirror(&mut self, slot: u32, endpoint_failed: bool) {
         self.metrics.mirrors_dropped_total.add(1);
         self.end_mirror(slot, if endpoint_failed { Ending::Broken } else { Ending::Cancelled });
@@ -162,24 +164,24 @@ impl Worker {
 
     fn end_mirror(&mut self, slot: u32, ending: Ending) {
         if let Some(mirror) = self.calls.get_mut(slot as usize) {
-            // One that no endpoint was chosen for is in nobody's numbers.
+            // If no endpoint was selected for the copy, no metrics have counted it, so its end is not recorded.
             mirror.recorded |= mirror.traffic.is_none();
         }
         self.end_call(slot, ending);
     }
 
-    /// A copy has ended, however that was.
+    /// Subtracts a copy that has ended, and the content that it still holds, from the totals that are limited.
     pub(super) fn mirror_ended(&mut self, mirror: &Call) {
         self.mirrors = self.mirrors.saturating_sub(1);
         self.mirror_bytes_sent(kept_bytes(mirror));
     }
 
-    /// Content of copies is out of our hands.
+    /// Reduces the limited total by `bytes`: content that the copies no longer hold.
     pub(super) fn mirror_bytes_sent(&mut self, bytes: usize) {
         self.mirror_bytes = self.mirror_bytes.saturating_sub(bytes);
     }
 
-    /// Content of the answer to a copy: the endpoint gets as much room again.
+    /// Discards content of the response to a copy, and lets the endpoint send as much again.
     pub(super) fn discard(&mut self, upstream: usize, stream: StreamKey, token: u32, bytes: usize, end_stream: bool) {
         if let Some(upstream) = self.upstreams.get_mut(upstream) {
             upstream.link.codec.release(stream, bytes);
@@ -195,7 +197,7 @@ impl Worker {
     }
 }
 
-/// Content that a copy holds.
+/// Returns the bytes of content that a copy holds.
 fn kept_bytes(mirror: &Call) -> usize {
     (mirror.request_bytes as usize).saturating_sub(mirror.released)
 }

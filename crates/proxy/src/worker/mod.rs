@@ -1,18 +1,25 @@
-//! The data plane: one thread, one event loop, which owns its connections, calls, balancers and timers.
+//! The data plane: one thread with one event loop, which owns its connections, calls, balancers and timers.
 //!
-//! A request's way, a file each: `accept` -> `detect` -> `route` -> `follow` -> `balance` -> `send` -> `relay` -> `record`.
-//! Around them: `arrival` (a client's connection before its protocol is known), `client` (the connection after that), `accounts`
-//! (who is answerable for calls), `link` (a socket, its `tls` and its `codec`, which is HTTP/2, HTTP/1 or `opaque`), `transfer`
-//! (bytes in and out), `tunnel` (what the streams of one share), `call` (what is known of a call), `target` (what it is for),
-//! `places` (which connections stay when there are too many), `budget` (how many bytes peers may make a worker hold), `discover`
-//! (questions to the control plane about what a call is for), `usage` (which answers calls use), `change` (what a new mesh
-//! changes), `filter` (what a route changes in it), `mirror` (its copies), `deadline` (how long it may take), `cluster` (the
-//! state of one target of calls), `clusters` (all clusters), `upstream` (a connection to an endpoint), `pool` (connections to
-//! endpoints), `connections` (which connections are free), `waiting` (the calls that wait for a connection), `hop` (how a call
-//! travels there), `cancel` (calls whose server does not know that they are over), `dribble` (content that comes a few bytes at a
-//! time), `reply` (the proxy's own answers), `review` (whether what was accepted may stay, with `standing` and `recheck`),
-//! `labels` and `ports` (the names in metrics), `sweep` (periodic work), `handle` (the control thread's handle of a worker).
-//! One turn of the loop reads what has come, sends the calls on, and writes every connection once.
+//! A request passes through these files: `accept` -> `detect` -> `route` -> `follow` -> `balance` -> `send` -> `relay`
+//! -> `record`. The other files:
+//!
+//! - A client's connection: `arrival` (before its protocol is known), `client` (afterwards), `places` (which
+//!   connections stay if there are too many), `accounts` (how much each client may use of shared connections), `review`
+//!   (whether accepted calls and connections may stay, with `standing` and `recheck`).
+//! - Bytes: `link` (a socket, its `tls` and its `codec`, which is HTTP/2, HTTP/1 or `opaque`), `transfer` (input and
+//!   output), `tunnel` (the common limit of a tunnel's streams), `dribble` (content that arrives a few bytes at a
+//!   time), `budget` (how many bytes peers may make a worker hold).
+//! - A call: `call` (its state), `target` (its destination), `filter` (changes by a route), `mirror` (copies of its
+//!   request), `deadline` (its time limits), `cancel` (calls that have ended before their server knows), `reply` (the
+//!   proxy's own responses).
+//! - Endpoints: `cluster` (one target of calls), `clusters` (all targets), `upstream` (a connection to an endpoint),
+//!   `pool` (the connections to endpoints), `connections` (which connections are free), `waiting` (the calls that wait
+//!   for a connection), `hop` (how a call travels to an endpoint).
+//! - The control thread: `handle` (its handle of a worker), `discover` (questions to the control plane), `usage` (which
+//!   of the answers are in use), `change` (what a new mesh changes).
+//! - The rest: `labels` and `ports` (names in metrics), `sweep` (periodic work).
+//!
+//! One turn of the loop reads the input of all ready connections, sends the calls on, and writes every connection once.
 
 mod accept;
 mod accounts;
@@ -116,11 +123,11 @@ pub use target::ForwardedFor;
 pub use usage::Usage;
 
 const WAKER: Token = Token(0);
-/// Listeners have the tokens from here to the first link's.
+/// First poll token of the listeners. The tokens of links begin above them, at `FIRST_LINK`.
 const FIRST_LISTENER: usize = 1;
-/// Bytes read from one connection in one turn of the loop.
+/// Most bytes read from one connection in one turn of the loop.
 const READ_BYTES: usize = 64 * 1024;
-/// How often connections are looked at for time-outs; each is seen once in ten sweeps.
+/// Time between two sweeps. An established connection is checked for timeouts in every tenth sweep.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
 /// One worker thread.
@@ -132,13 +139,13 @@ struct Worker {
     metrics: Arc<WorkerMetrics>,
     access_log: AccessLog,
     failures: FailureLog,
-    /// Calls that are for nothing that is known, by side.
+    /// Metrics of calls that no cluster's metrics count, one for each direction.
     unrouted: [Arc<TrafficMetrics>; 2],
     index: usize,
     seed: u64,
 
     mesh: Arc<Mesh>,
-    /// What proves who we are, and checks who others are; none without an identity.
+    /// Our workload certificate, and the trust anchors for peers' certificates; `None` if the proxy has no identity.
     identity: Option<Arc<TlsIdentity>>,
     default_policy: DefaultInboundPolicy,
     opaque_ports: PortRanges,
@@ -147,23 +154,25 @@ struct Worker {
     tells_client_cert: bool,
     forwarded_for: ForwardedFor,
     probes: Probes,
-    /// Counts the meshes seen, so that a route found in an older one is looked up again.
+    /// Version of the mesh: increases with each mesh received. A route that was found under an older version is looked
+    /// up again.
     mesh_version: u64,
-    /// Where questions go that the mesh has no answer to; none where it knows everything.
+    /// Channel for questions that the mesh cannot answer; `None` without a control plane, since the mesh is complete
+    /// then.
     discovery: Option<tokio_mpsc::Sender<Subject>>,
     questions: FxHashMap<Subject, Question>,
-    /// What calls were looked up by since the last report, and when.
+    /// Subjects that were looked up for calls since the last report, and when.
     used: FxHashMap<Subject, Instant>,
     clusters: Clusters,
     cluster_by_key: FxHashMap<TargetKey, usize>,
 
-    /// Which connections of clients have a place.
+    /// Limits the number of connections from clients.
     doors: Doors,
     /// Ports of the application that metrics name.
     ports: Ports,
-    /// The best certificates that peers have shown to all workers.
+    /// The best certificate that each peer has shown to any worker.
     standing: Arc<Standing>,
-    /// Connections whose peers' certificates are to be checked again: an anchor was removed.
+    /// Connections whose peers' certificates must be verified again, because a trust anchor was removed.
     recheck: Recheck,
     server_first: ServerFirst,
     arrivals: Slab<Arrival>,
@@ -176,46 +185,46 @@ struct Worker {
 
     /// Calls to be sent before this turn of the loop ends.
     to_send: VecDeque<CallId>,
-    /// Endpoints for whose connections calls wait.
+    /// Endpoints to which calls are waiting for a connection.
     waited_for: Vec<(usize, PoolKey)>,
-    /// Links with output.
+    /// Links that have output to write.
     dirty: Vec<LinkId>,
     /// Links that had more to read than one turn allows.
     unfinished: Vec<LinkId>,
-    /// Clients that are to be arrivals again.
+    /// Clients that become arrivals again, because the guess about their protocol was wrong.
     recalled: Vec<usize>,
     accept_again: bool,
     /// Accepting failed; the next sweep tries again.
     accept_failed: bool,
-    /// Connections to endpoints that do not know of cancelled calls.
+    /// Connections to endpoints that have not been told of all cancelled calls.
     cancelling: Vec<usize>,
-    /// Connections to endpoints in which content of a few bytes is collected.
+    /// Connections to endpoints on which short pieces of content are collected before they are sent.
     collecting: Vec<usize>,
     next_reset_tick: Option<Instant>,
 
     now: Instant,
     next_sweep: Instant,
     sweep_turn: usize,
-    /// When a drain must be over, once it began.
+    /// Time at which the drain must be over; `None` before a drain.
     draining: Option<Instant>,
     buffers: Buffers,
     fields: FieldSection,
     spare_sections: Vec<FieldSection>,
     replay_bytes: usize,
     budget: Budget,
-    /// Copies of requests in flight, and content that they hold.
+    /// Number of copies of requests in flight, and the bytes of content that they hold.
     mirrors: usize,
     mirror_bytes: usize,
     random: u64,
-    /// Memory of a burst that has not been given back yet.
+    /// Whether a burst has used memory that was not returned to the system yet.
     burst: bool,
-    /// The tables are small again and the cache is empty: the system gets what is free next time.
+    /// Whether the tables are small again and the thread's cache is empty, so that the next trim finds their memory.
     trim_next: bool,
     next_trim: Instant,
 }
 
 impl Worker {
-    /// Runs until it is drained.
+    /// Runs the event loop until the worker is drained.
     fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         loop {
@@ -224,8 +233,8 @@ impl Worker {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => self.now = Instant::now(),
             }
-            // What arrives may take the place of a client that has ended, whose events must not be taken for its own:
-            // arrivals come after all that was there before.
+            // An arrival that becomes a client may get the index of a client that has ended in this turn. The old
+            // client's events must not reach the new one, so arrivals are served last.
             for arrivals in [false, true] {
                 self.serve_links(&events, arrivals);
             }
@@ -246,7 +255,8 @@ impl Worker {
         }
     }
 
-    /// Acts on the events of arrivals, or of all others, and reads on where there is more.
+    /// Handles the events of arrivals, or those of all other links. First continues to read links that had more to
+    /// read.
     fn serve_links(&mut self, events: &Events, arrivals: bool) {
         let is_due = |id: &LinkId| (id.side == Side::Arrival) == arrivals;
         let (due, later) = std::mem::take(&mut self.unfinished).into_iter().partition(is_due);
@@ -266,7 +276,7 @@ impl Worker {
         }
     }
 
-    /// How long nothing needs to be done if nothing happens.
+    /// Returns how long the worker may wait for events before it has something else to do.
     fn wait(&self) -> Duration {
         if !self.unfinished.is_empty() || !self.to_send.is_empty() || !self.recalled.is_empty() || self.accept_again {
             return Duration::ZERO;
@@ -289,7 +299,7 @@ impl Worker {
         self.link_and_buffers(id).map(|(link, _)| link)
     }
 
-    /// A link, and what it reads and writes with.
+    /// Returns a link, and the buffers for its input and output.
     fn link_and_buffers(&mut self, id: LinkId) -> Option<(&mut Link, &mut Buffers)> {
         let link = match id.side {
             Side::Arrival => None,
@@ -316,7 +326,7 @@ impl Worker {
     }
 }
 
-/// The label in metrics of a connection that was closed for what its client did.
+/// Returns the metric label of a connection that was closed because its client violated the protocol.
 fn violation_label(why: &Violation) -> &'static str {
     match why {
         Violation::Flood(flood) => flood.label(),

@@ -1,7 +1,7 @@
-//! Opaque bytes as one CONNECT stream, so that they are relayed by the loop that relays calls.
+//! Presents an opaque connection as one CONNECT stream, so that the loop that relays calls can relay its bytes.
 //!
-//! What a connection brings becomes the content of a request (we accepted it) or of a response (we opened it); its end is
-//! END_STREAM, either way for itself (TCP's half-close).
+//! The received bytes become the content of a request if we accepted the connection, or of a response if we opened it.
+//! The end of the input becomes END_STREAM. Each direction ends on its own (TCP's half-close).
 
 use leno_http2::fields::Known;
 use leno_http2::limits::OUTPUT_HIGH_WATER_BYTES;
@@ -9,76 +9,78 @@ use leno_http2::{Drained, ErrorCode, Event, FieldSection, OutputBuffer, Role, Se
 
 use super::detect::is_server_preface;
 
-/// Bytes that were read and have not gone on, at most; with as many the socket is left unread.
+/// Most bytes that were read and not yet forwarded. With this many, the socket is not read.
 pub(super) const MAX_UNRELEASED_BYTES: usize = 256 << 10;
-/// Output capacity that a connection keeps: most are idle most of the time.
+/// Largest empty output buffer that a connection keeps, in bytes: most connections are idle most of the time.
 const KEPT_OUTPUT_BYTES: usize = 16 << 10;
-/// A fatal alert: there is no such server here (RFC 6066 section 3, RFC 8446 section 6).
+/// TLS record with the fatal alert unrecognized_name: there is no such server here (RFC 6066 section 3, RFC 8446
+/// section 6).
 const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
-/// The one stream.
+/// Number of the only stream.
 const STREAM: u32 = 1;
 
-/// What is known of the bytes.
+/// The known contents of a connection.
 #[derive(Debug)]
 pub(super) enum Contents {
     Unknown,
-    /// TLS of the application's own, to this server name if there is one.
+    /// The application's own TLS, to the server with this name (SNI) if the client names one.
     Tls(Option<Box<str>>),
 }
 
-/// A connection without a protocol of its own.
+/// A connection whose protocol the proxy does not parse.
 #[derive(Debug)]
 pub(super) struct Opaque {
     role: Role,
-    /// What it is for, as CONNECT's `:authority` says it.
+    /// The destination, in the form of CONNECT's `:authority`.
     target: Box<str>,
     contents: Contents,
     token: u32,
-    /// The first event has been given: the request, or the response.
+    /// Whether the first event was returned: the headers of the request or of the response.
     announced: bool,
-    /// We opened it, and a call has it.
+    /// Whether a call uses the connection. Only set on a connection that we opened.
     taken: bool,
     unreleased_bytes: usize,
-    /// With as many unreleased bytes the socket is left unread: less than the maximum where many share a tunnel.
+    /// The socket is not read while this many bytes are unreleased. This is below [`MAX_UNRELEASED_BYTES`] if many
+    /// connections share a tunnel.
     max_unreleased_bytes: usize,
-    /// The socket is left unread until the tunnel that it shares has room.
+    /// Whether the socket is not read until the tunnel that the connection shares has room.
     held: bool,
     received_end: bool,
     out: OutputBuffer,
-    /// Memory is short.
+    /// Whether memory is short.
     saves_memory: bool,
-    /// Bytes of the output for which the far side has not been given room.
+    /// Bytes of output for which the sender may not send as many again yet.
     owed_bytes: usize,
     sent_end: bool,
     aborted: bool,
     opening: Opening,
 }
 
-/// Who speaks first on a connection that was accepted.
+/// State of an accepted connection: which side has sent the first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opening {
-    /// It does not matter, or it has happened.
+    /// The first side is known, or does not matter.
     Settled,
-    /// Neither side has spoken: that the bytes are opaque is a guess.
+    /// Neither side has sent bytes. That they will be opaque is a guess.
     Guess,
-    /// The server has, and the client has not.
+    /// The server has sent bytes, the client has not.
     ServerSpoke,
-    /// The client has, and not in bytes that are opaque; or the server has, in HTTP/2. The guess was wrong.
+    /// The guess was wrong: the client has sent bytes that are not opaque, or the server has sent HTTP/2.
     Recalled,
 }
 
 impl Opaque {
-    /// A connection that an application opened, to `target`.
+    /// Creates the state of a connection that an application has opened to `target`.
     pub(super) fn accepted(target: String, contents: Contents) -> Self {
         Self { contents, ..Self::new(Role::Server, target.into()) }
     }
 
-    /// A connection that an application opened, to `target`, and on which it has said nothing.
+    /// Creates the state of a connection that an application has opened to `target`, and on which it has sent nothing.
     pub(super) fn guessed(target: String) -> Self {
         Self { opening: Opening::Guess, ..Self::new(Role::Server, target.into()) }
     }
 
-    /// A connection that we open.
+    /// Creates the state of a connection that we open.
     pub(super) fn opened() -> Self {
         Self::new(Role::Client, Box::default())
     }
@@ -104,7 +106,7 @@ impl Opaque {
         }
     }
 
-    /// Gives the request or the response first, and then the bytes as they are.
+    /// Returns the headers of the request or response first, and then the bytes unchanged.
     pub(super) fn receive<'a>(&mut self, input: &mut &'a [u8], fields: &mut FieldSection) -> Option<Event<'a>> {
         let stream = StreamKey::numbered(STREAM);
         if !self.announced {
@@ -134,7 +136,7 @@ impl Opaque {
         Some(Event::Data { stream, token: self.token, bytes, end_stream: false })
     }
 
-    /// The peer sends nothing more.
+    /// Handles the end of the peer's bytes. Returns the event with END_STREAM once.
     pub(super) fn input_ended(&mut self) -> Option<Event<'static>> {
         if !self.announced || std::mem::replace(&mut self.received_end, true) {
             return None;
@@ -142,7 +144,7 @@ impl Opaque {
         Some(Event::Data { stream: StreamKey::numbered(STREAM), token: self.token, bytes: &[], end_stream: true })
     }
 
-    /// Takes the one call that this connection is for.
+    /// Assigns the connection to its only call, and returns the call's stream.
     pub(super) fn open(&mut self, token: u32) -> StreamKey {
         self.taken = true;
         self.token = token;
@@ -161,9 +163,10 @@ impl Opaque {
         self.token
     }
 
-    /// An answer other than success means that there is no connection. The client learns so from a TCP reset, or from an alert
-    /// where it waits for a TLS handshake; an orderly end would look like an answer. Bytes that are for no server at all are no
-    /// protocol of this listener's: it closes, as RFC 9113 section 3.4 wants of an HTTP/2 server.
+    /// Handles the headers of a response. A status other than 200 means that there is no connection to a server. The
+    /// client learns this from an alert if it waits for a TLS handshake, else from a TCP reset, because an orderly
+    /// close would look like a response. The exception is 404: no server expects these bytes, so the connection is
+    /// closed in order, as RFC 9113 section 3.4 demands of an HTTP/2 server.
     pub(super) fn send_headers(&mut self, fields: &FieldSection, end_stream: bool) {
         let status = fields.get(Known::Status).unwrap_or(b"200");
         let is_refused = status != b"200";
@@ -180,7 +183,8 @@ impl Opaque {
         self.sent_end |= end_stream || is_refused;
     }
 
-    /// Returns how many bytes the far side may send again at once; the rest comes back as [`Drained`].
+    /// Queues output. Returns how many bytes the sender may send again at once; [`Drained`] events allow the rest
+    /// later.
     pub(super) fn send_data(&mut self, bytes: &[u8], end_stream: bool) -> usize {
         if self.sent_end || self.aborted || self.is_recalled() {
             return bytes.len();
@@ -208,10 +212,10 @@ impl Opaque {
         self.out.advance(n, if self.saves_memory { 0 } else { KEPT_OUTPUT_BYTES });
     }
 
-    /// Whether memory is short: then the connection keeps no empty output buffer.
+    /// Sets whether memory is short. If it is, the connection keeps no empty output buffer.
     pub(super) fn save_memory(&mut self, on: bool) {
         self.saves_memory = on;
-        // Nothing has been written: this only gives back what is empty.
+        // No bytes were written: this call only frees an empty buffer.
         self.advance_output(0);
     }
 
@@ -224,7 +228,7 @@ impl Opaque {
         self.out.bytes.capacity()
     }
 
-    /// Bytes that were read and have not gone on.
+    /// Bytes that were read and not yet forwarded.
     pub(super) fn held_bytes(&self) -> u64 {
         self.unreleased_bytes as u64
     }
@@ -242,22 +246,23 @@ impl Opaque {
         Some(Drained { stream: StreamKey::numbered(STREAM), token: self.token, bytes: bytes as u32 })
     }
 
-    /// Bytes have gone on: so many more may be read.
+    /// Records that bytes were forwarded, so that as many more may be read.
     pub(super) fn release(&mut self, bytes: usize) {
         self.unreleased_bytes = self.unreleased_bytes.saturating_sub(bytes);
     }
 
-    /// Whether the socket is to be left unread until what was read has gone on.
+    /// Whether the socket must not be read now: bytes have not been forwarded, the tunnel has no room, or the guess was
+    /// wrong.
     pub(super) fn is_paused(&self) -> bool {
         self.held || self.unreleased_bytes >= self.max_unreleased_bytes || self.is_recalled()
     }
 
-    /// Leaves the socket unread, or does so no more.
+    /// Stops reading the socket, or allows it again.
     pub(super) fn hold(&mut self, held: bool) {
         self.held = held;
     }
 
-    /// Sets how many bytes may be read that have not gone on.
+    /// Sets how many bytes may be read and not yet forwarded.
     pub(super) fn limit_unreleased(&mut self, bytes: usize) {
         self.max_unreleased_bytes = bytes.min(MAX_UNRELEASED_BYTES);
     }
@@ -267,7 +272,7 @@ impl Opaque {
         self.max_unreleased_bytes.saturating_sub(self.unreleased_bytes)
     }
 
-    /// Nobody takes what the peer still sends: the connection ends with our output.
+    /// Stops reading what the peer sends. The connection ends with our output.
     pub(super) fn stop_receiving(&mut self) {
         self.received_end = true;
     }
@@ -276,29 +281,29 @@ impl Opaque {
         self.aborted = true;
     }
 
-    /// Whether there is a call that is not over.
+    /// Whether the connection has a call in progress.
     pub(super) fn is_open(&self) -> bool {
         let begun = if self.role == Role::Server { self.announced } else { self.taken };
         begun && !self.aborted && !(self.received_end && self.sent_end)
     }
 
-    /// Whether we send nothing more after the output.
+    /// Whether we send nothing after the queued output.
     pub(super) fn ends_output(&self) -> bool {
         self.sent_end
     }
 
-    /// Whether nothing more is to come either way.
+    /// Whether both directions have ended.
     pub(super) fn is_drained(&self) -> bool {
         self.received_end && self.sent_end
     }
 
-    /// Whether neither side has spoken, and the server may still do so. After its end the client's bytes are for nobody, as they
-    /// would be without a proxy.
+    /// Whether neither side has sent bytes, and the server may still do so. Once the server has ended its side, the
+    /// client's bytes have no receiver, with or without a proxy.
     pub(super) fn is_guess(&self) -> bool {
         self.opening == Opening::Guess && !self.sent_end
     }
 
-    /// Tells once that the server has spoken before the client.
+    /// Returns `true` once if the server has sent bytes before the client.
     pub(super) fn takes_server_first(&mut self) -> bool {
         let is_first = self.opening == Opening::ServerSpoke;
         if is_first {
@@ -307,12 +312,12 @@ impl Opaque {
         is_first
     }
 
-    /// The bytes are opaque, as was guessed.
+    /// Confirms the guess: the bytes are opaque.
     pub(super) fn keep_guess(&mut self) {
         self.opening = Opening::Settled;
     }
 
-    /// The bytes are something else: nothing more is read here, and nothing of what the server says goes on.
+    /// Withdraws the guess: from now on nothing is read here, and nothing that the server sends is forwarded.
     pub(super) fn recall(&mut self) {
         self.opening = Opening::Recalled;
     }
@@ -321,12 +326,13 @@ impl Opaque {
         self.opening == Opening::Recalled
     }
 
-    /// Whether its bytes are TLS of the application's own.
+    /// Whether the bytes are the application's own TLS.
     pub(super) fn carries_tls(&self) -> bool {
         self.server().is_some()
     }
 
-    /// The server that its TLS is for, if it carries TLS; the inner one is `None` if the client names none.
+    /// Returns the server name (SNI) of the application's own TLS. The outer `None` means no TLS, the inner `None` no
+    /// name.
     pub(super) fn server(&self) -> Option<Option<&str>> {
         match &self.contents {
             Contents::Unknown => None,
@@ -334,7 +340,7 @@ impl Opaque {
         }
     }
 
-    /// Whether the connection is to be cut, without a word.
+    /// Whether the connection must be reset, without its remaining output.
     pub(super) fn is_aborted(&self) -> bool {
         self.aborted
     }

@@ -1,8 +1,9 @@
-//! Places: how many connections of clients a worker holds, and which one yields when there is no place left.
+//! Places: limits how many connections of clients a worker holds, and selects the connection to close if there are too
+//! many.
 //!
-//! Three pools, so that no client takes the places of another kind: the own application's connections, those of clients
-//! that have shown no certificate, and those of clients that have. Invariant: a connection has one [`Seat`] from its accept
-//! to its end, and stands in at most one pool.
+//! There are three pools, so that one kind of client cannot take the places of another kind: connections of our own
+//! application, of clients that have shown no certificate, and of clients that have shown one. Invariant: a connection
+//! has one [`Seat`] from its accept to its end, and is in at most one pool.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -18,36 +19,36 @@ use super::link::{LinkId, Side};
 use crate::failure::ConnectionFailure;
 use crate::limits::RelayLimits;
 
-/// Connections that have lost their place and finish their calls, at a time; a further one ends at once.
+/// Most connections that finish their calls after they have lost their place. Further ones are closed at once.
 const MAX_YIELDING: usize = 256;
-/// How long such a connection may take to finish its calls.
+/// How long a connection that has lost its place may take to finish its calls.
 pub(super) const YIELD_GRACE: Duration = Duration::from_secs(5);
 
-/// A connection's name in its pool.
+/// Identifies a connection in its pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Seat(usize);
 
-/// The account of a client that has shown a certificate: a digest of its SPIFFE id. Two ids of one digest would share an
-/// account, which costs fairness and nothing else; the digest's key is random.
+/// Identifies a client that has shown a certificate: a digest of its SPIFFE id, with a random key. Two ids with the
+/// same digest would share their places, which would only be unfair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Member(u64);
 
 /// The pools of one worker.
 #[derive(Debug)]
 pub(super) struct Doors {
-    /// Of the own application.
+    /// Connections of our own application.
     outbound: Places<Source, Seat>,
-    /// Of clients that have shown no certificate, or none yet.
+    /// Connections of clients that have shown no certificate, or none yet.
     strangers: Places<Source, Seat>,
-    /// Of clients that have shown a certificate.
+    /// Connections of clients that have shown a certificate.
     members: Places<Member, Seat>,
     seats: Slab<LinkId>,
     digest: RandomState,
-    /// Connections that have lost their place and finish their calls.
+    /// Number of connections that finish their calls after they have lost their place.
     yielding: usize,
 }
 
-/// A connection has no place: its own account holds the most.
+/// Error: there is no place for a connection, because its own client holds the most places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Full;
 
@@ -63,12 +64,12 @@ impl Doors {
         }
     }
 
-    /// The account of an identity.
+    /// Returns the key under which connections of an identity count.
     pub(super) fn member(&self, id: &SpiffeId) -> Member {
         Member(self.digest.hash_one(id))
     }
 
-    /// Finds a place for a connection that has arrived, and names the connection that yields it, if one must.
+    /// Finds a place for a new connection. Also returns the connection that loses its place for it, if any.
     fn enter(&mut self, door: Door, peer: IpAddr, link: LinkId) -> Result<(Seat, Option<LinkId>), Full> {
         let seat = Seat(self.seats.insert(link));
         let pool = match door {
@@ -85,7 +86,8 @@ impl Doors {
         }
     }
 
-    /// Moves a connection to the pool of clients with a certificate, and names the connection that yields its place there.
+    /// Moves a connection to the pool of clients with a certificate. Returns the connection that loses its place there
+    /// for it, if any.
     fn identify(&mut self, seat: Seat, id: &SpiffeId) -> Result<Option<LinkId>, Full> {
         self.strangers.leave(seat);
         let entry = self.members.enter(self.member(id), seat);
@@ -97,45 +99,46 @@ impl Doors {
         }
     }
 
-    /// An arrival has become a client's connection.
+    /// Records the new link of a connection: an arrival has become a client, or a client an arrival.
     pub(super) fn rename(&mut self, seat: Seat, link: LinkId) {
         if let Some(place) = self.seats.get_mut(seat.0) {
             *place = link;
         }
     }
 
-    /// The connection's client has said something whole.
+    /// Records that the connection's client has sent something complete: a request, or a TLS handshake.
     pub(super) fn settle(&mut self, seat: Seat) {
         self.outbound.settle(seat);
         self.strangers.settle(seat);
     }
 
-    /// The connection has ended. Its seat may name another one from now on.
+    /// Frees the place and the seat of a connection that has ended. Another connection may get the same seat from now
+    /// on.
     pub(super) fn leave(&mut self, seat: Seat) {
         self.give_up(seat);
         self.seats.try_remove(seat.0);
     }
 
-    /// The connection goes on without a place.
+    /// Frees the place of a connection, which keeps its seat.
     fn give_up(&mut self, seat: Seat) {
         self.outbound.leave(seat);
         self.strangers.leave(seat);
         self.members.leave(seat);
     }
 
-    /// One connection fewer finishes its calls without a place.
+    /// Records that a connection without a place no longer finishes its calls.
     pub(super) fn yielded(&mut self) {
         self.yielding = self.yielding.saturating_sub(1);
     }
 
-    /// Gives back what a burst has made large.
+    /// Frees memory that is no longer needed after a burst.
     pub(super) fn shrink(&mut self) {
         self.seats.shrink_to_fit();
     }
 }
 
 impl Worker {
-    /// Finds a place for a connection that has arrived, at another's cost where there is none.
+    /// Finds a place for a new connection. If none is free, another connection may lose its place.
     pub(super) fn take_place(&mut self, door: Door, peer: IpAddr, link: LinkId) -> Result<Seat, Full> {
         let (seat, replaced) = self.doors.enter(door, peer, link)?;
         if let Some(replaced) = replaced {
@@ -144,7 +147,8 @@ impl Worker {
         Ok(seat)
     }
 
-    /// A client has shown its certificate: it counts for its identity from now on.
+    /// Moves the connection of a client that has shown its certificate: it counts for the client's identity from now
+    /// on.
     pub(super) fn take_member_place(&mut self, seat: Seat, id: &SpiffeId) -> Result<(), Full> {
         if let Some(replaced) = self.doors.identify(seat, id)? {
             self.yield_place(replaced);
@@ -152,7 +156,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Ends a connection that has lost its place: at once, or after its calls where it has any that can be waited for.
+    /// Ends a connection that has lost its place: after its calls if it has any and is not opaque, else at once. At
+    /// most [`MAX_YIELDING`] connections finish their calls at a time.
     fn yield_place(&mut self, link: LinkId) {
         self.metrics.count_abuse("client_connections");
         if link.side == Side::Arrival {

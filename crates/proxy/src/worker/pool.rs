@@ -12,15 +12,15 @@ use crate::failure::{ConnectionFailure, FailedConnection};
 use crate::metrics::{Direction, Peer};
 
 impl Worker {
-    /// A connection of the pool that can take a call now.
+    /// Returns a connection of the pool that can accept a call now.
     pub(super) fn find_connection(&self, cluster: usize, key: PoolKey, size: CallSize) -> Option<usize> {
         let connections = &self.clusters.get(cluster)?.pools.get(&key)?.connections;
         let has_room = |&index: &usize| self.upstreams.get(index).is_some_and(|upstream| upstream.has_room(size));
-        // Calls gather on the oldest of shared connections, so that others fall idle.
+        // The oldest shared connection with room gets the call, so that the others become idle.
         if key.hop.is_shared() { connections.iter().find(has_room) } else { connections.free().find(has_room) }
     }
 
-    /// Something has happened to a connection. If it carries one call at a time, notes whether it is free now.
+    /// Records whether a connection is free now. Does nothing if the connection can carry several calls at a time.
     #[inline]
     pub(super) fn note_room(&mut self, index: usize) {
         if self.upstreams.get(index).is_some_and(|upstream| !upstream.key.hop.is_shared()) {
@@ -36,7 +36,8 @@ impl Worker {
         }
     }
 
-    /// Opens another connection to an endpoint, unless as many are being opened as its calls can use, or there are enough.
+    /// Opens another connection to an endpoint, unless as many are being opened as the waiting calls can use, the limit
+    /// is reached, or the last attempt has failed recently.
     pub(super) fn connect(&mut self, cluster: usize, key: PoolKey) {
         let now = self.now;
         let most_unshared = self.limits.relay.max_unshared_connections_per_endpoint as usize;
@@ -57,7 +58,7 @@ impl Worker {
         }
     }
 
-    /// Takes a connection out of the pool: it gets no new calls.
+    /// Takes a connection out of the pool, so that it gets no new calls.
     pub(super) fn retire(&mut self, index: usize) {
         let Some(upstream) = self.upstreams.get_mut(index) else { return };
         upstream.retired = true;
@@ -69,8 +70,9 @@ impl Worker {
         }
     }
 
-    /// Replaces a connection on which we have shown an old certificate. One with streams is replaced at once, also if it was
-    /// retired before: the server is shown the new certificate before the old one ends, and lets the streams stay.
+    /// Replaces a connection on which we have shown an old certificate. If it has streams, opens a new connection at
+    /// once, even if the old one was retired before. So the server sees the new certificate before the old one expires,
+    /// and keeps the streams.
     pub(super) fn replace_outdated(&mut self, index: usize) {
         let Some(upstream) = self.upstreams.get_mut(index) else { return };
         upstream.is_outdated = false;
@@ -82,7 +84,7 @@ impl Worker {
         }
     }
 
-    /// A connection has ended: its calls are answered or sent elsewhere.
+    /// Removes a connection that has ended. Its calls are answered, or sent to another endpoint.
     pub(super) fn close_upstream(&mut self, index: usize, why: &str) {
         self.end_upstream(index, &ConnectionFailure::Connect { error: why.to_owned() });
     }
@@ -96,13 +98,13 @@ impl Worker {
         let direction =
             self.clusters.get(upstream.cluster).map_or(Direction::Outbound, |state| state.target.direction());
         let why = || ConnectionFailure::Violation { error: error.to_string() };
-        // One that was not ready is reported with the calls that wait for it.
+        // If the connection was not ready, `end_upstream` below reports its failure, with the calls that wait for it.
         if upstream.ready {
             self.report_server(direction, address, why());
         }
         for (stream, token) in answering {
             if let Some(call) = self.call_on(index, stream, token).filter(|call| call.response != Response::Ended) {
-                // Nothing is cancelled: the connection ends, and that is the server's doing.
+                // Do not cancel the stream: the connection ends anyway, because of the server.
                 call.upstream = None;
                 self.fail(token, &ProxyError::violation(address, error));
             }
@@ -119,7 +121,7 @@ impl Worker {
         }
     }
 
-    /// A connection has ended, or cannot be of use.
+    /// Removes a connection that has ended or cannot be used.
     pub(super) fn end_upstream(&mut self, index: usize, why: &ConnectionFailure) {
         self.retire(index);
         let Some(mut upstream) = self.upstreams.try_remove(index) else { return };
@@ -142,7 +144,8 @@ impl Worker {
         }
     }
 
-    /// Waiting calls go elsewhere, and the endpoint is left alone for a while.
+    /// Handles a failed connection to an endpoint: no other is opened for a while. If the pool has no connection left,
+    /// its waiting calls are sent elsewhere.
     pub(super) fn connecting_failed(&mut self, cluster: usize, key: PoolKey, why: &ConnectionFailure) {
         let random = self.next_random();
         let now = self.now;

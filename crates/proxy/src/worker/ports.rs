@@ -1,13 +1,13 @@
-//! Ports: which ports of the application are named in metrics.
+//! Ports: selects the ports of the application that metrics name.
 //!
-//! A peer that asks for one port after another must not make a series of each. All ports on which the application has taken a
-//! connection are named, and a few that nobody knows yet; what goes to the others counts together.
+//! A peer that tries one port after another must not create a metric series for each. Metrics name the ports on which
+//! the application has accepted a connection, and a few others. Traffic to the remaining ports counts in one series.
 
 use std::collections::BTreeSet;
 
-/// Most ports that are named because the application has taken a connection there.
+/// Most ports that are named because the application has accepted a connection there.
 const SERVED_MAX: usize = 64;
-/// Most ports that are named although the application has taken none there yet.
+/// Most ports that are named although the application has not accepted a connection there yet.
 const UNPROVEN_MAX: usize = 16;
 
 /// The named ports of one worker.
@@ -18,19 +18,20 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Names a port that a peer asks for, if there is room for its name.
+    /// Names a port to which a peer wants to connect, if there is room for another name.
     pub(super) fn name(&mut self, port: u16) {
         if !self.is_named(port) && self.unproven.len() < UNPROVEN_MAX {
             self.unproven.insert(port);
         }
     }
 
-    /// Whether what goes to the port counts under its number.
+    /// Returns whether traffic to the port counts under the port's number.
     pub(super) fn is_named(&self, port: u16) -> bool {
         self.served.contains(&port) || self.unproven.contains(&port)
     }
 
-    /// The application has taken a connection on the port; says whether it was not named before and is now.
+    /// Names a port on which the application has accepted a connection, if there is room. Returns whether the port was
+    /// not named before and is now.
     pub(super) fn serve(&mut self, port: u16) -> bool {
         if self.served.contains(&port) || self.served.len() >= SERVED_MAX {
             return false;

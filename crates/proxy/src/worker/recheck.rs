@@ -1,9 +1,9 @@
-//! Recheck: which peers' certificates are verified again after an anchor was removed, and at which pace.
+//! Recheck: schedules the verification of peers' certificates after a trust anchor was removed.
 //!
-//! Thousands of peers may be connected, and verifying a chain takes about 0.15 ms. The connections of peers that no anchor
-//! vouches for any more must end within a second, and calls must go on meanwhile. So the worker verifies in short slices, which
-//! take at most half of its time. In one round, the verdict about a chain is the same for every connection that showed it, so
-//! the worker verifies each chain once.
+//! Thousands of peers may be connected, and verifying a chain takes about 0.15 ms. Connections of peers whose
+//! certificates no anchor verifies any more must end within a second, and calls must continue meanwhile. So the worker
+//! verifies in short slices, which take at most half of its time. In one round, the verdict about a chain is the same
+//! for every connection that showed it, so the worker verifies each chain once.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -13,43 +13,44 @@ use rustls::pki_types::CertificateDer;
 
 use super::link::LinkId;
 
-/// Longest slice: calls that arrive meanwhile wait for so long.
+/// Longest slice: calls that arrive during a slice wait that long.
 const SLICE: Duration = Duration::from_millis(5);
 /// Shortest pause between two slices.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Chains whose verdict is remembered until the round is over; about 100 bytes each.
+/// Most chains whose verdict is kept until the round ends; about 100 bytes each.
 const MAX_VERDICTS: usize = 16_384;
 
 /// The verdict about a chain.
 type Verdict = Result<(), rustls::Error>;
 
-/// What is known of chains. A peer chooses the length of its chain, so this stores a digest of it: 128 bits of SipHash. The keys
-/// are random and secret, so a peer cannot make two chains with one digest.
+/// The verdicts about chains. A peer chooses the length of its chain, so this stores a digest of the chain: 128 bits of
+/// SipHash. The keys are random and secret, so a peer cannot make two chains with the same digest.
 #[derive(Debug, Default)]
 struct Verdicts {
     keys: [RandomState; 2],
     by_digest: HashMap<[u64; 2], Verdict>,
 }
 
-/// Connections to be looked at again, and what is known of the chains that their peers showed.
+/// Connections to check again, and the verdicts about their peers' chains.
 #[derive(Debug, Default)]
 pub(super) struct Recheck {
     due: VecDeque<LinkId>,
-    /// Connections whose peers may still show a better certificate on another one.
+    /// Connections whose peers may still show a better certificate on a new connection.
     waiting: Vec<LinkId>,
     verdicts: Verdicts,
     next_slice: Option<Instant>,
 }
 
 impl Recheck {
-    /// Begins a round with a new identity: the verdicts of the identity before it are void.
+    /// Begins a round with a new identity: the verdicts of the previous identity are void.
     pub(super) fn begin(&mut self, links: impl Iterator<Item = LinkId>) {
         self.forget_verdicts();
         self.waiting.clear();
         self.due = links.collect();
     }
 
-    /// A new identity trusts every anchor of the one before it: the round goes on.
+    /// Forgets the verdicts. If a new identity trusts every anchor of the previous one, the round continues with the
+    /// new one.
     pub(super) fn forget_verdicts(&mut self) {
         self.verdicts = Verdicts::default();
     }
@@ -59,17 +60,17 @@ impl Recheck {
         self.due.push_back(link);
     }
 
-    /// The worker looks at the connection again in the next sweep.
+    /// Lets the worker check the connection again after the next sweep.
     pub(super) fn defer(&mut self, link: LinkId) {
         self.waiting.push(link);
     }
 
-    /// A sweep: the peers of deferred connections have had some time.
+    /// Makes the deferred connections due again: their peers have had some time. Called in each sweep.
     pub(super) fn sweep(&mut self) {
         self.due.extend(self.waiting.drain(..));
     }
 
-    /// When the next slice may begin; `None` without work.
+    /// Returns when the next slice may begin; `None` if no connection is due.
     pub(super) fn next_slice(&self, now: Instant) -> Option<Instant> {
         (!self.due.is_empty()).then(|| self.next_slice.unwrap_or(now))
     }
@@ -80,7 +81,7 @@ impl Recheck {
         Some(Instant::now() + SLICE)
     }
 
-    /// The next connection of a slice. Ends the slice if it is over or there is none.
+    /// Returns the next connection of a slice. Ends the slice if its time is over or no connection is due.
     pub(super) fn next(&mut self, end: Instant) -> Option<LinkId> {
         let now = Instant::now();
         let next = if now < end { self.due.pop_front() } else { None };
@@ -93,7 +94,7 @@ impl Recheck {
         next
     }
 
-    /// The verdict about a chain in this round: from memory, or else from `verify`.
+    /// Returns the verdict about a chain in this round: from memory, or else from `verify`.
     pub(super) fn verdict(
         &mut self,
         chain: &[CertificateDer<'static>],

@@ -4,7 +4,7 @@ fn chain(number: usize) -> [CertificateDer<'static>; 1] {
     [CertificateDer::from(number.to_be_bytes().to_vec())]
 }
 
-/// Looks at everything that is due, slice by slice; returns what was looked at, and in how many slices.
+/// Calls `look` for every connection that is due, slice by slice. Returns the number of connections, and of slices.
 fn run(recheck: &mut Recheck, mut look: impl FnMut(&mut Recheck, LinkId)) -> (usize, usize) {
     let (mut looked, mut slices) = (0, 0);
     while let Some(at) = recheck.next_slice(Instant::now()) {
@@ -27,7 +27,7 @@ fn eight_thousand_peers_with_few_chains_are_looked_at_within_a_second() {
     let (looked, _) = run(&mut recheck, |recheck, link| {
         let verdict = recheck.verdict(&chain(link.index % 48), |_| {
             verified += 1;
-            // Longer than a chain takes in a debug build.
+            // Longer than the verification of a chain takes in a debug build.
             std::thread::sleep(Duration::from_millis(1));
             if link.index % 2 == 0 { Ok(()) } else { Err(rustls::Error::DecryptError) }
         });

@@ -1,4 +1,5 @@
-//! Record: runs exactly once for every call, on every exit: metrics, and the balancer's feedback.
+//! Record: reports the end of every call to metrics, the balancer and the access log, exactly once, however the call
+//! ends.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,30 +18,30 @@ use crate::metrics::{Direction, Tls};
 pub(super) enum Ending {
     /// The endpoint's response was relayed to its end.
     Answered { grpc_status: Option<u8>, pushback: Option<Duration> },
-    /// The endpoint, or its connection, broke off.
+    /// The endpoint reset the stream, or failed to serve a mirrored copy.
     Broken,
     /// The proxy answered with an error, which may be the endpoint's fault.
     ProxyError { why: &'static str, grpc_status: Option<u8>, endpoint_failed: bool },
-    /// The client gave up or went away.
+    /// The client cancelled the call or closed its connection.
     Cancelled,
-    /// Nothing to add: it was recorded when its response ended.
+    /// Nothing to add: the call was recorded when its response ended.
     Complete,
 }
 
-/// Statuses that say something of the endpoint rather than of the request.
+/// Returns whether the statuses show a failure of the endpoint rather than of the request.
 fn is_endpoint_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
     const FAILURES: [Status; 3] = [Status::Unavailable, Status::ResourceExhausted, Status::Internal];
     http_status >= 500 || http_status == 429 || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
 }
 
-/// Responses that dashboards count as failures, as other meshes do.
+/// Returns whether dashboards count a response as a failure; the rule is that of other meshes.
 fn is_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
     const FAILURES: [Status; 3] = [Status::Unknown, Status::DeadlineExceeded, Status::DataLoss];
     is_endpoint_failure(http_status, grpc_status) || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
 }
 
 impl Worker {
-    /// Tells metrics and balancer how a call ended, once.
+    /// Reports how a call ended. Does nothing if that was reported before.
     pub(super) fn record(&mut self, slot: u32, ending: Ending) {
         let now = self.now;
         if self.calls.get(slot as usize).is_some_and(|call| call.is_guess) {
@@ -86,7 +87,7 @@ impl Worker {
                 metrics.response(call.http_status, grpc_status, is_failure(call.http_status, grpc_status), latency);
             }
             Ending::Broken => {
-                // A reset instead of headers is a bad gateway.
+                // A reset before the response headers counts as 502 (Bad Gateway).
                 let status = if call.http_status == 0 { 502 } else { call.http_status };
                 metrics.response(status, None, true, latency);
             }
@@ -106,7 +107,8 @@ impl Worker {
         }
     }
 
-    /// A connection was taken for an opaque one by mistake: that is for the balancer alone to know.
+    /// Reports to the balancer alone the end of a connection that was taken for an opaque one by mistake: it was no
+    /// call.
     fn forget_guess(&mut self, slot: u32) {
         let now = self.now;
         let Some(call) = self.calls.get_mut(slot as usize) else { return };

@@ -1,4 +1,4 @@
-//! Relay: an endpoint's frames, back to the client that waits for them.
+//! Relay: forwards an endpoint's frames to the client that waits for them.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,8 @@ use super::record::Ending;
 use super::reply::ProxyError;
 use crate::failure::ConnectionFailure;
 
-/// A connection that goes away sooner, and before the first call, counts as one that was never made.
+/// A connection on which the server sends GOAWAY sooner than this, and before the first call, counts as a failed
+/// attempt to connect.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
 
 impl Worker {
@@ -51,7 +52,7 @@ impl Worker {
         end_stream: bool,
     ) {
         if self.upstreams.get(upstream).is_some_and(|upstream| upstream.key.hop == Hop::Plain(Protocol::Http2)) {
-            // HTTP/2 has no upgrades, so this can only be an application's own word.
+            // HTTP/2 has no upgrades, so this internal field can only come from the application itself.
             fields.remove(Known::LenoUpgrade);
         }
         let now = self.now;
@@ -119,7 +120,7 @@ impl Worker {
         }
     }
 
-    /// The client's buffer is full: the stream that overflows it goes, with what is queued for it.
+    /// Resets the stream that overflows the client's buffer, and drops the output that is queued for it.
     fn fail_slow_client(&mut self, token: u32, client: usize, stream: StreamKey, buffered_bytes: usize) {
         let door = self.clients.get(client).map_or(Door::Outbound, |client| client.origin.door);
         self.metrics.count_proxy_error(door.direction(), ProxyError::ClientTooSlow { buffered_bytes }.why());
@@ -127,7 +128,7 @@ impl Worker {
         self.end_call(token, Ending::Cancelled);
     }
 
-    /// All of the response has been relayed. The call ends with its request.
+    /// Records a call whose response was relayed completely. The call ends once its request is complete, too.
     pub(super) fn response_complete(&mut self, token: u32, ending: Ending) {
         self.record(token, ending);
         let Some(call) = self.calls.get_mut(token as usize) else { return };
@@ -141,7 +142,7 @@ impl Worker {
         let (client, client_stream, response) = (call.client, call.client_stream, call.response);
         let sent_at = call.sent_at;
         if response == Response::Ended {
-            // The server wants no more of a request that it has answered (RFC 9113 section 8.1).
+            // The server has answered the request and needs no more of it (RFC 9113 section 8.1).
             self.stop_client(client, client_stream);
             self.end_call(token, Ending::Complete);
         } else if !by_peer {
@@ -158,14 +159,15 @@ impl Worker {
         }
     }
 
-    /// A proxy refuses what it cannot hand to its application; a server refuses what is too much for it just now.
+    /// Returns the balancer's outcome for a refused stream. A proxy refuses calls that it cannot forward to its
+    /// application, which is a failure. A server refuses calls that are too much for it at the moment, which is none.
     fn outcome_of_refusal(&self, upstream: usize, sent_at: Instant) -> Outcome {
         let is_proxys = self.upstreams.get(upstream).is_some_and(|upstream| upstream.key.hop.is_mutual_tls());
         let failure = Outcome::Failure { latency: self.now - sent_at, pushback: None };
         if is_proxys { failure } else { Outcome::NotSent }
     }
 
-    /// Whether a reset stands for a connection that was closed.
+    /// Returns whether the connection is HTTP/1, where a reset means that the server closed the connection.
     fn is_http1(&self, upstream: usize) -> bool {
         self.upstreams.get(upstream).is_some_and(|upstream| upstream.key.hop == Hop::Plain(Protocol::Http1))
     }
@@ -177,7 +179,8 @@ impl Worker {
         }
     }
 
-    /// The server goes away: what it did not process is sent elsewhere, the rest finishes here.
+    /// Handles GOAWAY: calls that the server did not process are sent to another endpoint, the others finish on this
+    /// connection.
     fn on_goaway(&mut self, index: usize, last_stream: u32, code: ErrorCode) {
         let Some(upstream) = self.upstreams.get(index) else { return };
         if code != ErrorCode::NO_ERROR {
@@ -188,7 +191,7 @@ impl Worker {
         let was_no_use = was_short && upstream.calls == 0 && !upstream.retired;
         self.retire(index);
         if was_no_use {
-            // Its server may do so for ever: the next one waits a little.
+            // The server may do so on every connection, so the next attempt waits a little.
             let error = format!("GOAWAY {code} before the first call");
             self.connecting_failed(cluster, key, &ConnectionFailure::Connect { error });
         }
@@ -202,7 +205,7 @@ impl Worker {
         }
     }
 
-    /// The client is to send no more on a stream whose answer is complete.
+    /// Tells the client to send no more on a stream whose response is complete.
     pub(super) fn stop_client(&mut self, client: usize, stream: StreamKey) {
         if let Some(client) = self.clients.get_mut(client) {
             client.link.codec.stop_receiving(stream);
@@ -210,7 +213,7 @@ impl Worker {
         self.mark_dirty(LinkId::client(client));
     }
 
-    /// Queued DATA has left a link: the other side of each call gets room for as much.
+    /// After queued DATA was written to a link, lets the other side of each call send as much again.
     pub(super) fn return_room(&mut self, id: LinkId) {
         while let Some(Drained { stream, token, bytes }) = self.link(id).and_then(|link| link.codec.next_drained()) {
             let Some(call) = self.calls.get(token as usize) else { continue };
@@ -235,13 +238,14 @@ impl Worker {
     }
 }
 
-/// `:status`, which the engine has checked to be three digits.
+/// Returns `:status` as a number. The engine has checked that it has three digits.
 fn status_code(fields: &FieldSection) -> u16 {
     let digits = fields.get(Known::Status).unwrap_or_default();
     digits.iter().fold(0, |n, digit| n * 10 + u16::from(digit - b'0'))
 }
 
-/// The status that the client sees: between proxies and codecs, 200 with the field of upgrades stands for 101.
+/// Returns the status that the client receives. Between proxies and codecs, 200 with the internal field for upgrades
+/// stands for 101.
 fn status_seen(fields: &FieldSection) -> u16 {
     match status_code(fields) {
         200 if fields.contains(Known::LenoUpgrade) => 101,

@@ -1,4 +1,5 @@
-//! Answers that the proxy itself makes, so that nobody blames the application: the table of errors.
+//! Responses that the proxy itself creates and marks as its own, so that users do not blame the application: the table
+//! of errors.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -77,7 +78,7 @@ pub(super) enum ProxyError {
 }
 
 impl ProxyError {
-    /// What a call hears whose server broke the rules of the connection.
+    /// Returns the error for a call whose server violated the protocol of the connection.
     pub(super) fn violation(endpoint: SocketAddr, error: &CodecError) -> Self {
         match error {
             CodecError::Http1(error) => Self::Malformed { endpoint, why: error.why },
@@ -85,7 +86,7 @@ impl ProxyError {
         }
     }
 
-    /// What `leno-proxy-error` says, and the label in metrics.
+    /// Returns the value of the field `leno-proxy-error`, which is also the label in metrics.
     pub(super) fn why(&self) -> &'static str {
         match self {
             Self::NoRoute(_) => "no-route",
@@ -117,12 +118,12 @@ impl ProxyError {
         }
     }
 
-    /// Whether no application has heard of the call: another one may get it.
+    /// Returns whether no application has received the call, so that another endpoint may get it.
     fn is_unprocessed(&self) -> bool {
         matches!(self, Self::Connect { .. } | Self::Refused { .. } | Self::TooManyAttempts { .. })
     }
 
-    /// Whether it is a failure of the endpoint that had the call.
+    /// Returns whether the endpoint that had the call has failed.
     fn is_endpoints(&self) -> bool {
         matches!(
             self,
@@ -187,7 +188,7 @@ impl Worker {
         if let Some(link) = self.clients.get_mut(client).map(|client| &mut client.link) {
             let message = error.to_string();
             match (response, is_grpc) {
-                // The proxy at the other end gives it to another endpoint (RFC 9113 section 8.7).
+                // The client's proxy sends the call to another endpoint (RFC 9113 section 8.7).
                 (Response::Awaited, _) if is_proxys && error.is_unprocessed() => {
                     link.codec.reset(stream, ErrorCode::REFUSED_STREAM);
                 }
@@ -216,7 +217,7 @@ impl Worker {
         self.end_call(slot, Ending::ProxyError { why: error.why(), grpc_status, endpoint_failed });
     }
 
-    /// Answers a call that was not sent anywhere with where to go instead, and ends it.
+    /// Answers a call with a redirect instead of sending it to an endpoint, and ends the call.
     pub(super) fn redirect(&mut self, slot: u32, status: u16, location: &[u8]) {
         let Some(call) = self.calls.get_mut(slot as usize) else { return };
         call.http_status = status;
@@ -234,7 +235,7 @@ impl Worker {
     }
 }
 
-/// A trailers-only response, or trailers.
+/// Returns the fields of a trailers-only response, or trailers.
 fn grpc_error(section: Section, status: Status, message: &str, why: &str) -> FieldSection {
     let mut fields = FieldSection::new();
     if section == Section::Response {

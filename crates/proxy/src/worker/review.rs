@@ -1,9 +1,9 @@
-//! Review: whether what was accepted may stay when its reasons change: a new policy, a new trust bundle, an expired
-//! certificate.
+//! Review: ends accepted calls and connections that are no longer allowed because of a new policy, a new trust bundle
+//! or an expired certificate.
 //!
-//! Calls, tunnels' streams, upgrades and opaque connections are asked for again after a change of policy. A client's
-//! connection ends with the certificate that it showed, or with the anchor that vouches for it, unless the same workload has
-//! shown a better certificate since, on another connection from the same address (`standing`).
+//! After a change of policy, calls, streams of tunnels, upgrades and opaque connections are authorized again. A
+//! client's connection ends when the certificate that it showed expires or is no longer trusted. It stays if the same
+//! workload has shown a better certificate since, on another connection from the same address (`standing`).
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -21,14 +21,15 @@ use super::link::{LinkId, Side};
 use super::reply::ProxyError;
 use crate::failure::ConnectionFailure;
 
-/// How long a peer whose certificate is trusted no more may take to show a better one on a new connection.
+/// How long a peer whose certificate is no longer trusted may take to show a better one on a new connection.
 const REPLACEMENT_TIME: Duration = Duration::from_millis(800);
 
 impl Worker {
-    /// Checks all accepted calls again. Ends calls that the current policies deny, and opaque connections to ports that are now
-    /// declared to speak HTTP.
+    /// Checks all accepted calls again. Ends calls that the current policies deny, and opaque connections to ports that
+    /// are now declared to speak HTTP.
     pub(super) fn review_calls(&mut self) {
-        // As long as the policies are not known no call is accepted, and none can be asked for again.
+        // While the policies are unknown, no new call is accepted, and calls that were accepted before cannot be
+        // authorized again.
         if self.mesh.unanswered_inbound().is_some() {
             return;
         }
@@ -60,7 +61,8 @@ impl Worker {
     fn review_call(&mut self, index: usize, token: u32, gate: &Gate) {
         let (Some(client), Some(call)) = (self.clients.get(index), self.calls.get(token as usize)) else { return };
         let is_opaque = call.protocol == Protocol::Opaque;
-        // Once a response has begun, the request of a call that is no health check is not kept.
+        // After the response has begun, calls other than health checks may have lost their request. They are decided
+        // without it.
         let Decision::Deny(reason) = gate.decide(client, call) else { return };
         gate.count_denied(is_opaque);
         let (origin, text) = (client.origin, self.denial(client, gate.port(), &reason));
@@ -74,7 +76,7 @@ impl Worker {
         self.end_accepted(index, token, &ProxyError::Denied(text));
     }
 
-    /// Ends a call that was accepted before.
+    /// Ends a call that was accepted before, with the reason why it is denied now.
     fn end_accepted(&mut self, index: usize, token: u32, denied: &ProxyError) {
         let Some(call) = self.calls.get(token as usize) else { return };
         let stream = call.client_stream;
@@ -84,7 +86,7 @@ impl Worker {
         self.fail(token, denied);
     }
 
-    /// Uses a new identity from now on: for new connections, and to check again who is there.
+    /// Uses a new identity from now on: for new connections, and to verify the connected peers again.
     pub(super) fn set_identity(&mut self, identity: &Arc<TlsIdentity>) {
         let before = self.identity.replace(identity.clone());
         self.renew_routes();
@@ -95,7 +97,7 @@ impl Worker {
             let endpoints = self.upstreams.iter().filter(|(_, upstream)| upstream.expected.is_some());
             let endpoints = endpoints.map(|(index, _)| LinkId::endpoint(index));
             self.recheck.begin(clients.chain(endpoints));
-            // Handshakes that are under way check by the old bundle.
+            // Handshakes in progress still verify with the old trust bundle.
             self.arrivals.iter_mut().for_each(|(_, arrival)| arrival.is_outdated = arrival.wire.tls.is_some());
             self.upstreams.iter_mut().for_each(|(_, upstream)| upstream.is_outdated |= !upstream.checked);
         } else {
@@ -108,7 +110,7 @@ impl Worker {
         }
     }
 
-    /// Checks peers' certificates again after an anchor was removed, at the pace of [`super::recheck`].
+    /// Verifies peers' certificates again after a trust anchor was removed, at the pace of [`super::recheck`].
     pub(super) fn recheck_peers(&mut self) {
         let Some(end) = self.recheck.begin_slice(self.now) else { return };
         while let Some(id) = self.recheck.next(end) {
@@ -120,8 +122,8 @@ impl Worker {
         }
     }
 
-    /// A client whose certificate is trusted no more is told to open another connection, and loses this one a little later:
-    /// a client with a new certificate loses no call.
+    /// Verifies a client's certificate again. If it is no longer trusted, tells the client to open another connection,
+    /// and closes this one after [`REPLACEMENT_TIME`]. So a client with a new certificate loses no call.
     fn recheck_client(&mut self, index: usize) {
         let (Some(identity), Some(client)) = (&self.identity, self.clients.get_mut(index)) else { return };
         let Some((id, tls)) = client.peer_id.as_ref().zip(client.link.wire.tls.as_ref()) else { return };
@@ -142,8 +144,8 @@ impl Worker {
         self.recheck.defer(LinkId::client(index));
     }
 
-    /// A server whose certificate is trusted no more gets no new calls, and a little later loses those that it has, unless a
-    /// new connection shows a better certificate of the same workload.
+    /// Verifies a server's certificate again. If it is no longer trusted, the server gets no new calls. Its current
+    /// calls fail after [`REPLACEMENT_TIME`], unless a new connection shows a better certificate of the same workload.
     fn recheck_endpoint(&mut self, index: usize) {
         let (Some(identity), Some(upstream)) = (&self.identity, self.upstreams.get_mut(index)) else { return };
         let Some(tls) = upstream.link.wire.tls.as_ref().filter(|_| upstream.checked) else { return };
@@ -168,8 +170,8 @@ impl Worker {
         self.recheck.defer(LinkId::endpoint(index));
     }
 
-    /// Looks at the dates of a client's certificate: says in good time that the connection ends, and ends it. Returns
-    /// whether the connection is still there.
+    /// Checks when a client's certificate expires: announces the end of its connection in advance, and ends the
+    /// connection at that time. Returns whether the connection still exists.
     pub(super) fn check_expiry(&mut self, index: usize, now: SystemTime) -> bool {
         let Some(client) = self.clients.get(index) else { return false };
         let (Some(id), Some(stay)) = (client.peer_id.as_ref(), client.stay) else { return true };
@@ -191,7 +193,7 @@ impl Worker {
         true
     }
 
-    /// Notes which certificate a server has shown.
+    /// Records the certificate that a server has shown.
     pub(super) fn note_server(&mut self, index: usize) {
         let Some(upstream) = self.upstreams.get(index) else { return };
         let Some((id, tls)) = upstream.expected.as_ref().zip(upstream.link.wire.tls.as_ref()) else { return };
@@ -207,7 +209,8 @@ impl Worker {
         }
     }
 
-    /// Ends the connection of a client whose certificate is good no more: its calls are answered, and it is told.
+    /// Ends the connection of a client whose certificate is no longer valid: answers its calls with the reason, and
+    /// sends GOAWAY.
     fn withdraw(&mut self, index: usize, why: ConnectionFailure) {
         let Some(client) = self.clients.get(index) else { return };
         let (origin, denied) = (client.origin, ProxyError::Denied(why.to_string()));
@@ -224,16 +227,17 @@ impl Worker {
     }
 }
 
-/// How long a client's certificate lets its connection stay.
+/// The times that a client's certificate sets for its connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stay {
-    /// From then on the connection takes no new calls: its client is told to open another one.
+    /// From this time on the connection accepts no new calls, and its client is told to open another one.
     notice: SystemTime,
     expiry: SystemTime,
 }
 
 impl Stay {
-    /// The longest notice; a certificate of a short life has a tenth of what is left of it.
+    /// Longest time between the notice and the expiry. For a certificate with less than ten minutes left, it is a tenth
+    /// of the remaining time.
     const MAX_NOTICE: Duration = Duration::from_secs(60);
 
     pub(super) fn until(expiry: SystemTime, now: SystemTime) -> Self {

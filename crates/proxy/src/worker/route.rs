@@ -1,4 +1,4 @@
-//! Route: a client's events: calls begin, go on, and end here.
+//! Route: handles a client's events. Calls begin, continue and end here.
 
 use leno_http2::fields::Known;
 use leno_http2::limits::DRIBBLE_BYTES;
@@ -13,11 +13,12 @@ use super::reply::ProxyError;
 use super::target::{Routed, protocol_of, strip_identities, tell_client};
 use crate::metrics::{NoTlsReason, Tls};
 
-/// Field sections kept for the next calls.
+/// Most field sections that are kept for later calls.
 const MAX_SPARE_SECTIONS: usize = 256;
-/// Memory of a call's fields that stays counted until the call ends, although the fields are given back before.
+/// A call whose fields take at most this many bytes is charged for them until it ends, even if the fields are freed
+/// before.
 const FEW_FIELDS_BYTES: u32 = 1 << 10;
-/// Memory that a spare field section may keep.
+/// Most memory that a spare field section may keep, in bytes.
 const MAX_SPARE_SECTION_BYTES: usize = 4_096;
 
 impl Worker {
@@ -51,14 +52,16 @@ impl Worker {
     ) {
         let Some(downstream) = self.clients.get_mut(client) else { return };
         downstream.idle_since = None;
-        // Opaque bytes are one request from their start, whether or not their client has said anything.
+        // An opaque connection is one request from its start, so that request does not show that the client has sent
+        // anything.
         if !downstream.has_spoken && !downstream.link.codec.is_opaque() {
             downstream.has_spoken = true;
             self.doors.settle(downstream.seat);
         }
         let relay = &self.limits.relay;
         if downstream.cancelled_calls >= relay.max_cancelled_calls_per_client {
-            // Its cancelled calls still occupy endpoints: no more until these know.
+            // The client's cancelled calls still occupy endpoints, so it gets no new calls until the endpoints know of
+            // them.
             downstream.link.codec.reset(stream, ErrorCode::REFUSED_STREAM);
             return;
         }
@@ -87,7 +90,7 @@ impl Worker {
         self.enter(CallId { slot, serial });
     }
 
-    /// Finds out what a call is for, and whether it may be made.
+    /// Finds the target of a call, and authorizes the call.
     pub(super) fn enter(&mut self, id: CallId) {
         let Some(call) = self.calls.get(id.slot as usize).filter(|call| call.serial == id.serial) else { return };
         let client = call.client;
@@ -107,7 +110,7 @@ impl Worker {
         }
     }
 
-    /// Notes which cluster a call is for; it counts there until it ends.
+    /// Assigns a call to its cluster, which counts it until it ends.
     fn join_cluster(&mut self, slot: u32, cluster: usize) {
         let Some(call) = self.calls.get_mut(slot as usize) else { return };
         call.cluster = Some(cluster);
@@ -116,8 +119,8 @@ impl Worker {
         }
     }
 
-    /// Inbound calls count under the name of who makes them, and a kubelet's probes apart from calls. Outbound calls count when it is
-    /// known who takes them.
+    /// Counts an inbound call in the metrics of its client; a kubelet's probes have metrics of their own. Outbound
+    /// calls are counted when their endpoint is known.
     fn count_inbound(&mut self, client: usize, slot: u32, cluster: usize) {
         let place = if self.is_probe(client, slot) {
             let state = self.clusters.get_mut(cluster);
@@ -131,7 +134,8 @@ impl Worker {
         }
     }
 
-    /// A call with a cluster: its deadline runs, and it is sent when all that has come is read.
+    /// Starts the deadline of a call whose cluster is known, and lists the call to be sent after all input of this turn
+    /// is read.
     pub(super) fn admit(&mut self, id: CallId, cluster: usize) {
         let calls = self.calls.len();
         self.join_cluster(id.slot, cluster);
@@ -147,12 +151,12 @@ impl Worker {
         self.to_send.push_back(id);
     }
 
-    /// Whether a call met a rule of a route.
+    /// Returns whether a rule of a route matched the call.
     fn is_routed(&self, token: u32) -> bool {
         self.calls.get(token as usize).is_some_and(|call| call.route.is_some())
     }
 
-    /// Whether `token` names a call, and that call is this stream's.
+    /// Returns whether `token` names a call that belongs to this stream of the client.
     fn is_call_of(&self, client: usize, stream: StreamKey, token: u32) -> bool {
         self.calls.get(token as usize).is_some_and(|call| call.client == client && call.client_stream == stream)
     }
@@ -167,7 +171,7 @@ impl Worker {
         self.take_request_data(token, bytes, end_stream);
     }
 
-    /// Content of a request has come.
+    /// Forwards content of a request, or keeps it until the call is sent.
     #[inline]
     pub(super) fn take_request_data(&mut self, token: u32, bytes: &[u8], end_stream: bool) {
         let Some(call) = self.calls.get_mut(token as usize) else { return };
@@ -176,7 +180,8 @@ impl Worker {
         let is_short = bytes.len() < DRIBBLE_BYTES && !end_stream;
         let dribbles = std::mem::replace(&mut call.short_part, is_short) && is_short;
         let Some((upstream, upstream_stream)) = call.upstream else {
-            // Not sent yet: it stays here, and so does the client's room, which bounds it.
+            // The call was not sent yet, so its content stays here. The client gets no more flow-control window for it,
+            // which bounds the content.
             call.body.extend_from_slice(bytes);
             self.replay_bytes += bytes.len();
             if end_stream && call.waiting_at.is_some() {
@@ -215,7 +220,7 @@ impl Worker {
         if !self.is_call_of(client, stream, token) {
             return;
         }
-        // An application may read trailers as if they had come with the header section.
+        // An application may read trailers as if they were part of the header section.
         if self.clients.get(client).is_some_and(|client| client.origin.door != Door::Outbound) {
             strip_identities(fields);
             self.forwarded_for.strip_trailer(fields);
@@ -230,7 +235,7 @@ impl Worker {
         self.take_request_trailers(token, fields);
     }
 
-    /// The trailers of a request have come.
+    /// Forwards the trailers of a request, or keeps them until the call is sent.
     pub(super) fn take_request_trailers(&mut self, token: u32, fields: &FieldSection) {
         let Some(call) = self.calls.get_mut(token as usize) else { return };
         call.request_ended = true;
@@ -253,7 +258,8 @@ impl Worker {
         self.end_call_if_complete(token);
     }
 
-    /// A request has ended: it counts no more among those of its account that are still coming.
+    /// Records the end of a request: it no longer counts among the incomplete requests of its client
+    /// ([`super::accounts`]).
     fn request_is_complete(&mut self, token: u32) {
         let Some(call) = self.calls.get_mut(token as usize) else { return };
         if std::mem::take(&mut call.counts_as_open)
@@ -263,12 +269,12 @@ impl Worker {
         }
     }
 
-    /// Request content went on: the client gets as much room again.
+    /// Records that content of a request was sent to the endpoint, and lets the client send as much again.
     pub(super) fn request_bytes_sent(&mut self, token: u32, bytes: usize) {
         let Some(mut call) = self.calls.get_mut(token as usize) else { return };
         call.sent += bytes;
         if call.trailers_sent_bytes > 0 && call.sent as u64 >= call.request_bytes {
-            // The trailers that waited behind the content have gone with it.
+            // The trailers that waited behind the content have been sent, too.
             call.trailers_sent_bytes = 0;
             self.count_fields(token);
             let Some(same) = self.calls.get_mut(token as usize) else { return };
@@ -284,14 +290,15 @@ impl Worker {
         self.mark_dirty(LinkId::client(client));
     }
 
-    /// Whether a call that was sent may keep so many bytes of its content, and so many more, to be sent elsewhere.
+    /// Returns whether a call that was sent may keep `more_bytes` of content beside `kept_bytes`, in case it has to be
+    /// sent to another endpoint.
     pub(super) fn may_keep(&self, kept_bytes: usize, more_bytes: usize) -> bool {
         let relay = &self.limits.relay;
         kept_bytes + more_bytes <= relay.max_replay_bytes_per_call as usize
             && self.replay_bytes + more_bytes <= relay.max_replay_bytes as usize
     }
 
-    /// Gives up the copy of the request: the call can no longer be sent elsewhere.
+    /// Drops the kept copy of the request, so that the call can no longer be sent to another endpoint.
     pub(super) fn stop_replay(&mut self, token: u32) {
         let Some(call) = self.calls.get_mut(token as usize) else { return };
         if !std::mem::replace(&mut call.replayable, false) {
@@ -300,7 +307,7 @@ impl Worker {
         self.replay_bytes = self.replay_bytes.saturating_sub(call.body.len());
         call.body = Vec::new();
         call.trailers = None;
-        // A health check is asked for again by its path when policies change.
+        // A health check keeps its request: when policies change, its path decides whether it is still allowed.
         if !self.access_log.is_on() && !call.is_health_check {
             self.recycle_request(token);
         }
@@ -309,7 +316,7 @@ impl Worker {
         }
     }
 
-    /// Counts for its client what the fields of a call take now.
+    /// Updates the memory that the client is charged for the fields of a call.
     pub(super) fn count_fields(&mut self, slot: u32) {
         let Some(call) = self.calls.get_mut(slot as usize) else { return };
         let after = call.fields_memory_bytes();
@@ -319,7 +326,7 @@ impl Worker {
         }
     }
 
-    /// A field section that is not needed any more serves the next calls.
+    /// Keeps a request's field section for later calls, once the request is no longer needed.
     fn recycle_request(&mut self, token: u32) {
         let Some(call) = self.calls.get_mut(token as usize) else { return };
         let mut section = std::mem::take(&mut call.request);
@@ -330,7 +337,7 @@ impl Worker {
         }
     }
 
-    /// Ends a call of which nothing more is to come: its response is complete, and so is its request.
+    /// Ends a call if both its request and its response are complete.
     pub(super) fn end_call_if_complete(&mut self, token: u32) {
         let complete = |call: &Call| call.request_ended && call.response == Response::Ended;
         if self.calls.get(token as usize).is_some_and(complete) {
@@ -368,7 +375,7 @@ impl Worker {
         }
     }
 
-    /// Answers a stream that has no call any more.
+    /// Resets a client's stream.
     pub(super) fn reset_client_stream(&mut self, client: usize, stream: StreamKey, code: ErrorCode) {
         if let Some(client) = self.clients.get_mut(client) {
             client.link.codec.reset(stream, code);

@@ -1,4 +1,5 @@
-//! Send: a call goes to its endpoint over a pooled connection, waits for one, or is sent again elsewhere.
+//! Send: sends a call to its endpoint over a pooled connection, lets it wait for one, or sends it again to another
+//! endpoint.
 
 use std::net::SocketAddr;
 
@@ -18,7 +19,7 @@ use super::upstream::CallSize;
 use super::waiting::Turn;
 
 impl Worker {
-    /// Sends the calls of this turn. A call that was cancelled meanwhile was never sent, so nobody hears of it.
+    /// Sends the calls of this turn. A call that was cancelled before is not sent, so no endpoint learns of it.
     pub(super) fn dispatch(&mut self) {
         while let Some(id) = self.to_send.pop_front() {
             self.send(id);
@@ -69,7 +70,7 @@ impl Worker {
         self.connect(cluster, key);
     }
 
-    /// A call waits no more: its place in the queue, and in its client's share of the queues, is another's.
+    /// Removes a call from the queue of its endpoint, and from its client's share of the queues.
     pub(super) fn stop_waiting(&mut self, slot: u32) {
         let Some(call) = self.calls.get_mut(slot as usize) else { return };
         let Some((key, turn)) = call.waiting_at.take() else { return };
@@ -82,7 +83,7 @@ impl Worker {
         }
     }
 
-    /// The request of a call has ended: if it waits, it may count as small now.
+    /// Marks a waiting call as small in its queue, if it is small now that its request has ended.
     pub(super) fn note_size(&mut self, slot: u32) {
         let Some(call) = self.calls.get(slot as usize) else { return };
         let (Some((key, turn)), Some(cluster), true) = (call.waiting_at, call.cluster, CallSize::of(call).is_small())
@@ -114,7 +115,7 @@ impl Worker {
     fn serve_pool(&mut self, cluster: usize, key: PoolKey) -> bool {
         while let Some((turn, id, upstream)) = self.next_in_line(cluster, key) {
             self.stop_waiting(id.slot);
-            // Whatever the call says of where it waits, the line gets shorter.
+            // Remove the entry even if the call does not know that it waits here, so that this loop ends.
             if let Some(pool) = self.pool(cluster, key) {
                 pool.waiting.leave(turn);
             }
@@ -127,8 +128,8 @@ impl Worker {
         all_served
     }
 
-    /// The waiting call that can go out now, and the connection for it: the first one, or the first small one where the first
-    /// needs more of a window than there is.
+    /// Returns the waiting call that can be sent now, and the connection for it: the first call, or the first small
+    /// call if the first one needs a larger flow-control window than there is.
     fn next_in_line(&self, cluster: usize, key: PoolKey) -> Option<(Turn, CallId, usize)> {
         let waiting = &self.clusters.get(cluster)?.pools.get(&key)?.waiting;
         let size_of = |id: CallId| self.calls.get(id.slot as usize).map_or(CallSize::Open, CallSize::of);
@@ -142,7 +143,7 @@ impl Worker {
         self.pool(cluster, key)?.waiting.first().map(|(_, id)| id)
     }
 
-    /// Opens the call's stream, and sends what has come of the request.
+    /// Opens the call's stream, and sends the part of the request that has arrived.
     fn open_on(&mut self, id: CallId, index: usize) {
         let now = self.now;
         let (Some(call), Some(upstream)) = (self.calls.get(id.slot as usize), self.upstreams.get_mut(index)) else {
@@ -193,7 +194,7 @@ impl Worker {
             }
         }
         let (kept_bytes, has_trailers) = (call.body.len(), call.trailers.is_some());
-        // Opaque bytes have an answer as soon as there is a connection.
+        // The codec of an opaque connection creates the response itself, when the connection is read next.
         let answers_itself = codec.is_opaque();
         if has_trailers {
             self.count_fields(id.slot);
@@ -210,25 +211,26 @@ impl Worker {
             self.send_short_body(id.slot, index, stream, &short_body);
         }
         self.request_bytes_sent(id.slot, taken);
-        // A copy is sent once.
+        // A mirrored copy is sent only once.
         if is_mirror || !self.may_keep(kept_bytes, 0) {
             self.stop_replay(id.slot);
         }
     }
 
-    /// Takes a call back from where it was sent, or waited, and sends it elsewhere: nothing of it was processed there.
+    /// Takes a call back from an endpoint that has processed nothing of it, or from a queue, and sends it elsewhere.
     pub(super) fn send_again(&mut self, id: CallId) {
         self.send_elsewhere(id, Outcome::NotSent);
     }
 
-    /// The same, with what the balancer is to think of the endpoint that had it.
+    /// Does the same as [`Self::send_again`]; the balancer records `outcome` for the endpoint that had the call.
     fn send_elsewhere(&mut self, id: CallId, outcome: Outcome) {
         if let Some(attempts) = self.take_back(id, outcome) {
             self.fail(id.slot, &ProxyError::TooManyAttempts { attempts });
         }
     }
 
-    /// No connection could be made for a call that waited for one.
+    /// Handles a call that waited for a connection which could not be opened: sends it elsewhere, or answers it with
+    /// the error.
     pub(super) fn connect_failed_for(&mut self, id: CallId) {
         let Some(call) = self.calls.get(id.slot as usize) else { return };
         let latency = self.now - call.waiting_since;
@@ -238,8 +240,8 @@ impl Worker {
         }
     }
 
-    /// Takes a call from the endpoint that had it, and lists it to be sent again. Returns the number of its attempts if
-    /// these are all that it has.
+    /// Takes a call back from the endpoint that had it, and lists the call to be sent again. If the call has no
+    /// attempts left, returns the number of its attempts instead.
     fn take_back(&mut self, id: CallId, outcome: Outcome) -> Option<u32> {
         let call = self.calls.get_mut(id.slot as usize).filter(|call| call.serial == id.serial)?;
         if let (Some(pick), Some(cluster)) = (call.pick.take(), call.cluster.and_then(|i| self.clusters.get_mut(i))) {
@@ -268,7 +270,8 @@ impl Worker {
         }
     }
 
-    /// The server says, or it is plain, that it has not processed a stream: the call goes elsewhere where that is possible.
+    /// Handles a call whose stream the server has certainly not processed: sends it to another endpoint if possible,
+    /// else fails it.
     pub(super) fn not_processed(&mut self, upstream: usize, stream: StreamKey, token: u32, outcome: Outcome) {
         let Some(address) = self.upstreams.get(upstream).map(|upstream| upstream.address) else { return };
         let max_attempts = self.limits.relay.max_attempts;
@@ -284,8 +287,8 @@ impl Worker {
         }
     }
 
-    /// The connection that a call was sent on is lost. A server may close an HTTP/1 connection that was used before at any
-    /// moment, also as the next request is under way: one that can be repeated is (RFC 9110 section 9.2.2).
+    /// Handles a call whose connection was lost. A server may close a used HTTP/1 connection at any moment, even while
+    /// the next request is on its way. So a request that may be repeated is sent again (RFC 9110 section 9.2.2).
     pub(super) fn upstream_lost(&mut self, slot: u32, endpoint: SocketAddr, was_used: bool) {
         let Some(call) = self.calls.get_mut(slot as usize) else { return };
         call.upstream = None;
@@ -308,7 +311,7 @@ impl Worker {
     }
 }
 
-/// Whether a request may be made twice (RFC 9110 section 9.2.2).
+/// Returns whether a request may be repeated (RFC 9110 section 9.2.2).
 fn is_idempotent(request: &FieldSection) -> bool {
     let method = request.get(Known::Method).unwrap_or_default();
     matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE")

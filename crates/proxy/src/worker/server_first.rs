@@ -1,13 +1,15 @@
-//! Servers that speak first, on ports that nobody declared: MySQL's, SMTP's or SSH's.
+//! Servers that send first, on ports without a declared protocol: for example MySQL, SMTP and SSH.
 //!
-//! The protocol of such a port shows only in what its server says. If a client stays silent for `server_first_after_ms`, the
-//! worker connects to the server and carries bytes, as on an opaque port: a guess. Who speaks first settles it:
+//! Only the server's bytes show the protocol of such a port. If a client stays silent for `server_first_after_ms`, the
+//! worker connects to the server and relays bytes, as on an opaque port: a guess. The side that sends first shows
+//! whether the guess is right:
 //!
-//! - the server: the guess was right. Once the client has answered in bytes that are no protocol of ours, the destination is
-//!   remembered, so that its next clients do not wait;
-//! - the client, or an HTTP/2 server, which may send its SETTINGS before it has heard anything (RFC 9113 section 3.4): the guess
-//!   was wrong. The connection is an arrival again, and its protocol is detected as if nothing had happened. The connection to
-//!   the server ends unused. Such a guess was no call: neither the metrics nor the access log count it.
+//! - If the server sends first, the guess was right. When the client has answered in bytes of no protocol that we
+//!   detect, the worker remembers the destination, so that its next clients do not wait.
+//! - If the client sends first, the guess was wrong. The same holds if an HTTP/2 server sends first, which may send its
+//!   SETTINGS before it has received anything (RFC 9113 section 3.4). The connection becomes an arrival again, and its
+//!   protocol is detected as if nothing had happened. The connection to the server ends unused. Such a guess was no
+//!   call: neither the metrics nor the access log count it.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -23,9 +25,9 @@ use super::link::LinkId;
 use super::meter::Meter;
 use crate::limits::ms;
 
-/// Destinations that are remembered; of more, the one that was used longest ago is forgotten.
+/// Most destinations that are remembered. Above that, the least recently used one is forgotten.
 const MAX_REMEMBERED: usize = 256;
-/// How long a destination without a connection is remembered: its address may be another server's by then.
+/// How long an unused destination is remembered: later, its address may belong to another server.
 const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 
 /// Destinations whose servers spoke first, and when they were last used.
@@ -53,7 +55,7 @@ impl ServerFirst {
 }
 
 impl Worker {
-    /// Whether the server of a silent arrival is to be given the chance to speak first.
+    /// Returns whether the worker should connect to the server of a silent arrival, so that the server can send first.
     pub(super) fn is_servers_turn(&self, arrival: &Arrival) -> bool {
         let Some(destination) = arrival.origin.original_destination else { return false };
         let waited = self.now.saturating_duration_since(arrival.since);
@@ -61,8 +63,9 @@ impl Worker {
         (is_due || self.server_first.knows(destination, self.now)) && self.may_guess(arrival)
     }
 
-    /// A client with a certificate shows it in its first bytes. So a guess is only made where a client without one is let in:
-    /// it must not cost a late client its connection.
+    /// Returns whether the worker may guess that an arrival is opaque. It may guess only where clients without a
+    /// certificate are allowed. A client with a certificate shows it in its first bytes. If that client is slow, a
+    /// guess would treat it as one without a certificate, and its connection would be denied.
     fn may_guess(&self, arrival: &Arrival) -> bool {
         let origin = &arrival.origin;
         arrival.first.is_empty()
@@ -86,14 +89,15 @@ impl Worker {
         matches!(policy.authorize(&stranger, None), Decision::Allow | Decision::AllowAudited(_))
     }
 
-    /// The first bytes of a client whose connection is a guess. Returns whether they are kept for the arrival that the
-    /// connection becomes again.
+    /// Checks a guess by the client's first bytes. Returns whether it was wrong: then the bytes are kept for the
+    /// arrival that the connection becomes again.
     pub(super) fn settle_guess(&mut self, index: usize, bytes: &[u8]) -> bool {
         let Some(client) = self.clients.get_mut(index) else { return false };
         let Some(opaque) = client.link.codec.opaque() else { return false };
         let Some(destination) = client.origin.original_destination else { return false };
         if opaque.takes_server_first() {
-            // A client that opens connections before it needs them may speak HTTP/1 after a server that gave up waiting.
+            // Do not remember the destination if the client speaks HTTP/1: the client may have opened the connection
+            // long before it needed it, and the server may have sent bytes because it gave up waiting.
             if detect(bytes) == Detected::Opaque {
                 self.server_first.remember(destination, self.now);
             }
@@ -104,7 +108,7 @@ impl Worker {
         }
         let origin = client.origin;
         self.server_first.forget(destination);
-        // An arrival with such bytes is refused if its port has been declared since to speak HTTP.
+        // If the port was declared to speak HTTP in the meantime, opaque bytes are refused, as on any arrival there.
         let is_refused = || origin.door == Door::Inbound && self.declared_http(&origin).is_some();
         let is_right = detect(bytes) == Detected::Opaque && !is_refused();
         let Some(client) = self.clients.get_mut(index) else { return false };
@@ -112,7 +116,7 @@ impl Worker {
         if is_right {
             opaque.keep_guess();
             let token = opaque.token();
-            // A connection that was not let in has no call, and its token may name another one's.
+            // A connection that policy denied has no call, and its token may name the call of another connection.
             if self.calls.get(token as usize).is_some_and(|call| call.client == index) {
                 self.count_guess(token);
             }
@@ -140,8 +144,8 @@ impl Worker {
         }
     }
 
-    /// Makes arrivals of the clients whose connections turned out to be something to detect. Called when all events of a turn
-    /// have been acted on, so that no event of an arrival that has ended is taken for theirs.
+    /// Turns clients whose guess was wrong into arrivals again. Called after all events of a turn were handled, so that
+    /// the new arrivals do not get the events of arrivals that have ended.
     pub(super) fn recall_clients(&mut self) {
         for index in std::mem::take(&mut self.recalled) {
             if self.clients.get(index).is_some_and(|client| client.link.codec.is_recalled()) {

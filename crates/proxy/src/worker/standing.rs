@@ -1,11 +1,12 @@
 //! Standing: the best certificate that each workload has shown from each address.
 //!
-//! A proxy shows its certificate when it connects and never again on that connection. So a connection may outlive the
-//! certificate that opened it, although its workload has a new one: the workload's later connections show that. A key that
-//! was stolen gains nothing from it, since the address counts too.
+//! A proxy shows its certificate when it connects, and never again on that connection. So the certificate of an open
+//! connection may expire although its workload has a newer one, which it shows on later connections. The connection may
+//! then stay open. A stolen key gains nothing from this, since the address must be the same, too.
 //!
-//! All workers share one `Standing`, because the kernel may give a workload's next connection to any of them. A worker takes
-//! the lock once for each handshake, and when it looks at the dates or the anchor of a connection; never for a call.
+//! All workers share one `Standing`, because the kernel may give a workload's next connection to any of them. A worker
+//! takes the lock once for each handshake, and when it checks the expiry or the anchor of a connection's certificate;
+//! never for a call.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -18,21 +19,21 @@ use rustls::pki_types::CertificateDer;
 
 use super::tls::chain_bytes;
 
-/// Memory for what is remembered, for all workers together: some 2,000 workloads at one address each, whose chains have a
-/// usual length. When it is full, the identity that fills most of it makes room, and some of its connections end with the
-/// certificates that they showed.
+/// Most memory for remembered certificates, of all workers together: enough for some 2,000 workloads with one address
+/// each and chains of usual length. When it is full, certificates of the identity that takes most of it are forgotten.
+/// Some connections of that identity then end when the certificates that they showed expire.
 const MAX_SHOWN_BYTES: usize = 4 << 20;
-/// How far it is emptied when it is full, so that not every handshake has to empty it.
+/// When the memory is full, it is emptied down to this many bytes, so that not every handshake has to empty it.
 const KEPT_BYTES: usize = MAX_SHOWN_BYTES / 8 * 7;
-/// Longest chain that is remembered. A peer chooses how long its own is.
+/// Longest chain that is remembered, in bytes. A peer chooses the length of its chain.
 const MAX_CHAIN_BYTES: usize = 4 << 10;
-/// What a workload at an address takes beside its chain.
+/// Memory of a workload at an address in addition to its chain, in bytes.
 const ENTRY_BYTES: usize = 256;
 
-/// What peers have shown to all workers.
+/// The certificates that peers have shown to all workers.
 #[derive(Debug, Default)]
 pub struct Standing {
-    /// Its key is random: nobody can choose a SPIFFE id whose digest is that of another one.
+    /// Makes digests of SPIFFE ids. Its key is random, so no client can choose an id with the digest of another id.
     digest: RandomState,
     shown: Mutex<Memory>,
 }
@@ -51,7 +52,7 @@ struct Shown {
 }
 
 impl Standing {
-    /// A handshake with these certificates, good until `expiry`, was accepted.
+    /// Records the certificates of an accepted handshake, which are valid until `expiry`.
     pub(super) fn note(
         &self,
         id: &SpiffeId,
@@ -64,7 +65,8 @@ impl Standing {
             return;
         }
         let mut memory = self.lock();
-        // Of equal dates the later one may have a newer anchor.
+        // If both expire at the same time, the chain that was shown later may have a newer anchor, so it replaces the
+        // other.
         if memory.by_peer.get(&key).is_some_and(|known| known.expiry > expiry || *known.chain == *chain) {
             return;
         }
@@ -75,7 +77,8 @@ impl Standing {
         memory.by_peer.insert(key, new);
     }
 
-    /// Until when the best certificate of a workload at an address is good, if that is after `then` and it passes `verify`.
+    /// Returns when the best certificate of a workload at an address expires, if that is after `then` and the chain
+    /// passes `verify`.
     pub(super) fn expiry_of(
         &self,
         id: &SpiffeId,
@@ -84,7 +87,7 @@ impl Standing {
         verify: impl FnOnce(&[CertificateDer<'static>]) -> bool,
     ) -> Option<SystemTime> {
         let key = (self.digest.hash_one(id), address);
-        // Verifying takes long: the other workers do not wait for it.
+        // Release the lock before the verification, which takes long, so that the other workers do not wait.
         let (expiry, chain) = {
             let memory = self.lock();
             let shown = memory.by_peer.get(&key).filter(|shown| shown.expiry > then)?;
@@ -93,14 +96,15 @@ impl Standing {
         verify(&chain).then_some(expiry)
     }
 
-    /// Each change leaves the map whole, so that a worker that panicked with the lock spoils nothing.
+    /// Takes the lock, even if a worker has panicked while it held the lock: each change leaves the map consistent.
     fn lock(&self) -> MutexGuard<'_, Memory> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Memory {
-    /// If there is no room, forgets what has expired, and then what expires first of the identities that take most.
+    /// If there is no room, forgets expired certificates, and then those that expire first of the identities that take
+    /// most memory.
     fn make_room_for(&mut self, bytes: usize, now: SystemTime) {
         if self.bytes + bytes <= MAX_SHOWN_BYTES {
             return;
@@ -116,7 +120,7 @@ impl Memory {
             let of_largest = self.by_peer.iter().filter(|((id, _), _)| *id == largest);
             let mut of_largest: Vec<_> = of_largest.map(|(key, shown)| (shown.expiry, *key)).collect();
             of_largest.sort_unstable();
-            // Half of it: then another identity may take most.
+            // Forget half of the identity's certificates at most: then another identity may take most memory.
             let least = KEPT_BYTES.max(self.bytes - total.div_ceil(2));
             for (_, key) in of_largest {
                 if self.bytes <= least {

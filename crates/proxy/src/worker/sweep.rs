@@ -1,4 +1,4 @@
-//! Sweep: what is done now and then: time-outs, idle connections, waiting calls, the end of a drain.
+//! Sweep: the periodic work of a worker: timeouts, idle connections, waiting calls, unused memory, and drains.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -12,26 +12,28 @@ use super::reply::ProxyError;
 use super::{SWEEP_EVERY, Worker, memory};
 use crate::limits::ms;
 
-/// A connection is looked at once in so many sweeps.
+/// Each connection is checked once in this many sweeps.
 const TURNS: usize = 10;
-/// How long a connection that we have ended waits for its peer to close.
+/// How long we wait for a peer to close a connection that we have ended.
 const LINGER: Duration = Duration::from_secs(1);
 /// How long a client may take to acknowledge our first GOAWAY.
 const GOAWAY_GRACE: Duration = Duration::from_secs(1);
 
-/// How long a connection that a burst needed beside another to the same endpoint is kept without a call.
+/// How long a connection without a call is kept if its endpoint has another one, or if the connection belongs to a
+/// single account.
 const SPARE_IDLE: Duration = Duration::from_secs(3);
-/// Calls that wait for so long are worth a line in the log.
+/// Calls that have waited for a connection this long are reported in the log.
 const TELL_AFTER: Duration = Duration::from_secs(1);
-/// How often memory is given back at most: it takes a millisecond for every few ten thousand pieces.
+/// Shortest interval at which memory is returned to the system: it takes a millisecond for every few ten thousand
+/// chunks.
 const TRIM_EVERY: Duration = Duration::from_secs(3);
 
-/// What is to be done with a connection.
+/// The action that a sweep takes for a connection.
 enum Verdict {
     Keep,
-    /// Forget it.
+    /// Close the connection, for this reason.
     Close(&'static str),
-    /// Tell its client why and close it; it is counted under this label.
+    /// Count the connection under this label, send GOAWAY with this code and reason, and close it.
     Dismiss(&'static str, ErrorCode, &'static str),
 }
 
@@ -65,12 +67,12 @@ impl Worker {
         index % TURNS == self.sweep_turn
     }
 
-    /// Arrivals whose time to say what they are is up; a drain does not wait as long.
+    /// Handles arrivals that have not shown their protocol in time. During a drain, they have less time.
     fn sweep_arrivals(&mut self) {
         let is_draining = self.draining.is_some();
         let limit = if is_draining { GOAWAY_GRACE } else { ms(self.limits.relay.detect_timeout_ms) };
         self.review_arrivals(|arrival| arrival.is_held);
-        // Looked at twice or so: whether a guess may be made hardly changes, and thousands may be silent.
+        // Check each silent arrival only about twice: the answer hardly changes, and there may be thousands of them.
         let late_guess = ms(self.limits.relay.server_first_after_ms) + 2 * SWEEP_EVERY;
         let is_due = |arrival: &Arrival| self.now - arrival.since < late_guess && self.is_servers_turn(arrival);
         let silent = self.arrivals.iter().filter(|(_, arrival)| is_due(arrival)).map(|(index, _)| index);
@@ -124,7 +126,7 @@ impl Worker {
                 client.has_spoken = true;
                 self.doors.settle(client.seat);
             }
-            // Its protocol may be silent, or leave bytes unread, for as long as it likes.
+            // An opaque protocol may be silent or leave bytes unread for any time.
             return Verdict::Keep;
         }
         if past(client.yielding_since, YIELD_GRACE) {
@@ -139,7 +141,8 @@ impl Worker {
             let why = "a frame or header block was not complete within frame_timeout_ms";
             return Verdict::Dismiss("slow_frame", ErrorCode::ENHANCE_YOUR_CALM, why);
         }
-        // Without windows, leaving the socket itself unread is how an application takes its time.
+        // In a protocol without flow-control windows, an application that needs time leaves its socket unread. It may
+        // do so for longer: `stall_timeout_ms`.
         let has_windows = link.codec.has_windows();
         if has_windows && past(link.blocked_since, ms(relay.unread_timeout_ms)) {
             let why = "it left its socket unread for unread_timeout_ms";
@@ -175,7 +178,7 @@ impl Worker {
     }
 
     fn sweep_upstreams(&mut self) {
-        // Connect time-outs are short: whoever is being connected to is looked at every time.
+        // Connect timeouts are short, so connections that are not ready are checked in every sweep.
         let in_turn = self.upstreams.iter().filter(|(index, upstream)| !upstream.ready || self.is_in_turn(*index));
         for index in in_turn.map(|(index, _)| index).collect::<Vec<_>>() {
             if let Verdict::Close(why) = self.judge_upstream(index) {
@@ -238,7 +241,7 @@ impl Worker {
         Verdict::Keep
     }
 
-    /// Calls that have waited too long for a connection are answered, and that calls wait is told.
+    /// Fails calls that have waited too long for a connection, and logs where calls wait.
     fn sweep_waiting(&mut self) {
         let limit = ms(self.limits.relay.max_wait_ms);
         let mut waiting_calls = 0;
@@ -257,7 +260,7 @@ impl Worker {
         self.metrics.waiting_calls.set(waiting_calls);
     }
 
-    /// Says once that calls wait because their endpoint grants no more streams. Returns how many calls wait there.
+    /// Logs once that calls wait because their endpoint grants no more streams. Returns the number of waiting calls.
     fn tell_of_waiting(&mut self, cluster: usize, key: PoolKey) -> u64 {
         let Some(state) = self.clusters.get(cluster) else { return 0 };
         let most = usize::from(state.cluster.settings.max_connections_per_endpoint);
@@ -286,7 +289,7 @@ impl Worker {
         waiting as u64
     }
 
-    /// After a burst, tables that it made large are made small again, and the system gets its memory back.
+    /// After a burst, shrinks the tables that have grown, and returns their memory to the system.
     fn give_back_memory(&mut self) {
         if std::mem::take(&mut self.trim_next) {
             return memory::trim();
@@ -311,13 +314,13 @@ impl Worker {
         self.trim_next = true;
     }
 
-    /// Begins the end: no new connections, clients are told, calls under way finish.
+    /// Begins a drain: accepts no new connections, tells clients to use others, and lets calls in flight finish.
     pub(super) fn drain(&mut self, grace: Duration) {
         if self.draining.is_some() {
             return;
         }
         self.draining = Some(self.now + grace);
-        // Connections that were made before count as ours.
+        // The kernel has already accepted the connections in the listeners' queues, so serve them, too.
         self.accept_again = true;
         while self.accept_again {
             self.accept();

@@ -1,4 +1,5 @@
-//! Target: what a call is for, by where its connection was going or by what it says, and what its application speaks.
+//! Target: finds the destination of a call, by its connection's destination or by its authority, and the protocol of
+//! the application that made it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use super::reply::ProxyError;
 use crate::metrics::Direction;
 
 impl Worker {
-    /// The cluster that a call is for: by the connection's target where it has one, else by what the request says.
+    /// Finds the cluster of a call: by its connection's destination if that is known, else by the request's authority.
     pub(super) fn route(&mut self, client: usize, slot: u32) -> Result<Routed, ProxyError> {
         let (Some(downstream), Some(call)) = (self.clients.get(client), self.calls.get(slot as usize)) else {
             return Err(ProxyError::NoRoute("the connection is gone".to_owned()));
@@ -55,7 +56,8 @@ impl Worker {
         Ok(Routed::To(cluster))
     }
 
-    /// Names the target in an HTTP/1 request without a host: it leaves here as HTTP/1.1, where servers answer 400 to that.
+    /// Adds the target's name to an HTTP/1 request without a host: we forward it as HTTP/1.1, where servers answer 400
+    /// without a host.
     pub(super) fn name_host(&mut self, slot: u32, cluster: usize) {
         let Some(call) = self.calls.get_mut(slot as usize).filter(|call| call.protocol == Protocol::Http1) else {
             return;
@@ -73,7 +75,7 @@ impl Worker {
         let unanswered = match (client.origin.door, client.target) {
             (Door::Outbound, Some(address)) => self.mesh.unanswered_address(address),
             (Door::Outbound, None) => self.mesh.unanswered_authority(authority),
-            // As long as it is not known whether policies protect the application, nobody is let in.
+            // While it is unknown whether policies protect the application, no caller is allowed.
             (Door::Inbound | Door::Tunnel, _) => self.mesh.unanswered_inbound(),
         };
         if let Some(subject) = unanswered {
@@ -105,7 +107,7 @@ impl Worker {
         }
     }
 
-    /// A port of the application beside us, which must not be a listener of our own.
+    /// Returns a port of our own application as a target. It must not be a listener of this proxy.
     fn local_target(&self, address: SocketAddr, local: IpAddr) -> Result<Found, ProxyError> {
         if self.is_own(address, local) {
             return Err(ProxyError::Loop { target: address });
@@ -114,27 +116,29 @@ impl Worker {
     }
 }
 
-/// What a call is for.
+/// The destination of a call.
 enum Found {
     Service(Arc<Cluster>),
     Address(TargetKey),
-    /// The control plane must be asked.
+    /// Unknown until the control plane has answered this question.
     Unanswered(Subject),
 }
 
-/// Where a call goes.
+/// The cluster of a call.
 pub(super) enum Routed {
     To(usize),
-    /// That is known when the control plane has answered.
+    /// Unknown until the control plane has answered this question.
     Later(Subject),
 }
 
-/// The address that a CONNECT request asks for, which must be here: a tunnel leads to no third party.
+/// Parses the destination of a CONNECT request, which must be the address at which the client reached us: a tunnel
+/// leads to no third party.
 fn tunnel_target(authority: &[u8], local: IpAddr) -> Result<SocketAddr, ProxyError> {
     let refused = |why: &str| ProxyError::NoRoute(format!("CONNECT {}: {why}", authority.escape_ascii()));
     let text = std::str::from_utf8(authority).map_err(|_| refused("not an address and port"))?;
     let address: SocketAddr = text.parse().map_err(|_| refused("not an address and port"))?;
-    // Not to a loopback address either, unless that is what was called: what listens there is for this machine only.
+    // Reject loopback addresses, too, unless the client reached us at that address: servers there are for this machine
+    // only.
     if address.ip().to_canonical() == local {
         Ok(canonical(address))
     } else {
@@ -142,40 +146,42 @@ fn tunnel_target(authority: &[u8], local: IpAddr) -> Result<SocketAddr, ProxyErr
     }
 }
 
-/// What the application that made a request speaks. Fields that only proxies may send each other are taken off.
+/// Returns the protocol of the application that made a request. Removes the fields that only proxies may send to each
+/// other.
 pub(super) fn protocol_of(client: &Client, request: &mut FieldSection) -> Protocol {
     let asks_for_tunnel = client.target.is_none() && request.get(Known::Method) == Some(b"CONNECT");
     let protocol = match (&client.link.codec, client.origin.door) {
         (Codec::Opaque(_), _) | (_, Door::Tunnel) => Protocol::Opaque,
-        // Who calls us a proxy by name (RFC 9110 section 9.3.6) gets bytes carried, whatever they are.
+        // If a client uses us as an explicit proxy (RFC 9110 section 9.3.6), we relay its bytes, whatever they are.
         (_, Door::Outbound) if asks_for_tunnel => Protocol::Opaque,
         (Codec::Http1(_), _) => Protocol::Http1,
         (Codec::Http2(_), Door::Inbound) if client.peer_id.is_some() => Protocol::of_request_from_proxy(request),
         (Codec::Http2(_), _) => Protocol::Http2,
     };
     request.remove(Known::LenoOrigProto);
-    // HTTP/2 may be begun with, and a tunnel that an upgrade makes of it would be seen by nobody.
+    // Do not forward an upgrade to HTTP/2: a client can start with HTTP/2 at once, and after an upgrade the proxy would
+    // not see the calls.
     if protocol == Protocol::Http2 || request.get(Known::LenoUpgrade).is_some_and(asks_for_http2) {
         request.remove(Known::LenoUpgrade);
     }
     protocol
 }
 
-/// Whether `h2c` is among the protocols that an upgrade asks for.
+/// Returns whether `h2c` is among the protocols that an upgrade asks for.
 fn asks_for_http2(protocols: &[u8]) -> bool {
     protocols.split(|&byte| byte == b',').any(|protocol| protocol.trim_ascii().eq_ignore_ascii_case(b"h2c"))
 }
 
-/// What the application is told about a client with each of its requests.
+/// The fields that tell the application about a client; they are added to each of the client's requests.
 #[derive(Debug)]
 pub(super) struct Told {
     id: PreparedField,
-    /// `x-forwarded-client-cert`, where it is wanted.
+    /// `x-forwarded-client-cert`, if it is enabled.
     certificate: Option<PreparedField>,
 }
 
 impl Told {
-    /// About the client `id` of the workload `own`.
+    /// Describes the client `id` to the workload `own`.
     pub(super) fn of(id: &SpiffeId, own: &SpiffeId, with_certificate: bool) -> Self {
         let certificate = || PreparedField::new(Known::XForwardedClientCert, format!("By={own};URI={id}").as_bytes());
         Self {
@@ -185,7 +191,7 @@ impl Told {
     }
 }
 
-/// Takes off a message of another workload what only its own proxy may tell the application.
+/// Removes from another workload's message the fields that only the application's own proxy may set.
 pub(super) fn strip_identities(fields: &mut FieldSection) {
     for known in [Known::LenoClientId, Known::L5dClientId, Known::XForwardedClientCert] {
         fields.remove(known);
@@ -193,7 +199,8 @@ pub(super) fn strip_identities(fields: &mut FieldSection) {
     remove_twins(fields, &[Known::LenoClientId, Known::L5dClientId, Known::XForwardedClientCert]);
 }
 
-/// Removes fields whose names differ from these by `_` in place of `-`. CGI, WSGI and Rack turn both into the same variable.
+/// Removes fields whose names differ from these by `_` in place of `-`. CGI, WSGI and Rack turn both into the same
+/// variable.
 fn remove_twins(fields: &mut FieldSection, names: &[Known]) {
     let is_twin = |found: &[u8]| {
         let as_hyphens = |byte: &u8| if *byte == b'_' { b'-' } else { *byte };
@@ -211,7 +218,7 @@ fn remove_twins(fields: &mut FieldSection, names: &[Known]) {
     }
 }
 
-/// What becomes of `x-forwarded-for` in requests to the application.
+/// How the proxy changes `x-forwarded-for` in requests to the application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ForwardedFor {
     /// It passes as it came
@@ -224,7 +231,7 @@ pub enum ForwardedFor {
 }
 
 impl ForwardedFor {
-    /// Takes off trailers what an application would read in place of the header.
+    /// Removes trailers that an application could read in place of the header field.
     pub(super) fn strip_trailer(self, trailers: &mut FieldSection) {
         if self != Self::Keep {
             trailers.remove(Known::XForwardedFor);
@@ -232,7 +239,7 @@ impl ForwardedFor {
         }
     }
 
-    /// One field line, since applications often read only the first.
+    /// Writes one field line, since applications often read only the first.
     fn write(self, client: IpAddr, request: &mut FieldSection) {
         let mut value = Vec::new();
         match self {
@@ -252,7 +259,7 @@ impl ForwardedFor {
     }
 }
 
-/// Tells the application in a request who its client is.
+/// Sets the fields of an inbound request that tell the application who its client is.
 pub(super) fn tell_client(client: &Client, forwarded_for: ForwardedFor, request: &mut FieldSection) {
     if client.origin.door.direction() == Direction::Outbound {
         return;

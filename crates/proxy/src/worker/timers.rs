@@ -1,41 +1,42 @@
 //! Deadlines of calls: a timing wheel of two levels.
 //!
-//! The near wheel has a slot for each millisecond of the current turn, the far wheel one for each later turn. A deadline
-//! that is far costs nothing until its turn comes. Setting and cancelling cost the same few nanoseconds however many calls
-//! are in flight; entries of one slot form a list through the slab.
-//! Invariants: the near wheel holds what is due in the turn of `done_ms`, and nothing else; bit `s` of `occupied` is set
-//! while the list of slot `s` is not empty.
+//! The near wheel has a slot for each millisecond of the current turn, the far wheel has a slot for each later turn. A
+//! deadline in a later turn costs nothing until that turn begins. Setting and cancelling cost the same few nanoseconds
+//! however many calls are in flight. The entries of one slot form a linked list in the slab. Invariants: the near wheel
+//! holds exactly the timers that are due in the turn of `done_ms`; bit `s` of `occupied` is set while the list of slot
+//! `s` is not empty.
 
 use std::time::{Duration, Instant};
 
 use slab::Slab;
 
-/// Milliseconds of a turn, a slot each; a multiple of 64.
+/// Length of a turn in milliseconds, and number of slots of the near wheel; a multiple of 64.
 const NEAR: usize = 1024;
-/// Turns that have a slot of their own; what is due later shares it and waits for further rounds.
+/// Slots of the far wheel, one for each turn. Timers of turns beyond these use the same slots, and wait there for
+/// further rounds.
 const FAR: usize = 64;
 const WORDS: usize = (NEAR + FAR) / 64;
 const NONE: u32 = u32::MAX;
 
-/// Names a timer that is set.
+/// Identifies a timer that is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TimerKey(u32);
 
 #[derive(Debug)]
 struct Entry<T> {
     due_ms: u64,
-    /// Where it is: of the near wheel, or [`NEAR`] and a slot of the far one.
+    /// The slot that holds this timer: a slot of the near wheel, or [`NEAR`] plus a slot of the far wheel.
     slot: u32,
     previous: u32,
     next: u32,
     value: T,
 }
 
-/// Timers with a value each, given back when due.
+/// Timers, each with a value that is returned when the timer is due.
 #[derive(Debug)]
 pub(super) struct Timers<T> {
     start: Instant,
-    /// Everything due before this millisecond has been given back.
+    /// All timers that are due before this millisecond have expired.
     done_ms: u64,
     heads: Vec<u32>,
     occupied: [u64; WORDS],
@@ -47,7 +48,7 @@ impl<T: Copy> Timers<T> {
         Self { start: now, done_ms: 0, heads: vec![NONE; NEAR + FAR], occupied: [0; WORDS], entries: Slab::new() }
     }
 
-    /// Sets a timer. One in the past is due at the next [`Timers::expire`].
+    /// Sets a timer. A timer in the past is due at the next [`Timers::expire`].
     pub(super) fn set(&mut self, due: Instant, value: T) -> TimerKey {
         // Rounded up: a deadline never fires early.
         let since_start = due.saturating_duration_since(self.start);
@@ -58,7 +59,7 @@ impl<T: Copy> Timers<T> {
         TimerKey(key)
     }
 
-    /// Cancels a timer that has not been given back.
+    /// Cancels a timer that has not expired.
     pub(super) fn cancel(&mut self, key: TimerKey) {
         self.unlink(key.0);
         self.entries.try_remove(key.0 as usize);
@@ -80,8 +81,8 @@ impl<T: Copy> Timers<T> {
         self.done_ms = self.done_ms.max(now_ms + 1);
     }
 
-    /// How long until a timer may be due; `None` without timers. Never too long; too short by a turn or more for a timer
-    /// that is further away than the rest of this turn.
+    /// Returns how long to wait until a timer may be due; `None` without timers. The wait is never too long. If no
+    /// timer is due in the rest of this turn, it may be too short by a turn or more.
     pub(super) fn next_in(&self, now: Instant) -> Option<Duration> {
         if self.entries.is_empty() {
             return None;
@@ -93,12 +94,12 @@ impl<T: Copy> Timers<T> {
         Some((self.start + Duration::from_millis(at_ms)).saturating_duration_since(now))
     }
 
-    /// Gives back the memory of a burst.
+    /// Frees memory that is no longer needed after a burst.
     pub(super) fn shrink(&mut self) {
         self.entries.shrink_to_fit();
     }
 
-    /// The beginning of the first turn to come whose slot has timers.
+    /// Returns the first millisecond of the next turn whose slot has timers.
     fn next_far_turn_ms(&self) -> Option<u64> {
         let next_turn = self.done_ms / NEAR as u64 + 1;
         let first = far_slot(next_turn);
@@ -107,7 +108,7 @@ impl<T: Copy> Timers<T> {
         Some((next_turn + ahead as u64) * NEAR as u64)
     }
 
-    /// Moves on; a turn that begins brings its timers to the near wheel.
+    /// Moves the current time to `ms`. If a turn begins, its timers move to the near wheel.
     fn advance_to(&mut self, ms: u64) {
         let begins = turn_start(ms) > turn_start(self.done_ms);
         self.done_ms = ms;
@@ -125,7 +126,7 @@ impl<T: Copy> Timers<T> {
         }
     }
 
-    /// Everything in a slot of the near wheel is due.
+    /// Expires all timers in a slot of the near wheel, and appends their values to `due`.
     fn give_back(&mut self, slot: usize, due: &mut Vec<T>) {
         while let Some(entry) = self.entries.get(self.head(slot) as usize) {
             due.push(entry.value);
@@ -137,7 +138,7 @@ impl<T: Copy> Timers<T> {
         self.heads.get(slot).copied().unwrap_or(NONE)
     }
 
-    /// Puts an entry where its time says.
+    /// Puts an entry into the slot for its time.
     fn link(&mut self, key: u32) {
         let Some(entry) = self.entries.get_mut(key as usize) else { return };
         let turn = entry.due_ms / NEAR as u64;
@@ -165,7 +166,7 @@ impl<T: Copy> Timers<T> {
         }
     }
 
-    /// The first slot of a range that has timers.
+    /// Returns the first slot of a range that has timers.
     fn next_occupied(&self, slots: std::ops::Range<usize>) -> Option<usize> {
         let mut slot = slots.start;
         while slot < slots.end {
@@ -179,7 +180,7 @@ impl<T: Copy> Timers<T> {
     }
 }
 
-/// The first millisecond of a millisecond's turn.
+/// Returns the first millisecond of the turn in which `ms` is.
 fn turn_start(ms: u64) -> u64 {
     ms / NEAR as u64 * NEAR as u64
 }

@@ -1,5 +1,5 @@
-//! TLS of one connection (rustls, without buffers of its own): records are opened in the worker's read buffer and sealed
-//! into its write buffer, so that an idle connection holds its keys and nothing else.
+//! TLS of one connection (rustls without its own buffers): records are decrypted in the worker's read buffer and
+//! encrypted into its write buffer, so that an idle connection holds nothing but its keys.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedConnectionCommon, UnbufferedStatus};
 use rustls::{ClientConfig, ServerConfig};
 
-/// Plaintext that is sealed at once: three full records.
+/// Most plaintext bytes that are encrypted at once: three full records.
 pub const SEAL_BYTES: usize = 3 * 16_384;
-/// What sealing adds to that at most: header, content type and tag of each record.
+/// Most bytes that encryption adds to [`SEAL_BYTES`]: header, content type and tag of each record.
 const SEAL_OVERHEAD_BYTES: usize = 4 * 64;
-/// What may have come of a record or a handshake message without its end: a chain of a few certificates.
+/// Most bytes of an incomplete record or handshake message: enough for a chain of a few certificates.
 pub const MAX_PARTIAL_BYTES: usize = 32_768;
-/// The names that proxies of this mesh call each other by (SNI), after the target's port.
+/// Suffix of the server names (SNI) that proxies of this mesh use with each other; the target's port precedes it.
 pub const SERVER_NAME_SUFFIX: &str = ".leno.internal";
 
-/// The bytes of a chain's certificates.
+/// Returns the size of a chain's certificates in bytes.
 pub(super) fn chain_bytes(chain: &[CertificateDer<'static>]) -> usize {
     chain.iter().map(|certificate| certificate.len()).sum()
 }
@@ -27,14 +27,14 @@ pub(super) fn chain_bytes(chain: &[CertificateDer<'static>]) -> usize {
 /// A connection's TLS.
 pub struct Tls {
     role: Role,
-    /// The front of a record whose rest has not come.
+    /// The beginning of a record that is incomplete.
     partial: Vec<u8>,
-    /// Sealed bytes that the socket has not taken.
+    /// Encrypted bytes that were not written to the socket yet.
     pending: Vec<u8>,
     pending_start: usize,
-    /// The peer has said that it sends nothing more.
+    /// Whether the peer has sent close_notify.
     ended: bool,
-    /// An error has ended it: nothing more is opened or sealed.
+    /// Whether an error has ended the connection: nothing more is decrypted or encrypted.
     failed: bool,
 }
 
@@ -54,20 +54,21 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// We connect; `target_port` is what the connection is for, at a peer that nothing redirects to.
+    /// Starts TLS as the client. The server name tells the peer `target_port`, the port that the connection is for:
+    /// nothing redirects the connection, so the peer could not learn the port otherwise.
     ///
     /// # Errors
-    /// rustls's own; none is expected.
+    /// An error of rustls; none is expected.
     pub fn connect(config: &Arc<ClientConfig>, target_port: u16) -> Result<Self, rustls::Error> {
         let name = format!("{target_port}{SERVER_NAME_SUFFIX}");
         let name = ServerName::try_from(name).map_err(|error| rustls::Error::General(error.to_string()))?;
         Ok(Self::new(Role::Client(UnbufferedClientConnection::new(config.clone(), name)?)))
     }
 
-    /// A peer has connected.
+    /// Starts TLS as the server.
     ///
     /// # Errors
-    /// rustls's own; none is expected.
+    /// An error of rustls; none is expected.
     pub fn accept(config: &Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         Ok(Self::new(Role::Server(UnbufferedServerConnection::new(config.clone())?)))
     }
@@ -76,13 +77,13 @@ impl Tls {
         Self { role, partial: Vec::new(), pending: Vec::new(), pending_start: 0, ended: false, failed: false }
     }
 
-    /// Bytes of records that have not come whole or that the socket has not taken, and of the certificates that the peer has
-    /// shown: it chooses how long they are.
+    /// Returns the memory in bytes of incomplete records, of output that was not written yet, and of the peer's
+    /// certificates, whose size the peer chooses.
     pub(super) fn held_bytes(&self) -> usize {
         self.partial.capacity() + self.pending.capacity() + chain_bytes(self.peer_certificates())
     }
 
-    /// Whether both sides have proved who they are.
+    /// Returns whether the handshake is complete, so that both sides have proved who they are.
     pub fn is_established(&self) -> bool {
         match &self.role {
             Role::Client(client) => !client.is_handshaking(),
@@ -90,7 +91,7 @@ impl Tls {
         }
     }
 
-    /// The peer's certificates, its own first; none before they have come, or if it has none.
+    /// Returns the peer's certificates, its own first. They are empty before the peer has sent them, or if it has none.
     pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         match &self.role {
             Role::Client(client) => client.peer_certificates(),
@@ -108,12 +109,13 @@ impl Tls {
         protocol == Some(b"h2")
     }
 
-    /// Whether the peer has said its last word (close_notify).
+    /// Returns whether the peer has sent close_notify.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Where the bytes that are read next go: behind what has come of a record.
+    /// Moves the incomplete record to the beginning of `raw`, and returns its length: the next bytes must be read
+    /// behind it.
     pub fn lend_partial(&mut self, raw: &mut [u8]) -> usize {
         let partial = std::mem::take(&mut self.partial);
         match raw.get_mut(..partial.len()) {
@@ -124,10 +126,10 @@ impl Tls {
         partial.len()
     }
 
-    /// Opens the records in `raw` and appends their content to `plain`. What has come of the next record is kept.
+    /// Decrypts the records in `raw`, and appends their content to `plain`. Keeps an incomplete record at the end.
     ///
     /// # Errors
-    /// The peer broke TLS, or one side does not trust the other; an alert waits in the output.
+    /// The peer violated TLS, or one side does not trust the other; then an alert is in the output.
     pub fn open(&mut self, raw: &mut [u8], plain: &mut Vec<u8>) -> Result<(), rustls::Error> {
         if self.failed {
             return Err(rustls::Error::General("it has failed before".to_owned()));
@@ -148,12 +150,12 @@ impl Tls {
         Ok(())
     }
 
-    /// Bytes that wait for the socket.
+    /// Returns the bytes to write to the socket.
     pub fn pending(&self) -> &[u8] {
         self.pending.get(self.pending_start..).unwrap_or_default()
     }
 
-    /// The socket has taken `n` bytes.
+    /// Records that `n` bytes were written to the socket.
     pub fn advance(&mut self, n: usize) {
         self.pending_start += n;
         if self.pending_start >= self.pending.len() {
@@ -162,13 +164,13 @@ impl Tls {
         }
     }
 
-    /// Keeps sealed bytes that the socket did not take.
+    /// Keeps encrypted bytes that the socket did not accept.
     pub fn keep(&mut self, sealed: &[u8]) {
         self.pending.extend_from_slice(sealed);
     }
 
-    /// Seals `plain`, at most [`SEAL_BYTES`], into `sealed`. Returns the length of what is sealed; 0 while the handshake
-    /// is under way, or while [`Tls::pending`] must go first.
+    /// Encrypts `plain`, at most [`SEAL_BYTES`], into `sealed`. Returns the length of the result. It is 0 during the
+    /// handshake, or while [`Tls::pending`] must be written first.
     pub fn seal(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> usize {
         if self.failed {
             return 0;
@@ -199,11 +201,11 @@ fn process_server<'c, 'i>(
     server.process_tls_records(raw)
 }
 
-/// Records being opened.
+/// The state of decrypting records.
 struct Opening<'a> {
     plain: &'a mut Vec<u8>,
     pending: &'a mut Vec<u8>,
-    /// How much of the input is done with.
+    /// Number of bytes of the input that were processed.
     used: usize,
     ended: bool,
 }
@@ -239,7 +241,8 @@ impl Opening<'_> {
         }
     }
 
-    /// What is to be said after an error. Input must not be looked at again, so this asks only while something waits.
+    /// Collects the alert after an error. The input must not be processed again, so rustls gets no input here, and is
+    /// called only while it has output.
     fn take_alert<Data>(&mut self, tls: &mut UnbufferedConnectionCommon<Data>, process: Process<Data>) {
         while tls.wants_write() {
             match process(tls, &mut []).state {
@@ -250,7 +253,7 @@ impl Opening<'_> {
     }
 }
 
-/// Appends what `encode` writes, which says how much room it needs when there is too little.
+/// Appends the output of `encode`. If `encode` has too little room, its error says how much it needs.
 fn append(out: &mut Vec<u8>, mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>) {
     let start = out.len();
     let written = match encode(&mut []) {
@@ -263,7 +266,7 @@ fn append(out: &mut Vec<u8>, mut encode: impl FnMut(&mut [u8]) -> Result<usize, 
     out.truncate(start + written);
 }
 
-/// Content being sealed.
+/// The state of encrypting content.
 struct Sealing<'a> {
     partial: &'a mut Vec<u8>,
     pending: &'a mut Vec<u8>,
@@ -274,7 +277,8 @@ struct Sealing<'a> {
 impl Sealing<'_> {
     fn run<Data>(&mut self, tls: &mut UnbufferedConnectionCommon<Data>, process: Process<Data>) -> usize {
         loop {
-            // Of a handshake message that has come in part rustls keeps places in its input: it must be there again.
+            // rustls keeps offsets into the input of an incomplete handshake message, so it must get the same input
+            // again.
             let UnbufferedStatus { discard, state } = process(tls, self.partial);
             let length = match state {
                 Ok(ConnectionState::EncodeTlsData(mut data)) => {

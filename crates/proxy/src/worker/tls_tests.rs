@@ -23,7 +23,7 @@ fn identity(authority: &Authority, workload: &str) -> TlsIdentity {
     TlsIdentity::new(&request.accept(vec![certificate], &bundle, now).expect("an SVID"), &bundle)
 }
 
-/// The client side of a workload of one authority that trusts another.
+/// Returns the client configuration of a workload that has a certificate of `own` and trusts both authorities.
 fn trusting(own: &Authority, other: &Authority) -> Arc<ClientConfig> {
     let now = SystemTime::now();
     let id: SpiffeId = "spiffe://example.org/ns/shop/sa/web".parse().expect("an id");
@@ -34,7 +34,7 @@ fn trusting(own: &Authority, other: &Authority) -> Arc<ClientConfig> {
     TlsIdentity::new(&request.accept(vec![certificate], &bundle, now).expect("an SVID"), &bundle).client
 }
 
-/// Two ends and what each has received.
+/// Both ends of a connection, and the content that each has received.
 struct Pair {
     client: Tls,
     server: Tls,
@@ -49,7 +49,7 @@ impl Pair {
         Self { client, server, at_client: Vec::new(), at_server: Vec::new() }
     }
 
-    /// Carries everything over, `step` bytes at a time, until neither end has more to say.
+    /// Delivers all output to the other end, `step` bytes at a time, until neither end has more.
     fn talk(&mut self, step: usize) -> Result<(), rustls::Error> {
         let mut sealed = Vec::new();
         self.client.seal(&[], &mut sealed);
@@ -131,7 +131,7 @@ fn a_peer_of_another_authority_is_refused_and_hears_of_it() {
     assert!(!pair.client.pending().is_empty(), "the alert");
 }
 
-/// A record's content in two records.
+/// Divides the content of a record into two records.
 fn cut_in_two_records(record: &[u8]) -> Vec<u8> {
     let (header, content) = record.split_at(5);
     let (first, second) = content.split_at(content.len() / 2);

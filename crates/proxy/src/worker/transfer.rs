@@ -1,4 +1,4 @@
-//! Input and output: bytes of any connection in, events to those who act on them, and what they said out.
+//! Transfer: reads the bytes of all connections, passes their events to the handlers, and writes the output.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl Worker {
             Side::Client | Side::Endpoint => {}
         }
         if event.is_error() && self.link(id).is_some_and(|link| link.paused) {
-            // It is not read, so that nothing else would tell.
+            // The connection is not read, so nothing else would report the error.
             return self.close(id, "the peer reset the connection");
         }
         if event.is_writable() {
@@ -40,7 +40,7 @@ impl Worker {
         }
     }
 
-    /// The peer has closed its side, or takes nothing more: what it has sent before that still counts.
+    /// Handles a peer that has closed its side or reads no more. Bytes that it has sent before are still read.
     pub(super) fn read_to_end(&mut self, id: LinkId) {
         let Some(link) = self.link(id) else { return };
         link.wire.end_follows = true;
@@ -60,7 +60,7 @@ impl Worker {
         }
     }
 
-    /// Reads once from a connection and acts on what came.
+    /// Reads once from a connection, and handles the bytes.
     pub(super) fn read(&mut self, id: LinkId) {
         let mut buffers = std::mem::take(&mut self.buffers);
         let mut fields = std::mem::take(&mut self.fields);
@@ -91,7 +91,7 @@ impl Worker {
             }
             None => return Ok(()),
         };
-        // Also without any: an event may be due that does not come from the peer.
+        // Also without held bytes: the codec may have an event that does not come from the peer.
         self.interpret(id, &held, fields)?;
         if is_opaque && id.side == Side::Endpoint && !self.has_room_in_tunnel(id.index) {
             return Ok(());
@@ -119,7 +119,7 @@ impl Worker {
         }
     }
 
-    /// Acts on what a connection's bytes mean. What its codec does not take for now is kept.
+    /// Handles the events in a connection's bytes. Bytes that the codec does not accept for now are kept.
     fn interpret(&mut self, id: LinkId, bytes: &[u8], fields: &mut FieldSection) -> Result<(), Closed> {
         let now = self.now;
         let mut input = bytes;
@@ -147,7 +147,7 @@ impl Worker {
         }
     }
 
-    /// The peer sends nothing more, which may be an end of one direction only.
+    /// Handles the end of the peer's bytes. In a protocol with half-close, only this direction ends.
     fn read_ended(&mut self, id: LinkId, fields: &mut FieldSection) -> Result<(), Closed> {
         let now = self.now;
         let Some(link) = self.link(id) else { return Ok(()) };
@@ -163,7 +163,7 @@ impl Worker {
         }
     }
 
-    /// Notes that a connection has more to read than was read.
+    /// Records that a connection has more bytes to read.
     pub(super) fn mark_unfinished(&mut self, id: LinkId) {
         let Some(wire) = self.wire(id) else { return };
         if !std::mem::replace(&mut wire.unfinished, true) {
@@ -171,7 +171,7 @@ impl Worker {
         }
     }
 
-    /// Notes that a link has output, or room that its calls may use.
+    /// Records that a link has output, or room for waiting calls.
     pub(super) fn mark_dirty(&mut self, id: LinkId) {
         let Some(link) = self.link(id) else { return };
         if !std::mem::replace(&mut link.dirty, true) {
@@ -179,7 +179,7 @@ impl Worker {
         }
     }
 
-    /// Writes every connection that has output, until none has.
+    /// Writes the output of all connections, until no connection has output.
     pub(super) fn flush_all(&mut self) {
         loop {
             while let Some(id) = self.dirty.pop() {
@@ -209,7 +209,7 @@ impl Worker {
         if link.codec.is_recalled() {
             self.recalled.push(id.index);
         } else if link.codec.is_aborted() {
-            // An orderly end would be taken for the end of the content.
+            // An orderly close would look like the end of the content.
             let _ = SockRef::from(&link.wire.socket).set_linger(Some(Duration::ZERO));
             self.close(id, "its call was cut");
         } else if link.codec.must_close() && !link.codec.wants_write() && !link.codec.is_drained() {
@@ -225,7 +225,7 @@ impl Worker {
         }
     }
 
-    /// A connection has ended, or must.
+    /// Removes a connection that has ended, or that must end.
     pub(super) fn close(&mut self, id: LinkId, why: &str) {
         match id.side {
             Side::Arrival => self.drop_arrival(id.index),
@@ -234,7 +234,7 @@ impl Worker {
         }
     }
 
-    /// A drained connection: everything is said, the peer closes.
+    /// Begins to close a drained connection: we send nothing more, and wait for the peer to close.
     fn finish_link(&mut self, id: LinkId) {
         let now = self.now;
         if let Some((link, buffers)) = self.link_and_buffers(id) {
@@ -242,12 +242,12 @@ impl Worker {
         }
     }
 
-    /// A socket or its TLS has failed.
+    /// Closes a connection whose socket or TLS has failed.
     fn close_after_failure(&mut self, id: LinkId, error: LinkError) {
         if let LinkError::Tls(_) = &error
             && let Some((link, buffers)) = self.link_and_buffers(id)
         {
-            // The alert; a peer that does not take it does without.
+            // Send the TLS alert. A failure does not matter, since the connection ends.
             let _ = link.wire.flush_tls(buffers);
         }
         match (id.side, error) {
@@ -272,7 +272,8 @@ impl Worker {
     }
 }
 
-/// An endpoint is always read: what it sends may be what it waits for us to read.
+/// Returns whether we stop reading a client because it does not read its output. We never stop reading an endpoint: it
+/// may not read before we have read from it.
 fn is_deaf_client(id: LinkId, link: &Link) -> bool {
     id.side == Side::Client && link.is_deaf()
 }

@@ -1,29 +1,29 @@
-//! Tunnel: what the streams of one client's tunnel share.
+//! Tunnel: the common limit on buffered bytes of the streams of one client's tunnel.
 //!
-//! Each stream is a connection of another application, which may leave it unread for as long as it likes. What the own
-//! application sends meanwhile is held here, so the streams of one tunnel have a common bound: while they are few each may
-//! hold much, while they are many each may hold its share, and beyond the bound the application's sockets are left unread.
+//! Each stream is a connection of another application, which may leave it unread for any time. Meanwhile the worker
+//! buffers the bytes that our own application sends, so the streams of one tunnel share a limit. Few streams may buffer
+//! much each, many streams may buffer an equal share each. Above the limit, the application's sockets are not read.
 
 use super::Worker;
 use super::link::LinkId;
 use super::opaque::MAX_UNRELEASED_BYTES;
 
-/// Streams of a tunnel that may hold [`MAX_UNRELEASED_BYTES`] each.
+/// Up to this number, each stream of a tunnel may hold [`MAX_UNRELEASED_BYTES`].
 const FEW_STREAMS: usize = 16;
-/// What each stream of more than these may hold at most.
+/// Most bytes that each stream may hold if there are more than [`FEW_STREAMS`].
 const MANY_STREAMS_BYTES: usize = 64 << 10;
-/// What each of any number of streams may hold.
+/// Bytes that each stream may hold whatever the number of streams is.
 const MIN_STREAM_BYTES: usize = 4 << 10;
 
-/// What one of so many streams may hold of a tunnel's bound.
+/// Returns how many bytes each stream of a tunnel may hold. `max_bytes` is the tunnel's limit.
 fn share_bytes(max_bytes: usize, streams: usize) -> usize {
     let most = if streams <= FEW_STREAMS { MAX_UNRELEASED_BYTES } else { MANY_STREAMS_BYTES };
     (max_bytes / 2 / streams.max(1)).clamp(MIN_STREAM_BYTES, most)
 }
 
 impl Worker {
-    /// Whether a connection to the application may be read. If it serves a stream of a tunnel that holds enough, it is left
-    /// unread.
+    /// Returns whether a connection to the application may be read. It may not if it serves a stream of a tunnel that
+    /// is at its limit.
     pub(super) fn has_room_in_tunnel(&mut self, index: usize) -> bool {
         let max_bytes = self.limits.relay.max_tunnel_bytes_per_client as usize;
         let Some(upstream) = self.upstreams.get_mut(index) else { return false };
@@ -40,7 +40,8 @@ impl Worker {
         !is_paused
     }
 
-    /// Reads on from the connections that were left unread for a tunnel, once half of its bound is free.
+    /// Continues to read the connections that were not read because of a tunnel's limit, once half of the limit is
+    /// free.
     pub(super) fn read_on_for_tunnel(&mut self, client: usize) {
         let max_bytes = self.limits.relay.max_tunnel_bytes_per_client as usize;
         let Some(client) = self.clients.get_mut(client).filter(|client| !client.held_back.is_empty()) else { return };

@@ -24,8 +24,9 @@ use super::tls::Tls;
 use crate::failure::ConnectionFailure;
 use crate::limits::ms;
 
-/// Room in an endpoint's connection window below which a call with more than a little content goes to another connection:
-/// what holds the window is stuck in the application there. Half of the window that servers begin with.
+/// Smallest room in an endpoint's connection window, in bytes, for a call with more than a little content. With less
+/// room, such a call uses another connection: the application does not read the content that fills the window. This is
+/// half of a server's initial window.
 const MIN_WINDOW_BYTES: usize = 32_767;
 
 /// A connection to an endpoint.
@@ -34,38 +35,38 @@ pub(super) struct Upstream {
     pub(super) link: Link,
     pub(super) cluster: usize,
     pub(super) key: PoolKey,
-    /// Where it is connected to.
+    /// The address to which the connection is opened.
     pub(super) address: SocketAddr,
-    /// The endpoint's own address, which a proxy before it is told.
+    /// The endpoint's own address. If the endpoint has a proxy, we name this address to it.
     pub(super) target: SocketAddr,
-    /// Who must be at the other end; none without TLS.
+    /// The identity that the server must prove; `None` without TLS.
     pub(super) expected: Option<SpiffeId>,
-    /// TCP is established.
+    /// Whether TCP is established.
     pub(super) connected: bool,
-    /// It is known who is at the other end.
+    /// Whether the server has proved its identity, or need not.
     pub(super) checked: bool,
-    /// It has been ready for calls: its loss is not a failure to connect.
+    /// Whether the connection has ever been ready for calls. If so, its loss is no failure to connect.
     pub(super) ready: bool,
     /// How many calls have been sent on it.
     pub(super) calls: u64,
-    /// It takes no new calls and closes with its last one.
+    /// Whether the connection gets no new calls, and closes after its last one.
     pub(super) retired: bool,
-    /// We have shown a certificate there that was replaced since.
+    /// Whether we have shown a certificate on the connection that was replaced since.
     pub(super) is_outdated: bool,
-    /// No anchor that is trusted now vouches for the certificate that the server has shown.
+    /// Since when no current trust anchor verifies the certificate that the server has shown.
     pub(super) distrusted_since: Option<Instant>,
     pub(super) idle_since: Option<Instant>,
     pub(super) ping_sent: Option<Instant>,
-    /// It stands in the worker's list of connections in which content is collected.
+    /// Whether the connection is in the worker's list of connections on which short pieces of content are collected.
     pub(super) collects: bool,
-    /// Streams whose calls are over and whose server does not know it yet.
+    /// Streams of cancelled calls of which the server does not know yet.
     pub(super) cancelled: CancelledCalls,
 }
 
-/// How much of an endpoint's window a call will want.
+/// How much of an endpoint's flow-control window a call needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum CallSize {
-    /// All of its content is here: so many bytes.
+    /// All of the content has arrived; its number of bytes.
     Complete(usize),
     /// The client is still sending.
     Open,
@@ -76,14 +77,14 @@ impl CallSize {
         if call.request_ended { Self::Complete(call.body.len()) } else { Self::Open }
     }
 
-    /// Whether it may use the part of a window that is kept for small calls.
+    /// Returns whether the call may use the part of a flow-control window that is reserved for small calls.
     pub(super) fn is_small(self) -> bool {
         matches!(self, Self::Complete(bytes) if bytes <= SMALL_UPLOAD_BYTES)
     }
 }
 
 impl Upstream {
-    /// Whether a call can go out here now.
+    /// Returns whether a call of this size can be sent on the connection now.
     pub(super) fn has_room(&self, size: CallSize) -> bool {
         let codec = &self.link.codec;
         let fits = match size {
@@ -157,7 +158,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Where to connect. Our own application is behind ourselves: no rule redirects what we send to it.
+    /// Returns the address to connect to. If the endpoint is our own application, that is our own inbound listener: no
+    /// rule redirects connections from this proxy to it.
     pub(super) fn address_of(&self, hop: Hop, member: &Endpoint) -> SocketAddr {
         let address = hop.address(member);
         let inbound = self.listeners.iter().find(|listener| listener.door == Door::Inbound);
@@ -169,7 +171,7 @@ impl Worker {
         }
     }
 
-    /// The TLS of a connection to an endpoint, and who must be at its other end.
+    /// Returns the TLS of a new connection to an endpoint, and the identity that the server must prove.
     fn tls_for(&self, hop: Hop, member: &Endpoint) -> Result<(Option<Box<Tls>>, Option<SpiffeId>), String> {
         let Some(proxy) = member.proxy.as_ref().filter(|_| hop.is_mutual_tls()) else { return Ok((None, None)) };
         let Some(identity) = &self.identity else {
@@ -179,13 +181,13 @@ impl Worker {
         Ok((Some(Box::new(tls)), self.id_of(proxy)))
     }
 
-    /// Who a proxy must be, as far as that is known without an identity of our own.
+    /// Returns the identity that a proxy must prove; `None` if we have no identity, whose trust domain applies.
     pub(super) fn id_of(&self, proxy: &EndpointProxy) -> Option<SpiffeId> {
         let trust_domain = self.identity.as_ref()?.id.trust_domain.clone();
         Some(SpiffeId { trust_domain, workload: proxy.identity.clone() })
     }
 
-    /// Called with every event of a connection; `false` when it is not established.
+    /// Completes the opening of a connection; called with each of its events. Returns whether TCP is established.
     pub(super) fn finish_connecting(&mut self, index: usize) -> bool {
         let Some(upstream) = self.upstreams.get_mut(index) else { return false };
         if upstream.connected {
@@ -201,7 +203,7 @@ impl Worker {
         }
         upstream.connected = true;
         let cluster = upstream.cluster;
-        // Only HTTP/2's server says that it is ready.
+        // Only an HTTP/2 server tells us when it is ready.
         let is_ready = upstream.link.codec.http2().is_none();
         self.mark_dirty(LinkId::endpoint(index));
         self.note_port(cluster);
@@ -214,18 +216,18 @@ impl Worker {
         true
     }
 
-    /// A connection to a cluster is established. If the application has taken it, its port is named in metrics from now on.
+    /// If an established connection leads to our own application, names the application's port in metrics from now on.
     fn note_port(&mut self, cluster: usize) {
         let Some(state) = self.clusters.get_mut(cluster) else { return };
         let TargetKey::Local(address) = state.target else { return };
         if self.ports.serve(address.port()) {
             state.name_port();
-            // Clients ask anew where their calls count.
+            // This makes clients look up again which metrics count their calls.
             self.mesh_version += 1;
         }
     }
 
-    /// Once the handshake is over: whether the one at the other end is who it must be. If not, the connection is closed.
+    /// After the handshake, verifies the server's identity. If it is wrong, closes the connection and returns `false`.
     pub(super) fn check_endpoint(&mut self, index: usize) -> bool {
         let Some(upstream) = self.upstreams.get(index) else { return false };
         if upstream.checked {
@@ -238,7 +240,7 @@ impl Worker {
         let wrong = match self.peer_of(Some(tls)) {
             Ok(Some(found)) if found == *expected => None,
             Ok(Some(found)) => Some(ConnectionFailure::WrongIdentity { found, expected: expected.clone() }),
-            // No server gets through a handshake without a certificate.
+            // A server cannot complete the handshake without a certificate.
             Ok(None) => Some(ConnectionFailure::HandshakeCut),
             Err(failure) => Some(failure),
         };
@@ -261,7 +263,7 @@ impl Worker {
         }
     }
 
-    /// It is known who is at the other end: the connection counts under its name.
+    /// Counts the connection in the metrics of its server, whose identity is known now.
     fn count_upstream(&mut self, index: usize) {
         let series = self.upstreams.get(index).and_then(|upstream| self.endpoint_series(upstream));
         if let (Some(upstream), Some(series)) = (self.upstreams.get_mut(index), series) {
@@ -269,7 +271,8 @@ impl Worker {
         }
     }
 
-    /// The server's SETTINGS are there, or it has none: calls may go out, unless it says that it takes none yet.
+    /// Marks the connection as ready for calls. Called when the server's SETTINGS have arrived, or at once if its
+    /// protocol has none. A server that allows no streams yet is not ready.
     pub(super) fn upstream_ready(&mut self, index: usize) {
         let is_short_of_memory = self.is_short_of_memory();
         let Some(upstream) = self.upstreams.get_mut(index) else { return };
@@ -292,7 +295,7 @@ impl Worker {
     }
 }
 
-/// Whether an address is this machine's: then packets to it come from it. Nothing is sent.
+/// Returns whether an address belongs to this machine: then it is also the source of packets to it. Sends nothing.
 fn is_own_ip(ip: IpAddr) -> bool {
     let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let source = || {

@@ -1,5 +1,6 @@
-//! Usage: which answers of the control plane calls use, so that the others can be forgotten. Reported when asked for, from what
-//! clients, calls and clusters show; a call itself notes nothing.
+//! Usage: reports which answers of the control plane are in use, so that the others can be forgotten. The report is
+//! made on request, from clients, arrivals, clusters and open questions. A client records a use only when it looks up
+//! the target of a call.
 
 use std::time::Instant;
 
@@ -12,20 +13,20 @@ use super::accept::Door;
 use super::client::Client;
 use super::cluster::TargetKey;
 
-/// What a worker uses; bounded by its clients, arrivals, targets and questions.
+/// The answers that a worker uses. Their number is limited by the worker's clients, arrivals, targets and questions.
 #[derive(Debug, Default)]
 pub struct Usage {
-    /// Questions whose answers calls or connections are using, or wait for.
+    /// Questions whose answers calls or connections use, or wait for.
     pub in_use: FxHashSet<Subject>,
     /// Questions whose answers were used since the last report, and when.
     pub used: Vec<(Subject, Instant)>,
-    /// Services' ports with calls in flight, whatever question led there.
+    /// Ports of Services with calls in flight, by whichever question they were found.
     pub clusters: Vec<ClusterKey>,
 }
 
 impl Client {
-    /// The question by whose answer it is known what this client's latest call was for; none for callers of the own
-    /// application, or before its first call.
+    /// Returns the question whose answer named the target of this client's latest call. `None` for callers of our own
+    /// application, or before the client's first call.
     pub(super) fn subject(&self, mesh: &Mesh) -> Option<Subject> {
         if self.origin.door != Door::Outbound {
             return None;
@@ -39,9 +40,10 @@ impl Client {
 }
 
 impl Worker {
-    /// Notes that a client looked up what its calls are for.
+    /// Records that a client looked up the target of its calls.
     pub(super) fn note_use(&mut self, client: usize, authority: &[u8]) {
-        // Without a control plane nothing is forgotten. Beyond the limit the oldest would be forgotten anyway.
+        // Without a control plane, no answer is forgotten. Beyond the limit, the oldest answers would be forgotten
+        // anyway.
         if self.discovery.is_none() || self.used.len() >= self.limits.relay.max_subjects as usize {
             return;
         }
@@ -57,7 +59,7 @@ impl Worker {
         }
     }
 
-    /// What calls use, and have used since the last report.
+    /// Returns the questions and clusters that calls use, or have used since the last report.
     pub(super) fn report_usage(&mut self) -> Usage {
         let mut usage = Usage { in_use: self.questions.keys().cloned().collect(), ..Usage::default() };
         for (_, client) in &self.clients {

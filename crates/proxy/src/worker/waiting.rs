@@ -1,18 +1,20 @@
 //! The calls that wait for a connection to one endpoint, in the order in which they came.
 //!
-//! A peer decides how long the line is and when a call leaves it, so each step costs the logarithm of its length.
+//! Peers decide how long the queue is and when a call leaves it, so each operation costs only the logarithm of the
+//! length.
 
 use std::collections::BTreeMap;
 
 use super::call::CallId;
 
-/// A call's place in the line: a number that no other call of the worker has had, and a larger one than those before.
+/// A call's position in the queue. No other call of the worker has had the same number, and later calls have larger
+/// ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Turn(pub(super) u64);
 
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// Calls that may use the part of a window that is kept for small ones.
+    /// Calls that may use the part of a flow-control window that is reserved for small calls.
     small: BTreeMap<Turn, CallId>,
     others: BTreeMap<Turn, CallId>,
 }
@@ -30,7 +32,7 @@ impl Waiting {
         if is_small { &mut self.small } else { &mut self.others }.insert(turn, id);
     }
 
-    /// A call has turned out to be small: it keeps its turn.
+    /// Moves a call that has turned out to be small to the small calls. It keeps its turn.
     pub(super) fn note_small(&mut self, turn: Turn) {
         if let Some(id) = self.others.remove(&turn) {
             self.small.insert(turn, id);
@@ -43,7 +45,7 @@ impl Waiting {
         }
     }
 
-    /// The call that came first.
+    /// Returns the call that came first.
     #[inline]
     pub(super) fn first(&self) -> Option<(Turn, CallId)> {
         if self.is_empty() { None } else { self.earlier_front() }
@@ -54,12 +56,12 @@ impl Waiting {
         fronts.into_iter().flatten().min_by_key(|(turn, _)| *turn)
     }
 
-    /// The small call that came first.
+    /// Returns the small call that came first.
     pub(super) fn first_small(&self) -> Option<(Turn, CallId)> {
         front(&self.small)
     }
 
-    /// All of them, in order.
+    /// Returns all calls in the order in which they came.
     pub(super) fn into_calls(mut self) -> impl Iterator<Item = CallId> {
         self.others.append(&mut self.small);
         self.others.into_values()

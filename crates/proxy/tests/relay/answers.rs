@@ -1,4 +1,4 @@
-//! The proxy's own answers, and those that it forwards.
+//! The proxy's own answers, and the endpoints' answers that it forwards.
 
 use leno_http2::frame::kind;
 

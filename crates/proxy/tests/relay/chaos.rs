@@ -1,4 +1,4 @@
-//! Clients and servers with random behaviour, from a seed: afterwards the proxy must hold nothing of it.
+//! Clients and servers with random behaviour, from a seed. Afterwards the proxy must hold no state of their calls.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::peer::{Peer, Server, answer, call_with, data, goaway, headers, open_c
 use crate::proxy::{Proxy, eventually, mesh};
 
 const CLIENTS: usize = 150;
-/// Longer than any deadline of a call, shorter than a test waits for anything.
+/// Deadlines of calls, as values of `grpc-timeout`. All are shorter than the time that a test waits for an event.
 const DEADLINES: [&str; 4] = ["1n", "1m", "20m", "2S"];
 
 /// A server's random reaction to a request.
@@ -32,7 +32,7 @@ fn reaction(random: &mut Rng, stream: u32) -> Vec<u8> {
     }
 }
 
-/// Answers at random until the proxy or the server closes the connection.
+/// Answers requests at random until the proxy or the server closes the connection.
 fn serve(mut endpoint: Peer, mut random: Rng) {
     while let Some(frame) = endpoint.frame() {
         if frame.kind != kind::HEADERS || !frame.fields.iter().any(|(name, _)| name == ":path") {
@@ -45,7 +45,7 @@ fn serve(mut endpoint: Peer, mut random: Rng) {
     }
 }
 
-/// Some random frames of a client; `open` are the streams that it has not ended.
+/// Returns some random frames of a client. `open` lists the streams that the client has not ended.
 fn frames(random: &mut Rng, next_stream: &mut u32, open: &mut Vec<u32>) -> Vec<u8> {
     if open.is_empty() || random.bool() {
         let stream = *next_stream;

@@ -1,4 +1,4 @@
-//! Ends of connections, by TCP and by the proxy.
+//! Connections that a peer or the proxy closes, and the calls on them.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,7 +10,7 @@ use leno_proxy::metrics::{Direction, Peer};
 use crate::peer::{answer, call, frame, open_call};
 use crate::proxy::{CallInFlight, Proxy, eventually};
 
-/// A frame of an unknown type, which must be ignored.
+/// A frame of an unknown type, which the proxy must ignore.
 fn unknown_frame() -> Vec<u8> {
     frame(0xbe, 0, 0, &[0; 16_384])
 }
@@ -22,7 +22,8 @@ fn the_end_behind_more_bytes_than_one_read_takes_is_noticed() {
     for _ in 0..50 {
         let mut client = proxy.connect();
         client.expect(kind::SETTINGS);
-        // The proxy's receive buffer grows, so that a later burst and its end arrive together.
+        // These bursts make the proxy's receive buffer grow, so that the last burst and the end of the connection
+        // arrive together.
         for _ in 0..5 {
             client.send(&burst);
             std::thread::sleep(Duration::from_millis(1));

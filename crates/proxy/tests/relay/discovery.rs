@@ -1,4 +1,5 @@
-//! The proxy asks about a call's destination when it is first needed; the call waits for the answer.
+//! The proxy asks the control plane about a destination when the first call to it arrives. The call waits for the
+//! answer.
 
 use leno_http2::frame::kind;
 use leno_model::discovery::Subject;
@@ -10,7 +11,7 @@ use crate::proxy::{Proxy, answer_to, eventually};
 
 const CANCEL: u32 = 8;
 
-/// The next question.
+/// Waits for the proxy's next question to the control plane.
 fn question(asked: &mut mpsc::Receiver<Subject>) -> Subject {
     let mut next = None;
     eventually("a question", || {
@@ -36,7 +37,7 @@ fn calls_wait_until_the_control_plane_says_what_they_are_for_and_ask_once() {
         endpoint.send(&answer(stream, "echo"));
         assert_eq!(client.expect(kind::HEADERS).field("from"), "echo");
     }
-    // An answered question is not asked again.
+    // The proxy does not repeat an answered question.
     client.send(&call(5));
     endpoint.expect(kind::HEADERS);
     assert!(asked.try_recv().is_err());
@@ -121,11 +122,12 @@ fn who_calls_waits_until_it_is_known_who_may() {
     client.send(&call(1));
     let subject = question(&mut asked);
     proxy.set_mesh(answer_to(&[subject], "echo", &[]));
-    // The call continues with the next step, which has no port for a connection that was not redirected.
+    // The call passes this check and fails at the next one: its connection was not redirected, so it has no destination
+    // port.
     assert_eq!(client.expect(kind::HEADERS).field("leno-proxy-error"), "no-route");
 }
 
-/// The question about `echo`, and a mesh that answers it.
+/// Waits for the question about `echo` and answers it. Returns the question and the draft with the answer.
 fn known_echo(proxy: &Proxy, asked: &mut mpsc::Receiver<Subject>, server: &Server) -> (Subject, Draft) {
     let subject = question(asked);
     let mesh = answer_to(&[], "echo", &[server.address()]);
@@ -214,7 +216,7 @@ fn a_subject_is_in_use_while_a_call_waits_or_is_in_flight_and_was_used_after_tha
     client.send(&call(1));
     let waiting = question(&mut asked);
     assert!(proxy.usage().in_use.contains(&waiting));
-    // The call asks only once; the answer arrives in another way.
+    // Not `known_echo`, which would wait for a second question: the call asks only once.
     let mesh = answer_to(&[], "echo", &[server.address()]);
     let cluster = &mesh.clusters()[0];
     let mut draft = Draft::new("default");

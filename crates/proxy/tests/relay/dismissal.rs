@@ -7,10 +7,10 @@ use crate::peer::{Server, answer, call, call_with, headers, rst_stream};
 use crate::proxy::{Proxy, eventually};
 
 const CANCEL: u32 = 8;
-/// Rapid resets are allowed in one burst only, however long the test takes.
+/// Allows 100 rapid resets in total, however long the test takes.
 const NO_REFILL: [(&str, &str); 2] = [("max_rapid_resets", "100"), ("rapid_resets_per_second", "0")];
 
-/// Opens stream 1, then streams that it resets at once, and last of all resets stream 1 too: one reset too many.
+/// Opens stream 1, opens and resets 100 other streams, and then resets stream 1: one reset too many.
 fn one_reset_too_many() -> Vec<u8> {
     let mut bytes = call_with(1, "who", "attacker");
     for stream in (3..).step_by(2).take(100) {

@@ -1,4 +1,5 @@
-//! Clients that use more than their share or delay others: the effect on their calls, and on the others'.
+//! The effect of a client that uses more than its share, or that delays others, on its own calls and on other clients'
+//! calls.
 
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ fn a_client_whose_requests_do_not_end_uses_connections_of_its_own() {
     first.client.send(&[open_call(3), call(5)].concat());
     let mut own = first.server.accept();
     own.expect(kind::HEADERS);
-    // A request that has ended has its place beside the others'.
+    // Call 5, whose request has ended, uses the shared connection.
     first.endpoint.expect(kind::HEADERS);
     first.client.send(&data(1, b"", true));
     first.endpoint.expect(kind::DATA);
@@ -72,8 +73,8 @@ fn content_of_a_few_bytes_in_many_frames_leaves_in_few() {
 
 #[test]
 fn a_message_of_a_few_bytes_is_not_held_back() {
-    // Nothing is collected for an account that sends little; the sweep that would release it comes a tenth of a second
-    // later.
+    // The proxy does not collect the content of a client that sends little. The sweep that would release collected
+    // content runs only after a tenth of a second.
     let mut call = CallInFlight::start(&open_call(1));
     for _ in 0..10 {
         call.client.send(&data(1, b"x", false));

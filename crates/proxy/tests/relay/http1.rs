@@ -6,8 +6,9 @@ use std::net::{TcpListener, TcpStream};
 use crate::peer::PATIENCE;
 use crate::proxy::Proxy;
 
-/// A client of HTTP/1.1 reads until the end of the connection, while a server answers `response` to the first request.
-/// Returns also the request as the server received it.
+/// Sends `request` from an HTTP/1.1 client through the proxy to a server, which answers `response` to the first
+/// request. Returns the request as the server received it, and all bytes that the client read until the end of its
+/// connection.
 fn exchange(request: &str, response: &str) -> (String, String) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let proxy = Proxy::start(&[listener.local_addr().expect("a bound socket")]);
@@ -29,7 +30,7 @@ fn exchange(request: &str, response: &str) -> (String, String) {
     (String::from_utf8(seen).expect("text"), answer)
 }
 
-/// A request whose connection ends after the response.
+/// A request that asks the proxy to close the connection after the response.
 const GET: &str = "GET / HTTP/1.1\r\nHost: echo.default\r\nConnection: close\r\n\r\n";
 
 #[test]

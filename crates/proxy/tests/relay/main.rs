@@ -1,4 +1,4 @@
-//! A worker between clients and servers that are scripted byte by byte: its reaction to unusual peers.
+//! The reaction of a worker to unusual peers: its clients and servers are scripted byte by byte.
 
 mod answers;
 mod chaos;

@@ -1,4 +1,4 @@
-//! Copies of requests: what a mirror gets, and that a mirror cannot delay the original.
+//! Request mirrors: a mirror receives copies of requests, and cannot delay the original requests.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::peer::{Peer, Server, answer, call, data, open_call, rst_stream, setti
 use crate::proxy::{Proxy, eventually, mesh_of, service};
 use crate::routes::http_route;
 
-/// Every request goes to `v1`, and a copy to `shadow`.
+/// Every request goes to `v1`, and a copy of it to `shadow`.
 const MIRRORED: &str = "- filters:\n  - {type: RequestMirror, requestMirror: {backendRef: {name: shadow, port: 80}}}\n  \
                         backendRefs: [{name: v1, port: 80}]";
 
@@ -29,7 +29,7 @@ impl Mirrored {
         Self { proxy, client, v1 }
     }
 
-    /// Number of copies begun, and of copies dropped.
+    /// Returns the number of copies begun and the number of copies dropped.
     fn counted(&self) -> (u64, u64) {
         (self.proxy.metrics.mirrored_total.get(), self.proxy.metrics.mirrors_dropped_total.get())
     }
@@ -144,7 +144,7 @@ fn no_more_copies_are_in_flight_than_the_limit_says() {
     for stream in [1, 3, 5] {
         assert_eq!(mirrored.client.rest_of(stream)[0].field("from"), "v1");
     }
-    // Answered copies make room for others.
+    // Answered copies make room for new ones.
     copies.iter().for_each(|stream| copy.send(&answer(*stream, "shadow")));
     mirrored.client.send(&call(7));
     copy.expect(kind::HEADERS);

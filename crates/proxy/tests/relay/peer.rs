@@ -1,4 +1,4 @@
-//! Either side of an HTTP/2 connection to the proxy, frame by frame.
+//! A scripted client or server on an HTTP/2 connection to the proxy, frame by frame.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,7 +17,7 @@ pub(crate) struct Frame {
     pub(crate) flags: u8,
     pub(crate) stream: u32,
     pub(crate) payload: Vec<u8>,
-    /// Fields of HEADERS.
+    /// The fields, if this is a HEADERS frame.
     pub(crate) fields: Vec<(String, String)>,
 }
 
@@ -32,7 +32,7 @@ impl Frame {
     }
 }
 
-/// Our end of a connection.
+/// The test's end of a connection.
 pub(crate) struct Peer {
     pub(crate) socket: TcpStream,
     decoder: Decoder,
@@ -86,7 +86,7 @@ impl Peer {
         section.iter().map(|line| (text(line.name), text(line.value))).collect()
     }
 
-    /// The next frame of a kind; skips others.
+    /// Waits for the next frame of a kind, and skips frames of other kinds.
     pub(crate) fn expect(&mut self, wanted: u8) -> Frame {
         loop {
             let frame = self.frame().unwrap_or_else(|| panic!("the connection ended before a frame of kind {wanted}"));
@@ -96,7 +96,7 @@ impl Peer {
         }
     }
 
-    /// Every frame of a stream until it ends.
+    /// Returns every frame of a stream until the stream ends.
     pub(crate) fn rest_of(&mut self, stream: u32) -> Vec<Frame> {
         let mut frames = Vec::new();
         while let Some(frame) = self.frame() {
@@ -111,13 +111,13 @@ impl Peer {
         panic!("the connection ended before stream {stream} did: {frames:?}");
     }
 
-    /// Reads until the proxy closes its side.
+    /// Reads frames until the proxy closes its side.
     pub(crate) fn until_closed(&mut self) -> Vec<Frame> {
         std::iter::from_fn(|| self.frame()).collect()
     }
 }
 
-/// A server of one endpoint.
+/// The listener of one endpoint.
 pub(crate) struct Server(TcpListener);
 
 impl Server {
@@ -131,7 +131,7 @@ impl Server {
         self.0.local_addr().expect("a bound socket")
     }
 
-    /// The proxy's next connection, if there is one already; nothing has been sent on it.
+    /// Returns the proxy's next connection if it exists already. The server has sent nothing on it.
     pub(crate) fn accept_now(&self) -> Option<Peer> {
         let (socket, _) = self.0.accept().ok()?;
         socket.set_nonblocking(false).expect("a TCP socket");
@@ -141,7 +141,7 @@ impl Server {
         Some(peer)
     }
 
-    /// The proxy's next connection, before anything is sent.
+    /// Waits for the proxy's next connection. The server has sent nothing on it.
     pub(crate) fn accept_silently(&self) -> Peer {
         let began = Instant::now();
         loop {
@@ -153,7 +153,7 @@ impl Server {
         }
     }
 
-    /// The proxy's next connection, after sending SETTINGS.
+    /// Waits for the proxy's next connection and sends SETTINGS on it.
     pub(crate) fn accept(&self) -> Peer {
         let mut peer = self.accept_silently();
         peer.send(&settings(&[]));
@@ -184,7 +184,7 @@ pub(crate) fn data(stream: u32, bytes: &[u8], end_stream: bool) -> Vec<u8> {
     frame(kind::DATA, if end_stream { flag::END_STREAM } else { 0 }, stream, bytes)
 }
 
-/// Literals that are not indexed, in one HEADERS frame and as many CONTINUATION frames as they need.
+/// Encodes fields as literals without indexing, in one HEADERS frame and as many CONTINUATION frames as needed.
 pub(crate) fn headers(stream: u32, fields: &[(&str, &str)], end_stream: bool) -> Vec<u8> {
     const MAX_FRAME_BYTES: usize = 16_384;
     let mut block = Vec::new();
@@ -204,7 +204,7 @@ pub(crate) fn headers(stream: u32, fields: &[(&str, &str)], end_stream: bool) ->
     frames
 }
 
-/// A string without Huffman code; its length is an integer with a prefix of seven bits (RFC 7541 section 5.1).
+/// Writes a string without Huffman coding. Its length is an integer with a prefix of seven bits (RFC 7541 section 5.1).
 fn put_string(block: &mut Vec<u8>, string: &str) {
     match string.len().checked_sub(127) {
         None => block.push(string.len() as u8),

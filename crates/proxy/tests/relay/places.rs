@@ -1,4 +1,4 @@
-//! Places for connections: silent clients take them from no other client.
+//! The limit on connections: silent clients do not displace other clients.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -20,7 +20,7 @@ fn is_closed(mut stream: &TcpStream) -> bool {
     !matches!(stream.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
 }
 
-/// The answer to an HTTP/1 request.
+/// Sends an HTTP/1 request and returns the answer.
 fn request(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).expect("the proxy listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a TCP socket");
@@ -44,7 +44,7 @@ fn silent_connections_of_others_keep_neither_the_own_application_nor_a_client_th
     endpoint.send(&headers(stream, &[(":status", "200")], true));
     assert_eq!(client.expect(kind::HEADERS).field(":status"), "200");
 
-    // The connection has no destination port; the accepted client gets that answer.
+    // A client that speaks is accepted. It gets this answer because its connection has no destination port.
     let answer = request(inbound);
     assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("leno-proxy-error: no-route"), "{answer}");
     let closed = silent.iter().take_while(|stream| is_closed(stream)).count();

@@ -1,4 +1,4 @@
-//! Connections to endpoints: when the proxy opens and closes them.
+//! When the proxy opens and closes connections to endpoints.
 
 use std::time::{Duration, Instant};
 
@@ -56,7 +56,7 @@ fn the_connect_time_out_is_kept_within_a_fifth_of_a_second() {
         assert_eq!(error.field("leno-proxy-error"), "connect-failed");
         began.elapsed()
     };
-    // A busy machine can only make it longer.
+    // A busy machine can only lengthen an attempt, so the shortest one is compared.
     let shortest = (0..5).map(attempt).min().expect("five");
     assert!((Duration::from_millis(50)..Duration::from_millis(250)).contains(&shortest), "{shortest:?}");
 }
@@ -65,7 +65,7 @@ fn the_connect_time_out_is_kept_within_a_fifth_of_a_second() {
 fn a_connection_that_is_mostly_idle_grows_no_older_than_it_may() {
     let mut first = CallInFlight::start_with(&call(1), "leno.dev/max-connection-age: 1s", &[]);
     let mut received = first.stream;
-    // They take at least four seconds.
+    // These calls take at least four seconds.
     for stream in (3..163).step_by(2) {
         first.endpoint.send(&answer(received, "me"));
         first.client.expect(kind::HEADERS);

@@ -1,4 +1,4 @@
-//! One worker, run as by the control thread, and its mesh.
+//! One worker, which the test drives as the control thread does, and its mesh.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,12 +26,12 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// A worker with the Service `echo` and these endpoints.
+    /// A worker whose mesh has the Service `echo` with these endpoints.
     pub(crate) fn start(endpoints: &[SocketAddr]) -> Self {
         Self::start_with(endpoints, "", &[])
     }
 
-    /// As above, with an annotation of the Service and limits.
+    /// As [`Self::start`], with an annotation of the Service and with limits.
     pub(crate) fn start_with(endpoints: &[SocketAddr], annotation: &str, limits: &[(&str, &str)]) -> Self {
         Self::start_in(mesh("echo", endpoints, annotation), limits)
     }
@@ -41,20 +41,21 @@ impl Proxy {
         Self::spawn(mesh, None, limits)
     }
 
-    /// A worker without knowledge, and its questions.
+    /// A worker whose mesh answers no question yet, and the receiver of its questions.
     pub(crate) fn start_asking(limits: &[(&str, &str)]) -> (Self, mpsc::Receiver<Subject>) {
         let (questions, asked) = mpsc::channel(16);
         (Self::spawn(Arc::new(Mesh::empty().answering([])), Some(questions), limits), asked)
     }
 
-    /// A worker for inbound calls without knowledge, and its questions.
+    /// A worker for inbound calls whose mesh answers no question yet, and the receiver of its questions.
     pub(crate) fn start_called(limits: &[(&str, &str)]) -> (Self, mpsc::Receiver<Subject>) {
         let (questions, asked) = mpsc::channel(16);
         let mesh = Arc::new(Mesh::empty().answering([]));
         (Self::spawn_at(&[Door::Inbound], mesh, Some(questions), limits), asked)
     }
 
-    /// A worker that accepts both the own application's and others' connections, and the addresses of the two.
+    /// A worker with an outbound listener for its own application and an inbound one for other clients, and their
+    /// addresses.
     pub(crate) fn start_between(mesh: Arc<Mesh>, limits: &[(&str, &str)]) -> (Self, SocketAddr, SocketAddr) {
         let proxy = Self::spawn_at(&[Door::Outbound, Door::Inbound], mesh, None, limits);
         let [outbound, inbound] = [0, 1].map(|place| proxy.worker.listening()[place].1);
@@ -112,7 +113,7 @@ impl Proxy {
         self.worker.set_mesh(mesh);
     }
 
-    /// Gives the worker the changes of a mesh.
+    /// Applies the changes of a draft to the worker's mesh.
     pub(crate) fn change_mesh(&self, draft: &mut Draft) {
         let (mesh, changes) = draft.take();
         self.worker.change_mesh(mesh, Arc::new(changes));
@@ -130,7 +131,7 @@ impl Proxy {
         clusters.remove(0)
     }
 
-    /// Calls that wait for connections.
+    /// Number of calls that wait for connections.
     pub(crate) fn waiting_calls(&self) -> usize {
         self.explain().endpoints.iter().map(|endpoint| endpoint.waiting).sum()
     }
@@ -153,12 +154,12 @@ pub(crate) struct CallInFlight {
 }
 
 impl CallInFlight {
-    /// `request` is what the client sends.
+    /// Starts a proxy, sends `request` from a client, and waits until the endpoint receives it.
     pub(crate) fn start(request: &[u8]) -> Self {
         Self::start_with(request, "", &[])
     }
 
-    /// As above, with an annotation of the Service and limits.
+    /// As [`Self::start`], with an annotation of the Service and with limits.
     pub(crate) fn start_with(request: &[u8], annotation: &str, limits: &[(&str, &str)]) -> Self {
         let server = Server::start();
         let proxy = Proxy::start_with(&[server.address()], annotation, limits);
@@ -175,13 +176,13 @@ pub(crate) fn mesh(name: &str, endpoints: &[SocketAddr], annotation: &str) -> Ar
     mesh_of(&service(name, endpoints, annotation))
 }
 
-/// The same mesh, as the answer to some questions.
+/// As [`mesh`] without an annotation, but as the control plane's answer to questions about these subjects.
 pub(crate) fn answer_to(subjects: &[Subject], name: &str, endpoints: &[SocketAddr]) -> Arc<Mesh> {
     Arc::new(owned_mesh(&service(name, endpoints, "")).answering(subjects.iter().cloned()))
 }
 
-/// The manifests of a Service with port 80. Its connect timeout is long, because the machine may stall for seconds,
-/// unless an annotation sets it.
+/// The manifests of a Service with port 80. Unless the annotation sets the connect timeout, it is long, because the
+/// machine may stall for seconds.
 pub(crate) fn service(name: &str, endpoints: &[SocketAddr], annotation: &str) -> String {
     let patient = "leno.dev/connect-timeout: 20s";
     let annotation =

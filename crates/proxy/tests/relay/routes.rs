@@ -1,4 +1,4 @@
-//! Routes of the Service `echo`: the backend of a call, and the changes of its request.
+//! Routes of the Service `echo`: how they select a call's backend and change its request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,13 +14,13 @@ use crate::peer::{
 };
 use crate::proxy::{Proxy, incomplete_mesh_of, mesh_of, service};
 
-/// An HTTP request, not gRPC, to `echo`.
+/// An HTTP request to `echo` that is not a gRPC call.
 pub(crate) fn get(stream: u32, path: &str) -> Vec<u8> {
     let fields = [(":method", "GET"), (":scheme", "http"), (":path", path), (":authority", "echo.default:80")];
     headers(stream, &fields, true)
 }
 
-/// An HTTPRoute of `echo` with these rules, the lines below `rules:`.
+/// An HTTPRoute of `echo`. `rules` are the YAML lines below `rules:`.
 pub(crate) fn http_route(rules: &str) -> String {
     let rules: String = rules.lines().map(|line| format!("  {line}\n")).collect();
     format!(
@@ -29,7 +29,7 @@ pub(crate) fn http_route(rules: &str) -> String {
     )
 }
 
-/// The Services `echo`, `v1` and `v2`, and a route.
+/// A mesh of the Services `echo`, `v1` and `v2`, and a route.
 fn meshed(v1: &[&Server], v2: &[&Server], route: &str) -> Arc<Mesh> {
     let endpoints = |servers: &[&Server]| servers.iter().map(|server| server.address()).collect::<Vec<_>>();
     let services =
@@ -37,7 +37,7 @@ fn meshed(v1: &[&Server], v2: &[&Server], route: &str) -> Arc<Mesh> {
     mesh_of(&(services + route))
 }
 
-/// A proxy with a route of `echo` to `v1` and `v2`, which have one server each.
+/// A proxy for calls to `echo`, with a route to `v1` and `v2`, which have one server each.
 struct Split {
     proxy: Proxy,
     client: Peer,
@@ -53,7 +53,7 @@ impl Split {
         Self { proxy, client, v1, v2 }
     }
 
-    /// The proxy's answer to a call on stream 1.
+    /// Sends a call on stream 1 and returns the proxy's own answer.
     fn own_answer(&mut self, call: &[u8]) -> Frame {
         self.client.send(call);
         self.client.expect(kind::HEADERS)
@@ -189,7 +189,7 @@ fn an_attempt_that_takes_longer_than_its_rule_allows_is_answered_at_once() {
     assert_eq!((late.field("grpc-status"), late.field("leno-proxy-error")), ("4", "backend-timeout"));
     assert!(late.field("grpc-message").contains(&split.v1.address().to_string()), "{late:?}");
 
-    // A call that is in time is not cut later.
+    // The timeout does not end a call that is answered in time.
     split.client.send(&call(3));
     let request = v1.expect(kind::HEADERS);
     v1.send(&answer(request.stream, "v1"));
@@ -222,7 +222,7 @@ fn a_call_that_is_sent_again_keeps_its_backend() {
     assert!((1..20).contains(&to_v1), "{to_v1} of 20 calls went to v1");
 }
 
-/// The server that gets the next request, and its stream there.
+/// Waits until a server receives a request. Returns the server's position in `servers` and the stream of the request.
 fn next_request(servers: &[&Server; 3], peers: &mut [Option<Peer>; 3]) -> (usize, u32) {
     let began = std::time::Instant::now();
     loop {
@@ -274,7 +274,7 @@ fn a_call_that_comes_as_routes_change_is_answered_as_before_or_as_after() {
     let proxy = Proxy::start_in(before.clone(), &[]);
     let mut client = proxy.connect();
     for stream in (1..400).step_by(4) {
-        // A connection exists already when the call arrives whose route changes.
+        // This call makes sure that a connection exists before the next call, during which the route changes.
         client.send(&call(stream));
         assert_eq!(client.rest_of(stream)[0].field("from"), "direct");
         client.send(&call(stream + 2));

@@ -18,7 +18,7 @@ fn cancelled_calls_leave_the_queue_to_others() {
     eventually("ten calls wait", || {
         proxy.metrics.open_connections(Direction::Outbound, Peer::Destination) == 1 && proxy.waiting_calls() == 10
     });
-    // The first, at the head of the queue, stays.
+    // The first call, at the head of the queue, is not cancelled.
     for stream in (3..20).step_by(2) {
         client.send(&rst_stream(stream, 8));
     }

@@ -1,4 +1,5 @@
-//! A certificate of the mesh for a Pod without a proxy: it asks for one as a proxy does, with the token of its own ServiceAccount.
+//! Obtains a certificate of the mesh for a Pod without a proxy. The Pod requests it as a proxy does, with its own
+//! ServiceAccount's token.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,16 +22,16 @@ use tokio_rustls::client::TlsStream;
 use super::encrypted::{self, PATIENCE};
 use super::requests::{Working, framed, grpc};
 
-/// Who the insider is, and where the test mounts its token.
+/// The insider's SPIFFE ID, and the path at which the test mounts its token.
 const ID: &str = "spiffe://cluster.local/ns/neighbours/sa/insider";
 const TOKEN: &str = "/token/token";
 
-/// What connections of a workload of the mesh need.
+/// The TLS configuration for connections of a mesh workload.
 #[derive(Clone)]
 pub(super) struct Certificate(Arc<ClientConfig>);
 
 impl Certificate {
-    /// Asks for one.
+    /// Requests a certificate from the control plane.
     pub(super) async fn ask(control: SocketAddr) -> io::Result<Self> {
         let request = Request::new(ID.parse().map_err(io::Error::other)?).map_err(io::Error::other)?;
         let token = std::fs::read_to_string(TOKEN)?;
@@ -43,7 +44,7 @@ impl Certificate {
         Ok(Self(TlsIdentity::new(&svid, &bundle).client))
     }
 
-    /// Connects with it.
+    /// Connects with this certificate.
     pub(super) async fn connect(&self, address: SocketAddr, name: &str) -> io::Result<TlsStream<TcpStream>> {
         let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
         timeout(PATIENCE, async {

@@ -1,4 +1,5 @@
-//! What needs a handshake first, by strangers: tokens that are none, streams of news, and ports that want a certificate.
+//! A stranger's attacks that begin with a TLS handshake: invalid tokens, streams that wait for news of the trust
+//! bundle, and ports that require a client certificate.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -20,10 +21,10 @@ use tokio_rustls::client::TlsStream;
 use super::requests::{framed, grpc};
 use super::{Campaign, at};
 
-/// Connections of each kind to each Pod.
+/// Connections of each attack to each Pod.
 const CONNECTIONS: u32 = 10;
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two tries.
+/// Pause between two attempts.
 const EVERY: Duration = Duration::from_secs(3);
 
 pub(super) fn attack(campaign: &mut Campaign, proxies: &[IpAddr], controls: &[IpAddr]) {
@@ -33,7 +34,7 @@ pub(super) fn attack(campaign: &mut Campaign, proxies: &[IpAddr], controls: &[Ip
     repeat(campaign, "proxy_tunnel_without_certificate", &at(proxies, 15008), CONNECTIONS, shake_hands_only);
 }
 
-/// Does something to each address on some connections at once, again and again.
+/// Runs `act` for each address again and again, on several connections at once.
 pub(super) fn repeat<F>(
     campaign: &mut Campaign,
     name: &'static str,
@@ -49,7 +50,7 @@ pub(super) fn repeat<F>(
         async move {
             loop {
                 tried.fetch_add(1, Ordering::Relaxed);
-                // It fails as it must; how is the tests' business elsewhere.
+                // The attack is meant to fail; other tests check how.
                 act(address).await.ok();
                 tokio::time::sleep(EVERY).await;
             }
@@ -57,7 +58,7 @@ pub(super) fn repeat<F>(
     });
 }
 
-/// Calls with a token that looks like one, ten times on a connection.
+/// Calls ten times on one connection, with a token that is well-formed but invalid.
 async fn ask_with_bad_tokens(address: SocketAddr) -> io::Result<()> {
     let claims =
         "eyJhdWQiOlsibGVuby5kZXYiXSwiZXhwIjo0MDAwMDAwMDAwLCJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQ6c2hvcDp3ZWIifQ";
@@ -70,7 +71,7 @@ async fn watch_trust(address: SocketAddr) -> io::Result<()> {
     call(address, "WatchTrust", b"", 10).await
 }
 
-/// Calls a method of the service for certificates several times at once, and waits for what is answered.
+/// Calls a method of the identity service several times at once, and keeps the calls open for [`PATIENCE`].
 async fn call(address: SocketAddr, method: &str, message: &[u8], times: usize) -> io::Result<()> {
     let stream = connect(address, "leno-control.leno.svc", b"h2").await?;
     let (mut requests, connection) = h2::client::handshake(stream).await.map_err(io::Error::other)?;
@@ -110,7 +111,7 @@ pub(super) async fn connect(address: SocketAddr, name: &str, alpn: &[u8]) -> io:
     .await?
 }
 
-/// An attacker does not mind whom it talks to.
+/// Accepts every server: an attacker does not care to which server it talks.
 #[derive(Debug)]
 struct AcceptsAll;
 

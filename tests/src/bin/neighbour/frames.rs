@@ -1,4 +1,4 @@
-//! HTTP/2 to the application's own port, without an identity and with one that policies deny.
+//! HTTP/2 attacks on the application's own ports, without an identity and with an identity that policies deny.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -14,17 +14,18 @@ use super::{CLOSED_PORT, Campaign, OPEN_PORT, REST, at};
 
 const AUTHORITY: &str = "echo.shop:50051";
 const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
-/// Between bursts.
+/// Pause between two bursts.
 const PAUSE: Duration = Duration::from_millis(50);
-/// About as many scripts as run at once.
+/// About the number of scripts that run at once.
 const SCRIPTS: u32 = 32;
-/// Streams on a connection that leaves large answers unread, and small calls at once on one that leaves theirs.
+/// Streams on a connection that leaves large answers unread, and calls in each burst on a connection that leaves small
+/// answers unread.
 const UNREAD_STREAMS: usize = 150;
 const UNREAD_AT_ONCE: usize = 10;
 /// SETTINGS_INITIAL_WINDOW_SIZE (RFC 9113 section 6.5.2).
 const INITIAL_WINDOW_SIZE: u16 = 4;
 
-/// What is done on one connection, until it ends.
+/// The attack on one connection, until the connection ends.
 type Script = fn(&mut Attacker) -> io::Result<()>;
 
 pub(super) fn attack(campaign: &mut Campaign, proxies: &[IpAddr]) {
@@ -48,7 +49,7 @@ pub(super) fn attack(campaign: &mut Campaign, proxies: &[IpAddr]) {
     }
 }
 
-/// What a meshed Pod's calls are that no policy allows.
+/// Makes calls from a meshed Pod that no policy allows.
 pub(super) fn call_what_policy_denies(campaign: &mut Campaign, proxies: &[IpAddr]) {
     let addresses = at(proxies, CLOSED_PORT);
     run(campaign, "member_denied_calls", &addresses, Attacker::connect, denied_calls);
@@ -57,7 +58,7 @@ pub(super) fn call_what_policy_denies(campaign: &mut Campaign, proxies: &[IpAddr
     run(campaign, "member_unread_health_checks", &addresses, Attacker::connect_deaf, unread_health_checks);
 }
 
-/// A thread for each address, which follows the script again and again.
+/// Starts a thread for each address. The thread runs the script again and again.
 fn run(
     campaign: &mut Campaign,
     name: &'static str,
@@ -68,7 +69,8 @@ fn run(
     let (until, connections) = (campaign.until, campaign.count(name));
     for address in addresses.iter().copied() {
         let connections = connections.clone();
-        // Scripts that all went on at the same moments would leave the machine idle between these.
+        // Start the threads at different times: if all scripts acted at the same moments, the machine would be idle in
+        // between.
         let start = PAUSE * campaign.threads.len() as u32 / SCRIPTS;
         campaign.threads.push(std::thread::spawn(move || {
             std::thread::sleep(start);
@@ -125,12 +127,12 @@ fn pings(attacker: &mut Attacker) -> io::Result<()> {
     }
 }
 
-/// A hundred calls whose content comes byte by byte, in frames of its own.
+/// Makes a hundred calls whose content arrives byte by byte, each byte in its own frame.
 fn dribbled_content(attacker: &mut Attacker) -> io::Result<()> {
     send_content_of_calls(attacker, &call_block(AUTHORITY, "Echo", &[]))
 }
 
-/// A hundred of the one request that everybody may make, whose content never ends.
+/// Makes a hundred health checks, the only request that every client may make, with content that never ends.
 fn health_checks_without_end(attacker: &mut Attacker) -> io::Result<()> {
     let block = post(HEALTH_CHECK);
     send_content_of_calls(attacker, &block)
@@ -149,19 +151,19 @@ fn send_content_of_calls(attacker: &mut Attacker, block: &[u8]) -> io::Result<()
     }
 }
 
-/// Denied calls whose answers nobody reads, until the proxy reads no more of them.
+/// Makes denied calls and never reads the answers, until the proxy stops reading the calls.
 fn unread_denials(attacker: &mut Attacker) -> io::Result<()> {
     attacker.greet(&[])?;
     send_calls_on_and_on(attacker, &post("/leno.echo.v1.Echo/Unary"))
 }
 
-/// The one call that everybody may make, in the same way.
+/// Makes health checks, the only call that every client may make, and never reads the answers.
 fn unread_health_checks(attacker: &mut Attacker) -> io::Result<()> {
     attacker.greet(&[])?;
     send_calls_on_and_on(attacker, &post(HEALTH_CHECK))
 }
 
-/// Calls that are allowed, with large answers and shut windows.
+/// Makes allowed calls with large answers, and opens no window for the answers.
 fn unread_answers(attacker: &mut Attacker) -> io::Result<()> {
     attacker.greet(&[(INITIAL_WINDOW_SIZE, 0)])?;
     let (block, message) = (post("/leno.echo.v1.Echo/Unary"), framed(&request()));

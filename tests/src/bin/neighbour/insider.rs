@@ -1,4 +1,5 @@
-//! What a workload with a certificate of the mesh can do that speaks to others' ports itself.
+//! Attacks by a workload that has a certificate of the mesh, and connects to other workloads' ports itself, without a
+//! proxy.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,20 +14,20 @@ use super::certificate::Certificate;
 use super::requests::{Working, framed, grpc, tunnel};
 use super::{CLOSED_PORT, Campaign, Count, OPEN_PORT, at, xds};
 
-/// Connections of each kind to each Pod.
+/// Connections of each attack to each Pod.
 const CONNECTIONS: u32 = 2;
-/// Streams on one connection that leaves its answers unread.
+/// Streams on one connection whose answers the insider leaves unread.
 const STREAMS: u32 = 150;
-/// What the application answers on each of them.
+/// Size of the application's answer on each stream.
 const ANSWER_BYTES: u32 = 128 << 10;
 /// How long a connection is held.
 const HOLD: Duration = Duration::from_secs(25);
-/// Between two streams that are opened on a connection, two connections to closed ports, and two connections.
+/// Pauses between two streams of a connection, between two connections to closed ports, and between two connections.
 const STREAM_PAUSE: Duration = Duration::from_millis(50);
 const CONNECT_PAUSE: Duration = Duration::from_millis(50);
 const EVERY: Duration = Duration::from_secs(3);
 
-/// What is done on one connection, until it ends.
+/// The attack on one connection, until the connection ends.
 #[derive(Clone, Copy)]
 enum Act {
     Tunnels,
@@ -36,7 +37,7 @@ enum Act {
 }
 
 /// # Panics
-/// When there is no certificate to be had.
+/// If the control plane issues no certificate.
 pub(super) async fn attack(campaign: &mut Campaign, proxies: &[IpAddr], controls: &[IpAddr]) {
     let control = *at(controls, 15012).first().expect("a control plane");
     let certificate = Certificate::ask(control).await.expect("the control plane certifies a workload");
@@ -51,7 +52,7 @@ pub(super) async fn attack(campaign: &mut Campaign, proxies: &[IpAddr], controls
             let (certificate, count) = (certificate.clone(), count.clone());
             async move {
                 loop {
-                    // It fails as it must; how is the tests' business elsewhere.
+                    // The attack is meant to fail; other tests check how.
                     act.on(address, &certificate, &count).await.ok();
                     tokio::time::sleep(EVERY).await;
                 }
@@ -62,7 +63,7 @@ pub(super) async fn attack(campaign: &mut Campaign, proxies: &[IpAddr], controls
 }
 
 impl Act {
-    /// Connects, opens streams, and leaves unread what is answered on them.
+    /// Connects, opens streams, and leaves the answers on them unread.
     async fn on(self, address: SocketAddr, certificate: &Certificate, count: &Count) -> io::Result<()> {
         let port = if matches!(self, Self::DeniedCalls) { CLOSED_PORT } else { OPEN_PORT };
         let stream = certificate.connect(address, &format!("{port}.leno.internal")).await?;
@@ -90,7 +91,7 @@ impl Act {
 
 type Streams = Vec<(h2::client::ResponseFuture, h2::SendStream<Bytes>)>;
 
-/// Opens streams with the same request, and content that does not end.
+/// Opens streams, each with the same request and content.
 async fn open(
     mut requests: SendRequest<Bytes>,
     count: &Count,
@@ -101,7 +102,7 @@ async fn open(
     for _ in 0..STREAMS {
         requests = requests.ready().await?;
         let (response, mut sender) = requests.send_request(head.clone(), false)?;
-        // A tunnel stays open; a call's content is whole.
+        // A tunnel's stream stays open; a call's stream ends after its content.
         sender.send_data(content.clone(), head.method() != http::Method::CONNECT)?;
         count.fetch_add(1, Ordering::Relaxed);
         streams.push((response, sender));
@@ -126,7 +127,7 @@ async fn connect_to_closed_ports(
     Ok(Vec::new())
 }
 
-/// Asks the echo server for an answer of [`ANSWER_BYTES`].
+/// Returns the message that requests an answer of [`ANSWER_BYTES`] from the echo server.
 pub(super) fn request() -> Vec<u8> {
     // The field `response_bytes`.
     let mut message = vec![2 << 3];
@@ -139,7 +140,7 @@ pub(super) fn request() -> Vec<u8> {
     message
 }
 
-/// The bytes of an HTTP/2 connection with one call, whose windows are wide open.
+/// Returns the bytes of an HTTP/2 connection with one call and wide-open windows.
 fn call_in_a_tunnel() -> Bytes {
     let block: Vec<u8> = [
         (":method", "POST"),

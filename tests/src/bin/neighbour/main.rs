@@ -1,17 +1,18 @@
-//! A neighbour that attacks a mesh from a Pod of its own, with everything at once, for as long as it is told to.
+//! A neighbour that attacks a mesh from its own Pod, with all attacks at once, for a given time.
 //!
 //! `neighbour ROLE SECONDS --proxy IP... --control IP...` attacks these Pods. The roles:
 //!
 //! - `stranger`: has no certificate, and attacks every port.
 //! - `member`: attacks through its own proxy.
-//! - `insider`: gets a certificate as a proxy does, and then speaks to the ports of proxies and of the control plane itself.
+//! - `insider`: gets a certificate as a proxy does, then connects to the ports of proxies and of the control plane
+//!   itself.
 //! - `prober`: makes no attack. It sends probes to the attacked Pods, and prints how long the answers take.
 //!
-//! Each waits for a file `go` beside the program, so that all of them begin and end together. In the end an attacker prints a line
-//! for each attack: its name, and how often it was made.
+//! Every role waits for a file `go` beside the program, so that all of them begin and end together. At the end, an
+//! attacker prints a line for each attack: its name, and how often it was made.
 //!
-//! Each attack is bounded in connections and paced, so that what others lose is lost to the attack and not to a machine that
-//! is too small for it.
+//! Each attack is limited in connections and in rate. So if other clients lose calls, the attack is the reason, and not
+//! a machine that is too small for it.
 
 mod certificate;
 mod encrypted;
@@ -30,16 +31,16 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-/// The port of the application that policy closes to neighbours, and the one that it leaves open.
+/// The application's port that a policy closes to neighbours, and the port that it leaves open.
 const CLOSED_PORT: u16 = 50051;
 const OPEN_PORT: u16 = 50052;
-/// How long a neighbour waits that was sent away.
+/// Pause of a neighbour before its next attempt.
 const REST: Duration = Duration::from_millis(100);
 
 /// How often an attack was made.
 type Count = Arc<AtomicU64>;
 
-/// All attacks, and how they are counted.
+/// All attacks, and their counts.
 struct Campaign {
     until: Instant,
     counts: Vec<(&'static str, Count)>,
@@ -54,14 +55,14 @@ impl Campaign {
         count
     }
 
-    /// Goes on with something until the campaign ends.
+    /// Runs `life` until the campaign ends.
     fn spawn(&mut self, life: impl Future<Output = ()> + Send + 'static) {
         let until = self.until.into();
         self.tasks.spawn(async move { tokio::time::timeout_at(until, life).await.unwrap_or_default() });
     }
 
-    /// Goes on with something that many times for each address, from moments that are spread over `time`: a kernel that opens a
-    /// thousand connections at once has no time for anybody else.
+    /// Runs `life` for each address `times` times at once. The starts are spread over `time`: a kernel that opens a
+    /// thousand connections at once has no time for other work.
     fn spawn_each<F>(&mut self, addresses: &[SocketAddr], times: u32, time: Duration, life: impl Fn(SocketAddr) -> F)
     where
         F: Future<Output = ()> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Probes as a kubelet makes them, of everything that is attacked: how long their answers take.
+//! Sends probes, as a kubelet does, to all attacked Pods, and measures the times until the answers.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -10,12 +10,12 @@ use tokio::time::timeout;
 
 use super::at;
 
-/// A kubelet's `timeoutSeconds` by default.
+/// Default of a probe's `timeoutSeconds`.
 const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Probes until then, and prints what came of it as JSON: how many probes there were, how many had no answer, and the median
-/// and the 99th percentile of the times in microseconds, a probe without an answer with the whole of its patience.
+/// Probes until `until`, then prints JSON: the number of probes, the number without an answer, and the median and the
+/// 99th percentile of the times in microseconds. A probe without an answer counts with [`PATIENCE`].
 pub(super) async fn probe(until: Instant, proxies: &[IpAddr], controls: &[IpAddr]) {
     let mut probes = JoinSet::new();
     for address in [at(proxies, 4191), at(controls, 4191), at(controls, 15021)].concat() {
@@ -43,7 +43,7 @@ async fn probe_one(until: Instant, address: SocketAddr, path: &'static str) -> V
     times
 }
 
-/// Whether it answers that it is well.
+/// Returns `Some` if the answer has the status 200.
 async fn ask(address: SocketAddr, path: &str) -> Option<()> {
     let mut stream = TcpStream::connect(address).await.ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");

@@ -5,7 +5,7 @@ use h2::client::Connection;
 use http::{Method, Request, Uri};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// A connection's work, which ends when this is dropped.
+/// The task that drives a connection. Dropping this value ends the task.
 pub(super) struct Working(tokio::task::JoinHandle<()>);
 
 impl Working {

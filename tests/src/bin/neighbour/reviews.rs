@@ -1,4 +1,5 @@
-//! Reviews for the webhooks: large ones of nothing, and ones of so many values that they take a hundred times their size when parsed.
+//! Requests to the webhooks: large bodies that are no review, and reviews with so many values that they take a hundred
+//! times their size when parsed.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -8,7 +9,8 @@ use tokio::io::AsyncWriteExt;
 use super::encrypted::{connect, read_on, repeat};
 use super::{Campaign, at};
 
-/// Smaller than what needs a place among large reviews, larger, and as large as a review may be.
+/// Sizes of reviews: below and above the size from which the webhooks limit the number of reviews, and the largest
+/// accepted.
 const SMALL_BYTES: usize = 30 << 10;
 const MIDDLE_BYTES: usize = 600 << 10;
 const LARGEST_BYTES: usize = 4 << 20;
@@ -29,7 +31,7 @@ pub(super) fn attack(campaign: &mut Campaign, controls: &[IpAddr]) {
     });
 }
 
-/// Sends a review of a Pod in a namespace that has as many empty objects as fit.
+/// Sends a review of a Pod in this namespace. The Pod has as many empty objects as fit.
 fn values(address: SocketAddr, namespace: &str, bytes: usize) -> impl Future<Output = io::Result<()>> + use<> {
     let head = format!(
         r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"1","namespace":"{namespace}","operation":"CREATE","object":{{"apiVersion":"v1","kind":"Pod","spec":{{"containers":["#

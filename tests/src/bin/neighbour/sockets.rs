@@ -1,4 +1,5 @@
-//! Connections that are held open and say little, on every port; the private pages; addresses that nobody called before.
+//! Connections to every port that stay open and send little; requests for the private pages; calls to ever new
+//! addresses.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
@@ -10,21 +11,21 @@ use tokio::time::timeout;
 
 use super::{CLOSED_PORT, Campaign, REST, at};
 
-/// Connections to each port of each Pod. An admin port has 128 places.
+/// Connections to each port of each Pod. An admin port keeps at most 128 connections.
 const SOCKETS: u32 = 150;
-/// The first bytes of a TLS record that would be a ClientHello.
+/// The first bytes of a TLS record with a ClientHello.
 const HALF_HELLO: &[u8] = &[0x16, 3, 1, 2, 0, 1];
 /// The first 16,000 bytes of a ClientHello that fills a whole record.
 const LARGE_HALF_HELLO: &[u8] = &large_half_hello();
 const HALF_REQUEST: &[u8] = b"PUT /log-level HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n";
 const HALF_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
-/// Nobody but loopback may do that.
+/// A request that only loopback may make.
 const LOG_OFF: &[u8] = b"PUT /log-level HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\noff";
 const METRICS: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
-/// Between a connection that was closed and the next.
+/// Pause between a closed connection and the next connection.
 const HOLD_REST: Duration = Duration::from_secs(6);
-/// Addresses that a member dials: so many at once, in each interval. It is 10,800 in a minute.
+/// Addresses that a member dials at once in each interval: 10,800 in a minute.
 const DIALLED_AT_ONCE: usize = 9;
 const DIAL_INTERVAL: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -64,7 +65,7 @@ const fn large_half_hello() -> [u8; 16_000] {
     bytes
 }
 
-/// Connections on each of which `said` is all that is said; one that is closed is followed by another.
+/// Holds connections on which only `said` is sent. Opens a new connection after each one that is closed.
 fn hold(campaign: &mut Campaign, name: &'static str, addresses: &[SocketAddr], said: &'static [u8]) {
     let opened = campaign.count(name);
     campaign.spawn_each(addresses, SOCKETS, HOLD_REST, |address| {
@@ -83,7 +84,7 @@ fn hold(campaign: &mut Campaign, name: &'static str, addresses: &[SocketAddr], s
     });
 }
 
-/// Ten requests a second to each, of which those are counted whose answer has the status.
+/// Sends up to ten requests a second to each address, and counts the answers with this status.
 fn ask_again_and_again(
     campaign: &mut Campaign,
     name: &'static str,
@@ -105,7 +106,7 @@ fn ask_again_and_again(
     });
 }
 
-/// What is answered, as far as one read gives it.
+/// Sends a request, and returns the part of the answer that one read gets.
 async fn ask(address: SocketAddr, request: &[u8]) -> Vec<u8> {
     let mut answer = vec![0; 64];
     let Ok(mut stream) = TcpStream::connect(address).await else { return Vec::new() };
@@ -117,7 +118,7 @@ async fn ask(address: SocketAddr, request: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// Dials addresses that this Pod never called before, each of which its proxy asks the control plane for.
+/// Dials addresses that this Pod never called before. Its proxy asks the control plane about each of them.
 pub(super) fn dial_ever_new_addresses(campaign: &mut Campaign, ips: &[IpAddr]) {
     let dialled = campaign.count("new_addresses_dialled");
     let addresses: Vec<SocketAddr> =
@@ -128,7 +129,7 @@ pub(super) fn dial_ever_new_addresses(campaign: &mut Campaign, ips: &[IpAddr]) {
             pace.tick().await;
             dialled.fetch_add(addresses.len() as u64, Ordering::Relaxed);
             for address in addresses.iter().copied() {
-                // It goes when the proxy has found out that nothing listens there.
+                // The connection ends when the proxy has found out that nothing listens there.
                 tokio::spawn(timeout(PATIENCE, async move {
                     let mut stream = TcpStream::connect(address).await?;
                     stream.write_all(b"\r\n").await?;

@@ -1,4 +1,4 @@
-//! Streams of discovery that subscribe to many names, ask again for what they have, and leave answers unread.
+//! xDS streams that subscribe to many names, ask again for resources that they have, and leave answers unread.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,15 +18,15 @@ use super::certificate::Certificate;
 use super::requests::{Working, framed, grpc};
 use super::{Campaign, Count};
 
-/// Connections to each replica, and streams on each: as many as one connection may have.
+/// Connections to each replica, and streams on each connection: the most that one connection may have.
 const CONNECTIONS: u32 = 8;
 const STREAMS: usize = 8;
-/// Names that do not exist, of each kind, that each stream subscribes to. All streams together subscribe to 128,000, and one
-/// identity may have 105,000 with 256 MiB.
+/// Nonexistent names of each kind to which each stream subscribes. All streams together subscribe to 128,000; one
+/// identity may have 105,000 if the control plane has 256 MiB.
 const NAMES: usize = 500;
-/// What exists, and is large: a Service with all routes that fit.
+/// A large resource that exists: a Service with all routes that fit.
 const HEAVY: &str = "heavy.neighbours:80";
-/// How often each stream asks for it again.
+/// Time after which each stream asks for [`HEAVY`] again.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
 const EVERY: Duration = Duration::from_secs(6);
 
@@ -47,7 +47,7 @@ pub(super) fn attack(campaign: &mut Campaign, certificate: &Certificate, address
         let (certificate, counts) = (certificate.clone(), counts.clone());
         async move {
             loop {
-                // It fails as it must; how is the tests' business elsewhere.
+                // The attack is meant to fail; other tests check how.
                 connection(address, &certificate, &counts).await.ok();
                 tokio::time::sleep(EVERY).await;
             }
@@ -55,7 +55,7 @@ pub(super) fn attack(campaign: &mut Campaign, certificate: &Certificate, address
     });
 }
 
-/// One connection, until all of its streams have ended.
+/// Opens one connection, and waits until all of its streams have ended.
 async fn connection(address: SocketAddr, certificate: &Certificate, counts: &Counts) -> io::Result<()> {
     let stream = certificate.connect(address, "leno-control.leno.svc").await?;
     let (requests, connection) = h2::client::handshake(stream).await.map_err(io::Error::other)?;
@@ -68,7 +68,7 @@ async fn connection(address: SocketAddr, certificate: &Certificate, counts: &Cou
     Ok(())
 }
 
-/// One stream, until it ends. Every other one never reads.
+/// Runs one stream until it ends. Every other stream never reads.
 async fn subscribe(
     requests: SendRequest<Bytes>,
     address: SocketAddr,
@@ -86,7 +86,7 @@ async fn subscribe(
         send(&mut sender, request(kind, names, String::new())).await?;
     }
     let reads = number.is_multiple_of(2);
-    // Kept by those that do not read, too: what is dropped counts as read.
+    // Streams that do not read keep their answers too: dropped answers would count as read.
     let mut answers = Answers { response: Some(response), body: None, bytes: BytesMut::new() };
     loop {
         let asked = tokio::time::Instant::now();
@@ -100,7 +100,7 @@ async fn subscribe(
                 continue;
             }
             let Ok(answer) = timeout(rest, answers.next()).await else { break };
-            // What is acknowledged may be followed by more.
+            // Acknowledge the answer, because the control plane sends more only then.
             let DeltaDiscoveryResponse { type_url, nonce, .. } = answer?;
             if let Some(kind) = Kind::from_type_url(&type_url) {
                 send(&mut sender, request(kind, Vec::new(), nonce)).await?;
@@ -119,7 +119,7 @@ fn request(kind: Kind, names: Vec<String>, nonce: String) -> DeltaDiscoveryReque
     }
 }
 
-/// Sends a message once there is room for it.
+/// Sends a message as soon as the stream's window has room for it.
 async fn send(sender: &mut SendStream<Bytes>, request: DeltaDiscoveryRequest) -> Result<(), h2::Error> {
     let mut message = framed(&request.encode_to_vec());
     while message.has_remaining() {
@@ -135,7 +135,7 @@ async fn send(sender: &mut SendStream<Bytes>, request: DeltaDiscoveryRequest) ->
     Ok(())
 }
 
-/// The messages that a stream answers.
+/// Reads the messages of a stream's response.
 struct Answers {
     response: Option<h2::client::ResponseFuture>,
     body: Option<RecvStream>,
@@ -143,7 +143,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// The next one. It can be dropped and called again.
+    /// Returns the next message. If the future is dropped, the next call continues without a loss.
     async fn next(&mut self) -> Result<DeltaDiscoveryResponse, h2::Error> {
         loop {
             if let Some(length) = self.bytes.get(1..5).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes)

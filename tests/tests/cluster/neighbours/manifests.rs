@@ -1,22 +1,24 @@
-//! What the neighbours' test applies to the cluster.
+//! The objects that the neighbours' test applies to the cluster.
 
 use serde_json::{Value, json};
 
 use super::super::user::image;
 use super::PROBER;
 
-/// What an attacker may use of a processor: what others lose is lost to the attacks, and not to the attackers' own work beside
-/// theirs on the same machine.
+/// CPU limit of an attacker: if other programs lose calls, the attacks are the reason, and not the attackers' own work
+/// on the same machine.
 const ATTACKER_CPU: &str = "300m";
-/// What it is owed, in proportion to others where there is too little: as little as a container that asks for nothing. A limit
-/// alone would be a request too. The prober is owed what it needs, so that it does not measure its own waiting.
+/// CPU requests, which decide the containers' shares if there is too little CPU. An attacker gets as little as a
+/// container without a request; a limit alone would also be the request. The prober gets what it needs, so that it does
+/// not measure its own waiting.
 const ATTACKER_CPU_SHARE: &str = "1m";
 const PROBER_CPU_SHARE: &str = "100m";
 
-/// What proxies have while they are attacked, and the member's own.
+/// Memory limit of the attacked proxies, and of the member's own proxy.
 pub(super) const PROXY_MEMORY: &str = "64Mi";
 
-/// A second port of the workload, which no policy closes, and which answers with as much as it is asked for.
+/// Returns a patch that adds a second port to the workload. No policy closes this port, and its answers are as large as
+/// the caller requests.
 pub(super) fn second_port() -> String {
     let container = json!({
         "name": "open",
@@ -27,8 +29,8 @@ pub(super) fn second_port() -> String {
     json!([{"op": "add", "path": "/spec/template/spec/containers/-", "value": container}]).to_string()
 }
 
-/// The policy of the servers in `namespace`. It allows calls of the workload `web` and of the identities in `more`, and allows health
-/// checks of every caller.
+/// Returns the policy of the servers in `namespace`. It allows calls of the workload `web` and of the identities in
+/// `more`, and health checks of every caller.
 pub(super) fn policy(namespace: &str, more: &[&str]) -> String {
     let identities = [&["ns/shop/sa/web"], more].concat();
     let policy = json!({
@@ -44,7 +46,7 @@ pub(super) fn policy(namespace: &str, more: &[&str]) -> String {
     policy.to_string()
 }
 
-/// The insider's account, and a Service without servers for heavy routes.
+/// The insider's ServiceAccount, and the Service `heavy`, which has no servers: the test attaches its large routes to it.
 pub(super) const NEIGHBOURHOOD: &str = "
 apiVersion: v1
 kind: ServiceAccount
@@ -56,7 +58,7 @@ metadata: {name: heavy, namespace: neighbours}
 spec: {ports: [{name: http, port: 80}]}
 ";
 
-/// A Pod that attacks. The insider has no proxy, and a token that it gets a certificate with.
+/// Returns an attacker's Pod. Only the member has a proxy; the insider has a token with which it gets a certificate.
 pub(super) fn attacker(role: &str, directory: &str, words: &[String]) -> Value {
     let is_insider = role == "insider";
     let mut mounts = vec![json!({"name": "attack", "mountPath": "/attack"})];
@@ -89,7 +91,8 @@ pub(super) fn attacker(role: &str, directory: &str, words: &[String]) -> Value {
     })
 }
 
-/// Routes with as many patterns as the API server stores in one object, each of which a few letters make large.
+/// Returns routes with as many patterns as the API server stores in one object. Each pattern is short, and large if
+/// compiled.
 pub(super) fn heavy_routes(count: u32) -> Value {
     let routes = (0..count).flat_map(|number| [http_route(number), grpc_route(number)]);
     json!({"apiVersion": "v1", "kind": "List", "items": routes.collect::<Vec<_>>()})

@@ -27,7 +27,7 @@ impl Running {
         Self(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
     }
 
-    /// As above, once it listens on `address`.
+    /// Starts a program, and waits until it listens on `address`.
     fn listening(command: &mut Command, address: SocketAddr) -> Self {
         let running = Self::start(command.stdout(Stdio::null()));
         wait_for(&format!("{command:?} listens"), PATIENCE, || TcpStream::connect(address).ok());
@@ -37,13 +37,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The program may have ended by itself.
         self.0.kill().ok();
         self.0.wait().ok();
     }
 }
 
-/// A node that forwards, and its program.
+/// Creates a node, and starts the forwarding part of its kubelet.
 fn forwarding_node(cluster: &Cluster) -> Running {
     let pki = cluster.kubeconfig().with_file_name("pki");
     let mut forwarder = Command::new("python3");
@@ -62,7 +62,8 @@ fn forwarding_node(cluster: &Cluster) -> Running {
     running
 }
 
-/// A Service with one endpoint, behind a proxy at `inbound`; only ns/cli-proxies/sa/client may call it.
+/// Returns a Service with one endpoint, behind a proxy at `inbound`, and a policy: only ns/cli-proxies/sa/client may
+/// call it.
 fn manifests(server: SocketAddr, inbound: SocketAddr) -> [String; 2] {
     let (port, inbound) = (server.port(), inbound.port());
     let service = format!(
@@ -87,7 +88,7 @@ endpoints: [{{addresses: [127.0.0.1]}}]
     [service, policy]
 }
 
-/// A Pod on the forwarding node, whose proxy has these ports.
+/// Returns a Pod on the forwarding node, whose proxy has these ports.
 fn meshed_pod(admin: SocketAddr, inbound: SocketAddr) -> String {
     let ports = format!(
         "[{{name: leno-admin, containerPort: {}}}, {{name: leno-inbound, containerPort: {}}}]",

@@ -1,4 +1,4 @@
-//! Why a Pod that should have a proxy has none. The reason is derived from the objects' timestamps.
+//! Finds out why a Pod that should have a proxy has none. The reason is derived from the objects' timestamps.
 
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -9,7 +9,8 @@ use leno_install::annotations::INJECT;
 /// Path in managedFields that records the writer of the annotation, escaped as a JSON pointer.
 const MANAGED_FIELD: &str = "/f:metadata/f:annotations/f:leno.dev~1inject";
 
-/// The reason as one sentence. `injector` is the configuration of the webhook that the API server would have called.
+/// Explains in one sentence why the Pod has no proxy. `injector` is the configuration of the webhook that the API
+/// server would have called.
 pub(super) fn why(pod: &Pod, namespace: Option<&Namespace>, injector: Option<&MutatingWebhookConfiguration>) -> String {
     let created = pod.metadata.creation_timestamp.as_ref();
     let installed = injector.and_then(|injector| injector.metadata.creation_timestamp.as_ref());
@@ -21,7 +22,8 @@ pub(super) fn why(pod: &Pod, namespace: Option<&Namespace>, injector: Option<&Mu
     if created.0 < installed.0 {
         return format!("it was created at {}, before Leno was installed at {}", at(created), at(installed));
     }
-    // Managed fields do not show otherwise: assume that the Pod had its own annotation when it was created.
+    // If the Pod has its own annotation, assume that it had the annotation when it was created: managed fields do not
+    // prove otherwise.
     let annotated = namespace.filter(|_| !pod.annotations().contains_key(INJECT)).and_then(annotated);
     match annotated {
         // Timestamps have a resolution of one second, so equal times leave the order open.
@@ -42,10 +44,10 @@ pub(super) fn why(pod: &Pod, namespace: Option<&Namespace>, injector: Option<&Mu
     }
 }
 
-/// The webhook's configuration, as `kubectl get` names it.
+/// Name of the webhook configuration, as `kubectl get` shows it.
 const INJECTOR_NAME: &str = leno_install::names::INJECTOR;
 
-/// When the namespace's annotation was last written.
+/// Returns when the namespace's annotation was last written.
 fn annotated(namespace: &Namespace) -> Option<&Time> {
     let entries = namespace.metadata.managed_fields.iter().flatten();
     let wrote_it = |entry: &&ManagedFieldsEntry| {

@@ -1,5 +1,5 @@
-//! Whether nodes can find the images of an installation. A Pod whose image no node and no registry has waits in
-//! ImagePullBackOff.
+//! Checks whether nodes can find the images of an installation. If neither a node nor a registry has an image, a Pod
+//! with this image stays in ImagePullBackOff on that node.
 
 use k8s_openapi::api::core::v1::Node;
 use leno_install::chart::objects;
@@ -10,7 +10,7 @@ use super::report::Finding;
 /// Prefix that a node adds to an image name without a registry.
 const DEFAULT_REGISTRY: &str = "docker.io/library/";
 
-/// A kubelet reports at most this many images and omits the smallest (nodeStatusMaxImages).
+/// Maximum number of images that a kubelet reports; it omits the smallest ones (nodeStatusMaxImages).
 const REPORTED_MAX: usize = 50;
 
 /// The images of the proxy and of the control plane in an installation with these values, without duplicates.

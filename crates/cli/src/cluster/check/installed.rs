@@ -116,12 +116,12 @@ fn running(all: &[Pod]) -> Vec<Finding> {
     match (failed.len(), living.len()) {
         (0, count) => vec![Finding::ok(format!("{count} of {count} are ready"))],
         (failing, count) if failing == count => failed,
-        // Replicas that are ready serve, so the failures of others are warnings.
+        // The ready replicas serve, so failures of the other replicas are only warnings.
         _ => failed.into_iter().map(Finding::into_warning).collect(),
     }
 }
 
-/// The command to run for a Pod of the control plane that does not run.
+/// Returns the command to run if a Pod of the control plane is not ready.
 fn fix(pod: &str, why: &str) -> String {
     let is = |words: &[&str]| words.iter().any(|word| why.contains(word));
     if is(&["ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName"]) {
@@ -178,8 +178,8 @@ fn configured(answers: &[ControlAnswer]) -> Vec<Finding> {
     };
     let list = |name: &str| config[name].as_array().map(Vec::as_slice).unwrap_or_default();
     let problems = list("problems");
-    // Report notices about policies only: a policy that selects nothing protects nothing. Others, such as a Service
-    // without endpoints, are no fault.
+    // Report only notices about policies: a policy that selects nothing protects nothing. Other notices, such as one
+    // about a Service without endpoints, do not indicate a fault.
     let told = list("notices").iter().filter(|notice| is_of_policy(notice)).map(|notice| {
         let (object, what) =
             (notice["object"].as_str().unwrap_or_default(), notice["what"].as_str().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Whether namespaces ask for proxies as their authors meant: names of annotations that do not exist, values that would stop
+//! Finds mistakes in the annotations and labels of namespaces: annotations that do not exist, values that would stop
 //! Pods, and labels that should be annotations.
 
 use k8s_openapi::api::core::v1::Namespace;
@@ -8,7 +8,7 @@ use leno_install::inject::review_namespace;
 
 use super::report::Finding;
 
-/// Concludes for all namespaces.
+/// Returns a warning for each mistake in a namespace, or one positive finding if there is no mistake.
 pub(super) fn findings(namespaces: &[Namespace]) -> Vec<Finding> {
     let mistakes: Vec<Finding> = namespaces.iter().flat_map(mistakes).collect();
     if mistakes.is_empty() { vec![Finding::ok("their annotations have no mistake")] } else { mistakes }
@@ -20,12 +20,13 @@ fn mistakes(namespace: &Namespace) -> Vec<Finding> {
     lines.into_iter().map(|line| Finding::warning(format!("{name}: {line}"), fix(namespace, &line))).collect()
 }
 
-/// The commands that correct the mistake that a line of the review names.
+/// Returns the commands that correct the mistake that one line of [`review_namespace`] describes.
 fn fix(namespace: &Namespace, line: &str) -> String {
     let name = namespace.name_any();
     let label = namespace.labels().iter().find(|(label, _)| line.starts_with(&format!("label {label}:")));
     match label {
-        // Another value would stop the namespace's Pods.
+        // The label's value is not valid for the annotation: an annotation with this value would stop the namespace's
+        // Pods.
         Some((label, value)) if label == INJECT && !["enabled", "disabled", "grpc"].contains(&value.as_str()) => {
             format!("kubectl annotate namespace {name} {label}=enabled; kubectl label namespace {name} {label}-")
         }

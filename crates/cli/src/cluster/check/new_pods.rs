@@ -1,5 +1,4 @@
-//! What happens to new Pods: whether they get a proxy and, if not, whether they are refused or start without
-//! encryption.
+//! Checks whether new Pods get a proxy and, if not, whether they are refused or start without encryption.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt;
@@ -19,7 +18,7 @@ const INSTALL: &str = "leno install | kubectl apply -f - installs a control plan
 
 pub(super) const NEW_PODS: &str = "new Pods";
 
-/// Most meshed namespaces that one finding lists.
+/// Maximum number of meshed namespaces that one finding lists.
 const NAMESPACES_MAX: usize = 5;
 
 /// The objects that inject proxies into Pods, or refuse Pods.
@@ -28,15 +27,16 @@ struct Gates {
     is_installed: bool,
     /// Whether a replica of the control plane is available to answer the webhook.
     is_served: bool,
-    /// Whether the injector's webhook exists; `true` if the API server refuses Pods while the webhook does not answer.
+    /// `None` if the injector's webhook does not exist; otherwise whether the API server refuses Pods while the webhook
+    /// does not answer.
     injector: Option<bool>,
     has_guard: bool,
     /// The annotated namespaces, as text for people; empty if no namespace is annotated.
     meshed: String,
 }
 
-/// Checks the gates. Depends on the API server only, because objects left over from an installation take effect without
-/// the rest of it.
+/// Checks the [`Gates`]. Depends only on the API server, because objects that remain from a removed installation still
+/// take effect.
 pub(super) fn conclude(list: &mut Checklist, facts: &Installed) {
     list.check(NEW_PODS, &[API_SERVER], || match gates(facts) {
         Ok(gates) => gates.findings(),

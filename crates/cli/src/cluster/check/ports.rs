@@ -1,5 +1,5 @@
-//! Whether policies name the ports that Pods listen on. A policy applies to ports of the Pod, but authors often write the
-//! Service's port.
+//! Checks whether policies name the ports on which Pods listen. A policy applies to ports of the Pod, but authors often
+//! write the Service's port instead.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use leno_model::policy::AuthorizationPolicy;
 use super::report::Finding;
 use crate::cluster::pods;
 
-/// Concludes for the Pods that have a proxy.
+/// Checks the ports in all policies against the Pods that have a proxy.
 pub(super) fn findings(meshed: &[&Pod], services: &[Service], policies: &[Arc<AuthorizationPolicy>]) -> Vec<Finding> {
     let mistaken: Vec<Finding> = policies.iter().flat_map(|policy| of_policy(policy, meshed, services)).collect();
     if mistaken.is_empty() {

@@ -36,7 +36,8 @@ pub(super) struct Facts {
     /// Objects that the user may not create, as `clusterroles.rbac.authorization.k8s.io`.
     forbidden: Result<Vec<String>, ClusterError>,
     deployment: Result<Option<Deployment>, ClusterError>,
-    /// Left-over webhook configurations and guard of Leno, which refuse Pods while no control plane runs.
+    /// Leno's webhook configurations and guard that remain from an earlier installation. They refuse Pods while no
+    /// control plane runs.
     webhooks: Result<Vec<String>, ClusterError>,
     nodes: Result<Vec<Node>, ClusterError>,
     routes: Result<kubernetes::Routes, ClusterError>,
@@ -121,7 +122,7 @@ fn creation(object: &Value) -> Creation {
     }
 }
 
-/// Holds for every kind in the chart.
+/// Returns the plural of a kind, by a rule that holds for every kind in the chart.
 fn plural(kind: &str) -> String {
     match kind.strip_suffix('y') {
         Some(stem) => format!("{stem}ies"),

@@ -50,7 +50,7 @@ fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
 /// Why the Pod's policies deny a probe from its node.
 fn denial(pod: &Pod, mesh: &Mesh, probe: &PodProbe) -> Option<Reason> {
     let namespace = pod.namespace().unwrap_or_default();
-    // Any trust domain will do: a kubelet has no identity.
+    // The trust domain does not matter, because a kubelet has no identity.
     let own = SpiffeId {
         trust_domain: "cluster.local".parse().ok()?,
         workload: Workload { namespace: namespace.into(), service_account: pods::service_account(pod).into() },

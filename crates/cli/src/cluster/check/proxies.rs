@@ -24,8 +24,8 @@ use crate::cluster::plain::line;
 use crate::cluster::pods;
 use crate::cluster::scrape::Scrape;
 
-/// Least remaining validity, 2 h. A proxy renews its certificate 8 h before it expires, so less means that renewal
-/// fails.
+/// Minimum remaining validity, 2 h. A proxy renews its certificate 8 h before it expires, so a shorter validity means
+/// that the renewal fails.
 const CERTIFICATE_LEAST: Duration = Duration::from_secs(2 * 60 * 60);
 
 const EXPIRATION: &str = "control_identity_cert_expiration_timestamp_seconds";
@@ -69,7 +69,8 @@ pub(super) fn conclude(list: &mut Checklist, installed: &Installed, proxies: &Pr
         (Err(error), _) | (_, Err(error)) => error.into(),
     });
     list.check("their certificates", &[API_SERVER], || checked(&|_| certificates(proxies, now)));
-    // Without a control plane nothing vouches for a proxy, and the remedy, a new Pod, could not start.
+    // Run this check only if the control plane is installed. Otherwise nothing verifies a proxy's certificate, and a
+    // new Pod, which is the remedy, could not start.
     list.check(BELIEVED, &[API_SERVER, NAMESPACE], || match &proxies.shown {
         Ok(shown) => believed(shown),
         Err(error) => error.into(),
@@ -89,7 +90,7 @@ fn restart(pod: &Pod) -> String {
     pods::owner(pod).restart(&pod.namespace().unwrap_or_default())
 }
 
-/// Pods that the control plane would inject if they were created now.
+/// Finds Pods without a proxy that would get one if they were created now.
 fn without_proxy(pods: &[&Pod], namespaces: &[Namespace], installed: &Installed) -> Vec<Finding> {
     let options = Options::default();
     let excluded = excluded(installed);
@@ -125,7 +126,7 @@ fn annotations(object: &impl ResourceExt) -> Map<String, Value> {
     object.annotations().iter().map(|(key, value)| (key.clone(), value.as_str().into())).collect()
 }
 
-/// Leno annotations that do not exist, and labels that should be annotations.
+/// Finds annotations with our prefix that do not exist, and labels that should be annotations.
 fn misspelt(pods: &[&Pod]) -> Vec<Finding> {
     let of_pod = |pod: &&Pod| {
         let lines: Vec<String> = serde_json::to_value(pod).map(|pod| typos(&pod).collect()).unwrap_or_default();
@@ -157,7 +158,7 @@ fn for_quota(message: &str, namespace: &str) -> String {
     }
 }
 
-/// Workloads whose Pods the API server refuses because of the mesh. `meshed` lists the namespaces with proxies.
+/// Finds workloads whose Pods the API server refuses because of the mesh. `meshed` lists the namespaces with proxies.
 fn refused(replica_sets: &[ReplicaSet], meshed: &[String]) -> Vec<Finding> {
     let finding = |set: &ReplicaSet| {
         let mut conditions = set.status.as_ref()?.conditions.iter().flatten();

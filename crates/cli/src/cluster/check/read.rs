@@ -1,4 +1,5 @@
-//! The objects that the checks read from the cluster. Each is the object, or the reason why it could not be read.
+//! Reads the objects for the checks from the cluster. Each result is the object, or the reason why it could not be
+//! read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub(super) type Read<T> = Result<T, ClusterError>;
 pub(super) struct Installed {
     pub(super) version: Read<Info>,
     pub(super) namespace: Read<Option<Namespace>>,
-    /// In the order of [`DEFINITIONS`].
+    /// The definitions in the order of [`DEFINITIONS`]; `None` for a definition that does not exist.
     pub(super) definitions: Read<Vec<Option<CustomResourceDefinition>>>,
     pub(super) deployment: Read<Option<Deployment>>,
     /// Pods of the control plane.
@@ -51,12 +52,12 @@ pub(super) struct Installed {
     pub(super) validator: Read<Option<ValidatingWebhookConfiguration>>,
     /// The binding that puts the guard in force.
     pub(super) guard: Read<Option<ValidatingAdmissionPolicyBinding>>,
-    /// The answers of the control plane's ready Pods.
+    /// The answers from the admin ports of the control plane's ready Pods.
     pub(super) answers: Vec<ControlAnswer>,
     pub(super) routes: Read<Routes>,
 }
 
-/// The answer of one Pod of the control plane.
+/// The answers from the admin port of one Pod of the control plane.
 pub(super) struct ControlAnswer {
     pub(super) pod: String,
     pub(super) ready: Read<Answer>,
@@ -67,7 +68,7 @@ pub(super) struct ControlAnswer {
 pub(super) struct Proxies {
     /// Every Pod, including those without a proxy.
     pub(super) pods: Read<Vec<Pod>>,
-    /// ReplicaSets create the Pods of Deployments, and their status reports refusals.
+    /// ReplicaSets create the Pods of Deployments, and their status reports Pods that the API server refused.
     pub(super) replica_sets: Read<Vec<ReplicaSet>>,
     /// Metrics of each running meshed Pod, by namespace and name.
     pub(super) metrics: BTreeMap<PodKey, Read<String>>,
@@ -120,7 +121,7 @@ pub(super) async fn installed(cluster: &Cluster) -> Installed {
     }
 }
 
-/// Reads what concerns proxies, in one namespace or in all.
+/// Reads the objects that concern proxies, in one namespace or in all.
 pub(super) async fn proxies(cluster: &Cluster, namespace: Option<&str>) -> Proxies {
     let (pods, replica_sets): (Read<Vec<Pod>>, Read<Vec<ReplicaSet>>) = tokio::join!(
         cluster.list(cluster.within_or_all(namespace), ""),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::cluster::connect::ClusterError;
 use crate::cluster::plain::line;
 
-/// Most findings that the report shows for one check.
+/// Maximum number of findings that the report shows for one check.
 const FINDINGS_MAX: usize = 20;
 
 /// The result of a check.
@@ -44,7 +44,7 @@ pub(crate) struct Finding {
     pub(super) fix: Option<String>,
 }
 
-/// Checks, each after those that it depends on.
+/// The results of the checks, in an order in which each check follows the checks that it depends on.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Checklist {
     #[serde(skip)]
@@ -65,7 +65,7 @@ impl Finding {
         Self { verdict: Verdict::Failed, why: line(&why.into()), fix: Some(line(&fix.into())) }
     }
 
-    /// Downgrades a failure to a warning, for faults that other parts make up for.
+    /// Downgrades a failure to a warning, for a fault that other parts of the installation compensate for.
     pub(crate) fn into_warning(self) -> Self {
         Self { verdict: Verdict::Warning, ..self }
     }

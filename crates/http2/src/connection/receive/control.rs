@@ -65,7 +65,8 @@ impl Connection {
         }
     }
 
-    /// A new initial window adjusts every stream's window, possibly below zero (section 6.9.2).
+    /// Applies changed settings. A new initial window adjusts every stream's window, possibly below zero (section
+    /// 6.9.2).
     fn settings_changed(&mut self, before: PeerSettings) -> Result<(), ConnectionError> {
         if self.peer.header_table_bytes != before.header_table_bytes {
             self.encoder.set_max_table_size(self.peer.header_table_bytes as usize);

@@ -26,8 +26,8 @@ impl Connection {
         let stream = match self.streams.find(header.stream) {
             Some(key) => Some(key),
             None => {
-                // grpc-java sends the content of a call that was cancelled at once after its reset. Count it like an
-                // empty frame, of which each stream may have one.
+                // If a call is cancelled at once, grpc-java sends its content after the reset. Count such DATA like an
+                // empty frame: each stream may cause one.
                 if let Absent::Ended = self.absent_stream(header.stream)? {
                     self.floods.count(Flood::EmptyFrames, &self.limits)?;
                     self.reset_absent(header.stream, ErrorCode::STREAM_CLOSED);
@@ -61,7 +61,7 @@ impl Connection {
         if header.has(flag::PADDED) { Ok(None) } else { self.check_content(key, header.length, end_stream) }
     }
 
-    /// A stream error within a DATA frame: drop the rest of the frame.
+    /// Handles a stream error within a DATA frame: resets the stream and drops the rest of the frame.
     fn data_error(&mut self, key: StreamKey, code: ErrorCode) -> Received {
         if let Input::Data(data) = &mut self.input {
             data.stream = None;
@@ -82,7 +82,7 @@ impl Connection {
         }
     }
 
-    /// Passes on the received part of a DATA frame. The flag reports whether the frame is complete.
+    /// Returns the received part of a DATA frame. The flag reports whether the frame is complete.
     pub(super) fn read_data<'a>(
         &mut self,
         mut data: DataFrame,

@@ -148,14 +148,15 @@ impl Connection {
         Stream::new(id, opened_ms, self.peer.initial_window_bytes, receive_window)
     }
 
-    /// Resets a stream before it is registered.
+    /// Rejects a request: resets its stream before the stream is registered.
     fn refuse_request(&mut self, id: u32, code: ErrorCode) -> Received {
         self.reset_absent(id, code);
         self.floods.count(Flood::MadeYouReset, &self.limits)?;
         Ok(None)
     }
 
-    /// Processes a section that no reset refuses. Its number is limited: decoding it costs more than dropping content.
+    /// Handles a section of a stream that is not open: ignores it if our reset or GOAWAY explains it, and otherwise
+    /// fails the connection, since decoding a section costs more than dropping content.
     fn section_of_absent_stream(&self, id: u32) -> Received {
         match self.absent_stream(id)? {
             Absent::Expected => Ok(None),
@@ -163,7 +164,7 @@ impl Connection {
         }
     }
 
-    /// A response's header section, or trailers.
+    /// Handles a response's header section or trailers.
     fn on_later_section(&mut self, key: StreamKey, end_stream: bool, fields: &FieldSection) -> Received {
         self.highest_answered = self.highest_answered.max(key.id);
         let oversize = fields.defects().contains(Defects::OVERSIZE);
@@ -221,7 +222,7 @@ fn response(stream: &mut Stream, end_stream: bool, fields: &FieldSection) -> Res
     }
     // These responses have no content, whatever content-length says (RFC 9110 section 6.4.1).
     let empty = stream.head || matches!(framing.status, 204 | 304);
-    // A tunnel's content-length must be ignored (section 9.3.6 there).
+    // A tunnel's content-length must be ignored (RFC 9110 section 9.3.6).
     let tunnel = stream.connect && framing.status < 300;
     stream.content_left = if empty { Some(0) } else { framing.content_length.filter(|_| !tunnel) };
     if end_stream && stream.content_left.is_some_and(|left| left > 0) {

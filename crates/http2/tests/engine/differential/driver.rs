@@ -7,7 +7,7 @@ use leno_http2::{Connection, Event, FieldSection, Limits, StreamKey};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 pub(super) trait Owner {
-    /// Does everything possible without waiting; `true` if nothing is left to do.
+    /// Does everything possible without waiting. Returns `true` if nothing is left to do.
     fn act(&mut self, http2: &mut Connection) -> bool;
 
     fn on_event(&mut self, http2: &mut Connection, event: Event<'_>, fields: &FieldSection);

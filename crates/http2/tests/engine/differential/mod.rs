@@ -1,7 +1,8 @@
 //! Random traffic between the engine and the h2 crate, in both roles: the received messages must equal the sent ones.
 //!
 //! Each seed determines settings for both sides, a size for the pipe between them, and calls, some of which are
-//! aborted. Complete calls must arrive byte for byte; of aborted calls, the received part must be a beginning.
+//! aborted. Complete calls must arrive byte for byte; the received part of an aborted call must be a beginning of the
+//! sent message.
 
 mod driver;
 mod our_client;

@@ -98,7 +98,8 @@ impl Client {
     }
 }
 
-/// Sends content in random pieces, and the trailers; nothing if the message has only a header section.
+/// Sends a message's content in random pieces, and its trailers. Sends nothing if the message has only a header
+/// section.
 pub(super) fn send_message(http2: &mut Connection, rng: &mut fastrand::Rng, stream: StreamKey, message: &Message) {
     let mut rest = &message.body[..];
     while !rest.is_empty() {

@@ -66,7 +66,7 @@ impl Owner for Server {
 }
 
 impl Server {
-    /// Answers or aborts when it is time.
+    /// Resets the call or answers it, if enough of the request has arrived.
     fn go_on(&mut self, http2: &mut Connection, stream: StreamKey, call: usize, is_new: bool) {
         let (message, call) = (&self.received[&call], &self.calls[call]);
         if let Ending::ServerResets { after_bytes } = call.ending

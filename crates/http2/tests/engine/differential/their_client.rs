@@ -26,7 +26,7 @@ pub(super) async fn call_all(io: DuplexStream, mut rng: fastrand::Rng, calls: Ar
     for number in 0..calls.len() {
         let client = client.clone().ready().await.expect("our engine keeps the rules");
         running.spawn(call(client, number, Arc::clone(&calls), Arc::clone(&received)));
-        // Some calls start at once, some when others have ended.
+        // Some calls start at once, others only after another call has ended.
         if rng.u8(0..4) == 0 {
             running.join_next().await;
         }
@@ -55,7 +55,7 @@ async fn call(mut client: SendRequest<Bytes>, number: usize, calls: Arc<Vec<Call
     }
 }
 
-/// The received part of the response; dropping the rest of it cancels the call.
+/// Returns the received part of the response. Dropping the rest of the response cancels the call.
 async fn hear(response: ResponseFuture, call: &Call) -> Option<Message> {
     let (parts, body) = response.await.ok()?.into_parts();
     let message = Message { fields: from_map(&parts.headers, &call.response.fields), ..Message::default() };

@@ -24,7 +24,7 @@ pub(super) async fn serve(io: DuplexStream, mut rng: fastrand::Rng, calls: Arc<V
             Ok((request, respond)) => {
                 tokio::spawn(answer(request, respond, Arc::clone(&calls), Arc::clone(&received)));
             }
-            // A client with all its answers closes, even if the server has more to send.
+            // A client that has all its answers closes the connection, even if the server has more to send.
             Err(error) => return assert!(error.is_io(), "our engine keeps the rules: {error}"),
         }
     }

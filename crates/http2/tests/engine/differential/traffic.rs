@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use leno_http2::FieldSection;
 
-/// The header field with the number of a request's call.
+/// Name of the request field that holds the number of its call.
 pub(super) const CALL: &str = "x-call";
 
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub(super) struct Call {
     pub(super) request: Message,
     pub(super) response: Message,
     pub(super) ending: Ending,
-    /// The server answers before it has read the request.
+    /// Whether the server answers before it has read the request.
     pub(super) answers_early: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Message {
     pub(super) complete: bool,
 }
 
-/// Fields ordered by name; fields with equal names keep their order. The flag: never indexed.
+/// Name, value and never-indexed flag of each field, ordered by name. Fields with equal names keep their order.
 pub(super) type Fields = Vec<(String, Vec<u8>, bool)>;
 
 impl Message {
@@ -51,7 +51,7 @@ impl Message {
     }
 }
 
-/// Some calls; each header section is within `max_list_bytes`.
+/// Creates some calls. Each header section is within `max_list_bytes`.
 pub(super) fn calls(rng: &mut fastrand::Rng, max_list_bytes: usize) -> Arc<Vec<Call>> {
     let vocabulary: Vec<_> = (0..12).map(|i| named_field(i, random_value(rng, 40))).collect();
     let message = |rng: &mut fastrand::Rng| Message {
@@ -73,7 +73,7 @@ pub(super) fn calls(rng: &mut fastrand::Rng, max_list_bytes: usize) -> Arc<Vec<C
     Arc::new((0..40).map(|i| call(i, rng)).collect())
 }
 
-/// Repeating and changing fields, some of them large, duplicated, or never indexed.
+/// Creates fields that repeat and fields that change. Some are large, duplicated, or never indexed.
 fn fields(rng: &mut fastrand::Rng, vocabulary: &[(String, Vec<u8>, bool)], max_list_bytes: usize) -> Fields {
     let mut fields = Fields::new();
     let mut list_bytes = 0;
@@ -92,7 +92,8 @@ fn fields(rng: &mut fastrand::Rng, vocabulary: &[(String, Vec<u8>, bool)], max_l
     fields
 }
 
-/// One field in three is never indexed, always the same ones: h2 would use an entry that is already in its table.
+/// Creates a field. One name in three is never indexed, in every message: if it were sometimes indexed, h2 would use
+/// the entry in its table also for a never-indexed field.
 fn named_field(number: u8, value: Vec<u8>) -> (String, Vec<u8>, bool) {
     (format!("x-field-{number}"), value, number.is_multiple_of(3))
 }
@@ -108,7 +109,7 @@ fn body(rng: &mut fastrand::Rng) -> Vec<u8> {
     std::iter::repeat_with(|| rng.u8(..)).take(len).collect()
 }
 
-/// The number of a request's call.
+/// Returns the number of a request's call.
 pub(super) fn call_number(fields: &Fields) -> usize {
     let value = &fields.iter().find(|field| field.0 == CALL).expect("each request has its number").1;
     std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).expect("a number")

@@ -34,7 +34,7 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
     )
 }
 
-/// A panel for each skew; the panels of loads other than `main` are collapsed.
+/// Draws a panel for each skew. The panels of loads other than `main` are collapsed.
 fn curves(results: &Results, scenario: Scenario, load: Load, main: Load) -> String {
     let panels: String = results
         .skews(scenario)
@@ -177,7 +177,7 @@ fn costs(results: &Results, scenario: Scenario, main: Load) -> String {
     shown.iter().map(bars).collect()
 }
 
-/// Memory before, at the peak of and after the burst.
+/// Memory before and after the burst.
 fn burst_memory(results: &Results, main: Load) -> String {
     let when =
         [("Memory before the burst", figures::before_mb as Figure), ("Memory after the burst", figures::after_mb)];

@@ -2,7 +2,7 @@ use super::super::example::{recorded, run, slow_pod};
 use super::*;
 use crate::experiment::record::{Run, Skipped, TargetKind, Version};
 
-/// The elements of well-formed markup, in order; panics if the markup is malformed.
+/// Returns the elements of well-formed markup, in order. Panics if the markup is malformed.
 fn elements(html: &str) -> Vec<String> {
     let (mut open, mut found): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     let body = html.strip_prefix("<!doctype html>\n").expect("a doctype");

@@ -15,7 +15,7 @@ use super::super::words;
 struct Cell {
     figure: String,
     detail: String,
-    /// `None` draws no bar. An infinite size fills the cell.
+    /// Size of the bar; `None` draws no bar. An infinite size fills the cell.
     size: Option<f64>,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
         _ => vec![verdict::outcome_name(scenario), "throughput", "CPU per call", "memory, peak"],
     };
     let mut rows: Vec<Vec<Cell>> = targets.iter().map(|&target| cells(results, scenario, load, target)).collect();
-    // Not every scenario can determine it.
+    // Not every scenario shows whether a target balances requests.
     if targets.iter().any(|&target| verdict::is_request_level(results, target).is_some()) {
         names.insert(0, "request-level?");
         rows.iter_mut().zip(&targets).for_each(|(row, &target)| row.insert(0, request_level(results, target)));
@@ -161,7 +161,7 @@ impl Cell {
         Self { figure, detail, size: Some(spread.median) }
     }
 
-    /// The bar's length is its fraction of `most`.
+    /// Returns the cell in HTML. The bar's length is its fraction of `most`.
     fn html(&self, name: &str, most: f64) -> String {
         let bar = self.size.filter(|_| most > 0.0).map(|size| {
             let percent = (size / most * 100.0).clamp(1.0, 100.0);

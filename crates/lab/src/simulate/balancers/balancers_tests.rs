@@ -28,7 +28,7 @@ fn two_choices_on_calls_in_flight_still_send_a_full_server_one_call_in_n_squared
     let now = Instant::now();
     let mut balancer = balancer(Kind::TwoLeastRequest, 5, now);
     let mut picked = [0; 5];
-    // Calls to server 0 never end; calls to the others end at once.
+    // Calls to server 0 never end; calls to the other servers end at once.
     for _ in 0..100_000 {
         let ticket = balancer.pick(now, 0);
         picked[ticket.server] += 1;
@@ -64,7 +64,7 @@ fn prequal_takes_the_cold_server_of_the_lowest_latency_and_of_hot_ones_the_empti
     let probed = |balancer: &mut Box<dyn Balance>, server, in_flight, latency_ms| {
         balancer.probed(now, server, Report { in_flight, latency_ms: Some(latency_ms) });
     };
-    // Fill the pool with answers of one call in flight, so that two are hot.
+    // Fill the record of answers with one call in flight, so that a server with two calls in flight is hot.
     for _ in 0..128 {
         probed(&mut balancer, 0, 1, 5.0);
     }

@@ -1,5 +1,5 @@
 //! Power of two choices on calls in flight, as in Envoy's `LEAST_REQUEST` with its default choice count and equal
-//! weights: two servers are drawn, with replacement, and the one with fewer calls in flight wins.
+//! weights: two servers are drawn, with replacement, and the call goes to the server with fewer calls in flight.
 //!
 //! Omitted: outlier detection, which is off by default, and slow start.
 
@@ -39,7 +39,7 @@ impl Balance for LeastRequest {
         Ticket::to(server)
     }
 
-    /// A request stays active until its response has ended.
+    /// Does nothing: a request stays active until its response has ended.
     fn answered(&mut self, _now: Instant, _ticket: &mut Ticket, _latency: Duration) {}
 
     fn finish(&mut self, _now: Instant, ticket: Ticket, _outcome: Outcome) {

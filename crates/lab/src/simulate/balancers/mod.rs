@@ -28,7 +28,7 @@ pub(super) trait Balance: Send {
     /// Ends a call.
     fn finish(&mut self, now: Instant, ticket: Ticket, outcome: Outcome);
 
-    /// The next server to probe; called after each pick until it returns `None`.
+    /// Returns the next server to probe. Called after each pick until it returns `None`.
     fn probe(&mut self) -> Option<usize> {
         None
     }
@@ -36,7 +36,7 @@ pub(super) trait Balance: Send {
     /// Reports the answer to a probe.
     fn probed(&mut self, _now: Instant, _server: usize, _report: Report) {}
 
-    /// The balancer's own word for a server's state; empty if it has none.
+    /// The balancer's name for a server's state; empty if it has no name for it.
     fn state(&self, _now: Instant, _server: usize) -> &'static str {
         ""
     }
@@ -60,7 +60,7 @@ impl Ticket {
 /// A server's answer to a probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Report {
-    /// Unfinished calls of all clients.
+    /// Unfinished calls of all clients at the server.
     pub(super) in_flight: u32,
     /// Median of recent latencies with a similar number of calls in flight; `None` without recent answers.
     pub(super) latency_ms: Option<f64>,

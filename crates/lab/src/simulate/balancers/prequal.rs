@@ -1,15 +1,16 @@
 //! Prequal (Wydrowski and others, "Load is not what you should balance", NSDI 2024), simplified.
 //!
 //! After each pick, three servers chosen at random are probed. Answers enter a pool of at most 16, one for each server.
-//! The pool drops an answer after a second and after a number of uses, and drops one at each pick: the oldest and the
-//! worst by turns. A server is hot if its calls in flight exceed the 84th percentile of recent answers. A pick takes
-//! the cold server with the lowest latency or, if all are hot, the one with the fewest calls in flight; with fewer than
-//! two answers in the pool, any server.
+//! The pool drops an answer after a second and after a number of uses, and drops one at each pick: alternately the
+//! oldest and the worst. A server is hot if its calls in flight exceed the 84th percentile of recent answers. A pick
+//! takes the cold server with the lowest latency or, if all are hot, the one with the fewest calls in flight; with
+//! fewer than two answers in the pool, any server.
 //!
-//! A server answers a probe with its calls in flight and with the median latency of calls that found a similar number.
-//! Here these are the latest nine of the last 32 within five seconds that found a number within a quarter of it, or all
-//! 32 if there are none; 0 without any calls. Further simplifications: probes always arrive, after 0.2 ms, and only
-//! follow calls; errors do not count against a server.
+//! A server answers a probe with its calls in flight and with the median latency of calls that found a similar number
+//! of calls in flight. Of its last 32 answers within five seconds, it uses the latest nine for which this number was
+//! within a quarter of the present one, or the latest nine of all if there are none. Without answers, the latency is 0.
+//! Further simplifications: probes always arrive, after 0.2 ms, and only follow calls; errors do not count against a
+//! server.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,7 @@ const RECENT_ANSWERS: usize = 128;
 pub(super) struct Prequal {
     random: fastrand::Rng,
     servers: Vec<usize>,
-    /// Oldest first.
+    /// Answers to probes, oldest first.
     pool: Vec<Probe>,
     recent_in_flight: Vec<u32>,
     next_recent: usize,
@@ -71,7 +72,8 @@ impl Prequal {
         probe.in_flight > self.hot_above
     }
 
-    /// Lower is better: cold before hot, then by latency among the cold, by calls in flight among the hot.
+    /// The rank of a server; lower is better. Cold servers come before hot ones. Cold servers are ranked by latency,
+    /// hot servers by calls in flight.
     fn rank(&self, probe: &Probe) -> (bool, f64) {
         let hot = self.is_hot(probe);
         (hot, if hot { f64::from(probe.in_flight) } else { probe.latency_ms })

@@ -34,7 +34,7 @@ pub(super) fn run(options: &Options) -> Vec<Row> {
     cases.iter().zip(&trials).map(|(case, trial)| row(case, trial)).collect()
 }
 
-/// Measures from the first call on: there is nothing to learn.
+/// Measures from the first call on, because the balancers have nothing to learn.
 fn measure(case: &Case, seed: u64) -> Trial {
     let setup = case.setting.setup(case.balancer, seed);
     let calls_per_s = match setup.load {

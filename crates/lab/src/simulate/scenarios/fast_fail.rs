@@ -8,19 +8,19 @@ use crate::simulate::engine::Simulation;
 use crate::simulate::load::LoadSpec;
 use crate::simulate::row::Row;
 
-/// Counted from the moment at which they begin to fail, so that detection is included.
+/// Counted time. It begins when the endpoints begin to fail, so that detection is included.
 const COUNTED_S: f64 = 10.0;
 
 /// The failing endpoints.
 #[derive(Clone, Copy)]
 struct Failing {
     endpoints: usize,
-    /// Fraction of their calls that fail, 0 to 1.
+    /// Fraction of these endpoints' calls that fail, 0 to 1.
     part: f64,
     pushback_ms: Option<f64>,
 }
 
-/// The closed loop is small, because a failing call ends at once and triggers the next.
+/// The closed loop is small, because a failing call ends at once and triggers the next call.
 const LOADS: [LoadSpec; 2] = [LoadSpec::Closed { callers: 50 }, LoadSpec::Share { percent: 60.0 }];
 
 const FAILING: [Failing; 4] = [

@@ -25,7 +25,7 @@ struct Size {
     median_ms: f64,
 }
 
-/// 424 calls/s of each proxy, and 11.
+/// Sizes of endpoints at which each proxy makes 424 calls/s, and 11 calls/s.
 const SIZES: [Size; 2] = [Size { workers: 4, median_ms: 5.0 }, Size { workers: 2, median_ms: 100.0 }];
 
 #[derive(Clone, Copy, PartialEq)]
@@ -115,7 +115,7 @@ fn row(case: &Case, trial: &Trial, results: &[(Case, Trial)]) -> Row {
         let most = (1.1 * probed.min(fair_share)).max(0.005);
         return row.goal("share", share <= most).goal("flood", peak <= 2.0);
     }
-    // Two choices on calls in flight do not herd.
+    // The reference is a balancer that does not herd: two choices on calls in flight.
     let calm = p99_of(Case { balancer: Kind::TwoLeastRequest, ..*case });
     match calm {
         Some(calm_ms) => row.goal("p99", trial.p99_ms() <= 1.10 * calm_ms),

@@ -14,7 +14,7 @@ use crate::simulate::load::LoadSpec;
 use crate::simulate::row::Row;
 use crate::simulate::tally::Tally;
 
-/// Enough for a p99 with a random error of a few percent.
+/// Number of calls that is enough for a p99 with a random error of a few percent.
 const CALLS: f64 = 10_000.0;
 const LOADS: [LoadSpec; 4] = [
     LoadSpec::Rate { calls_per_s: 10_000.0 },
@@ -35,7 +35,7 @@ pub(super) fn run(options: &Options) -> Vec<Row> {
     let mut cases = Vec::new();
     for mut setting in Setting::all(options, &LOADS, 1) {
         let LoadSpec::Rate { calls_per_s } = setting.load else { continue };
-        // Enough that queues have no influence.
+        // So many workers that queues have no influence.
         setting.workers = 64;
         for skew_ms in [0.0].into_iter().chain(options.few_skews()) {
             for balancer in options.balancers() {

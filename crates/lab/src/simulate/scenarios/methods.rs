@@ -1,5 +1,5 @@
-//! Fast and slow methods on one service. Chance gives each endpoint another mixture, which must not make one look slow;
-//! yet a slow endpoint must be detected.
+//! Fast and slow methods on one service. Chance gives each endpoint another mixture of them, which must not make an
+//! endpoint look slow; yet a slow endpoint must be detected.
 
 use super::Scenario;
 use super::trial::{self, SETTLE_S, Trial};
@@ -15,12 +15,12 @@ use crate::simulate::tally::max_over_min;
 const ENDPOINTS: usize = 5;
 const SLOW_ONE: usize = 2;
 const WORKERS: usize = 64;
-/// The fast and the slow method, with their weights.
+/// Median service time in ms and weight of the fast and of the slow method.
 const FAST: (f64, f64) = (1.0, 90.0);
 const SLOW: (f64, f64) = (200.0, 10.0);
-/// Enough that chance alone does not cause shares of 1.1 to 1.
+/// So many calls that chance alone does not cause shares of 1.1 to 1.
 const CALLS: f64 = 50_000.0;
-/// Interval at which states are read.
+/// Interval at which the balancers' states are read.
 const LOOK_S: f64 = 0.1;
 /// 2,000 calls/s are a quarter of the capacity of four endpoints.
 const LOADS: [(&str, Load); 3] = [

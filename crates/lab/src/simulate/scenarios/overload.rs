@@ -1,5 +1,5 @@
-//! The healthy endpoints are at capacity. The slow endpoint should be used once waiting for a healthy one takes longer
-//! than the slow one does, and not before.
+//! The healthy endpoints are at capacity. The slow endpoint should be used once waiting for a healthy endpoint takes
+//! longer than the slow endpoint takes, and not before.
 
 use super::Scenario;
 use super::trial::{self, SETTLE_S, Trial};
@@ -26,7 +26,7 @@ struct Pressure {
 
 struct Case {
     pressure: Pressure,
-    /// The fifth is absent instead of slow.
+    /// Whether the fifth endpoint is absent instead of slow.
     absent: bool,
     balancer: Kind,
 }
@@ -36,7 +36,7 @@ fn pressures() -> Vec<Pressure> {
     let open = |part: f64| Load::Open { calls_per_s: part * capacity_per_s };
     let mut pressures = Vec::new();
     for skew_ms in [20.0, 200.0] {
-        // 64 of 80 callers find a worker; with 320, each waits for four others.
+        // 64 of 80 callers find a worker; of 320 callers, each waits for four others.
         pressures.push(Pressure { load: Load::Closed { callers: 80 }, name: "closed:80", skew_ms });
         pressures.push(Pressure { load: Load::Closed { callers: 320 }, name: "closed:320", skew_ms });
         pressures.push(Pressure { load: open(1.1), name: "open:110%", skew_ms });

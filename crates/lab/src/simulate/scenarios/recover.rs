@@ -1,4 +1,4 @@
-//! An endpoint that was slow for a long time has recovered: it should get its share back, but no flood.
+//! An endpoint that was slow for a long time has recovered: it should get its share back, but no flood of calls.
 
 use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, Setting, Trial};
@@ -9,11 +9,11 @@ use crate::simulate::load::LoadSpec;
 use crate::simulate::row::Row;
 use crate::simulate::server::Behaviour;
 
-/// Longer than the longest pauses between probes.
+/// Time for which the endpoint is slow: longer than the longest pauses between probes.
 const SLOW_S: f64 = 20.0;
 /// Observed time after the recovery.
 const AFTER_S: f64 = 12.0;
-/// Healthy seconds before, for the plot.
+/// Healthy time before the endpoint becomes slow, for the plot.
 const BEFORE_S: f64 = 5.0;
 /// A closed loop, and rates at which probes are a larger fraction of the calls.
 const LOADS: [LoadSpec; 3] =

@@ -22,7 +22,7 @@ struct Case {
 enum Slow {
     /// All endpoints are healthy.
     None,
-    /// There is one endpoint less.
+    /// The slow endpoint is absent.
     Absent,
     By {
         ms: f64,

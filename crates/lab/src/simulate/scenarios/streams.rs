@@ -1,4 +1,4 @@
-//! Streams that stay open for a long time: a new one should go to an endpoint with fewer open streams, even when an
+//! Streams that stay open for a long time: a new stream should go to an endpoint with fewer open streams, even when an
 //! endpoint joins or recovers.
 
 use super::Scenario;
@@ -15,11 +15,11 @@ const ENDPOINTS: usize = 5;
 const MEDIAN_MS: f64 = 5.0;
 /// Mean lifetime of a stream.
 const OPEN_S: f64 = 20.0;
-/// About 2,000 are open at a time.
+/// At this rate, about 2,000 streams are open at a time.
 const STREAMS_PER_S: f64 = 100.0;
 /// Time for most of the first streams to end.
 const FILL_S: f64 = 60.0;
-/// Twice the time in which a new endpoint could get its fair share of all open streams.
+/// Observed time: twice the time in which a new endpoint could get its fair share of all open streams.
 const AFTER_S: f64 = 10.0;
 
 #[derive(Clone, Copy, PartialEq)]

@@ -15,7 +15,7 @@ pub(super) const SETTLE_S: f64 = 5.0;
 const RECOVERY_MAX_S: f64 = 10.0;
 /// Seconds within which a recovered endpoint should have its share.
 pub(super) const RECOVERY_GOAL_S: f64 = 5.0;
-/// Fraction of a fair share that suffices.
+/// Fraction of a fair share that is enough.
 const FAIR: f64 = 0.8;
 
 /// The servers and the load.
@@ -30,7 +30,7 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// Every requested combination, with `unhealthy` endpoints that do not stay healthy.
+    /// Returns every requested combination, with `unhealthy` endpoints that do not stay healthy.
     pub(super) fn all(options: &Options, usual: &[LoadSpec], unhealthy: usize) -> Vec<Self> {
         let mut settings = Vec::new();
         for endpoints in options.endpoints() {
@@ -45,7 +45,7 @@ impl Setting {
         settings
     }
 
-    /// All endpoints healthy.
+    /// Returns a setup in which all endpoints are healthy.
     pub(super) fn setup(&self, balancer: Kind, seed: u64) -> Setup {
         let capacity_per_s = (self.healthy * self.workers) as f64 / self.method.service.mean_ms() * 1e3;
         Setup {
@@ -69,13 +69,13 @@ impl Setting {
     }
 }
 
-/// Its result.
+/// The result of one balancer in one case.
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
     pub(super) tally: Tally,
-    /// Figures of which the worst seed counts: the largest value, or `None` if any seed has none.
+    /// Figures of which the worst seed counts: the largest value, or `None` if a seed has no value.
     pub(super) worst: Vec<(&'static str, Option<f64>)>,
-    /// The share of the endpoint in question in each tenth of a second, for the first seed.
+    /// The share of the observed endpoint in each tenth of a second, for the first seed.
     pub(super) share_by_100ms: Vec<f64>,
 }
 
@@ -97,7 +97,7 @@ impl Trial {
         self.tally.quantile_ms(0.99)
     }
 
-    /// Adds the figures of which the worst seed counts to a row.
+    /// Adds to a row the figures of which the worst seed counts.
     pub(super) fn add_worst(&self, mut row: Row) -> Row {
         row.share_by_100ms.clone_from(&self.share_by_100ms);
         self.worst.iter().fold(row, |row, (name, value)| row.figure(name, *value))
@@ -121,7 +121,7 @@ pub(super) fn run<C: Sync>(options: &Options, cases: &[C], trial: impl Fn(&C, u6
     seeds.map(|seeds| seeds[1..].iter().fold(seeds[0].clone(), Trial::merge)).collect()
 }
 
-/// Runs until a whole second begins in which `server` has a fair share; returns the time from now until then.
+/// Runs until a whole second begins in which `server` has a fair share. Returns the time from now until then.
 pub(super) fn until_fair(simulation: &mut Simulation, server: usize, fair_share: f64) -> Option<f64> {
     let from_s = simulation.elapsed_s();
     while simulation.elapsed_s() < from_s + RECOVERY_MAX_S {

@@ -19,7 +19,7 @@ pub(super) struct AskedSubjects {
 pub(super) struct Asked {
     /// Its destination. Outer `None`: the control plane has not answered yet. Inner `None`: the subject does not exist.
     pub(super) lead: Option<Option<Target>>,
-    /// When a worker last asked about it or reported that calls use it.
+    /// When a worker last asked about the subject, or reported that calls use it.
     used: Instant,
 }
 
@@ -74,7 +74,8 @@ impl AskedSubjects {
         }
     }
 
-    /// Marks one of these subjects, which lead to the same cluster, as used: the latest, unless one is marked already.
+    /// Marks the most recently used of these subjects as used at `now`. They all lead to the same cluster. Returns
+    /// whether any of them is known.
     pub(super) fn one_is_used<'a>(&mut self, subjects: impl Iterator<Item = &'a Subject>, now: Instant) -> bool {
         let used = subjects.filter_map(|subject| Some((self.by_subject.get(subject)?.used, subject)));
         let Some((_, latest)) = used.max_by_key(|(used, _)| *used) else { return false };

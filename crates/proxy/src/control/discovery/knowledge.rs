@@ -1,9 +1,9 @@
 //! The control plane's answers so far, as a mesh: about the subjects that were asked, and about resources that the
 //! answers name.
 //!
-//! A graph: subjects lead to clusters, and a cluster's routes to further clusters. A new resource changes only its own
-//! part of the graph and of the mesh. Resources to which nothing leads any more are forgotten. A route takes effect
-//! once all its backends are known; until then the previous route stays in force.
+//! They form a graph: subjects lead to clusters, and a cluster's routes to further clusters. A new resource changes
+//! only its own part of the graph and of the mesh. Resources to which nothing leads any more are forgotten. A route
+//! takes effect once all its backends are known; until then the previous route stays in force.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use crate::worker::Usage;
 /// Default room for subjects in tests.
 const SUBJECTS_MAX: usize = 100;
 
-/// Sends all wanted resources, kind by kind, until no more are wanted; the server has every resource.
+/// Applies all wanted resources of a server, kind by kind, until nothing changes any more.
 fn learn(knowledge: &mut Knowledge, server: &Server) {
     loop {
         let mut news = false;
@@ -131,7 +131,7 @@ spec:
     assert_eq!(Vec::from_iter(knowledge.wanted(Kind::Cluster)), ["echo.default:50051"]);
 }
 
-/// A connection is held until it is known whether the proxy may parse it.
+/// A connection waits until it is known whether the proxy may parse it.
 #[test]
 fn an_address_is_answered_when_the_routes_of_its_connections_are_known() {
     for kind in ["TCPRoute", "TLSRoute"] {
@@ -177,7 +177,7 @@ fn a_service_that_is_gone_is_no_longer_known() {
 fn what_nothing_leads_to_any_more_is_forgotten_with_its_version() {
     let mut knowledge = asked(&["echo:50051"]);
     learn(&mut knowledge, &Server::new(&[ECHO]));
-    // The control plane removes resources that name others first.
+    // The control plane first removes the resources that refer to other resources.
     take(&mut knowledge, Kind::Listener, "echo.default:50051", None).expect("nothing to read");
     assert!(Kind::ALL.iter().all(|kind| knowledge.versions(*kind).count() == 0));
     assert!(knowledge.mesh().clusters().is_empty());

@@ -1,4 +1,4 @@
-//! The knowledge of one cluster, and the links that keep it.
+//! The control plane's answers about one cluster, and the links for which the cluster is kept.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use leno_wire::endpoints::Endpoints;
 /// A cluster to which subjects or routes lead.
 #[derive(Debug, Default)]
 pub(super) struct KnownCluster {
-    /// The subjects whose calls are balanced over it, and therefore follow its routes.
+    /// The subjects whose calls are balanced over the cluster, and therefore follow its routes.
     pub(super) balanced: BTreeSet<Subject>,
-    /// The subjects that lead to a single endpoint of it.
+    /// The subjects that lead to a single endpoint of the cluster.
     pub(super) dialled: BTreeSet<Subject>,
     /// The clusters whose routes lead here.
     pub(super) parents: BTreeSet<ClusterKey>,
@@ -24,7 +24,7 @@ pub(super) struct KnownCluster {
     pub(super) routes: Routes,
 }
 
-/// The knowledge of a cluster's routes.
+/// The control plane's answers about a cluster's routes.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
     /// The routes in force. Inner `None`: the cluster has no routes.
@@ -34,17 +34,17 @@ pub(super) struct Routes {
 }
 
 impl KnownCluster {
-    /// Whether no link leads to it any more: the control plane would not report its changes.
+    /// Whether no link leads to the cluster any more. Then we unsubscribe, and would not learn of its changes.
     pub(super) fn is_unwanted(&self) -> bool {
         self.balanced.is_empty() && self.dialled.is_empty() && self.parents.is_empty()
     }
 
-    /// The subjects that lead to it.
+    /// Returns the subjects that lead to the cluster.
     pub(super) fn subjects(&self) -> impl Iterator<Item = &Subject> {
         self.balanced.iter().chain(&self.dialled)
     }
 
-    /// Whether its endpoints are known, or that it does not exist.
+    /// Whether the cluster's endpoints are known, or it is known not to exist.
     pub(super) fn is_known(&self) -> bool {
         match &self.cluster {
             None => false,
@@ -53,7 +53,7 @@ impl KnownCluster {
         }
     }
 
-    /// Whether the balancing of calls over it is known.
+    /// Whether the cluster's routes are known, or it is known to have none.
     pub(super) fn has_routes(&self) -> bool {
         self.routes.current.is_some()
     }
@@ -70,7 +70,7 @@ impl KnownCluster {
 }
 
 impl Routes {
-    /// Every cluster to which its current or next routes lead.
+    /// Returns every cluster to which the current or next routes lead.
     pub(super) fn destinations(&self) -> BTreeSet<ClusterKey> {
         let tables = self.current.iter().flatten().chain(&self.next);
         tables.flat_map(|table| destinations(table)).cloned().collect()

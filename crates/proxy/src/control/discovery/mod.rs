@@ -43,7 +43,7 @@ use crate::worker::WorkerHandle;
 pub(super) const QUESTIONS_MAX: usize = 4_096;
 /// Largest response that is read.
 const RESPONSE_MAX_BYTES: usize = 64 << 20;
-/// Shortest pause after a lost connection.
+/// Shortest and longest pause after a lost connection.
 const RETRY_MIN: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(15);
 /// After a stream of at least this duration the next pause is the shortest again.
@@ -70,8 +70,8 @@ pub(super) struct Discovery {
 }
 
 impl Discovery {
-    /// Discovery for a proxy in `namespace`, for questions from `questions`. If others call its application, it asks
-    /// for the inbound policies at once.
+    /// Creates the discovery of a proxy in `namespace`, for questions from `questions`. If other workloads call the
+    /// application, asks for the inbound policies at once.
     pub(super) fn new(
         control_plane: ControlPlane,
         namespace: &str,
@@ -108,7 +108,7 @@ impl Discovery {
         }
     }
 
-    /// Records questions during a pause. Forgets nothing, because it could not be asked about again.
+    /// Records questions during a pause. Forgets no subject, because we could not ask about it again.
     async fn note_questions(&mut self) {
         while let Some(subject) = self.questions.recv().await {
             if !self.knowledge.ask(&subject, Instant::now()) {
@@ -119,7 +119,7 @@ impl Discovery {
         sleep(RETRY_MAX).await;
     }
 
-    /// One stream, until it ends.
+    /// Serves one stream until it ends.
     async fn stream(&mut self, shared: &Shared) -> Result<Infallible, String> {
         let channel = self.control_plane.connect().await?;
         let mut client = AggregatedDiscoveryServiceClient::new(channel).max_decoding_message_size(RESPONSE_MAX_BYTES);
@@ -210,7 +210,7 @@ impl Discovery {
     }
 }
 
-/// The node id that we send; a certificate takes precedence.
+/// Returns the node that we send to the control plane; if we have a certificate, the control plane uses that instead.
 fn node(namespace: &str) -> Node {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     Node {
