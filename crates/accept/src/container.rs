@@ -4,18 +4,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where cgroups are mounted.
+/// The directory where cgroups are mounted.
 const MOUNT: &str = "/sys/fs/cgroup";
 /// Version 1 expresses "no limit" as a number near 2^63.
 const UNLIMITED_BYTES: u64 = 1 << 60;
 
-/// The smallest limit of this process's cgroup and its ancestors, in bytes; `None` without a limit.
+/// Returns the smallest limit of this process's cgroup and its ancestors, in bytes; `None` without a limit.
 pub fn container_memory() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     smallest(Path::new(MOUNT), &groups)
 }
 
-/// The smallest limit below `mount` for a process whose `/proc/PID/cgroup` contains `groups`.
+/// Returns the smallest limit below `mount` for a process whose `/proc/PID/cgroup` contains `groups`.
 fn smallest(mount: &Path, groups: &str) -> Option<u64> {
     let files = groups.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -33,8 +33,8 @@ fn smallest(mount: &Path, groups: &str) -> Option<u64> {
     limits.filter(|&bytes: &u64| bytes < UNLIMITED_BYTES).min()
 }
 
-/// The path of `file` in a group and in every ancestor. In a container the root is the container's own group, whatever
-/// its path outside.
+/// Returns the path of `file` in a group and in every ancestor. In a container the root is the container's own group,
+/// whatever its path is outside the container.
 fn files_up(root: &Path, group: &str, file: &str) -> Vec<PathBuf> {
     let group = Path::new(group.trim_start_matches('/'));
     group.ancestors().map(|group| root.join(group).join(file)).collect()

@@ -1,11 +1,11 @@
-//! Addresses to listen on: both address families where the system has both, and IPv4 alone where it has no IPv6.
+//! Addresses to listen on: both address families if the system has both, and IPv4 alone if the system has no IPv6.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// The address to listen on: `[::]` becomes `0.0.0.0` on a system without IPv6.
+/// Returns the address to listen on: `[::]` becomes `0.0.0.0` on a system without IPv6.
 pub fn usable(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V6(v6) if v6.ip().is_unspecified() && !has_ipv6() => {
@@ -15,17 +15,18 @@ pub fn usable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Whether a process can listen on IPv6. The kernel may lack it, or have it disabled (net.ipv6.conf.*.disable_ipv6).
+/// Returns whether a process can listen on IPv6. The kernel may lack it, or have it disabled
+/// (net.ipv6.conf.*.disable_ipv6).
 pub fn has_ipv6() -> bool {
     let any_port = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 0);
     stream_socket(any_port).and_then(|socket| socket.bind(&any_port.into())).is_ok()
 }
 
-/// A TCP socket to listen with. Old connections of an earlier process do not block its port. `[::]` takes IPv4
+/// Creates a TCP socket for listening. Old connections of an earlier process do not block its port. `[::]` accepts IPv4
 /// connections too, whatever net.ipv6.bindv6only is.
 ///
 /// # Errors
-/// If the kernel gives no socket of this family.
+/// If the kernel cannot create a socket of this family.
 pub fn stream_socket(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;

@@ -6,7 +6,7 @@
 //! [`Places`], [`Source`] and [`Turns`] know no sockets and no clock. Limits in bytes are fractions of
 //! [`container_memory`].
 //!
-//! When all places are taken, a new connection replaces one of the client that holds the most:
+//! When all places are taken, a new connection replaces a connection of the client that has the most connections:
 //!
 //! ```
 //! use leno_accept::{Entry, Places};

@@ -14,16 +14,16 @@ use tokio::time::sleep;
 use crate::family::{stream_socket, usable};
 use crate::{Place, Room, RoomSize, Source};
 
-/// Connections that the kernel queues until they are accepted. It drops further ones, and their clients retry after a
-/// second: longer than a kubelet's probe may take.
+/// Number of connections that the kernel queues until they are accepted. It drops further connections, and their
+/// clients retry after a second: that is longer than a kubelet's probe may take.
 const BACKLOG: i32 = 4_096;
-/// How long to wait after accepting failed, which happens when file descriptors run out.
+/// Wait after an error of accepting a connection. Such errors happen when file descriptors run out.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// Shortest time between two log lines about connections that were closed for lack of places.
 const CROWD_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Listens at an address, with a long queue in the kernel for bursts. `[::]` takes connections of both families, and
-/// those of IPv4 alone on a system without IPv6. Needs a tokio runtime.
+/// Listens at an address, with a long queue in the kernel for bursts. `[::]` accepts connections of both address
+/// families, or only IPv4 connections on a system without IPv6. Needs a tokio runtime.
 ///
 /// # Errors
 /// If the address does not belong to this machine, or is in use.
@@ -56,12 +56,13 @@ pub struct Arrival {
 }
 
 impl Listener {
-    /// Accepts from `socket`, with as many places as `size` says. Log lines use `name`.
+    /// Creates a listener on `socket`, with as many places as `size` allows. Log lines use `name`.
     pub fn new(name: &'static str, socket: TcpListener, size: RoomSize) -> Self {
         Self { name, socket, room: Room::new(size), told_of_crowd: Instant::now() }
     }
 
-    /// Waits for the next connection. In a full room, closes new connections of the address that holds the most places.
+    /// Waits for the next connection. If the room is full, closes new connections from the address that has the most
+    /// places.
     pub async fn accept(&mut self) -> Arrival {
         loop {
             // Let the tasks of earlier connections run first: a burst must not replace a connection before its task has

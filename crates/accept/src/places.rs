@@ -1,14 +1,15 @@
-//! Places: a limited number of connections, shared fairly among the accounts that hold them.
+//! Places: a limited number of connections, shared fairly among accounts. An account is a source address or an
+//! identity.
 //!
-//! While places are free, an account takes as many as it likes. When none is free, a new connection takes the place of
-//! another one, so that a few silent connections never lock other clients out:
+//! While places are free, an account may take any number of them. When no place is free, a new connection takes the
+//! place of another connection, so that a few silent connections never lock other clients out:
 //!
 //! 1. The account with the most silent connections loses its oldest silent connection.
-//! 2. If no connection is silent, the account with the most connections loses its oldest one, provided that it still has at
-//!    least as many as the new connection's account afterwards.
-//! 3. Otherwise the new connection is rejected: its own account holds the most.
+//! 2. If no connection is silent, the account with the most connections loses its oldest connection, provided that it
+//!    then still has at least as many connections as the new connection's account.
+//! 3. Otherwise the new connection is rejected: its account would hold more than the account that loses a connection.
 //!
-//! Among accounts with equally many connections, the one with the oldest connection yields. If the account with the
+//! Among accounts with equally many connections, the account with the oldest connection yields. If the account with the
 //! greatest address yielded, a flood from many addresses would lock that address out.
 //!
 //! A connection is silent until it has sent something complete: a request, or a TLS handshake. Invariants: every member
@@ -24,15 +25,15 @@ use rustc_hash::FxHashMap;
 /// The result for a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry<K> {
-    /// It got a free place.
+    /// The connection got a free place.
     Free,
-    /// It got the place of this connection, which the owner must close now.
+    /// The connection got the place of this connection, which the owner must close now.
     Replaces(K),
-    /// It got no place; the owner must close it.
+    /// The connection got no place; the owner must close it.
     Full,
 }
 
-/// The connections of one listener. `A` is the account of a connection, a source address or an identity. `K` is the
+/// The connections of one listener. `A` is the account of a connection: a source address or an identity. `K` is the
 /// owner's key for a connection.
 #[derive(Debug)]
 pub struct Places<A, K> {
@@ -46,7 +47,8 @@ pub struct Places<A, K> {
     next_serial: u64,
 }
 
-/// What an account holds: its number of connections, then the age of the oldest one. The greatest rank yields first.
+/// An account's number of connections, then the age of its oldest connection. The account with the greatest rank yields
+/// first.
 type Rank = (usize, Reverse<u64>);
 
 #[derive(Debug)]
@@ -68,13 +70,13 @@ impl<K> Account<K> {
         self.silent.len() + self.settled.len()
     }
 
-    /// The rank by all connections; `None` without a connection.
+    /// Returns the rank by all connections; `None` without a connection.
     fn rank(&self) -> Option<Rank> {
         let oldest = [&self.silent, &self.settled].into_iter().filter_map(|queue| queue.keys().next()).min()?;
         Some((self.len(), Reverse(*oldest)))
     }
 
-    /// The rank by silent connections; `None` without one.
+    /// Returns the rank by silent connections; `None` without a silent connection.
     fn silent_rank(&self) -> Option<Rank> {
         Some((self.silent.len(), Reverse(*self.silent.keys().next()?)))
     }
@@ -112,7 +114,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         entry
     }
 
-    /// Notes that the connection has sent something complete. No effect if it has no place or is not silent.
+    /// Records that the connection has sent something complete. No effect if it has no place or is not silent.
     pub fn settle(&mut self, key: K) {
         let Some(member) = self.members.get_mut(&key).filter(|member| member.is_silent) else { return };
         member.is_silent = false;
@@ -123,7 +125,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         });
     }
 
-    /// Notes that the connection has ended. No effect if it has no place.
+    /// Records that the connection has ended. No effect if it has no place.
     pub fn leave(&mut self, key: K) {
         let Some(member) = self.members.remove(&key) else { return };
         let Member { account, serial, is_silent } = member;
@@ -152,7 +154,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         self.most.last().map(|(_, account)| account)
     }
 
-    /// The connection that a new connection of `account` replaces.
+    /// Returns the connection that a new connection of `account` replaces.
     fn victim(&self, account: &A) -> Option<K> {
         if let Some((_, silent)) = self.most_silent.last() {
             return self.accounts.get(silent)?.silent.values().next().copied();
@@ -179,7 +181,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
     }
 }
 
-/// Moves an account from its old rank to its new one. An account without a rank is not in the set.
+/// Moves an account from its old rank to its new one. An account without a rank is removed from the set.
 fn reorder<A: Clone + Ord>(order: &mut BTreeSet<(Rank, A)>, account: &A, before: Option<Rank>, after: Option<Rank>) {
     if before == after {
         return;

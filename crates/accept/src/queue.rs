@@ -1,4 +1,4 @@
-//! Queue: limits how many tasks work at once; the others wait for their account's turn ([`Turns`]).
+//! Queue: limits how many tasks work at once. Other tasks wait for the turn of their client account ([`Turns`]).
 
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ pub struct Permit<A: Clone + Eq + Hash>(Queue<A>);
 pub struct Overload;
 
 impl<A: Clone + Eq + Hash> Queue<A> {
-    /// Allows `working` tasks to work at once, and `waiting` tasks to wait.
+    /// Creates a queue that allows `working` tasks to work at once, and `waiting` tasks to wait.
     pub fn new(working: usize, waiting: usize) -> Self {
         Self(Arc::new(Mutex::new(State { free: working, waiting: Turns::new(waiting) })))
     }
@@ -36,7 +36,7 @@ impl<A: Clone + Eq + Hash> Queue<A> {
     /// Waits for a permit. Dropping the future gives up its place in the queue.
     ///
     /// # Errors
-    /// [`Overload`] if the queue is full and no other account has more of it.
+    /// [`Overload`] if the queue is full and no other account has more waiting tasks.
     pub async fn permit(&self, account: A) -> Result<Permit<A>, Overload> {
         let turn = {
             let mut state = self.state();
@@ -48,7 +48,7 @@ impl<A: Clone + Eq + Hash> Queue<A> {
             state.waiting.push(account, sender).map_err(|_| Overload)?;
             turn
         };
-        // The queue drops the sender when it removes this task for another account's.
+        // The queue drops the sender when it removes this task to make room for a task of another account.
         turn.await.map_err(|_| Overload)
     }
 
@@ -80,7 +80,7 @@ impl<A: Clone + Eq + Hash> Drop for Permit<A> {
             next
         };
         if let Some(waiting) = next {
-            // If the task has ended since, the permit is dropped and goes to the next.
+            // If the task has ended meanwhile, the permit is dropped and goes to the next task.
             let _ = waiting.send(Permit(self.0.clone()));
         }
     }

@@ -13,17 +13,17 @@ use tokio::sync::oneshot;
 
 use crate::{Entry, Places, Source};
 
-/// Most connections at once.
+/// Limits on the number of open connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoomSize {
     /// Connections without a certificate of the mesh.
     pub strangers: usize,
-    /// Connections with one.
+    /// Connections with a certificate of the mesh.
     pub identified: usize,
 }
 
 impl RoomSize {
-    /// For a listener whose peers show no certificate of the mesh.
+    /// Returns the size for a listener whose peers show no certificate of the mesh.
     pub fn of_strangers(strangers: usize) -> Self {
         Self { strangers, identified: 0 }
     }
@@ -37,7 +37,7 @@ pub struct Room(Arc<Mutex<State>>);
 struct State {
     strangers: Places<Source, u64>,
     identified: Places<Arc<str>, u64>,
-    /// Notifies the holder of a place that another connection has taken it.
+    /// By key: notifies the task that owns a place that another connection has taken the place.
     holders: FxHashMap<u64, oneshot::Sender<()>>,
     next_key: u64,
     /// Connections that were closed or rejected for lack of a place, since `take_crowded_out` was last called.
@@ -52,7 +52,7 @@ pub struct Place {
     is_replaced: bool,
 }
 
-/// Marks a connection as no longer silent. Clones belong to the same connection.
+/// A handle that marks a connection as no longer silent. Clones belong to the same connection.
 #[derive(Debug, Clone)]
 pub struct Standing {
     key: u64,
@@ -96,8 +96,8 @@ impl Room {
         self.state().holders.len()
     }
 
-    /// How many connections were closed or rejected for lack of a place since the last call, and the address with the
-    /// most now.
+    /// Returns how many connections were closed or rejected for lack of a place since the last call, and the address
+    /// that has the most connections now.
     pub fn take_crowded_out(&self) -> (u64, Option<Source>) {
         let mut state = self.state();
         (std::mem::take(&mut state.crowded_out), state.strangers.most().copied())
@@ -153,7 +153,7 @@ impl Place {
         Ok(())
     }
 
-    /// A handle to settle the connection from elsewhere.
+    /// Returns a handle with which another task can mark the connection as no longer silent.
     pub fn standing(&self) -> Standing {
         self.standing.clone()
     }
@@ -169,7 +169,7 @@ impl Place {
         }
     }
 
-    /// Ready when another connection has taken the place.
+    /// Is ready when another connection has taken the place.
     pub fn poll_replaced(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.is_replaced {
             self.is_replaced = Pin::new(&mut self.replaced).poll(cx).is_ready();
@@ -179,7 +179,8 @@ impl Place {
 }
 
 impl Standing {
-    /// Notes that the connection has sent something complete: it yields its place after silent connections.
+    /// Records that the connection has sent something complete: from now on, silent connections lose their places
+    /// before it does.
     pub fn settle(&self) {
         let mut state = self.room.state();
         state.strangers.settle(self.key);

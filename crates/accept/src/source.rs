@@ -3,13 +3,13 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// A peer by its address: an IPv4 address, or the /64 network of an IPv6 address, since one host may use all of it (RFC
-/// 4291 section 2.5.4).
+/// A peer, identified by its address: an IPv4 address, or the /64 network of an IPv6 address, because one host may use
+/// all of that network (RFC 4291 section 2.5.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source(IpAddr);
 
 impl Source {
-    /// The account of an address. An IPv4-mapped IPv6 address is treated as the IPv4 address.
+    /// Returns the account of an address. An IPv4-mapped IPv6 address is treated as the IPv4 address.
     pub fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(v4) => Self(v4.into()),

@@ -1,5 +1,5 @@
-//! Turns: waiting work, taken from each account in turn, so that an account with much work delays the others by one
-//! piece only.
+//! Turns: a queue of waiting work that serves client accounts in turn, so that an account with much work delays each
+//! other account by one piece of work only.
 //!
 //! Invariants: `order` names each account with waiting work exactly once; `len() <= capacity`.
 
@@ -30,7 +30,7 @@ impl<A: Clone + Eq + Hash, T> Turns<A, T> {
     /// Adds work. If there is no room, the account with the most work loses its newest piece.
     ///
     /// # Errors
-    /// [`Full`] if no other account has more than this one would have.
+    /// [`Full`] if no other account has more work than this account would have.
     pub fn push(&mut self, account: A, work: T) -> Result<(), Full> {
         if self.len >= self.capacity {
             self.make_room(&account)?;
@@ -67,12 +67,13 @@ impl<A: Clone + Eq + Hash, T> Turns<A, T> {
         self.len == 0
     }
 
-    /// Scans every account; needed only when the table is full.
+    /// Drops the newest piece of work of the account with the most work. Scans every account; needed only when the
+    /// queue is full.
     fn make_room(&mut self, newcomer: &A) -> Result<(), Full> {
         let held = self.waiting.get(newcomer).map_or(0, VecDeque::len);
         let most = self.waiting.iter_mut().max_by_key(|(_, waiting)| waiting.len());
         let (account, waiting) = most.filter(|(_, waiting)| waiting.len() > held + 1).ok_or(Full)?;
-        // At least two pieces were waiting, so the account keeps its turn.
+        // At least two pieces of this account were waiting, so the account keeps its turn.
         debug_assert!(waiting.len() > 1 && account != newcomer);
         waiting.pop_back();
         self.len -= 1;

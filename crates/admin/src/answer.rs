@@ -12,13 +12,13 @@ use tokio::time::timeout;
 
 use crate::logging::{LogFilter, LogLevels};
 
-/// Largest request body, in bytes.
+/// Maximum size of a request body, in bytes.
 const BODY_MAX_BYTES: usize = 4_096;
 
-/// How long a request body may take after its header.
+/// Maximum time from a request's header to the end of its body.
 const BODY_MAX: Duration = Duration::from_secs(5);
 
-/// The longest path in a response, in characters.
+/// Maximum length of a path in a response, in characters.
 const PATH_SHOWN_MAX: usize = 100;
 
 pub type Answer = Response<Full<Bytes>>;

@@ -14,7 +14,8 @@ pub enum Exposition {
 }
 
 impl Exposition {
-    /// The format for `Accept`: OpenMetrics if it is named, and preferred at least as much as plain text.
+    /// Returns the format that `Accept` asks for: OpenMetrics if it is named, and preferred at least as much as plain
+    /// text.
     pub fn asked_for(headers: &HeaderMap) -> Self {
         let (mut open_metrics, mut text) = (0.0, 0.0);
         let values = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
@@ -32,7 +33,7 @@ impl Exposition {
         if open_metrics > 0.0 && open_metrics >= text { Self::OpenMetrics } else { Self::Text }
     }
 
-    /// The value of `content-type`.
+    /// Returns the value of `content-type`.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",

@@ -1,8 +1,8 @@
 //! The admin endpoint: health, metrics and internal state, over HTTP/1.
 //!
 //! Any Pod of a cluster can reach it. Each connection carries one request, within [`CONNECTION_MAX`] in total. When
-//! [`CONNECTIONS_MAX`] are open, a new connection replaces the oldest one of the address with the most, so that a
-//! kubelet's probe is answered however many connections other clients open. Clients on other machines get the
+//! [`CONNECTIONS_MAX`] are open, a new connection replaces the oldest connection of the address that has the most, so
+//! that a kubelet's probe is answered however many connections other clients open. Clients on other machines get the
 //! [`PUBLIC`] pages only.
 
 use std::convert::Infallible;
@@ -24,20 +24,20 @@ use tokio::time::timeout;
 use crate::answer::{Answer, for_this_machine};
 use crate::exposition::Exposition;
 
-/// Most connections at once.
+/// Limit on the number of open connections.
 pub const CONNECTIONS_MAX: usize = 128;
 
-/// Longest time from accepting a connection to the end of its response.
+/// Maximum time from accepting a connection to the end of its response.
 const CONNECTION_MAX: Duration = Duration::from_secs(10);
 
-/// Longest time from accepting a connection to the end of the request's header. Kubelets and Prometheus send it at
+/// Maximum time from accepting a connection to the end of the request's header. Kubelets and Prometheus send it at
 /// once.
 const HEADER_MAX: Duration = Duration::from_secs(1);
 
-/// The same for clients on this machine: a port-forward from far away connects long before its request arrives.
+/// The same limit for clients on this machine: a port-forward from far away connects long before its request arrives.
 const LOCAL_HEADER_MAX: Duration = Duration::from_secs(5);
 
-/// Largest request header, in bytes; hyper allows no smaller limit.
+/// Maximum size of a request header, in bytes; hyper allows no smaller limit.
 const HEADER_MAX_BYTES: usize = 8_192;
 
 /// The pages for clients on other machines.
@@ -46,7 +46,8 @@ const PUBLIC: [&str; 3] = ["/live", "/ready", METRICS];
 /// The page that takes longest to write.
 const METRICS: &str = "/metrics";
 
-/// How long clients on other machines get the same metrics: a flood of scrapes costs no more than one a second.
+/// How long clients on other machines get the same metrics, so that a flood of scrapes costs no more than one scrape a
+/// second.
 const SCRAPE_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// Serves the program's pages, for ever. Needs a `LocalSet`.
@@ -55,7 +56,8 @@ where
     P: AsyncFn(Request<Incoming>) -> Answer + 'static,
 {
     let server = Rc::new(Server { pages, scrape: Mutex::default() });
-    // No connection settles: each has one request, and the oldest of an address has taken longest.
+    // No connection is marked as no longer silent: each has one request, and the oldest connection of an address has
+    // taken longest.
     let mut listener = Listener::new("admin", listener, RoomSize::of_strangers(CONNECTIONS_MAX));
     loop {
         let Arrival { stream, address, mut place } = listener.accept().await;
@@ -68,7 +70,7 @@ where
     }
 }
 
-/// When a scrape was written, and what.
+/// The latest response to a scrape, and when it was written.
 type Written = Option<(Instant, Answer)>;
 
 #[derive(Default)]
@@ -79,8 +81,8 @@ struct Scrapes {
 
 struct Server<P> {
     pages: P,
-    /// The latest response for clients on other machines, in each form. Only one scrape is written at a time, so that a probe
-    /// waits for at most one.
+    /// The latest response for clients on other machines, in each format. Only one scrape is written at a time, so that
+    /// a probe waits for at most one scrape.
     scrape: Mutex<Scrapes>,
 }
 

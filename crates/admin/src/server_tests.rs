@@ -58,7 +58,7 @@ async fn get(from: IpAddr, to: IpAddr, port: u16, path: &str) -> String {
     get_with(from, to, port, path, "").await
 }
 
-/// The same with these header lines more.
+/// Like [`get`], with additional header lines.
 async fn get_with(from: IpAddr, to: IpAddr, port: u16, path: &str, lines: &str) -> String {
     let mut stream = connect(from, to, port).await;
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n{lines}\r\n");
@@ -76,7 +76,7 @@ fn loopback(last: u8) -> IpAddr {
     Ipv4Addr::new(127, 0, 0, last).into()
 }
 
-/// A non-loopback address of this machine; without one the test is skipped.
+/// Finds a non-loopback address of this machine; without such an address the test is skipped.
 fn outer_address() -> Option<IpAddr> {
     let find = || {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
@@ -105,7 +105,7 @@ struct Attack {
 }
 
 impl Attack {
-    /// Keeps that many connections open.
+    /// Starts to open connections from these sources in turn, and keeps `sockets` of them open.
     fn start(port: u16, sources: u8, sockets: usize) -> Self {
         let (ends, opened) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
         let (is_over, counter) = (ends.clone(), opened.clone());
@@ -157,7 +157,7 @@ fn probe_under_attack(sources: u8) {
         }
         attack.end();
         took.sort_unstable();
-        // Not all of them: a machine with other work may let any thread stand still for a second.
+        // Not all probes need to be that fast: a machine with other work may let any thread stand still for a second.
         assert!(took[took.len() / 2] < PROBE_MAX && took[took.len() * 9 / 10] < KUBELET_TIMEOUT, "{took:?}");
     });
 }

@@ -19,7 +19,7 @@ use leno_model::problem::{Mark, Notice, Place, Problem};
 use leno_model::translate::translate;
 use serde::Serialize;
 
-/// Most manifests in one directory.
+/// Limit on the number of manifests in one directory.
 const FILES_MAX: usize = 10_000;
 
 /// The namespace of objects without one.
@@ -46,12 +46,12 @@ pub struct FileStatus {
 pub enum Serving {
     /// The version on disk.
     Current,
-    /// An earlier version, since the one on disk has an error.
+    /// An earlier version, because the version on disk has an error.
     LastGood,
-    /// None, since no version was ever valid. Only the AuthorizationPolicies on disk are in force, and unreadable ones
-    /// allow no caller.
+    /// No version, because none was ever valid. Only the AuthorizationPolicies on disk are in force, and unreadable
+    /// ones allow no caller.
     OnlyPolicies,
-    /// None, since no version was ever valid, and the one on disk has no AuthorizationPolicy.
+    /// No version, because none was ever valid, and the version on disk has no AuthorizationPolicy.
     Nothing,
 }
 
@@ -70,14 +70,14 @@ struct ManifestFile {
     digest: Option<u64>,
     /// The last valid version.
     good: Option<manifest::Manifest>,
-    /// The policies of the version on disk, while there is no valid version.
+    /// The policies of the version on disk, as long as no version was ever valid.
     policies: Vec<Object>,
     /// Errors of the version on disk.
     problems: Vec<Problem>,
 }
 
 impl Configuration {
-    /// A mesh without files.
+    /// Creates the configuration of a mesh without files.
     pub fn of_mesh(mesh: Arc<Mesh>) -> Self {
         Self { mesh, problems: Vec::new(), notices: Vec::new(), files: Vec::new() }
     }
@@ -113,9 +113,9 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Reads the files that changed; returns whether anything did.
+    /// Reads the files that changed. Returns whether a file or the list of problems changed.
     ///
-    /// If the directory is gone, the mesh stays as it was and a problem is added.
+    /// If the directory is gone, the mesh stays as it was, and a problem is added.
     pub fn refresh(&mut self) -> bool {
         match list(&self.path) {
             Ok(paths) => {
@@ -152,7 +152,7 @@ impl Directory {
         let mut changed = false;
         for path in paths {
             let bytes = match read_bounded(&path) {
-                // Removed since the directory was listed, or a link to a missing file.
+                // The file was removed after the directory was listed, or is a link to a missing file.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 other => other,
             };
@@ -192,7 +192,7 @@ impl ManifestFile {
         }
     }
 
-    /// The objects in force.
+    /// Returns the objects in force.
     fn objects(&self) -> &[Object] {
         self.good.as_ref().map_or(&self.policies, |manifest| &manifest.objects)
     }
@@ -208,7 +208,7 @@ impl ManifestFile {
     }
 }
 
-/// The manifests of a directory, sorted.
+/// Lists the manifests of a directory, sorted.
 fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -232,7 +232,7 @@ fn is_manifest(path: &Path) -> bool {
     !hidden && matches!(extension, Some("yaml" | "yml" | "json")) && !is_other()
 }
 
-/// Reads a file, at most one byte beyond the size limit.
+/// Reads a file up to one byte beyond the size limit.
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(FILE_MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;

@@ -33,7 +33,7 @@ fn services(configuration: &Configuration) -> Vec<String> {
     configuration.mesh.clusters().iter().map(|cluster| cluster.key.service.to_string()).collect()
 }
 
-/// The files on /config, as in `a.yaml current`.
+/// Formats the files as /config shows them, as in `a.yaml current`.
 fn files(configuration: &Configuration) -> Vec<String> {
     let describe = |file: &serde_json::Value| {
         let path = file["path"].as_str().expect("it is text");
@@ -107,7 +107,7 @@ fn a_bad_file_at_the_start_does_not_stop_the_good_ones() {
 const POLICY: &str =
     "apiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\nmetadata: {name: cart, namespace: shop}\n";
 
-/// Each policy in force: its mode and its target.
+/// Returns the mode and the target of each policy in force.
 fn policies(configuration: &Configuration) -> Vec<String> {
     configuration.mesh.policies().iter().map(|policy| format!("{:?} {}", policy.mode, policy.target())).collect()
 }
@@ -123,7 +123,7 @@ fn a_policy_in_a_file_that_never_was_right_denies_until_it_is_mended() {
     let notices: Vec<String> = configuration.notices.iter().map(ToString::to_string).collect();
     assert!(notices.iter().any(|notice| notice.contains("it allows no caller on port 80")), "{notices:?}");
 
-    // The same error for another port.
+    // The file has the same error, but for another port.
     write(&directory, "p.yaml", format!("{POLICY}spec: {{ports: [81], allow: [{{identities: [shop/web]}}]}}\n"));
     assert!(read.refresh());
     assert_eq!(policies(&read.configuration()), ["Unreadable port 81 in namespace shop"]);
@@ -210,7 +210,7 @@ fn a_file_that_may_not_be_read_keeps_its_last_good_objects() {
     let path = directory.path().join("a.yaml");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).expect("it is ours");
     if fs::read(&path).is_ok() {
-        // Root may read every file, so a link that points to itself takes the file's place: nobody can follow such a link.
+        // Root may read every file, so replace the file by a link to itself, which root cannot follow either.
         fs::remove_file(&path).expect("it is there");
         symlink(&path, &path).expect("there is room");
     }

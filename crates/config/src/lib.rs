@@ -1,6 +1,7 @@
 //! The configuration directory: manifests on disk are read, watched, and joined into a mesh.
 //!
-//! Both planes read one where there is no Kubernetes, so this is a crate of its own: the model knows no files.
+//! Without Kubernetes, both the data plane and the control plane read such a directory. So this is a crate of its own:
+//! the model does not read files.
 //!
 //! ```
 //! use leno_config::Directory;

@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout};
 /// How long the directory must be unchanged before it is read, so that no half-written file is read.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// After this long the directory is read even if changes keep coming.
+/// Maximum delay: after this long the directory is read even if changes continue.
 const QUIET_AT_MOST: Duration = Duration::from_secs(1);
 
 /// How often to check whether the path still leads to the watched directory.
@@ -48,9 +48,9 @@ impl Watch {
         Ok(Self { path: path.to_owned(), inotify: open(path)?, watched })
     }
 
-    /// Returns after the content may have changed and then stayed unchanged for a moment.
+    /// Returns after the content may have changed and has then stayed unchanged for a moment.
     ///
-    /// Not cancel safe: a dropped future loses the change that it was waiting out.
+    /// Not cancel safe: if the future is dropped while it waits for the content to stay unchanged, the change is lost.
     ///
     /// # Errors
     /// If the system removes the watch.
@@ -85,7 +85,7 @@ impl Watch {
         }
     }
 
-    /// Watches the directory that has the path now, if it is another one.
+    /// Watches the directory that the path leads to now, if that is another directory.
     fn watch_again(&mut self) -> bool {
         let named = identity(&self.path).ok();
         if named.is_none() || named == self.watched {

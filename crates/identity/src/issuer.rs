@@ -27,7 +27,7 @@ pub trait Issuer {
     /// machine.
     ///
     /// # Errors
-    /// [`IssueError`] if they cannot be read now. The caller then keeps the previous ones.
+    /// [`IssueError`] if they cannot be read now; the caller keeps the previous ones.
     fn trust(&self) -> Result<Trust, IssueError>;
 }
 

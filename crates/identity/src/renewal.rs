@@ -8,11 +8,11 @@ pub const RETRY_FIRST: Duration = Duration::from_secs(1);
 /// Maximum wait before any retry.
 pub const RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// Delay before a new signing key is used: from one to two times this, at random. Meanwhile, every peer reads the trust
+/// Delay before a new signing key is used: from one to two times this, at random, so that every peer has read the trust
 /// bundle that contains the key's anchor.
 pub const SIGNER_DELAY: Duration = Duration::from_secs(3);
 
-/// Bounds of the random fraction of its lifetime after which an SVID is renewed. The rest of the lifetime is for
+/// An SVID is renewed after a random fraction of its lifetime, between these bounds. The rest of the lifetime is for
 /// retries.
 const SOONEST: f64 = 2.0 / 3.0;
 const LATEST: f64 = 5.0 / 6.0;

@@ -10,7 +10,7 @@ fn start() -> SystemTime {
     UNIX_EPOCH + START
 }
 
-/// When the schedule is due, in seconds from `start`.
+/// Returns when the schedule is due, in seconds from `start`.
 fn due_s(schedule: &Schedule) -> f64 {
     schedule.due.duration_since(start()).expect("it is due later").as_secs_f64()
 }

@@ -132,7 +132,7 @@ impl Upkeep {
     }
 
     /// Applies a change of the trust bundle or signer. If the new bundle does not verify the SVID, a renewal is due at
-    /// once.
+    /// once, and the identity in use stays until then.
     fn follow(&mut self, trust: Trust, now: SystemTime) {
         tracing::info!(anchors = trust.bundle.anchors().len(), "the trust bundle or the issuer's certificate changed");
         if trust.signer != self.trust.signer {

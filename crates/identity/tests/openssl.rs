@@ -15,7 +15,7 @@ use leno_model::spiffe::SpiffeId;
 use rustls::{ClientConnection, ServerConnection, Stream};
 use tempfile::TempDir;
 
-/// Longest silence of a peer before the test fails.
+/// Maximum silence of a peer before the test fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The client's SPIFFE id, or why it has none; the outer error is that of a failed handshake.

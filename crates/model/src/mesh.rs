@@ -83,7 +83,8 @@ struct EndpointPlace {
     cluster: Arc<ClusterKey>,
 }
 
-/// Selects the endpoints that can be called at their own addresses. These addresses also lead to a headless Service.
+/// Selects the endpoints that can be called at their own addresses. If their Service is headless, these addresses lead
+/// to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialled {
     /// Every endpoint: the author of the manifests may use every address in them.

@@ -17,7 +17,7 @@ pub struct Mark {
 /// The field of an object to which a [`Problem`] or [`Notice`] refers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// The file's path, as the reader was given it; empty for an object from a Kubernetes API.
+    /// The file's path, as it was given to the reader; empty for an object from a Kubernetes API.
     pub file: Arc<str>,
     #[serde(flatten)]
     pub mark: Mark,
@@ -61,7 +61,8 @@ impl fmt::Display for Place {
 }
 
 impl fmt::Display for Problem {
-    /// One line, as `echo.yaml:12: spec.ports[0].port of Service default/echo: 70000 is not a port; use 1 to 65535`.
+    /// Writes one line, as `echo.yaml:12: spec.ports[0].port of Service default/echo: 70000 is not a port; use 1 to
+    /// 65535`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}; {}", self.place, self.what, self.fix)
     }
@@ -74,7 +75,8 @@ impl fmt::Display for Notice {
 }
 
 impl Problem {
-    /// Without file and object, for readers who know them: `spec.ports[0].port: 70000 is not a port; use 1 to 65535`.
+    /// Returns the text without file and object, for readers who know them: `spec.ports[0].port: 70000 is not a port;
+    /// use 1 to 65535`.
     pub fn within_object(&self) -> String {
         match self.place.field.as_str() {
             "" => format!("{}; {}", self.what, self.fix),
@@ -83,7 +85,7 @@ impl Problem {
     }
 }
 
-/// The first `max` reasons in one line, and the number of further ones.
+/// Joins the first `max` reasons in one line, followed by the number of further reasons.
 pub fn in_a_line<T: ToString>(reasons: &[T], max: usize) -> String {
     let mut shown: Vec<String> = reasons.iter().take(max).map(T::to_string).collect();
     if let Some(more @ 1..) = reasons.len().checked_sub(max) {

@@ -26,7 +26,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The protocol for a Service's `appProtocol`, in any case; `None` if the value is unknown.
+    /// Returns the protocol for a Service's `appProtocol`, in any case; `None` if the value is unknown.
     pub fn from_app_protocol(text: &str) -> Option<Self> {
         match text.to_ascii_lowercase().as_str() {
             "kubernetes.io/h2c" | "h2c" | "http2" | "grpc" => Some(Self::Http2),
@@ -36,17 +36,17 @@ impl Protocol {
         }
     }
 
-    /// The default for a port: opaque for the [`OPAQUE_PORTS`], else detection.
+    /// Returns the default for a port: opaque for the [`OPAQUE_PORTS`], otherwise detection.
     pub fn of_port(port: u16) -> Self {
         if OPAQUE_PORTS.contains(&port) { Self::Opaque } else { Self::Detect }
     }
 
-    /// Whether it is a version of HTTP.
+    /// Returns whether the protocol is a version of HTTP.
     pub const fn is_http(self) -> bool {
         matches!(self, Self::Http1 | Self::Http2)
     }
 
-    /// Its name in messages.
+    /// Returns the name in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Detect => "detect",
@@ -79,12 +79,12 @@ pub struct PortRanges(Box<[RangeInclusive<u16>]>);
 pub struct BadPorts;
 
 impl PortRanges {
-    /// Whether `port` is one of them.
+    /// Returns whether the list contains `port`.
     pub fn contains(&self, port: u16) -> bool {
         self.0.iter().any(|range| range.contains(&port))
     }
 
-    /// These ports and one more.
+    /// Returns the list with one more port.
     #[must_use]
     pub fn with(self, port: u16) -> Self {
         if self.contains(port) { self } else { Self(self.0.into_iter().chain([port..=port]).collect()) }

@@ -7,10 +7,11 @@ use serde::{Serialize, Serializer};
 /// How the proxy treats a cluster's connections; each field is an annotation of the Service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Settings {
-    /// Longest time to establish a connection. `leno.dev/connect-timeout`, 10 ms to 1 min, default 1 s.
+    /// Maximum time to establish a connection. `leno.dev/connect-timeout`, 10 ms to 1 min, default 1 s.
     #[serde(rename = "connect_timeout_ms", serialize_with = "milliseconds")]
     pub connect_timeout: Duration,
-    /// Most connections of one worker to one endpoint. `leno.dev/max-connections-per-endpoint`, 1 to 1024, default 16.
+    /// Limit on one worker's connections to one endpoint. `leno.dev/max-connections-per-endpoint`, 1 to 1024, default
+    /// 16.
     pub max_connections_per_endpoint: u16,
     /// How long to keep a connection without calls. `leno.dev/idle-timeout`, 1 s to 24 h, default 1 min.
     #[serde(rename = "idle_timeout_ms", serialize_with = "milliseconds")]

@@ -10,18 +10,18 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-/// Most elements of a block. Larger blocks cost more to copy; smaller ones make the list of blocks longer.
+/// Maximum number of elements in a block. Larger blocks cost more to copy; smaller ones make the list of blocks longer.
 const BLOCK_MAX: usize = 64;
 
 /// A sorted list. Its owner defines the order: each lookup takes a function that compares an element with the wanted
-/// one.
+/// element.
 #[derive(Clone, Debug)]
 pub struct SortedList<T> {
     blocks: Arc<Vec<Arc<Vec<T>>>>,
     len: usize,
 }
 
-/// The position of an element, or where to insert it.
+/// The position of an element, or the position at which to insert it.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     block: usize,
@@ -29,7 +29,7 @@ struct Place {
 }
 
 impl<T: Clone> SortedList<T> {
-    /// A list from sorted and unique elements.
+    /// Creates a list from sorted and unique elements.
     pub fn of_sorted(elements: Vec<T>) -> Self {
         let len = elements.len();
         let mut elements = elements.into_iter();
@@ -40,8 +40,8 @@ impl<T: Clone> SortedList<T> {
         Self { blocks: Arc::new(blocks.collect()), len }
     }
 
-    /// Replaces the element that `order` finds equal by `value`, or inserts it; `None` removes the element. Returns the
-    /// previous element.
+    /// Replaces by `value` the element for which `order` returns `Equal`, or inserts `value` if there is no such
+    /// element. `None` removes the element. Returns the previous element.
     pub fn set(&mut self, order: impl Fn(&T) -> Ordering, value: Option<T>) -> Option<T> {
         match (self.place(order), value) {
             (Ok(place), Some(value)) => {
@@ -62,7 +62,7 @@ impl<T: Clone> SortedList<T> {
         self.iter().cloned().collect()
     }
 
-    /// Mutable access to every element; the caller must keep the order. Copies shared blocks.
+    /// Gives mutable access to every element; the caller must keep the order. Copies shared blocks.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         Arc::make_mut(&mut self.blocks).iter_mut().flat_map(|block| Arc::make_mut(block).iter_mut())
     }
@@ -107,13 +107,13 @@ fn join_with_next<T: Clone>(blocks: &mut Vec<Arc<Vec<T>>>, first: usize) {
 }
 
 impl<T> SortedList<T> {
-    /// The element that `order` finds equal.
+    /// Returns the element for which `order` returns `Equal`.
     pub fn find(&self, order: impl Fn(&T) -> Ordering) -> Option<&T> {
         let place = self.place(order).ok()?;
         self.blocks.get(place.block)?.get(place.element)
     }
 
-    /// The elements from the first one for which `before` is false.
+    /// Iterates over the elements from the first one for which `before` is false.
     pub fn from(&self, before: impl Fn(&T) -> bool) -> impl Iterator<Item = &T> {
         let first = self.blocks.partition_point(|block| block.last().is_some_and(&before));
         let inside = self.blocks.get(first).map_or(0, |block| block.partition_point(&before));
@@ -153,7 +153,7 @@ impl<T> SortedList<T> {
 impl<T> Index<usize> for SortedList<T> {
     type Output = T;
 
-    /// The element at an index from 0; takes time linear in the number of blocks.
+    /// Returns the element at an index from 0. Takes time linear in the number of blocks.
     ///
     /// # Panics
     /// If the index is out of range.

@@ -20,7 +20,7 @@ fn check(list: &SortedList<u32>, expected: &BTreeSet<u32>) {
     assert!(!list.blocks.windows(2).any(small), "neighbours that are small");
 }
 
-/// A number below `limit`, by xorshift64 (Marsaglia, 2003).
+/// Returns a random number below `limit`, by xorshift64 (Marsaglia, 2003).
 fn random(state: &mut u64, limit: u32) -> u32 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -30,7 +30,7 @@ fn random(state: &mut u64, limit: u32) -> u32 {
 
 #[test]
 fn it_holds_what_a_set_holds_after_any_changes() {
-    // Zero would stay zero.
+    // The generator would stay at zero, so the seed must not be zero.
     let mut seed = leno_testing::seed() | 1;
     let mut random = |limit| random(&mut seed, limit);
     for _ in 0..20 {

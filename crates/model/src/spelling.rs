@@ -1,6 +1,6 @@
 //! Suggests the word that a user probably meant.
 
-/// The closest candidate with at most two edits (one for short words) from `word`, ignoring case.
+/// Returns the candidate closest to `word`, ignoring case. It must be at most two edits away (one for short words).
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const WORD_MAX_BYTES: usize = 64;
     if word.len() > WORD_MAX_BYTES {
@@ -15,7 +15,7 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Number of letters to change, insert, delete or swap with a neighbour to turn `a` into `b`, ignoring case.
+/// Counts the letters to change, insert, delete or swap with a neighbour to turn `a` into `b`, ignoring case.
 fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.to_lowercase().chars().collect();
     let b: Vec<char> = b.to_lowercase().chars().collect();

@@ -1,17 +1,17 @@
 //! SPIFFE names of workloads: `spiffe://<trust-domain>/ns/<namespace>/sa/<service-account>`.
 //!
-//! Kubernetes uses this form within SPIFFE-ID (sections 2.1 and 2.2). Other names are not workloads of a mesh.
+//! Kubernetes uses this form of SPIFFE ids (SPIFFE-ID sections 2.1 and 2.2). Other names are not workloads of a mesh.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// Longest SPIFFE id in bytes (SPIFFE-ID section 2.3).
+/// Maximum length of a SPIFFE id in bytes (SPIFFE-ID section 2.3).
 pub const ID_MAX_BYTES: usize = 2_048;
-/// Longest trust domain in bytes (SPIFFE-ID section 2.1).
+/// Maximum length of a trust domain in bytes (SPIFFE-ID section 2.1).
 const TRUST_DOMAIN_MAX_BYTES: usize = 255;
-/// Longest Kubernetes name in bytes.
+/// Maximum length of a Kubernetes name in bytes.
 const NAME_MAX_BYTES: usize = 253;
 
 /// A trust domain: the identities that one set of anchors verifies.
@@ -32,7 +32,7 @@ pub struct SpiffeId {
     pub workload: Workload,
 }
 
-/// Why a text is not a name; the message says what to write.
+/// Why a text is not a valid name; the message says what to write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
     #[error("{0:?} is not a trust domain; use at most 255 lower-case letters, digits, dots, dashes and underscores")]
@@ -113,7 +113,7 @@ impl Serialize for Workload {
     }
 }
 
-/// Whether the text is a DNS subdomain, as Kubernetes defines it.
+/// Returns whether the text is a DNS subdomain, as Kubernetes defines it.
 pub fn is_name(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
     let ends_well = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());

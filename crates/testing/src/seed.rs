@@ -1,4 +1,4 @@
-//! Where random tests get their seeds from.
+//! Seeds of random tests.
 
 use std::ops::Range;
 use std::thread;
@@ -6,19 +6,19 @@ use std::thread;
 /// The environment variable with the seed of every random test: a number from 0 to 2^64-1.
 const VARIABLE: &str = "LENO_SEED";
 
-/// The seed of a test that runs once: `LENO_SEED`, or else a random number. A test that fails shows it.
+/// Returns the seed of a test that runs once: `LENO_SEED`, or else a random number. A test that fails shows the seed.
 ///
 /// # Panics
 /// If `LENO_SEED` is not a number.
 pub fn seed() -> u64 {
     let seed = chosen().unwrap_or_else(|| fastrand::u64(..));
-    // The harness shows it if the test fails.
+    // The test harness shows this line if the test fails.
     println!("{}", hint(seed));
     seed
 }
 
-/// The seeds of a test that runs many times: those of `range`, or `LENO_SEED` alone. A test that fails shows the seed that
-/// it failed with.
+/// Returns the seeds of a test that runs many times: those of `range`, or `LENO_SEED` alone. A test that fails shows
+/// the seed with which it failed.
 ///
 /// # Panics
 /// If `LENO_SEED` is not a number.
@@ -29,7 +29,8 @@ pub fn seeds(range: Range<u64>) -> Seeds {
     }
 }
 
-/// Whether `LENO_SEED` is set: then a test cannot expect that its one seed shows all that a whole range would.
+/// Returns whether `LENO_SEED` is set. Then a test must not expect to see with one seed everything that a whole range
+/// would show.
 pub fn is_repeated() -> bool {
     chosen().is_some()
 }

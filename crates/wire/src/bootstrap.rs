@@ -22,16 +22,17 @@ pub enum Client {
 
 #[derive(Clone, Debug)]
 pub struct Bootstrap {
-    /// Where the control plane serves xDS: a name or an address, and a port.
+    /// The address at which the control plane serves xDS: a name or an IP address, and a port.
     pub control: String,
     /// The id of the client's node.
     pub node: String,
     pub namespace: String,
-    /// Where Envoy accepts its application's connections.
+    /// The address at which Envoy accepts its application's connections.
     pub outbound: SocketAddr,
-    /// Where Envoy's own admin endpoint is.
+    /// The address of Envoy's own admin endpoint.
     pub admin: SocketAddr,
-    /// The client's certificates of the mesh. Without them it reaches the control plane and all endpoints in clear.
+    /// The client's certificates of the mesh. Without them the client reaches the control plane and all endpoints in
+    /// clear.
     pub certificates: Option<Certificates>,
 }
 
@@ -69,7 +70,7 @@ impl fmt::Display for Client {
     }
 }
 
-/// The content of a client's bootstrap file.
+/// Returns the content of a client's bootstrap file.
 pub fn bootstrap(client: Client, options: &Bootstrap) -> Value {
     match client {
         Client::Envoy => envoy(options),
@@ -82,9 +83,10 @@ fn node(options: &Bootstrap) -> Value {
     json!({ "id": options.node, "cluster": options.namespace, "metadata": { facts::KEY: own } })
 }
 
-/// A file for GRPC_XDS_BOOTSTRAP. With certificates, programs also need GRPC_EXPERIMENTAL_XDS_SNI=true, since proxies
-/// recognize connections of the mesh by their server name. gRPC compares the control plane's name with the DNS names in its
-/// certificate, so an address of this machine is reached in clear.
+/// Returns the content of a file for GRPC_XDS_BOOTSTRAP. With certificates, programs also need
+/// GRPC_EXPERIMENTAL_XDS_SNI=true, because proxies recognize connections of the mesh by their server name. gRPC
+/// compares the control plane's name with the DNS names in the control plane's certificate, so a control plane at a
+/// loopback address is reached in clear.
 fn grpc(options: &Bootstrap) -> Value {
     let credentials = match &options.certificates {
         Some(files) if !is_loopback(&options.control) => json!({ "type": "tls", "config": grpc_files(files) }),
@@ -105,7 +107,8 @@ fn grpc(options: &Bootstrap) -> Value {
     bootstrap
 }
 
-/// Whether the text is a loopback address. A name such as `localhost` does not count, because a certificate can contain it.
+/// Returns whether the text is a loopback address. A name such as `localhost` does not count, because a certificate can
+/// contain it.
 fn is_loopback(control: &str) -> bool {
     host_and_port(control).0.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
@@ -125,9 +128,9 @@ fn grpc_files(files: &Certificates) -> Value {
     })
 }
 
-/// One Envoy accepts all connections of its application. A redirected connection goes to the listener of its original
-/// destination. An HTTP request sent to Envoy itself is routed by its authority. Any other connection goes on to its
-/// original destination.
+/// Returns the content of Envoy's bootstrap file. One Envoy accepts all connections of its application. A redirected
+/// connection goes to the listener of its original destination. An HTTP request sent to Envoy itself is routed by its
+/// authority. Any other connection goes on to its original destination.
 fn envoy(options: &Bootstrap) -> Value {
     let mut static_resources = json!({
         "clusters": [control_cluster(options), passthrough_cluster()],

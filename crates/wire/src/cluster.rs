@@ -60,7 +60,7 @@ pub fn write(cluster: &mesh::Cluster, view: View<'_>) -> Cluster {
     resource
 }
 
-/// Writes the cluster without endpoints, for backends that do not exist.
+/// Writes the cluster without endpoints that stands for backends that do not exist.
 pub fn write_nowhere() -> Cluster {
     Cluster {
         name: NOWHERE.to_owned(),
@@ -70,10 +70,10 @@ pub fn write_nowhere() -> Cluster {
     }
 }
 
-/// Reads a cluster; its endpoints come in another resource.
+/// Reads a cluster. Its endpoints are in another resource.
 ///
 /// # Errors
-/// [`Unreadable`] if the bytes are no Cluster that Leno writes.
+/// [`Unreadable`] if the bytes are not a Cluster that Leno writes.
 pub fn read(bytes: &[u8]) -> Result<mesh::Cluster, Unreadable> {
     if bytes.len() > RESOURCE_MAX_BYTES {
         return Err(Unreadable::new("", "Cluster", format!("has more than {RESOURCE_MAX_BYTES} bytes")));
@@ -132,7 +132,8 @@ fn balance_as_envoy(resource: &mut Cluster, balancer: Policy) {
     resource.lb_policy = policy.into();
 }
 
-/// gRPC uses the first policy that it supports; its languages support different ones.
+/// Adds the balancer in gRPC's form. gRPC uses the first policy that it supports; its implementations for different
+/// languages support different policies.
 fn balance_as_grpc(resource: &mut Cluster, balancer: Policy) {
     let policy = |name: &str, config: Any| load_balancing_policy::Policy {
         typed_extension_config: Some(core::TypedExtensionConfig { name: name.to_owned(), typed_config: Some(config) }),
@@ -149,7 +150,7 @@ fn balance_as_grpc(resource: &mut Cluster, balancer: Policy) {
     resource.load_balancing_policy = Some(LoadBalancingPolicy { policies });
 }
 
-/// The balancer in the field that every client reads.
+/// Returns the balancer in the field that every client reads.
 fn usual_balancer(resource: &Cluster) -> Policy {
     match LbPolicy::try_from(resource.lb_policy) {
         Ok(LbPolicy::RoundRobin) => Policy::RoundRobin,
@@ -167,7 +168,7 @@ fn max_connections(settings: &Settings) -> CircuitBreakers {
     CircuitBreakers { per_host_thresholds: vec![per_host], ..Default::default() }
 }
 
-/// The protocol and the idle timeout: an extension's options, with the extension's name.
+/// Returns an extension's name and its options: the protocol and the idle timeout.
 fn protocol_options(cluster: &mesh::Cluster) -> (String, Any) {
     let http1 = core::Http1ProtocolOptions::default;
     let http2 = core::Http2ProtocolOptions::default;
@@ -198,7 +199,7 @@ fn protocol_options(cluster: &mesh::Cluster) -> (String, Any) {
     (upstream::HttpProtocolOptions::full_name(), any(&options))
 }
 
-/// The settings in a resource, with defaults for missing fields.
+/// Reads the settings in a resource, with defaults for missing fields.
 fn settings(resource: &Cluster) -> Result<Settings, Unreadable> {
     let bad = |field| Unreadable::new(&resource.name, field, "is out of range");
     let mut settings = Settings::default();

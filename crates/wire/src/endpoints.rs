@@ -56,7 +56,7 @@ pub fn write_nowhere() -> ClusterLoadAssignment {
 /// Reads a cluster's endpoints.
 ///
 /// # Errors
-/// [`Unreadable`] if the bytes are no ClusterLoadAssignment that Leno writes.
+/// [`Unreadable`] if the bytes are not a ClusterLoadAssignment that Leno writes.
 pub fn read(bytes: &[u8]) -> Result<Endpoints, Unreadable> {
     const KIND: &str = "ClusterLoadAssignment";
     if bytes.len() > RESOURCE_MAX_BYTES {
@@ -100,7 +100,7 @@ fn empty_locality(zone: Option<&str>) -> LocalityLbEndpoints {
     LocalityLbEndpoints { locality: Some(Locality { zone, ..Default::default() }), ..Default::default() }
 }
 
-/// Writes an endpoint; `by_tls` is the client's dialect if it reaches the endpoint by mutual TLS.
+/// Writes an endpoint. `by_tls` is the client's dialect if the client reaches endpoints behind proxies by mutual TLS.
 fn write_one(endpoint: &Endpoint, health: HealthStatus, by_tls: Option<Dialect>) -> LbEndpoint {
     let proxy = endpoint.proxy.as_ref();
     let mut facts = Facts::default()

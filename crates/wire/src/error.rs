@@ -1,6 +1,6 @@
 //! Why a control plane's resource was rejected.
 
-/// The error in a resource. Its text is one line, fit to be sent back to the control plane.
+/// The error in a resource. Its text is one line, so that it can be sent back to the control plane.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{resource}: {field}: {what}")]
 pub struct Unreadable {
@@ -8,7 +8,7 @@ pub struct Unreadable {
     pub resource: String,
     /// The field's name in its proto file.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// What is wrong with the field.
     pub what: String,
 }
 

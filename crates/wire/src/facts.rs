@@ -1,7 +1,7 @@
 //! Metadata that only Leno reads, under one key.
 //!
-//! It is in `typed_filter_metadata` as a Struct of texts. There we choose the order of its bytes, so that equal
-//! resources are equal bytes; a map inside a message would be written in any order.
+//! The metadata is in `typed_filter_metadata` as a Struct of texts. We encode this Struct in a fixed order, so that
+//! equal resources have equal bytes. A map inside a message would be written in any order.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub const POD: &str = "pod";
 pub const HOSTNAME: &str = "hostname";
 /// In an endpoint: the workload of its proxy, as `ns/shop/sa/cart`.
 pub const IDENTITY: &str = "identity";
-/// In an endpoint: its proxy's port for direct connections, if none are redirected.
+/// In an endpoint: its proxy's port for direct connections, if these connections are not redirected to the proxy.
 pub const INBOUND_PORT: &str = "inbound-port";
 /// In an endpoint: its proxy's port for opaque connections.
 pub const TUNNEL_PORT: &str = "tunnel-port";
@@ -42,7 +42,7 @@ pub const TARGET: &str = "target-";
 /// In the Listener `inbound`, followed by a policy's name: the policy is invalid, and so allows no caller.
 pub const UNREADABLE: &str = "unreadable-";
 
-/// In the Listener `inbound`: the client's ports that Services declare to speak HTTP, separated by commas.
+/// In the Listener `inbound`: the ports of the client's workload that Services declare to be HTTP, separated by commas.
 pub const HTTP_PORTS: &str = "http-ports";
 
 /// In a Route: its route object, as `HTTPRoute shop/echo`.
@@ -52,7 +52,7 @@ pub const RULE: &str = "rule";
 
 /// In a Route: the server name of the TLS connections that it matches.
 pub const SERVER_NAME: &str = "server-name";
-/// In a Route: its path is that of a gRPC method.
+/// In a Route: marks a match of gRPC methods.
 pub const GRPC: &str = "grpc";
 /// In a Route: the gRPC service after `=`, or a pattern for it after `~`.
 pub const GRPC_SERVICE: &str = "grpc-service";
@@ -72,7 +72,7 @@ pub const MUTUAL_TLS: &str = "mutual-tls";
 /// In a client's node, in its metadata below [`KEY`]: the client's namespace.
 pub const NAMESPACE: &str = "namespace";
 
-/// The node metadata of a client in that namespace.
+/// Returns the node metadata of a client in this namespace.
 pub fn node_metadata(namespace: &str) -> Struct {
     let one = |name: &str, kind| Struct { fields: [(name.to_owned(), Value { kind: Some(kind) })].into() };
     one(KEY, value::Kind::StructValue(one(NAMESPACE, value::Kind::StringValue(namespace.to_owned()))))
@@ -100,7 +100,7 @@ impl Facts {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The metadata to put into the resource; `None` without facts.
+    /// Returns the metadata to put into the resource; `None` without facts.
     pub(crate) fn metadata(&self) -> Option<Metadata> {
         if self.0.is_empty() {
             return None;
@@ -108,7 +108,8 @@ impl Facts {
         let mut bytes = Vec::new();
         for (name, value) in &self.0 {
             let value = Value { kind: Some(value::Kind::StringValue(value.clone())) };
-            // Messages that follow each other are one, with the fields of all (Protobuf encoding, "Last One Wins").
+            // Concatenated messages are decoded as one message with the fields of all (Protobuf encoding, "Last One
+            // Wins").
             let one = Struct { fields: [(name.clone(), value)].into() };
             bytes.extend(one.encode_to_vec());
         }
@@ -116,7 +117,7 @@ impl Facts {
         Some(Metadata { typed_filter_metadata: [(KEY.to_owned(), any)].into(), ..Default::default() })
     }
 
-    /// The facts in a resource's metadata. Entries of other types than text are ignored.
+    /// Reads the facts in a resource's metadata. Ignores entries that are not text.
     pub(crate) fn from_metadata(metadata: Option<&Metadata>) -> Self {
         let any = metadata.and_then(|metadata| metadata.typed_filter_metadata.get(KEY));
         let Some(content) = any.and_then(crate::proto::from_any::<Struct>) else {

@@ -15,9 +15,9 @@ use leno_model::translate::translate;
 
 use crate::view::{Dialect, View};
 
-/// For leno-proxy, and for Envoy without certificates.
+/// The view of leno-proxy, and of Envoy without certificates.
 pub(crate) const ENVOY: View<'_> = View { dialect: Dialect::Envoy, mutual_tls: None };
-/// For gRPC without certificates.
+/// The view of gRPC without certificates.
 pub(crate) const GRPC: View<'_> = View { dialect: Dialect::Grpc, mutual_tls: None };
 
 /// A Service with one port and no endpoint.
@@ -46,7 +46,7 @@ pub(crate) fn meshed(address: &str, inbound_port: Option<u16>) -> Endpoint {
     Endpoint { proxy: Some(proxy), ..endpoint(address) }
 }
 
-/// The mesh of these manifests; references to missing objects are allowed.
+/// Returns the mesh of these manifests; references to missing objects are allowed.
 pub(crate) fn mesh(text: &str) -> Mesh {
     let file = SourceFile { path: "mesh.yaml".to_owned(), text: text.to_owned() };
     let objects = parse_file(&file, "default").expect("manifests without mistakes").objects;

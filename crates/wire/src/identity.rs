@@ -6,8 +6,8 @@ pub mod v1 {
     tonic::include_proto!("leno.identity.v1");
 }
 
-/// Longest request, in bytes: the longest signing request and the longest token fit.
+/// Maximum length of a request, in bytes: the longest signing request and the longest token fit.
 pub const REQUEST_MAX_BYTES: usize = 32_768;
 
-/// Longest response, in bytes: the longest chain and the largest trust bundle fit.
+/// Maximum length of a response, in bytes: the longest chain and the largest trust bundle fit.
 pub const RESPONSE_MAX_BYTES: usize = 262_144;

@@ -1,4 +1,5 @@
-//! The kinds of resources, in the order in which a client must get them: a resource comes before others that name it.
+//! The kinds of resources, in the order in which a client must get them: clusters and their endpoints come before the
+//! listeners and routes that name the clusters.
 
 use serde::{Serialize, Serializer};
 
@@ -9,7 +10,7 @@ pub enum Kind {
     Cluster,
     /// ClusterLoadAssignment: a cluster's endpoints (EDS).
     Endpoints,
-    /// Listener: what to do with connections to an address or a name (LDS).
+    /// Listener: where connections to an address, or calls to a name, are sent (LDS).
     Listener,
     /// RouteConfiguration: the cluster of each request (RDS).
     Route,
@@ -32,7 +33,7 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.type_url() == text)
     }
 
-    /// The name in metrics and in output for people.
+    /// Returns the name in metrics and in output for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cluster => "cluster",
@@ -42,12 +43,12 @@ impl Kind {
         }
     }
 
-    /// Its place in [`Kind::ALL`].
+    /// Returns the kind's position in [`Kind::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// Whether a client may subscribe to all resources of this kind without naming them.
+    /// Returns whether a client may subscribe to all resources of this kind without naming them.
     pub const fn has_wildcard(self) -> bool {
         matches!(self, Self::Cluster | Self::Listener)
     }

@@ -5,7 +5,7 @@
 //! ([`listener`]). The policies that select a workload are a Listener too ([`inbound`]).
 //!
 //! Values for which xDS has a field are in that field, so that Envoy and gRPC understand them. Values that only Leno
-//! understands are in the resource's metadata ([`facts`]). [`bootstrap`] writes the file that xDS clients start with.
+//! understands are in the resource's metadata ([`facts`]). [`bootstrap`] writes the file with which xDS clients start.
 //! Each module writes for one [`View`]. It also reads the resources of a control plane, which may contain anything: the
 //! result is a value or an [`Unreadable`], within [`limits`].
 //!

@@ -1,4 +1,4 @@
-//! The Listener resource: where connections to an address, or calls to a name, go.
+//! The Listener resource: the destination of connections to an address, or of calls to a name.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ use crate::pb::{Any, BoolValue, HttpInspector, Router, TlsInspector, tcp};
 use crate::proto::{address, ads, any, duration};
 use crate::routes::action::destination;
 
-/// Where connections to a Listener's address, or calls to its name, go.
+/// The destination of connections to a Listener's address, or of calls to its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Any endpoint of the cluster.
@@ -46,11 +46,12 @@ pub struct Lead {
     pub target: Target,
 }
 
-/// Writes the Listener called `name`, for a cluster: at the address `at`, or without one for a Service's name.
+/// Writes the Listener called `name` for a cluster: at the address `at`, or without an address for a Service's name.
 ///
 /// gRPC asks by the Service's name; such a Listener has an API and no address. Proxies ask by the original destination
 /// of their connections; such a Listener does not bind its address but gets redirected connections. `table` has the
-/// routes in force there. The Listener contains the routes of connections; the RouteConfiguration contains the others.
+/// routes in force at the cluster. The Listener contains only the routes for connections; the RouteConfiguration
+/// contains the routes for requests.
 pub fn write(name: &str, at: Option<SocketAddr>, cluster: &Cluster, table: Option<&RouteTable>) -> Listener {
     let key = cluster.key.to_string();
     let listener = Listener {
@@ -92,7 +93,7 @@ struct Chains {
 }
 
 impl Chains {
-    /// The chains for a cluster's protocol.
+    /// Creates the chains for a cluster's protocol.
     fn of_protocol(cluster: &Cluster) -> Self {
         let key = cluster.key.to_string();
         let http = || http_chain(&manager(&key));
@@ -108,7 +109,7 @@ impl Chains {
         }
     }
 
-    /// Every connection follows the first rule.
+    /// Creates the chains for connections that all follow the first rule of `table`.
     fn of_connections(table: &RouteTable) -> Self {
         let rest = match table.entries().first() {
             Some(entry) => bytes_chain(&entry.rule.route.to_string(), by_weight(&entry.rule)),
@@ -150,7 +151,7 @@ pub fn write_endpoint(name: &str, key: &ClusterKey) -> Listener {
 /// Reads a Listener's target.
 ///
 /// # Errors
-/// [`Unreadable`] if the bytes are no Listener that Leno writes.
+/// [`Unreadable`] if the bytes are not a Listener that Leno writes.
 pub fn read(bytes: &[u8]) -> Result<Lead, Unreadable> {
     if bytes.len() > RESOURCE_MAX_BYTES {
         return Err(Unreadable::new("", "Listener", format!("has more than {RESOURCE_MAX_BYTES} bytes")));
@@ -168,7 +169,7 @@ pub fn read(bytes: &[u8]) -> Result<Lead, Unreadable> {
     Ok(Lead { name: resource.name, target })
 }
 
-/// HTTP routed by the RouteConfiguration of that name. Only the routes' timeouts end a stream.
+/// Configures HTTP that the RouteConfiguration called `routes` routes. Only the routes' timeouts end a stream.
 pub(crate) fn manager(routes: &str) -> HttpConnectionManager {
     HttpConnectionManager {
         stat_prefix: routes.to_owned(),
@@ -187,7 +188,7 @@ pub(crate) fn manager(routes: &str) -> HttpConnectionManager {
     }
 }
 
-/// The last HTTP filter of every chain.
+/// Returns the last HTTP filter of every chain.
 pub(crate) fn router() -> HttpFilter {
     HttpFilter {
         name: "envoy.filters.http.router".to_owned(),
@@ -196,13 +197,13 @@ pub(crate) fn router() -> HttpFilter {
     }
 }
 
-/// A chain that relays bytes.
+/// Creates a chain that relays bytes.
 fn bytes_chain(name: &str, to: ClusterSpecifier) -> FilterChain {
     let relay = tcp::TcpProxy { stat_prefix: name.to_owned(), cluster_specifier: Some(to), ..Default::default() };
     chain("envoy.filters.network.tcp_proxy", any(&relay))
 }
 
-/// The backends of a rule. Envoy rejects a weight of 0.
+/// Returns the backends of a rule. Backends with a weight of 0 are left out, because Envoy rejects this weight.
 fn by_weight(rule: &Rule) -> ClusterSpecifier {
     let weighted = rule.backends.iter().filter(|backend| backend.weight > 0);
     let clusters: Vec<ClusterWeight> = weighted
@@ -215,7 +216,7 @@ fn nowhere() -> ClusterSpecifier {
     ClusterSpecifier::Cluster(NOWHERE.to_owned())
 }
 
-/// A chain that relays HTTP.
+/// Creates a chain that relays HTTP.
 pub(crate) fn http_chain(manager: &HttpConnectionManager) -> FilterChain {
     chain("envoy.filters.network.http_connection_manager", any(manager))
 }
@@ -230,7 +231,7 @@ fn is_http() -> FilterChainMatch {
     FilterChainMatch { application_protocols: protocols.into(), ..Default::default() }
 }
 
-/// Matches TLS, with this server name if there is one.
+/// Matches TLS, with this server name if one is given.
 fn is_tls(server_name: Option<&str>) -> FilterChainMatch {
     FilterChainMatch {
         transport_protocol: "tls".to_owned(),

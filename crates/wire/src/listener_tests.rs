@@ -75,7 +75,7 @@ fn a_listener_that_leads_nowhere_is_an_error() {
     assert_eq!(error.to_string(), "a: cluster: is missing in the metadata");
 }
 
-/// The Listener of echo's address where this route is in force, for clients in `shop`.
+/// Returns the Listener of echo's address if this route is in force, for clients in `shop`.
 fn routed(kind: &str, spec: &str, app_protocol: &str) -> Listener {
     let mesh = mesh(&format!(
         "apiVersion: v1\nkind: Service\nmetadata: {{name: echo, namespace: shop}}\nspec: {{clusterIP: 10.96.0.10, \
@@ -87,7 +87,7 @@ fn routed(kind: &str, spec: &str, app_protocol: &str) -> Listener {
     write("10.96.0.10:80", Some(at), cluster, mesh.routes(&cluster.key, "shop").map(AsRef::as_ref))
 }
 
-/// The clusters of a chain with their weights; `None` if it relays HTTP.
+/// Returns the clusters of a chain with their weights; `None` if it relays HTTP.
 fn destinations(chain: &FilterChain) -> Option<Vec<(String, u32)>> {
     let Some(filter::ConfigType::TypedConfig(config)) = &chain.filters[0].config_type else { panic!("{chain:?}") };
     match from_any::<TcpProxy>(config)?.cluster_specifier.expect("a cluster") {

@@ -8,7 +8,7 @@ pub(crate) fn exactly(text: &str) -> StringMatcher {
     StringMatcher { match_pattern: Some(string_matcher::MatchPattern::Exact(text.to_owned())), ..Default::default() }
 }
 
-/// Matches texts that the whole regular expression matches.
+/// Matches a text if the regular expression matches all of it.
 pub(crate) fn pattern(text: String) -> StringMatcher {
     let match_pattern = Some(string_matcher::MatchPattern::SafeRegex(regex(text)));
     StringMatcher { match_pattern, ..Default::default() }
@@ -19,7 +19,7 @@ pub(crate) fn regex(regex: String) -> RegexMatcher {
     RegexMatcher { regex, ..Default::default() }
 }
 
-/// A regular expression that matches this text only.
+/// Returns a regular expression that matches this text only.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
@@ -31,7 +31,7 @@ pub(crate) fn escaped(text: &str) -> String {
     escaped
 }
 
-/// Matches a header field of that name with such a value.
+/// Matches a header field with this name and a value that `value` matches.
 pub(crate) fn header(name: &str, value: StringMatcher) -> HeaderMatcher {
     HeaderMatcher {
         name: name.to_owned(),

@@ -23,17 +23,17 @@ use crate::limits::NAME_MAX_BYTES;
 /// The meaning of a RouteConfiguration's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RouteName {
-    /// The routes of calls that are already known to go to one cluster.
+    /// The routes of calls whose cluster is already known.
     Cluster(ClusterKey),
     /// The routes of all clusters, selected by `:authority`.
     Mesh,
 }
 
-/// The cluster of a backend that does not exist; no Service can have this name. Envoy answers calls to a cluster that
-/// it does not know. gRPC would wait for that cluster, so it gets this one, without endpoints.
+/// The cluster of a backend that does not exist; no Service can have this name. Envoy answers calls to an unknown
+/// cluster itself. gRPC would wait for an unknown cluster, so it gets this cluster, which has no endpoints.
 pub const NOWHERE: &str = "nowhere";
-/// The Listener with the policies of the client's own workload. A Service of this name has to be asked for with its
-/// namespace or its port.
+/// The Listener with the policies of the client's own workload. To call a Service of this name, a client must add the
+/// Service's namespace or port.
 pub const INBOUND: &str = "inbound";
 /// The name of [`RouteName::Mesh`].
 const MESH: &str = "mesh";

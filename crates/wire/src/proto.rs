@@ -11,7 +11,7 @@ pub(crate) fn any<M: Message + Name>(message: &M) -> Any {
     Any { type_url: M::type_url(), value: message.encode_to_vec() }
 }
 
-/// The message in an Any, if it has this type and is well-formed.
+/// Decodes the message in an Any, if it has this type and is well-formed.
 pub(crate) fn from_any<M: Message + Name + Default>(any: &Any) -> Option<M> {
     (any.type_url == M::type_url()).then(|| M::decode(any.value.as_slice()).ok()).flatten()
 }
@@ -50,7 +50,7 @@ pub(crate) fn from_address(address: &core::Address) -> Option<SocketAddr> {
     Some(SocketAddr::new(socket.address.parse().ok()?, u16::try_from(port).ok()?))
 }
 
-/// Resources come over the same ADS stream as the resource that contains this.
+/// Returns the source of a resource that the containing resource refers to: the same ADS stream.
 pub(crate) fn ads() -> core::ConfigSource {
     core::ConfigSource {
         resource_api_version: core::ApiVersion::V3.into(),

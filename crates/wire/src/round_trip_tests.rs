@@ -1,4 +1,4 @@
-//! A client reads the same mesh that the control plane has.
+//! Tests that a client reads the same mesh that the control plane has.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::listener::Target;
 use crate::view::{Dialect, View};
 use crate::{cluster, endpoints, listener};
 
-/// How many random meshes are tried.
+/// Number of random meshes that are tried.
 const MESHES: u64 = 300;
 
-/// The mesh of a client that subscribes to everything.
+/// Returns the mesh of a client that subscribes to everything.
 fn received(mesh: &Mesh, view: View<'_>) -> Mesh {
     let clusters = mesh.clusters().iter().map(|cluster| Arc::new(received_cluster(cluster, view))).collect();
     let addresses: Vec<_> = mesh.addresses().map(|(address, cluster)| received_address(address, cluster)).collect();
@@ -86,7 +86,7 @@ fn bytes_that_were_changed_on_their_way_are_read_or_refused() {
                 }
                 bytes.truncate(random.usize(..=bytes.len()));
             }
-            // Whether the damaged bytes are still valid is chance; that reading returns is not.
+            // The damaged bytes may be valid or not, but reading must always return without a panic.
             let [a, b, c] = all;
             let errors = [cluster::read(&a).err(), endpoints::read(&b).err(), listener::read(&c).err()];
             for error in errors.into_iter().flatten() {
@@ -117,7 +117,7 @@ fn a_pods_own_cluster_is_the_same_after_its_way_over_the_wire() {
         assert_eq!(received_cluster(&sent, ENVOY), sent);
         let written = listener::write_endpoint(&at.to_string(), &sent.key).encode_to_vec();
         assert_eq!(listener::read(&written).expect("ours").target, Target::Endpoint(sent.key.clone()));
-        // A client with this endpoint resolves the Pod's address to it.
+        // A client that knows this endpoint finds it at the Pod's address.
         let known = Mesh::new("default", vec![Arc::new(sent)], [], Vec::new(), Vec::new());
         let endpoint = known.endpoint_by_address(at).expect("the Pod").1;
         assert!(endpoint.proxy.is_some() && known.cluster_by_address(at).is_none());

@@ -1,7 +1,7 @@
 //! Mutual TLS from a client with certificates of the mesh to an endpoint behind a proxy. The client compares the
 //! proxy's SPIFFE id. The server name, `<target port>.leno.internal`, shows the proxy that the connection is for it.
 //!
-//! The client's bootstrap configures where its certificates are, as [`CERTIFICATE`] and [`TRUST`] (Envoy's static
+//! The client's bootstrap configures the location of its certificates, as [`CERTIFICATE`] and [`TRUST`] (Envoy's static
 //! secrets) or [`PROVIDER`] (gRPC's certificate provider).
 
 use std::collections::BTreeSet;
@@ -25,10 +25,10 @@ pub(crate) const TRUST: &str = "leno-trust";
 pub(crate) const PROVIDER: &str = "leno";
 /// The endpoint metadata by which Envoy selects a transport socket.
 const MATCH_METADATA: &str = "envoy.transport_socket_match";
-/// Its only field, with the server name and the workload.
+/// The only field of this metadata, with the server name and the workload.
 const MATCH_FIELD: &str = "leno.dev/peer";
 
-/// The workload that must answer, and the port in the server name.
+/// The workload whose identity the endpoint must prove, and the port in the server name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Peer<'a> {
     target_port: u16,
@@ -51,8 +51,8 @@ impl<'a> Peer<'a> {
     }
 }
 
-/// The peers of a cluster whose protocol Envoy and gRPC can speak to a proxy. Opaque bytes would need a tunnel, and
-/// HTTP/1 the fields that leno-proxy adds.
+/// Returns the peers of a cluster if Envoy and gRPC can speak its protocol to a proxy. Opaque bytes would need a
+/// tunnel, and HTTP/1 would need the fields that leno-proxy adds.
 fn peers(cluster: &Cluster) -> BTreeSet<Peer<'_>> {
     if !matches!(cluster.protocol, Protocol::Http2 | Protocol::Detect) {
         return BTreeSet::new();
@@ -60,12 +60,12 @@ fn peers(cluster: &Cluster) -> BTreeSet<Peer<'_>> {
     cluster.endpoints.iter().chain(&cluster.unready_endpoints).filter_map(Peer::of).collect()
 }
 
-/// Whether two versions of a cluster have the same transport sockets.
+/// Returns whether two versions of a cluster have the same transport sockets.
 pub fn has_same_peers(a: &Cluster, b: &Cluster) -> bool {
     peers(a) == peers(b) && reached_by_grpc(a) == reached_by_grpc(b)
 }
 
-/// Whether a client reaches the cluster's endpoints behind proxies by mutual TLS.
+/// Returns whether a client uses mutual TLS to the cluster's endpoints behind proxies.
 pub(crate) fn is_used(cluster: &Cluster, view: View<'_>) -> bool {
     view.mutual_tls.is_some()
         && match view.dialect {
@@ -74,7 +74,7 @@ pub(crate) fn is_used(cluster: &Cluster, view: View<'_>) -> bool {
         }
 }
 
-/// Envoy's transport sockets: one for each peer. Endpoints without a proxy are reached in clear.
+/// Returns Envoy's transport sockets, one for each peer. Endpoints without a proxy are reached in clear.
 pub(crate) fn socket_matches(cluster: &Cluster, trust_domain: &TrustDomain) -> Vec<TransportSocketMatch> {
     let peers = peers(cluster);
     if peers.is_empty() {
@@ -107,7 +107,8 @@ pub(crate) fn mark(endpoint: &Endpoint, metadata: core::Metadata) -> core::Metad
 }
 
 #[allow(deprecated, reason = "gRPC reads the names of peers in the older field only")]
-/// gRPC's only transport socket for the cluster. gRPC can use mutual TLS only if all endpoints have one server name.
+/// Returns gRPC's only transport socket for the cluster. gRPC can use mutual TLS only if all endpoints have the same
+/// server name.
 pub(crate) fn grpc_socket(cluster: &Cluster, trust_domain: &TrustDomain) -> Option<TransportSocket> {
     let peers = reached_by_grpc(cluster)?;
     let first = peers.first()?;
@@ -132,7 +133,7 @@ pub(crate) fn grpc_socket(cluster: &Cluster, trust_domain: &TrustDomain) -> Opti
     }))
 }
 
-/// The peers, if every endpoint has a proxy and all have the same server name.
+/// Returns the peers, if every endpoint has a proxy and all peers have the same server name.
 fn reached_by_grpc(cluster: &Cluster) -> Option<BTreeSet<Peer<'_>>> {
     if peers(cluster).is_empty() {
         return None;

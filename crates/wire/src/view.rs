@@ -1,4 +1,4 @@
-//! The client that a resource is written for.
+//! The client for which a resource is written.
 
 use leno_model::spiffe::TrustDomain;
 
@@ -11,14 +11,14 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// The dialect of a client, by the `user_agent_name` of its node.
+    /// Returns the dialect of a client, by the `user_agent_name` of its node.
     pub fn of_user_agent(name: &str) -> Self {
         // "gRPC Go", "gRPC C++", "grpc-java", "grpc-node" and the like.
         let is_grpc = name.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("grpc"));
         if is_grpc { Self::Grpc } else { Self::Envoy }
     }
 
-    /// The name in output for people.
+    /// Returns the name in output for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Envoy => "envoy",
@@ -27,11 +27,11 @@ impl Dialect {
     }
 }
 
-/// The client properties that a resource depends on.
+/// The properties of a client on which a resource depends.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     pub dialect: Dialect,
-    /// The trust domain, for a client with certificates of the mesh: it reaches endpoints behind proxies by mutual TLS.
-    /// `None` for other clients, and for leno-proxy, which needs no configuration for that.
+    /// The trust domain, for a client with certificates of the mesh. It reaches endpoints behind proxies by mutual TLS.
+    /// `None` for other clients, and for leno-proxy, which needs no configuration for mutual TLS.
     pub mutual_tls: Option<&'a TrustDomain>,
 }

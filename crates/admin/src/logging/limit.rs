@@ -12,7 +12,7 @@ use tracing::callsite::Identifier;
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Filter};
 
-/// Most lines that one place in the code writes in one [`WINDOW`].
+/// Limit on the lines that one place in the code writes in one [`WINDOW`].
 pub(super) const LINES_MAX: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(1);
 
@@ -30,7 +30,7 @@ struct Place {
 }
 
 impl Limit {
-    /// Whether a place may write a line now.
+    /// Returns whether a place may write a line now.
     fn allows(&self, metadata: &'static Metadata<'static>, now: Instant) -> bool {
         let mut places = self.lock();
         let place = places.entry(metadata.callsite()).or_insert_with(|| Place {

@@ -39,7 +39,7 @@ pub struct LogFilter {
     targets: Targets,
 }
 
-/// The text is no list of levels.
+/// The text is not a list of levels.
 #[derive(Debug, thiserror::Error)]
 #[error("write off, error, warn, info, debug or trace, or a list like info,leno_proxy=debug")]
 pub struct LogFilterError;
@@ -49,7 +49,7 @@ impl FromStr for LogFilter {
 
     fn from_str(text: &str) -> Result<Self, LogFilterError> {
         let text = text.trim();
-        // A bare word that is no level would be a target, and so silence everything else.
+        // A bare word that is not a level would be parsed as a target, and so silence everything else.
         let is_level = |item: &str| !item.is_empty() && item.parse::<LevelFilter>().is_ok();
         let is_clear = |item: &str| item.contains('=') || is_level(item);
         let targets = text.split(',').all(is_clear).then(|| text.parse().ok()).flatten();
@@ -78,7 +78,7 @@ impl LogLevels {
         (Self { handle, text: filter.text.into() }, layer)
     }
 
-    /// The current levels as text.
+    /// Returns the current levels as text.
     pub fn text(&self) -> String {
         self.text.borrow().clone()
     }
@@ -119,7 +119,7 @@ pub fn start(filter: LogFilter, format: LogFormat) -> Result<LogLevels, StartErr
     let limit = Limit::default();
     let reported = limit.clone();
     let queue = Queue::start(std::io::stderr(), move || reported.report())?;
-    // A log whose reader is gone must not end the program, as complaining to stderr about it would.
+    // If the log's reader is gone, the program must not end, as it would if it reported the error to stderr.
     let lines = lines::layer().with_writer(queue.clone()).with_ansi(false).log_internal_errors(false);
     let lines = match format {
         LogFormat::Plain => lines.boxed(),

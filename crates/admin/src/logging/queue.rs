@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Most bytes of waiting lines; further lines are dropped.
+/// Maximum size of all waiting lines; further lines are dropped.
 pub(super) const QUEUE_MAX_BYTES: usize = 1 << 20;
-/// How long the process waits at its end for the last lines to be written.
+/// How long the process waits for the last lines to be written before it ends.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
 /// How often the writer logs what [`super::limit`] left out.
 const TICK: Duration = Duration::from_secs(1);
@@ -74,13 +74,13 @@ impl Queue {
         }
     }
 
-    /// The writer thread's loop; it runs as long as the process.
+    /// Runs the loop of the writer thread, for as long as the process runs.
     fn write_all_to(&self, mut output: impl Write, every_tick: impl Fn()) {
         let mut text = Vec::new();
         let mut next_tick = Instant::now() + TICK;
         loop {
             let dropped = self.take(&mut text, next_tick);
-            // A log whose reader is gone must not end the program.
+            // If the log's reader is gone, the program must not end.
             let _ = output.write_all(&text).and_then(|()| output.flush());
             text.clear();
             if text.capacity() > KEPT_BYTES {
@@ -98,7 +98,7 @@ impl Queue {
         }
     }
 
-    /// Waits for lines until `latest`, and takes them. Returns how many were dropped.
+    /// Waits for lines until `latest`, and takes them out of the queue. Returns how many were dropped.
     fn take(&self, text: &mut Vec<u8>, latest: Instant) -> u64 {
         let mut state = self.lock();
         state.is_writing = false;
@@ -116,7 +116,7 @@ impl Queue {
     }
 }
 
-/// One line for the queue, added as a whole.
+/// One line for the queue. It is added to the queue as a whole.
 #[derive(Debug)]
 pub(super) struct Line<'a>(&'a Queue);
 

@@ -23,7 +23,7 @@ pub struct Explanation {
     pub weight: f64,
     /// Number of calls to it that have not ended.
     pub in_flight: u32,
-    /// The mean of recent latencies, converted to a call of average latency in the cluster; `None` before the first
+    /// The mean of recent latencies, corrected for the usual latency of each call's method; `None` before the first
     /// answer.
     pub latency_estimate_ms: Option<f64>,
     /// The estimate above which the balancer treats the endpoint as slow; `None` without other endpoints to compare

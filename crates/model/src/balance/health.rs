@@ -24,7 +24,7 @@ const WARM_UP: Duration = Duration::from_secs(3);
 const WARM_UP_AGAIN: Duration = Duration::from_millis(1500);
 /// Share at the start of warming, as a fraction of a full share.
 const WARM_UP_START: f64 = 0.1;
-/// Longest time for which a server's pushback stops calls.
+/// Maximum time for which a server's pushback stops calls.
 const PUSHBACK_MAX: Duration = Duration::from_secs(30);
 /// Smallest weight of one outcome in the failure rate: 14 failures in a row make 10 %.
 const OUTCOME_WEIGHT_MIN: f64 = 1.0 / 128.0;

@@ -51,7 +51,7 @@ pub(super) struct Norm {
     /// Interval between calls to one endpoint if all endpoints have equal shares. Probes are not more frequent, because
     /// the probes of many proxies would otherwise be a greater load than their calls.
     pub(super) fair_interval: Duration,
-    /// Maximum latency as which one answer counts.
+    /// Limit, in ms, at which the latency of one answer is capped.
     pub(super) surprise_ms: f64,
     /// The latency with spare capacity: the lowest recent norm.
     roomy_ms: f64,

@@ -13,7 +13,7 @@ use super::norm::Norm;
 pub(super) const PROBE_WAIT_MIN: Duration = Duration::from_millis(500);
 /// Maximum wait between probes. It limits both the calls spent on a slow endpoint and the time to notice its recovery.
 pub(super) const PROBE_WAIT_MAX: Duration = Duration::from_secs(2);
-/// Minimum number of good answers that end a probation.
+/// Minimum number of good answers before a probation can end.
 const GOOD_ANSWERS_MIN: u32 = 5;
 /// Log-likelihood ratio at which "still slow" ends a round of probes: 1 in 30 recovered endpoints must wait for another
 /// round.

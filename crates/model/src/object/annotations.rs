@@ -40,7 +40,7 @@ pub(super) struct OfService {
 
 type Annotations = BTreeMap<String, String>;
 
-/// Reads a Service's annotations that begin with `leno.dev/`. An unknown one is a mistake.
+/// Reads a Service's annotations that begin with `leno.dev/`. An unknown annotation is a mistake.
 pub(super) fn of_service(annotations: Option<&Annotations>, review: &mut Review<'_>) -> OfService {
     let mut read = OfService::default();
     let settings = &mut read.settings;
@@ -94,7 +94,7 @@ pub(super) fn of_service(annotations: Option<&Annotations>, review: &mut Review<
     read
 }
 
-/// Reads an EndpointSlice's annotations that begin with `leno.dev/`. An unknown one is a mistake.
+/// Reads an EndpointSlice's annotations that begin with `leno.dev/`. An unknown annotation is a mistake.
 pub(super) fn of_slice(annotations: Option<&Annotations>, review: &mut Review<'_>) -> Option<EndpointProxy> {
     let (mut identity, mut inbound_port, mut tunnel_port) = (None, None, None);
     let mut has_identity = false;

@@ -41,8 +41,8 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Option<Spec>,
-    // Listed so that they are not reported as unknown: the first two selected this type, and the API server adds the
-    // last.
+    // These fields are listed so that they are not reported as unknown: the first two selected this type, and the API
+    // server adds the last.
     #[serde(default, rename = "apiVersion", deserialize_with = "pass_over")]
     _api_version: (),
     #[serde(default, rename = "kind", deserialize_with = "pass_over")]
@@ -84,7 +84,7 @@ pub(crate) struct TargetRef {
     name: String,
 }
 
-/// Allows callers that fulfil all of its fields; it must have at least one.
+/// Allows callers that meet the conditions of all its fields; it must have at least one field.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct AllowRule {
@@ -122,7 +122,7 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
     review.is_clean().then_some(Object::AuthorizationPolicy(policy))
 }
 
-/// The target service account; `None` for the whole namespace, and after a mistake.
+/// Returns the target service account; `None` for the whole namespace, and after a mistake.
 pub(crate) fn service_account(target: TargetRef, namespace: &str, review: &mut Review<'_>) -> Option<Box<str>> {
     let TargetRef { group, kind, name } = target;
     if !group.is_empty() {
@@ -202,7 +202,7 @@ fn rules(written: Option<Vec<AllowRule>>, review: &mut Review<'_>) -> Allow {
     rules.into()
 }
 
-/// Reads a list of a rule. An empty list is a mistake, because it could be read as "all".
+/// Reads a list in a rule. An empty list is a mistake, because it could be read as "all".
 fn members<T>(rule: &str, key: &str, noun: &str, written: &[String], review: &mut Review<'_>) -> Box<[T]>
 where
     T: FromStr<Err: fmt::Display>,
@@ -231,7 +231,8 @@ where
     read.into()
 }
 
-/// Reads a field that may be absent but must have a value if present. Kubernetes' own types treat the two as equal.
+/// Reads a field that may be absent but must have a value if present. Kubernetes' own types do not distinguish a field
+/// without a value from an absent field.
 fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }

@@ -215,7 +215,7 @@ fn the_example_of_the_documentation_is_read_without_a_mistake() {
 /// Records the fields that a type asks for, and reads nothing.
 struct FieldsOf;
 
-/// The fields, as the error that stops the reading.
+/// The fields that a type asks for, as the error that stops the deserialization.
 #[derive(Debug, PartialEq)]
 struct Fields(&'static [&'static str]);
 

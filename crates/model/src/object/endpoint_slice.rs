@@ -64,7 +64,7 @@ pub struct Address {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Readiness {
     Ready,
-    /// Only if no endpoint is ready: it is terminating, but still serves.
+    /// It gets calls only if no endpoint is ready: it is terminating, but still serves.
     Draining,
     Unready,
 }
@@ -167,7 +167,8 @@ fn address(ip: IpAddr, endpoint: kubernetes::Endpoint) -> Address {
     }
 }
 
-/// Missing conditions have the values that Kubernetes documents: ready, serving, not terminating.
+/// Returns the readiness of an endpoint. Missing conditions have the values that Kubernetes documents: ready, serving,
+/// not terminating.
 fn readiness(conditions: Option<&kubernetes::EndpointConditions>) -> Readiness {
     let Some(conditions) = conditions else {
         return Readiness::Ready;

@@ -13,7 +13,7 @@ use crate::route::{GrpcMethod, Match, PathMatch, RouteKind, Timeouts, ValueMatch
 
 /// Its `kind`.
 pub(crate) const KIND: &str = "GRPCRoute";
-/// Longest name of a service or of a method.
+/// Maximum length of the name of a service or method.
 const NAME_MAX_BYTES: usize = 1024;
 
 /// The object as written.
@@ -24,7 +24,7 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
-    // Listed so that they are not reported as unknown.
+    // These fields are listed only so that they are not reported as unknown.
     #[serde(default, rename = "apiVersion")]
     _api_version: Option<Unread>,
     #[serde(default, rename = "kind")]
@@ -135,7 +135,7 @@ fn read_method(field: &str, written: &WrittenMethod, reading: &mut Reading<'_, '
     Some(GrpcMethod { service: service?, method: method? })
 }
 
-/// Whether `text` is a service name with its package, as `shop.v1.Cart`.
+/// Returns whether `text` is a service name with its package, as `shop.v1.Cart`.
 fn is_service(text: &str) -> bool {
     text.split('.').all(is_identifier)
 }

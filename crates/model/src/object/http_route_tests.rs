@@ -29,7 +29,7 @@ fn route(text: &str) -> Route {
     }
 }
 
-/// The only problem of a route with these rules, without its place.
+/// Returns the only problem of a route with these rules, without its place.
 fn mistake(rules: &str) -> String {
     only_mistake(&with_rules(rules))
 }
@@ -41,14 +41,14 @@ fn only_mistake(text: &str) -> String {
     line.replacen("echo.yaml:", "", 1).replacen(" of HTTPRoute default/canary", "", 1)
 }
 
-/// The refusals of the only rule: field, reason, what.
+/// Returns the refusals of the only rule: field, reason, text.
 fn refused(rule: &str) -> Vec<(String, Reason, String)> {
     let route = route(&with_rules(&format!("[{rule}]")));
     let refusals = route.rules[0].refusals.iter();
     refusals.map(|refusal| (refusal.spot.field.to_string(), refusal.reason, refusal.what.clone())).collect()
 }
 
-/// As many patterns as the API server stores, each of which takes 10 KiB, are 40 MiB.
+/// A route with as many patterns as the API server stores, at 10 KiB each, would take 40 MiB.
 #[test]
 fn patterns_beyond_what_any_table_takes_are_not_compiled() {
     let named = |number: usize| format!("{{type: RegularExpression, name: x{number}, value: '[a-z]{{300}}'}}");
@@ -58,7 +58,7 @@ fn patterns_beyond_what_any_table_takes_are_not_compiled() {
     let route = route(&with_rules(&format!("[{rule}, {rule}]")));
     let matches = route.rules.iter().flat_map(|rule| &rule.matches);
     let held: usize = matches.map(Match::size_bytes).sum();
-    // Names and the entries themselves come on top of the patterns.
+    // The names and the entries themselves take some memory besides the patterns.
     assert!((1..TABLE_MAX_BYTES * 11 / 10).contains(&held), "{held} bytes of matches");
     assert!(route.size_bytes() > TABLE_MAX_BYTES, "no table takes it: {} bytes", route.size_bytes());
     assert!(route.rules.iter().all(|rule| rule.refusals.is_empty()), "its size is what is wrong with it");
@@ -130,7 +130,7 @@ fn filters_are_read() {
     ));
     let filters = &read.rules[0].filters;
     let header = |name: &str, value: &str| Header { name: name.into(), value: value.into() };
-    // Of two entries with one name the first applies.
+    // If two entries have the same name, the first applies.
     let modifier = HeaderModifier {
         set: [header("x-a", "b")].into(),
         add: [header("b", "d")].into(),

@@ -99,7 +99,7 @@ fn identity(metadata: &ObjectMeta, review: &mut Review<'_>, is_name: fn(&str) ->
 
 const DNS_LABEL_RULE: &str = "use at most 63 lower-case letters, digits and dashes, with no dash first or last";
 
-/// Whether `text` is a lower-case label (RFC 1123).
+/// Returns whether `text` is a lower-case label (RFC 1123).
 pub(crate) fn is_dns_label(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     (1..=63).contains(&text.len()) && text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-')
@@ -107,12 +107,12 @@ pub(crate) fn is_dns_label(text: &str) -> bool {
 
 const DNS_SUBDOMAIN_RULE: &str = "use at most 253 lower-case letters, digits, dashes and dots";
 
-/// Whether `text` is labels with dots between them.
+/// Returns whether `text` is a sequence of labels with dots between them.
 pub(crate) fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 
-/// A port number, or `None` outside of 1 to 65535.
+/// Converts a port number; `None` outside of 1 to 65535.
 fn port_number(port: i32) -> Option<u16> {
     u16::try_from(port).ok().filter(|port| *port != 0)
 }

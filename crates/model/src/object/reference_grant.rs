@@ -11,7 +11,7 @@ use crate::problem::quoted;
 
 /// Its `kind`.
 pub(crate) const KIND: &str = "ReferenceGrant";
-/// Most entries of each of its lists.
+/// Limit on the number of entries in each list of a grant.
 const ITEMS_MAX: usize = 16;
 
 /// The parts of a ReferenceGrant that the mesh keeps.
@@ -19,13 +19,13 @@ const ITEMS_MAX: usize = 16;
 pub struct ReferenceGrant {
     /// Its name.
     pub identity: Identity,
-    /// The objects that may refer.
+    /// The objects that may refer to objects in the grant's namespace.
     pub from: Box<[GrantFrom]>,
-    /// The objects of its namespace to which they may refer.
+    /// The objects of the grant's namespace to which the objects in `from` may refer.
     pub to: Box<[GrantTo]>,
 }
 
-/// Objects that may refer.
+/// Objects that may refer to objects in the grant's namespace.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename = "ReferenceGrantFrom", default)]
 pub struct GrantFrom {
@@ -34,7 +34,7 @@ pub struct GrantFrom {
     pub namespace: Box<str>,
 }
 
-/// Objects to which others may refer.
+/// Objects of the grant's namespace to which other objects may refer.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename = "ReferenceGrantTo", default)]
 pub struct GrantTo {
@@ -53,7 +53,7 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
-    // Listed so that they are not reported as unknown.
+    // These fields are listed only so that they are not reported as unknown.
     #[serde(default, rename = "apiVersion")]
     _api_version: Option<Unread>,
     #[serde(default, rename = "kind")]
@@ -68,7 +68,7 @@ struct Spec {
 }
 
 impl ReferenceGrant {
-    /// Whether objects of this group, kind and namespace may refer to the Service with this name in the grant's
+    /// Returns whether objects of this group, kind and namespace may refer to the Service with this name in the grant's
     /// namespace.
     pub fn allows(&self, group: &str, kind: &str, namespace: &str, service: &str) -> bool {
         let from = |from: &GrantFrom| &*from.group == group && &*from.kind == kind && &*from.namespace == namespace;

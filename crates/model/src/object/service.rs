@@ -17,7 +17,7 @@ use crate::settings::Settings;
 pub struct Service {
     /// Its name, a DNS label.
     pub identity: Identity,
-    /// Its virtual addresses; empty if it is headless or they are unknown.
+    /// Its virtual addresses; empty if the Service is headless or the addresses are unknown.
     pub cluster_ips: Box<[IpAddr]>,
     /// Whether its name resolves to its endpoints' own addresses (`clusterIP: None`).
     pub headless: bool,
@@ -25,7 +25,8 @@ pub struct Service {
     pub ports: Box<[ServicePort]>,
     /// `leno.dev/balancer`.
     pub balancer: Policy,
-    /// `leno.dev/opaque-ports`: its own ports or its endpoints'; takes precedence over other protocol settings.
+    /// `leno.dev/opaque-ports`: ports of the Service or of its endpoints. Takes precedence over other protocol
+    /// settings.
     pub opaque_ports: PortRanges,
     /// The other annotations.
     pub settings: Settings,

@@ -20,7 +20,7 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
-    // Listed so that they are not reported as unknown.
+    // These fields are listed only so that they are not reported as unknown.
     #[serde(default, rename = "apiVersion")]
     _api_version: Option<Unread>,
     #[serde(default, rename = "kind")]

@@ -12,7 +12,7 @@ use crate::route::{Match, RouteKind, ServerName};
 
 /// Its `kind`.
 pub(crate) const KIND: &str = "TLSRoute";
-/// Most names of a route.
+/// Limit on the number of host names of a route.
 const HOSTNAMES_MAX: usize = 1024;
 
 /// The object as written.
@@ -23,7 +23,7 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
-    // Listed so that they are not reported as unknown.
+    // These fields are listed only so that they are not reported as unknown.
     #[serde(default, rename = "apiVersion")]
     _api_version: Option<Unread>,
     #[serde(default, rename = "kind")]
@@ -45,7 +45,8 @@ struct Spec {
 /// Checks a TLSRoute and extracts what the mesh needs.
 ///
 /// GEP-1294 asks meshes to ignore the `hostnames` of routes, because HTTP's names can be matched by the header `host`.
-/// A TLSRoute has no other matches, so here the server name in the ClientHello must be one of them.
+/// A TLSRoute has no other matches, so its host names are not ignored: the server name in the ClientHello must match
+/// one of them.
 pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {
     let mut reading = Reading::new(RouteKind::Tls, review);
     let Spec { parent_refs, hostnames, rules, .. } = written.spec;
@@ -54,8 +55,8 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
     reading.finish(&written.metadata, parent_refs.unwrap_or_default())
 }
 
-/// The connections that a route matches. Without names, which former versions of the API allow, it matches every
-/// connection.
+/// Returns the matches of a route's connections. Without names, which former versions of the API allow, the route
+/// matches every connection.
 fn read_hostnames(hostnames: &[String], reading: &mut Reading<'_, '_>) -> Vec<Match> {
     const FIELD: &str = "spec.hostnames";
     reading.check_length(FIELD, hostnames, HOSTNAMES_MAX);

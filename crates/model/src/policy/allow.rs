@@ -19,7 +19,7 @@ pub struct Allow {
     identities: IdentityIndex,
     /// The networks of all rules without identities.
     networks: NetworkIndex,
-    /// Each rule with both.
+    /// The identities and networks of each rule that has both.
     both: Box<[(IdentityIndex, NetworkIndex)]>,
 }
 
@@ -27,7 +27,7 @@ pub struct Allow {
 /// trust domain it means the workload's own.
 type Key<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>);
 
-/// The position of some [`Identities`] in the rules.
+/// The position of an [`Identities`] in the rules.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     rule: u32,
@@ -37,7 +37,7 @@ struct Place {
 /// Finds the [`Identities`] that contain an identity.
 #[derive(Clone, Debug, Default)]
 struct IdentityIndex {
-    /// Whether it contains every identity.
+    /// Whether the index contains every identity.
     any: bool,
     /// A bit for each [`shape`] that occurs.
     shapes: u8,
@@ -50,7 +50,7 @@ struct IdentityIndex {
 struct NetworkIndex(Box<[Network]>);
 
 impl Allow {
-    /// Whether one of the rules allows the caller of a workload in the trust domain `own`.
+    /// Returns whether one of the rules allows the caller of a workload in the trust domain `own`.
     pub(super) fn allows(&self, caller: &Caller<'_>, own: &TrustDomain) -> bool {
         let has = |index: &IdentityIndex| caller.identity.is_some_and(|id| index.contains(&self.rules, id, own));
         has(&self.identities)
@@ -83,7 +83,7 @@ impl<T: Into<Box<[Rule]>>> From<T> for Allow {
     }
 }
 
-/// The number of rules and identities always fits: an object has at most 1.5 MiB.
+/// Converts a position in the list of rules or identities. It always fits: an object has at most 1.5 MiB.
 fn number(place: usize) -> u32 {
     u32::try_from(place).unwrap_or(u32::MAX)
 }
@@ -111,7 +111,8 @@ impl IdentityIndex {
         Self { sorted: places.into(), ..index }
     }
 
-    /// One lookup for each shape that occurs, of at most eight and usually one.
+    /// Returns whether the index contains `identity`. Makes one lookup for each shape that occurs: at most eight,
+    /// usually one.
     fn contains(&self, rules: &[Rule], identity: &SpiffeId, own: &TrustDomain) -> bool {
         let has = |shape: u8| {
             let part = |bit: u8, name| (shape & bit != 0).then_some(name);
@@ -132,13 +133,13 @@ const TRUST_DOMAIN: u8 = 4;
 const NAMESPACE: u8 = 2;
 const SERVICE_ACCOUNT: u8 = 1;
 
-/// The parts of a key that are set, as a number below 8.
+/// Returns which parts of a key are set, as a number below 8.
 fn shape((trust_domain, namespace, service_account): Key<'_>) -> u8 {
     let bit = |part: Option<&str>, bit: u8| if part.is_some() { bit } else { 0 };
     bit(trust_domain, TRUST_DOMAIN) | bit(namespace, NAMESPACE) | bit(service_account, SERVICE_ACCOUNT)
 }
 
-/// `None` if it contains every identity.
+/// Returns the key of an [`Identities`]; `None` if it contains every identity.
 fn key(identities: &Identities) -> Option<Key<'_>> {
     match identities {
         Identities::Any => None,

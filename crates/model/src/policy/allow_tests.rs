@@ -33,7 +33,7 @@ fn own() -> TrustDomain {
     "own.org".parse().expect("a trust domain")
 }
 
-/// The reference result: every rule, identity by identity and network by network.
+/// Computes the reference result: tries every rule, identity by identity and network by network.
 fn scan(rules: &[Rule], caller: &Caller<'_>) -> bool {
     rules.iter().any(|rule| {
         let has = |all: &[Identities]| {

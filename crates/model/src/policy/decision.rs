@@ -9,21 +9,21 @@ use super::{AuthorizationPolicy, DefaultInboundPolicy, Mode};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     Allow,
-    /// Yes, but a policy in audit mode, or the default policy `audit`, would deny it: log the reason.
+    /// The call may continue, but a policy in audit mode, or the default policy `audit`, would deny it: log the reason.
     AllowAudited(Reason),
     Deny(Reason),
 }
 
-/// Why a call is denied, or would be: what to change to allow it. Cheap to clone.
+/// Why a call is denied or would be denied. Its text helps to find out what to change. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// No policy is enforced on the port, and the default policy does not allow the caller.
     Default(DefaultInboundPolicy),
     /// No rule of the policies that select the port allows the caller.
     NoRule {
-        /// The first of these policies by name.
+        /// The policy that the text names: the first that is unreadable, or else the first by name.
         policy: Arc<AuthorizationPolicy>,
-        /// Number of the others.
+        /// Number of the other policies that select the port.
         others: usize,
     },
 }

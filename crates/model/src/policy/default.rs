@@ -29,7 +29,7 @@ impl DefaultInboundPolicy {
     pub const ALL: [Self; 5] =
         [Self::AllUnauthenticated, Self::AllAuthenticated, Self::ClusterAuthenticated, Self::Deny, Self::Audit];
 
-    /// The name that users write.
+    /// Returns the name that users write.
     pub const fn name(self) -> &'static str {
         match self {
             Self::AllUnauthenticated => "all-unauthenticated",
@@ -51,7 +51,7 @@ impl DefaultInboundPolicy {
         if allowed { Decision::Allow } else { Decision::Deny(Reason::Default(self)) }
     }
 
-    /// Its requirement, to follow "which".
+    /// Returns the policy's requirement, as a phrase that follows "which" in a message.
     pub(super) const fn demand(self) -> &'static str {
         match self {
             Self::AllUnauthenticated => "allows every caller",
@@ -75,7 +75,7 @@ impl Serialize for DefaultInboundPolicy {
     }
 }
 
-/// The text is not the name of a [`DefaultInboundPolicy`]; the message lists them.
+/// The text is not the name of a [`DefaultInboundPolicy`]; the message lists the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not a default inbound policy; use all-unauthenticated, all-authenticated, cluster-authenticated, deny or audit"

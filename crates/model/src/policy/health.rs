@@ -9,7 +9,7 @@ use super::Request;
 
 /// The method of gRPC's health check, the only path that is requested by POST.
 const GRPC_HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
-/// Longest path in bytes.
+/// Maximum length of a path in bytes.
 const PATH_MAX_BYTES: usize = 1_024;
 
 /// A path in normal form: nothing is escaped, and no segment is `.`, `..` or, except the last, empty.
@@ -21,24 +21,24 @@ pub struct HealthPath(Box<str>);
 /// The text is not a path in normal form; the message says what to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPath {
-    /// Does not begin with a slash, or is too long.
+    /// The path does not begin with a slash, or is too long.
     #[error("write one such as /healthz, of at most 1024 bytes")]
     Form,
-    /// Has a character with a special meaning.
+    /// The path has a character with a special meaning.
     #[error("use letters, digits and any of -._~!$&'()*+,;=:@ between slashes, and leave out the query")]
     Character,
-    /// Has a segment that servers may remove.
+    /// The path has a segment that servers may remove.
     #[error("leave out segments that are empty, . or ..")]
     Segment,
 }
 
 impl HealthPath {
-    /// The method of requests for it.
+    /// Returns the method of requests for this path.
     pub fn method(&self) -> &'static str {
         if self.is_grpc() { "POST" } else { "GET" }
     }
 
-    /// Whether `request` is a GET for this path, with any query (a POST for gRPC's own health check).
+    /// Returns whether `request` is a GET for this path, with any query (a POST for gRPC's own health check).
     ///
     /// A GET with content is rejected as a health check. A request that never ends occupies the application for as long
     /// as its caller likes, and an application that leaves a GET's content unread parses it as the next request. gRPC's

@@ -19,7 +19,7 @@ pub enum Identities {
     Any,
     /// The identities with all of these parts.
     Of {
-        /// Trust domain; `None` for that of the called workload.
+        /// Trust domain; `None` for the trust domain of the called workload.
         trust_domain: Option<TrustDomain>,
         /// Namespace; `None` for any.
         namespace: Option<Box<str>>,
@@ -37,8 +37,8 @@ pub enum Identities {
 pub struct BadIdentities;
 
 impl Identities {
-    /// Whether the set contains `identity`, for a workload of the trust domain `own`. A policy's index is tested
-    /// against it.
+    /// Returns whether the set contains `identity`, for a workload of the trust domain `own`. The tests compare a
+    /// policy's index with this.
     #[cfg(test)]
     pub(super) fn contain(&self, identity: &SpiffeId, own: &TrustDomain) -> bool {
         let is = |wanted: &Option<Box<str>>, name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);

@@ -36,7 +36,7 @@ pub struct AuthorizationPolicy {
     pub name: Box<str>,
     /// The service account of the workloads; `None` for every workload of the namespace.
     pub service_account: Option<Box<str>>,
-    /// The selected ports, as the workload listens on them; `None` for all.
+    /// The selected ports, which are the ports on which the workload listens; `None` for all.
     pub ports: Option<Box<[u16]>>,
     pub mode: Mode,
     /// The allowed callers; empty allows no caller.
@@ -57,10 +57,11 @@ pub enum Mode {
     Audit,
 }
 
-/// Some callers. A rule without identities and networks allows no caller, so that an omission never allows more.
+/// A rule that allows some callers. A rule without identities and networks allows no caller, so that an omission never
+/// allows more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rule {
-    /// The caller must have one of these identities; `None` for any identity, or none.
+    /// The caller must have one of these identities; `None` for any caller, with or without an identity.
     pub identities: Option<Box<[Identities]>>,
     /// The caller's address must be in one of these networks; `None` for any address.
     pub networks: Option<Box<[Network]>>,
@@ -81,25 +82,27 @@ pub struct Request<'a> {
     pub method: &'a [u8],
     /// The path with its query.
     pub path: &'a [u8],
-    /// Whether the request asks to switch the connection to another protocol, whose requests would not be checked.
+    /// Whether the request asks to switch the connection to another protocol. Requests in that protocol would not be
+    /// checked.
     pub upgrade: bool,
-    /// Whether content may follow the header section: the request did not end with it.
+    /// Whether the request may have content: it did not end with its header section.
     pub has_content: bool,
 }
 
-/// The decision procedure for one port of one workload. Cheap to clone. A new mesh may need a new one.
+/// Decides about calls to one port of one workload. Cheap to clone. If the mesh changes, a new [`PortPolicy`] may be
+/// needed.
 #[derive(Clone, Debug)]
 pub struct PortPolicy {
     trust_domain: TrustDomain,
     default: DefaultInboundPolicy,
-    /// The policies that select the port; if one is enforced, only the enforced ones.
+    /// The policies that select the port. If any of them is enforced, only the enforced policies.
     policies: Arc<[Arc<AuthorizationPolicy>]>,
     is_enforced: bool,
     probes: ProbePaths,
 }
 
 impl PortPolicy {
-    /// The policy for `port` of the workload `own`, given the policies of its namespace.
+    /// Creates the policy for `port` of the workload `own` from the policies of its namespace.
     pub(crate) fn new<'a>(
         policies: impl IntoIterator<Item = &'a Arc<AuthorizationPolicy>>,
         own: &SpiffeId,
@@ -121,18 +124,18 @@ impl PortPolicy {
         Self { probes, ..self }
     }
 
-    /// Whether a kubelet probes this port.
+    /// Returns whether a kubelet probes this port.
     pub fn has_probes(&self) -> bool {
         !self.probes.is_empty()
     }
 
-    /// Whether the request is one of the kubelet's probes of this port.
+    /// Returns whether the request is one of the kubelet's probes of this port.
     pub fn is_probe(&self, request: &Request<'_>) -> bool {
         self.probes.match_any(request)
     }
 
-    /// Whether `caller` may make `request`. Without a request: whether it may use the port unconditionally, as a
-    /// connection whose content is not parsed does.
+    /// Decides whether `caller` may make `request`. Without a request, decides whether the caller may use the port
+    /// unconditionally, as for a connection whose content is not parsed.
     pub fn authorize(&self, caller: &Caller<'_>, request: Option<&Request<'_>>) -> Decision {
         match self.decide(caller, request) {
             Decision::Allow => Decision::Allow,
@@ -164,12 +167,13 @@ impl PortPolicy {
         }
     }
 
-    /// The first enforced policy; `None` if the default policy decides.
+    /// Returns the first enforced policy; `None` if the default policy decides.
     pub fn enforced(&self) -> Option<&AuthorizationPolicy> {
         self.policies.first().filter(|_| self.is_enforced).map(|policy| &**policy)
     }
 
-    /// Whether some request of `caller` may be allowed. If not, its connection can be closed unread.
+    /// Returns whether some request of `caller` may be allowed. If not, the proxy can close its connection without
+    /// reading from it.
     pub fn may_allow(&self, caller: &Caller<'_>) -> bool {
         let has_health_checks = || self.policies.iter().any(|policy| !policy.health_checks.is_empty());
         !matches!(self.authorize(caller, None), Decision::Deny(_))
@@ -179,14 +183,14 @@ impl PortPolicy {
 }
 
 impl Mode {
-    /// Whether the policy decides, and does not only report.
+    /// Returns whether the policy denies calls, instead of only logging them.
     pub fn is_enforced(self) -> bool {
         self != Self::Audit
     }
 }
 
 impl AuthorizationPolicy {
-    /// The replacement for an unreadable policy: it allows no caller on the ports that it selects.
+    /// Returns the replacement for an unreadable policy: it allows no caller on the ports that it selects.
     pub fn unreadable(
         namespace: &str,
         name: &str,
@@ -204,7 +208,7 @@ impl AuthorizationPolicy {
         }
     }
 
-    /// Its target, as `port 8080 of service account cart` or `every port in namespace shop`.
+    /// Returns a text for its target, as `port 8080 of service account cart` or `every port in namespace shop`.
     pub fn target(&self) -> String {
         let ports = match self.ports.as_deref() {
             None => "every port".to_owned(),
@@ -217,19 +221,19 @@ impl AuthorizationPolicy {
         }
     }
 
-    /// Whether it selects `port` of `workload`.
+    /// Returns whether the policy selects `port` of `workload`.
     pub fn selects(&self, workload: &Workload, port: u16) -> bool {
         self.namespace == workload.namespace
             && self.selects_account(&workload.service_account)
             && self.ports.as_deref().is_none_or(|ports| ports.contains(&port))
     }
 
-    /// Whether it selects some port of the workloads of its namespace that run as this service account.
+    /// Returns whether the policy selects some port of the workloads of its namespace that run as this service account.
     pub fn selects_account(&self, service_account: &str) -> bool {
         self.service_account.as_deref().is_none_or(|account| account == service_account)
     }
 
-    /// Whether both may select the same port of a workload.
+    /// Returns whether both policies may select the same port of a workload.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         let account = self.service_account.as_deref().zip(other.service_account.as_deref());
         let ports = self.ports.as_deref().zip(other.ports.as_deref());

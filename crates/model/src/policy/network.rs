@@ -18,19 +18,19 @@ pub struct Network {
 /// The text is not a network; the message says what to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadNetwork {
-    /// Not an address with an optional prefix length.
+    /// The text is not an address with an optional prefix length.
     #[error("write an address and the bits of its prefix, as 10.0.0.0/8 or fd00::/8")]
     Form,
-    /// An address with bits after the prefix: either part may be the mistake.
+    /// The address has bits after the prefix: either the address or the prefix length may be the mistake.
     #[error("write {0} for the network, or the address without a prefix for itself")]
     Beyond(Network),
-    /// IPv4 mapped into IPv6, a form that callers' addresses never have.
+    /// The address is IPv4 mapped into IPv6, a form that callers' addresses never have.
     #[error("write it as IPv4")]
     Mapped,
 }
 
 impl Network {
-    /// The first address: all bits after the prefix are zero.
+    /// Returns the first address: all bits after the prefix are zero.
     pub fn first(&self) -> IpAddr {
         self.first
     }
@@ -40,13 +40,13 @@ impl Network {
         self.prefix_bits
     }
 
-    /// Whether it contains `address`; a mapped IPv4 address is treated as IPv4.
+    /// Returns whether the network contains `address`; a mapped IPv4 address is treated as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         masked(address.to_canonical(), self.prefix_bits) == Some(self.first)
     }
 }
 
-/// The address with the bits after the prefix cleared; `None` if the prefix is too long for it.
+/// Returns the address with the bits after the prefix cleared; `None` if the prefix is too long for it.
 fn masked(address: IpAddr, prefix_bits: u8) -> Option<IpAddr> {
     let prefix_bits = u32::from(prefix_bits);
     match address {

@@ -39,7 +39,7 @@ pub struct Probes(BTreeMap<u16, ProbePaths>);
 pub struct ProbePaths(Option<Arc<[HealthPath]>>);
 
 impl Probes {
-    /// Most probes of one workload. A container has at most three.
+    /// Limit on the number of probes of one workload. A container has at most three.
     pub const MAX: usize = 256;
 
     /// The probes of a port.
@@ -49,7 +49,7 @@ impl Probes {
 }
 
 impl FromIterator<Probe> for Probes {
-    /// Keeps the first [`Probes::MAX`].
+    /// Keeps the first [`Probes::MAX`] probes.
     fn from_iter<I: IntoIterator<Item = Probe>>(probes: I) -> Self {
         let mut by_port: BTreeMap<u16, Vec<HealthPath>> = BTreeMap::new();
         for Probe { port, path } in probes.into_iter().take(Self::MAX) {
@@ -60,12 +60,12 @@ impl FromIterator<Probe> for Probes {
 }
 
 impl ProbePaths {
-    /// Whether the port has no probe.
+    /// Returns whether the port has no probe.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Whether the request is one of the probes.
+    /// Returns whether the request is one of the probes.
     pub(super) fn match_any(&self, request: &Request<'_>) -> bool {
         self.0.iter().flat_map(|paths| paths.iter()).any(|path| path.matches(request))
     }

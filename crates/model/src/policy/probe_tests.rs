@@ -8,7 +8,7 @@ fn probes(all: &[&str]) -> Probes {
     all.iter().map(|text| text.parse::<Probe>().expect("a probe")).collect()
 }
 
-/// Whether a caller without an identity may make the request, with the default inbound policy `default`.
+/// Returns whether a caller without an identity may make the request, with the default inbound policy `default`.
 fn is_let_in(probes: &Probes, default: DefaultInboundPolicy, port: u16, request: &Request<'_>) -> bool {
     let own = "spiffe://own.org/ns/shop/sa/cart".parse().expect("an id");
     let caller = Caller { identity: None, address: IpAddr::from([10, 0, 0, 1]) };

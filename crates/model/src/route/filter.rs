@@ -29,9 +29,9 @@ pub struct Filters {
 /// connection-specific fields, `host` and Leno's own fields are not allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HeaderModifier {
-    /// Each replaces all fields of its name.
+    /// Each of these fields replaces all fields of its name.
     pub set: Box<[Header]>,
-    /// Each is added to the fields of its name.
+    /// Each of these fields is added to the fields of its name.
     pub add: Box<[Header]>,
     /// Removes the fields with these names.
     pub remove: Box<[Box<str>]>,
@@ -49,21 +49,21 @@ pub struct Header {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mirror {
     pub to: ClusterKey,
-    /// Of `denominator` requests, this many are copied; at most all of them.
+    /// Number of requests that are copied out of `denominator` requests; at most `denominator`.
     pub numerator: u32,
     /// At least 1.
     pub denominator: u32,
 }
 
 impl Filters {
-    /// Whether there is no filter.
+    /// Returns whether there is no filter.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
 impl Mirror {
-    /// Whether to copy a request; `random` is uniformly distributed.
+    /// Returns whether to copy a request; `random` is uniformly distributed.
     pub fn takes(&self, random: u64) -> bool {
         let ticket = (u128::from(random) * u128::from(self.denominator)) >> 64;
         ticket < u128::from(self.numerator)

@@ -1,4 +1,4 @@
-//! Whether a request matches a rule.
+//! Matches requests and TLS connections against the conditions of rules.
 
 use std::borrow::Cow;
 
@@ -15,15 +15,15 @@ pub trait RequestHead {
     fn path(&self) -> &[u8];
     /// `:authority`, or the `Host` of HTTP/1.1.
     fn authority(&self) -> &[u8];
-    /// The values, in order, of the header fields with this lower-case name, which is not `host`.
+    /// Returns the values, in order, of the header fields with this lower-case name, which is not `host`.
     fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]>;
 }
 
 /// Conditions on a request or on a TLS connection; all must be true.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Match {
-    /// Required server name of a TLS connection, for which all other fields match everything; `None` matches any name.
-    /// Always `None` for requests.
+    /// Required server name of a TLS connection; `None` matches any name. For TLS connections, all other fields match
+    /// everything. Always `None` for requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<ServerName>,
     /// Required path.
@@ -39,7 +39,7 @@ pub struct Match {
     pub query: Box<[QueryMatch]>,
 }
 
-/// A condition on a header field. If several fields have the name, one must match.
+/// A condition on a header field. If several fields have the name, at least one of them must match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HeaderMatch {
     /// Lower-case name; `host` stands for the request's authority.
@@ -48,7 +48,7 @@ pub struct HeaderMatch {
     pub value: ValueMatch,
 }
 
-/// A condition on a query parameter. If several parameters have the name, the first must match.
+/// A condition on a query parameter. If several parameters have the name, the first of them must match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QueryMatch {
     /// Its name, decoded; case matters.
@@ -101,14 +101,15 @@ impl Match {
         Self { server_name: Some(name), ..Self::any() }
     }
 
-    /// Whether the request matches. Examines the path once, the query once for each parameter, and all header fields
-    /// once for each header. Allocates only for a parameter with a pattern whose value is percent-encoded.
+    /// Returns whether the request matches. Examines the path once, the query once for each required parameter, and all
+    /// header fields once for each required header. Allocates only for a parameter with a pattern whose value is
+    /// percent-encoded.
     pub fn is_match(&self, head: &impl RequestHead) -> bool {
         let (path, query) = split_query(head.path());
         self.is_match_of(head, path, query)
     }
 
-    /// As above, with the request's path already split from its query.
+    /// Like [`Match::is_match`], with the request's path already split from its query.
     pub(super) fn is_match_of(&self, head: &impl RequestHead, path: &[u8], query: &[u8]) -> bool {
         self.server_name.is_none()
             && self.path.is_match(path)
@@ -117,7 +118,7 @@ impl Match {
             && self.query.iter().all(|parameter| parameter.is_match(query))
     }
 
-    /// Whether a TLS connection matches; `name` is the server name in its ClientHello, if any.
+    /// Returns whether a TLS connection matches; `name` is the server name in its ClientHello, if any.
     pub(super) fn is_match_of_server(&self, name: Option<&str>) -> bool {
         self.server_name.as_ref().is_none_or(|wanted| name.is_some_and(|name| wanted.is_match(name)))
     }
@@ -149,7 +150,7 @@ impl QueryMatch {
 }
 
 impl ValueMatch {
-    /// Whether `text` fulfils the condition.
+    /// Returns whether `text` fulfils the condition.
     pub fn is_match(&self, text: &[u8]) -> bool {
         match self {
             Self::Exact(exact) => text == exact.as_bytes(),

@@ -34,7 +34,8 @@ impl PathMatch {
         Self::Prefix(path.trim_end_matches('/').into())
     }
 
-    /// Whether `path`, without its query, matches. Takes time linear in its length, or more for a [`Pattern`].
+    /// Returns whether `path`, without its query, matches. Takes time linear in the path's length, or more for a
+    /// [`Pattern`].
     pub fn is_match(&self, path: &[u8]) -> bool {
         match self {
             Self::Exact(exact) => path == exact.as_bytes(),
@@ -58,19 +59,19 @@ impl GrpcMethod {
     }
 }
 
-/// The rest of `path` after the elements of `prefix`: empty, or beginning with `/`.
+/// Returns the rest of `path` after the elements of `prefix`: empty, or beginning with `/`.
 pub(super) fn after_prefix<'a>(path: &'a [u8], prefix: &str) -> Option<&'a [u8]> {
     let rest = path.strip_prefix(prefix.as_bytes())?;
     (prefix.is_empty() || rest.first().is_none_or(|first| *first == b'/')).then_some(rest)
 }
 
-/// Splits `:path` at the first `?`, which stays with the query.
+/// Splits `:path` at the first `?`. The `?` stays with the query.
 pub(super) fn split_query(path: &[u8]) -> (&[u8], &[u8]) {
     let end = path.iter().position(|byte| *byte == b'?').unwrap_or(path.len());
     path.split_at(end)
 }
 
-/// Splits `/service/method`; neither part is empty or has a `/`.
+/// Splits `/service/method`. `None` if a part is empty or has a `/`.
 fn service_and_method(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut parts = path.strip_prefix(b"/")?.split(|byte| *byte == b'/');
     let (service, method) = (parts.next()?, parts.next()?);

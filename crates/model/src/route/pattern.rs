@@ -24,11 +24,11 @@ pub struct Pattern {
 pub struct PatternError(regex_lite::Error);
 
 impl Pattern {
-    /// Largest compiled pattern.
+    /// Maximum size of a compiled pattern.
     pub const SIZE_MAX_BYTES: usize = 16 << 10;
-    /// Smaller patterns are charged this size.
+    /// Size that is assumed for a smaller pattern.
     const SIZE_MIN_BYTES: usize = 256;
-    /// Deepest nesting of groups.
+    /// Maximum nesting of groups.
     const NEST_MAX: u32 = 32;
 
     /// Compiles a pattern.
@@ -51,23 +51,24 @@ impl Pattern {
         Ok(Self { text: text.into(), regex, size_bytes: limit_bytes + text.len() })
     }
 
-    /// Its size in bytes, overestimated by a factor of at most two.
+    /// Returns the pattern's size in bytes, overestimated by a factor of at most two.
     pub fn size_bytes(&self) -> usize {
         self.size_bytes
     }
 
-    /// Its text.
+    /// Returns the pattern's text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether all of `text` matches; never for invalid UTF-8.
+    /// Returns whether the pattern matches all of `text`; never for invalid UTF-8.
     pub fn is_match(&self, text: &[u8]) -> bool {
         let compiled = self.regex.get_or_init(|| compile(&whole(&self.text), Self::SIZE_MAX_BYTES).ok());
         str::from_utf8(text).is_ok_and(|text| compiled.as_ref().is_some_and(|regex| regex.is_match(text)))
     }
 
-    /// Frees the compiled form, for a program that keeps patterns and does not match them: a few letters may take 16 KiB.
+    /// Frees the compiled form, for a program that keeps patterns and does not match them: the compiled form of a few
+    /// letters may take 16 KiB.
     pub fn forget_compiled(&mut self) {
         self.regex = OnceLock::new();
     }

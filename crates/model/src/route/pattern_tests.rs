@@ -10,7 +10,7 @@ fn a_pattern_matches_the_whole_text() {
     for (text, is_match) in [("v2", true), ("canary", true), ("v22", false), ("not-canary", false), ("", false)] {
         assert_eq!(canary.is_match(text.as_bytes()), is_match, "{text:?}");
     }
-    // The longer alternative applies where the shorter one is not the whole text.
+    // The longer alternative matches if the shorter one is not the whole text.
     assert!(pattern("a|ab").is_match(b"ab"));
     assert!(!pattern("a").is_match(b"a\n"));
 }
@@ -45,7 +45,7 @@ fn what_would_be_slow_is_refused() {
 #[test]
 fn a_text_made_to_backtrack_takes_no_time() {
     let evil = pattern("(a*)*(a*)*b");
-    // A backtracking engine would need years.
+    // A backtracking engine would need years for this match.
     assert!(!evil.is_match("a".repeat(100).as_bytes()));
 }
 

@@ -13,7 +13,7 @@ use super::{Entry, Match, PathMatch, Rule, ValueMatch};
 /// A rule with everything that determines its precedence.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// When the route was created, in seconds since 1970. A route without a known time sorts as the youngest.
+    /// When the route was created, in seconds since 1970. A route without a known time sorts as the newest.
     pub created: Option<i64>,
     /// The rule's index in its route.
     pub index: usize,
@@ -33,13 +33,13 @@ pub struct Seniority {
 }
 
 impl Seniority {
-    /// For a route that was created this many seconds after 1970 began, if known.
+    /// Creates the seniority of a route. `created` is the time of its creation in seconds since 1970, if known.
     pub fn new(created: Option<i64>, namespace: &str, name: &str) -> Self {
         Self { is_undated: created.is_none(), created, name: format!("{namespace}/{name}") }
     }
 }
 
-/// One entry for each match, in order of precedence.
+/// Returns one entry for each match, in order of precedence.
 pub(super) fn sorted(candidates: Vec<Candidate>) -> Vec<Entry> {
     let mut keyed = Vec::new();
     for Candidate { created, index, matches, rule } in candidates {
@@ -49,7 +49,7 @@ pub(super) fn sorted(candidates: Vec<Candidate>) -> Vec<Entry> {
             keyed.push((key, Entry { matches, rule: Arc::clone(&rule) }));
         }
     }
-    // The sort is stable: of equal matches of one rule the first stays in front.
+    // The sort is stable: of equal matches of one rule, the first stays first.
     keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
     keyed.into_iter().map(|(_, entry)| entry).collect()
 }

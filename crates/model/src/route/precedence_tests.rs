@@ -2,7 +2,7 @@ use super::{Candidate, sorted};
 use crate::route::fixtures::rule;
 use crate::route::{GrpcMethod, HeaderMatch, Match, PathMatch, Pattern, QueryMatch, RouteKind, ValueMatch};
 
-/// A rule of the route `default/a` with one match; its place is 0.
+/// Returns a rule of the route `default/a` with one match; the rule's index in the route is 0.
 fn http(name: &str, matches: Match) -> Candidate {
     Candidate { created: None, index: 0, matches: vec![matches], rule: rule(RouteKind::Http, "default/a", name) }
 }
@@ -22,7 +22,7 @@ fn with(headers: usize, query: usize) -> Match {
     Match { headers: headers.collect(), query: query.collect(), ..Match::any() }
 }
 
-/// The rules' names in order of precedence, checked for every input order.
+/// Returns the rules' names in order of precedence, checked for every input order.
 fn order(candidates: &[Candidate]) -> Vec<String> {
     let names = |candidates: Vec<Candidate>| -> Vec<String> {
         sorted(candidates).iter().map(|entry| entry.rule.name.as_deref().unwrap_or_default().to_owned()).collect()
@@ -92,7 +92,7 @@ fn the_older_route_goes_first_and_one_of_unknown_age_last() {
 #[test]
 fn of_equal_age_the_first_by_the_text_namespace_slash_name_goes_first() {
     let of = |route: &str| Candidate { rule: rule(RouteKind::Http, route, route), ..http("", Match::any()) };
-    // A dash is before a slash.
+    // In a name, `-` sorts before `/`.
     assert_eq!(order(&[of("b/a"), of("a/b"), of("a/a"), of("a-b/z")]), ["a-b/z", "a/a", "a/b", "b/a"]);
 }
 

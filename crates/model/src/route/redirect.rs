@@ -12,7 +12,8 @@ pub struct Redirect {
     pub scheme: Option<Scheme>,
     /// The host name.
     pub hostname: Option<Box<str>>,
-    /// The port. Default: that of the scheme, if one is set, else the port for which the request came.
+    /// The port. Default: if a scheme is set, that scheme's port; otherwise the Service's port to which the request was
+    /// sent.
     pub port: Option<u16>,
     /// The path; the query stays.
     pub path: Option<PathRewrite>,
@@ -48,8 +49,8 @@ impl Scheme {
 }
 
 impl Redirect {
-    /// The status and the `Location` for a request that came with `scheme` for the Service's port `port`, and whose
-    /// path matched `matched`.
+    /// Returns the status and the `Location` for a request that arrived with `scheme` for the Service's port `port`.
+    /// `matched` is the match of its path.
     pub fn location(&self, head: &impl RequestHead, scheme: Scheme, port: u16, matched: &PathMatch) -> (u16, Vec<u8>) {
         let port = self.port.unwrap_or_else(|| self.scheme.map_or(port, Scheme::port));
         let scheme = self.scheme.unwrap_or(scheme);

@@ -4,7 +4,7 @@ use crate::route::{PathMatch, PathRewrite};
 
 const NOTHING: Redirect = Redirect { scheme: None, hostname: None, port: None, path: None, status: 302 };
 
-/// The location for `GET /a/b?q` to `cart.shop:8080`, which came unencrypted for port `port`.
+/// Returns the location for an unencrypted request `GET /a/b?q` to `cart.shop:8080`, sent to the Service's port `port`.
 fn location(redirect: &Redirect, port: u16) -> String {
     located(redirect, &Head { authority: "cart.shop:8080", ..get("/a/b?q") }, Scheme::Http, port)
 }

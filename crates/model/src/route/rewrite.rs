@@ -27,14 +27,14 @@ pub enum PathRewrite {
 }
 
 impl Rewrite {
-    /// The new path with its query; `matched` is the match of the request's path.
+    /// Returns the new path with its query; `matched` is the match of the request's path.
     pub fn path<'a>(&self, path: &'a [u8], matched: &PathMatch) -> Cow<'a, [u8]> {
         rewritten(path, self.path.as_ref(), matched)
     }
 }
 
-/// Changes `path`, which includes its query. Replaces a prefix only if a prefix was matched; routes that would combine
-/// them otherwise are rejected.
+/// Changes `path`, which includes its query. Replaces a prefix only if a prefix was matched; a route that replaces a
+/// prefix without matching one is rejected elsewhere.
 pub(super) fn rewritten<'a>(path: &'a [u8], change: Option<&PathRewrite>, matched: &PathMatch) -> Cow<'a, [u8]> {
     let (old, query) = split_query(path);
     let mut new = match (change, matched) {

@@ -9,7 +9,7 @@ use super::Filters;
 use crate::mesh::ClusterKey;
 use crate::settings::milliseconds_or_none;
 
-/// What happens to a request.
+/// A rule: how the proxy treats the requests that match it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rule {
     /// The route of the rule.
@@ -75,17 +75,17 @@ pub struct RouteName {
 /// How long a request may take (GEP-1742); `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Timeouts {
-    /// From the request's header section to the end of the response.
+    /// Limit on the time from the request's header section to the end of the response.
     #[serde(rename = "request_ms", serialize_with = "milliseconds_or_none")]
     pub request: Option<Duration>,
-    /// The same for one attempt at one backend; at most `request`.
+    /// Limit for one attempt at one backend; at most `request`.
     #[serde(rename = "backend_request_ms", serialize_with = "milliseconds_or_none")]
     pub backend_request: Option<Duration>,
 }
 
 impl Rule {
-    /// Chooses a backend by weight; `random` is uniformly distributed. `None` if no backend has a weight. Visits each
-    /// backend at most twice.
+    /// Chooses a backend by weight; `random` is uniformly distributed. `None` if no backend has a weight above 0.
+    /// Visits each backend at most twice.
     pub fn choose(&self, random: u64) -> Option<&Backend> {
         let total: u64 = self.backends.iter().map(|backend| u64::from(backend.weight)).sum();
         let mut ticket = ((u128::from(random) * u128::from(total)) >> 64) as u64;
@@ -110,7 +110,7 @@ impl RouteKind {
         }
     }
 
-    /// Whether its rules match requests, not connections whose content is opaque.
+    /// Returns whether rules of this kind match requests, and not connections whose content is opaque.
     pub fn is_of_requests(self) -> bool {
         matches!(self, Self::Grpc | Self::Http)
     }

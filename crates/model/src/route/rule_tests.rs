@@ -14,7 +14,7 @@ fn weighted(weights: &[u32]) -> Rule {
     Rule { backends: weights.iter().enumerate().map(backend).collect(), ..Arc::unwrap_or_clone(rule) }
 }
 
-/// How often each backend is chosen for `draws` evenly spaced numbers.
+/// Counts how often each backend is chosen for `draws` evenly spaced numbers.
 fn chosen(weights: &[u32], draws: u64) -> Vec<u64> {
     let rule = weighted(weights);
     let mut counts = vec![0; weights.len()];

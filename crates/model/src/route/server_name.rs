@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Longest name in bytes (RFC 1123 section 2.1).
+/// Maximum length of a name in bytes (RFC 1123 section 2.1).
 const NAME_MAX_BYTES: usize = 253;
 /// Prefix that matches all names below a name.
 const WILDCARD: &str = "*.";
@@ -28,7 +28,7 @@ impl ServerName {
         (is_name && !is_address).then(|| Self(text.into()))
     }
 
-    /// Whether `name` matches; ignores case.
+    /// Returns whether `name` matches; ignores case.
     pub fn is_match(&self, name: &str) -> bool {
         match self.0.strip_prefix('*') {
             None => name.eq_ignore_ascii_case(&self.0),
@@ -39,12 +39,12 @@ impl ServerName {
         }
     }
 
-    /// As written.
+    /// Returns the name as written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it matches all names below a name.
+    /// Returns whether it matches all names below a name.
     pub(super) fn is_wildcard(&self) -> bool {
         self.0.starts_with(WILDCARD)
     }

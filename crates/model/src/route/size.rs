@@ -5,22 +5,22 @@
 
 use super::{Entry, Filters, HeaderModifier, Match, PathMatch, PathRewrite, RouteTable, ValueMatch};
 
-/// Most bytes for the entries of one table. Routes that would exceed it are not accepted.
+/// Maximum size in bytes of all entries of one table. Routes that would exceed it are not accepted.
 pub const TABLE_MAX_BYTES: usize = 1 << 20;
-/// Bytes of an entry without its texts and patterns.
+/// Size of an entry without its texts and patterns.
 const ENTRY_BYTES: usize = 256;
-/// Most entries of a table; follows from [`TABLE_MAX_BYTES`].
+/// Maximum number of entries of a table; follows from [`TABLE_MAX_BYTES`].
 pub const ENTRIES_MAX: usize = TABLE_MAX_BYTES / ENTRY_BYTES;
 
 impl RouteTable {
-    /// Bytes of all entries.
+    /// Returns the size in bytes of all entries.
     pub fn size_bytes(&self) -> usize {
         self.entries().iter().map(Entry::size_bytes).sum()
     }
 }
 
 impl Entry {
-    /// Each entry is charged the whole rule, because a proxy that parses an entry creates a rule for it.
+    /// Returns the size in bytes of the entry and its whole rule: a proxy that parses an entry creates a rule for it.
     fn size_bytes(&self) -> usize {
         let filters = self.rule.backends.iter().map(|backend| &backend.filters).chain([&self.rule.filters]);
         self.matches.size_bytes() + filters.map(Filters::size_bytes).sum::<usize>()
@@ -28,7 +28,7 @@ impl Entry {
 }
 
 impl Match {
-    /// Bytes of a table's entry with this match, without its rule.
+    /// Returns the size in bytes of a table's entry with this match, without its rule.
     pub fn size_bytes(&self) -> usize {
         let headers = self.headers.iter().map(|header| header.name.len() + header.value.size_bytes());
         let query = self.query.iter().map(|parameter| parameter.name.len() + parameter.value.size_bytes());
@@ -60,7 +60,7 @@ impl ValueMatch {
 }
 
 impl Filters {
-    /// Bytes of the texts in the filters. Mirrors have no texts: they name Services.
+    /// Returns the size in bytes of the texts in the filters. Mirrors have no texts: they name Services.
     pub fn size_bytes(&self) -> usize {
         let headers = [&self.request_headers, &self.response_headers].into_iter().flatten();
         let path = |path: &Option<PathRewrite>| match path {

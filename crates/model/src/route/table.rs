@@ -14,7 +14,7 @@ pub struct RouteTable {
     entries: Box<[Entry]>,
 }
 
-/// A match with its rule. A rule with several matches has an entry for each.
+/// A match with its rule. A rule with several matches has an entry for each match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
     /// The match.
@@ -26,37 +26,39 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'a> {
     pub rule: &'a Arc<Rule>,
-    /// The match of its path, which rewrites and redirects of a prefix need.
+    /// The match of the path. Rewrites and redirects need it to replace the matched prefix.
     pub path: &'a PathMatch,
 }
 
 impl RouteTable {
-    /// A table of entries, which must be in order of precedence.
+    /// Creates a table of entries, which must be in order of precedence.
     pub fn new(kind: RouteKind, entries: Vec<Entry>) -> Self {
         Self { kind, entries: entries.into() }
     }
 
-    /// A table of rules from routes of one kind, in any order.
+    /// Creates a table of rules from routes of one kind, in any order.
     pub fn of_candidates(kind: RouteKind, candidates: Vec<Candidate>) -> Self {
         Self::new(kind, precedence::sorted(candidates))
     }
 
-    /// The rule for the request. `None` if no rule matches: answer it with 404, or UNIMPLEMENTED for GRPCRoutes.
+    /// Returns the rule for the request. `None` if no rule matches: answer it with 404, or UNIMPLEMENTED for
+    /// GRPCRoutes.
     ///
-    /// One scan, up to the first match; [`Match::is_match`] documents the cost of one match.
+    /// Scans the entries up to the first match; [`Match::is_match`] documents the cost of one match.
     pub fn find(&self, head: &impl RequestHead) -> Option<Found<'_>> {
         let (path, query) = split_query(head.path());
         let entry = self.entries.iter().find(|entry| entry.matches.is_match_of(head, path, query))?;
         Some(Found { rule: &entry.rule, path: &entry.matches.path })
     }
 
-    /// The rule for a TLS connection; `name` is the server name in its ClientHello, if any. `None` if no rule matches.
+    /// Returns the rule for a TLS connection; `name` is the server name in its ClientHello, if any. `None` if no rule
+    /// matches.
     pub fn find_server(&self, name: Option<&str>) -> Option<Found<'_>> {
         let entry = self.entries.iter().find(|entry| entry.matches.is_match_of_server(name))?;
         Some(Found { rule: &entry.rule, path: &entry.matches.path })
     }
 
-    /// The kind of all its routes.
+    /// Returns the kind of all routes in the table.
     pub fn kind(&self) -> RouteKind {
         self.kind
     }

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use super::JoinedService;
 use crate::object::{EndpointSlice, Service};
 
-/// The results of earlier translations for each Service. Objects are identified by address: another allocation counts
-/// as a change.
+/// The results of earlier translations for each Service. Objects are identified by their address in memory: another
+/// allocation counts as a change.
 #[derive(Debug, Default)]
 pub struct Memo {
-    /// By the Service's address, which cannot be reused while the Service is held here.
+    /// Results by the Service's address in memory. The address cannot be reused while the result holds the Service.
     services: HashMap<usize, Made>,
 }
 
 #[derive(Debug)]
 struct Made {
-    /// Keeps the address in use.
+    /// Keeps the Service's address in use.
     _service: Arc<Service>,
     slices: Vec<Arc<EndpointSlice>>,
     joined: Arc<JoinedService>,

@@ -43,7 +43,7 @@ pub fn translate<'a>(objects: impl IntoIterator<Item = &'a Object>, default_name
     translate_again(objects, default_namespace, Dialled::Any, &mut Memo::default())
 }
 
-/// As [`translate`], but reuses results in `memo` that have not changed since.
+/// Like [`translate`], but reuses the results in `memo` for objects that have not changed since.
 pub fn translate_again<'a>(
     objects: impl IntoIterator<Item = &'a Object>,
     default_namespace: &str,
@@ -53,7 +53,7 @@ pub fn translate_again<'a>(
     let mut objects: Vec<&Object> = objects.into_iter().collect();
     objects.sort_by_key(|object| {
         let Identity { file, mark, created_s, namespace, name } = object.identity();
-        // Age and name order objects that are in no file.
+        // Objects that are in no file are ordered by age and name.
         (file, *mark, *created_s, object.kind(), namespace, name)
     });
     let mut join = Join::new(dialled);
@@ -73,7 +73,7 @@ pub fn translate_again<'a>(
     join.problems.extend(attached.problems);
     join.notices.extend(attached.notices);
     let policies = policies.iter().map(|policy| Arc::clone(&policy.policy)).collect();
-    // Of equal addresses the mesh uses the first, so put clusterIPs before endpoints' own addresses.
+    // If addresses are equal, the mesh uses the first, so put clusterIPs before endpoints' own addresses.
     let addresses = join.cluster_ips.into_iter().chain(join.headless);
     Translation {
         mesh: Mesh::dialling(dialled, default_namespace, join.clusters, addresses, policies, attached.tables),
@@ -86,7 +86,7 @@ pub fn translate_again<'a>(
 /// The slices of each Service, by namespace and the Service's name.
 type Slices<'a> = BTreeMap<(&'a str, &'a str), Vec<&'a Arc<EndpointSlice>>>;
 
-/// The objects of each kind, in order of file and line except the slices; names are unique.
+/// The objects of each kind, in order of file and line except the slices. Names are unique within a kind.
 #[derive(Default)]
 struct Unique<'a> {
     services: Vec<&'a Arc<Service>>,
@@ -120,7 +120,7 @@ impl Join {
         }
     }
 
-    /// Drops objects whose name is taken.
+    /// Drops objects whose name another object of the same kind has already.
     fn unique<'a>(&mut self, objects: &[&'a Object]) -> Unique<'a> {
         let mut defined: HashMap<_, &Identity> = HashMap::new();
         let mut unique = Unique::default();
@@ -179,8 +179,8 @@ impl Join {
         }
     }
 
-    /// Adds notices about unreadable policies, and about policies in audit mode that report nothing, or not everything,
-    /// because others are enforced.
+    /// Adds notices about unreadable policies, and about policies in audit mode that report nothing or only a part,
+    /// because other policies are enforced.
     fn overlaps(&mut self, policies: &[&AuthorizationPolicy]) {
         let mut enforced: HashMap<&str, Vec<&AuthorizationPolicy>> = HashMap::new();
         for policy in policies.iter().filter(|policy| policy.policy.mode.is_enforced()) {
@@ -243,7 +243,8 @@ impl JoinedService {
     }
 }
 
-/// Reports a Service's port whose name no port of its slices has: it would have no endpoints.
+/// Reports a Service's port whose name is not the name of any port of its slices: the Service's port would have no
+/// endpoints.
 fn misnamed_port(service: &Service, port: &ServicePort, slices: &[&EndpointSlice]) -> Option<Problem> {
     let serves = |slice: &EndpointSlice| slice.ports.iter().any(|served| served.name == port.name);
     let mut inhabited = slices.iter().filter(|slice| !slice.addresses.is_empty()).peekable();
@@ -263,7 +264,7 @@ fn misnamed_port(service: &Service, port: &ServicePort, slices: &[&EndpointSlice
     Some(Problem { place, what, fix: "give both the same name".to_owned() })
 }
 
-/// The protocol of a Service's port: from its number, from the endpoints' port numbers, or from their proxies.
+/// Returns the protocol of a Service's port: from its number, from the endpoints' port numbers, or from their proxies.
 fn protocol<'a>(service: &Service, port: &ServicePort, slices: &[&'a EndpointSlice]) -> Protocol {
     let served = |slice: &'a EndpointSlice| slice.ports.iter().filter(|served| served.name == port.name);
     let numbers = slices.iter().flat_map(|slice| served(slice)).map(|served| served.port).chain([port.port]);
@@ -279,7 +280,7 @@ fn protocol<'a>(service: &Service, port: &ServicePort, slices: &[&'a EndpointSli
     port.protocol.or_else(usual).unwrap_or_default()
 }
 
-/// The endpoints that serve the port with this name, and those that must not get calls.
+/// Returns the endpoints that serve the port with this name, and the endpoints that must not get calls.
 ///
 /// As in kube-proxy, terminating endpoints that still serve are used only if no endpoint is ready.
 fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, Vec<Endpoint>) {
@@ -293,7 +294,7 @@ fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, Vec<
                 };
                 let (address, proxy) = known.entry(SocketAddr::new(found.ip, port.port)).or_insert((found, before));
                 // An endpoint that moves between slices is briefly in both. Use the better readiness, and never drop a
-                // proxy that one of them knows, because the call would be unencrypted.
+                // proxy that one of the slices knows, because the call would be unencrypted.
                 if found.readiness < address.readiness {
                     *address = found;
                 }

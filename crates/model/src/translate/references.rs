@@ -14,7 +14,7 @@ use crate::route::{Backend, BackendTarget, Filters, Mirror, RouteName, Rule, Tim
 /// The objects that routes can refer to.
 pub(super) struct Known<'a> {
     services: HashMap<(&'a str, &'a str), &'a Service>,
-    /// By namespace.
+    /// The grants, by namespace.
     grants: HashMap<&'a str, Vec<&'a ReferenceGrant>>,
     clusters: BTreeSet<&'a ClusterKey>,
     opaque: BTreeSet<&'a ClusterKey>,
@@ -24,7 +24,7 @@ pub(super) struct Known<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Referrer<'a> {
     pub(super) route: &'a Route,
-    /// The namespace of that Service.
+    /// The namespace of the Service.
     pub(super) parent_namespace: &'a str,
 }
 
@@ -53,13 +53,13 @@ impl<'a> Known<'a> {
         self.services.get(&(namespace, name)).copied()
     }
 
-    /// Whether the port's protocol is opaque.
+    /// Returns whether the port's protocol is opaque.
     pub(super) fn is_opaque(&self, key: &ClusterKey) -> bool {
         self.opaque.contains(key)
     }
 
-    /// A rule with its references resolved. Adds failures to `faults`. A rule with an unsupported part answers with an
-    /// error, because skipping a filter would be unsafe.
+    /// Returns a rule with its references resolved. Adds failures to `faults`. A rule with an unsupported part answers
+    /// with an error, because skipping a filter would be unsafe.
     pub(super) fn rule(&self, rule: &RouteRule, from: Referrer<'_>, faults: &mut Vec<Refusal>) -> Rule {
         let filters = self.filters(&rule.filters, from, faults);
         let mut backends = Vec::new();
@@ -87,7 +87,7 @@ impl<'a> Known<'a> {
         Rule { route, name, filters, backends: backends.into(), timeouts: rule.timeouts }
     }
 
-    /// Resolves the mirrors; drops unresolved ones.
+    /// Resolves the mirrors; drops mirrors that cannot be resolved.
     fn filters(&self, filters: &RouteFilters, from: Referrer<'_>, faults: &mut Vec<Refusal>) -> Filters {
         let mut mirrors = Vec::new();
         for MirrorRef { to, numerator, denominator } in &filters.mirrors {
@@ -99,7 +99,7 @@ impl<'a> Known<'a> {
         Filters { mirrors: mirrors.into(), ..filters.fixed.clone() }
     }
 
-    /// The referenced cluster.
+    /// Returns the referenced cluster.
     fn resolve(&self, reference: &Reference, from: Referrer<'_>) -> Result<ClusterKey, Refusal> {
         let fault = |reason, what, fix| Refusal { spot: reference.spot.clone(), reason, what, fix };
         let own = &*from.route.identity.namespace;

@@ -24,7 +24,7 @@ pub(super) struct Attached {
     pub(super) notices: Vec<Notice>,
 }
 
-/// A cluster, and the namespace of routes.
+/// A cluster, and the namespace of the routes that are attached to it.
 type Group<'a> = (ClusterKey, &'a str);
 
 /// A route at one of its Services.
@@ -32,7 +32,7 @@ struct Attachment<'a> {
     route: &'a Route,
     parent: &'a Parent,
     parent_namespace: &'a str,
-    /// The clusters, or why there are none.
+    /// The clusters, or why there are no clusters.
     clusters: Result<Vec<ClusterKey>, Refusal>,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn attach(routes: &[&Route], known: &Known<'_>) -> Attached {
     attached
 }
 
-/// The routes of a group.
+/// The routes of a group that fit into its table.
 struct Admitted<'a> {
     /// The route with the highest precedence, whose kind all routes of the group have.
     first: &'a Route,
@@ -73,16 +73,16 @@ struct Admitted<'a> {
     shadowed: HashMap<(&'a str, &'a str), Shadow<'a>>,
 }
 
-/// How many of a route's matches older routes have too.
+/// Tells how many matches of a route are also matches of older routes.
 #[derive(Clone, Copy)]
 struct Shadow<'a> {
-    /// The route with the first of these matches.
+    /// The older route that has the first of these matches.
     older: &'a Route,
     matches: usize,
 }
 
-/// The routes of each group: the kind with the highest precedence, in order, until the table is full. A group has at
-/// most one TCPRoute, because two would match the same connections.
+/// Selects the routes of each group: the routes of the kind with the highest precedence, in order, until the table is
+/// full. A group has at most one TCPRoute, because two would match the same connections.
 fn admitted<'a>(attachments: &[Attachment<'a>]) -> HashMap<Group<'a>, Admitted<'a>> {
     let mut groups: HashMap<Group<'a>, Vec<&'a Route>> = HashMap::new();
     for attachment in attachments {
@@ -107,7 +107,7 @@ fn admitted<'a>(attachments: &[Attachment<'a>]) -> HashMap<Group<'a>, Admitted<'
     groups.into_iter().filter_map(admit).collect()
 }
 
-/// The routes that share matches with older ones, among routes in order of seniority.
+/// Finds the routes that share matches with older ones, among routes in order of seniority.
 fn shadowed<'a>(routes: &[&'a Route]) -> HashMap<(&'a str, &'a str), Shadow<'a>> {
     let mut shadowed: HashMap<_, Shadow<'a>> = HashMap::new();
     if routes.len() < 2 {
@@ -127,7 +127,7 @@ fn shadowed<'a>(routes: &[&'a Route]) -> HashMap<(&'a str, &'a str), Shadow<'a>>
 }
 
 impl<'a> Admitted<'a> {
-    /// The status message if older routes take some of the route's calls; `None` otherwise.
+    /// Returns the status message if older routes get some of the route's calls; `None` otherwise.
     fn shadow(&self, route: &Route, cluster: &ClusterKey) -> Option<String> {
         let Shadow { older, matches } = *self.shadowed.get(&name_of(route))?;
         let (namespace, name) = name_of(older);
@@ -167,7 +167,7 @@ impl<'a> Attachment<'a> {
     }
 }
 
-/// The clusters of a parent: of all its ports, or of the port that it names.
+/// Returns the clusters of a parent: of all its ports, or of the port that the reference names.
 fn clusters(kind: RouteKind, parent: &Parent, namespace: &str, known: &Known<'_>) -> Result<Vec<ClusterKey>, Refusal> {
     let name = &parent.reference.name;
     let fault = |what: String, fix: &str| {
@@ -249,7 +249,7 @@ impl Attached {
         ];
         for fault in refusals.into_iter().chain(unresolved) {
             let problem = Problem { place: place_of(route, &fault.spot), what: fault.what, fix: fault.fix };
-            // A route with several parents has the same rules at each.
+            // A route with several parents has the same rules at each parent.
             if !self.problems.contains(&problem) {
                 self.problems.push(problem);
             }
@@ -259,7 +259,7 @@ impl Attached {
         self.statuses.push(ParentStatus { route, parent: parent.reference.clone(), conditions });
     }
 
-    /// The groups that include the route, and their status message; or why no group includes it.
+    /// Returns the groups that include the route, and their status message; or why no group includes it.
     fn groups<'a>(
         &mut self,
         attachment: &Attachment<'a>,
@@ -271,14 +271,14 @@ impl Attached {
         let (has, lacks): (Vec<_>, Vec<_>) =
             groups.partition(|group| admitted.get(group).is_some_and(|admitted| admitted.has(route)));
         let in_force = format!("in force for Service {parent_namespace}/{}", parent.reference.name);
-        // Both TCPRoutes are accepted, whichever gets the connections (GEP-2644).
+        // Both TCPRoutes are accepted, whichever of them gets the connections (GEP-2644).
         let is_twin = |first: &Route| (route.kind, first.kind) == (RouteKind::Tcp, RouteKind::Tcp);
         let mut goes_before = lacks.iter().filter_map(|group| Some((&group.0, admitted.get(group)?.first)));
         let Some((cluster, first)) = goes_before.clone().find(|(_, first)| is_twin(first)).or(goes_before.next())
         else {
             let shadow = has.iter().find_map(|group| admitted.get(group)?.shadow(route, &group.0));
             let Some(shadow) = shadow else { return Ok((has, in_force)) };
-            // Both are accepted, as with two TCPRoutes (GEP-2644).
+            // Both routes are accepted, as with two TCPRoutes (GEP-2644).
             self.notices.push(Notice { place: place_of(route, &parent.spot), what: shadow.clone() });
             return Ok((has, format!("{in_force}, but {shadow}")));
         };
@@ -304,7 +304,7 @@ impl Attached {
     }
 }
 
-/// A condition that is true unless there are faults.
+/// Returns a condition that is true unless there are faults.
 fn condition(kind: ConditionKind, good: Reason, message: String, faults: &[Refusal]) -> Condition {
     match faults.first() {
         None => Condition { kind, status: true, reason: good, message },

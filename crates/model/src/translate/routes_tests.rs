@@ -7,7 +7,8 @@ use crate::route::status::{Condition, ConditionKind, Reason};
 use crate::route::{BackendTarget, ENTRIES_MAX, RouteKind, RouteTable, Rule, TABLE_MAX_BYTES};
 use crate::translate::Translation;
 
-/// Services of the namespace shop: `cart` with the ports 80 (http) and 81 (admin), `cart-v2` with 80; and `pay.bank:80`.
+/// Services of the namespace shop, `cart` with the ports 80 (http) and 81 (admin) and `cart-v2` with port 80; and the
+/// Service `pay` of the namespace bank with port 80.
 const SERVICES: &str = "\
 apiVersion: v1
 kind: List
@@ -48,12 +49,12 @@ fn key(service: &str, port: u16) -> ClusterKey {
     ClusterKey { namespace: namespace.into(), service: name.into(), port }
 }
 
-/// The table for calls to `cart.shop:80` from clients in `namespace`.
+/// Returns the table for calls to `cart.shop:80` from clients in `namespace`.
 fn table<'m>(mesh: &'m Mesh, namespace: &str) -> Option<&'m Arc<RouteTable>> {
     mesh.routes(&key("cart.shop", 80), namespace)
 }
 
-/// The name of the rule at `cart.shop:80` for `head` from a client in `namespace`.
+/// Returns the name of the rule at `cart.shop:80` for the request `head` from a client in `namespace`.
 fn found(translation: &Translation, namespace: &str, head: Head<'_>) -> Option<String> {
     let found = table(&translation.mesh, namespace)?.find(&head)?;
     found.rule.name.as_deref().map(str::to_owned)
@@ -65,7 +66,7 @@ fn only_rule(translation: &Translation) -> Rule {
     Rule::clone(table.find(&get("/")).expect("a rule").rule)
 }
 
-/// The reasons of the only status: for Accepted and for ResolvedRefs, each with its truth value.
+/// Returns the reasons of the only status, for Accepted and for ResolvedRefs, each with its truth value.
 fn reasons(translation: &Translation) -> [(bool, Reason); 2] {
     let [status] = &translation.routes[..] else { panic!("{:?}", translation.routes) };
     let [accepted, resolved] = &status.conditions[..] else { panic!("{status:?}") };
@@ -367,7 +368,7 @@ fn of_several_tcp_routes_the_oldest_is_in_force() {
         let translation = with(&[before.concat(), route("TCPRoute", "shop/b", all_ports, &to_cart("b"))]);
         assert!(translation.routes[2].conditions[0].status, "{port}: {:?}", translation.routes[2]);
     }
-    // Of two routes without a time the first by name wins.
+    // If two routes have no time, the first by name wins.
     let both = with(&[route("TCPRoute", "shop/b", CART, &to_cart("b")), undated]);
     assert_eq!(only_rule(&both).route.to_string(), "TCPRoute shop/a");
 }
@@ -422,7 +423,7 @@ fn routes_that_would_bring_more_matches_than_count_are_told_so_the_youngest_firs
         let text = route("TLSRoute", &format!("shop/r{number:02}"), CART, &to_cart("rule"));
         text.replace("  rules:", &format!("  hostnames: [{}]\n  rules:", names.join(", ")))
     };
-    // Each fits into a file; all together do not.
+    // One of these routes fits into a table; all of them together do not.
     let files: Vec<String> = (0..12).map(tls).collect();
     let translation = with(&files);
     let table = table(&translation.mesh, "shop").expect("a table");
@@ -444,7 +445,7 @@ fn routes_that_would_bring_more_matches_than_count_are_told_so_the_youngest_firs
 
 #[test]
 fn patterns_and_filters_count_with_what_they_take_in_every_proxy() {
-    // A few letters that compile to about 10 KiB each.
+    // Each of these patterns has a few letters and compiles to about 10 KiB.
     let matches: Vec<String> = (0..8)
         .map(|number| format!("{{path: {{type: RegularExpression, value: '/{number}/[a-z]{{300}}'}}}}"))
         .collect();
@@ -561,7 +562,7 @@ fn the_examples_of_the_documentation_do_what_they_say() {
     }
 }
 
-/// The message of a route's Accepted condition, which must be true.
+/// Returns the message of a route's Accepted condition, which must be true.
 fn accepted<'t>(translation: &'t Translation, name: &str) -> &'t str {
     let status = translation.routes.iter().find(|status| &*status.route.name == name).expect("a status");
     assert_eq!((status.conditions[0].status, status.conditions[0].reason), ACCEPTED, "{status:?}");

@@ -1,7 +1,8 @@
-//! The Listener `inbound`: the policies that select a workload, and which of its ports speak HTTP, for its own proxy.
+//! The Listener `inbound`: for a workload's own proxy, the policies that select the workload and its HTTP ports.
 //!
-//! All of them are one RBAC filter (`rbac`), whose principals (`principal`) are the allowed callers. The facts contain
-//! what the filter cannot express: the workloads that each policy selects, the workload's own trust domain and its ports.
+//! All policies together are one RBAC filter (`rbac`), whose principals (`principal`) are the allowed callers. The
+//! facts contain what the filter cannot express: the workloads that each policy selects, the workload's own trust
+//! domain and its HTTP ports.
 
 mod principal;
 mod rbac;
@@ -27,23 +28,23 @@ use crate::pb::route::{RouteMatch, route_match};
 use crate::pb::{BoolValue, RbacFilter};
 use crate::proto::{address, from_any};
 
-/// The port to which callers' connections are redirected. Nothing binds it; a Listener must have an address.
+/// The port to which callers' connections are redirected. Nothing binds this port, but a Listener must have an address.
 const PORT: u16 = 4143;
 /// The name of the filter with the policies.
 const RBAC: &str = "envoy.filters.http.rbac";
-/// The fact of a policy that selects every workload of its namespace. No service account can have this name.
+/// The target of a policy that selects every workload of its namespace. No service account can have this name.
 const EVERY: &str = "*";
 
-/// What a workload's proxy has to know about calls to it.
+/// The settings with which a workload's proxy checks calls to the workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inbound {
     /// The policies that select the workload, sorted by name.
     pub policies: Vec<Arc<AuthorizationPolicy>>,
-    /// The workload's ports that Services declare to speak HTTP, at most [`HTTP_PORTS_MAX`].
+    /// The workload's ports that Services declare to be HTTP, at most [`HTTP_PORTS_MAX`].
     pub http_ports: Vec<u16>,
 }
 
-/// Writes the policies that select a workload of the trust domain, and its ports that speak HTTP.
+/// Writes the policies that select a workload of the trust domain, and the workload's HTTP ports.
 pub fn write<'a>(
     policies: impl IntoIterator<Item = &'a AuthorizationPolicy>,
     http_ports: &[u16],
@@ -81,7 +82,7 @@ pub fn write<'a>(
     }
 }
 
-/// Reads what the client has to know about calls to it. It rejects whatever it does not understand: a policy without one of
+/// Reads the Listener that [`write()`] wrote. Rejects everything that it does not understand: a policy without one of
 /// its conditions would allow more callers than intended.
 ///
 /// # Errors
@@ -120,7 +121,7 @@ fn filter(resource: &Listener) -> Option<RbacFilter> {
     from_any(config)
 }
 
-/// Allowed requests go to the application.
+/// Returns the routes behind the filter: allowed requests go to the application.
 fn to_the_application() -> RouteConfiguration {
     let everything =
         RouteMatch { path_specifier: Some(route_match::PathSpecifier::Prefix(String::new())), ..Default::default() };

@@ -13,7 +13,7 @@ use crate::proto::uint32;
 
 /// Matches any part of a SPIFFE id.
 const ANY_PART: &str = "[^/]+";
-/// The same in a policy.
+/// Matches any name in a policy.
 const ANY: &str = "*";
 
 /// Matches every caller, with an identity or without.
@@ -26,7 +26,7 @@ pub(super) fn nobody() -> Principal {
     principal(Identifier::NotId(Box::new(anybody())))
 }
 
-/// The callers that a rule allows: with one of its identities, from one of its networks.
+/// Returns the callers that a rule allows: callers with one of its identities, from one of its networks.
 pub(super) fn of_rule(rule: &Rule, own: &TrustDomain) -> Principal {
     let identities = rule.identities.as_deref().map(|all| all.iter().map(|some| of_identities(some, own)).collect());
     let networks = rule.networks.as_deref().map(|all| all.iter().map(of_network).collect());
@@ -37,7 +37,7 @@ pub(super) fn of_rule(rule: &Rule, own: &TrustDomain) -> Principal {
     }
 }
 
-/// Any caller that requests this path without asking for an upgrade.
+/// Returns a principal for every caller that requests this path without asking for an upgrade.
 pub(super) fn of_health_check(path: &HealthPath) -> Principal {
     let rule = Some(path_matcher::Rule::Path(exactly(&path.to_string())));
     let upgrade = HeaderMatcher {
@@ -52,7 +52,7 @@ pub(super) fn of_health_check(path: &HealthPath) -> Principal {
     ])
 }
 
-/// Reads a rule. It checks only what it needs; `rbac::read` compares the whole entry.
+/// Reads a rule. Checks only the parts that it reads; `rbac::read` compares the whole entry.
 pub(super) fn read_rule(given: &Principal, own: &TrustDomain) -> Option<Rule> {
     let [identities, networks] = set(given)? else { return None };
     if *identities == nobody() && *networks == nobody() {
@@ -64,7 +64,7 @@ pub(super) fn read_rule(given: &Principal, own: &TrustDomain) -> Option<Rule> {
     })
 }
 
-/// Reads a health check's path. It checks only what it needs; `rbac::read` compares the whole entry.
+/// Reads a health check's path. Checks only the parts that it reads; `rbac::read` compares the whole entry.
 pub(super) fn read_health_check(given: &Principal) -> Option<HealthPath> {
     match set(given)?.first()?.identifier.as_ref()? {
         Identifier::UrlPath(PathMatcher { rule: Some(path_matcher::Rule::Path(path)) }) => match &path.match_pattern {
@@ -83,7 +83,7 @@ fn all_of(ids: Vec<Principal>) -> Principal {
     principal(Identifier::AndIds(Set { ids }))
 }
 
-/// Matches any principal in the list; without a list, every caller.
+/// Matches the callers that any principal in the list matches; without a list, every caller.
 fn one_of(list: Option<Vec<Principal>>) -> Principal {
     match list {
         None => anybody(),
@@ -93,7 +93,7 @@ fn one_of(list: Option<Vec<Principal>>) -> Principal {
     }
 }
 
-/// The parts of a principal that [`all_of`] wrote.
+/// Returns the parts of a principal that [`all_of`] wrote.
 fn set(given: &Principal) -> Option<&[Principal]> {
     match &given.identifier {
         Some(Identifier::AndIds(set)) => Some(&set.ids),
@@ -111,8 +111,9 @@ fn read_list<T>(given: &Principal, read: impl Fn(&Principal) -> Option<T>) -> Op
     }
 }
 
-/// Matches a certificate with one of the identities. An exact identity of the workload's own trust domain is an exact
-/// match. A trust domain that the policy names is a group in the pattern, so that reading can tell the two apart.
+/// Matches a certificate with one of the identities. An exact identity of the workload's own trust domain becomes an
+/// exact match. If the policy names a trust domain, this is a group in the pattern, so that a reader can tell it from
+/// the workload's own.
 fn of_identities(identities: &Identities, own: &TrustDomain) -> Principal {
     let part = |name: &Option<Box<str>>| name.as_deref().map_or_else(|| ANY_PART.to_owned(), escaped);
     let id = match identities {
@@ -147,7 +148,7 @@ fn read_identities(given: &Principal, own: &TrustDomain) -> Option<Identities> {
     }
 }
 
-/// The text of a matcher in a policy's form.
+/// Returns the text of a matcher in the form of a policy.
 fn unescaped(matcher: &StringMatcher) -> Option<String> {
     match matcher.match_pattern.as_ref()? {
         string_matcher::MatchPattern::Exact(text) => Some(text.clone()),

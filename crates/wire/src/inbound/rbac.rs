@@ -1,7 +1,7 @@
 //! Policies as an RBAC filter, for Envoy and gRPC (gRFC A41).
 //!
-//! Enforced policies are the filter's rules, in one set, so that a caller needs one policy that allows it. Policies in
-//! audit mode are its shadow rules.
+//! All enforced policies are the filter's rules, in one set: a caller needs only one policy that allows it. Policies in
+//! audit mode are the filter's shadow rules.
 //!
 //! A policy is one entry named `namespace/name`. Its permissions are the policy's ports, and its principals are the
 //! policy's rules and health checks. An unreadable policy's principals match no caller.
@@ -26,7 +26,7 @@ use crate::pb::{Any, RbacFilter};
 /// The entry for ports that no policy selects.
 const DEFAULT: &str = "default";
 
-/// A field, and its error.
+/// The name of a field, and its error.
 pub(super) type Fault = (&'static str, String);
 
 /// The name of a policy's entry.
@@ -55,7 +55,7 @@ pub(super) fn write(policies: &[&AuthorizationPolicy], trust_domain: &TrustDomai
     Any { type_url: RbacFilter::type_url(), value: bytes }
 }
 
-/// The entries of policies, and the one for the remaining ports; empty without policies.
+/// Returns the entries of policies, and the entry for the remaining ports; empty without policies.
 fn entries<'a>(
     policies: impl Iterator<Item = &'a AuthorizationPolicy>,
     left: impl Iterator<Item = Permission>,
@@ -73,7 +73,7 @@ fn set_of(name: String, entry: Policy) -> Rbac {
     Rbac { action: rbac::Action::Allow.into(), policies: [(name, entry)].into(), ..Default::default() }
 }
 
-/// The ports that any of the policies selects; `None` for all ports.
+/// Returns the ports that any of the policies selects; `None` for all ports.
 fn selected_ports<'a>(policies: impl Iterator<Item = &'a AuthorizationPolicy>) -> Option<BTreeSet<u16>> {
     let lists: Option<Vec<&[u16]>> = policies.map(|policy| policy.ports.as_deref()).collect();
     Some(lists?.into_iter().flatten().copied().collect())
@@ -178,7 +178,7 @@ fn read_entry(
         allow: allow.into(),
         health_checks: health_checks.into(),
     };
-    // Reject an entry that differs from what we would write: the difference may be a condition.
+    // Reject an entry that differs from what we would write, because the difference may be a condition.
     (entry(&policy, trust_domain) == *given).then_some(policy)
 }
 

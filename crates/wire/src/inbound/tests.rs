@@ -16,7 +16,7 @@ use crate::pb::rbac::{Permission, Policy, Principal, Rbac, principal::Identifier
 use crate::pb::{Any, RbacFilter};
 use crate::proto::{any, from_any};
 
-/// How many random lists of policies are tried.
+/// Number of random lists of policies that are tried.
 const LISTS: u64 = 2_000;
 
 const POLICIES: &str = "
@@ -54,7 +54,7 @@ fn filter_of(text: &str) -> RbacFilter {
     filter(&written(mesh(text).policies())).expect("ours")
 }
 
-/// The same Listener with another filter.
+/// Returns the encoded Listener with another filter.
 fn with_filter(config: Any) -> Vec<u8> {
     let mut resource = written(mesh(POLICIES).policies());
     let Some(listener::filter::ConfigType::TypedConfig(manager)) =

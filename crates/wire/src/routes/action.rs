@@ -1,7 +1,7 @@
 //! The action of a rule, as a Route.
 //!
-//! Envoy cannot do everything: of a backend's own filters it gets only the header changes and the host rewrite; only
-//! leno-proxy applies the others.
+//! Envoy does not support everything. From a backend's own filters, Envoy gets only the header changes and the host
+//! rewrite; only leno-proxy applies the other filters.
 
 use leno_model::route::{
     Backend, BackendTarget, Filters, HeaderModifier, Match, Mirror, PathMatch, PathRewrite, Redirect, RouteKind, Rule,
@@ -46,7 +46,7 @@ pub(super) fn route(matches: &Match, rule: &Rule, dialect: Dialect) -> Route {
     }
 }
 
-/// The facts that a Route has no field for.
+/// Returns the facts for which a Route has no field.
 fn facts(matches: &Match, rule: &Rule) -> Facts {
     let milliseconds = |limit: Option<std::time::Duration>| limit.map(|limit| limit.as_millis());
     let mut facts = Facts::default()
@@ -86,8 +86,8 @@ fn action(path: &PathMatch, rule: &Rule) -> route::Action {
     if weights == 0 {
         return route::Action::DirectResponse(DirectResponseAction { status: 500, ..Default::default() });
     }
-    // There is one attempt per request, so the timeout of an attempt, which is the shorter one, limits the whole
-    // request.
+    // There is only one attempt per request. So the timeout of an attempt, which is the shorter timeout, limits the
+    // whole request.
     let timeout = rule.timeouts.backend_request.or(rule.timeouts.request);
     let mut action = RouteAction {
         cluster_specifier: Some(ClusterSpecifier::WeightedClusters(WeightedCluster {
@@ -117,7 +117,7 @@ fn action(path: &PathMatch, rule: &Rule) -> route::Action {
     route::Action::Route(action)
 }
 
-/// The cluster name of a backend.
+/// Returns the cluster name of a backend.
 pub(crate) fn destination(backend: &Backend) -> String {
     match &backend.to {
         BackendTarget::Cluster(key) => key.to_string(),

@@ -1,4 +1,4 @@
-//! All spellings of a Service's authority.
+//! Lists all spellings of a Service's authority.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use leno_model::authority::DEFAULT_PORT;
 use leno_model::mesh::{ClusterKey, Mesh};
 
-/// The domains of each cluster, for clients in `namespace`. Each domain belongs to one cluster only.
+/// Returns the domains of each cluster, for clients in `namespace`. Each domain belongs to one cluster only.
 pub(super) fn of_mesh(mesh: &Mesh, namespace: &str) -> HashMap<ClusterKey, Vec<String>> {
     let mut domains: HashMap<ClusterKey, Vec<String>> = HashMap::new();
     for cluster in mesh.clusters() {
@@ -39,7 +39,7 @@ fn of_address(address: SocketAddr) -> Vec<String> {
     with_port(vec![host], address.port())
 }
 
-/// The hosts with the port; with the default port also without it.
+/// Returns the hosts with the port and, if it is the default port, also without it.
 fn with_port(hosts: Vec<String>, port: u16) -> Vec<String> {
     let mut domains: Vec<String> = hosts.iter().map(|host| format!("{host}:{port}")).collect();
     if port == DEFAULT_PORT {

@@ -20,7 +20,7 @@ pub(super) fn route_match(matches: &Match, dialect: Dialect) -> RouteMatch {
     }
 }
 
-/// Writes a match of connections. Their bytes travel in CONNECT requests, which have no path.
+/// Writes a match of connections. Their bytes are sent in CONNECT requests, which have no path.
 pub(super) fn connection_match() -> RouteMatch {
     let connect = route_match::PathSpecifier::ConnectMatcher(route_match::ConnectMatcher {});
     RouteMatch { path_specifier: Some(connect), ..Default::default() }
@@ -47,7 +47,7 @@ fn path(path: &PathMatch, dialect: Dialect) -> route_match::PathSpecifier {
     }
 }
 
-/// The regular expression for one part of a gRPC path.
+/// Returns the regular expression for one part of a gRPC path.
 fn part(value: Option<&ValueMatch>) -> String {
     match value {
         None => ANY_PART.to_owned(),

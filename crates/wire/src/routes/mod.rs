@@ -1,8 +1,8 @@
 //! The RouteConfiguration resource: the cluster of each request.
 //!
 //! If a call's cluster is already known, its `:authority` does not matter: that cluster's configuration has one virtual
-//! host for all authorities. Only the configuration of the whole mesh, for proxies that clients call directly, selects
-//! by authority.
+//! host for all authorities. Only the configuration of the whole mesh selects by authority; it is for proxies that
+//! clients call directly.
 
 pub(crate) mod action;
 mod domains;
@@ -46,7 +46,7 @@ fn virtual_host(key: &ClusterKey, domains: Vec<String>, table: Option<&RouteTabl
     };
     let routes = match table.map(|table| (table.kind(), table)) {
         None => vec![to_the_cluster(key)],
-        // A request matches no TLSRoute. gRPC has no match that expresses this, so it gets no TLSRoutes at all.
+        // No request matches a TLSRoute. gRPC has no match that expresses this, so it gets no TLSRoutes at all.
         Some((RouteKind::Tls, _)) if dialect == Dialect::Grpc => vec![to_the_cluster(key)],
         Some((RouteKind::Tls, table)) => of_table(table).into_iter().chain([to_the_cluster(key)]).collect(),
         Some((_, table)) => of_table(table),

@@ -26,13 +26,13 @@ pub struct Routes {
     pub table: Option<RouteTable>,
 }
 
-/// A field, and its error.
+/// The name of a field, and its error.
 pub(super) type Fault = (&'static str, String);
 
 /// Reads the routes of calls for one cluster.
 ///
 /// # Errors
-/// [`Unreadable`] if the bytes are no RouteConfiguration that Leno writes for one cluster in the dialect Envoy.
+/// [`Unreadable`] if the bytes are not a RouteConfiguration that Leno writes for one cluster in the dialect Envoy.
 pub fn read(bytes: &[u8]) -> Result<Routes, Unreadable> {
     const KIND: &str = "RouteConfiguration";
     if bytes.len() > RESOURCE_MAX_BYTES {
@@ -59,7 +59,7 @@ pub fn read(bytes: &[u8]) -> Result<Routes, Unreadable> {
     let mut entries = Vec::new();
     for route in &host.routes {
         let facts = facts(route);
-        // Connections without TLS go to the cluster itself; a table of TLSRoutes implies that.
+        // Connections without TLS go to the cluster itself. A table of TLSRoutes implies that, so it needs no entry.
         if kind == RouteKind::Tls && facts.get(ROUTE).is_none() {
             continue;
         }

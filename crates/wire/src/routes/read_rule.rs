@@ -47,7 +47,7 @@ pub(super) fn rule(route: &Route, facts: &Facts) -> Result<Rule, Fault> {
             rule.backends =
                 backends.map(|(number, cluster)| backend(cluster, number, facts)).collect::<Result<_, _>>()?;
         }
-        // A rule without backends.
+        // The rule has no backends.
         Some(route::Action::DirectResponse(_)) => {}
         _ => return Err(("action", "is none that Leno writes".to_owned())),
     }
@@ -131,7 +131,7 @@ fn rewrite(action: &RouteAction) -> Option<Rewrite> {
     (hostname.is_some() || path.is_some()).then_some(Rewrite { hostname, path })
 }
 
-/// The path rewrite behind a regular expression that Leno writes because Envoy has no field for it.
+/// Returns the path rewrite for which Leno wrote this regular expression, because Envoy has no field for the rewrite.
 fn path_of_regex(rewrite: &RegexMatchAndSubstitute) -> PathRewrite {
     let is_whole = rewrite.pattern.as_ref().is_some_and(|pattern| pattern.regex == super::action::WHOLE_PATH);
     let path = rewrite.substitution.replace("\\\\", "\\").into();

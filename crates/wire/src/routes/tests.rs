@@ -170,7 +170,7 @@ const GRPC: &str = "[
   {backendRefs: [{name: echo, port: 50051}]}
 ]";
 
-/// The routes of `echo.shop:50051`, and the same after a client has read them.
+/// Returns the routes of `echo.shop:50051`, and the routes that a client reads from their encoded form.
 fn both(mesh: &Mesh) -> (Option<RouteTable>, Option<RouteTable>) {
     let read = read(&of_echo(mesh, Dialect::Envoy).encode_to_vec()).expect("ours");
     assert_eq!(read.key.to_string(), "echo.shop:50051");

@@ -9,7 +9,7 @@ use crate::route::status::Reason;
 
 /// The only kind of backend.
 pub(crate) const SERVICE: &str = "Service";
-/// Largest weight.
+/// Maximum weight.
 const WEIGHT_MAX: u32 = 1_000_000;
 
 /// One backend of a rule.
@@ -35,7 +35,7 @@ pub struct RouteFilters {
 #[derive(Clone, Debug)]
 pub struct MirrorRef {
     pub to: Reference,
-    /// Of `denominator` requests, this many are copied.
+    /// Number of requests that are copied out of `denominator` requests.
     pub numerator: u32,
     /// At least 1.
     pub denominator: u32,
@@ -54,12 +54,12 @@ pub struct Reference {
     pub name: Box<str>,
     /// The Service's port, which every reference to a Service has.
     pub port: Option<u16>,
-    /// Where it is written.
+    /// Where the reference is written.
     pub spot: Spot,
 }
 
 impl Reference {
-    /// Whether it is a Service.
+    /// Returns whether the referenced object is a Service.
     pub fn is_service(&self) -> bool {
         self.group.is_empty() && &*self.kind == SERVICE
     }

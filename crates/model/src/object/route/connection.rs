@@ -28,7 +28,7 @@ struct ConnectionBackend {
     weight: Option<i32>,
 }
 
-/// Reads the rules. The first rule gets all `matches`, so no connection reaches later rules.
+/// Reads the rules. The first rule gets all `matches`, so later rules get no connections.
 pub(in crate::object) fn read_rules(
     rules: Option<Vec<ConnectionRule>>,
     matches: Vec<Match>,

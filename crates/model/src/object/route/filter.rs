@@ -22,7 +22,7 @@ enum Kind {
     Extension,
 }
 
-/// Each type with its field. The types that GRPCRoutes have too come first.
+/// The name of each type, and its [`Kind`]. The first [`GRPC_KINDS`] types exist in GRPCRoutes too.
 const KINDS: [(&str, Kind); 8] = [
     ("RequestHeaderModifier", Kind::RequestHeaders),
     ("ResponseHeaderModifier", Kind::ResponseHeaders),
@@ -35,12 +35,12 @@ const KINDS: [(&str, Kind); 8] = [
 ];
 const GRPC_KINDS: usize = 4;
 
-/// Whether the filters answer requests, so that no backend is needed.
+/// Returns whether the filters answer requests, so that no backend is needed.
 pub(in crate::object) fn needs_no_backend(filters: &RouteFilters) -> bool {
     filters.fixed.redirect.is_some()
 }
 
-/// Whether a filter replaces the matched prefix.
+/// Returns whether a filter replaces the matched prefix.
 pub(in crate::object) fn has_prefix_rewrite(filters: &RouteFilters) -> bool {
     let redirect = filters.fixed.redirect.as_ref().and_then(|redirect| redirect.path.as_ref());
     let rewrite = filters.fixed.rewrite.as_ref().and_then(|rewrite| rewrite.path.as_ref());

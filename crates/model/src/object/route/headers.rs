@@ -7,7 +7,7 @@ use crate::problem::quoted;
 use crate::route::status::Reason;
 use crate::route::{Header, HeaderMatch, HeaderModifier, QueryMatch};
 
-/// Fields that belong to the connection, to the message's framing or to the proxy itself.
+/// Fields that filters must not change: they belong to the connection, to the message's framing or to the proxy itself.
 const NOT_CHANGED: [&str; 10] = [
     "connection",
     "content-length",
@@ -22,7 +22,7 @@ const NOT_CHANGED: [&str; 10] = [
 ];
 const OWN_PREFIX: &str = "leno-";
 
-/// Reads header matches. Of several with one name the first applies. `None` if one of them can never match.
+/// Reads header matches. If several have the same name, the first applies. `None` if one of them can never match.
 pub(in crate::object) fn header_matches(
     field: &str,
     written: &[NamedMatch],

@@ -41,15 +41,15 @@ pub(crate) const TLS_API_VERSION: &str = "gateway.networking.k8s.io/v1alpha3";
 /// A route kind that Leno does not read; known so that it is not reported as a misspelling.
 pub(crate) const NOT_READ: &str = "UDPRoute";
 
-/// Most rules of a route.
+/// Limit on the number of rules of a route.
 pub const RULES_MAX: usize = 16;
-/// Most matches of one rule. A TLSRoute's names have a limit of their own.
+/// Limit on the number of matches of one rule. A TLSRoute's names have a limit of their own.
 pub const MATCHES_MAX: usize = 64;
-/// Most matches in all rules of a route. A TLSRoute's names have a limit of their own.
+/// Limit on the number of matches in all rules of a route. A TLSRoute's names have a limit of their own.
 pub const ROUTE_MATCHES_MAX: usize = 128;
-/// Most filters, backends, or header fields of one match.
+/// Limit on each of these numbers: filters, backends, and header fields of one match.
 pub const ITEMS_MAX: usize = 16;
-/// Most parents of a route.
+/// Limit on the number of parents of a route.
 pub const PARENTS_MAX: usize = 32;
 
 /// A route of any kind.
@@ -64,17 +64,17 @@ pub struct Route {
     pub parents: Box<[Parent]>,
     /// Its rules, in order. If its patterns are too large for any table, some of its matches are missing.
     pub rules: Box<[RouteRule]>,
-    /// What its patterns take, those of missing matches too.
+    /// Size of its patterns in bytes, including those of missing matches.
     pattern_bytes: usize,
 }
 
 impl Route {
-    /// Number of matches in all its rules.
+    /// Returns the number of matches in all its rules.
     pub fn match_count(&self) -> usize {
         self.rules.iter().map(|rule| rule.matches.len()).sum()
     }
 
-    /// Bytes that its matches and filters take in a table of routes.
+    /// Returns the size in bytes of its matches and filters in a table of routes.
     pub fn size_bytes(&self) -> usize {
         let of_rule = |rule: &RouteRule| {
             let filters = rule.backends.iter().map(|backend| &backend.filters).chain([&rule.filters]);
@@ -84,12 +84,13 @@ impl Route {
         self.rules.iter().map(of_rule).sum::<usize>().max(self.pattern_bytes)
     }
 
-    /// Frees the compiled forms of its patterns, for a program that keeps routes and takes no requests.
+    /// Frees the compiled forms of its patterns, for a program that keeps routes but serves no requests.
     pub fn forget_compiled(&mut self) {
         self.rules.iter_mut().flat_map(|rule| &mut rule.matches).for_each(Match::forget_compiled);
     }
 
-    /// Its precedence among routes of its kind, as far as it is equal for all of its rules.
+    /// Returns the route's precedence among routes of its kind: the part of it that is equal for all of the route's
+    /// rules.
     pub fn seniority(&self) -> Seniority {
         Seniority::new(self.created, &self.identity.namespace, &self.identity.name)
     }
@@ -105,14 +106,14 @@ pub struct RouteRule {
     pub filters: RouteFilters,
     pub backends: Box<[BackendRef]>,
     pub timeouts: Timeouts,
-    /// The parts of it that the mesh does not support.
+    /// The parts of the rule that the mesh does not support.
     pub refusals: Vec<Refusal>,
 }
 
 /// A part of a route that the mesh does not support.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    /// Where it is written.
+    /// Where the part is written.
     pub spot: Spot,
     /// The reason in the route's status.
     pub reason: Reason,

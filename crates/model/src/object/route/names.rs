@@ -6,11 +6,11 @@ use crate::problem::quoted;
 use crate::route::status::Reason;
 use crate::route::{Pattern, ValueMatch};
 
-/// Longest name of a header field or of a query parameter.
+/// Maximum length of the name of a header field or of a query parameter.
 const NAME_MAX_BYTES: usize = 256;
-/// Longest value.
+/// Maximum length of a value.
 const VALUE_MAX_BYTES: usize = 4096;
-/// Longest path.
+/// Maximum length of a path.
 pub(super) const PATH_MAX_BYTES: usize = 1024;
 
 const TOKEN_RULE: &str = "use letters, digits and any of !#$%&'*+-.^_`|~";
@@ -75,7 +75,7 @@ pub(in crate::object) fn value_match(
     text_match(&value_field, is_pattern, value, reading)
 }
 
-/// A match by exact text or by pattern. `None` if the pattern is not supported.
+/// Reads a match by exact text or by pattern. `None` if the pattern is not supported.
 pub(in crate::object) fn text_match(
     field: &str,
     is_pattern: bool,
@@ -89,7 +89,8 @@ pub(in crate::object) fn text_match(
     }
 }
 
-/// Compiles a pattern; refuses the rule if that fails. `None` also if the route's patterns are too large already.
+/// Compiles a pattern. If that fails, records a refusal of the rule and returns `None`. Also returns `None` if the
+/// route's patterns are already too large.
 pub(in crate::object) fn pattern(field: &str, text: &str, reading: &mut Reading<'_, '_>) -> Option<Pattern> {
     if !reading.may_compile() {
         return None;
@@ -106,7 +107,7 @@ pub(in crate::object) fn pattern(field: &str, text: &str, reading: &mut Reading<
     compiled.ok()
 }
 
-/// The fault of a path that is matched exactly, and the fix.
+/// Returns what is wrong with a path for an exact match, and the fix; `None` if the path is valid.
 pub(in crate::object) fn path_fault(path: &str) -> Option<(String, &'static str)> {
     const UNRESERVED: &[u8] = b"-/._~!$&'()*+,;=:@%";
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || UNRESERVED.contains(&byte);

@@ -9,14 +9,14 @@ use crate::route::status::ParentRef;
 /// A parent of a route.
 #[derive(Clone, Debug)]
 pub struct Parent {
-    /// As written.
+    /// The reference as written.
     pub reference: ParentRef,
-    /// Where it is written.
+    /// Where the reference is written.
     pub spot: Spot,
 }
 
 impl Parent {
-    /// Whether it is a Service, the only kind of parent that the mesh handles.
+    /// Returns whether the parent is a Service, the only kind of parent that the mesh handles.
     pub fn is_service(&self) -> bool {
         let ParentRef { group, kind, .. } = &self.reference;
         group.as_deref().unwrap_or(GROUP).is_empty() && kind.as_deref() == Some(SERVICE)
@@ -67,7 +67,8 @@ pub(super) fn read(written: Vec<Written>, reading: &mut Reading<'_, '_>) -> Box<
     parents.into()
 }
 
-/// Whether two parents are indistinguishable: the same object, and the same port, or one without a port.
+/// Returns whether two parents are indistinguishable: they are the same object, and both have the same port or at least
+/// one has no port.
 fn is_same(a: &ParentRef, b: &ParentRef) -> bool {
     let object = |parent: &ParentRef| {
         let ParentRef { group, kind, namespace, name, .. } = parent.clone();

@@ -12,19 +12,19 @@ use crate::route::status::Reason;
 use crate::route::{Match, PathMatch, Pattern, RouteKind, TABLE_MAX_BYTES, Timeouts};
 use crate::spelling::closest;
 
-/// The reading of one route.
+/// The state of reading one route.
 pub(in crate::object) struct Reading<'r, 'a> {
     review: &'r mut Review<'a>,
-    /// Which kind it is of.
+    /// The kind of the route.
     pub(in crate::object) kind: RouteKind,
     /// Refusals of the current rule.
     refusals: Vec<Refusal>,
     rules: Vec<RouteRule>,
-    /// What the patterns so far take.
+    /// Size in bytes of the patterns compiled so far.
     pattern_bytes: usize,
 }
 
-/// A rule whose matches and timeouts its kind of route has read.
+/// A rule, after the code for its kind of route has read its matches and timeouts.
 pub(in crate::object) struct RuleParts {
     pub(in crate::object) name: Option<String>,
     pub(in crate::object) matches: Vec<Match>,
@@ -48,7 +48,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         self.review.notice(field, what);
     }
 
-    /// Records an unsupported part of the current rule.
+    /// Records that a part of the current rule is not supported.
     pub(in crate::object) fn refuse(
         &mut self,
         field: &str,
@@ -60,8 +60,8 @@ impl<'r, 'a> Reading<'r, 'a> {
         self.refusals.push(Refusal { spot, reason, what: what.into(), fix: fix.into() });
     }
 
-    /// Whether a pattern may be compiled. The first patterns that are too many for any table are compiled, so that the route is
-    /// refused as too large, and no others: a route of 4,000 short patterns would take 64 MiB.
+    /// Returns whether another pattern may be compiled. Once the patterns are too large for any table, the route will
+    /// be refused, and no more patterns are compiled: a route of 4,000 short patterns would take 64 MiB.
     pub(in crate::object) fn may_compile(&self) -> bool {
         self.pattern_bytes <= TABLE_MAX_BYTES
     }
@@ -71,7 +71,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         self.pattern_bytes += pattern.size_bytes();
     }
 
-    /// Where a field is.
+    /// Returns the place where a field is written.
     pub(in crate::object) fn spot(&self, field: &str) -> Spot {
         Spot { field: field.into(), mark: self.review.mark(field) }
     }
@@ -164,7 +164,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         name.into()
     }
 
-    /// The route, if it is valid.
+    /// Returns the route, if it is valid.
     pub(in crate::object) fn finish(mut self, metadata: &ObjectMeta, parents: Vec<ParentRef>) -> Option<Object> {
         let parents = parent::read(parents, &mut self);
         let rules = std::mem::take(&mut self.rules);
