@@ -14,8 +14,9 @@ use super::at;
 const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Probes until `until`, then prints JSON: the number of probes, the number without an answer, and the median and the
-/// 99th percentile of the times in microseconds. A probe without an answer counts with [`PATIENCE`].
+/// Probes until `until`, then prints JSON: the number of probes, the number without an answer, the longest sequence of
+/// such probes at one page, and the median and the 99th percentile of the times in microseconds. A probe without an
+/// answer counts with [`PATIENCE`].
 pub(super) async fn probe(until: Instant, proxies: &[IpAddr], controls: &[IpAddr]) {
     let mut probes = JoinSet::new();
     for address in [at(proxies, 4191), at(controls, 4191), at(controls, 15021)].concat() {
@@ -23,13 +24,21 @@ pub(super) async fn probe(until: Instant, proxies: &[IpAddr], controls: &[IpAddr
             probes.spawn(probe_one(until, address, path));
         }
     }
-    let mut times: Vec<Option<Duration>> = probes.join_all().await.concat();
+    let pages: Vec<Vec<Option<Duration>>> = probes.join_all().await;
+    let in_a_row = pages.iter().map(|times| longest_without_answer(times)).max().unwrap_or_default();
+    let mut times = pages.concat();
     let unanswered = times.iter().filter(|time| time.is_none()).count();
     times.sort_unstable_by_key(|time| time.unwrap_or(PATIENCE));
     let part =
         |percent: usize| times.get(times.len() * percent / 100).copied().flatten().unwrap_or(PATIENCE).as_micros();
     let (asked, median, p99) = (times.len(), part(50), part(99));
-    println!(r#"{{"asked":{asked},"unanswered":{unanswered},"median_us":{median},"p99_us":{p99}}}"#);
+    println!(
+        r#"{{"asked":{asked},"unanswered":{unanswered},"in_a_row":{in_a_row},"median_us":{median},"p99_us":{p99}}}"#
+    );
+}
+
+fn longest_without_answer(times: &[Option<Duration>]) -> usize {
+    times.split(Option::is_some).map(<[_]>::len).max().unwrap_or_default()
 }
 
 async fn probe_one(until: Instant, address: SocketAddr, path: &'static str) -> Vec<Option<Duration>> {
