@@ -17,7 +17,8 @@ use serde_json::Value;
 
 use super::load::{Load, METHOD, PAYLOAD, in_client};
 use super::user::{
-    PATIENCE, cluster_with_images, example_servers, install_a_meshed_pair, nothing_is_left, rolled_out, scrape, state,
+    PATIENCE, RESTARTS, cluster_with_images, example_servers, install_a_meshed_pair, nothing_is_left, proxy_restarts,
+    rolled_out, scrape, state,
 };
 
 #[path = "neighbours/manifests.rs"]
@@ -32,11 +33,14 @@ const ATTACK_SECONDS: u32 = 60;
 const SPARE_SECONDS: u32 = 5;
 const CALLS_PER_SECOND: u32 = 500;
 
-/// Largest allowed ratio of the p99 beside an attack on the clients' servers to the p99 beside the same attack on
-/// another workload. Two cores carry both nodes, the control plane, the attackers, the servers and the clients, some 25
-/// programs that wait for one another. So an attack on any workload slows down every call. The nodes of a real cluster
-/// have processors of their own.
+/// The p99 beside an attack on the clients' servers may be this many times the p99 beside the same attack on another
+/// workload, or [`P99_ALLOWED`], whichever is more. Two cores carry both nodes, the control plane, the attackers, the
+/// servers and the clients, some 25 programs that wait for one another. So an attack on any workload slows down every
+/// call. The nodes of a real cluster have processors of their own.
 const P99_FACTOR: u32 = 3;
+/// A p99 up to which the machine decides, not the attack: a call waits for a processor several times. Runs on machines
+/// of different speed had 89 to 120 ms beside the attack on the servers.
+const P99_ALLOWED: Duration = Duration::from_millis(250);
 /// Largest allowed p99 beside the attack on another workload. It measures the machine: 28 ms on one, and 241 ms on one
 /// of half the speed, where packets are dropped between the nodes.
 const DECOY_P99_MAX: Duration = Duration::from_millis(500);
@@ -69,14 +73,11 @@ const PROBE_MAX: Duration = Duration::from_millis(100);
 /// which takes as long as ten such probes. On a slow machine the kernel drops packets between the nodes under attack,
 /// so that probes of all Pods of the other node wait for TCP to send again.
 const IN_A_ROW_MAX: u64 = 9;
-/// The number of probes of which one may have no answer.
+/// One in this many probes may have no answer.
 const PROBES_PER_UNANSWERED: u64 = 5;
 /// Most probes of the kubelets that may fail: one in 30 of the probes that they send to seven Pods in a minute and a
 /// half. No Pod may stop being ready because of them.
 const FAILED_PROBES_MAX: u64 = 10;
-
-/// The metric of how often the supervisor has restarted the proxy.
-const RESTARTS: &str = "leno_proxy_restarts_total";
 
 /// Under attack, no call is lost, calls slow down little, no container restarts, at most a few probes fail, and a new
 /// Pod gets its proxy.
@@ -137,7 +138,8 @@ fn neighbours_attacks_cost_nothing() {
     );
     beside.assert_well(enough(ATTACK_SECONDS));
     assert!(decoy.p99 <= DECOY_P99_MAX, "{calm:?} calm, {decoy:?} decoy");
-    assert!(beside.p99 <= decoy.p99.max(calm.p99) * P99_FACTOR, "{calm:?} calm, {decoy:?} decoy, {beside:?} beside");
+    let allowed = P99_ALLOWED.max(decoy.p99 * P99_FACTOR);
+    assert!(beside.p99 <= allowed, "{calm:?} calm, {decoy:?} decoy, {beside:?} beside");
 
     let after = containers(cluster);
     for (name, container) in &before {
@@ -200,10 +202,8 @@ impl Attack {
     /// Waits for the end of the attack. Asserts that every attack was made, and that the probes were answered.
     fn end(self, cluster: &Cluster) {
         // Calls to ever new addresses must not kill the member's own proxy either.
-        let restarts = "jsonpath={.status.initContainerStatuses[?(@.name==\"leno-proxy\")].restartCount}";
-        let restarts = cluster.kubectl(&["-n", "neighbours", "get", "pod", "member", "-o", restarts]);
-        let supervised = scrape(cluster, "neighbours", "member").sum(RESTARTS, &[]);
-        assert_eq!((&*restarts, supervised), ("0", 0.0), "the member's own proxy restarted");
+        let restarts = proxy_restarts(cluster, "neighbours", "member");
+        assert_eq!(restarts, ("0".to_owned(), 0.0), "the member's own proxy restarted");
         for who in ATTACKERS {
             let made = Self::printed(cluster, who);
             println!("attacks of a {who}:\n{made}");
