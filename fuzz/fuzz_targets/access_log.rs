@@ -1,4 +1,4 @@
-//! Fuzzes the access log, most of whose content a peer chooses: each record is one line of printable ASCII, short
+//! Fuzzes the access log. A peer chooses most of its content. Each record must be one line of printable ASCII, short
 //! values can be read back from JSON, and in Apache's format the quotes pair up.
 #![no_main]
 

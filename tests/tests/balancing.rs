@@ -7,7 +7,7 @@ use leno_tests::load::Clients;
 use leno_tests::manifests::{ECHO, Service};
 use leno_tests::proxy::Proxy;
 
-/// Makes 4,000 calls from one connection to five servers, the last of which takes 50 ms longer. Returns the number of
+/// Makes 4,000 calls from one connection to five servers. The last server takes 50 ms longer. Returns the number of
 /// calls at each server.
 async fn calls_by_server(policy: &str) -> Vec<u64> {
     let mut backends = Vec::new();

@@ -21,8 +21,8 @@ const PROGRAMS: [&str; 4] = ["leno", "leno-proxy", "leno-control", "leno-init"];
 /// Time for a busy machine to start a program, possibly under qemu.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// This machine's architecture and the other architecture: each with the name of Debian and images, and that of the
-/// kernel.
+/// This machine's architecture and the other architecture: each with the name that Debian and images use, and the
+/// kernel's name.
 const HERE: (&str, &str) = if cfg!(target_arch = "x86_64") { AMD64 } else { ARM64 };
 const ELSEWHERE: (&str, &str) = if cfg!(target_arch = "x86_64") { ARM64 } else { AMD64 };
 const AMD64: (&str, &str) = ("amd64", "x86_64");

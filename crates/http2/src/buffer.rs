@@ -12,6 +12,7 @@ pub struct OutputBuffer {
     pub bytes: Vec<u8>,
     /// Position of the first unsent byte.
     start: usize,
+    saves_memory: bool,
 }
 
 impl OutputBuffer {
@@ -25,13 +26,27 @@ impl OutputBuffer {
         self.bytes.len() - self.start
     }
 
+    /// Records whether memory is short. If it is, the buffer keeps no memory while it is empty.
+    pub fn save_memory(&mut self, on: bool) {
+        self.saves_memory = on;
+        if self.waiting_bytes() == 0 {
+            self.advance(0, usize::MAX);
+        }
+    }
+
+    /// Returns whether memory is short.
+    pub fn saves_memory(&self) -> bool {
+        self.saves_memory
+    }
+
     /// Records that the socket accepted the first `n` unsent bytes. Once all bytes are sent, the buffer keeps its
-    /// memory if that is at most `kept_bytes`.
+    /// memory if that is at most `kept_bytes` and memory is not short.
     pub fn advance(&mut self, n: usize, kept_bytes: usize) {
         self.start += n;
         if self.start >= self.bytes.len() {
             self.start = 0;
-            if self.bytes.capacity() > kept_bytes { self.bytes = Vec::new() } else { self.bytes.clear() }
+            let is_kept = self.bytes.capacity() <= kept_bytes && !self.saves_memory;
+            if is_kept { self.bytes.clear() } else { self.bytes = Vec::new() }
         } else if self.start > OUTPUT_HIGH_WATER_BYTES {
             self.bytes.drain(..self.start);
             self.start = 0;

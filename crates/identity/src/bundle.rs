@@ -1,7 +1,7 @@
 //! The trust bundle: the anchors of a trust domain.
 //!
-//! During a rotation, a bundle has several anchors. An anchor is trusted as long as it is in the bundle: chain building
-//! ignores an anchor's own dates (RFC 5280 section 6.1.1).
+//! During a rotation, a bundle has several anchors. Peers trust an anchor as long as the bundle contains it, because
+//! the verification of a chain ignores the anchor's own dates (RFC 5280 section 6.1.1).
 
 use std::sync::Arc;
 

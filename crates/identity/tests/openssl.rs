@@ -18,7 +18,7 @@ use tempfile::TempDir;
 /// Maximum silence of a peer before the test fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The client's SPIFFE id, or why it has none; the outer error is that of a failed handshake.
+/// The client's SPIFFE id, or the reason why its certificate has none. If the handshake failed, the outer error.
 type Came = Result<Result<SpiffeId, PeerIdError>, String>;
 
 fn id(workload: &str) -> SpiffeId {

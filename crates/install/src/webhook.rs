@@ -98,7 +98,7 @@ pub enum BadReview {
     TooManyValues,
 }
 
-/// A review of which only the version, the kind and the namespace are read.
+/// The parts of a review that say what it is about: the version, the kind and the namespace.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Placed {

@@ -17,8 +17,8 @@ pub fn seed() -> u64 {
     seed
 }
 
-/// Returns the seeds of a test that runs many times: those of `range`, or `LENO_SEED` alone. A test that fails shows
-/// the seed with which it failed.
+/// Returns the seeds of a test that runs many times: all numbers of `range`, or `LENO_SEED` alone. A test that fails
+/// shows the seed with which it failed.
 ///
 /// # Panics
 /// If `LENO_SEED` is not a number.

@@ -212,7 +212,7 @@ async fn thousands_of_half_open_connections_leave_no_memory_behind() {
     let (kib, files) = (server.proxy().resident_kib(), server.proxy().scrape().sum("process_open_fds", &[]));
     let _half_open = half_open(server.inbound(), &[2]);
     wait_for_open_files(server.proxy(), files + 4.0);
-    // The connections took several MiB, most of which goes back to the system.
+    // The connections took several MiB. The proxy returns most of this memory to the system.
     let enough = kib + (server.proxy().peak_kib() - kib) / 2;
     wait_for("the memory is given back", SOON, || (server.proxy().resident_kib() < enough).then_some(()));
 }

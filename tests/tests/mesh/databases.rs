@@ -32,12 +32,7 @@ fn redis_answers_redis_cli_without_a_delay_and_without_a_word_about_its_port() {
 
 #[test]
 fn postgresql_answers_psql_which_lets_the_server_speak_first() {
-    if !is_installed("psql", "postgresql-client") {
-        return;
-    }
-    let Some(programs) = postgres_programs() else {
-        return skipped("PostgreSQL is not there; type: apt-get install postgresql");
-    };
+    let Some(programs) = postgres_programs() else { return };
     let Some(pair) = Pair::new(|server| MeshService::new("orders", 5432).at(server)) else { return };
     let _postgres =
         start_postgres(&pair.server, &programs, pair.mesh.directory().to_str().expect("a plain name"), 5432);
@@ -47,12 +42,19 @@ fn postgresql_answers_psql_which_lets_the_server_speak_first() {
     pair.assert_encrypted();
 }
 
-/// Returns the directory of Debian's PostgreSQL server programs. It is not on the PATH, because several versions may be
-/// installed.
+/// Returns the directory of Debian's PostgreSQL server programs, which is not on the PATH, because several versions may
+/// be installed. If they or the client are missing, reports that the test is skipped and returns `None`.
 pub(super) fn postgres_programs() -> Option<String> {
-    let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
+    if !is_installed("psql", "postgresql-client") {
+        return None;
+    }
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
     let mut programs = versions.filter_map(|version| Some(version.ok()?.path().join("bin")));
-    programs.find(|path| path.join("initdb").is_file()).map(|path| path.display().to_string())
+    let found = programs.find(|path| path.join("initdb").is_file());
+    if found.is_none() {
+        skipped("PostgreSQL is not there; type: apt-get install postgresql");
+    }
+    found.map(|path| path.display().to_string())
 }
 
 /// Creates a database in `directory` and serves it on `port`, open to every user.

@@ -7,26 +7,12 @@ use std::path::Path;
 use leno_tests::mesh::{Mesh, MeshService, Workload};
 use leno_tests::proxy::wait_for;
 
-use super::review::{OPAQUE_PORT, SOON};
+use super::review::{ECHO, OPAQUE_PORT, SOON};
 
 /// Ports of the application: the Service declares one, and never the other.
 const PORTS: [u16; 2] = [9000, 9001];
 const XDS_PORT: u16 = 15010;
 
-/// Echoes the input of each connection to the ports, and reports each connection.
-const ECHO: &str = "import socket, sys, threading
-def serve(c):
-    try:
-        while part := c.recv(1000):
-            c.sendall(part)
-    except OSError:
-        pass
-def listen(s):
-    while True:
-        threading.Thread(target=serve, args=(s.accept()[0],)).start()
-        print('ACCEPTED', flush=True)
-for port in sys.argv[1:]:
-    threading.Thread(target=listen, args=(socket.create_server(('0.0.0.0', int(port))),)).start()";
 /// Sends `first` and waits for the echo. Once the file `go` exists, sends `then` and prints whether its echo comes
 /// back.
 const TALKER: &str = "import os, socket, sys, time

@@ -15,17 +15,20 @@ pub(super) const SOON: Duration = Duration::from_secs(20);
 /// rest is for a busy machine.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Echoes the input of each connection.
-const ECHO: &str = "import socket, threading
-s = socket.create_server(('0.0.0.0', 6379))
+/// Echoes the input of each connection to the ports, and reports each connection.
+pub(super) const ECHO: &str = "import socket, sys, threading
 def serve(c):
     try:
-        while part := c.recv(100):
+        while part := c.recv(1000):
             c.sendall(part)
     except OSError:
         pass
-while True:
-    threading.Thread(target=serve, args=(s.accept()[0],)).start()";
+def listen(s):
+    while True:
+        threading.Thread(target=serve, args=(s.accept()[0],)).start()
+        print('ACCEPTED', flush=True)
+for port in sys.argv[1:]:
+    threading.Thread(target=listen, args=(socket.create_server(('0.0.0.0', int(port))),)).start()";
 /// Sends data each tenth of a second, and prints when no echo returns any more.
 const TALKER: &str = "import socket, sys, time
 c = socket.create_connection((sys.argv[1], 6379), 5)
@@ -62,7 +65,7 @@ fn a_change_of_policy_ends_the_opaque_connections_that_it_denies_and_no_others()
     let server = mesh.meshed("store", &[]);
     let [web, cart] = ["web", "cart"].map(|name| mesh.meshed(name, &[]));
     let stranger = mesh.workload("stranger");
-    let _echo = server.start("python3", &["-c", ECHO]);
+    let _echo = server.start("python3", &["-c", ECHO, &OPAQUE_PORT.to_string()]);
     server.wait_for_port(OPAQUE_PORT);
     mesh.serve(&MeshService::new("store", OPAQUE_PORT).at(&server), &[&server, &web, &cart]);
     let network = format!("{{networks: [{}]}}", stranger.address());

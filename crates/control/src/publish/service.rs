@@ -1,8 +1,7 @@
 //! The gRPC service of aggregated discovery.
 //!
 //! The service frames messages itself. tonic's server would keep, for the life of a stream, a buffer for the largest
-//! message that the stream has carried. There are as many of these streams as proxies, and they stay open for days with
-//! little traffic.
+//! message that the stream has carried. Each proxy has such a stream, which stays open for days with little traffic.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};

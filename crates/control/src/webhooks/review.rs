@@ -26,7 +26,7 @@ pub(super) struct Reviewer {
     pub(super) namespaces: Namespaces,
     /// Options for all proxies.
     pub(super) options: watch::Receiver<Arc<Options>>,
-    /// Channel to the index, for the namespaces in which a Pod with a proxy is about to be created.
+    /// Channel to the index. It carries namespaces that need the trust bundle for a Pod that is being created.
     pub(super) changes: mpsc::Sender<(Kind, Change)>,
     /// The namespaces that already get the trust bundle.
     pub(super) trusting: watch::Receiver<BTreeSet<Box<str>>>,

@@ -203,7 +203,7 @@ impl Server {
     }
 
     /// Waits for a place among the large reviews: a free place, or after [`LARGE_PATIENCE`] the place of an incomplete
-    /// review. Until then the review stays unread, and takes no memory beyond that of its connection.
+    /// review. Until then the review is not read, so only its connection takes memory.
     async fn large_place(&self, source: Source) -> Result<Place, Refusal> {
         let since = Instant::now();
         loop {

@@ -67,8 +67,6 @@ pub struct Connection {
     /// Number of the latest exchange for which a byte of the response has arrived.
     answered_id: u32,
     out: OutputBuffer,
-    /// Whether memory is short ([`Connection::save_memory`]).
-    saves_memory: bool,
     /// Bytes that the socket has accepted.
     written: u64,
     /// Value of `written` at which our request begins.
@@ -97,7 +95,6 @@ impl Connection {
             last_id: 0,
             answered_id: 0,
             out: OutputBuffer::default(),
-            saves_memory: false,
             written: 0,
             request_starts_at: 0,
             drained: VecDeque::new(),

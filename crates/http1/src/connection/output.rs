@@ -23,15 +23,12 @@ impl Connection {
     /// Reports that the socket has accepted `n` bytes of the output.
     pub fn advance_output(&mut self, n: usize) {
         self.written += n as u64;
-        let is_idle = self.exchange.is_none();
-        self.out.advance(n, if is_idle || self.saves_memory { 0 } else { KEPT_OUTPUT_BYTES });
+        self.out.advance(n, if self.exchange.is_none() { 0 } else { KEPT_OUTPUT_BYTES });
     }
 
     /// Sets whether memory is short. While it is, the connection keeps no empty output buffer.
     pub fn save_memory(&mut self, on: bool) {
-        self.saves_memory = on;
-        // No byte was written: this call only frees an empty buffer.
-        self.advance_output(0);
+        self.out.save_memory(on);
     }
 
     /// Bytes in the output buffer.

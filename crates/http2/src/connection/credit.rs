@@ -22,7 +22,7 @@ impl Connection {
 
     pub(super) fn announce_credit(&mut self, key: StreamKey) {
         let Limits { max_stream_window_bytes, max_tunnel_window_bytes, max_grown_window_bytes, .. } = *self.limits;
-        let most_grown = if self.saves_memory { 0 } else { max_grown_window_bytes };
+        let most_grown = if self.out.saves_memory() { 0 } else { max_grown_window_bytes };
         let room = most_grown.saturating_sub(self.streams.grown_bytes());
         let Some(stream) = self.streams.get_mut(key) else { return };
         if stream.receive == Half::Closed || stream.credit < stream.receive_target / 2 || stream.credit == 0 {
@@ -46,9 +46,7 @@ impl Connection {
     /// Sets whether memory is short. While it is, receive windows stop growing, though they do not shrink, and the
     /// connection keeps no empty output buffer.
     pub fn save_memory(&mut self, on: bool) {
-        self.saves_memory = on;
-        // No byte was written: this call only frees an empty buffer.
-        self.advance_output(0);
+        self.out.save_memory(on);
     }
 
     /// Returns credit for the connection's window at once: only each stream's window limits the peer, so that a stalled

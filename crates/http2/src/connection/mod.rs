@@ -92,7 +92,7 @@ pub enum Event<'a> {
 /// The kind of the next input bytes.
 #[derive(Debug, Clone, Copy)]
 enum Input {
-    /// The rest of the client's preface, of which this many bytes have arrived.
+    /// The client's preface. The number counts its bytes that have arrived.
     Preface(usize),
     Header,
     Payload(FrameHeader),
@@ -143,8 +143,6 @@ pub struct Connection {
     decoder: Decoder,
     receive_window: i64,
     connection_credit: u32,
-    /// Whether memory is short ([`Connection::save_memory`]).
-    saves_memory: bool,
     highest_peer_stream: u32,
     /// The highest of our streams for which the server has sent headers.
     highest_answered: u32,
@@ -212,7 +210,6 @@ impl Connection {
             decoder: Decoder::new((limits.header_table_bytes as usize).max(DEFAULT_TABLE_SIZE)),
             receive_window: i64::from(limits.connection_window_bytes.max(DEFAULT_WINDOW_BYTES)),
             connection_credit: 0,
-            saves_memory: false,
             highest_peer_stream: 0,
             highest_answered: 0,
             reset_by_us: RecentResets::default(),

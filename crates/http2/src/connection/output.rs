@@ -47,7 +47,7 @@ impl Connection {
     /// Reports that the socket has accepted `n` bytes of the output.
     pub fn advance_output(&mut self, n: usize) {
         let is_idle = self.streams.len() == 0;
-        self.out.advance(n, if is_idle || self.saves_memory { 0 } else { KEPT_OUTPUT_BYTES });
+        self.out.advance(n, if is_idle { 0 } else { KEPT_OUTPUT_BYTES });
         self.last_data = None;
         if is_idle && self.pending_output() == 0 {
             self.ready = Default::default();

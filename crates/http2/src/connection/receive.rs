@@ -136,8 +136,8 @@ impl Connection {
         Ok(None)
     }
 
-    /// Reads a payload, directly from the input if all of it is there. The flag reports whether the payload is
-    /// complete.
+    /// Reads a payload, directly from the input if the input contains the whole payload. The returned flag tells
+    /// whether the payload is complete.
     fn read_payload(
         &mut self,
         now: Instant,

@@ -36,7 +36,7 @@ impl Index {
         })
     }
 
-    /// Records that a field is about to be inserted in `table`. Returns false if its set has no free place.
+    /// Records a field before the encoder inserts it in `table`. Returns false if the field's set has no free place.
     pub(super) fn add(&mut self, table: &DynamicTable, hash: u32) -> bool {
         let next = self.next;
         let set = self.sets.get_mut(hash as usize % SETS);

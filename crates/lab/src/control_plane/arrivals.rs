@@ -100,7 +100,7 @@ fn by_subscription(arrivals: &[Arrival]) -> HashMap<(u32, u32), Vec<(u32, Instan
     subscriptions
 }
 
-/// Returns the total time that at least one of these spans covers.
+/// Returns the length of the union of the spans: time in several spans counts once.
 fn covered(mut spans: Vec<(Instant, Instant)>) -> Duration {
     spans.sort();
     let mut total = Duration::ZERO;

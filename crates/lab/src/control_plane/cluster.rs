@@ -92,7 +92,7 @@ impl Cluster {
         made.map_err(refused("making a ServiceAccount")).map(drop)
     }
 
-    /// Creates the Services of this range with their endpoints, some of which are at `served`. Returns their cluster
+    /// Creates the Services of this range with their endpoints. Some endpoints are at `served`. Returns their cluster
     /// IPs.
     ///
     /// # Errors

@@ -78,7 +78,7 @@ pub(super) struct Changes {
     pub(super) lab_cpu_ms_per_change: f64,
     /// CPUs used by all other programs, such as the API server and etcd.
     pub(super) other_cpus: f64,
-    /// Whether the lab or the machine was near its capacity, so that the figures are not those of the control plane.
+    /// Whether the lab or the machine was near its capacity. If so, the figures say nothing about the control plane.
     pub(super) at_ceiling: bool,
     /// Memory of leno-control at the end.
     pub(super) memory: Memory,

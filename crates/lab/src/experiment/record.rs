@@ -83,7 +83,7 @@ pub struct Run {
     pub calls: u64,
     /// Calls that were not answered with OK.
     pub errors: u64,
-    /// Why the first of these calls failed.
+    /// The error of the first failed call.
     pub first_error: Option<String>,
     /// Calls answered with OK per second.
     pub rps: f64,

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Creates slices of 100 calls to five servers, of which the last server gets `calls_of_last`.
+/// Creates slices of 100 calls each to five servers. The last server gets `calls_of_last` of the calls.
 fn timeline(calls_of_last: impl IntoIterator<Item = u64>) -> Vec<Slice> {
     let slice = |last| {
         let others = (100 - last) / 4;

@@ -35,7 +35,7 @@ pub struct CrowdReport {
     pub calls: u64,
     /// Calls that were not answered with OK.
     pub failed: u64,
-    /// Why the first of these calls failed.
+    /// The error of the first failed call.
     pub first_failure: Option<String>,
 }
 

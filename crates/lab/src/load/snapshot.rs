@@ -22,7 +22,7 @@ pub struct Snapshot {
     pub servers: Vec<Latency>,
     /// Calls that were not answered with OK, including those of the warm-up.
     pub failed: u64,
-    /// Why the first of these calls failed.
+    /// The error of the first failed call.
     pub first_failure: Option<String>,
     /// Longest delay of a measured call because the load itself could not run. Always zero in a closed loop.
     pub held_up: Duration,

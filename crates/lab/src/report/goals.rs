@@ -83,7 +83,7 @@ fn sd_percent(group: &Group) -> Option<Estimate> {
     Some(Estimate { value: sd.value * 100.0, interval: sd.interval.map(percent), ..sd })
 }
 
-/// Returns a goal on several figures, of which the worst decides.
+/// Returns a goal on several figures. The worst figure decides.
 pub(super) fn worst(name: &str, load: Load, findings: Vec<Finding>) -> Option<Goal> {
     let order = |a: &Finding, b: &Finding| a.verdict.cmp(&b.verdict).then(a.badness.total_cmp(&b.badness));
     let Finding { verdict, text: figure, .. } = findings.into_iter().max_by(order)?;

@@ -73,7 +73,7 @@ pub struct Pick {
 }
 
 impl Pick {
-    /// Sets the call's method: its latency is compared with those of calls of the same method.
+    /// Sets the call's method. The balancer compares the call's latency with the latencies of calls of the same method.
     pub fn of(self, method: Method) -> Self {
         Self { method, ..self }
     }
@@ -130,8 +130,8 @@ impl Balancer {
         let gone = self.endpoints.replace(addresses, || {
             let chance = self.random.fraction();
             let health = if alone { Health::ready(now, chance) } else { Health::warming(now, chance) };
-            // The turns of new endpoints are below those of all picks so far, and in random order: the new endpoints
-            // are picked first, and each worker has another order.
+            // The turn of a new endpoint is random, and below the turn of every pick so far. So new endpoints are
+            // picked first, and each worker picks them in another order.
             (health, self.random.next() >> 32)
         });
 

@@ -38,7 +38,7 @@ const ROOMY_GROWTH_PER_S: f64 = 0.005;
 const ESTABLISHED_VARIANCE: f64 = 0.2;
 /// The margin for chance in the norm's failure rate, in standard deviations.
 const FAILURE_DEVIATIONS: f64 = 3.0;
-/// How much an endpoint's failure rate may exceed that of the best endpoint, as a fraction of its calls.
+/// How much an endpoint's failure rate may exceed the failure rate of the best endpoint, as a fraction of its calls.
 const FAILURE_MARGIN: f64 = 0.1;
 
 /// The cluster's norm, as of the last refresh.
@@ -172,7 +172,7 @@ impl Norm {
     /// Returns whether the endpoint is faster than chance explains: either the others are overloaded, or it is simply
     /// better. `age` is the time since its first call.
     pub(super) fn calls_fast(&self, estimate: &Estimate, age: Duration) -> bool {
-        // The factor is that of `calls_slow`, squared, because half of all endpoints are faster than the median.
+        // Square the factor of `calls_slow`, because half of all endpoints are faster than the median.
         let factor = self.limit_factor(estimate).powi(2);
         let age_ms = age.as_secs_f64() * 1e3;
         self.latency_ms.is_some_and(|norm_ms| {

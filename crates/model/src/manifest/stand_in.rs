@@ -76,7 +76,7 @@ fn namespaces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the replacement for a policy of which only the namespace is known.
+/// Returns the replacement for a policy if only its namespace is known.
 fn of_namespace(namespace: &str, name: &str, file: &str, mark: Mark) -> AuthorizationPolicy {
     object(policy::AuthorizationPolicy::unreadable(namespace, name, None, None), file, mark)
 }

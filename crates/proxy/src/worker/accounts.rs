@@ -185,7 +185,7 @@ impl Accounts {
         }
     }
 
-    /// Selects the lane for a call that is about to be sent. `is_open` means that the request is not complete yet.
+    /// Selects the lane of a call before the call is sent. `is_open` means that the request is not complete yet.
     pub(super) fn lane(&mut self, index: usize, is_open: bool, relay: &RelayLimits) -> Lane {
         let Some(account) = self.accounts.get(index) else { return Lane::Shared };
         let has_its_share = account.calls > relay.max_shared_calls_per_account

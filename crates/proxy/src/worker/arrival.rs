@@ -280,7 +280,7 @@ impl Worker {
     }
 
     /// Returns the identity of a peer whose handshake, if there is one, is complete. If the peer has shown a
-    /// certificate, the connection takes a place among those of clients with a certificate.
+    /// certificate, the connection takes a place in the pool for clients with a certificate.
     fn place_of_peer(&mut self, arrival: &Arrival) -> Result<Option<SpiffeId>, ConnectionFailure> {
         let peer_id = self.peer_of(arrival.wire.tls.as_deref())?;
         match &peer_id {

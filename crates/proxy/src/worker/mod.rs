@@ -255,7 +255,7 @@ impl Worker {
         }
     }
 
-    /// Handles the events of arrivals, or those of all other links. First continues to read links that had more to
+    /// Handles the events of arrivals, or the events of all other links. First continues to read links that had more to
     /// read.
     fn serve_links(&mut self, events: &Events, arrivals: bool) {
         let is_due = |id: &LinkId| (id.side == Side::Arrival) == arrivals;

@@ -47,8 +47,6 @@ pub(super) struct Opaque {
     held: bool,
     received_end: bool,
     out: OutputBuffer,
-    /// Whether memory is short.
-    saves_memory: bool,
     /// Bytes of output for which the sender may not send as many again yet.
     owed_bytes: usize,
     sent_end: bool,
@@ -98,7 +96,6 @@ impl Opaque {
             held: false,
             received_end: false,
             out: OutputBuffer::default(),
-            saves_memory: false,
             owed_bytes: 0,
             sent_end: false,
             aborted: false,
@@ -209,14 +206,12 @@ impl Opaque {
     }
 
     pub(super) fn advance_output(&mut self, n: usize) {
-        self.out.advance(n, if self.saves_memory { 0 } else { KEPT_OUTPUT_BYTES });
+        self.out.advance(n, KEPT_OUTPUT_BYTES);
     }
 
     /// Sets whether memory is short. If it is, the connection keeps no empty output buffer.
     pub(super) fn save_memory(&mut self, on: bool) {
-        self.saves_memory = on;
-        // No bytes were written: this call only frees an empty buffer.
-        self.advance_output(0);
+        self.out.save_memory(on);
     }
 
     pub(super) fn pending_output(&self) -> usize {

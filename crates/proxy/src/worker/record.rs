@@ -34,7 +34,7 @@ fn is_endpoint_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
     http_status >= 500 || http_status == 429 || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
 }
 
-/// Returns whether dashboards count a response as a failure; the rule is that of other meshes.
+/// Returns whether dashboards count a response as a failure. Other meshes use the same rule.
 fn is_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
     const FAILURES: [Status; 3] = [Status::Unknown, Status::DeadlineExceeded, Status::DataLoss];
     is_endpoint_failure(http_status, grpc_status) || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))

@@ -59,7 +59,7 @@ pub(super) struct Upstream {
     pub(super) ping_sent: Option<Instant>,
     /// Whether the connection is in the worker's list of connections on which short pieces of content are collected.
     pub(super) collects: bool,
-    /// Streams of cancelled calls of which the server does not know yet.
+    /// Streams whose calls were cancelled, and whose server has not been told yet.
     pub(super) cancelled: CancelledCalls,
 }
 

@@ -73,7 +73,7 @@ impl Setting {
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
     pub(super) tally: Tally,
-    /// Figures of which the worst seed counts: the largest value, or `None` if a seed has no value.
+    /// Figures that count with their worst seed: the largest value, or `None` if a seed has no value.
     pub(super) worst: Vec<(&'static str, Option<f64>)>,
     /// The share of the observed endpoint in each tenth of a second, for the first seed.
     pub(super) share_by_100ms: Vec<f64>,
@@ -97,7 +97,7 @@ impl Trial {
         self.tally.quantile_ms(0.99)
     }
 
-    /// Adds to a row the figures of which the worst seed counts.
+    /// Adds the figures in `worst` to a row.
     pub(super) fn add_worst(&self, mut row: Row) -> Row {
         row.share_by_100ms.clone_from(&self.share_by_100ms);
         self.worst.iter().fold(row, |row, (name, value)| row.figure(name, *value))

@@ -64,7 +64,7 @@ pub struct Route {
     pub parents: Box<[Parent]>,
     /// Its rules, in order. If its patterns are too large for any table, some of its matches are missing.
     pub rules: Box<[RouteRule]>,
-    /// Size of its patterns in bytes, including those of missing matches.
+    /// Size of its patterns in bytes, including the patterns of missing matches.
     pattern_bytes: usize,
 }
 
