@@ -120,12 +120,14 @@ fn settings() {
 
 #[test]
 fn empty_frames() {
-    let events: [fn() -> Vec<u8>; 3] = [
+    let events: [fn() -> Vec<u8>; 4] = [
         || frames::data(1, b"", false),
         || frame(0xee, 0, 0, b""),
+        // The section of a stream that was reset counts too.
+        || frames::request(3),
         || [frame(kind::HEADERS, 0, 3, b""), frame(kind::CONTINUATION, flag::END_HEADERS, 3, &[])].concat(),
     ];
-    for (event, empty_frames) in events.into_iter().zip([1, 1, 2]) {
+    for (event, empty_frames) in events.into_iter().zip([1, 1, 1, 3]) {
         let mut server = server_with_stream();
         server.feed(&frames::request(3));
         server.http2.reset(server.key(3), ErrorCode::CANCEL);

@@ -96,12 +96,7 @@ impl Connection {
             Some(key) if block.depends_on_itself => self.stream_error(key, ErrorCode::PROTOCOL_ERROR),
             Some(key) => self.on_later_section(key, block.end_stream, fields),
             None if self.role == Role::Server => self.on_request(now, block, fields),
-            None => {
-                // A server may answer a stream that we have reset, but the number is limited because each section is
-                // decoded.
-                self.floods.count(Flood::EmptyFrames, &self.limits)?;
-                self.section_of_absent_stream(block.stream)
-            }
+            None => self.section_of_absent_stream(block.stream),
         }
     }
 
@@ -156,8 +151,10 @@ impl Connection {
     }
 
     /// Handles a section of a stream that is not open: ignores it if our reset or GOAWAY explains it, and otherwise
-    /// fails the connection, since decoding a section costs more than dropping content.
-    fn section_of_absent_stream(&self, id: u32) -> Received {
+    /// fails the connection, since decoding a section costs more than dropping content. For the same reason, the number
+    /// of ignored sections is limited.
+    fn section_of_absent_stream(&mut self, id: u32) -> Received {
+        self.floods.count(Flood::EmptyFrames, &self.limits)?;
         match self.absent_stream(id)? {
             Absent::Expected => Ok(None),
             Absent::Ended => Err(ConnectionError::coded(ErrorCode::STREAM_CLOSED, "HEADERS on a closed stream")),
