@@ -37,6 +37,11 @@ fn nftables_rules_replace_themselves_and_leave_those_of_others_alone() {
 }
 
 #[test]
+fn nftables_rules_are_the_ones_that_a_dry_run_shows() {
+    run_inside("nft", "loads_what_it_shows");
+}
+
+#[test]
 fn iptables_legacy_rules_replace_themselves_and_leave_those_of_others_alone() {
     run_inside("iptables", "leaves_nothing_behind");
 }
@@ -134,6 +139,19 @@ fn leaves_nothing_behind() {
     leno("down");
     assert_eq!(all_rules(), before);
     assert!(leno("show").contains("no connections are intercepted"), "{}", leno("show"));
+}
+
+#[ignore = "runs inside the namespaces that other tests make"]
+#[test]
+fn loads_what_it_shows() {
+    let options = "up --proxy-uid 7 --skip-inbound-ports 22,1000-2000 --skip-outbound-ports 25 \
+                   --skip-subnets 10.0.0.0/8,192.168.1.0/24,fd00::/8";
+    leno(options);
+    let loaded = leno("show");
+    leno("down");
+    let shown = leno(&format!("{options} --dry-run"));
+    let script = format!("nft -f - <<'RULES'\n{shown}RULES\nnft list table inet leno");
+    assert_eq!(programs::run_well("sh", &["-ec", &script], TIMEOUT), loaded);
 }
 
 #[ignore = "runs inside the namespaces that other tests make"]

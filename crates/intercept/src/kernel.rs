@@ -1,5 +1,6 @@
 //! Sends rules to the kernel over a netlink socket.
 
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -7,7 +8,8 @@ use rustix::net::netlink::{self, SocketAddrNetlink};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, sendto, socket_with};
 
-use crate::{Redirection, transaction};
+use crate::Redirection;
+use crate::rules::{question, removing_transaction, transaction};
 
 /// How long the kernel may take to load modules and rules.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -50,18 +52,64 @@ impl From<Errno> for LoadError {
 /// # Errors
 /// If the caller lacks the capability, or the kernel lacks a module. The redirection is unchanged then.
 pub fn load(redirection: &Redirection) -> Result<(), LoadError> {
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::NETFILTER))?;
-    set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_MAX))?;
-    bind(&socket, &SocketAddrNetlink::new(0, 0))?;
-    let (messages, mut answers) = transaction(redirection);
-    sendto(&socket, &messages, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
-    let mut buffer = vec![0; ANSWERS_BYTES];
+    change(&transaction(redirection))
+}
+
+/// Removes the redirection from the network namespace of the calling thread, if there is one.
+///
+/// # Errors
+/// If the caller lacks the capability, or the kernel lacks a module. The redirection is unchanged then.
+pub fn unload() -> Result<(), LoadError> {
+    change(&removing_transaction())
+}
+
+/// Returns whether [`load`] has redirected the connections of the calling thread's network namespace.
+///
+/// # Errors
+/// If the caller lacks the capability, or the kernel's answer is malformed.
+pub fn is_loaded() -> Result<bool, LoadError> {
+    match ask(&question()) {
+        Ok(_) => Ok(true),
+        // There is no such table, or the kernel has no nf_tables.
+        Err(LoadError::NotSupported(_) | LoadError::Failed(Errno::INVAL)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn ask(question: &[u8]) -> Result<u32, LoadError> {
+    let socket = connect()?;
+    send(&socket, question)?;
+    read_answers(&receive(&socket)?)
+}
+
+fn change((messages, answers): &(Vec<u8>, u32)) -> Result<(), LoadError> {
+    let socket = connect()?;
+    send(&socket, messages)?;
+    let mut answers = *answers;
     while answers > 0 {
-        let (_, length) = recv(&socket, buffer.as_mut_slice(), RecvFlags::empty())?;
-        let acknowledged = read_answers(buffer.get(..length).ok_or(LoadError::BadAnswer)?)?;
+        let acknowledged = read_answers(&receive(&socket)?)?;
         answers = answers.saturating_sub(acknowledged.max(1));
     }
     Ok(())
+}
+
+fn connect() -> Result<OwnedFd, LoadError> {
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::NETFILTER))?;
+    set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_MAX))?;
+    bind(&socket, &SocketAddrNetlink::new(0, 0))?;
+    Ok(socket)
+}
+
+fn send(socket: &OwnedFd, messages: &[u8]) -> Result<(), LoadError> {
+    sendto(socket, messages, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+    Ok(())
+}
+
+fn receive(socket: &OwnedFd) -> Result<Vec<u8>, LoadError> {
+    let mut buffer = vec![0; ANSWERS_BYTES];
+    let (_, length) = recv(socket, buffer.as_mut_slice(), RecvFlags::empty())?;
+    buffer.truncate(length);
+    Ok(buffer)
 }
 
 /// Counts the messages that the kernel has acknowledged.

@@ -2,7 +2,7 @@
 //!
 //! [`Redirection`] has the options. [`transaction`] turns them into one transaction of nf_tables, in the kernel's
 //! message format, and [`load`](kernel::load) sends it. So `leno-init`, which an init container runs, needs no other
-//! program in its image.
+//! program in its image. [`description`] shows the same rules to people.
 //!
 //! ```
 //! use leno_intercept::{Redirection, transaction};
@@ -21,4 +21,4 @@ mod redirection;
 mod rules;
 
 pub use redirection::{PortRange, Redirection, SamePort, Subnet};
-pub use rules::{TABLE, transaction};
+pub use rules::{TABLE, description, transaction};

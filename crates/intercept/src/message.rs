@@ -32,8 +32,7 @@ impl Batch {
 
     /// Adds a message of nf_tables for `family`.
     pub(crate) fn add(&mut self, kind: u8, flags: u16, family: u8, attributes: &Attributes) {
-        let kind = u16::from(SUBSYSTEM) << 8 | u16::from(kind);
-        self.message(kind, REQUEST | ACK | flags, [family, 0, 0, 0], &attributes.0);
+        self.message(nf_tables(kind), REQUEST | ACK | flags, [family, 0, 0, 0], &attributes.0);
         self.answers += 1;
     }
 
@@ -48,17 +47,32 @@ impl Batch {
     }
 
     fn message(&mut self, kind: u16, flags: u16, netfilter: [u8; 4], attributes: &[u8]) {
-        let length = u32::try_from(HEADER_BYTES + netfilter.len() + attributes.len()).unwrap_or(u32::MAX);
-        self.bytes.extend(length.to_ne_bytes());
-        self.bytes.extend(kind.to_ne_bytes());
-        self.bytes.extend(flags.to_ne_bytes());
-        self.bytes.extend(self.sequence.to_ne_bytes());
-        // The port of the kernel.
-        self.bytes.extend([0; 4]);
-        self.bytes.extend(netfilter);
-        self.bytes.extend(attributes);
+        message(&mut self.bytes, kind, flags, self.sequence, netfilter, attributes);
         self.sequence += 1;
     }
+}
+
+/// Makes a message of nf_tables that changes nothing and needs no batch. It has one answer.
+pub(crate) fn request(kind: u8, family: u8, attributes: &Attributes) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    message(&mut bytes, nf_tables(kind), REQUEST, 0, [family, 0, 0, 0], &attributes.0);
+    bytes
+}
+
+fn nf_tables(kind: u8) -> u16 {
+    u16::from(SUBSYSTEM) << 8 | u16::from(kind)
+}
+
+fn message(bytes: &mut Vec<u8>, kind: u16, flags: u16, sequence: u32, netfilter: [u8; 4], attributes: &[u8]) {
+    let length = u32::try_from(HEADER_BYTES + netfilter.len() + attributes.len()).unwrap_or(u32::MAX);
+    bytes.extend(length.to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    bytes.extend(sequence.to_ne_bytes());
+    // The port of the kernel.
+    bytes.extend([0; 4]);
+    bytes.extend(netfilter);
+    bytes.extend(attributes);
 }
 
 /// Attributes in sequence.

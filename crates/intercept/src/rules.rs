@@ -1,11 +1,13 @@
 //! The rules in nf_tables: our own table, for IPv4 and IPv6, with a chain for each direction.
 //!
 //! A rule is a sequence of expressions: load a value into the register, compare it, continue if it is equal, and at the
-//! end return or redirect. The numbers come from Linux' `linux/netfilter/nf_tables.h`.
+//! end return or redirect. Beside them, each rule has the words of the program nft for people to read. The numbers come from Linux' `linux/netfilter/nf_tables.h`.
 
+use std::fmt;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
-use crate::message::{Attributes, Batch};
+use crate::message::{Attributes, Batch, request};
 use crate::redirection::{PortRange, Redirection, Subnet};
 
 pub const TABLE: &str = "leno";
@@ -19,6 +21,7 @@ const CREATE: u16 = 0x400;
 const APPEND: u16 = 0x800;
 
 const NEW_TABLE: u8 = 0;
+const GET_TABLE: u8 = 1;
 const DELETE_TABLE: u8 = 2;
 const NEW_CHAIN: u8 = 3;
 const NEW_RULE: u8 = 6;
@@ -66,22 +69,52 @@ const RETURN: i32 = -5;
 /// Makes one transaction that replaces the redirection, if there is one. Returns it with the number of answers to
 /// expect.
 pub fn transaction(redirection: &Redirection) -> (Vec<u8>, u32) {
-    let mut batch = Batch::new();
-    let table = Attributes::default().text(1, TABLE);
-    // Deleting a missing table would fail, so create it first.
-    batch.add(NEW_TABLE, CREATE, INET, &table);
-    batch.add(DELETE_TABLE, 0, INET, &table);
-    batch.add(NEW_TABLE, CREATE, INET, &table);
-    chain(&mut batch, "inbound", Hook::Prerouting, inbound(redirection));
-    chain(&mut batch, "outbound", Hook::Output, outbound(redirection));
+    let mut batch = removal();
+    batch.add(NEW_TABLE, CREATE, INET, &table());
+    for chain in chains(redirection) {
+        chain.add_to(&mut batch);
+    }
     batch.finish()
 }
 
+/// Makes one transaction that removes the redirection, if there is one. Returns it with the number of answers to expect.
+pub(crate) fn removing_transaction() -> (Vec<u8>, u32) {
+    removal().finish()
+}
+
+/// Makes a question for our table. Its answer is the table, or the error `ENOENT`.
+pub(crate) fn question() -> Vec<u8> {
+    request(GET_TABLE, INET, &table())
+}
+
+/// Describes the rules as the program nft reads and shows them.
+pub fn description(redirection: &Redirection) -> String {
+    let chains: String = chains(redirection).iter().map(ToString::to_string).collect();
+    format!("add table inet {TABLE}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n{chains}}}\n")
+}
+
+fn table() -> Attributes {
+    Attributes::default().text(1, TABLE)
+}
+
+fn removal() -> Batch {
+    let mut batch = Batch::new();
+    // Deleting a missing table would fail, so create it first.
+    batch.add(NEW_TABLE, CREATE, INET, &table());
+    batch.add(DELETE_TABLE, 0, INET, &table());
+    batch
+}
+
+fn chains(redirection: &Redirection) -> [Chain; 2] {
+    [
+        Chain { name: "inbound", hook: Hook::Prerouting, rules: inbound(redirection) },
+        Chain { name: "outbound", hook: Hook::Output, rules: outbound(redirection) },
+    ]
+}
+
 fn inbound(redirection: &Redirection) -> Vec<Rule> {
-    let mut rules = vec![
-        Rule::new().meta(Meta::InputInterface).equals(LOOPBACK).then_return(),
-        Rule::new().address_type().differs(&LOCAL.to_ne_bytes()).then_return(),
-    ];
+    let mut rules =
+        vec![Rule::new().enters_by_loopback().then_return(), Rule::new().has_foreign_destination().then_return()];
     rules.extend(redirection.proxy_ports().map(|port| Rule::new().port(port..=port).then_return()));
     rules.extend(redirection.skip_inbound_ports.iter().map(skip_ports));
     rules.push(Rule::new().tcp().then_redirect(redirection.inbound_port.get()));
@@ -89,10 +122,8 @@ fn inbound(redirection: &Redirection) -> Vec<Rule> {
 }
 
 fn outbound(redirection: &Redirection) -> Vec<Rule> {
-    let mut rules = vec![
-        Rule::new().meta(Meta::SocketUser).equals(&redirection.proxy_uid.to_ne_bytes()).then_return(),
-        Rule::new().meta(Meta::OutputInterface).equals(LOOPBACK).then_return(),
-    ];
+    let mut rules =
+        vec![Rule::new().of_user(redirection.proxy_uid).then_return(), Rule::new().leaves_by_loopback().then_return()];
     rules.extend(redirection.skip_outbound_ports.iter().map(skip_ports));
     rules.extend(redirection.skip_subnets.iter().map(skip_subnet));
     rules.push(Rule::new().tcp().then_redirect(redirection.outbound_port.get()));
@@ -107,41 +138,136 @@ fn skip_subnet(subnet: &Subnet) -> Rule {
     Rule::new().destination(subnet).then_return()
 }
 
-fn chain(batch: &mut Batch, name: &str, hook: Hook, rules: Vec<Rule>) {
-    const ACCEPT: u32 = 1;
-    let place = Attributes::default().number(1, hook as u32).number(2, PRIORITY.cast_unsigned());
-    let chain = Attributes::default().text(1, TABLE).text(3, name).nested(4, &place).number(5, ACCEPT).text(7, "nat");
-    batch.add(NEW_CHAIN, CREATE, INET, &chain);
-    for Rule(expressions) in rules {
-        let rule = Attributes::default().text(1, TABLE).text(2, name).nested(4, &expressions);
-        batch.add(NEW_RULE, CREATE | APPEND, INET, &rule);
+/// The rules for the packets of a hook, in order.
+struct Chain {
+    name: &'static str,
+    hook: Hook,
+    rules: Vec<Rule>,
+}
+
+impl Chain {
+    fn add_to(&self, batch: &mut Batch) {
+        const ACCEPT: u32 = 1;
+        let place = Attributes::default().number(1, self.hook as u32).number(2, PRIORITY.cast_unsigned());
+        let chain = table().text(3, self.name).nested(4, &place).number(5, ACCEPT).text(7, "nat");
+        batch.add(NEW_CHAIN, CREATE, INET, &chain);
+        for rule in &self.rules {
+            let rule = table().text(2, self.name).nested(4, &rule.expressions);
+            batch.add(NEW_RULE, CREATE | APPEND, INET, &rule);
+        }
     }
 }
 
-/// Expressions in sequence.
-struct Rule(Attributes);
+impl fmt::Display for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hook = match self.hook {
+            Hook::Prerouting => "prerouting",
+            Hook::Output => "output",
+        };
+        writeln!(f, "  chain {} {{", self.name)?;
+        writeln!(f, "    type nat hook {hook} priority {PRIORITY}; policy accept;")?;
+        self.rules.iter().try_for_each(|rule| writeln!(f, "    {}", rule.words.join(" ")))?;
+        writeln!(f, "  }}")
+    }
+}
+
+/// Expressions in sequence, and the words of nft that mean the same.
+struct Rule {
+    expressions: Attributes,
+    words: Vec<String>,
+}
 
 impl Rule {
     fn new() -> Self {
-        Self(Attributes::default())
+        Self { expressions: Attributes::default(), words: Vec::new() }
     }
 
-    fn expression(self, name: &str, data: &Attributes) -> Self {
+    fn enters_by_loopback(self) -> Self {
+        self.says("iifname \"lo\"").meta(Meta::InputInterface).equals(LOOPBACK)
+    }
+
+    fn leaves_by_loopback(self) -> Self {
+        self.says("oifname \"lo\"").meta(Meta::OutputInterface).equals(LOOPBACK)
+    }
+
+    /// Matches packets of sockets of the user with this id.
+    fn of_user(self, uid: u32) -> Self {
+        self.says(format!("meta skuid {uid}")).meta(Meta::SocketUser).equals(&uid.to_ne_bytes())
+    }
+
+    /// Matches destinations that are not an address of this namespace.
+    fn has_foreign_destination(self) -> Self {
+        const ADDRESS_TYPE: u32 = 3;
+        const DESTINATION: u32 = 2;
+        let fib = Attributes::default().number(1, REGISTER).number(2, ADDRESS_TYPE).number(3, DESTINATION);
+        self.says("fib daddr type != local").expression("fib", &fib).compare(Comparison::NotEqual, &LOCAL.to_ne_bytes())
+    }
+
+    fn tcp(self) -> Self {
+        self.says("meta l4proto tcp").transport_tcp()
+    }
+
+    /// Matches TCP to a port within `range`.
+    fn port(self, range: RangeInclusive<u16>) -> Self {
+        let (first, last) = range.into_inner();
+        if first == last {
+            return self.says(format!("tcp dport {first}")).load_port().equals(&first.to_be_bytes());
+        }
+        let [low, high] = [first, last].map(|port| data(&port.to_be_bytes()));
+        let range = Attributes::default().number(1, REGISTER).number(2, Comparison::Equal as u32);
+        self.says(format!("tcp dport {first}-{last}"))
+            .load_port()
+            .expression("range", &range.nested(3, &low).nested(4, &high))
+    }
+
+    /// Matches destinations within `subnet`.
+    fn destination(self, subnet: &Subnet) -> Self {
+        let (name, family, offset, address) = match subnet.address {
+            IpAddr::V4(address) => ("ip", 2, 16, address.octets().to_vec()),
+            IpAddr::V6(address) => ("ip6", 10, 24, address.octets().to_vec()),
+        };
+        let length = u32::from(subnet.address.is_ipv6()) * 12 + 4;
+        let mask: Vec<u8> = (0..address.len()).map(|index| mask_byte(subnet.prefix_bits, index)).collect();
+        let masked: Vec<u8> = address.iter().zip(&mask).map(|(byte, mask)| byte & mask).collect();
+        let zeros = vec![0; address.len()];
+        let bitwise = Attributes::default().number(1, REGISTER).number(2, REGISTER).number(3, length);
+        let bitwise = bitwise.nested(4, &data(&mask)).nested(5, &data(&zeros));
+        self.says(format!("{name} daddr {subnet}"))
+            .meta(Meta::Family)
+            .equals(&[family])
+            .payload(Header::Network, offset, length)
+            .expression("bitwise", &bitwise)
+            .equals(&masked)
+    }
+
+    fn then_return(self) -> Self {
+        let verdict = Attributes::default().number(1, RETURN.cast_unsigned());
+        let value = Attributes::default().nested(2, &verdict);
+        let immediate = Attributes::default().number(1, VERDICT_REGISTER).nested(2, &value);
+        self.says("return").expression("immediate", &immediate)
+    }
+
+    fn then_redirect(self, port: u16) -> Self {
+        const HAS_PORT: u32 = 2;
+        let load = Attributes::default().number(1, REGISTER).nested(2, &data(&port.to_be_bytes()));
+        let redirect = Attributes::default().number(1, REGISTER).number(3, HAS_PORT);
+        self.says(format!("redirect to :{port}")).expression("immediate", &load).expression("redir", &redirect)
+    }
+
+    fn says(mut self, words: impl Into<String>) -> Self {
+        self.words.push(words.into());
+        self
+    }
+
+    fn expression(mut self, name: &str, data: &Attributes) -> Self {
         const ELEMENT: u16 = 1;
         let expression = Attributes::default().text(1, name).nested(2, data);
-        Self(self.0.nested(ELEMENT, &expression))
+        self.expressions = self.expressions.nested(ELEMENT, &expression);
+        self
     }
 
     fn meta(self, key: Meta) -> Self {
         self.expression("meta", &Attributes::default().number(1, REGISTER).number(2, key as u32))
-    }
-
-    /// Loads the type of the destination address.
-    fn address_type(self) -> Self {
-        const ADDRESS_TYPE: u32 = 3;
-        const DESTINATION: u32 = 2;
-        let fib = Attributes::default().number(1, REGISTER).number(2, ADDRESS_TYPE).number(3, DESTINATION);
-        self.expression("fib", &fib)
     }
 
     fn payload(self, header: Header, offset: u32, length: u32) -> Self {
@@ -154,61 +280,18 @@ impl Rule {
         self.compare(Comparison::Equal, value)
     }
 
-    fn differs(self, value: &[u8]) -> Self {
-        self.compare(Comparison::NotEqual, value)
-    }
-
     fn compare(self, comparison: Comparison, value: &[u8]) -> Self {
         let compare = Attributes::default().number(1, REGISTER).number(2, comparison as u32).nested(3, &data(value));
         self.expression("cmp", &compare)
     }
 
-    fn tcp(self) -> Self {
+    fn transport_tcp(self) -> Self {
         self.meta(Meta::Transport).equals(&[TCP])
     }
 
-    /// Matches TCP to a port within `range`.
-    fn port(self, range: std::ops::RangeInclusive<u16>) -> Self {
-        let (first, last) = range.into_inner();
-        let loaded = self.tcp().payload(Header::Transport, 2, 2);
-        if first == last {
-            return loaded.equals(&first.to_be_bytes());
-        }
-        let [first, last] = [first, last].map(|port| data(&port.to_be_bytes()));
-        let range = Attributes::default().number(1, REGISTER).number(2, Comparison::Equal as u32);
-        loaded.expression("range", &range.nested(3, &first).nested(4, &last))
-    }
-
-    /// Matches destinations within `subnet`.
-    fn destination(self, subnet: &Subnet) -> Self {
-        let (family, offset, address) = match subnet.address {
-            IpAddr::V4(address) => (2, 16, address.octets().to_vec()),
-            IpAddr::V6(address) => (10, 24, address.octets().to_vec()),
-        };
-        let length = u32::from(subnet.address.is_ipv6()) * 12 + 4;
-        let mask: Vec<u8> = (0..address.len()).map(|index| mask_byte(subnet.prefix_bits, index)).collect();
-        let masked: Vec<u8> = address.iter().zip(&mask).map(|(byte, mask)| byte & mask).collect();
-        let zeros = vec![0; address.len()];
-        let bitwise = Attributes::default().number(1, REGISTER).number(2, REGISTER).number(3, length);
-        let bitwise = bitwise.nested(4, &data(&mask)).nested(5, &data(&zeros));
-        self.meta(Meta::Family)
-            .equals(&[family])
-            .payload(Header::Network, offset, length)
-            .expression("bitwise", &bitwise)
-            .equals(&masked)
-    }
-
-    fn then_return(self) -> Self {
-        let verdict = Attributes::default().number(1, RETURN.cast_unsigned());
-        let value = Attributes::default().nested(2, &verdict);
-        self.expression("immediate", &Attributes::default().number(1, VERDICT_REGISTER).nested(2, &value))
-    }
-
-    fn then_redirect(self, port: u16) -> Self {
-        const HAS_PORT: u32 = 2;
-        let load = Attributes::default().number(1, REGISTER).nested(2, &data(&port.to_be_bytes()));
-        let redirect = Attributes::default().number(1, REGISTER).number(3, HAS_PORT);
-        self.expression("immediate", &load).expression("redir", &redirect)
+    /// Loads the destination port of TCP.
+    fn load_port(self) -> Self {
+        self.transport_tcp().payload(Header::Transport, 2, 2)
     }
 }
 

@@ -1,3 +1,5 @@
+use std::num::NonZeroU16;
+
 use super::*;
 
 #[test]
@@ -9,4 +11,54 @@ fn masks_have_as_many_leading_bits_as_the_prefix() {
     assert_eq!(mask(31), [255, 255, 255, 254]);
     assert_eq!(mask(32), [255, 255, 255, 255]);
     assert_eq!(std::array::from_fn::<u8, 16, _>(|index| mask_byte(128, index)), [255; 16]);
+}
+
+#[test]
+fn the_least_that_can_be_asked_for_is_a_table_that_replaces_itself() {
+    let options = Redirection::new(2102);
+    let rules = "\
+add table inet leno
+delete table inet leno
+table inet leno {
+  chain inbound {
+    type nat hook prerouting priority -101; policy accept;
+    iifname \"lo\" return
+    fib daddr type != local return
+    tcp dport 4143 return
+    tcp dport 4140 return
+    tcp dport 15008 return
+    tcp dport 4191 return
+    meta l4proto tcp redirect to :4143
+  }
+  chain outbound {
+    type nat hook output priority -101; policy accept;
+    meta skuid 2102 return
+    oifname \"lo\" return
+    meta l4proto tcp redirect to :4140
+  }
+}
+";
+    assert_eq!(description(&options), rules);
+}
+
+#[test]
+fn what_is_skipped_returns_before_the_redirection_of_its_own_direction_only() {
+    let port = |port: u16| NonZeroU16::new(port).expect("not zero");
+    let options = Redirection {
+        inbound_port: port(1),
+        outbound_port: port(2),
+        skip_inbound_ports: vec!["22".parse().expect("a port"), "1000-2000".parse().expect("ports")],
+        skip_outbound_ports: vec!["25".parse().expect("a port")],
+        skip_subnets: vec!["10.0.0.0/8".parse().expect("a network"), "fd00::/8".parse().expect("a network")],
+        ..Redirection::new(7)
+    };
+    let rules = description(&options);
+    let (inbound, outbound) = rules.split_once("chain outbound").expect("there are two chains");
+    assert!(
+        inbound.contains("tcp dport 22 return\n    tcp dport 1000-2000 return\n    meta l4proto tcp redirect to :1\n")
+    );
+    let skipped = "tcp dport 25 return\n    ip daddr 10.0.0.0/8 return\n    ip6 daddr fd00::/8 return\n    \
+                   meta l4proto tcp redirect to :2\n";
+    assert!(outbound.contains(skipped), "{outbound}");
+    assert!(outbound.contains("meta skuid 7 return"), "{outbound}");
 }

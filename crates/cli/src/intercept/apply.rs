@@ -1,19 +1,21 @@
-//! Loads, removes and shows rules through nft or iptables.
+//! Loads, removes and shows rules: those of nf_tables without any program's help, those of ip_tables through iptables.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
+use leno_intercept::{TABLE, kernel};
 use leno_lab::child::find_program;
 use rustix::thread::{CapabilitySet, capabilities};
 
+use super::Error;
 use super::iptables::{self, Family};
 use super::options::{Choice, Options};
-use super::{Error, nft};
 use crate::program::{self, ProgramError};
 
-/// The program that loads the rules.
+/// What loads the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backend {
+    /// nf_tables of the kernel. Only to show its rules takes the program nft.
     Nft,
     /// iptables-legacy and ip6tables-legacy.
     IptablesLegacy,
@@ -39,12 +41,12 @@ pub(super) fn up(options: &Options) -> Result<(), Error> {
     Err(none_works(failures))
 }
 
-/// Returns the error to report if every backend failed. Missing programs are reported only if all programs are missing,
-/// and then only the first one.
-fn none_works(mut failures: Vec<ProgramError>) -> Error {
-    let is_missing = |failure: &ProgramError| matches!(failure, ProgramError::Missing { .. });
+/// Returns the error to report if every backend failed. Missing programs are reported only if nothing else failed, and
+/// then only the first one.
+fn none_works(mut failures: Vec<Error>) -> Error {
+    let is_missing = |failure: &Error| matches!(failure, Error::Program(ProgramError::Missing { .. }));
     if failures.iter().all(is_missing) {
-        return failures.swap_remove(0).into();
+        return failures.swap_remove(0);
     }
     let refusals = failures.iter().filter(|failure| !is_missing(failure)).map(ToString::to_string);
     Error::NoBackend(refusals.collect::<Vec<_>>().join("; "))
@@ -65,7 +67,7 @@ pub(super) fn down() -> Result<(), Error> {
 /// If the caller lacks the permission.
 pub(super) fn show() -> Result<String, Error> {
     need_permission()?;
-    let mut shown = nft_rules().unwrap_or_default();
+    let mut shown = nft_rules()?;
     for backend in [Backend::IptablesLegacy, Backend::Iptables] {
         for family in families() {
             let program = backend.program(family);
@@ -82,13 +84,14 @@ pub(super) fn show() -> Result<String, Error> {
     Ok(shown)
 }
 
-/// The rules that the first installed and allowed backend would load. Needs no permission.
+/// The rules that the first allowed backend would load, without programs that are not installed. Needs no permission.
 pub(super) fn preview(options: &Options) -> String {
-    let is_installed = |backend: &&Backend| find_program(backend.program(Family::V4)).is_some();
+    let can_load =
+        |backend: &&Backend| **backend == Backend::Nft || find_program(backend.program(Family::V4)).is_some();
     let backends = allowed(options.backend);
-    let backend = backends.iter().find(is_installed).or(backends.first()).copied().unwrap_or(Backend::Nft);
+    let backend = backends.iter().find(can_load).or(backends.first()).copied().unwrap_or(Backend::Nft);
     match backend {
-        Backend::Nft => format!("# nft -f -\n{}", nft::up(&options.redirection)),
+        Backend::Nft => format!("# nft -f -\n{}", leno_intercept::description(&options.redirection)),
         _ => families()
             .map(|family| {
                 let rules = iptables::up(&options.redirection, family, "");
@@ -107,18 +110,17 @@ fn allowed(choice: Choice) -> &'static [Backend] {
 }
 
 impl Backend {
-    fn load(self, options: &Options) -> Result<(), ProgramError> {
+    fn load(self, options: &Options) -> Result<(), Error> {
         if self == Self::Nft {
-            return program::run("nft", &["-f", "-"], &nft::up(&options.redirection)).map(drop);
+            return Ok(kernel::load(&options.redirection)?);
         }
         for family in families() {
             let program = self.program(family);
-            let loaded = restore(program, &iptables::up(&options.redirection, family, &save(program)));
-            if loaded.is_err() {
+            if let Err(error) = restore(program, &iptables::up(&options.redirection, family, &save(program))) {
                 // Remove the first family's rules: intercepting only one family would bypass the mesh for the other.
                 // The first error is the one to report.
                 let _ = self.remove();
-                return loaded;
+                return Err(error.into());
             }
         }
         Ok(())
@@ -126,10 +128,8 @@ impl Backend {
 
     fn remove(self) -> Result<(), Error> {
         if self == Self::Nft {
-            if nft_rules().is_some() {
-                program::run("nft", &["-f", "-"], nft::DOWN)?;
-            }
-            return Ok(());
+            // A kernel without nf_tables has nothing to remove.
+            return if kernel::is_loaded()? { Ok(kernel::unload()?) } else { Ok(()) };
         }
         for family in families() {
             let program = self.program(family);
@@ -163,10 +163,13 @@ fn families() -> impl Iterator<Item = Family> {
     [Family::V4, Family::V6].into_iter().filter(move |family| *family == Family::V4 || has_v6)
 }
 
-/// Our table. `None` if it does not exist, or nft or nf_tables is missing.
-fn nft_rules() -> Option<String> {
-    let [family, name] = nft::TABLE;
-    program::run("nft", &["list", "table", family, name], "").ok()
+/// Our table, as nft shows it; empty text if it does not exist.
+fn nft_rules() -> Result<String, Error> {
+    if kernel::is_loaded()? {
+        Ok(program::run("nft", &["list", "table", "inet", TABLE], "")?)
+    } else {
+        Ok(String::new())
+    }
 }
 
 /// Returns the output of iptables-save, or empty text if it is not installed or the kernel has no such tables.

@@ -7,15 +7,16 @@
 //! reaches itself, as without a mesh. A Service's address is never one of the namespace's own addresses, so calls to
 //! the application's own Service do pass the proxy. UDP, and with it DNS, is never redirected.
 //!
-//! [`options`] -> text ([`nft`] or [`iptables`]) -> [`apply`], the only file that changes anything.
+//! [`options`] -> rules ([`leno_intercept`] for nf_tables, or [`iptables`]) -> [`apply`], the only file that changes
+//! anything.
 
 mod apply;
 mod iptables;
-mod nft;
 mod options;
 
 use clap::Subcommand;
 use leno_intercept::SamePort;
+use leno_intercept::kernel::LoadError;
 
 use crate::program::ProgramError;
 
@@ -44,6 +45,8 @@ pub(crate) enum Error {
         "the kernel accepted no rules ({0}); it needs nf_tables, or ip_tables, with NAT: modprobe nft_redir nft_fib_inet"
     )]
     NoBackend(String),
+    #[error(transparent)]
+    Kernel(#[from] LoadError),
     #[error(transparent)]
     Program(#[from] ProgramError),
 }
