@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::{DefaultHasher, Hasher};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,17 +15,14 @@ use prost::Message;
 
 use super::changes::Changes;
 use super::subject::Subject;
+use super::version::Version;
 
 /// An encoded resource, ready to be sent.
 #[derive(Debug)]
 pub(crate) struct Written {
-    /// A digest of the resource's bytes: equal resources have equal versions in every replica.
     pub(crate) version: Version,
     pub(crate) any: Any,
 }
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Version(pub(crate) u64);
 
 /// The client properties that a resource's content depends on, beside the resource's name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -241,10 +237,7 @@ impl Catalog {
             );
             return None;
         }
-        let mut hasher = DefaultHasher::new();
-        hasher.write(&value);
-        let version = Version(hasher.finish());
-        Some(Written { version, any: Any { type_url: kind.type_url().to_owned(), value } })
+        Some(Written { version: Version::of(&value), any: Any { type_url: kind.type_url().to_owned(), value } })
     }
 
     /// Writes the policies that select the client, and its ports.
@@ -279,18 +272,5 @@ impl Audience {
         let has_routes = matches!((kind, subject), (Kind::Route, _) | (Kind::Listener, Subject::Address(_)));
         let namespace = if has_routes || is_inbound { self.namespace.clone() } else { Arc::default() };
         Self { service_account, namespace, pod: None, ..self.clone() }
-    }
-}
-
-impl std::fmt::Display for Version {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-impl Version {
-    /// Parses a version that a client sent.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        u64::from_str_radix(text, 16).ok().map(Self)
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::catalog::Version;
 use super::limits::REASONS_MAX;
+use super::version::Version;
 
 #[derive(Debug, Default)]
 pub(super) struct KindState {

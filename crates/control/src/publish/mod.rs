@@ -30,6 +30,7 @@ mod stream;
 mod subject;
 mod subscribers;
 mod variant;
+mod version;
 mod watchers;
 
 #[cfg(test)]

@@ -13,11 +13,12 @@ use leno_wire::Kind;
 use leno_wire::limits::NAME_MAX_BYTES;
 
 use super::accounts::{Account, Exhausted, Held};
-use super::catalog::{Audience, Catalog, Version, Written};
+use super::catalog::{Audience, Catalog, Written};
 use super::holdings::{KindState, Outstanding, Refused, Sent};
 use super::limits::{READ_BYTES_PER_NAME, RESPONSE_BYTES, SUBSCRIPTIONS_MAX, TEXT_MAX_BYTES};
 use super::subject::Subject;
 use super::subscribers::{ClientId, Names, Subscribers};
+use super::version::Version;
 
 /// How often to check whether a client has read its responses.
 const UNREAD_PAUSE: Duration = Duration::from_millis(50);

@@ -2,16 +2,15 @@
 //! listeners contains all of them to which the client subscribes.
 
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DiscoveryRequest, DiscoveryResponse};
 use leno_wire::Kind;
 
-use super::catalog::Version;
 use super::delta::ALL;
 use super::session::{Answer, Batch, Context, Refusal, Session, Variant};
 use super::variant::Exchange;
+use super::version::Version;
 
 pub(crate) struct StateOfTheWorld;
 
@@ -77,12 +76,9 @@ impl Exchange for StateOfTheWorld {
     }
 
     fn respond(batch: Batch) -> DiscoveryResponse {
-        let mut hasher = DefaultHasher::new();
-        for (name, written) in &batch.resources {
-            (name, written.version).hash(&mut hasher);
-        }
+        let resources = batch.resources.iter().map(|(name, written)| (name.as_ref(), written.version));
         DiscoveryResponse {
-            version_info: Version(hasher.finish()).to_string(),
+            version_info: Version::of_resources(resources).to_string(),
             type_url: batch.kind.type_url().to_owned(),
             nonce: batch.nonce,
             resources: batch.resources.iter().map(|(_, written)| written.any.clone()).collect(),

@@ -16,7 +16,7 @@ pub(crate) enum Subject {
     /// The address of a Service's or an endpoint's port.
     Address(SocketAddr),
     /// A Pod's IP address, for changes of the Pod: they affect all resources whose names contain this address, at any
-    /// port. It is never the subject of one resource name ([`Subject::of`]).
+    /// port. [`Subject::of`] never returns it, because it belongs to no single resource name.
     Host(IpAddr),
     Mesh,
     /// The workloads of a namespace as servers: for each workload, the policies that select it.
