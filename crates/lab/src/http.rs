@@ -1,24 +1,104 @@
-//! A GET of one small page of an admin endpoint.
+//! GETs of the pages of admin endpoints.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::error::Error;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
 use std::time::Duration;
 
-const TIMEOUT: Duration = Duration::from_secs(2);
-/// Longest answer that is read.
-const MAX_ANSWER_BYTES: u64 = 4 << 20;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use hyper::Request;
+use hyper::client::conn::http1;
+use hyper::header::{CONNECTION, HOST};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::runtime;
+use tokio::time::timeout;
 
-/// Whether `GET <path>` returns 200.
-pub(crate) fn is_ok(address: SocketAddr, path: &str) -> bool {
-    get(address, path).is_ok_and(|answer| answer.split(' ').nth(1) == Some("200"))
+/// Longest content of an answer, in bytes. The metrics page of a proxy with its maximum number of series is shorter.
+const CONTENT_MAX_BYTES: usize = 32 << 20;
+/// Longest time that [`is_ok`] takes.
+const IS_OK_MAX: Duration = Duration::from_secs(2);
+
+/// The answer to a GET.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    pub body: String,
 }
 
-/// The whole answer to `GET <path>`, including the header section.
-fn get(address: SocketAddr, path: &str) -> io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.take(MAX_ANSWER_BYTES).read_to_string(&mut answer)?;
-    Ok(answer)
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    #[error("it is longer than {} MiB", CONTENT_MAX_BYTES >> 20)]
+    TooLong,
+    #[error("it is not HTTP")]
+    NotHttp,
+    #[error("it is not text")]
+    NotText,
+    #[error("the connection ended before it was whole")]
+    Cut,
+    #[error("{0}")]
+    Io(String),
 }
+
+/// Requests a page on a new connection. Any status is an answer.
+///
+/// # Errors
+/// If no HTTP response with text arrives, or its content is longer than 32 MiB.
+pub async fn get(stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> Result<Answer, Unreadable> {
+    let request = Request::get(path).header(HOST, "localhost").header(CONNECTION, "close").body(Empty::<Bytes>::new());
+    let request = request.map_err(|error| Unreadable::Io(error.to_string()))?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| why(&error))?;
+    let mut connection = pin!(connection);
+    let exchange = async {
+        let response = sender.send_request(request).await.map_err(|error| why(&error))?;
+        let status = response.status().as_u16();
+        let content = Limited::new(response.into_body(), CONTENT_MAX_BYTES).collect().await;
+        let content = content.map_err(|error| why_cut_short(&*error))?.to_bytes();
+        let body = String::from_utf8(content.into()).map_err(|_| Unreadable::NotText)?;
+        Ok(Answer { status, body })
+    };
+    let mut exchange = pin!(exchange);
+    // The connection moves the bytes of the exchange.
+    tokio::select! {
+        answer = &mut exchange => return answer,
+        _ = &mut connection => {}
+    }
+    exchange.await
+}
+
+fn why_cut_short(error: &(dyn Error + Send + Sync + 'static)) -> Unreadable {
+    if error.is::<LengthLimitError>() {
+        return Unreadable::TooLong;
+    }
+    error.downcast_ref().map_or_else(|| Unreadable::Io(error.to_string()), why)
+}
+
+fn why(error: &hyper::Error) -> Unreadable {
+    let is_cut = |error: &hyper::Error| {
+        let io = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+        io.is_some_and(|io| io.kind() == io::ErrorKind::UnexpectedEof)
+    };
+    match error {
+        error if error.is_parse() => Unreadable::NotHttp,
+        error if error.is_incomplete_message() || is_cut(error) => Unreadable::Cut,
+        error => Unreadable::Io(error.to_string()),
+    }
+}
+
+/// Returns whether a GET of a page is answered with 200 within 2 s. Blocks the calling thread, in whose network
+/// namespace the connection is made.
+pub fn is_ok(address: SocketAddr, path: &str) -> bool {
+    let Ok(runtime) = runtime::Builder::new_current_thread().enable_all().build() else { return false };
+    runtime.block_on(async {
+        let answer = async { get(TcpStream::connect(address).await.ok()?, path).await.ok() };
+        timeout(IS_OK_MAX, answer).await.ok().flatten().is_some_and(|answer| answer.status == 200)
+    })
+}
+
+#[cfg(test)]
+#[path = "http_tests.rs"]
+mod tests;

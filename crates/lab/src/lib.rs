@@ -15,7 +15,7 @@ pub mod demo;
 pub mod echo;
 pub mod error;
 pub mod experiment;
-mod http;
+pub mod http;
 pub mod load;
 mod manifest;
 pub mod procfs;

@@ -9,14 +9,11 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::Api;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use leno_lab::http::{self, Answer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
 use super::connect::{Cluster, ClusterError};
-
-/// Maximum size of an answer, head and body, in bytes. The metrics page of a proxy with its maximum number of series is
-/// smaller.
-const ANSWER_MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// Longest time for one exchange.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
@@ -24,33 +21,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(15);
 /// How long to wait for the reason after the Pod's side closed the connection without an answer.
 const REASON_MAX: Duration = Duration::from_millis(500);
 
-/// Maximum number of header fields in an answer.
-const FIELDS_MAX: usize = 32;
-
 /// Maximum number of Pods that are queried at the same time.
 pub(crate) const FORWARDS_MAX: usize = 16;
-
-/// The answer of an admin port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) body: String,
-}
-
-/// Why an answer could not be parsed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum Unreadable {
-    #[error("it is longer than {} MiB", ANSWER_MAX_BYTES / 1024 / 1024)]
-    TooLong,
-    #[error("it is not HTTP")]
-    NotHttp,
-    #[error("it is not text")]
-    NotText,
-    #[error("the connection ended before it was whole")]
-    Cut,
-    #[error("{0}")]
-    Io(String),
-}
 
 /// A connection to a port of a Pod.
 pub(crate) type Forwarded = Box<dyn Duplex + Unpin>;
@@ -115,7 +87,7 @@ pub(crate) async fn get(
     port: u16,
     path: &str,
 ) -> Result<Answer, ClusterError> {
-    let ask = async |stream: &mut Forwarded| ask(stream, path).await.map_err(|unreadable| unreadable.to_string());
+    let ask = async |stream: &mut Forwarded| http::get(stream, path).await.map_err(|unreadable| unreadable.to_string());
     converse(cluster, namespace, pod, port, ask).await
 }
 
@@ -146,64 +118,3 @@ fn forward_error(cluster: &Cluster, pod: &str, error: &kube::Error) -> ClusterEr
         other => cluster.explain(other),
     }
 }
-
-/// Sends the request and reads the answer. Content-Length ends the answer, because forwarding delays the end of the
-/// connection.
-async fn ask(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), path: &str) -> Result<Answer, Unreadable> {
-    let failed = |error: std::io::Error| Unreadable::Io(error.to_string());
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.map_err(failed)?;
-    stream.flush().await.map_err(failed)?;
-    let mut bytes = Vec::new();
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        let read = stream.read(&mut buffer).await.map_err(failed)?;
-        let is_end = read == 0;
-        bytes.extend_from_slice(buffer.get(..read).unwrap_or_default());
-        if bytes.len() > ANSWER_MAX_BYTES {
-            return Err(Unreadable::TooLong);
-        }
-        if let Some(answer) = parse(&bytes, is_end)? {
-            return Ok(answer);
-        }
-        if is_end {
-            return Err(Unreadable::Cut);
-        }
-    }
-}
-
-/// Parses the answer once it is complete.
-fn parse(bytes: &[u8], is_end: bool) -> Result<Option<Answer>, Unreadable> {
-    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
-    let mut head = httparse::Response::new(&mut fields);
-    let body_at = match head.parse(bytes).map_err(|_| Unreadable::NotHttp)? {
-        httparse::Status::Complete(length) => length,
-        httparse::Status::Partial => return Ok(None),
-    };
-    let status = head.code.ok_or(Unreadable::NotHttp)?;
-    let value =
-        |name: &str| head.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value);
-    if value("transfer-encoding").is_some() {
-        // Leno's admin endpoints never send chunks.
-        return Err(Unreadable::NotHttp);
-    }
-    let length = match value("content-length") {
-        Some(text) => {
-            let digits = std::str::from_utf8(text).map_err(|_| Unreadable::NotHttp)?;
-            Some(digits.trim().parse::<usize>().map_err(|_| Unreadable::NotHttp)?)
-        }
-        None => None,
-    };
-    let body = bytes.get(body_at..).unwrap_or_default();
-    let body = match length {
-        Some(length) if length > ANSWER_MAX_BYTES => return Err(Unreadable::TooLong),
-        Some(length) => body.get(..length),
-        None => is_end.then_some(body),
-    };
-    let text = |body: &[u8]| std::str::from_utf8(body).map(str::to_owned).map_err(|_| Unreadable::NotText);
-    body.map(|body| Ok(Answer { status, body: text(body)? })).transpose()
-}
-
-#[cfg(test)]
-#[path = "forward_tests.rs"]
-mod tests;

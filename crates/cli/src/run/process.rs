@@ -2,14 +2,14 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use leno_lab::http;
 use leno_model::spiffe::Workload;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -27,8 +27,6 @@ const GRACE: Duration = Duration::from_secs(5);
 const AFTER_GRACE: Duration = Duration::from_secs(1);
 /// The proxy's admin address, within its namespace.
 const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4191);
-/// Longest answer of /ready that is read, in bytes.
-const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
 /// A running proxy. Dropping it kills the process.
 pub(super) struct Proxy(Child);
@@ -76,7 +74,7 @@ impl Proxy {
     fn wait_until_ready(&mut self, member: &Member<'_>) -> Result<()> {
         let latest = Instant::now() + READY_TIMEOUT;
         let (network, log) = (&member.mesh.network, member.proxy_log());
-        while !network.inside(member.run, || is_ready().unwrap_or(false))? {
+        while !network.inside(member.run, || http::is_ok(ADMIN, "/ready"))? {
             if let Some(status) = self.status() {
                 return Err(Error::ProxyEnded { status, last_line: last_line(&log) });
             }
@@ -156,16 +154,6 @@ fn enter_command(
 fn executable() -> PathBuf {
     let file = std::env::current_exe().ok().filter(|path| path.exists());
     file.unwrap_or_else(|| "/proc/self/exe".into())
-}
-
-/// Whether GET /ready returns 200. Call it within the namespace.
-fn is_ready() -> io::Result<bool> {
-    let mut stream = TcpStream::connect_timeout(&ADMIN, Duration::from_secs(1))?;
-    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-    write!(stream, "GET /ready HTTP/1.0\r\nhost: {ADMIN}\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.take(MAX_ANSWER_BYTES).read_to_string(&mut answer)?;
-    Ok(answer.split(' ').nth(1) == Some("200"))
 }
 
 /// The last line of a log, to quote in a one-line error.

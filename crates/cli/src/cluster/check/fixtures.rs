@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::read::{ControlAnswer, Installed};
 use super::report::{Check, Checklist};
-use crate::cluster::forward::Answer;
+use leno_lab::http::Answer;
 
 pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 

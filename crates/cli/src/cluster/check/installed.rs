@@ -14,8 +14,8 @@ use super::read::{ControlAnswer, DEFINITIONS, Installed};
 use super::report::{Checklist, Finding};
 use super::{namespaces, new_pods, trust};
 use crate::cluster::connect::ClusterError;
-use crate::cluster::forward::Answer;
 use crate::cluster::pods;
+use leno_lab::http::Answer;
 
 pub(super) const NAMESPACE: &str = "namespace";
 pub(super) const DEPLOYMENT: &str = "Deployment";

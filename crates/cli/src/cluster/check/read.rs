@@ -23,10 +23,11 @@ use leno_model::policy::AuthorizationPolicy;
 
 use super::kubernetes::Routes;
 use crate::cluster::connect::{Cluster, ClusterError};
-use crate::cluster::forward::{self, Answer, FORWARDS_MAX};
+use crate::cluster::forward::{self, FORWARDS_MAX};
 use crate::cluster::identity::{self, Shown};
 use crate::cluster::metrics::{self, PodKey};
 use crate::cluster::{pods, policies};
+use leno_lab::http::Answer;
 
 /// The definitions of Leno's own kinds.
 pub(super) const DEFINITIONS: [&str; 1] = ["authorizationpolicies.leno.dev"];
