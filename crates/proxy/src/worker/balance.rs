@@ -56,7 +56,7 @@ impl Worker {
     }
 
     fn add_cluster(&mut self, target: TargetKey, cluster: Arc<Cluster>) -> usize {
-        let seed = self.seed ^ self.next_random();
+        let seed = self.seed ^ self.random.u64(..);
         let is_named = match &target {
             TargetKey::Local(address) => {
                 self.ports.name(address.port());

@@ -187,7 +187,7 @@ impl Worker {
 
     /// Chooses a backend, and changes the request as the rule and the backend say.
     fn take_backend(&mut self, slot: u32, rule: &Rule, path: &PathMatch, port: u16) -> Result<Way, ProxyError> {
-        let random = self.next_random();
+        let random = self.random.u64(..);
         let no_backend = || ProxyError::NoBackend { route: rule.route.clone() };
         let backend = rule.choose(random).ok_or_else(no_backend)?;
         let place = rule.backends.iter().position(|candidate| std::ptr::eq(candidate, backend));

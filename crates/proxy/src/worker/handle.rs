@@ -296,8 +296,7 @@ impl Worker {
             budget: Budget::new(config.memory_budget_bytes),
             mirrors: 0,
             mirror_bytes: 0,
-            // A xorshift generator must not start at 0.
-            random: config.seed | 1,
+            random: fastrand::Rng::with_seed(config.seed),
             burst: false,
             trim_next: false,
             next_trim: now,

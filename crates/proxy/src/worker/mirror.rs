@@ -56,7 +56,7 @@ impl Worker {
 
     /// Returns the cluster of a mirror, if the mirror's share selects this request.
     fn draw(&mut self, mirror: &Mirror) -> Option<usize> {
-        let random = self.next_random();
+        let random = self.random.u64(..);
         if mirror.takes(random) { self.state_of(&mirror.to) } else { None }
     }
 

@@ -198,7 +198,7 @@ struct Worker {
     accept_failed: bool,
     /// Connections to endpoints that have not been told of all cancelled calls.
     cancelling: Vec<usize>,
-    /// Connections to endpoints on which short pieces of content are collected before they are sent.
+    /// Upstream connections that collect short pieces of content before they send them.
     collecting: Vec<usize>,
     next_reset_tick: Option<Instant>,
 
@@ -215,7 +215,8 @@ struct Worker {
     /// Number of copies of requests in flight, and the bytes of content that they hold.
     mirrors: usize,
     mirror_bytes: usize,
-    random: u64,
+    /// Not for secrets.
+    random: fastrand::Rng,
     /// Whether a burst has used memory that was not returned to the system yet.
     burst: bool,
     /// Whether the tables are small again and the thread's cache is empty, so that the next trim finds their memory.
@@ -314,15 +315,6 @@ impl Worker {
             Side::Arrival => self.arrivals.get_mut(id.index).map(|arrival| &mut arrival.wire),
             Side::Client | Side::Endpoint => self.link(id).map(|link| &mut link.wire),
         }
-    }
-
-    /// A pseudo-random number; not for secrets.
-    fn next_random(&mut self) -> u64 {
-        // xorshift64 (Marsaglia, 2003).
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
     }
 }
 

@@ -147,7 +147,7 @@ impl Worker {
     /// Handles a failed connection to an endpoint: no other is opened for a while. If the pool has no connection left,
     /// its waiting calls are sent elsewhere.
     pub(super) fn connecting_failed(&mut self, cluster: usize, key: PoolKey, why: &ConnectionFailure) {
-        let random = self.next_random();
+        let random = self.random.u64(..);
         let now = self.now;
         let Some(state) = self.clusters.get_mut(cluster) else { return };
         let Some(pool) = state.pools.get_mut(&key) else { return };
