@@ -227,7 +227,7 @@ fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
 fn is_manifest(path: &Path) -> bool {
     let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
     let extension = path.extension().and_then(|extension| extension.to_str());
-    // Opening a named pipe would block. A file whose type cannot be read is reported when it is read.
+    // Opening a named pipe would block. If the type cannot be found out, reading the file reports the error later.
     let is_other = || fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
     !hidden && matches!(extension, Some("yaml" | "yml" | "json")) && !is_other()
 }

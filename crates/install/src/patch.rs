@@ -1,4 +1,7 @@
 //! JSON Patch (RFC 6902): changes to an object, in order.
+//!
+//! The crate json-patch puts an object's last member in the place of a removed one. People's manifests must keep their
+//! order.
 
 use serde::Serialize;
 use serde_json::Value;

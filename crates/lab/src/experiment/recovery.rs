@@ -4,7 +4,7 @@ use crate::load::Slice;
 
 /// Number of slices over which a share is measured: 1 s in total.
 const WINDOW: usize = 10;
-/// Number of slices for which the share must stay fair: 1 s.
+/// The share must stay fair in this many slices in a row, which last 1 s together.
 const STAYS: usize = 10;
 /// A share is fair above this fraction of an equal share.
 const FAIR: f64 = 0.8;

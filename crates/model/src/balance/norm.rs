@@ -22,7 +22,8 @@ const FLOOR_MS: f64 = 0.5;
 /// only after this time and after [`FAST_AFTER_NORMS`] times the norm.
 const FAST_AFTER_MS: f64 = 500.0;
 const FAST_AFTER_NORMS: f64 = 10.0;
-/// For the same reason, the latency with spare capacity is measured only after this many times the norm.
+/// For the same reason, the latency of endpoints with spare capacity is measured only once a norm has been known for
+/// this many times its own length.
 const ROOMY_AFTER_NORMS: f64 = 5.0;
 /// One answer counts as at most this multiple of the usual latency.
 const SURPRISE_MAX: f64 = 16.0;

@@ -154,8 +154,8 @@ struct Pace {
 }
 
 impl Pace {
-    /// Decides what to do after a proxy has ended at `now`, without a signal from the supervisor. A proxy that has not
-    /// served is not started again: its command line or its surroundings are wrong.
+    /// Decides what to do after a proxy has ended at `now` although the supervisor sent it no signal. A proxy that has
+    /// not served is not started again: its command line or its surroundings are wrong.
     fn after(&mut self, status: ExitStatus, has_served: bool, now: Instant) -> Next {
         // SIGTERM sent directly to the proxy, or an invalid command line.
         let is_meant = matches!(status.code(), Some(0 | 2));

@@ -66,7 +66,7 @@ pub fn bind_workers(wanted: &[(Door, SocketAddr)], workers: usize) -> Result<Vec
         let mut sockets = Vec::with_capacity(wanted.len());
         for (door, address) in &mut wanted {
             let failed = |source| BindError { door: *door, address: *address, source };
-            // No other socket may listen at the first worker's ports. The other workers share them.
+            // The first worker checks that no other process listens at its ports. The other workers share the ports.
             let free = if worker == 0 { check_free(*address) } else { Ok(()) };
             let socket = free.and_then(|()| bind(*address));
             let bound = socket.and_then(|socket| Bound::new(*door, socket)).map_err(failed)?;
