@@ -19,7 +19,7 @@ ETCD_PORT=${LENO_KUBE_ETCD_PORT:-23790}
 API_PORT=${LENO_KUBE_API_PORT:-6443}
 BRIDGE=lkbr0 # the control plane is on its .1, node i on .1i
 # Prints the RUN of the cluster with nodes on this machine.
-owner_of_bridge() { ip link show $BRIDGE 2>/dev/null | sed -n 's/^ *alias //p'; }
+owner_of_bridge() { { ip link show $BRIDGE 2>/dev/null || true; } | sed -n 's/^ *alias //p'; }
 readonly SERVICES=10.96.0.0/16 SERVICE_API=10.96.0.1 SERVICE_DNS=10.96.0.10 PODS=10.244.0.0/16
 CGROUP=leno-kube # in each hierarchy, above all nodes' pods
 # Prints the root directories of the hierarchies of cgroups version 1, or the one root directory of version 2.

@@ -1,6 +1,5 @@
 //! Sends rules to the kernel over a netlink socket.
 
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -52,7 +51,7 @@ impl From<Errno> for LoadError {
 /// # Errors
 /// If the caller lacks the capability, or the kernel lacks a module. The redirection is unchanged then.
 pub fn load(redirection: &Redirection) -> Result<(), LoadError> {
-    change(&transaction(redirection))
+    ask(&transaction(redirection))
 }
 
 /// Removes the redirection from the network namespace of the calling thread, if there is one.
@@ -60,7 +59,7 @@ pub fn load(redirection: &Redirection) -> Result<(), LoadError> {
 /// # Errors
 /// If the caller lacks the capability, or the kernel lacks a module. The redirection is unchanged then.
 pub fn unload() -> Result<(), LoadError> {
-    change(&removing_transaction())
+    ask(&removing_transaction())
 }
 
 /// Returns whether [`load`] has redirected the connections of the calling thread's network namespace.
@@ -69,69 +68,47 @@ pub fn unload() -> Result<(), LoadError> {
 /// If the caller lacks the capability, or the kernel's answer is malformed.
 pub fn is_loaded() -> Result<bool, LoadError> {
     match ask(&question()) {
-        Ok(_) => Ok(true),
+        Ok(()) => Ok(true),
         // There is no such table, or the kernel has no nf_tables.
         Err(LoadError::NotSupported(_) | LoadError::Failed(Errno::INVAL)) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-fn ask(question: &[u8]) -> Result<u32, LoadError> {
-    let socket = connect()?;
-    send(&socket, question)?;
-    read_answers(&receive(&socket)?)
-}
-
-fn change((messages, answers): &(Vec<u8>, u32)) -> Result<(), LoadError> {
-    let socket = connect()?;
-    send(&socket, messages)?;
-    let mut answers = *answers;
-    while answers > 0 {
-        let acknowledged = read_answers(&receive(&socket)?)?;
-        answers = answers.saturating_sub(acknowledged.max(1));
-    }
-    Ok(())
-}
-
-fn connect() -> Result<OwnedFd, LoadError> {
+/// Sends messages that have one answer, and reads it.
+fn ask(messages: &[u8]) -> Result<(), LoadError> {
+    let address = SocketAddrNetlink::new(0, 0);
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::NETFILTER))?;
     set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_MAX))?;
-    bind(&socket, &SocketAddrNetlink::new(0, 0))?;
-    Ok(socket)
-}
-
-fn send(socket: &OwnedFd, messages: &[u8]) -> Result<(), LoadError> {
-    sendto(socket, messages, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
-    Ok(())
-}
-
-fn receive(socket: &OwnedFd) -> Result<Vec<u8>, LoadError> {
+    bind(&socket, &address)?;
+    sendto(&socket, messages, SendFlags::empty(), &address)?;
     let mut buffer = vec![0; ANSWERS_BYTES];
-    let (_, length) = recv(socket, buffer.as_mut_slice(), RecvFlags::empty())?;
-    buffer.truncate(length);
-    Ok(buffer)
+    let (_, length) = recv(&socket, buffer.as_mut_slice(), RecvFlags::empty())?;
+    read_answers(buffer.get(..length).ok_or(LoadError::BadAnswer)?)
 }
 
-/// Counts the messages that the kernel has acknowledged.
+/// Reads answers of the kernel.
 ///
 /// # Errors
 /// The first error that the kernel reports.
-fn read_answers(mut answers: &[u8]) -> Result<u32, LoadError> {
-    let mut acknowledged = 0;
+fn read_answers(mut answers: &[u8]) -> Result<(), LoadError> {
+    if answers.is_empty() {
+        return Err(LoadError::BadAnswer);
+    }
     while !answers.is_empty() {
         let length = u32::from_ne_bytes(field(answers, 0)?);
         let length = usize::try_from(length).ok().filter(|length| *length >= HEADER_BYTES);
         let length = length.ok_or(LoadError::BadAnswer)?;
         if u16::from_ne_bytes(field(answers, 4)?) == ERROR {
             match i32::from_ne_bytes(field(answers, HEADER_BYTES)?) {
-                0 => acknowledged += 1,
+                0 => {}
                 code @ LAST_ERROR..0 => return Err(Errno::from_raw_os_error(-code).into()),
                 _ => return Err(LoadError::BadAnswer),
             }
         }
         answers = answers.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
-    Ok(acknowledged)
+    Ok(())
 }
 
 fn field<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], LoadError> {

@@ -11,8 +11,8 @@ fn answer(code: i32) -> Vec<u8> {
 }
 
 #[test]
-fn acknowledgements_are_counted_and_the_first_refusal_is_told() {
-    assert_eq!(read_answers(&[answer(0), answer(0)].concat()), Ok(2));
+fn the_first_refusal_is_told() {
+    assert_eq!(read_answers(&[answer(0), answer(0)].concat()), Ok(()));
     assert_eq!(read_answers(&[answer(0), answer(-1), answer(-2)].concat()), Err(LoadError::NotPermitted));
     assert_eq!(read_answers(&answer(-2)), Err(LoadError::NotSupported(Errno::NOENT)));
     assert_eq!(read_answers(&answer(-17)), Err(LoadError::Failed(Errno::EXIST)));
@@ -28,4 +28,5 @@ fn an_answer_that_is_cut_off_is_no_answer() {
         assert_eq!(read_answers(&whole[..length]), Err(LoadError::BadAnswer), "{length}");
     }
     assert_eq!(read_answers(&[0; 20]), Err(LoadError::BadAnswer));
+    assert_eq!(read_answers(&[]), Err(LoadError::BadAnswer));
 }

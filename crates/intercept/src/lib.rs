@@ -10,7 +10,7 @@
 //! let redirection = Redirection::new(2102);
 //! redirection.check().expect("the proxy's ports differ");
 //! // What the kernel gets; to send it takes CAP_NET_ADMIN.
-//! let (messages, _) = transaction(&redirection);
+//! let messages = transaction(&redirection);
 //! assert!(!messages.is_empty());
 //! ```
 #![forbid(unsafe_code)]

@@ -4,6 +4,8 @@
 const ALIGNMENT_BYTES: usize = 4;
 /// Size of a message's header: length, type, flags, sequence number, port.
 const HEADER_BYTES: usize = 16;
+/// Position of the flags in a message's header.
+const FLAGS_AT: usize = 6;
 /// Marks an attribute that contains attributes.
 const NESTED: u16 = 0x8000;
 
@@ -15,31 +17,35 @@ const BATCH_END: u16 = 0x11;
 /// The number that identifies nf_tables among netfilter's subsystems.
 const SUBSYSTEM: u8 = 10;
 
-/// Messages that take effect together or not at all.
+/// Messages that take effect together or not at all. The kernel answers the last one, and every message that it refuses:
+/// many answers would not fit into the socket's buffer.
 pub(crate) struct Batch {
     bytes: Vec<u8>,
-    /// Number of answers that the kernel will send.
-    answers: u32,
+    /// Position of the latest message.
+    last: usize,
     sequence: u32,
 }
 
 impl Batch {
     pub(crate) fn new() -> Self {
-        let mut batch = Self { bytes: Vec::new(), answers: 0, sequence: 0 };
+        let mut batch = Self { bytes: Vec::new(), last: 0, sequence: 0 };
         batch.edge(BATCH_BEGIN);
         batch
     }
 
     /// Adds a message of nf_tables for `family`.
     pub(crate) fn add(&mut self, kind: u8, flags: u16, family: u8, attributes: &Attributes) {
-        self.message(nf_tables(kind), REQUEST | ACK | flags, [family, 0, 0, 0], &attributes.0);
-        self.answers += 1;
+        self.last = self.bytes.len();
+        self.message(nf_tables(kind), REQUEST | flags, [family, 0, 0, 0], &attributes.0);
     }
 
-    /// Returns the bytes of the batch, and the number of answers to expect.
-    pub(crate) fn finish(mut self) -> (Vec<u8>, u32) {
+    /// Returns the bytes of the batch.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        if let Some(flags) = self.bytes.get_mut(self.last + FLAGS_AT..).and_then(|rest| rest.first_chunk_mut()) {
+            *flags = (u16::from_ne_bytes(*flags) | ACK).to_ne_bytes();
+        }
         self.edge(BATCH_END);
-        (self.bytes, self.answers)
+        self.bytes
     }
 
     fn edge(&mut self, kind: u16) {

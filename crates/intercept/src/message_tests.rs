@@ -18,9 +18,9 @@ fn attributes_have_their_length_and_are_padded() {
 #[test]
 fn a_batch_is_messages_between_a_beginning_and_an_end_numbered_in_order() {
     let mut batch = Batch::new();
+    batch.add(0, 0x400, 1, &Attributes::default());
     batch.add(6, 0x400, 1, &Attributes::default().text(1, "leno"));
-    let (bytes, answers) = batch.finish();
-    assert_eq!(answers, 1);
+    let bytes = batch.finish();
     let mut rest = bytes.as_slice();
     let mut messages = Vec::new();
     while let Some((length, _)) = rest.split_first_chunk::<4>() {
@@ -30,6 +30,12 @@ fn a_batch_is_messages_between_a_beginning_and_an_end_numbered_in_order() {
         rest = after;
     }
     let table = [&[1, 0, 0, 0][..], &9_u16.to_ne_bytes(), &1_u16.to_ne_bytes(), b"leno\0\0\0\0"].concat();
-    let expected = [(0x10, 0x1, 0, vec![0, 0, 0, 10]), (0x0a06, 0x405, 1, table), (0x11, 0x1, 2, vec![0, 0, 0, 10])];
+    let expected = [
+        (0x10, 0x1, 0, vec![0, 0, 0, 10]),
+        (0x0a00, 0x401, 1, vec![1, 0, 0, 0]),
+        // Only the last one asks for an answer.
+        (0x0a06, 0x405, 2, table),
+        (0x11, 0x1, 3, vec![0, 0, 0, 10]),
+    ];
     assert_eq!(messages, expected);
 }

@@ -66,9 +66,8 @@ const REGISTER: u32 = 1;
 const VERDICT_REGISTER: u32 = 0;
 const RETURN: i32 = -5;
 
-/// Makes one transaction that replaces the redirection, if there is one. Returns it with the number of answers to
-/// expect.
-pub fn transaction(redirection: &Redirection) -> (Vec<u8>, u32) {
+/// Makes one transaction that replaces the redirection, if there is one.
+pub fn transaction(redirection: &Redirection) -> Vec<u8> {
     let mut batch = removal();
     batch.add(NEW_TABLE, CREATE, INET, &table());
     for chain in chains(redirection) {
@@ -77,8 +76,8 @@ pub fn transaction(redirection: &Redirection) -> (Vec<u8>, u32) {
     batch.finish()
 }
 
-/// Makes one transaction that removes the redirection, if there is one. Returns it with the number of answers to expect.
-pub(crate) fn removing_transaction() -> (Vec<u8>, u32) {
+/// Makes one transaction that removes the redirection, if there is one.
+pub(crate) fn removing_transaction() -> Vec<u8> {
     removal().finish()
 }
 

@@ -52,7 +52,6 @@ pub async fn get(stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> Res
     let request = Request::get(path).header(HOST, "localhost").header(CONNECTION, "close").body(Empty::<Bytes>::new());
     let request = request.map_err(|error| Unreadable::Io(error.to_string()))?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| why(&error))?;
-    let mut connection = pin!(connection);
     let exchange = async {
         let response = sender.send_request(request).await.map_err(|error| why(&error))?;
         let status = response.status().as_u16();
@@ -62,10 +61,11 @@ pub async fn get(stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> Res
         Ok(Answer { status, body })
     };
     let mut exchange = pin!(exchange);
-    // The connection moves the bytes of the exchange.
+    // The connection moves the bytes of the exchange. Once it has ended it must be dropped, or a request that it has not
+    // taken would wait for ever.
     tokio::select! {
         answer = &mut exchange => return answer,
-        _ = &mut connection => {}
+        _ = connection => {}
     }
     exchange.await
 }

@@ -67,7 +67,7 @@ pub(super) fn down() -> Result<(), Error> {
 /// If the caller lacks the permission.
 pub(super) fn show() -> Result<String, Error> {
     need_permission()?;
-    let mut shown = nft_rules()?;
+    let mut shown = if kernel::is_loaded()? { nft_rules() } else { String::new() };
     for backend in [Backend::IptablesLegacy, Backend::Iptables] {
         for family in families() {
             let program = backend.program(family);
@@ -163,13 +163,10 @@ fn families() -> impl Iterator<Item = Family> {
     [Family::V4, Family::V6].into_iter().filter(move |family| *family == Family::V4 || has_v6)
 }
 
-/// Our table, as nft shows it; empty text if it does not exist.
-fn nft_rules() -> Result<String, Error> {
-    if kernel::is_loaded()? {
-        Ok(program::run("nft", &["list", "table", "inet", TABLE], "")?)
-    } else {
-        Ok(String::new())
-    }
+/// Our table, as nft shows it, or the reason why nft does not show it.
+fn nft_rules() -> String {
+    let shown = program::run("nft", &["list", "table", "inet", TABLE], "");
+    shown.unwrap_or_else(|error| format!("# the table inet {TABLE} is in force, but cannot be shown: {error}\n"))
 }
 
 /// Returns the output of iptables-save, or empty text if it is not installed or the kernel has no such tables.

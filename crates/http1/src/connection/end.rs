@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use leno_http2::{ErrorCode, Event, OutputBuffer, Role, StreamKey};
+use leno_http2::{ErrorCode, Event, Role, StreamKey};
 
 use super::{Connection, Input};
 use crate::block::Incomplete;
@@ -76,9 +76,7 @@ impl Connection {
 
     fn end_exchange_if_closed(&mut self) {
         let Some(exchange) = self.exchange.take_if(|exchange| exchange.is_closed()) else { return };
-        if self.pending_output() == 0 {
-            self.out = OutputBuffer::default();
-        }
+        self.out.advance(0, 0);
         if exchange.persistent && !self.shutting_down {
             self.input = Input::Head;
         } else {

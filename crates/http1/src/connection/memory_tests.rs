@@ -17,11 +17,15 @@ fn busy() -> (Connection, StreamKey) {
         }
     }
     let key = key.expect("a request has come");
+    respond(&mut server, key);
+    (server, key)
+}
+
+fn respond(server: &mut Connection, key: StreamKey) {
     let mut response = FieldSection::new();
     response.push(b":status", b"200");
     server.send_headers(key, Section::Response, &response, false);
     server.send_data(key, &vec![b'x'; 3 * OUTPUT_HIGH_WATER_BYTES], false);
-    (server, key)
 }
 
 fn write_all(server: &mut Connection) {
@@ -72,4 +76,26 @@ fn a_busy_connection_keeps_no_empty_output_buffer_while_memory_is_short() {
     assert!(server.pending_output() > 0, "output that waits is not lost");
     write_all(&mut server);
     assert_eq!(server.out.bytes.capacity(), 0);
+}
+
+#[test]
+fn nor_does_it_keep_one_in_its_next_exchange() {
+    let now = Instant::now();
+    let mut client = Connection::new(Role::Client, Arc::new(Limits::client()), now);
+    client.save_memory(true);
+    let mut request = FieldSection::new();
+    for (name, value) in [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a")] {
+        request.push(name.as_bytes(), value.as_bytes());
+    }
+    for token in 0..2 {
+        let stream = client.open(now, token, &request, false).expect("the connection is free");
+        client.send_data(stream, &vec![b'x'; OUTPUT_HIGH_WATER_BYTES], false);
+        write_all(&mut client);
+        assert_eq!(client.out.bytes.capacity(), 0, "exchange {token}");
+        client.send_data(stream, b"", true);
+        write_all(&mut client);
+        let mut response = &b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"[..];
+        let event = client.receive(now, &mut response, &mut FieldSection::new());
+        assert!(matches!(event, Ok(Some(Event::Headers { end_stream: true, .. }))), "{event:?}");
+    }
 }

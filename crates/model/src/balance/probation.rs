@@ -21,8 +21,8 @@ const STILL_SLOW_EVIDENCE: f64 = 3.4;
 /// Log-likelihood ratio at which "well" ends the probation: 1 in 200 slow endpoints return, until they are found slow
 /// again.
 const WELL_EVIDENCE: f64 = -5.3;
-/// Bounds of the slowness that the test assumes for "still slow": the logarithm of the endpoint's earlier latency,
-/// divided by the latency of the others.
+/// Bounds of the slowness that the test assumes for "still slow": ln(a / b), where a is the endpoint's earlier latency
+/// and b is the latency of the others.
 const SHIFT_RANGE: (f64, f64) = (0.25, 0.7);
 
 /// The state of a probation.

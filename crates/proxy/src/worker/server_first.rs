@@ -144,8 +144,8 @@ impl Worker {
         }
     }
 
-    /// Turns clients whose protocol was guessed wrong into arrivals again. Called after all events of a turn were handled, so that
-    /// the new arrivals do not get the events of arrivals that have ended.
+    /// Turns clients whose protocol was guessed wrong into arrivals again. Called after all events of a turn were
+    /// handled, so that the new arrivals do not get the events of arrivals that have ended.
     pub(super) fn recall_clients(&mut self) {
         for index in std::mem::take(&mut self.recalled) {
             if self.clients.get(index).is_some_and(|client| client.link.codec.is_recalled()) {

@@ -110,6 +110,7 @@ impl Connection {
         }
         self.highest_peer_stream = id;
         if self.goaway_sent.is_some() {
+            self.floods.count(Flood::EmptyFrames, &self.limits)?;
             return Ok(None);
         }
         self.floods.stream_opened();
