@@ -9,7 +9,8 @@ use leno_wire::bootstrap::{Bootstrap, Certificates, Client, bootstrap};
 
 use crate::cluster::diagnose::{EndpointsOptions, PodOptions, PolicyOptions};
 
-/// Warning about a bootstrap configuration without certificates, on standard error: standard output is the configuration.
+/// Warning about a bootstrap configuration without certificates, on standard error: standard output is the
+/// configuration.
 const INSECURE: &str = "warning: this configuration is insecure: it has no certificate, so the client calls the control plane and servers \
                         in clear, and no side proves its identity; add --certificate, --key and --trust (on one machine, leno ca issue \
                         writes these files)";

@@ -1,7 +1,7 @@
 //! Adds proxies to files of Kubernetes objects, or removes them.
 //!
-//! An unchanged document is written byte for byte. A changed one keeps its comments, its layout and its line ends, if it is in block style;
-//! otherwise it is written anew, below its leading comments.
+//! An unchanged document is written byte for byte. A changed one keeps its comments, its layout and its line ends, if
+//! it is in block style; otherwise it is written anew, below its leading comments.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};

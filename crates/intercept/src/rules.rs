@@ -1,7 +1,8 @@
 //! The rules in nf_tables: our own table, for IPv4 and IPv6, with a chain for each direction.
 //!
 //! A rule is a sequence of expressions: load a value into the register, compare it, continue if it is equal, and at the
-//! end return or redirect. Beside them, each rule has the words of the program nft for people to read. The numbers come from Linux' `linux/netfilter/nf_tables.h`.
+//! end return or redirect. Beside them, each rule has the words of the program nft for people to read. The numbers come
+//! from Linux' `linux/netfilter/nf_tables.h`.
 
 use std::fmt;
 use std::net::IpAddr;

@@ -216,8 +216,9 @@ pub(super) fn port(name: &str, number: u16) -> ContainerPort {
     ContainerPort { name: Some(name.to_owned()), container_port: number.into(), ..Default::default() }
 }
 
-/// Makes the kubelet wait, before it starts the next container, until the sidecar is ready. If the hook fails, the kubelet starts
-/// the sidecar again. A startup probe would delay the Pod by up to two rounds of the kubelet, one second each.
+/// Makes the kubelet wait, before it starts the next container, until the sidecar is ready. If the hook fails, the
+/// kubelet starts the sidecar again. A startup probe would delay the Pod by up to two rounds of the kubelet, one second
+/// each.
 pub(super) fn awaited(settings: &Settings) -> Lifecycle {
     let command = ["/leno-proxy", "await-ready", &format!("--admin=127.0.0.1:{}", settings.admin_port)];
     let exec = ExecAction { command: Some(command.map(str::to_owned).into()) };

@@ -46,7 +46,8 @@ pub(super) fn policy(namespace: &str, more: &[&str]) -> String {
     policy.to_string()
 }
 
-/// The insider's ServiceAccount, and the Service `heavy`, which has no servers: the test attaches its large routes to it.
+/// The insider's ServiceAccount, and the Service `heavy`, which has no servers: the test attaches its large routes to
+/// it.
 pub(super) const NEIGHBOURHOOD: &str = "
 apiVersion: v1
 kind: ServiceAccount
