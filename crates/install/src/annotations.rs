@@ -47,7 +47,7 @@ pub const ALL: [(&str, &str, &str); 25] = [
     (
         OPAQUE_PORTS,
         "ports and ranges, as 3306,9000-9010",
-        "ports of the Pod whose bytes are relayed without protocol detection",
+        "ports of the Pod; the proxy relays their bytes without protocol detection",
     ),
     (HTTP_PORTS, "ports and ranges, as 8080,9000-9010", "ports of the Pod that accept HTTP only"),
     (SKIP_INBOUND_PORTS, "ports and ranges, as 22,1000-2000", "ports of the Pod that clients reach without the proxy"),
@@ -63,7 +63,7 @@ pub const ALL: [(&str, &str, &str); 25] = [
         "true, false",
         "whether the application gets x-forwarded-client-cert, which describes the client",
     ),
-    (FORWARDED_FOR, "keep, append, set", "whether the application reads the client's address in x-forwarded-for"),
+    (FORWARDED_FOR, "keep, append, set", "whether and how the proxy writes the client's address into x-forwarded-for"),
     (PROXY_IMAGE, "an image without its tag", "the image of the proxy"),
     (PROXY_VERSION, "a tag, as 0.1.0", "the tag of the proxy's image"),
     (PROXY_IMAGE_PULL_POLICY, "Always, IfNotPresent, Never", "when the proxy's image is pulled"),
@@ -82,15 +82,15 @@ pub const ALL: [(&str, &str, &str); 25] = [
     (
         SHUTDOWN_GRACE,
         "a duration, as 500ms, 30s or 2m, at most 60m",
-        "how long calls in flight may take once the Pod ends",
+        "how long calls in flight may continue after the Pod begins to end",
     ),
     (
         EGRESS_CONNECT_TIMEOUT,
         "a duration of 10ms to 1m, as 500ms or 5s",
-        "how long a connection to an address without a Service may take to be established; without it, 1s",
+        "the longest time to establish a connection to an address without a Service; 1s by default",
     ),
-    (INBOUND_PORT, "1 to 65535", "where the proxy takes others' connections"),
-    (OUTBOUND_PORT, "1 to 65535", "where the proxy takes the application's connections"),
+    (INBOUND_PORT, "1 to 65535", "the port where the proxy accepts connections to the Pod"),
+    (OUTBOUND_PORT, "1 to 65535", "the port where the proxy accepts the application's connections"),
     (ADMIN_PORT, "1 to 65535", "where the proxy answers probes and Prometheus"),
 ];
 
