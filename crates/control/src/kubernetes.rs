@@ -128,8 +128,8 @@ impl KubernetesSource {
         }
     }
 
-    /// Applies a change; returns whether it can change the mesh. [`Change::Expected`] cannot: any client that creates a
-    /// Pod can make the webhook send it.
+    /// Applies a change; returns whether it can change the mesh. [`Change::Expected`] never can, so that a client that
+    /// creates Pods, and thereby makes the webhook send it, causes no work for the whole mesh.
     fn take(&mut self, (kind, change): (Kind, Change)) -> bool {
         let is_of_objects = !matches!(change, Change::Expected(_));
         let News { problems, until_then, is_mended } = self.index.take(kind, change);

@@ -14,7 +14,7 @@ pub struct StreamKey {
 }
 
 impl StreamKey {
-    /// The key of a stream that its owner has numbered, on a connection with one stream at a time.
+    /// The key of a stream on a connection that has one stream at a time. The connection's owner has chosen the number.
     pub fn numbered(id: u32) -> Self {
         Self { slot: 0, id }
     }

@@ -31,8 +31,8 @@ pub struct Bootstrap {
     pub outbound: SocketAddr,
     /// The address of Envoy's own admin endpoint.
     pub admin: SocketAddr,
-    /// The client's certificates of the mesh. Without them the client reaches the control plane and all endpoints in
-    /// clear.
+    /// The certificates with which the client takes part in the mesh. Without them, the client's connections to the
+    /// control plane and to all endpoints are not encrypted.
     pub certificates: Option<Certificates>,
 }
 

@@ -188,7 +188,11 @@ fn an_upgrade_keeps_what_was_chosen_and_never_goes_down_a_version() {
     cluster.kubectl(&["-n", "leno", "label", "deployment", "leno-control", "--overwrite", label]);
     let output = leno(&cluster, &["upgrade"]);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
-    assert!(text(&output).starts_with("leno: 99.0.0 is installed, and this would be "), "{}", text(&output));
+    assert!(
+        text(&output).starts_with("leno: version 99.0.0 is installed, and this command would install "),
+        "{}",
+        text(&output)
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Networks that lose packets, delay them, or lose a whole machine. Each test runs again in its own namespace.
+//! Networks that lose packets, delay them, or lose a whole machine. Each test starts itself once more in a network
+//! namespace of its own.
 
 use std::net::SocketAddr;
 use std::time::Duration;

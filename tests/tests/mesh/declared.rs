@@ -1,5 +1,5 @@
-//! A Service declares a port to speak HTTP after connections to the port have begun: only connections with HTTP, TLS or
-//! no data may stay.
+//! Connections to a port have begun, and then a Service declares that the port speaks HTTP: only connections with HTTP,
+//! TLS or no data may stay.
 
 use std::fs;
 use std::path::Path;

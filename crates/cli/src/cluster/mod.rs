@@ -1,5 +1,5 @@
-//! Commands that use a cluster. `connect` reaches its API server, and `forward` its Pods' admin ports through it. Each
-//! command reads what it needs, draws conclusions in pure functions, and shows a `table`.
+//! Commands that use a cluster. `connect` reaches the cluster's API server; `forward` reaches the admin ports of Pods
+//! through the API server. Each command reads what it needs, draws conclusions in pure functions, and shows a `table`.
 
 pub(crate) mod authz;
 mod certificate;

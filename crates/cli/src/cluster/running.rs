@@ -47,7 +47,7 @@ pub(crate) enum Refusal {
     )]
     BadValues,
     #[error(
-        "{running} is installed, and this would be {new}, which is older; use the leno of {running} or a newer one"
+        "version {running} is installed, and this command would install {new}, which is older; use leno {running} or newer"
     )]
     Older { running: String, new: String },
 }

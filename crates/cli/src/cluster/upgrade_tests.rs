@@ -83,7 +83,7 @@ fn what_cannot_be_upgraded_says_what_to_type_instead() {
 fn nothing_goes_down_a_version() {
     let values = json!({VALUES_ANNOTATION: "{}"});
     let error = upgraded(&[], &running("99.0.0", &values)).expect_err("it is newer");
-    assert!(error.starts_with("99.0.0 is installed, and this would be "), "{error}");
+    assert!(error.starts_with("version 99.0.0 is installed, and this command would install "), "{error}");
     assert!(upgraded(&[], &running("0.0.1", &values)).is_ok());
     assert!(upgraded(&[], &running("built-by-me", &values)).is_ok());
 }

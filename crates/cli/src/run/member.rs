@@ -225,7 +225,7 @@ fn make_private(path: &Path) -> Result<()> {
     make().map_err(io(format!("making the directory {}", path.display())))
 }
 
-/// Whether the proxy needs a file of the authority to get its identity.
+/// Whether this is a file of the authority that a proxy needs to get an identity.
 fn is_of_authority(path: &Path) -> bool {
     [CERTIFICATE_FILE, KEY_FILE, BUNDLE_FILE].into_iter().any(|name| path.file_name().is_some_and(|own| own == name))
 }

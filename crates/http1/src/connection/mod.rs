@@ -188,8 +188,8 @@ impl Connection {
         self.over
     }
 
-    /// Whether an orderly end of the connection would look like the regular end of content that is incomplete. Then end
-    /// the connection with a TCP reset (`SO_LINGER` of 0).
+    /// Whether content is incomplete, but the peer would take an orderly end of the connection for the end of the
+    /// content. If so, end the connection with a TCP reset (`SO_LINGER` of 0).
     pub fn must_abort(&self) -> bool {
         self.cut_short
     }

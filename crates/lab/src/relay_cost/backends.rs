@@ -20,8 +20,9 @@ const STREAM_PATH: &str = "/leno.echo.v1.Echo/ServerStream";
 const COUNT: usize = 5;
 /// More streams than a client connection through a proxy ever has in flight here.
 const MAX_STREAMS: &str = "2000";
-/// Number of messages in a server stream, and the payload of each.
+/// Number of messages in a server stream.
 const STREAM_MESSAGES: u32 = 10_000;
+/// Payload of each of these messages.
 const STREAM_PAYLOAD_BYTES: usize = 50;
 /// The name in the answers of all streaming backends: equal names give all answers the same size.
 const STREAM_SERVER: &str = "backend";

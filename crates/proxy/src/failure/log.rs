@@ -11,7 +11,8 @@ const MAX_LINES: u32 = 5;
 /// The period for which lines are counted.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// Decides which failures are logged. The labels in the code limit the number of kinds.
+/// Decides which failures are logged. It remembers one entry for each kind of failure, and there are only as many kinds
+/// as labels in the code.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog {
     kinds: Vec<Kind>,

@@ -15,7 +15,7 @@ use super::keyed::CountByKey;
 use super::labels::Labels;
 use super::text::{counter, encode_count};
 
-/// Most kinds of outcome that one series distinguishes.
+/// Maximum number of kinds of outcome that one series distinguishes.
 const OUTCOMES: usize = 24;
 
 /// Replaces names beyond the limit of series.

@@ -191,7 +191,7 @@ impl Worker {
         let was_no_use = was_short && upstream.calls == 0 && !upstream.retired;
         self.retire(index);
         if was_no_use {
-            // The server may do so on every connection, so the next attempt waits a little.
+            // The server may send such a GOAWAY on every connection, so the next attempt waits a little.
             let error = format!("GOAWAY {code} before the first call");
             self.connecting_failed(cluster, key, &ConnectionFailure::Connect { error });
         }

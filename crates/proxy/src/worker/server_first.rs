@@ -108,7 +108,7 @@ impl Worker {
         }
         let origin = client.origin;
         self.server_first.forget(destination);
-        // If the port was declared to speak HTTP in the meantime, opaque bytes are refused, as on any arrival there.
+        // If the port has been declared as HTTP meanwhile, opaque bytes are refused, as on every new connection to it.
         let is_refused = || origin.door == Door::Inbound && self.declared_http(&origin).is_some();
         let is_right = detect(bytes) == Detected::Opaque && !is_refused();
         let Some(client) = self.clients.get_mut(index) else { return false };

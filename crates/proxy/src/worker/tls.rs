@@ -114,8 +114,8 @@ impl Tls {
         self.ended
     }
 
-    /// Moves the incomplete record to the beginning of `raw`, and returns its length: the next bytes must be read
-    /// behind it.
+    /// Moves the incomplete record to the beginning of `raw`, and returns the record's length. The next bytes from the
+    /// socket must be placed directly after the record.
     pub fn lend_partial(&mut self, raw: &mut [u8]) -> usize {
         let partial = std::mem::take(&mut self.partial);
         match raw.get_mut(..partial.len()) {

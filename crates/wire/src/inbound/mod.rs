@@ -1,4 +1,5 @@
-//! The Listener `inbound`: for a workload's own proxy, the policies that select the workload and its HTTP ports.
+//! The Listener `inbound`, for a workload's own proxy: the workload's HTTP ports, and the policies that select the
+//! workload.
 //!
 //! All policies together are one RBAC filter (`rbac`), whose principals (`principal`) are the allowed callers. The
 //! facts contain what the filter cannot express: the workloads that each policy selects, the workload's own trust
