@@ -29,9 +29,7 @@ impl OutputBuffer {
     /// Records whether memory is short. If it is, the buffer keeps no memory while it is empty.
     pub fn save_memory(&mut self, on: bool) {
         self.saves_memory = on;
-        if self.waiting_bytes() == 0 {
-            self.advance(0, usize::MAX);
-        }
+        self.advance(0, usize::MAX);
     }
 
     /// Returns whether memory is short.

@@ -52,8 +52,8 @@ impl Schedule {
 
     /// Records a failed renewal; returns how long to wait before the next attempt.
     ///
-    /// Each wait is about twice as long as the wait before. Half of each wait is random, so that workloads whose
-    /// renewals failed together do not retry together. A wait is at most half of the SVID's remaining lifetime, but at
+    /// Each wait is about twice as long as the previous one. Half of it is random, so that workloads do not retry
+    /// together if their renewals failed together. A wait is at most half of the SVID's remaining lifetime, but at
     /// least half of [`RETRY_FIRST`], so that another attempt happens before the SVID expires.
     pub fn failed(&mut self, now: SystemTime) -> Duration {
         let longest = RETRY_FIRST.saturating_mul(1 << self.failures.min(u32::BITS - 1)).min(RETRY_MAX);

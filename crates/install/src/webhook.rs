@@ -98,7 +98,7 @@ pub enum BadReview {
     TooManyValues,
 }
 
-/// The parts of a review that say what it is about: the version, the kind and the namespace.
+/// The version, the kind and the namespace of a review. Nothing else of the review is read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Placed {

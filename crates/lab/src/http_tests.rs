@@ -84,5 +84,5 @@ fn a_page_is_ok_if_it_answers_200() {
     assert!(is_ok(address, "/ready"));
     assert!(!is_ok(address, "/ready"));
     server.join().expect("it has answered twice");
-    assert!(!is_ok(address, "/ready"), "nobody listens any more");
+    assert!(!is_ok(address, "/ready"), "no server listens now");
 }

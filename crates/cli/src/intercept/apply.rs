@@ -1,4 +1,5 @@
-//! Loads, removes and shows rules: those of nf_tables without any program's help, those of ip_tables through iptables.
+//! Loads, removes and shows rules. Rules for nf_tables go directly to the kernel, rules for ip_tables go through
+//! iptables.
 
 use std::fmt::Write as _;
 use std::path::Path;

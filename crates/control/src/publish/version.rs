@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use aws_lc_rs::digest::{Context, SHA256};
+use aws_lc_rs::digest::{SHA256, digest};
 
 /// The first bytes of a SHA-256 digest. Replicas of any build give equal content the same version, so that a client
 /// that changes replicas, also during an upgrade, gets only what differs.
@@ -12,21 +12,14 @@ pub(crate) struct Version(u64);
 impl Version {
     /// Returns the version of a resource with this content.
     pub(crate) fn of(content: &[u8]) -> Self {
-        Self::of_parts([content])
+        // A SHA-256 digest has 32 bytes.
+        Self(digest(&SHA256, content).as_ref().first_chunk().copied().map_or(0, u64::from_be_bytes))
     }
 
     /// Returns the version of a response with these resources.
     pub(crate) fn of_resources<'a>(resources: impl Iterator<Item = (&'a str, Self)>) -> Self {
-        let text: Vec<String> = resources.map(|(name, version)| format!("{name} {version}\n")).collect();
-        Self::of_parts(text.iter().map(String::as_bytes))
-    }
-
-    fn of_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let mut digest = Context::new(&SHA256);
-        parts.into_iter().for_each(|part| digest.update(part));
-        let digest = digest.finish();
-        // A SHA-256 digest has 32 bytes.
-        Self(digest.as_ref().first_chunk().copied().map_or(0, u64::from_be_bytes))
+        let text: String = resources.map(|(name, version)| format!("{name} {version}\n")).collect();
+        Self::of(text.as_bytes())
     }
 
     /// Parses a version that a client sent.

@@ -20,8 +20,8 @@ pub(super) enum Ready {
     Call(usize, usize),
 }
 
-/// Number of calls that are polled before the connections get a turn. In that turn, the connections send the requests
-/// of these calls, so that the server works on them while the next calls are polled here.
+/// Number of calls that are polled before the connections get a turn. In their turn, the connections send the requests
+/// of the polled calls, so that the server works on these requests while the next calls are polled.
 const CALLS_IN_A_ROW: u32 = 16;
 
 /// The queue of ready items, first come first served. Each item is in the queue at most once.

@@ -22,7 +22,7 @@ const COUNT: usize = 5;
 const MAX_STREAMS: &str = "2000";
 /// Number of messages in a server stream.
 const STREAM_MESSAGES: u32 = 10_000;
-/// Payload of each of these messages.
+/// Payload of each message in a server stream.
 const STREAM_PAYLOAD_BYTES: usize = 50;
 /// The name in the answers of all streaming backends: equal names give all answers the same size.
 const STREAM_SERVER: &str = "backend";

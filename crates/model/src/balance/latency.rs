@@ -2,10 +2,10 @@
 //! calls in flight.
 //!
 //! It answers two questions separately. Latencies and failures decide which endpoints should get calls. The answer
-//! changes slowly, after a statistical test has ruled out chance ([`Health::judge`](super::health::Health::judge)). The
-//! calls in flight decide at once which of these endpoints gets this call. A single score for both, as in power of two
-//! choices on peak EWMA, lets chance decide among equals, and lets a mildly slow endpoint win whenever the others are
-//! busy.
+//! changes slowly, after a statistical test has ruled out chance ([`Health::judge`](super::health::Health::judge)).
+//! Then the calls in flight decide at once which of the selected endpoints gets the call. A single score for both, as
+//! in power of two choices on peak EWMA, lets chance decide among equals, and lets a mildly slow endpoint win whenever
+//! the others are busy.
 
 use std::time::{Duration, Instant};
 

@@ -22,8 +22,8 @@ pub(super) fn findings(meshed: &[&Pod], services: &[Service], policies: &[Arc<Au
     }
 }
 
-/// Finds the ports of a policy that are probably a Service's: no selected Pod declares the port, and a Service with
-/// this port forwards to another port of these Pods.
+/// Finds the ports of a policy that are probably ports of a Service: no selected Pod declares the port, and a Service
+/// forwards the port to another port of the selected Pods.
 fn of_policy(policy: &AuthorizationPolicy, meshed: &[&Pod], services: &[Service]) -> Vec<Finding> {
     let selected: Vec<&Pod> = meshed.iter().copied().filter(|pod| selects(policy, pod)).collect();
     let listens = |port: u16| selected.iter().any(|pod| container_ports(pod).any(|(number, _)| number == port));
