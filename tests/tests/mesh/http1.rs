@@ -34,6 +34,9 @@ pub(super) fn start_nginx(mesh: &Mesh, workload: &Workload) -> Program {
             listen [::]:{PORT};
             root {directory}/www;
             location / {{ dav_methods PUT DELETE; }}
+            # 32 MiB in 11 seconds. The server is slow, not its client: a slow client would still read for seconds
+            # what the kernel received before the response was cut.
+            location /slow/ {{ alias {directory}/www/; limit_rate 3m; }}
             location /nothing {{ return 204; }}
             location /healthz {{ return 200 \"well\"; }}
             location /forwarded {{ return 200 \"$http_x_forwarded_for\n\"; }}

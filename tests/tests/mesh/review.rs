@@ -104,9 +104,8 @@ fn a_change_of_policy_ends_a_response_that_goes_on_and_leaves_one_that_is_still_
     let _nginx = start_nginx(&mesh, &server);
     mesh.serve(&MeshService::new("store", PORT).at(&server), &[&server, &web, &cart]);
     allow(&mesh, &server, "[{identities: [ns/default/sa/web, ns/default/sa/cart]}]");
-    let url = format!("http://store:{PORT}/big");
-    // 32 MiB in 16 seconds.
-    let shell = format!("curl -sS --limit-rate 2M -o /dev/null -w 'READ %{{size_download}}' {url}; echo ENDED $?");
+    let url = format!("http://store:{PORT}/slow/big");
+    let shell = format!("curl -sS -o /dev/null -w 'READ %{{size_download}}' {url}; echo ENDED $?");
     let downloads = [&web, &cart].map(|client| client.start("bash", &["-c", &shell]));
     for client in [&web, &cart] {
         let begun = [r#"direction="outbound""#, r#"peer="dst""#];
