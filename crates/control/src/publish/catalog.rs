@@ -1,7 +1,6 @@
-//! The resources of one mesh. Each is written (encoded) when a client first requests it, and kept for later clients.
+//! The resources of one mesh. Each is written (encoded) when a client first requests it, and kept for later clients
+//! ([`Kept`]).
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +13,8 @@ use leno_wire::{Dialect, Kind, View, cluster, endpoints, inbound, listener, rout
 use prost::Message;
 
 use super::changes::Changes;
+use super::kept::Kept;
+use super::metrics::Metrics;
 use super::subject::Subject;
 use super::version::Version;
 
@@ -43,97 +44,97 @@ pub(crate) struct Audience {
 /// The properties of its readers that a resource's content depends on. Readers with equal properties share the
 /// resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Readers {
-    audience: Audience,
+pub(super) struct Readers {
+    pub(super) audience: Audience,
     /// The Pod's ports that Services declare to speak HTTP; only for `inbound`. Pods with the same ports share one
     /// resource.
-    http_ports: Box<[u16]>,
+    pub(super) http_ports: Box<[u16]>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Catalog {
     mesh: Arc<Mesh>,
     trust_domain: TrustDomain,
-    /// Only resources that were requested by the canonical name of their subject. Resources under other names are not
-    /// kept.
-    written: Mutex<Resources>,
+    /// The number of the mesh among those that were served.
+    number: u64,
+    metrics: Arc<Metrics>,
+    /// Shared by the catalogs of all meshes.
+    stock: Arc<Mutex<Stock>>,
 }
 
-/// `None` stands for a resource that is too large to be sent. It is kept, since finding that out costs the most.
-type Resources = HashMap<(Kind, Subject), HashMap<Readers, Option<Arc<Written>>>>;
+/// The kept resources, which belong to the latest mesh.
+#[derive(Debug)]
+struct Stock {
+    /// The number of the latest mesh. A reader that still uses an older catalog writes its resources anew, and keeps
+    /// nothing.
+    mesh: u64,
+    /// Only resources that were requested by the canonical name of their subject. Resources under other names are not
+    /// kept.
+    kept: Kept,
+}
 
 impl Catalog {
-    /// `trust_domain` is the trust domain of the mesh's workloads.
-    pub(crate) fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain) -> Self {
-        Self { mesh, trust_domain, written: Mutex::default() }
+    /// `trust_domain` is the trust domain of the mesh's workloads. At most `max_bytes` of written resources are kept.
+    pub(crate) fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain, max_bytes: usize, metrics: Arc<Metrics>) -> Self {
+        let stock = Stock { mesh: 0, kept: Kept::new(max_bytes) };
+        Self { mesh, trust_domain, number: 0, metrics, stock: Arc::new(Mutex::new(stock)) }
     }
 
-    /// Makes the catalog of the next mesh, and moves the unchanged resources into it. A reader that still uses the old
-    /// catalog writes them again.
+    /// Makes the catalog of the next mesh. The unchanged resources stay kept.
     pub(crate) fn next(&self, mesh: Arc<Mesh>) -> (Self, Changes) {
         let changes = Changes::between(&self.mesh, &mesh);
-        let mut written = std::mem::take(&mut *self.lock());
+        let number = self.number + 1;
+        let mut stock = self.lock();
+        stock.mesh = number;
         for kind in Kind::ALL {
             for subject in changes.of(kind) {
-                written.remove(&(kind, subject.clone()));
+                stock.kept.remove_all(&(kind, subject.clone()));
             }
         }
-        // No workload needs an `inbound` with the former ports. The Pod's address does not show the Pod's namespace, so
-        // drop the `inbound` resources of all namespaces.
-        if changes.of(Kind::Listener).iter().any(|subject| matches!(subject, Subject::Ports(_))) {
-            written.retain(|(_, subject), _| !matches!(subject, Subject::Inbound(_)));
-        }
-        (Self { mesh, trust_domain: self.trust_domain.clone(), written: Mutex::new(written) }, changes)
+        drop(stock);
+        let (trust_domain, metrics) = (self.trust_domain.clone(), self.metrics.clone());
+        (Self { mesh, trust_domain, number, metrics, stock: self.stock.clone() }, changes)
     }
 
     /// Returns the resource with this name for a client; `None` if it does not exist or is too large.
     pub(crate) fn get(&self, kind: Kind, name: &str, audience: &Audience) -> Option<Arc<Written>> {
         let subject = Subject::of(kind, name, &audience.namespace)?;
         if let Some(pod) = self.pod(&subject) {
-            return Self::written(kind, name, self.write_pod(kind, name, &pod, audience)?).map(Arc::new);
+            return self.written(kind, name, self.write_pod(kind, name, &pod, audience)?).map(Arc::new);
         }
         let readers = self.readers(kind, &subject, audience);
         if subject.to_string() != name {
-            return Self::written(kind, name, self.write(kind, name, &subject, &readers)?).map(Arc::new);
+            return self.written(kind, name, self.write(kind, name, &subject, &readers)?).map(Arc::new);
         }
         let place = (kind, subject);
-        if let Some(written) = self.lock().get(&place).and_then(|written| written.get(&readers)) {
-            return written.clone();
+        if let Some(mut stock) = self.stock()
+            && let Some(written) = stock.kept.get(&place, &readers)
+        {
+            return written;
         }
         // Two clients that request a resource at once may both write it; the results are equal.
-        let written = Self::written(kind, name, self.write(kind, name, &place.1, &readers)?).map(Arc::new);
-        self.lock().entry(place).or_default().insert(readers, written.clone());
+        let written = self.written(kind, name, self.write(kind, name, &place.1, &readers)?).map(Arc::new);
+        if let Some(mut stock) = self.stock() {
+            stock.kept.keep(place, readers, written.clone());
+        }
         written
     }
 
-    /// Drops the written resources of a subject; the next request writes them again. The mark that a resource is too
-    /// large stays until the resource changes. The mark takes no memory, and without it each new subscription would
-    /// write the resource again.
+    /// Drops the written resources of a subject without subscribers.
     pub(crate) fn forget(&self, subject: &Subject) {
-        let mut written = self.lock();
-        for kind in Kind::ALL {
-            if let Entry::Occupied(mut place) = written.entry((kind, subject.clone())) {
-                place.get_mut().retain(|_, written| written.is_none());
-                if place.get().is_empty() {
-                    place.remove();
-                }
-            }
-        }
-        if written.len() < written.capacity() / 4 {
-            written.shrink_to_fit();
-        }
+        self.lock().kept.forget(subject);
     }
 
     /// How many versions of a subject's resource of a kind are kept for different readers.
     #[cfg(test)]
     pub(crate) fn forms(&self, kind: Kind, subject: &Subject) -> usize {
-        self.lock().get(&(kind, subject.clone())).map_or(0, HashMap::len)
+        self.lock().kept.forms(&(kind, subject.clone()))
     }
 
     /// Whether any written resource of a subject is kept.
     #[cfg(test)]
     pub(crate) fn has_written(&self, subject: &Subject) -> bool {
-        Kind::ALL.into_iter().any(|kind| self.lock().contains_key(&(kind, subject.clone())))
+        Kind::ALL.into_iter().any(|kind| self.forms(kind, subject) > 0)
     }
 
     /// The names of all resources of a kind, for clients that subscribe to all.
@@ -225,7 +226,8 @@ impl Catalog {
         View { dialect: audience.dialect, mutual_tls: audience.mutual_tls.then_some(&self.trust_domain) }
     }
 
-    fn written(kind: Kind, name: &str, value: Vec<u8>) -> Option<Written> {
+    fn written(&self, kind: Kind, name: &str, value: Vec<u8>) -> Option<Written> {
+        self.metrics.written(kind);
         // Send no client a resource that is too large: treat it like a missing one.
         if value.len() > RESOURCE_MAX_BYTES {
             let (kind, size) = (kind.name(), value.len());
@@ -249,8 +251,13 @@ impl Catalog {
         inbound::write(policies, &readers.http_ports, &self.trust_domain).encode_to_vec()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Resources> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The kept resources, if this is the catalog of the latest mesh.
+    fn stock(&self) -> Option<MutexGuard<'_, Stock>> {
+        Some(self.lock()).filter(|stock| stock.mesh == self.number)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Stock> {
+        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

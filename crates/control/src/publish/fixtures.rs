@@ -47,7 +47,13 @@ pub(crate) fn state(text: &str) -> State {
 
 /// A control plane that serves a mesh, with this capacity.
 pub(crate) fn state_with(text: &str, capacity: Capacity) -> State {
-    State::new(mesh(text), "cluster.local".parse().expect("a trust domain"), capacity)
+    State::new(mesh(text), "cluster.local".parse().expect("a trust domain"), capacity, 64 << 20)
+}
+
+/// A control plane that serves a mesh, and keeps at most so many bytes of written resources.
+pub(crate) fn state_keeping(text: &str, kept_max_bytes: usize) -> State {
+    let capacity = Capacity { streams_max: 1_000, names_max: 1_000_000, bytes_max: 64 << 20 };
+    State::new(mesh(text), "cluster.local".parse().expect("a trust domain"), capacity, kept_max_bytes)
 }
 
 /// A client that a test drives step by step.

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::budget::{
-    HANDSHAKE_BYTES, SMALL, XDS_BYTES, XDS_HANDSHAKES, XDS_NAMES, XDS_STREAMS, at_most, process_memory,
+    HANDSHAKE_BYTES, SMALL, XDS_BYTES, XDS_HANDSHAKES, XDS_NAMES, XDS_RESOURCES, XDS_STREAMS, at_most, process_memory,
 };
 
 /// Limit on concurrent streams of one connection; a client needs one stream.
@@ -74,6 +74,8 @@ const STREAM_BYTES: usize = 40 << 10;
 /// Memory of one subscription, in bytes: a subscription to a missing resource with a name of 108 bytes was measured at
 /// 280 bytes.
 const NAME_BYTES: usize = 320;
+/// Memory of a kept resource beside its bytes, in bytes: measured at 900 bytes, with names of 50 bytes.
+pub const KEPT_BYTES: usize = 1 << 10;
 
 // With 256 MiB, 2,000 proxies can have a stream each, and 1,000 of them can subscribe to 50 Services and addresses in
 // each of four kinds of resources. One identity may use half of that. 100 clients can be in their TLS handshake at
@@ -112,4 +114,10 @@ impl Capacity {
 /// bytes.
 pub(crate) const fn handshakes_max(memory: usize) -> usize {
     at_most(XDS_HANDSHAKES.of(memory) / HANDSHAKE_BYTES, HANDSHAKES_MAX)
+}
+
+/// Limit on the memory of written resources that are kept for all clients, in bytes, if the process may use `memory`
+/// bytes.
+pub(crate) const fn kept_max_bytes(memory: usize) -> usize {
+    XDS_RESOURCES.of(memory)
 }

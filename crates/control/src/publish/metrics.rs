@@ -11,6 +11,7 @@ pub(crate) struct Metrics {
     resources: [AtomicU64; 4],
     acks: [AtomicU64; 4],
     nacks: [AtomicU64; 4],
+    written: [AtomicU64; 4],
     refused_streams: AtomicU64,
     meshes: AtomicU64,
 }
@@ -30,6 +31,17 @@ impl Metrics {
     /// Counts a rejected response.
     pub(crate) fn nacked(&self, kind: Kind) {
         self.nacks[kind.index()].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a resource that was written.
+    pub(crate) fn written(&self, kind: Kind) {
+        self.written[kind.index()].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many resources have been written.
+    #[cfg(test)]
+    pub(crate) fn written_so_far(&self) -> u64 {
+        self.written.iter().map(|number| number.load(Ordering::Relaxed)).sum()
     }
 
     /// Counts a stream that was closed because its client exceeded a limit.
@@ -54,6 +66,7 @@ impl Metrics {
             ("resources", "Resources in them", &self.resources),
             ("acks", "Responses that clients acknowledged", &self.acks),
             ("nacks", "Responses that clients rejected", &self.nacks),
+            ("written", "Resources that were encoded; the same one again if it was not kept", &self.written),
         ];
         for (name, help, numbers) in by_kind {
             writeln!(text, "# HELP leno_xds_{name}_total {help}\n# TYPE leno_xds_{name}_total counter")?;

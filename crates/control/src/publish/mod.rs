@@ -6,9 +6,9 @@
 //!
 //! `state` takes each new mesh, `changes` compares it with the last one, and `subscribers` finds the clients that
 //! subscribe to a changed subject. The `session` of each such client uses its `holdings` to decide what to send;
-//! `catalog` writes each resource once for all clients. `accept` accepts connections, `service` answers calls, and
-//! `stream` is one client's loop. `accounts`, `metered`, `pace` and `sources` limit how much each identity may use, and
-//! its rates. `clients` and `metrics` feed the admin endpoint.
+//! `catalog` writes each resource once for all clients, and `kept` keeps it within a budget. `accept` accepts
+//! connections, `service` answers calls, and `stream` is one client's loop. `accounts`, `metered`, `pace` and `sources`
+//! limit how much each identity may use, and its rates. `clients` and `metrics` feed the admin endpoint.
 
 pub(crate) mod accounts;
 mod audience;
@@ -17,6 +17,7 @@ mod changes;
 mod clients;
 mod delta;
 mod holdings;
+mod kept;
 pub mod limits;
 mod metered;
 mod metrics;
@@ -53,6 +54,7 @@ use crate::accept::{Clients, Connection, accept, by_identity};
 use crate::budget::process_memory;
 use limits::{
     CONNECTIONS_MAX, Capacity, KEEPALIVE, KEEPALIVE_TIMEOUT, STREAMS_PER_CONNECTION_MAX, WINDOW_BYTES, handshakes_max,
+    kept_max_bytes,
 };
 use service::Service;
 use state::State;
@@ -65,7 +67,8 @@ pub struct Publisher {
 impl Publisher {
     /// Starts with this mesh; its workloads belong to `trust_domain`.
     pub fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain) -> Self {
-        Self { state: Arc::new(State::new(mesh, trust_domain, Capacity::of_process())) }
+        let kept_max_bytes = kept_max_bytes(process_memory());
+        Self { state: Arc::new(State::new(mesh, trust_domain, Capacity::of_process(), kept_max_bytes)) }
     }
 
     /// Serves each mesh that arrives; returns when the sender is dropped.

@@ -20,18 +20,21 @@ pub(crate) struct State {
     pub(crate) accounts: Arc<Accounts>,
     pub(crate) subscribers: Subscribers,
     pub(crate) clients: Clients,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 impl State {
-    pub(crate) fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain, capacity: Capacity) -> Self {
+    /// Keeps at most `kept_max_bytes` of written resources.
+    pub(crate) fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain, capacity: Capacity, kept_max_bytes: usize) -> Self {
+        let metrics = Arc::<Metrics>::default();
+        let catalog = Catalog::new(mesh, trust_domain, kept_max_bytes, metrics.clone());
         Self {
-            catalog: RwLock::new(Arc::new(Catalog::new(mesh, trust_domain))),
+            catalog: RwLock::new(Arc::new(catalog)),
             clients_so_far: AtomicU64::new(0),
             accounts: Accounts::new(capacity),
             subscribers: Subscribers::default(),
             clients: Clients::default(),
-            metrics: Metrics::default(),
+            metrics,
         }
     }
 
