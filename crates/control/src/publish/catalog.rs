@@ -13,7 +13,7 @@ use leno_wire::{Dialect, Kind, View, cluster, endpoints, inbound, listener, rout
 use prost::Message;
 
 use super::changes::Changes;
-use super::kept::Kept;
+use super::kept::{Kept, Place};
 use super::metrics::Metrics;
 use super::subject::Subject;
 use super::version::Version;
@@ -23,6 +23,16 @@ use super::version::Version;
 pub(crate) struct Written {
     pub(crate) version: Version,
     pub(crate) any: Any,
+}
+
+/// The answer to a request for a resource.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// The resource. If it is too large to be sent, its last version that was not too large.
+    Resource(Arc<Written>),
+    /// The resource is too large to be sent, and no earlier version of it is kept.
+    TooLarge,
+    Missing,
 }
 
 /// The client properties that a resource's content depends on, beside the resource's name.
@@ -88,7 +98,8 @@ impl Catalog {
         stock.mesh = number;
         for kind in Kind::ALL {
             for subject in changes.of(kind) {
-                stock.kept.remove_all(&(kind, subject.clone()));
+                let place = (kind, subject.clone());
+                if is_there(&mesh, subject) { stock.kept.outdate(&place) } else { stock.kept.remove_all(&place) }
             }
         }
         drop(stock);
@@ -96,28 +107,41 @@ impl Catalog {
         (Self { mesh, trust_domain, number, metrics, stock: self.stock.clone() }, changes)
     }
 
-    /// Returns the resource with this name for a client; `None` if it does not exist or is too large.
-    pub(crate) fn get(&self, kind: Kind, name: &str, audience: &Audience) -> Option<Arc<Written>> {
-        let subject = Subject::of(kind, name, &audience.namespace)?;
+    /// Finds the resource with this name for a client.
+    pub(crate) fn get(&self, kind: Kind, name: &str, audience: &Audience) -> Found {
+        let Some(subject) = Subject::of(kind, name, &audience.namespace) else { return Found::Missing };
         if let Some(pod) = self.pod(&subject) {
-            return self.written(kind, name, self.write_pod(kind, name, &pod, audience)?).map(Arc::new);
+            return self.unkept(kind, self.write_pod(kind, name, &pod, audience));
         }
         let readers = self.readers(kind, &subject, audience);
         if subject.to_string() != name {
-            return self.written(kind, name, self.write(kind, name, &subject, &readers)?).map(Arc::new);
+            return self.unkept(kind, self.write(kind, name, &subject, &readers));
         }
         let place = (kind, subject);
         if let Some(mut stock) = self.stock()
-            && let Some(written) = stock.kept.get(&place, &readers)
+            && let Some(found) = stock.kept.get(&place, &readers)
         {
-            return written;
+            return found;
         }
         // Two clients that request a resource at once may both write it; the results are equal.
-        let written = self.written(kind, name, self.write(kind, name, &place.1, &readers)?).map(Arc::new);
-        if let Some(mut stock) = self.stock() {
-            stock.kept.keep(place, readers, written.clone());
+        let value = self.write(kind, name, &place.1, &readers);
+        let size = value.as_ref().map_or(0, Vec::len);
+        let found = self.unkept(kind, value);
+        match &found {
+            Found::Resource(written) => {
+                if let Some(mut stock) = self.stock() {
+                    stock.kept.keep(place, readers, written.clone());
+                }
+                found
+            }
+            Found::TooLarge => self.last(&place, &readers, size),
+            Found::Missing => {
+                if let Some(mut stock) = self.stock() {
+                    stock.kept.remove(&place, &readers);
+                }
+                found
+            }
         }
-        written
     }
 
     /// Drops the written resources of a subject without subscribers.
@@ -205,9 +229,11 @@ impl Catalog {
         match subject {
             Subject::Cluster(key) => self.mesh.pod_cluster(key),
             Subject::Address(address) => {
-                let is_known = self.mesh.cluster_by_address(*address).is_some()
-                    || self.mesh.endpoint_by_address(*address).is_some();
-                if is_known { None } else { self.mesh.pod_by_address(*address) }
+                if is_there(&self.mesh, subject) {
+                    None
+                } else {
+                    self.mesh.pod_by_address(*address)
+                }
             }
             Subject::Host(_) | Subject::Mesh | Subject::Inbound(_) | Subject::Ports(_) | Subject::Nowhere => None,
         }
@@ -226,20 +252,39 @@ impl Catalog {
         View { dialect: audience.dialect, mutual_tls: audience.mutual_tls.then_some(&self.trust_domain) }
     }
 
-    fn written(&self, kind: Kind, name: &str, value: Vec<u8>) -> Option<Written> {
+    /// Makes the answer from a resource's encoded bytes; `None` if the resource does not exist. Nothing is kept.
+    fn unkept(&self, kind: Kind, value: Option<Vec<u8>>) -> Found {
+        let Some(value) = value else { return Found::Missing };
         self.metrics.written(kind);
-        // Send no client a resource that is too large: treat it like a missing one.
         if value.len() > RESOURCE_MAX_BYTES {
-            let (kind, size) = (kind.name(), value.len());
-            tracing::warn!(
-                kind,
-                name,
-                size,
-                "xds: too large to be sent; write fewer routes or policies, or smaller ones"
-            );
-            return None;
+            self.metrics.too_large(kind);
+            return Found::TooLarge;
         }
-        Some(Written { version: Version::of(&value), any: Any { type_url: kind.type_url().to_owned(), value } })
+        let any = Any { type_url: kind.type_url().to_owned(), value };
+        Found::Resource(Arc::new(Written { version: Version::of(&any.value), any }))
+    }
+
+    /// Finds the last version of a resource that is too large now. Logs the first time that the resource is too large.
+    fn last(&self, place: &Place, readers: &Readers, size: usize) -> Found {
+        let mut stock = self.lock();
+        let last = stock.kept.last(place, readers);
+        let is_news = stock.mesh == self.number && stock.kept.mark_too_large(place.clone(), readers.clone());
+        drop(stock);
+        if is_news {
+            let (kind, subject) = place;
+            let Audience { namespace, service_account, .. } = &readers.audience;
+            tracing::warn!(
+                kind = kind.name(),
+                name = %subject,
+                namespace = Some(&**namespace).filter(|namespace| !namespace.is_empty()),
+                service_account = service_account.as_deref(),
+                size,
+                limit = RESOURCE_MAX_BYTES,
+                "xds: a resource is too large to be sent, so clients keep its last version; {}",
+                remedy(*kind, subject)
+            );
+        }
+        last.map_or(Found::TooLarge, Found::Resource)
     }
 
     /// Writes the policies that select the client, and its ports.
@@ -258,6 +303,29 @@ impl Catalog {
 
     fn lock(&self) -> MutexGuard<'_, Stock> {
         self.stock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a subject may have resources.
+fn is_there(mesh: &Mesh, subject: &Subject) -> bool {
+    match subject {
+        Subject::Cluster(key) => mesh.cluster(key).is_some(),
+        Subject::Address(address) => {
+            mesh.cluster_by_address(*address).is_some() || mesh.endpoint_by_address(*address).is_some()
+        }
+        Subject::Host(_) | Subject::Mesh | Subject::Inbound(_) | Subject::Ports(_) | Subject::Nowhere => true,
+    }
+}
+
+/// How to make a resource smaller.
+fn remedy(kind: Kind, subject: &Subject) -> &'static str {
+    match (kind, subject) {
+        (Kind::Cluster, _) => "let the Service's Pods use fewer service accounts",
+        (Kind::Endpoints, _) => "divide the Service's Pods among several Services",
+        (Kind::Listener, Subject::Inbound(_)) => "write fewer or shorter AuthorizationPolicies for the workload",
+        (Kind::Listener, _) => "write fewer or shorter TCPRoutes and TLSRoutes for the Service",
+        (Kind::Route, Subject::Mesh) => "write fewer or shorter routes, or let clients subscribe to single Services",
+        (Kind::Route, _) => "write fewer or shorter routes for the Service",
     }
 }
 

@@ -1,13 +1,11 @@
 use std::sync::Arc;
 
-use leno_model::mesh::{Cluster, Endpoint, EndpointProxy, Mesh, MeshedPod};
-use leno_wire::limits::RESOURCE_MAX_BYTES;
+use leno_model::mesh::{EndpointProxy, Mesh, MeshedPod};
 use leno_wire::{Dialect, Kind};
 
-use super::super::catalog::Audience;
+use super::super::catalog::{Audience, Found};
 use super::super::fixtures::{Client, ack, mesh, nack, names, service, state, subscribe, unsubscribe};
 use super::super::session::Answer;
-use super::super::subject::Subject;
 use super::Delta;
 
 const ECHO: &str = "echo.default:80";
@@ -283,32 +281,12 @@ fn what_is_the_same_for_all_service_accounts_is_written_once() {
             service_account: Some(account.into()),
             pod: None,
         };
-        state.catalog().get(Kind::Cluster, ECHO, &audience).expect("it is there")
+        let Found::Resource(written) = state.catalog().get(Kind::Cluster, ECHO, &audience) else {
+            panic!("no cluster")
+        };
+        written
     });
     assert!(Arc::ptr_eq(&written[0], &written[1]));
-}
-
-#[test]
-fn a_resource_that_is_too_large_is_written_once_and_not_sent() {
-    let endpoint = |number: u16| {
-        let [high, low] = number.to_be_bytes();
-        let address = (std::net::Ipv4Addr::new(10, 0, high, low), 80).into();
-        Endpoint { address, zone: None, hostname: None, pod: Some("p".repeat(1_000).into()), proxy: None }
-    };
-    let one = Cluster::clone(&mesh(&service("echo", &[])).clusters()[0]);
-    let count = (RESOURCE_MAX_BYTES / 1_000) as u16;
-    let large = Arc::new(Cluster { endpoints: (0..count).map(endpoint).collect(), ..one });
-    let state = state("");
-    state.set_mesh(Arc::new(Mesh::new("default", vec![large], Vec::new(), Vec::new(), Vec::new())));
-    let client = Client::new::<Delta>(&state, Dialect::Envoy);
-    sent(&client, &subscribe(Kind::Endpoints, &[ECHO]));
-    assert_eq!(got(&client), Some(vec![format!("-{ECHO}")]));
-    let subject = Subject::of(Kind::Endpoints, ECHO, "default").expect("a cluster's name");
-    assert!(state.catalog().has_written(&subject), "the next client need not find it out again");
-    sent(&client, &unsubscribe(Kind::Endpoints, &[ECHO]));
-    assert!(state.catalog().has_written(&subject), "nor a client that subscribes again");
-    state.set_mesh(mesh(""));
-    assert!(!state.catalog().has_written(&subject));
 }
 
 /// A mesh that contains only a Pod with a proxy at this address.

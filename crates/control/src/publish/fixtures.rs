@@ -8,8 +8,10 @@ use envoy_types::pb::envoy::service::discovery::v3::{
 };
 use envoy_types::pb::google::rpc::Status;
 use leno_model::manifest::{SourceFile, parse_file};
-use leno_model::mesh::Mesh;
+use leno_model::mesh::{Cluster, Endpoint, EndpointProxy, Mesh};
+use leno_model::spiffe::Workload;
 use leno_model::translate::translate;
+use leno_wire::limits::RESOURCE_MAX_BYTES;
 use leno_wire::{Dialect, Kind};
 
 use super::accounts::Holder;
@@ -38,6 +40,31 @@ pub(crate) fn mesh(text: &str) -> Arc<Mesh> {
     let file = SourceFile { path: "mesh.yaml".to_owned(), text: text.to_owned() };
     let objects = parse_file(&file, "default").expect("manifests without mistakes").objects;
     Arc::new(translate(&objects, "default").mesh)
+}
+
+/// So many endpoints of [`with_endpoints`] make a resource that is too large to be sent.
+pub(crate) const TOO_MANY: u16 = (RESOURCE_MAX_BYTES / POD_BYTES) as u16;
+/// Length of the names of Pods in [`with_endpoints`].
+const POD_BYTES: usize = 1_000;
+
+/// A mesh with one cluster, `echo.default:80`. Its endpoints grow with their number. For a client with a certificate, so
+/// does the cluster itself.
+pub(crate) fn with_endpoints(count: u16) -> Arc<Mesh> {
+    let endpoint = |number: u16| {
+        let [high, low] = number.to_be_bytes();
+        let address = (std::net::Ipv4Addr::new(10, 0, high, low), 80).into();
+        let service_account = format!("{}{number}", "a".repeat(400));
+        let proxy = EndpointProxy {
+            identity: Workload { namespace: "shop".into(), service_account: service_account.into() },
+            inbound_port: None,
+            tunnel_port: EndpointProxy::TUNNEL_PORT,
+        };
+        let pod = Some("p".repeat(POD_BYTES).into());
+        Endpoint { address, zone: None, hostname: None, pod, proxy: Some(proxy) }
+    };
+    let one = Cluster::clone(&mesh(&service("echo", &[])).clusters()[0]);
+    let cluster = Arc::new(Cluster { endpoints: (0..count).map(endpoint).collect(), ..one });
+    Arc::new(Mesh::new("default", vec![cluster], Vec::new(), Vec::new(), Vec::new()))
 }
 
 /// A control plane that serves a mesh.

@@ -1,6 +1,9 @@
 //! The written resources that are kept for all clients, within a budget. Above the budget, the least recently used ones
 //! are dropped: the next request writes them again.
 //!
+//! A resource that has changed stays until its new version is written. If the new version is too large to be sent, the
+//! last version stays in force. It cannot be written again, so it is not dropped to make room.
+//!
 //! Each operation on one resource takes O(log n).
 
 use std::collections::{BTreeMap, HashMap};
@@ -8,7 +11,7 @@ use std::sync::Arc;
 
 use leno_wire::Kind;
 
-use super::catalog::{Readers, Written};
+use super::catalog::{Found, Readers, Written};
 use super::limits::KEPT_BYTES;
 use super::subject::Subject;
 
@@ -18,80 +21,122 @@ pub(super) type Place = (Kind, Subject);
 pub(super) struct Kept {
     max_bytes: usize,
     bytes: usize,
+    /// Bytes of the last versions of resources that are too large now: at most half of the budget.
+    last_bytes: usize,
     /// The number of the latest use. Each use has another number.
     uses: u64,
     places: HashMap<Place, HashMap<Readers, Form>>,
-    /// All forms by their latest use.
+    /// The forms that may be dropped to make room, by their latest use.
     order: BTreeMap<u64, (Place, Readers)>,
 }
 
 /// A resource as it was written for readers with equal properties.
 #[derive(Debug)]
-struct Form {
-    /// `None` stands for a resource that is too large to be sent. It is kept, since finding that out costs the most.
+pub(super) struct Form {
+    /// The last version that was not too large; `None` if no such version is kept.
     written: Option<Arc<Written>>,
+    /// Whether the resource has not changed since it was last written.
+    is_current: bool,
+    /// Whether the resource was too large when it was last written. This is kept, since finding it out costs the most.
+    is_too_large: bool,
     /// The number of its latest use.
     used: u64,
 }
 
 impl Form {
     fn bytes(&self) -> usize {
-        size(self.written.as_deref())
+        KEPT_BYTES + self.written.as_ref().map_or(0, |written| written.any.value.len())
     }
-}
 
-fn size(written: Option<&Written>) -> usize {
-    KEPT_BYTES + written.map_or(0, |written| written.any.value.len())
+    /// Whether it has the last version of a resource that is too large now.
+    fn is_last(&self) -> bool {
+        self.is_too_large && self.written.is_some()
+    }
+
+    fn found(&self) -> Found {
+        match &self.written {
+            Some(written) => Found::Resource(written.clone()),
+            None => Found::TooLarge,
+        }
+    }
 }
 
 impl Kept {
     pub(super) fn new(max_bytes: usize) -> Self {
-        Self { max_bytes, bytes: 0, uses: 0, places: HashMap::new(), order: BTreeMap::new() }
+        Self { max_bytes, bytes: 0, last_bytes: 0, uses: 0, places: HashMap::new(), order: BTreeMap::new() }
     }
 
-    /// Returns a kept resource, and counts that as a use. The inner `None` stands for a resource that is too large.
-    pub(super) fn get(&mut self, place: &Place, readers: &Readers) -> Option<Option<Arc<Written>>> {
-        let form = self.places.get_mut(place)?.get_mut(readers)?;
-        self.uses += 1;
+    /// Returns the answer to a request for a resource, and counts that as a use. Returns `None` if the resource must be
+    /// written.
+    pub(super) fn get(&mut self, place: &Place, readers: &Readers) -> Option<Found> {
+        let form = self.places.get_mut(place)?.get_mut(readers).filter(|form| form.is_current)?;
         if let Some(key) = self.order.remove(&form.used) {
-            self.order.insert(self.uses, key);
+            self.uses += 1;
+            form.used = self.uses;
+            self.order.insert(form.used, key);
         }
-        form.used = self.uses;
-        Some(form.written.clone())
+        Some(form.found())
     }
 
-    /// Keeps a resource, unless it alone exceeds the budget.
-    pub(super) fn keep(&mut self, place: Place, readers: Readers, written: Option<Arc<Written>>) {
+    /// Returns the last version that was not too large, even if the resource has changed since.
+    pub(super) fn last(&self, place: &Place, readers: &Readers) -> Option<Arc<Written>> {
+        self.places.get(place)?.get(readers)?.written.clone()
+    }
+
+    /// Keeps a resource that was written, unless it alone exceeds the budget.
+    pub(super) fn keep(&mut self, place: Place, readers: Readers, written: Arc<Written>) {
         self.remove(&place, &readers);
-        if size(written.as_deref()) > self.max_bytes {
-            return;
-        }
-        self.uses += 1;
-        let form = Form { written, used: self.uses };
-        self.bytes += form.bytes();
-        self.order.insert(form.used, (place.clone(), readers.clone()));
-        self.places.entry(place).or_default().insert(readers, form);
-        while self.bytes > self.max_bytes
-            && let Some((_, (place, readers))) = self.order.pop_first()
-        {
-            self.remove(&place, &readers);
-        }
+        self.insert(place, readers, Form { written: Some(written), is_current: true, is_too_large: false, used: 0 });
     }
 
-    /// Drops all forms of a resource that has changed.
+    /// Keeps the mark that a resource is too large, and its last version if that is known. Returns whether this is news.
+    /// It is not if the resource was already too large for readers with the same service account: only `inbound` depends
+    /// on the service account, and has another content for each.
+    pub(super) fn mark_too_large(&mut self, place: Place, readers: Readers) -> bool {
+        let account = &readers.audience.service_account;
+        let mut forms = self.places.get(&place).into_iter().flatten();
+        let is_news = !forms.any(|(other, form)| form.is_too_large && other.audience.service_account == *account);
+        let written = self.remove(&place, &readers).and_then(|form| form.written);
+        self.insert(place, readers, Form { written, is_current: true, is_too_large: true, used: 0 });
+        is_news
+    }
+
+    /// Records that a resource has changed: it must be written again.
+    pub(super) fn outdate(&mut self, place: &Place) {
+        self.places.get_mut(place).into_iter().flatten().for_each(|(_, form)| form.is_current = false);
+    }
+
+    /// Drops a resource that no longer exists.
     pub(super) fn remove_all(&mut self, place: &Place) {
-        self.retain(place, |_| false);
+        for form in self.places.remove(place).into_iter().flatten().map(|(_, form)| form) {
+            self.uncount(&form);
+        }
     }
 
     /// Drops the resources of a subject without subscribers. The mark that a resource is too large stays until the
     /// resource changes: without it, each new subscription would write the resource again.
     pub(super) fn forget(&mut self, subject: &Subject) {
-        for kind in Kind::ALL {
-            self.retain(&(kind, subject.clone()), |form| form.written.is_none());
+        for place in Kind::ALL.map(|kind| (kind, subject.clone())) {
+            for (readers, form) in self.places.remove(&place).into_iter().flatten() {
+                self.uncount(&form);
+                if form.is_too_large && form.is_current {
+                    self.insert(place.clone(), readers, Form { written: None, ..form });
+                }
+            }
         }
         if self.places.len() < self.places.capacity() / 4 {
             self.places.shrink_to_fit();
         }
+    }
+
+    /// Drops a resource for readers with equal properties.
+    pub(super) fn remove(&mut self, place: &Place, readers: &Readers) -> Option<Form> {
+        let forms = self.places.get_mut(place)?;
+        let form = forms.remove(readers);
+        if forms.is_empty() {
+            self.places.remove(place);
+        }
+        form.inspect(|form| self.uncount(form))
     }
 
     /// How many versions of a subject's resource of a kind are kept for different readers.
@@ -100,30 +145,36 @@ impl Kept {
         self.places.get(place).map_or(0, HashMap::len)
     }
 
-    fn remove(&mut self, place: &Place, readers: &Readers) {
-        let Some(forms) = self.places.get_mut(place) else { return };
-        if let Some(form) = forms.remove(readers) {
-            self.bytes -= form.bytes();
-            self.order.remove(&form.used);
+    /// Adds a form that is not there yet, and drops others to make room.
+    fn insert(&mut self, place: Place, readers: Readers, mut form: Form) {
+        if form.is_last() && self.last_bytes + form.bytes() > self.max_bytes / 2 {
+            form.written = None;
         }
-        if forms.is_empty() {
-            self.places.remove(place);
+        if self.last_bytes + form.bytes() > self.max_bytes {
+            return;
+        }
+        self.uses += 1;
+        form.used = self.uses;
+        self.bytes += form.bytes();
+        if form.is_last() {
+            self.last_bytes += form.bytes();
+        } else {
+            self.order.insert(form.used, (place.clone(), readers.clone()));
+        }
+        self.places.entry(place).or_default().insert(readers, form);
+        while self.bytes > self.max_bytes
+            && let Some((_, (place, readers))) = self.order.pop_first()
+        {
+            self.remove(&place, &readers);
         }
     }
 
-    fn retain(&mut self, place: &Place, stays: impl Fn(&Form) -> bool) {
-        let Some(forms) = self.places.get_mut(place) else { return };
-        forms.retain(|_, form| {
-            let stays = stays(form);
-            if !stays {
-                self.bytes -= form.bytes();
-                self.order.remove(&form.used);
-            }
-            stays
-        });
-        if forms.is_empty() {
-            self.places.remove(place);
+    fn uncount(&mut self, form: &Form) {
+        self.bytes -= form.bytes();
+        if form.is_last() {
+            self.last_bytes -= form.bytes();
         }
+        self.order.remove(&form.used);
     }
 }
 

@@ -12,6 +12,7 @@ pub(crate) struct Metrics {
     acks: [AtomicU64; 4],
     nacks: [AtomicU64; 4],
     written: [AtomicU64; 4],
+    too_large: [AtomicU64; 4],
     refused_streams: AtomicU64,
     meshes: AtomicU64,
 }
@@ -38,10 +39,21 @@ impl Metrics {
         self.written[kind.index()].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts a version of a resource that was too large to be sent.
+    pub(crate) fn too_large(&self, kind: Kind) {
+        self.too_large[kind.index()].fetch_add(1, Ordering::Relaxed);
+    }
+
     /// How many resources have been written.
     #[cfg(test)]
     pub(crate) fn written_so_far(&self) -> u64 {
         self.written.iter().map(|number| number.load(Ordering::Relaxed)).sum()
+    }
+
+    /// How many versions of resources have been too large.
+    #[cfg(test)]
+    pub(crate) fn too_large_so_far(&self) -> u64 {
+        self.too_large.iter().map(|number| number.load(Ordering::Relaxed)).sum()
     }
 
     /// Counts a stream that was closed because its client exceeded a limit.
@@ -67,6 +79,7 @@ impl Metrics {
             ("acks", "Responses that clients acknowledged", &self.acks),
             ("nacks", "Responses that clients rejected", &self.nacks),
             ("written", "Resources that were encoded; the same one again if it was not kept", &self.written),
+            ("too_large", "Versions of resources that were too large to be sent; see the log", &self.too_large),
         ];
         for (name, help, numbers) in by_kind {
             writeln!(text, "# HELP leno_xds_{name}_total {help}\n# TYPE leno_xds_{name}_total counter")?;

@@ -13,7 +13,7 @@ use leno_wire::Kind;
 use leno_wire::limits::NAME_MAX_BYTES;
 
 use super::accounts::{Account, Exhausted, Held};
-use super::catalog::{Audience, Catalog, Written};
+use super::catalog::{Audience, Catalog, Found, Written};
 use super::holdings::{KindState, Outstanding, Refused, Sent};
 use super::limits::{READ_BYTES_PER_NAME, RESPONSE_BYTES, SUBSCRIPTIONS_MAX, TEXT_MAX_BYTES};
 use super::subject::Subject;
@@ -161,6 +161,7 @@ impl Session {
 
     /// Ends all of the client's subscriptions.
     pub(crate) fn close(&mut self, context: Context<'_>) {
+        context.subscribers.leave(self.id);
         for kind in Kind::ALL {
             for name in std::mem::take(&mut self.kinds[kind.index()].entries).into_keys() {
                 for subject in self.audience.subjects(kind, &name) {
@@ -168,7 +169,6 @@ impl Session {
                 }
             }
         }
-        context.subscribers.leave(self.id);
         self.account = None;
     }
 
@@ -354,8 +354,13 @@ impl Session {
         matches!(kind, Kind::Cluster | Kind::Endpoints) && (is_unsettled(Kind::Listener) || is_unsettled(Kind::Route))
     }
 
+    /// Whether each response of a kind contains all resources: one that is missing from it is removed.
+    fn is_whole(&self, kind: Kind) -> bool {
+        self.variant == Variant::StateOfTheWorld && kind.has_wildcard()
+    }
+
     fn batch(&mut self, kind: Kind, catalog: &Catalog) -> Option<Batch> {
-        let is_whole = self.variant == Variant::StateOfTheWorld && kind.has_wildcard();
+        let is_whole = self.is_whole(kind);
         if !self.is_named_by_others(kind) {
             let state = &mut self.kinds[kind.index()];
             state.pending.append(&mut state.held_back);
@@ -394,7 +399,9 @@ impl Session {
         }
         if is_whole {
             let all = self.kinds[kind.index()].entries.keys();
-            resources = all.filter_map(|n| Some((n.clone(), catalog.get(kind, n, &self.audience)?))).collect();
+            let found = all.map(|name| (name.clone(), catalog.get(kind, name, &self.audience)));
+            let sent = |(name, found)| if let Found::Resource(written) = found { Some((name, written)) } else { None };
+            resources = found.filter_map(sent).collect();
         }
         let bytes: usize = resources.iter().map(|(_, written)| written.any.value.len()).sum();
         self.unpaid_bytes += bytes.saturating_sub(changed_bytes);
@@ -411,18 +418,22 @@ impl Session {
         let entry = state.entries.get(name);
         let is_named = entry.is_some_and(|entry| entry.is_named);
         let is_wanted = is_named || (state.wants_all && catalog.is_among_all(kind, name));
-        let written = if is_wanted { catalog.get(kind, name, &self.audience) } else { None };
+        let found = if is_wanted { catalog.get(kind, name, &self.audience) } else { Found::Missing };
         let is_asked_again = entry.is_some_and(|entry| entry.is_asked_again);
-        match (written, entry.map(|entry| entry.sent)) {
-            (Some(written), Some(Sent::Version(sent))) if sent == written.version && !is_asked_again => Step::Nothing,
-            (Some(written), Some(Sent::Claimed(has))) if has == written.version && !is_asked_again => {
+        match (found, entry.map(|entry| entry.sent)) {
+            (Found::Resource(written), Some(Sent::Version(sent))) if sent == written.version && !is_asked_again => {
+                Step::Nothing
+            }
+            (Found::Resource(written), Some(Sent::Claimed(has))) if has == written.version && !is_asked_again => {
                 Step::Keep(written)
             }
-            (Some(written), _) => Step::Send(written),
-            (None, Some(Sent::Version(_) | Sent::Claimed(_))) => Step::Remove,
-            (None, Some(Sent::Nothing)) if is_named => Step::Remove,
-            (None, Some(Sent::Absent)) if is_asked_again => Step::Remove,
-            (None, _) => Step::Nothing,
+            (Found::Resource(written), _) => Step::Send(written),
+            // The client keeps its version, unless the response would remove it by not repeating it.
+            (Found::TooLarge, Some(Sent::Version(_) | Sent::Claimed(_))) if !self.is_whole(kind) => Step::Nothing,
+            (_, Some(Sent::Version(_) | Sent::Claimed(_))) => Step::Remove,
+            (_, Some(Sent::Nothing)) if is_named => Step::Remove,
+            (_, Some(Sent::Absent)) if is_asked_again => Step::Remove,
+            (_, _) => Step::Nothing,
         }
     }
 

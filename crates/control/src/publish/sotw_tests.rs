@@ -3,8 +3,9 @@ use envoy_types::pb::envoy::service::discovery::v3::DiscoveryResponse;
 use leno_wire::{Dialect, Kind};
 use prost::Message;
 
-use super::super::fixtures::{Client, error, mesh, service, state, want};
+use super::super::fixtures::{Client, TOO_MANY, error, mesh, service, state, state_keeping, want, with_endpoints};
 use super::super::session::{Answer, Batch};
+use super::super::state::State;
 use super::super::variant::Exchange;
 use super::StateOfTheWorld;
 
@@ -146,4 +147,53 @@ fn a_request_that_drops_no_name_does_not_go_through_all_that_the_client_has() {
     assert_eq!(looked_at(), 0);
     ask(&client, Kind::Cluster, &["*", OTHER], Some(&first));
     assert_eq!(looked_at(), 2);
+}
+
+/// A client with a certificate; its clusters have a transport socket for each identity of an endpoint.
+fn certified(state: &State) -> Client<'_> {
+    Client::held_by::<StateOfTheWorld>(state, "web")
+}
+
+#[test]
+fn a_client_keeps_the_last_version_of_a_resource_that_becomes_too_large() {
+    let state = state("");
+    state.set_mesh(with_endpoints(1));
+    let [client, other] = [(); 2].map(|()| certified(&state));
+    for (client, kind, names) in
+        [(&client, Kind::Cluster, &["*"]), (&other, Kind::Cluster, &["*"]), (&other, Kind::Endpoints, &[ECHO])]
+    {
+        ask(client, kind, names, None);
+        let response = client.next::<StateOfTheWorld>().expect("a response");
+        assert_eq!(response.resources.len(), 1);
+        ask(client, kind, names, Some(&response));
+    }
+
+    state.set_mesh(with_endpoints(TOO_MANY));
+    for client in [&client, &other] {
+        assert!(client.next::<StateOfTheWorld>().is_none(), "nothing has changed for it");
+    }
+    assert_eq!(state.metrics.too_large_so_far(), 2, "its cluster and its endpoints");
+    other.close();
+    let again = certified(&state);
+    ask(&again, Kind::Cluster, &["*", OTHER], None);
+    let response = again.next::<StateOfTheWorld>().expect("a response");
+    assert_eq!(clusters(&response), [ECHO], "the last version is kept although the other client is gone");
+
+    state.set_mesh(with_endpoints(2));
+    assert_eq!(clusters(&client.next::<StateOfTheWorld>().expect("a response")), [ECHO]);
+}
+
+#[test]
+fn a_cluster_that_is_too_large_to_be_repeated_is_gone_until_it_is_smaller() {
+    let state = state_keeping("", 0);
+    state.set_mesh(with_endpoints(1));
+    let client = certified(&state);
+    ask(&client, Kind::Cluster, &[ECHO], None);
+    for count in [TOO_MANY, 1, TOO_MANY, 1] {
+        let response = client.next::<StateOfTheWorld>().expect("a response");
+        ask(&client, Kind::Cluster, &[ECHO], Some(&response));
+        let expected: &[&str] = if count == 1 { &[] } else { &[ECHO] };
+        assert_eq!(clusters(&response), expected);
+        state.set_mesh(with_endpoints(count));
+    }
 }

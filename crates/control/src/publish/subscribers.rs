@@ -94,7 +94,7 @@ impl Subscribers {
         mailbox
     }
 
-    /// Removes a client whose subscriptions have ended.
+    /// Removes a client. It gets no more news, and no longer subscribes to all resources of a kind.
     pub(crate) fn leave(&self, client: ClientId) {
         let mut inner = lock(&self.inner);
         inner.mailboxes.remove(&client);
@@ -126,9 +126,11 @@ impl Subscribers {
         }
     }
 
-    /// Whether any client subscribes to a subject, in any kind.
+    /// Whether any client subscribes to a subject, in any kind, by name or among all.
     pub(crate) fn has(&self, subject: &Subject) -> bool {
-        lock(&self.inner).subjects.contains_key(subject)
+        let inner = lock(&self.inner);
+        let may_be_among_all = matches!(subject, Subject::Cluster(_) | Subject::Address(_));
+        inner.subjects.contains_key(subject) || (may_be_among_all && inner.all.iter().any(|all| !all.is_empty()))
     }
 
     /// Sets whether the client subscribes to all resources of this kind.
