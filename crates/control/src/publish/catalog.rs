@@ -207,7 +207,7 @@ impl Catalog {
                 }
                 None => listener::write_endpoint(name, &self.mesh.endpoint_by_address(*address)?.0.key).encode_to_vec(),
             },
-            (_, Subject::Host(_) | Subject::Ports(_)) => return None,
+            (_, Subject::Ports(_)) => return None,
             (Kind::Listener, Subject::Inbound(namespace)) => self.write_inbound(namespace, readers),
             (Kind::Route, Subject::Cluster(key)) => {
                 let cluster: &Cluster = self.mesh.cluster(key)?;
@@ -235,7 +235,7 @@ impl Catalog {
                     self.mesh.pod_by_address(*address)
                 }
             }
-            Subject::Host(_) | Subject::Mesh | Subject::Inbound(_) | Subject::Ports(_) | Subject::Nowhere => None,
+            Subject::Mesh | Subject::Inbound(_) | Subject::Ports(_) | Subject::Nowhere => None,
         }
     }
 
@@ -313,7 +313,7 @@ fn is_there(mesh: &Mesh, subject: &Subject) -> bool {
         Subject::Address(address) => {
             mesh.cluster_by_address(*address).is_some() || mesh.endpoint_by_address(*address).is_some()
         }
-        Subject::Host(_) | Subject::Mesh | Subject::Inbound(_) | Subject::Ports(_) | Subject::Nowhere => true,
+        Subject::Mesh | Subject::Inbound(_) | Subject::Ports(_) | Subject::Nowhere => true,
     }
 }
 

@@ -13,12 +13,14 @@ use leno_model::policy::AuthorizationPolicy;
 use leno_model::protocol::Protocol;
 use leno_wire::{Kind, cluster};
 
+use super::changed_pods::ChangedPods;
 use super::subject::Subject;
 
-/// The subjects whose resources may have changed, by kind.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
+    /// The subjects whose resources may have changed, by kind.
     subjects: [BTreeSet<Subject>; 4],
+    pods: ChangedPods,
 }
 
 impl Changes {
@@ -44,12 +46,16 @@ impl Changes {
         }
         changes.routes(old, new);
         changes.policies(old, new);
-        changes.pods(old, new);
+        changes.pods = ChangedPods::between(old.pods(), new.pods());
         changes
     }
 
     pub(crate) fn of(&self, kind: Kind) -> &BTreeSet<Subject> {
         &self.subjects[kind.index()]
+    }
+
+    pub(crate) fn pods(&self) -> &ChangedPods {
+        &self.pods
     }
 
     fn add(&mut self, kind: Kind, subject: Subject) {
@@ -143,21 +149,6 @@ impl Changes {
             }
             self.add(Kind::Route, Subject::Cluster(key));
             self.add(Kind::Route, Subject::Mesh);
-        }
-    }
-
-    /// Adds the Pods that were created, changed or removed. A client may call a Pod at any port, and each port has a
-    /// Listener and a cluster.
-    fn pods(&mut self, old: &Mesh, new: &Mesh) {
-        if Arc::ptr_eq(old.pods(), new.pods()) {
-            return;
-        }
-        let gone_or_other = old.pods().iter().filter(|(ip, pod)| new.pods().get(*ip) != Some(*pod));
-        let come = new.pods().iter().filter(|(ip, _)| !old.pods().contains_key(*ip));
-        for (ip, _) in gone_or_other.chain(come) {
-            for kind in [Kind::Cluster, Kind::Endpoints, Kind::Listener] {
-                self.add(kind, Subject::Host(*ip));
-            }
         }
     }
 

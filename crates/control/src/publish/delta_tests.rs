@@ -1,10 +1,9 @@
 use std::sync::Arc;
 
-use leno_model::mesh::{EndpointProxy, Mesh, MeshedPod};
 use leno_wire::{Dialect, Kind};
 
 use super::super::catalog::{Audience, Found};
-use super::super::fixtures::{Client, ack, mesh, nack, names, service, state, subscribe, unsubscribe};
+use super::super::fixtures::{Client, ack, mesh, nack, names, pod, service, state, subscribe, unsubscribe, with_pod};
 use super::super::session::Answer;
 use super::Delta;
 
@@ -289,23 +288,6 @@ fn what_is_the_same_for_all_service_accounts_is_written_once() {
     assert!(Arc::ptr_eq(&written[0], &written[1]));
 }
 
-/// A mesh that contains only a Pod with a proxy at this address.
-fn with_pod(ip: &str, service_account: &str) -> Arc<Mesh> {
-    let pod = MeshedPod {
-        namespace: "shop".into(),
-        name: "cart-0".into(),
-        proxy: EndpointProxy {
-            identity: format!("ns/shop/sa/{service_account}").parse().expect("a workload"),
-            inbound_port: None,
-            tunnel_port: EndpointProxy::TUNNEL_PORT,
-        },
-        skipped_ports: Default::default(),
-        opaque_ports: Default::default(),
-    };
-    let pods = [(ip.parse().expect("an address"), pod)].into();
-    Arc::new(Mesh::empty().with_pods(Arc::new(pods)))
-}
-
 #[test]
 fn whoever_dials_a_pod_hears_of_it_at_that_port_and_of_each_change_of_the_pod() {
     const AT: &str = "10.244.1.7:9102";
@@ -317,15 +299,15 @@ fn whoever_dials_a_pod_hears_of_it_at_that_port_and_of_each_change_of_the_pod() 
     assert_eq!(got(&client), Some(vec![format!("-{AT}")]));
     assert!(got(&other).is_some());
 
-    state.set_mesh(with_pod("10.244.1.7", "cart"));
+    state.set_mesh(with_pod("10.244.1.7", pod("cart")));
     assert_eq!(got(&client), Some(vec![AT.to_owned()]));
     for kind in [Kind::Cluster, Kind::Endpoints] {
         sent(&client, &subscribe(kind, &[POD]));
         assert_eq!(got(&client), Some(vec![POD.to_owned()]));
     }
-    state.set_mesh(with_pod("10.244.1.7", "cart"));
+    state.set_mesh(with_pod("10.244.1.7", pod("cart")));
     assert_eq!(got(&client), None, "it is the same");
-    state.set_mesh(with_pod("10.244.1.7", "other"));
+    state.set_mesh(with_pod("10.244.1.7", pod("other")));
     assert_eq!(got(&client), Some(vec![POD.to_owned()]), "its identity is another");
 
     state.set_mesh(mesh(""));
@@ -336,6 +318,6 @@ fn whoever_dials_a_pod_hears_of_it_at_that_port_and_of_each_change_of_the_pod() 
     assert_eq!(got(&other), None);
 
     sent(&client, &unsubscribe(Kind::Listener, &[AT]));
-    state.set_mesh(with_pod("10.244.1.7", "cart"));
+    state.set_mesh(with_pod("10.244.1.7", pod("cart")));
     assert_eq!(std::iter::from_fn(|| got(&client)).flatten().filter(|name| name == AT).count(), 0);
 }

@@ -8,7 +8,7 @@ use envoy_types::pb::envoy::service::discovery::v3::{
 };
 use envoy_types::pb::google::rpc::Status;
 use leno_model::manifest::{SourceFile, parse_file};
-use leno_model::mesh::{Cluster, Endpoint, EndpointProxy, Mesh};
+use leno_model::mesh::{Cluster, Endpoint, EndpointProxy, Mesh, MeshedPod};
 use leno_model::spiffe::Workload;
 use leno_model::translate::translate;
 use leno_wire::limits::RESOURCE_MAX_BYTES;
@@ -65,6 +65,27 @@ pub(crate) fn with_endpoints(count: u16) -> Arc<Mesh> {
     let one = Cluster::clone(&mesh(&service("echo", &[])).clusters()[0]);
     let cluster = Arc::new(Cluster { endpoints: (0..count).map(endpoint).collect(), ..one });
     Arc::new(Mesh::new("default", vec![cluster], Vec::new(), Vec::new(), Vec::new()))
+}
+
+/// A Pod with a proxy, in the namespace `shop`.
+pub(crate) fn pod(service_account: &str) -> MeshedPod {
+    MeshedPod {
+        namespace: "shop".into(),
+        name: "cart-0".into(),
+        proxy: EndpointProxy {
+            identity: format!("ns/shop/sa/{service_account}").parse().expect("a workload"),
+            inbound_port: None,
+            tunnel_port: EndpointProxy::TUNNEL_PORT,
+        },
+        skipped_ports: Default::default(),
+        opaque_ports: Default::default(),
+    }
+}
+
+/// A mesh that contains only a Pod at this address.
+pub(crate) fn with_pod(ip: &str, pod: MeshedPod) -> Arc<Mesh> {
+    let pods = [(ip.parse().expect("an address"), pod)].into();
+    Arc::new(Mesh::empty().with_pods(Arc::new(pods)))
 }
 
 /// A control plane that serves a mesh.

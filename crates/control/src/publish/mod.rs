@@ -4,15 +4,16 @@
 //! mesh -> changes -> subscribers -> session -> stream
 //! ```
 //!
-//! `state` takes each new mesh, `changes` compares it with the last one, and `subscribers` finds the clients that
-//! subscribe to a changed subject. The `session` of each such client uses its `holdings` to decide what to send;
-//! `catalog` writes each resource once for all clients, and `kept` keeps it within a budget. `accept` accepts
+//! `state` takes each new mesh, `changes` and `changed_pods` compare it with the last one, and `subscribers` finds the
+//! clients that subscribe to a changed subject. The `session` of each such client uses its `holdings` to decide what to
+//! send; `catalog` writes each resource once for all clients, and `kept` keeps it within a budget. `accept` accepts
 //! connections, `service` answers calls, and `stream` is one client's loop. `accounts`, `metered`, `pace` and `sources`
 //! limit how much each identity may use, and its rates. `clients` and `metrics` feed the admin endpoint.
 
 pub(crate) mod accounts;
 mod audience;
 mod catalog;
+mod changed_pods;
 mod changes;
 mod clients;
 mod delta;

@@ -15,9 +15,6 @@ pub(crate) enum Subject {
     Cluster(ClusterKey),
     /// The address of a Service's or an endpoint's port.
     Address(SocketAddr),
-    /// A Pod's IP address, for changes of the Pod: they affect all resources whose names contain this address, at any
-    /// port. [`Subject::of`] never returns it, because it belongs to no single resource name.
-    Host(IpAddr),
     Mesh,
     /// The workloads of a namespace as servers: for each workload, the policies that select it.
     Inbound(Box<str>),
@@ -48,12 +45,12 @@ impl Subject {
 }
 
 impl Subject {
-    /// The IP address of the Pod whose arrival or removal changes this subject.
+    /// The IP address of the Pod whose changes may change this subject.
     pub(crate) fn host(&self) -> Option<IpAddr> {
         let address = match self {
             Self::Address(address) => *address,
             Self::Cluster(key) => key.pod_address()?,
-            Self::Host(_) | Self::Mesh | Self::Inbound(_) | Self::Ports(_) | Self::Nowhere => return None,
+            Self::Mesh | Self::Inbound(_) | Self::Ports(_) | Self::Nowhere => return None,
         };
         Some(address.ip())
     }
@@ -71,7 +68,6 @@ impl fmt::Display for Subject {
         match self {
             Self::Cluster(key) => key.fmt(f),
             Self::Address(address) => address.fmt(f),
-            Self::Host(ip) => ip.fmt(f),
             Self::Mesh => RouteName::Mesh.fmt(f),
             Self::Inbound(_) | Self::Ports(_) => f.write_str(INBOUND),
             Self::Nowhere => f.write_str(NOWHERE),

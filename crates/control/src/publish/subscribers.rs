@@ -60,21 +60,19 @@ pub(crate) struct Subscribers {
 struct Inner {
     mailboxes: HashMap<ClientId, Arc<Mailbox>>,
     subjects: HashMap<Subject, Watchers>,
-    /// The clients to notify of a Pod's changes, at any port. One client may subscribe to thousands of ports of one
-    /// Pod.
+    /// The clients that subscribe to resources of a Pod, at any port. One client may subscribe to thousands of ports of
+    /// one Pod, so only clients whose resources depend on what changed are notified.
     hosts: HashMap<IpAddr, Watchers>,
     /// For each kind, the clients that subscribe to all resources.
     all: [BTreeMap<ClientId, Arc<Mailbox>>; 4],
 }
 
 impl Inner {
-    /// The clients to notify when a subject's resource of a kind changes, each with the name that it uses.
-    fn watchers(&self, subject: &Subject, kind: Kind) -> impl Iterator<Item = &(ClientId, Arc<str>)> {
-        let watchers = match subject {
-            Subject::Host(ip) => self.hosts.get(ip),
-            subject => self.subjects.get(subject),
-        };
-        watchers.into_iter().flat_map(move |watchers| watchers.of(kind))
+    /// Puts a name into the mailbox of the client that subscribes to it.
+    fn notify(&self, kind: Kind, (client, name): &(ClientId, Arc<str>)) {
+        if let Some(mailbox) = self.mailboxes.get(client) {
+            mailbox.put(kind, name.clone());
+        }
     }
 
     fn unsubscribe_host(&mut self, host: IpAddr, key: &(ClientId, Arc<str>), kind: Kind) {
@@ -149,18 +147,25 @@ impl Subscribers {
         let inner = lock(&self.inner);
         for kind in Kind::ALL {
             for subject in changes.of(kind) {
-                for (client, name) in inner.watchers(subject, kind) {
-                    if let Some(mailbox) = inner.mailboxes.get(client) {
-                        mailbox.put(kind, name.clone());
-                    }
-                }
-                if !inner.all[kind.index()].is_empty() && !matches!(subject, Subject::Host(_) | Subject::Ports(_)) {
+                let watchers = inner.subjects.get(subject).into_iter();
+                watchers.flat_map(|watchers| watchers.of(kind)).for_each(|key| inner.notify(kind, key));
+                if !inner.all[kind.index()].is_empty() && !matches!(subject, Subject::Ports(_)) {
                     let name: Arc<str> = subject.to_string().into();
                     inner.all[kind.index()].values().for_each(|mailbox| mailbox.put(kind, name.clone()));
                 }
             }
+            for ip in changes.pods().ips() {
+                let watchers = inner.hosts.get(ip).into_iter().flat_map(|watchers| watchers.of(kind));
+                let is_concerned = |name: &str| port(name).is_none_or(|port| changes.pods().concerns(ip, kind, port));
+                watchers.filter(|(_, name)| is_concerned(name)).for_each(|key| inner.notify(kind, key));
+            }
         }
     }
+}
+
+/// The port at the end of a resource's name.
+fn port(name: &str) -> Option<u16> {
+    name.rsplit(':').next()?.parse().ok()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,0 +1,52 @@
+//! The Pods that differ between two meshes. A client may call a Pod at any port, and each port has a Listener and a
+//! cluster with one endpoint: so a comparison cannot list the changed resources, but can tell whether one has changed.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use leno_model::mesh::{MeshedPod, MeshedPods};
+use leno_wire::Kind;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ChangedPods {
+    ips: Vec<IpAddr>,
+    old: Arc<MeshedPods>,
+    new: Arc<MeshedPods>,
+}
+
+impl ChangedPods {
+    pub(super) fn between(old: &Arc<MeshedPods>, new: &Arc<MeshedPods>) -> Self {
+        if Arc::ptr_eq(old, new) {
+            return Self::default();
+        }
+        let gone_or_other = old.iter().filter(|(ip, pod)| new.get(*ip) != Some(*pod));
+        let come = new.iter().filter(|(ip, _)| !old.contains_key(*ip));
+        let ips = gone_or_other.chain(come).map(|(ip, _)| *ip).collect();
+        Self { ips, old: old.clone(), new: new.clone() }
+    }
+
+    /// The addresses of Pods that were created, changed or removed.
+    pub(super) fn ips(&self) -> &[IpAddr] {
+        &self.ips
+    }
+
+    /// Whether a Pod's resource of a kind may have changed at a port.
+    pub(super) fn concerns(&self, ip: &IpAddr, kind: Kind, port: u16) -> bool {
+        let (Some(old), Some(new)) = (self.old.get(ip), self.new.get(ip)) else { return true };
+        // If a field is added to a Pod, decide here which resources depend on it.
+        let MeshedPod { namespace, name, proxy, skipped_ports, opaque_ports } = old;
+        let has_other_name =
+            *namespace != new.namespace || skipped_ports.contains(port) != new.skipped_ports.contains(port);
+        let has_other_peer = *proxy != new.proxy || opaque_ports.contains(port) != new.opaque_ports.contains(port);
+        match kind {
+            Kind::Listener => has_other_name,
+            Kind::Cluster => has_other_name || has_other_peer,
+            Kind::Endpoints => has_other_name || has_other_peer || *name != new.name,
+            Kind::Route => false,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "changed_pods_tests.rs"]
+mod tests;
