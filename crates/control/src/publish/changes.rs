@@ -104,7 +104,11 @@ impl Changes {
     }
 
     fn addresses_of_endpoints(&mut self, old: &Cluster, new: &Cluster) {
-        let named = |endpoint: &Endpoint| (endpoint.address, endpoint.hostname.clone(), endpoint.pod.is_some());
+        // If several clusters have an endpoint at one address, the address leads to the cluster that knows its proxy.
+        let named = |endpoint: &Endpoint| {
+            let (is_pod, has_proxy) = (endpoint.pod.is_some(), endpoint.proxy.is_some());
+            (endpoint.address, endpoint.hostname.clone(), is_pod, has_proxy)
+        };
         let [before, after] = [old, new].map(|cluster| all_endpoints(cluster).map(named).collect::<BTreeSet<_>>());
         for (address, ..) in before.symmetric_difference(&after) {
             self.endpoint(new, *address);

@@ -121,3 +121,20 @@ fn a_declared_protocol_is_told_to_the_endpoints_own_proxies() {
     assert_eq!(told(&http(&one), &one), [ports("10.1.0.1")]);
     assert_eq!(told(&http(&one), ""), [ports("10.1.0.1")]);
 }
+
+/// A client that dials an endpoint's address is led to the cluster that knows the endpoint's proxy.
+#[test]
+fn an_endpoint_that_gets_a_proxy_changes_its_address() {
+    let bare = service("a", &["10.1.0.1"]) + &service("b", &["10.1.0.1"]);
+    let proxied = bare.replace(
+        "kubernetes.io/service-name: b}}",
+        "kubernetes.io/service-name: b}, annotations: {leno.dev/identity: ns/default/sa/b}}",
+    );
+    let leads_to = |text: &str| {
+        let mesh = mesh(text);
+        mesh.endpoint_by_address("10.1.0.1:8080".parse().expect("an address")).expect("it is there").0.key.to_string()
+    };
+    assert_eq!([leads_to(&bare), leads_to(&proxied)], ["a.default:80", "b.default:80"]);
+    let changed = changes(&bare, &proxied);
+    assert!(changed.iter().any(|found| found == "listener 10.1.0.1:8080"), "{changed:?}");
+}
