@@ -6,7 +6,7 @@
 #
 # PREFIX is the target directory, by default /usr/local: the programs go into PREFIX/bin.
 #
-# The script knows the checksums of the archives, and installs nothing if one differs.
+# The script contains the checksums of the archives. If the checksum of the archive differs, it installs nothing.
 set -eu
 
 version=@VERSION@

@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={PROTO}");
     let descriptors = protox::compile([PROTO], ["proto"])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    // For reflection, so that grpcurl needs no .proto file.
+    // The echo server's reflection serves these descriptors, so that grpcurl needs no .proto file.
     fs::write(out.join("echo_descriptors.bin"), descriptors.encode_to_vec())?;
     tonic_prost_build::configure().compile_fds(descriptors)?;
     Ok(())

@@ -25,8 +25,8 @@ fuzz_target!(|value: &[u8]| {
     check_message(text);
 });
 
-/// Checks that a timeout is 1 to 8 digits and a unit, and at most a year. Formatted and parsed again, it is no longer,
-/// and not much shorter.
+/// Checks that a timeout is 1 to 8 digits and a unit, and at most a year. After it is formatted and parsed again, the
+/// timeout must not be longer, and not much shorter.
 fn check_timeout(value: &[u8]) {
     let Some(timeout) = grpc::parse_timeout(value) else { return };
     let (unit, digits) = value.split_last().expect("a unit");

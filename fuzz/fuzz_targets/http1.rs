@@ -1,5 +1,5 @@
-//! A whole HTTP/1 connection: an engine whose peer sends arbitrary bytes, or an engine whose messages a second engine
-//! sends on and a third reads again.
+//! Whole HTTP/1 connections. Either one engine's peer sends arbitrary bytes, or one engine receives messages, a second
+//! sends them on, and a third reads them.
 #![no_main]
 
 #[path = "http1/alone.rs"]

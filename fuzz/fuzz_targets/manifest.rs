@@ -21,7 +21,7 @@ fuzz_target!(|text: &str| {
     check(text);
     // Check the text also as the spec of a policy, which the fuzzer seldom finds by chance.
     check(&format!("apiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\nmetadata: {{name: a}}\nspec: {text}"));
-    // And as the spec of a route.
+    // Check the text also as the spec of each kind of route.
     for kind in RouteKind::ALL.map(RouteKind::name) {
         check(&format!(
             "{SERVICE}---\napiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: a}}\nspec: {text}"
@@ -92,8 +92,8 @@ fn check_statuses(translation: &Translation) {
     }
 }
 
-/// Checks that every route table is found, and that a backend that a rule selects is a cluster of the mesh, or has the
-/// reason why it is invalid.
+/// Checks that every route table is found. If a rule selects a backend, the backend must be a cluster of the mesh, or
+/// contain the reason why it is invalid.
 fn check_routes(mesh: &Mesh) {
     for routes in mesh.attached_routes() {
         let found = mesh.routes(&routes.cluster, &routes.namespace).expect("the table");
@@ -110,8 +110,8 @@ fn check_routes(mesh: &Mesh) {
     }
 }
 
-/// Checks that no request is allowed if the caller's connection would be closed, and that only an enforced policy
-/// allows requests where the default denies everything.
+/// Checks two rules. If the caller's connection would be closed, no request is allowed. If the default denies
+/// everything, only an enforced policy allows requests.
 fn check_policies(mesh: &Mesh) {
     for policy in mesh.policies() {
         let account = policy.service_account.as_deref().unwrap_or("a");

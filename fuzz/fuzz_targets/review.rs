@@ -1,5 +1,5 @@
-//! Fuzzes admission reviews, which any client of the webhooks may send: any bytes are answered for the request in them,
-//! or get a one-line error; and a Pod with a proxy gets no second proxy.
+//! Fuzzes admission reviews, which any client of the webhooks may send: any bytes get an answer to the request in them,
+//! or a one-line error. A Pod with a proxy gets no second proxy.
 #![no_main]
 
 use std::sync::LazyLock;

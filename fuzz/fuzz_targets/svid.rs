@@ -35,8 +35,8 @@ fuzz_target!(|bytes: &[u8]| {
     check_request(&changed(REQUEST, bytes));
 });
 
-/// Returns the original with some bytes replaced: three bytes of `changes` are a position (two bytes, big-endian) and
-/// the new byte.
+/// Returns the original with some bytes replaced: every three bytes of `changes` are a position (two bytes, big-endian)
+/// and the new byte.
 fn changed(original: &[u8], changes: &[u8]) -> Vec<u8> {
     let mut copy = original.to_vec();
     for change in changes.chunks_exact(3) {

@@ -1,5 +1,6 @@
 //! Fuzzes resources, which a control plane sends, and their names, which a client sends: any bytes are read, or
-//! rejected with a one-line error. A resource that was read, then written, is read as the same resource.
+//! rejected with a one-line error. If a resource that was read is written and read again, the result is the same
+//! resource; routes must only be readable again.
 #![no_main]
 
 use std::sync::LazyLock;

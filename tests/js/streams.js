@@ -1,4 +1,5 @@
-// A gRPC client on grpc-js that uses a channel hard, as tests/go/streams does on grpc-go; it prints the same words.
+// A gRPC client on grpc-js that puts a heavy load on one channel, as tests/go/streams does on grpc-go. It prints the same
+// words.
 //
 //   streams-grpc-js kinds ADDRESS AUTHORITY                      one call of each kind to the echo service
 //   streams-grpc-js open ADDRESS AUTHORITY N                     opens N bidirectional streams, and keeps all open
@@ -7,7 +8,7 @@
 
 const grpc = require('@grpc/grpc-js');
 
-// How long all the streams together, and each unary call, may take, in milliseconds.
+// Time limit of opening all streams together, and of each unary call, in milliseconds.
 const PATIENCE_MS = 20_000;
 
 // Messages are bytes.
@@ -17,7 +18,7 @@ const deadline = (ms) => ({ deadline: Date.now() + ms });
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 class Channel extends grpc.Client {
-  // A unary call: its answer and a way to cancel it.
+  // Starts a unary call. Returns a promise of its answer, and a function that cancels the call.
   start(path, message, ms = PATIENCE_MS) {
     let call;
     const answer = new Promise((resolve, reject) => {
@@ -32,7 +33,7 @@ class Channel extends grpc.Client {
   }
 }
 
-// Sends a message on a stream and waits for the next that comes.
+// Sends a message on a stream, and waits for the server's next message.
 function exchange(stream, message) {
   return new Promise((resolve, reject) => {
     stream.once('data', resolve);
@@ -41,7 +42,7 @@ function exchange(stream, message) {
   });
 }
 
-// Opens a stream and has a message echoed; the stream, which stays open, or null.
+// Opens a stream, and has a message echoed on it. Returns the stream, which stays open, or null if the echo fails.
 async function openOne(channel) {
   const stream = channel.bidi('/test.Test/Bidi');
   try {
@@ -53,7 +54,8 @@ async function openOne(channel) {
   }
 }
 
-// Makes unary calls on the same channel, one after the other, until it is told to end; then tells how they went.
+// Makes unary calls on the same channel, one after the other. The returned function ends them, and returns their number,
+// the number of failed calls and the time of the slowest call.
 function beside(channel) {
   let calls = 0, failed = 0, slowest = 0, ends = false;
   const task = (async () => {

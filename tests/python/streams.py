@@ -1,4 +1,4 @@
-"""A gRPC client on grpcio that uses a channel hard, as tests/go/streams does on grpc-go; it prints the same words.
+"""A gRPC client on grpcio that puts a heavy load on one channel, as tests/go/streams does on grpc-go. It prints the same words.
 
     streams-grpcio open ADDRESS AUTHORITY N                       opens N bidirectional streams, and keeps all open
     streams-grpcio cancel ADDRESS AUTHORITY PER_SECOND SECONDS    cancels calls 1 to 3 ms after their start
@@ -11,17 +11,17 @@ import time
 
 import grpc
 
-# How long all the streams together, and each unary call, may take, in seconds.
+# Time limit of opening all streams together, and of each unary call, in seconds.
 PATIENCE = 20
 
 
 def call(channel, method):
-    """A unary call; messages are bytes."""
+    """Starts a unary call; messages are bytes."""
     return channel.unary_unary(f"/test.Test/{method}")(b"hello", timeout=PATIENCE)
 
 
 async def open_one(channel):
-    """Opens a stream and has a message echoed; the stream, which stays open, or None."""
+    """Opens a stream, and has a message echoed on it. Returns the stream, which stays open, or None if the echo fails."""
     stream = channel.stream_stream("/test.Test/Bidi")()
     try:
         await stream.write(b"hello")
@@ -32,7 +32,7 @@ async def open_one(channel):
 
 
 class Beside:
-    """Unary calls on the same channel, one after the other."""
+    """Makes unary calls on the same channel, one after the other."""
 
     def __init__(self, channel):
         self.calls = self.failed = self.slowest = 0

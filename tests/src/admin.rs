@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Requests a page: status and body. Envoy may send the body in chunks, and accepts only HTTP/1.1.
+/// Requests a page, and returns its status and body. Envoy may send the body in chunks, and accepts only HTTP/1.1.
 ///
 /// # Errors
 /// If the connection is refused, or the answer is not HTTP.

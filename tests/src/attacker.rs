@@ -16,9 +16,9 @@ const WRITE_PATIENCE: Duration = Duration::from_millis(100);
 pub struct Heard {
     /// Error codes of the GOAWAY frames.
     pub goaways: Vec<u32>,
-    /// Streams and error codes of the RST_STREAM frames; the first thousand.
+    /// Streams and error codes of the first thousand RST_STREAM frames.
     pub resets: Vec<(u32, u32)>,
-    /// HEADERS frames: answers and trailers.
+    /// Number of HEADERS frames, which begin answers or are trailers.
     pub headers: u64,
     /// Bytes of DATA.
     pub data_bytes: u64,
@@ -120,7 +120,7 @@ impl Attacker {
     /// Waits until the attack ends or the proxy closes the connection.
     ///
     /// # Errors
-    /// Always, as [`pause`](Self::pause): the end of a script.
+    /// Always, with the errors of [`pause`](Self::pause), so that a script can end with this call.
     pub fn linger(&self) -> io::Result<()> {
         loop {
             self.pause(Duration::from_millis(20))?;
@@ -131,7 +131,8 @@ impl Attacker {
         self.heard.lock().expect("not poisoned").clone()
     }
 
-    /// Waits until the proxy has closed the connection, for at most `patience`, then closes it.
+    /// Waits until the proxy has closed the connection, for at most `patience`. Then closes the attacker's own side,
+    /// and returns the proxy's frames.
     pub fn leave(mut self, patience: Duration) -> Heard {
         let deadline = Instant::now() + patience;
         while !self.heard().closed && Instant::now() < deadline {

@@ -1,4 +1,5 @@
-//! A strict gRPC server: the `h2` crate with all of its defaults, which punish a proxy that forwards abuse.
+//! A strict gRPC server: the `h2` crate with all of its defaults. So the server closes the connection of a proxy that
+//! forwards abuse.
 //!
 //! A call selects the form of its answer by header fields:
 //! - `delay-ms`: wait before the answer's headers;
@@ -71,7 +72,7 @@ impl Seen {
 /// Differences from a default backend.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Additional delay of every answer.
+    /// Delay of every answer, in addition to `delay-ms`.
     pub delay: Duration,
     /// Pause between accepting one call on a connection and reading that connection again.
     pub accept_pause: Duration,
@@ -79,7 +80,7 @@ pub struct Settings {
     pub max_streams: Option<u32>,
 }
 
-/// The required state of a server's connections.
+/// What a server does with its connections.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Phase {
     Serve,
@@ -284,7 +285,7 @@ async fn echo_as_it_comes(mut body: RecvStream, mut respond: SendResponse<Bytes>
         let part = part?;
         let length = part.len();
         messages::send(&mut stream, part, false).await?;
-        // Release only now: the caller must not send more than this side can forward.
+        // Release the caller's window only after the echo was sent: the caller must not send more than can be echoed.
         body.flow_control().release_capacity(length)?;
     }
     end(&mut stream)

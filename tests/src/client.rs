@@ -98,7 +98,7 @@ impl Client {
         self.connection.is_finished()
     }
 
-    /// Begins a call, and leaves its streams to the caller.
+    /// Begins a call. Returns the future of its answer, and the sender of its content.
     ///
     /// # Errors
     /// If the connection accepts no more streams.
@@ -132,7 +132,7 @@ impl Client {
 
     async fn exchange(&self, call: &Call, payload: &[u8]) -> Result<Answer, h2::Error> {
         let (response, mut request) = self.open(call).await?;
-        // A server may answer before it has read the request, so a failure to send is not a failed call.
+        // Ignore a failure to send: a server may answer before it has read the whole request.
         let (_, answer) =
             tokio::join!(messages::send(&mut request, messages::message(payload), true), answer(response));
         answer

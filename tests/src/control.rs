@@ -48,7 +48,7 @@ impl Control {
         control
     }
 
-    /// Starts a control plane whose cluster may not be reachable yet.
+    /// Starts a control plane, and does not wait until it is ready: its cluster may not be reachable yet.
     ///
     /// # Panics
     /// If it does not start.
@@ -86,12 +86,12 @@ impl Control {
     /// Returns the trust bundle that the control plane writes for a proxy beside it.
     ///
     /// # Errors
-    /// Until it has written the file.
+    /// If the control plane has not written the file yet.
     pub fn bundle_file(&self) -> io::Result<String> {
         fs::read_to_string(self.config.path().join("ca.crt"))
     }
 
-    /// Requests a page at the address for kubelets: status and body.
+    /// Requests a page at the address for kubelets' probes, and returns its status and body.
     ///
     /// # Errors
     /// If the connection is refused, or the answer is not HTTP.
@@ -132,7 +132,7 @@ impl Control {
         fs::write(&next, text).and_then(|()| fs::rename(&next, path)).expect("a file");
     }
 
-    /// Requests a page of the admin endpoint: status and body.
+    /// Requests a page of the admin endpoint, and returns its status and body.
     ///
     /// # Errors
     /// If the connection is refused, or the answer is not HTTP.
@@ -150,8 +150,8 @@ impl Control {
         serde_json::from_str(&body).expect("JSON")
     }
 
-    /// Returns the endpoints of a cluster, as `address identity` for those with a proxy; `None` if the cluster does not
-    /// exist.
+    /// Returns the endpoints of a cluster: `address identity` for an endpoint with a proxy, else `address`. Returns
+    /// `None` if the cluster does not exist.
     pub fn endpoints(&self, cluster: &str) -> Option<Vec<String>> {
         let config = self.config();
         let found = config["mesh"]["clusters"].as_array()?.iter().find(|known| known["key"] == cluster)?;
@@ -189,7 +189,7 @@ impl Control {
     /// Waits for a line of the log that contains all `words`, and returns it.
     ///
     /// # Panics
-    /// If there is none in time.
+    /// If no such line appears in time.
     pub fn wait_for_log(&self, words: &[&str]) -> String {
         let found = || self.log().lines().find(|line| words.iter().all(|word| line.contains(word))).map(str::to_owned);
         wait_for(&format!("a log line with {words:?}"), PATIENCE, found)

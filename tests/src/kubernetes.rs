@@ -61,8 +61,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A control plane without nodes, on loopback; the first test that needs it starts it. `None`, with a message, if
-    /// its programs are not built.
+    /// Returns a Kubernetes control plane without nodes, on loopback; the first test that needs it starts it. Returns
+    /// `None`, with a message, if its programs are not built.
     ///
     /// # Panics
     /// If it does not start.
@@ -70,8 +70,8 @@ impl Cluster {
         Self::of_nodes(0, "tests/kube/build")
     }
 
-    /// As [`Cluster::get`], with two nodes that run Pods. Only root can create nodes, and only one process at a time.
-    /// If `LENO_KUBECONFIG` names a cluster, that cluster is used.
+    /// As [`Cluster::get`], with two nodes that run Pods. Only root can create nodes, and only one process at a time
+    /// can have them. If `LENO_KUBECONFIG` names a cluster, that cluster is used instead.
     ///
     /// # Panics
     /// If it does not start.
@@ -84,11 +84,11 @@ impl Cluster {
         matches!(self.place, Place::Ours(_))
     }
 
-    /// All tests of a process must use the same number of nodes.
+    /// Returns the only cluster of this process, so all tests of the process must ask for the same number of nodes.
     fn of_nodes(nodes: u8, build: &str) -> Option<Self> {
         static PLACE: OnceLock<Option<Place>> = OnceLock::new();
         static TURN: Mutex<()> = Mutex::new(());
-        // A failed test leaves the cluster usable.
+        // A test that failed has poisoned the lock, but the cluster is still usable.
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let place = || match given().filter(|_| nodes > 0) {
             Some(kubeconfig) => Some(Place::Given(kubeconfig)),
@@ -158,7 +158,7 @@ impl Cluster {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("bash runs")
     }
 
-    /// Runs kubectl.
+    /// Runs kubectl, which may fail.
     pub fn try_kubectl(&self, arguments: &[&str]) -> Output {
         self.run_kubectl(arguments, Stdio::null(), "")
     }
@@ -205,10 +205,10 @@ impl Cluster {
         assert!(output.status.success(), "{}", text(&output));
     }
 
-    /// Kills the process in a Pod whose command line contains `word`.
+    /// Kills the process with the argument `word` in a Pod.
     ///
     /// # Panics
-    /// If there is not exactly one, or the cluster is external.
+    /// If there is not exactly one such process, or the cluster is external.
     pub fn kill_in_pod(&self, pod: &str, word: &str) {
         assert!(self.is_ours(), "the nodes of an external cluster are other machines");
         let has = |file: &str, id: i32, text: &str| {
@@ -273,7 +273,7 @@ impl Made {
         }
         assert!(output.status.success(), "tests/kube/up: {}", text(&output));
         if nodes == 0 {
-            // The control plane's own namespace, which an installation would create.
+            // The namespace of `leno-control`, which an installation of Leno would create.
             let output = made.script("kubectl", &["create", "namespace", "leno"]).output().expect("bash runs");
             assert!(output.status.success(), "{}", text(&output));
         }

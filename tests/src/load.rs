@@ -27,9 +27,9 @@ type Outcome = Result<Success, String>;
 /// The results of some calls.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// In the order of their start.
+    /// The successful calls, in the order of their start.
     successes: Vec<Success>,
-    /// The reasons of the other calls' failures.
+    /// For each call that failed, the reason.
     pub lost: Vec<String>,
 }
 

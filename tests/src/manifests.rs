@@ -41,7 +41,7 @@ impl Service {
         Self::new("echo", endpoints)
     }
 
-    /// Sets its clusterIP, for a client that can use only `address` as its `:authority`.
+    /// Sets the Service's clusterIP and port, for a client that can use only `address` as its `:authority`.
     pub fn at(mut self, address: SocketAddr) -> Self {
         self.cluster_ip = Some(address.ip().to_string());
         self.port = address.port();

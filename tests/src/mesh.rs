@@ -12,8 +12,8 @@
 //! namespaces.
 //!
 //! Each namespace also has its own process ids and mounts. When its first process ends, the kernel kills every process
-//! in it, including daemons. That process ends with the thread that created it, so a test that panics or is killed
-//! leaves nothing behind.
+//! in it, including daemons. The first process ends when the thread that created the namespace ends, so a test that
+//! panics or is killed leaves nothing behind.
 
 pub mod capture;
 pub mod namespace;

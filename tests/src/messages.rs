@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use bytes::{BufMut, Bytes, BytesMut};
 use h2::{RecvStream, SendStream};
 
-/// Returns `payload` with gRPC's prefix of five bytes: uncompressed, length.
+/// Returns `payload` with gRPC's prefix of five bytes: the flag "not compressed", and the length.
 pub fn message(payload: &[u8]) -> Bytes {
     let mut framed = BytesMut::with_capacity(5 + payload.len());
     framed.put_u8(0);
@@ -27,7 +27,7 @@ pub fn payloads(mut body: Bytes) -> Vec<Bytes> {
     found
 }
 
-/// Sends `data` as the peer's windows allow; `end` also ends the stream.
+/// Sends `data` as the peer's flow-control windows allow. If `end` is true, also ends the stream.
 ///
 /// # Errors
 /// Errors of the stream, such as a reset by the peer.

@@ -1,18 +1,19 @@
 //! Tests that need their own network, process table and /run.
 //!
-//! Such a test runs the test program again in new namespaces, with one of the tests that are marked as ignored. All
-//! processes of the second run end with it.
+//! Such a test runs this test program again, in new namespaces. The second run executes one test that is marked as
+//! ignored. When the second run ends, all of its processes end too.
 
 use std::process::Command;
 
 use crate::programs;
 
-/// Prepares the namespaces and becomes the test program.
+/// Shell script that prepares the namespaces, and then becomes the test program.
 const SCRIPT: &str = "mount -t tmpfs tmpfs /run && ip link set lo up && exec \"$0\" \"$@\"";
 
-/// Runs the test `name`, as cargo's test program calls it, in separate namespaces, with `variables` set.
+/// Runs the test `name` in separate namespaces, with the environment `variables`. `name` is the test's full name in the
+/// test program.
 ///
-/// Root needs no user namespace for that; other users need one with several user ids (uidmap, /etc/subuid).
+/// Root needs no user namespace for this; other users need one with several user ids (uidmap, /etc/subuid).
 ///
 /// # Panics
 /// If the test fails.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-/// The path of a program. Searches the directory `LENO_PROGRAMS`, the programs that `./test` installed, those of `cargo
-/// build --release`, and then the `PATH`.
+/// Returns the path of a program. Searches the directory `LENO_PROGRAMS`, the programs that `./test` installed, the
+/// programs that `cargo build --release` built, and then the `PATH`.
 pub fn program(name: &str) -> PathBuf {
     let chosen = std::env::var_os("LENO_PROGRAMS").map(PathBuf::from);
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/bin");
@@ -20,7 +20,7 @@ pub fn program(name: &str) -> PathBuf {
 /// Runs a program to its end, for at most `timeout`.
 ///
 /// # Panics
-/// If it does not start or does not end.
+/// If it does not start, or does not end in time.
 pub fn run(name: &str, arguments: &[&str], timeout: Duration) -> Output {
     let limit = format!("{}s", timeout.as_secs());
     let output = Command::new("timeout")

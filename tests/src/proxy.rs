@@ -20,7 +20,7 @@ use crate::scrape::Scrape;
 /// Longest time until a proxy serves its first configuration.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Returns a loopback address on which nothing listens, another one on each call.
+/// Returns a loopback address on which nothing listens. Each call returns another address.
 pub fn free_address() -> SocketAddr {
     leno_lab::child::free_address().expect("a free port")
 }
@@ -33,7 +33,7 @@ pub struct Proxy {
     outbound: SocketAddr,
     admin: SocketAddr,
     log: tempfile::NamedTempFile,
-    /// The reading end of a log pipe that is not read.
+    /// The reading end of the log's pipe, if the log goes to a pipe: it stays open, and is never read.
     _unread: Option<PipeReader>,
 }
 
@@ -68,7 +68,7 @@ impl Proxy {
         Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
     }
 
-    /// As [`Proxy::start_with`], with a log pipe that is not read.
+    /// As [`Proxy::start_with`], with a log that goes to a pipe, which is never read.
     pub fn start_with_unread_log(services: &[Service], arguments: &[&str]) -> Self {
         let directory = Directory::new(services);
         let source = ["--config".as_ref(), directory.path().as_os_str()].map(ToOwned::to_owned);
@@ -87,7 +87,8 @@ impl Proxy {
         proxy
     }
 
-    /// Starts a proxy that uses a control plane, and may have to wait for the control plane.
+    /// Starts a proxy that uses a control plane, and does not wait until the proxy is ready: the control plane may
+    /// start later.
     pub fn start_asking_early(control: SocketAddr, arguments: &[&str]) -> Self {
         let source = ["--control".into(), control.to_string().into()];
         Self::spawn(free_address(), Directory::new(&[]), &source, arguments)
@@ -144,7 +145,7 @@ impl Proxy {
         &self.directory
     }
 
-    /// Requests a page of the admin endpoint: status and body.
+    /// Requests a page of the admin endpoint, and returns its status and body.
     ///
     /// # Errors
     /// If the connection is refused, or the answer is not HTTP.
@@ -163,7 +164,7 @@ impl Proxy {
         self.memory_kib("VmRSS:")
     }
 
-    /// The most resident memory so far, in KiB.
+    /// The largest resident memory so far, in KiB.
     pub fn peak_kib(&self) -> u64 {
         self.memory_kib("VmHWM:")
     }
@@ -183,7 +184,7 @@ impl Proxy {
         self.wait_for_log_within(words, Duration::from_secs(20))
     }
 
-    /// As above, for at most `timeout`.
+    /// As [`Proxy::wait_for_log`], for at most `timeout`.
     pub fn wait_for_log_within(&self, words: &[&str], timeout: Duration) -> String {
         let found = || self.log().lines().find(|line| words.iter().all(|word| line.contains(word))).map(str::to_owned);
         wait_for(&format!("a log line with {words:?}"), timeout, found)
@@ -210,7 +211,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // A proxy that has ended cannot be killed, which is fine.
+        // Ignore an error: the proxy may have ended already.
         self.child.kill().ok();
         self.child.wait().ok();
         if thread::panicking() {

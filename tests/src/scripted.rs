@@ -55,7 +55,7 @@ impl Scripted {
         Self { address, requests }
     }
 
-    /// Starts a server that speaks first, and not HTTP/2.
+    /// Starts a server that sends `words` as soon as a client connects, and does not speak HTTP/2.
     pub fn speaking(words: &'static [u8]) -> Self {
         let address = listen(move |mut stream| {
             stream.write_all(words)?;

@@ -13,26 +13,29 @@ use crate::manifests::{ECHO, Service};
 use crate::proxy::{Proxy, free_address};
 use crate::scrape::Scrape;
 
-/// Measured time of the well-behaved clients alone, and then beside the attack.
+/// Time for which the well-behaved clients are measured alone.
 const CALM_TIME: Duration = Duration::from_millis(1_500);
+/// Time for which the well-behaved clients are measured beside the attack.
 const ATTACK_TIME: Duration = Duration::from_secs(3);
 
-/// The well-behaved clients and their rate of calls.
+/// Number of well-behaved clients.
 const GOOD_CLIENTS: usize = 10;
+/// Rate of calls of all well-behaved clients together.
 const GOOD_CALLS_PER_SECOND: u32 = 500;
 
-/// Lower bound for the p99 without an attack. The attacker, the clients and the servers share two cores with the proxy,
-/// so one scheduler slice (3 ms) is noise.
+/// A smaller p99 without an attack counts as this value. The attacker, the clients and the servers share two cores with
+/// the proxy, so one scheduler slice (3 ms) is noise.
 const CALM_FLOOR: Duration = Duration::from_millis(3);
 /// Largest allowed factor for the well-behaved clients' p99.
 const P99_FACTOR: u32 = 5;
 
-/// Most attempts to get the p99 within its bound. Other programs on the machine can only increase latencies, so one
-/// good attempt suffices; no attempt may lose a call.
+/// Maximum number of attempts to get the p99 within its bound. Other programs on the machine can only increase
+/// latencies, so one good attempt suffices; no attempt may lose a call.
 const SIEGES: usize = 3;
 
-/// Resident memory that may remain after an attack, and the time to return the rest.
+/// Resident memory of an attack that the proxy may keep afterwards.
 const MEMORY_KEPT_KIB: u64 = 2 * 1024;
+/// Longest time until the proxy has returned the rest of that memory.
 const MEMORY_PATIENCE: Duration = Duration::from_secs(20);
 /// Resident memory that an attack may cost while it lasts.
 const MEMORY_PEAK_KIB: u64 = 64 * 1024;
@@ -61,7 +64,7 @@ impl Plan {
         self
     }
 
-    /// Sets a limit of the proxy, as `name=value`: only to make a slow defence act within the test's time.
+    /// Sets a limit of the proxy, as `name=value`. Use this only to make a slow defence act within the test's time.
     pub fn limit(mut self, limit: &'static str) -> Self {
         self.arguments.extend(["--limit", limit]);
         self
@@ -114,7 +117,7 @@ impl Plan {
                 while Instant::now() < until {
                     // An attacker whose connection is refused retries a little later.
                     if let Ok(mut attacker) = connect(target, until) {
-                        // The end of a script does not matter: the proxy's reactions are checked afterwards.
+                        // A script's error does not matter: the proxy's reactions are checked afterwards.
                         script(&mut attacker).ok();
                         heard.push(attacker.leave(patience));
                     }
@@ -144,8 +147,8 @@ pub struct Siege {
 }
 
 impl Siege {
-    /// Asserts that the well-behaved clients lost nothing and were hardly slowed down, that the servers were not
-    /// provoked, and that the proxy's memory was limited and is given back.
+    /// Asserts that the well-behaved clients lost nothing and were hardly slowed down, that the servers closed no
+    /// connection of the proxy because of abuse, and that the proxy's memory was limited and is given back.
     pub async fn assert_harmless(&self) {
         self.assert_nothing_lost();
         let (calm, beside) = self.p99_calm_and_beside();

@@ -97,29 +97,29 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// SETTINGS with these identifiers and values (RFC 9113 section 6.5.1).
+/// A SETTINGS frame with these identifiers and values (RFC 9113 section 6.5.1).
 pub fn settings(values: &[(u16, u32)]) -> Vec<u8> {
     let payload: Vec<u8> =
         values.iter().flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()[..]].concat()).collect();
     frame(kind::SETTINGS, flag::NONE, 0, &payload)
 }
 
-/// HEADERS with the whole block in it.
+/// A HEADERS frame with the whole header block in it.
 pub fn headers(stream: u32, flags: u8, block: &[u8]) -> Vec<u8> {
     frame(kind::HEADERS, flags | flag::END_HEADERS, stream, block)
 }
 
-/// RST_STREAM.
+/// A RST_STREAM frame.
 pub fn reset(stream: u32, code: u32) -> Vec<u8> {
     frame(kind::RST_STREAM, flag::NONE, stream, &code.to_be_bytes())
 }
 
-/// GOAWAY.
+/// A GOAWAY frame.
 pub fn goaway(last_stream: u32, code: u32) -> Vec<u8> {
     frame(kind::GOAWAY, flag::NONE, 0, &[last_stream.to_be_bytes(), code.to_be_bytes()].concat())
 }
 
-/// WINDOW_UPDATE.
+/// A WINDOW_UPDATE frame.
 pub fn window_update(stream: u32, increment: u32) -> Vec<u8> {
     frame(kind::WINDOW_UPDATE, flag::NONE, stream, &increment.to_be_bytes())
 }
@@ -129,7 +129,7 @@ pub fn literal(name: &str, value: &str) -> Vec<u8> {
     [vec![0x00], string(name), string(value)].concat()
 }
 
-/// An HPACK literal with incremental indexing: it enters the table (RFC 7541 section 6.2.1).
+/// An HPACK literal with incremental indexing, which adds the field to the dynamic table (RFC 7541 section 6.2.1).
 pub fn indexed_literal(name: &str, value: &str) -> Vec<u8> {
     [vec![0x40], string(name), string(value)].concat()
 }

@@ -100,7 +100,7 @@ impl Control {
         let mut file = tempfile::Builder::new().suffix(".json").tempfile().expect("a file for the bootstrap");
         let printed = programs::run("leno", &arguments, START_TIMEOUT);
         assert!(printed.status.success(), "{}", programs::text(&printed));
-        // Standard error has a warning that the client will not be secure.
+        // Write only standard output: standard error has a warning that the client will not be secure.
         file.write_all(&printed.stdout).expect("there is room");
         file
     }
@@ -117,7 +117,7 @@ fn spawn(arguments: &[String], log: &tempfile::NamedTempFile) -> Child {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // A process that has ended cannot be killed, which is fine.
+        // Ignore an error: the process may have ended already.
         self.child.kill().ok();
         self.child.wait().ok();
         if thread::panicking() {
@@ -139,8 +139,8 @@ pub struct XdsClient {
 #[derive(Debug, Clone, Copy)]
 pub enum Library {
     Go,
-    /// With a class that reads the files for the connection to the control plane, because grpc-java itself ignores
-    /// them.
+    /// The client has a class of its own that reads the files for the connection to the control plane, because
+    /// grpc-java itself ignores these files.
     Java,
 }
 
@@ -150,7 +150,7 @@ impl XdsClient {
         Self::start_with(control, node, target, &[])
     }
 
-    /// As above, with additional `options` for the bootstrap.
+    /// As [`XdsClient::start`], with additional `options` for the bootstrap.
     pub fn start_with(control: &Control, node: &str, target: &str, options: &[&str]) -> Self {
         let bootstrap = control.bootstrap("grpc", &[&["--node", node], options].concat());
         let mut client = Self::on(Library::Go, target, bootstrap.path());
@@ -177,7 +177,7 @@ impl XdsClient {
         Self { child, orders, answers, _bootstrap: None }
     }
 
-    /// Makes `count` calls of a method; returns the number of each status, as `OK=3 Unavailable=1`.
+    /// Makes `count` calls of a method. Returns how many ended with each status, such as `OK=3 Unavailable=1`.
     pub fn call(&mut self, path: &str, count: u32) -> String {
         writeln!(self.orders, "call {path} {count}").expect("it reads orders");
         let mut answer = String::new();

@@ -1,7 +1,8 @@
-//! Known attacks beside well-behaved clients, which must not be affected; the servers behind the proxy are strict.
+//! Known attacks beside well-behaved clients. The attacks must not affect these clients. The servers behind the proxy
+//! are strict.
 //!
-//! Every attack lasts three seconds; an attacker reconnects at once. See `leno_tests::siege` for the measurement and
-//! the allowed losses.
+//! Every attack lasts three seconds; an attacker whose connection was closed reconnects at once. See
+//! `leno_tests::siege` for the measurement and the allowed losses.
 
 mod dribble;
 mod floods;

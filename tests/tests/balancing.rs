@@ -43,6 +43,6 @@ async fn round_robin_gives_everybody_the_same() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_gives_everybody_about_the_same() {
     let calls = calls_by_server("random").await;
-    // Six standard deviations of a binomial distribution (25) around 800.
+    // Within six standard deviations (25 each) of 800, the mean of the binomial distribution.
     assert!(calls.iter().all(|calls| (650..=950).contains(calls)), "{calls:?}");
 }

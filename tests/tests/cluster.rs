@@ -1,7 +1,8 @@
-//! The whole mesh on a real cluster of two nodes: what its users do, from nothing to a meshed pair and back to nothing.
+//! The whole mesh on a real cluster of two nodes: what its users do, from a cluster without a mesh to a meshed client
+//! and server, and back.
 //!
 //! The tests use a cluster of their own, or the cluster that `LENO_KUBECONFIG` names. Without a cluster or images, they
-//! print a message and pass; `tests/kube/build nodes` and `images/build` build both.
+//! print a message and pass. `tests/kube/build nodes` builds the cluster, and `images/build` the images.
 
 #[path = "cluster/closed.rs"]
 mod closed;

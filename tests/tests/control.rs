@@ -1,6 +1,6 @@
 //! Whole-system tests of the control plane: a real `leno-control` beside a real Kubernetes API server.
 //!
-//! Without a cluster (`tests/kube/build` builds it), the tests print that and pass.
+//! Without a cluster (`tests/kube/build` builds it), the tests print a message and pass.
 
 #[path = "control/api_server.rs"]
 mod api_server;

@@ -1,5 +1,5 @@
-//! Well-behaved clients that use a connection hard: thousands of streams on one channel, and calls that they cancel at
-//! once.
+//! Well-behaved clients that put a heavy load on one connection: thousands of streams on one channel, and calls that
+//! they cancel at once.
 
 use std::collections::HashMap;
 use std::net::TcpStream;
@@ -39,8 +39,8 @@ fn five_thousand_streams_of_one_channel_are_answered_and_a_call_beside_them_does
     let (_server, proxy) = grpc_go_behind_proxy(0);
     let went = run("streams", "open", &proxy, &["5000"]);
     assert_eq!((went["answered"], went["failed"], went["connections"]), (5_000, 0, 1));
-    // Without the proxy, this call takes 0.1 s. If it waited for a stream beyond a limit, it would take the program's
-    // 20 s.
+    // Without the proxy, the slowest call takes 0.1 s. If a call had to wait for a free stream, it would take as long
+    // as the program waits, 20 s.
     assert!(went["slowest_ms"] < 5_000, "{went:?}");
 }
 
@@ -115,7 +115,8 @@ fn streams_beyond_what_a_server_grants_are_opened_on_further_connections() {
 #[test]
 fn calls_that_wait_for_a_stream_of_their_server_are_counted_and_told() {
     let (_server, proxy) = grpc_go_behind_proxy(10);
-    // The client gets 16 connections of 10 streams of its own, and 16 that it shares.
+    // The client gets 16 connections of its own and 16 shared connections, each with 10 streams: too few for its 1,000
+    // calls, so calls wait.
     let address = proxy.outbound().to_string();
     let _client = Server::start("streams", &["open", &address, ECHO, "1000"]);
     proxy.wait_for_log(&["WARN", "echo.default:50051", "calls wait", "max-connections-per-endpoint"]);
@@ -139,8 +140,8 @@ async fn a_client_with_as_many_streams_as_it_may_have_is_counted_and_told_once()
     let full = || proxy.scrape().sum("leno_clients_full_total", &[]);
     assert_eq!(full(), 1.0);
 
-    // Another full client adds a line to the log. The first client stays full until then, and no further sweep reports
-    // it.
+    // Another full client adds one line to the log. The first client is still full, but later sweeps do not report it
+    // again.
     let other = Client::connect(proxy.outbound(), ECHO).await;
     for _ in 0..10 {
         streams.push(other.open(&hang).await.expect("a stream"));

@@ -22,7 +22,7 @@ async fn call(client: &Client) -> (Option<u8>, Option<String>) {
     (answer.grpc_status(), answer.field("leno-proxy-error").map(str::to_owned))
 }
 
-/// Makes calls until `is_done`. No call may fail.
+/// Makes calls until `is_done` returns true. No call may fail.
 async fn call_until(client: &Client, mut is_done: impl FnMut() -> bool) {
     let deadline = tokio::time::Instant::now() + SOON;
     while !is_done() {
@@ -80,7 +80,8 @@ async fn what_is_known_holds_while_the_control_plane_is_gone_and_news_come_when_
     control.directory().put(&Service::echo(&[a.address(), b.address()]));
     control.restart();
     call_until(&client, || b.calls() > 0).await;
-    // The control plane has answered the proxy's earlier requests by now, or answers them while a call waits.
+    // By now the control plane has answered the proxy's earlier requests, or it answers them while one of these calls
+    // waits.
     wait_for("the other Service is known", SOON, || {
         let runtime = tokio::runtime::Handle::current();
         let outcome = tokio::task::block_in_place(|| runtime.block_on(call(&stranger)));

@@ -43,7 +43,7 @@ async fn a_draining_proxy_is_not_ready_and_takes_no_new_calls() {
     let not_ready = || proxy.get("/ready").is_ok_and(|(status, _)| status == 503).then_some(());
     wait_for("GET /ready says 503", Duration::from_secs(20), not_ready);
     let deadline = Instant::now() + Duration::from_secs(20);
-    // The GOAWAY reaches the client, which then opens no more calls here.
+    // Wait until the GOAWAY reaches the client, which then opens no more calls on this connection.
     while client.open(&Call::new("Echo")).await.is_ok() {
         assert!(Instant::now() < deadline, "the client was never told to go elsewhere");
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -36,7 +36,8 @@ async fn refused(proxy: &Proxy, authority: &str, patience: Duration) -> Answer {
     answer
 }
 
-/// Without this check, the kernel would let both programs listen, and distribute connections between them.
+/// A proxy checks that no other program listens on its ports. Without this check, the kernel would let both programs
+/// listen, and distribute connections between them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_port_that_somebody_listens_on_is_refused() {
     let proxy = Proxy::start(&[]);

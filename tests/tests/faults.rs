@@ -1,7 +1,7 @@
-//! What a mesh must survive: proxies that die, certificates that are wrong, peers that talk nonsense or vanish.
+//! What a mesh must survive: proxies that die, certificates that are wrong, peers that send garbage or vanish.
 //!
-//! A [`sides::ServerSide`] is a server and the proxy in front of it, on their own loopback address. The tests count
-//! events; times are only bounds.
+//! A [`sides::ServerSide`] is a server and the proxy in front of it, on their own loopback address. The tests check
+//! numbers of events; they check times only against upper limits.
 
 mod certificates;
 mod handshakes;

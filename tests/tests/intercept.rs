@@ -12,12 +12,13 @@ use leno_tests::proxy::wait_for;
 use leno_tests::{namespaces, programs};
 use socket2::SockRef;
 
-/// The addresses of this namespace and of the other one, by family.
+/// The IPv4 and IPv6 addresses of this namespace.
 const HERE: [&str; 2] = ["10.99.0.1", "fd00:99::1"];
+/// The IPv4 and IPv6 addresses of the other namespace.
 const THERE: [&str; 2] = ["10.99.0.2", "fd00:99::2"];
-/// Environment variable with the backend, for a test inside a namespace.
+/// Environment variable that tells a test inside a namespace which backend to use.
 const BACKEND: &str = "LENO_TEST_BACKEND";
-/// The id of an unused user.
+/// A user id that no program of the test has.
 const SOMEBODY_ELSE: &str = "2102";
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -53,7 +54,7 @@ fn another_backend_takes_the_place_of_the_first() {
 
 #[test]
 fn without_permission_one_line_says_what_is_needed_and_rules_can_still_be_shown() {
-    // In a user namespace without a mapping for the user, all capabilities are lost.
+    // In a user namespace without a mapping for its user, a program has no capabilities.
     let leno = programs::program("leno");
     let nobody = |words: &str| {
         let mut command = Command::new("unshare");
@@ -179,7 +180,7 @@ fn up(proxy_uid: &str, words: &str) {
     leno(&format!("up --proxy-uid {proxy_uid} --backend {backend} {words}"));
 }
 
-/// Adds rules of another program, in all places where ours might be.
+/// Adds rules as another program would, in all places where Leno's rules might be.
 fn foreign_rules() {
     let script = "nft add table inet foreign
         nft add chain inet foreign output '{ type nat hook output priority -100; }'
@@ -199,7 +200,7 @@ fn all_rules() -> String {
     text.lines().filter(is_rule).map(|line| line.split(" [").next().unwrap_or(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// Listens on a port, and sends each connection that port and its original destination.
+/// Listens on a port, and sends on each connection the port and the connection's original destination.
 fn report_on(port: u16) {
     let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).expect("the port is free in a new namespace");
     thread::spawn(move || {

@@ -10,7 +10,7 @@ use leno_tests::proxy::{Signal, wait_for};
 use rustix::process::{Pid, kill_process};
 use serde_json::Value;
 
-/// The fields of every run's line, in all scenarios.
+/// The fields that the line of every run has, in all scenarios.
 const FIGURES: [&str; 13] = [
     "skew_ms",
     "connections",
@@ -134,7 +134,7 @@ fn ending_it_leaves_whole_lines_and_no_programs() {
     let children = children_of(lab.0.id());
     assert!(children.len() >= 5, "five backends at least: {children:?}");
 
-    // Like Ctrl-C, but with SIGTERM: a shell's background jobs, such as this test, ignore SIGINT.
+    // Like Ctrl-C, but with SIGTERM: a shell's background jobs ignore SIGINT, and this test may be such a job.
     kill_process(Pid::from_child(&lab.0), Signal::TERM).expect("it runs");
     lab.0.wait().expect("it ends");
     assert!(!runs(out.path()).is_empty());
@@ -255,7 +255,8 @@ fn requests_of_http1_go_through_one_proxy_and_through_two() {
     }
 }
 
-/// Returns OpenSSL's output about a server of the mesh, with the client's certificate or without a certificate.
+/// Connects to a server-side proxy with OpenSSL, with the client's certificate or without a certificate. Returns
+/// OpenSSL's output.
 fn s_client(port: &str, certificates: &Path, with_certificate: bool) -> String {
     let file = |name: &str| certificates.join(name).display().to_string();
     let (authority, certificate, key) = (file("ca.crt"), file("client.crt"), file("client.key"));

@@ -1,4 +1,4 @@
-//! The proxy's own log, with a client that tries to fill it, and with a reader that stops.
+//! The proxy's own log, if a client tries to fill it, and if its reader stops reading.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -30,12 +30,12 @@ async fn a_log_that_is_not_read_holds_up_no_call() {
 async fn a_client_that_is_disconnected_again_and_again_fills_no_log() {
     let backend = Backend::start().await;
     let proxy = Proxy::start(&[Service::echo(&[backend.address()])]);
-    // A frame of a type that must not come first (RFC 9113 section 3.4).
+    // The connection preface, and then a frame of a type that must not come first (RFC 9113 section 3.4).
     let mistake = [wire::PREFACE, &wire::window_update(0, 1)].concat();
     for _ in 0..LINES {
         let mut attacker = TcpStream::connect(proxy.outbound()).expect("a connection");
         attacker.write_all(&mistake).expect("the proxy reads");
-        // Read until the proxy closes the connection, so that it has judged every mistake.
+        // Read until the proxy closes the connection, so that the proxy has detected every mistake.
         let _ = attacker.read_to_end(&mut Vec::new());
     }
     proxy.wait_for_log(&["more log lines of leno_proxy::worker", "were left out"]);

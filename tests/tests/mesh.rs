@@ -31,7 +31,7 @@ impl Pair {
         Self::with(&[], service)
     }
 
-    /// As above, with additional arguments for their proxies.
+    /// As [`Pair::new`], with additional arguments for both proxies.
     fn with(arguments: &[&str], service: impl for<'a> FnOnce(&'a Workload) -> MeshService<'a>) -> Option<Self> {
         let mesh = Mesh::new()?;
         let (client, server) = (mesh.meshed("client", arguments), mesh.meshed("server", arguments));

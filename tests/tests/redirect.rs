@@ -10,7 +10,7 @@ use leno_tests::manifests::Service;
 use leno_tests::programs;
 use leno_tests::proxy::Proxy;
 
-/// Redirects connections to the test's two clusterIPs to the proxy's port.
+/// Firewall rules: a connection to one of the test's two clusterIPs is redirected to the proxy's port.
 const RULES: &str = "table inet leno {
   chain output {
     type nat hook output priority -100;

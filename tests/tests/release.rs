@@ -1,7 +1,8 @@
 //! `./release`: its files are reproducible, and a user can install them.
 //!
-//! Most tests share one release, of the programs under test (`LENO_PROGRAMS`) and of quickly compiled programs for the
-//! other architecture. `LENO_RELEASE_TWICE=1` also compiles all programs twice, which takes more than ten minutes.
+//! Most tests share one release. It has the programs under test (`LENO_PROGRAMS`), and for the other architecture
+//! programs that are compiled quickly. `LENO_RELEASE_TWICE=1` also compiles all programs twice, which takes more than
+//! ten minutes.
 
 use std::fs;
 use std::net::TcpStream;
@@ -21,9 +22,9 @@ const PROGRAMS: [&str; 4] = ["leno", "leno-proxy", "leno-control", "leno-init"];
 /// Time for a busy machine to start a program, possibly under qemu.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// This machine's architecture and the other architecture: each with the name that Debian and images use, and the
-/// kernel's name.
+/// This machine's architecture: the name that Debian and images use, and the kernel's name.
 const HERE: (&str, &str) = if cfg!(target_arch = "x86_64") { AMD64 } else { ARM64 };
+/// The other architecture.
 const ELSEWHERE: (&str, &str) = if cfg!(target_arch = "x86_64") { ARM64 } else { AMD64 };
 const AMD64: (&str, &str) = ("amd64", "x86_64");
 const ARM64: (&str, &str) = ("arm64", "aarch64");
@@ -56,7 +57,7 @@ static RELEASE: LazyLock<Release> = LazyLock::new(|| {
 fn packing_the_same_programs_twice_gives_the_same_bytes() {
     let programs = scratch("small");
     for architecture in [HERE.0, ELSEWHERE.0] {
-        // One small program under all names: the test is about packing.
+        // Use one small program under all names, because the test only checks the packing.
         let to = programs.join(architecture);
         fs::create_dir_all(&to).expect("a directory");
         let [leno, others @ ..] = PROGRAMS;
@@ -314,9 +315,9 @@ fn compile(architecture: &str, to: &Path, target_dir: &Path) {
     succeed(command.arg(architecture).arg(to).env("PROFILE", "dev").env("TARGET_DIR", target_dir));
 }
 
-/// Returns the command `./release` for these programs, in a checkout that may have changes.
+/// Returns the command `./release` for these programs. The checkout may have uncommitted changes.
 fn release(files: &Path, programs: &Path, architectures: &[&str]) -> Command {
-    // Tests run concurrently: each uses its own file.
+    // Each test uses its own file, because tests may run at the same time.
     let changelog = files.with_extension("changelog");
     fs::write(&changelog, format!("# Changelog\n\n## [{VERSION}]\n\n- Something.\n")).expect("a changelog");
     let mut command = Command::new(root().join("release"));

@@ -54,8 +54,8 @@ async fn calls_above_a_goaways_last_stream_go_elsewhere() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_up_to_a_goaways_last_stream_finish_where_they_are() {
-    // The first call is answered after the GOAWAY that the second call triggers; the second call's stream is above the
-    // GOAWAY's last stream.
+    // The second call makes the server send a GOAWAY, and then the answer of the first call. The first call's stream is
+    // the GOAWAY's last stream, so the second call must be sent again.
     let requests = AtomicU64::new(0);
     let leaving = Scripted::start(move |begun| match requests.fetch_add(1, Ordering::Relaxed) {
         0 => Reply::Send(Vec::new()),
@@ -105,7 +105,7 @@ async fn a_server_that_restarts_gracefully_costs_no_call() {
     let load = clients.keep_calling(8);
     for _ in 0..5 {
         load.wait_for_more(100, SOON).await;
-        // Wait, because a connection without any call would end without a GOAWAY that a call could miss.
+        // Wait until the server has had a call. Otherwise its restart would put no call at risk.
         wait_for("the server is used", SOON, || (restarts.calls() > 0).then_some(()));
         let address = restarts.address();
         restarts.stop_gracefully().await;

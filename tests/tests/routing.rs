@@ -1,4 +1,4 @@
-//! The Service of a call, by its `:authority`.
+//! The `:authority` of a call selects the Service.
 
 use leno_tests::backend::Backend;
 use leno_tests::client::{Call, Client};

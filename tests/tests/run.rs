@@ -216,7 +216,7 @@ fn ends() {
         fs::remove_file("/run/started").expect("it is there");
     }
 
-    // The program runs as the user behind sudo, with a separate network and hosts file.
+    // The program runs as the user who called sudo, with a separate network and hosts file.
     let mut command = leno(&["--service", "cart"], &["sh", "-c", "id -u; cat /proc/net/dev /etc/hosts"]);
     let own_hosts = fs::read_to_string("/etc/hosts").expect("it is there");
     let output = command.env("SUDO_UID", "65534").env("SUDO_GID", "65534").output().expect("leno starts");
@@ -237,7 +237,7 @@ fn was_killed() {
     killed.wait();
     assert!(Path::new("/run/netns/leno0-2").exists() && endpoint(2).exists(), "nobody has removed it yet");
 
-    // The next run finds that the killed run is dead, and gets its number.
+    // The next run finds that the killed run is dead, removes what is left of it, and gets its number.
     run_well(&["--service", "cart"], &["test", "!", "-e", &endpoint(2).to_string_lossy()]);
     assert_nothing_is_left();
 
@@ -297,7 +297,7 @@ fn proxy_dies_after_an_upgrade() {
     let mut run = Run(child.expect("leno starts"));
     wait_for("the program", PATIENCE, || Path::new("/run/started").exists().then_some(()));
     let first = proxy_in("leno0-2").expect("programs start after it");
-    // Upgrade as package managers do: another file takes the name.
+    // Upgrade as package managers do: another file replaces the program's file.
     fs::write("/run/new-leno", "another version").expect("there is room");
     fs::rename("/run/new-leno", installed).expect("it is there");
     kill_process(first, Signal::KILL).expect("it runs");
@@ -379,7 +379,7 @@ fn run_well(options: &[&str], program: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Returns the proxy's process in a network namespace: the process of the proxies' user.
+/// Returns the proxy's process in a network namespace, which is the process that runs as the proxies' user.
 fn proxy_in(namespace: &str) -> Option<Pid> {
     let pids = programs::run_well("ip", &["netns", "pids", namespace], PATIENCE);
     let is_proxys = |pid: &&str| fs::metadata(format!("/proc/{pid}")).is_ok_and(|process| process.uid() == PROXY_UID);

@@ -70,7 +70,7 @@ async fn a_conversation_goes_back_and_forth_without_delay() {
         messages::read(&mut body).await?;
         body.trailers().await
     };
-    // Each round trip takes well below a millisecond, or 40 ms if a side delays bytes.
+    // A round trip takes well below a millisecond, but 40 ms if one of the programs delays bytes.
     let trailers = tokio::time::timeout(Duration::from_secs(15), talk).await.expect("500 turns in fifteen seconds");
     let trailers = trailers.expect("no reset").expect("trailers");
     assert_eq!(trailers.get("grpc-status").map(http::HeaderValue::as_bytes), Some(&b"0"[..]));
@@ -157,7 +157,7 @@ async fn a_reader_that_pauses_holds_the_server_back_and_not_the_proxy_full() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_does_not_read_holds_the_caller_back() {
-    // The server never returns any window: it accepts only the first 65,535 bytes.
+    // The server never enlarges its flow-control windows, so it accepts only the first 65,535 bytes.
     let silent = Scripted::start(|_| Reply::Send(Vec::new()));
     let proxy = Proxy::start(&[Service::echo(&[silent.address()])]);
     let client = Client::connect(proxy.outbound(), ECHO).await;

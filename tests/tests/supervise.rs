@@ -1,4 +1,4 @@
-//! A supervised proxy: the cost of a sudden end for its clients.
+//! A supervised proxy: what its sudden end costs its clients.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -35,7 +35,7 @@ fn took(backends: &[&Backend], calls: impl FnOnce()) -> Vec<u64> {
     backends.iter().zip(before).map(|(backend, before)| backend.calls() - before).collect()
 }
 
-/// Makes calls until exactly the expected backends get some.
+/// Repeats `call` until, in one round, exactly the expected backends get calls.
 fn wait_until_used(backends: &[&Backend], expected: &[bool], mut call: impl FnMut()) {
     wait_for(&format!("calls go to {expected:?}"), SOON, || {
         let took = took(backends, &mut call);
@@ -226,7 +226,7 @@ fn proxy_of(service: &Service, inbound: SocketAddr, authority: &Authority) -> Pr
     )
 }
 
-/// Returns the number of calls at the proxy from `shop/web` over mutual TLS.
+/// Returns the number of calls that the proxy received from `shop/web` over mutual TLS.
 fn secure_calls(proxy: &Proxy) -> usize {
     let (_, metrics) = proxy.get("/metrics").expect("the proxy answers");
     let is_secure = |line: &&str| {

@@ -2,7 +2,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A directory like the cgroup mount: files given by path below it and content.
+/// A directory like the cgroup mount. `files` has each file's path below the directory, and its content.
 fn mount(files: &[(&str, &str)]) -> TempDir {
     let mount = tempfile::tempdir().expect("a directory");
     for (path, text) in files {

@@ -15,7 +15,7 @@ pub fn usable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Returns whether a process can listen on IPv6. The kernel may lack it, or have it disabled
+/// Returns whether a process can listen on IPv6. The kernel may lack IPv6, or have it disabled
 /// (net.ipv6.conf.*.disable_ipv6).
 pub fn has_ipv6() -> bool {
     let any_port = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), 0);

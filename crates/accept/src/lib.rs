@@ -3,7 +3,7 @@
 //!
 //! Every listener of the mesh that other workloads can reach uses [`Places`]: the proxy's listeners, the admin
 //! endpoint, the probes, the webhooks, the issuer and xDS. [`Room`], [`Listener`] and [`Queue`] are for tokio;
-//! [`Places`], [`Source`] and [`Turns`] know no sockets and no clock. Limits in bytes are fractions of
+//! [`Places`], [`Source`] and [`Turns`] use no sockets and no clock. Limits in bytes are fractions of
 //! [`container_memory`].
 //!
 //! When all places are taken, a new connection replaces a connection of the client that has the most connections:

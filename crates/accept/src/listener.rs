@@ -14,8 +14,8 @@ use tokio::time::sleep;
 use crate::family::{stream_socket, usable};
 use crate::{Place, Room, RoomSize, Source};
 
-/// Number of connections that the kernel queues until they are accepted. It drops further connections, and their
-/// clients retry after a second: that is longer than a kubelet's probe may take.
+/// Number of connections that the kernel queues until they are accepted. The kernel drops further connections, and
+/// their clients retry after a second, which is longer than a kubelet's probe may take.
 const BACKLOG: i32 = 4_096;
 /// Wait after an error of accepting a connection. Such errors happen when file descriptors run out.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -51,7 +51,7 @@ pub struct Listener {
 pub struct Arrival {
     pub stream: TcpStream,
     pub address: SocketAddr,
-    /// Keep it for as long as the connection is open.
+    /// Keep the place for as long as the connection is open.
     pub place: Place,
 }
 
@@ -65,8 +65,8 @@ impl Listener {
     /// places.
     pub async fn accept(&mut self) -> Arrival {
         loop {
-            // Let the tasks of earlier connections run first: a burst must not replace a connection before its task has
-            // read its first bytes.
+            // Let the tasks of earlier connections run first: a burst must not replace a connection before the
+            // connection's task has read the first bytes.
             yield_now().await;
             match self.socket.accept().await {
                 Ok((stream, address)) => {

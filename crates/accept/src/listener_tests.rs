@@ -9,7 +9,7 @@ use super::*;
 const PATIENCE: Duration = Duration::from_secs(20);
 const PLACES: usize = 8;
 
-/// Serves an echo of one byte; a connection settles once it has sent it.
+/// Echoes each byte. A connection settles once it has sent a byte.
 async fn start() -> SocketAddr {
     let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
     let address = socket.local_addr().expect("an address");

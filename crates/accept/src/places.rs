@@ -5,16 +5,16 @@
 //! place of another connection, so that a few silent connections never lock other clients out:
 //!
 //! 1. The account with the most silent connections loses its oldest silent connection.
-//! 2. If no connection is silent, the account with the most connections loses its oldest connection, provided that it
-//!    then still has at least as many connections as the new connection's account.
+//! 2. If no connection is silent, the account with the most connections loses its oldest connection, provided that this
+//!    account, after the exchange, has at least as many connections as the new connection's account.
 //! 3. Otherwise the new connection is rejected: its account would hold more than the account that loses a connection.
 //!
 //! Among accounts with equally many connections, the account with the oldest connection yields. If the account with the
 //! greatest address yielded, a flood from many addresses would lock that address out.
 //!
 //! A connection is silent until it has sent something complete: a request, or a TLS handshake. Invariants: every member
-//! is in exactly one of its account's two queues; `most` and `most_silent` hold one entry for each account that has
-//! such members; `len() <= capacity`.
+//! is in exactly one of its account's two queues; `most` has one entry for each account with members, and `most_silent`
+//! one for each account with silent members; `len() <= capacity`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -154,7 +154,8 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
         self.most.last().map(|(_, account)| account)
     }
 
-    /// Returns the connection that a new connection of `account` replaces.
+    /// Returns the connection that a new connection of `account` replaces; `None` if the new connection must be
+    /// rejected.
     fn victim(&self, account: &A) -> Option<K> {
         if let Some((_, silent)) = self.most_silent.last() {
             return self.accounts.get(silent)?.silent.values().next().copied();

@@ -18,7 +18,7 @@ struct State<A: Clone + Eq + Hash> {
     waiting: Turns<A, oneshot::Sender<Permit<A>>>,
 }
 
-/// The right to work. Dropping it passes it to the next waiting task.
+/// The right to work. Dropping the permit passes the right to the next waiting task.
 #[derive(Debug)]
 pub struct Permit<A: Clone + Eq + Hash>(Queue<A>);
 
@@ -36,7 +36,8 @@ impl<A: Clone + Eq + Hash> Queue<A> {
     /// Waits for a permit. Dropping the future gives up its place in the queue.
     ///
     /// # Errors
-    /// [`Overload`] if the queue is full and no other account has more waiting tasks.
+    /// [`Overload`] if the queue is full and no other account has more waiting tasks than this account would have, or
+    /// if a task of another account later takes the place of this task.
     pub async fn permit(&self, account: A) -> Result<Permit<A>, Overload> {
         let turn = {
             let mut state = self.state();

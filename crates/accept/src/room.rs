@@ -1,7 +1,7 @@
 //! Room: [`Places`] shared by the tasks of a program. A task is notified when another connection takes its place.
 //!
-//! Connections without a certificate of the mesh count by source address, connections with one by identity. Each kind
-//! has its own places, so that neither can use up those of the other.
+//! Connections without a certificate of the mesh count by source address, and connections with such a certificate by
+//! identity. Each kind has its own places, so that neither kind can use up the places of the other.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -37,7 +37,7 @@ pub struct Room(Arc<Mutex<State>>);
 struct State {
     strangers: Places<Source, u64>,
     identified: Places<Arc<str>, u64>,
-    /// By key: notifies the task that owns a place that another connection has taken the place.
+    /// By key: the channel that notifies a place's owner when another connection takes the place.
     holders: FxHashMap<u64, oneshot::Sender<()>>,
     next_key: u64,
     /// Connections that were closed or rejected for lack of a place, since `take_crowded_out` was last called.
@@ -75,8 +75,8 @@ impl Room {
         })))
     }
 
-    /// Finds a place for a new connection; another connection may lose its own. `None` if its address already holds the
-    /// most places: the new connection must be closed.
+    /// Finds a place for a new connection; another connection may lose its own. `None` if the new connection's address
+    /// already holds the most places: the new connection must be closed.
     pub fn enter(&self, source: Source) -> Option<Place> {
         let mut state = self.state();
         let key = state.next_key;
@@ -180,7 +180,7 @@ impl Place {
 
 impl Standing {
     /// Records that the connection has sent something complete: from now on, silent connections lose their places
-    /// before it does.
+    /// before this connection does.
     pub fn settle(&self) {
         let mut state = self.room.state();
         state.strangers.settle(self.key);

@@ -14,8 +14,8 @@ pub enum Exposition {
 }
 
 impl Exposition {
-    /// Returns the format that `Accept` asks for: OpenMetrics if it is named, and preferred at least as much as plain
-    /// text.
+    /// Returns the format that the `Accept` header asks for: OpenMetrics if the header lists OpenMetrics with at least
+    /// the quality of plain text, otherwise plain text.
     pub fn asked_for(headers: &HeaderMap) -> Self {
         let (mut open_metrics, mut text) = (0.0, 0.0);
         let values = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
@@ -43,8 +43,8 @@ impl Exposition {
 
     /// Converts OpenMetrics text into this format.
     ///
-    /// OpenMetrics describes a counter `request` whose samples are `request_total`. The older format describes it under
-    /// the samples' name, and has neither units nor a mark at the end.
+    /// OpenMetrics describes a counter as `request`, but names its samples `request_total`. The older format uses the
+    /// samples' name in the description too. It has neither units nor a mark at the end of the text.
     pub fn of_open_metrics(self, text: String) -> String {
         if self == Self::OpenMetrics {
             return text;

@@ -1,9 +1,9 @@
 //! The admin endpoint: health, metrics and internal state, over HTTP/1.
 //!
-//! Any Pod of a cluster can reach it. Each connection carries one request, within [`CONNECTION_MAX`] in total. When
-//! [`CONNECTIONS_MAX`] are open, a new connection replaces the oldest connection of the address that has the most, so
-//! that a kubelet's probe is answered however many connections other clients open. Clients on other machines get the
-//! [`PUBLIC`] pages only.
+//! Any Pod of a cluster can reach the endpoint. Each connection carries one request, within [`CONNECTION_MAX`] in
+//! total. When [`CONNECTIONS_MAX`] connections are open, a new connection replaces the oldest connection of the address
+//! that has the most connections. So the endpoint answers a kubelet's probe, however many connections other clients
+//! open. Clients on other machines get the [`PUBLIC`] pages only.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -56,8 +56,8 @@ where
     P: AsyncFn(Request<Incoming>) -> Answer + 'static,
 {
     let server = Rc::new(Server { pages, scrape: Mutex::default() });
-    // No connection is marked as no longer silent: each has one request, and the oldest connection of an address has
-    // taken longest.
+    // Do not mark any connection as no longer silent, so that a new connection may replace each of them. A connection
+    // carries only one request, so the oldest connection of an address has taken longest.
     let mut listener = Listener::new("admin", listener, RoomSize::of_strangers(CONNECTIONS_MAX));
     loop {
         let Arrival { stream, address, mut place } = listener.accept().await;

@@ -105,7 +105,7 @@ struct Attack {
 }
 
 impl Attack {
-    /// Starts to open connections from these sources in turn, and keeps `sockets` of them open.
+    /// Starts to open connections from `sources` addresses in turn, and keeps the latest `sockets` connections open.
     fn start(port: u16, sources: u8, sockets: usize) -> Self {
         let (ends, opened) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
         let (is_over, counter) = (ends.clone(), opened.clone());
@@ -136,8 +136,8 @@ impl Attack {
     }
 }
 
-/// Sends probes as a kubelet does, during an attack from these addresses. The probes come from 127.0.0.1, one of the
-/// attackers' addresses.
+/// Sends probes as a kubelet does, during an attack from `sources` addresses. The probes come from 127.0.0.1, one of
+/// the attackers' addresses.
 fn probe_under_attack(sources: u8) {
     run(async move {
         let port = start().await;

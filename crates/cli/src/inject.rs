@@ -144,7 +144,7 @@ impl Files {
     }
 }
 
-/// Appends the objects of one file to those of another.
+/// Appends the objects of the next file to `text`, the objects of the files before it.
 fn append(text: &mut String, next: &str, format: Option<Format>) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
@@ -168,7 +168,7 @@ fn read(file: &Path) -> Result<String, Error> {
 /// The first line with an action of a Helm template, counted from 1.
 ///
 /// Values of rendered objects may contain `{{` too, as in Prometheus rules and Argo workflows. So this matches only
-/// lines that YAML would misread: a line that begins with an action, or whose unquoted value does.
+/// lines that YAML would misread: a line that begins with an action, or a line whose unquoted value begins with one.
 fn template_line(text: &str) -> Option<usize> {
     let is_action = |line: &str| {
         let line = line.trim_start().trim_start_matches("- ");
@@ -179,7 +179,8 @@ fn template_line(text: &str) -> Option<usize> {
         let value = line.split_once(": ").map_or("", |(_, value)| value.trim_start());
         line.starts_with("{{") || value.starts_with("{{")
     };
-    // Within a block scalar an action is plain text. Templates that have actions only there are rare.
+    // Within a block scalar an action is plain text, so skip block scalars. This misses a template that has actions in
+    // block scalars only; such templates are rare.
     let mut scalar_indent = None;
     for (number, line) in text.lines().enumerate() {
         let indent = line.len() - line.trim_start().len();

@@ -1,7 +1,8 @@
 //! `leno install`: renders the objects of an installation for kubectl.
 //!
 //! Rendering needs no cluster. If a cluster can be reached, the command first asks whether Leno is installed there, so
-//! that it does not reset the values by mistake. A cluster that does not answer does not prevent rendering.
+//! that the new objects do not reset the installation's values by mistake. If the cluster does not answer, the command
+//! renders the objects anyway.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -69,7 +70,7 @@ pub(crate) enum Parts {
 pub(crate) struct Rendered {
     /// Every object, as YAML.
     pub(crate) text: String,
-    /// The version of its control plane.
+    /// The version of the installation's control plane.
     pub(crate) version: String,
 }
 
@@ -82,7 +83,7 @@ impl Options {
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let values = self.chosen()?;
         let rendered = render(&values, self.parts())?;
-        // Definitions do not depend on values.
+        // Custom resource definitions do not depend on values, so --crds needs no check.
         if !self.offline && !self.crds {
             match self.installed()? {
                 Ok(running) => {
@@ -100,7 +101,8 @@ impl Options {
         Ok(())
     }
 
-    /// Reads the cluster's installation; the inner error tells why it could not be read.
+    /// Reads the cluster's installation. The inner error tells why the installation could not be read; the outer error,
+    /// why no runtime could be started.
     fn installed(&self) -> io::Result<Result<Running, ClusterError>> {
         block_on(async {
             let asked = async { Running::read(&self.connect.cluster().await?).await };

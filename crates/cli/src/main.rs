@@ -135,7 +135,7 @@ fn execute(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The supported shells; clap knows more.
+/// Parses the name of a supported shell. clap knows more shells.
 fn parse_shell(text: &str) -> Result<Shell, String> {
     match text {
         "bash" => Ok(Shell::Bash),

@@ -24,7 +24,7 @@ fn the_demo_ends_by_itself_with_a_row_for_each_way_and_no_failed_call() {
     let share: f64 = share.parse().expect("a number");
     assert!((18.0..=22.0).contains(&share), "each of five servers has a fifth: {text}");
     assert_eq!(row("Leno  ").last(), Some(&"0"), "Leno lost calls: {text}");
-    // Which server is the worst also depends on the machine.
+    // Do not compare the number of the server: the machine also decides which server serves the worst client.
     assert!(closing.contains("pinned, worst client (s"), "{text}");
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Manifests are the files named *.yaml, *.yml and *.json; links are followed. Hidden files and sub-directories are
 //! ignored, as in `kubectl apply -f DIR`. A file takes effect as a whole. While it has an error, its last valid version
-//! stays in force. If a file never was valid, only its AuthorizationPolicies are in force, and unreadable ones allow no
-//! caller: an error must not open a port that a policy protects.
+//! stays in force. If a file never was valid, only its AuthorizationPolicies are in force, and an unreadable policy
+//! allows no caller: an error must not open a port that a policy protects.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -48,8 +48,8 @@ pub enum Serving {
     Current,
     /// An earlier version, because the version on disk has an error.
     LastGood,
-    /// No version, because none was ever valid. Only the AuthorizationPolicies on disk are in force, and unreadable
-    /// ones allow no caller.
+    /// No version, because none was ever valid. Only the AuthorizationPolicies on disk are in force, and an unreadable
+    /// policy allows no caller.
     OnlyPolicies,
     /// No version, because none was ever valid, and the version on disk has no AuthorizationPolicy.
     Nothing,

@@ -1,8 +1,8 @@
 //! Notices changes of the configuration directory.
 //!
-//! It watches the directory itself, not the targets of its links. Editors write a new file and rename it; Kubernetes
-//! swaps the link `..data` of a mounted ConfigMap. Both change the directory itself. If the directory is removed or
-//! renamed, or is a link that is changed, the watch moves to the directory that has the path now.
+//! [`Watch`] watches the directory itself, not the targets of the links in it. Editors write a new file and rename it;
+//! Kubernetes swaps the link `..data` of a mounted ConfigMap. Both change the directory itself. If the directory is
+//! removed or renamed, or is a link that is changed, the watch moves to the directory that has the path now.
 
 use std::fs;
 use std::io;
@@ -48,7 +48,8 @@ impl Watch {
         Ok(Self { path: path.to_owned(), inotify: open(path)?, watched })
     }
 
-    /// Returns after the content may have changed and has then stayed unchanged for a moment.
+    /// Waits until the content may have changed, and then until it has stayed unchanged for a moment. If changes
+    /// continue, stops waiting after `QUIET_AT_MOST`.
     ///
     /// Not cancel safe: if the future is dropped while it waits for the content to stay unchanged, the change is lost.
     ///
@@ -85,7 +86,7 @@ impl Watch {
         }
     }
 
-    /// Watches the directory that the path leads to now, if that is another directory.
+    /// If the path now leads to another directory, watches that directory and returns `true`.
     fn watch_again(&mut self) -> bool {
         let named = identity(&self.path).ok();
         if named.is_none() || named == self.watched {

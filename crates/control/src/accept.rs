@@ -34,8 +34,8 @@ pub(crate) const FIRST_REQUEST_MAX: Duration = Duration::from_secs(5);
 pub(crate) const WHOLE_REQUEST_MAX: Duration = Duration::from_secs(5);
 
 /// Limit on received bytes of TLS from which no application data can be read yet. A record has at most 16,640 bytes,
-/// and a client's handshake with its certificates has fewer. rustls alone would buffer 64 KiB of handshake messages for
-/// a client without a certificate.
+/// and a client's handshake with its certificates has fewer. Without this limit, rustls would buffer 64 KiB of
+/// handshake messages for a client without a certificate.
 const UNREADABLE_MAX_BYTES: usize = 20 << 10;
 
 /// Returns the TLS configuration for the next connection.
@@ -178,7 +178,8 @@ impl AsyncWrite for Metered {
 pub(crate) enum Clients {
     /// Only clients with a certificate of the mesh.
     Identified,
-    /// Every client: a workload that asks for its first certificate has none, and an API server has none of the mesh.
+    /// Every client: a workload that asks for its first certificate has no certificate yet, and an API server has no
+    /// certificate of the mesh.
     Anybody,
 }
 
@@ -263,8 +264,8 @@ impl AsyncRead for Connection {
         }
         match &mut self.transport {
             Transport::Clear(stream) => Pin::new(stream).poll_read(cx, buffer),
-            // Not `poll_read`, which goes on with later records after it has filled a part of the buffer. The bytes of
-            // those records would count as unreadable, although all data before them was read.
+            // Not `poll_read`: after it has filled a part of the buffer, it also reads later records from the socket.
+            // Their bytes would count as unreadable, although all data before them has been read.
             Transport::Tls(stream) => {
                 let readable = ready!(Pin::new(&mut *stream).poll_fill_buf(cx))?;
                 let taken = readable.len().min(buffer.remaining());

@@ -13,10 +13,11 @@
 //! | [`IDENTITY_SERVICE`] | 8 | 21 | 80 connections without a certificate, 40 with one, and 5 MiB of long requests |
 //! | [`WEBHOOKS`] | 13 | 34 | 60 connections, 2 large reviews, one parsed review |
 //! | [`XDS_RESOURCES`] | 3 | 8 | written resources, kept for all clients |
-//! | [`MESH`] | 7 | 18 | no clients: the program, its admin pages and the cluster's objects |
+//! | [`MESH`] | 7 | 18 | not clients, but the program, its admin pages and the cluster's objects |
 //!
-//! For listeners that need no certificate, a connection counts with the most memory that its client can make it take.
-//! An xDS stream counts with its measured memory: its client is known, and its bytes in transit count apart.
+//! On listeners that need no certificate, each connection counts as the most memory that its client can make it use. An
+//! xDS stream counts as its measured memory, because its client is known, and because its bytes in transit count
+//! separately ([`XDS_BYTES`]).
 
 /// The denominator of the shares.
 const WHOLE: usize = 96;
@@ -51,16 +52,17 @@ const _: () = assert!(
     "the shares of all doors fit into the memory"
 );
 
-/// The memory limit of a small control plane, in bytes. Each listener asserts how many clients its share of it is
-/// enough for.
+/// The memory limit of a small control plane, in bytes. Each listener asserts how many clients its share of this memory
+/// is enough for.
 pub(crate) const SMALL: usize = 256 << 20;
 /// Memory assumed for a process without a limit: enough for 16,000 xDS streams.
 const UNLIMITED: usize = 2 << 30;
 /// The least memory assumed; a lower limit is a mistake in a manifest.
 const MIN: usize = 64 << 20;
 
-/// Memory of a TLS connection, in bytes. An idle one with HTTP/2 was measured at 30 kB. A client can add an incomplete
-/// TLS record or handshake message (32 KiB: `crate::accept::UNREADABLE_MAX_BYTES` in a buffer that grows by doubling).
+/// Memory of a TLS connection, in bytes. An idle connection with HTTP/2 was measured at 30 kB. A client can add an
+/// incomplete TLS record or handshake message (32 KiB: `crate::accept::UNREADABLE_MAX_BYTES` in a buffer that grows by
+/// doubling).
 pub(crate) const CONNECTION_BYTES: usize = 64 << 10;
 /// Memory of a TLS connection before the end of its handshake, in bytes: it has no HTTP/2 buffers yet.
 pub(crate) const HANDSHAKE_BYTES: usize = 48 << 10;

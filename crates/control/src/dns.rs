@@ -1,5 +1,5 @@
-//! The DNS names of the control plane's Service. They are in its own certificates: API servers and gRPC programs
-//! compare them with the name that they dialled, and do not know SPIFFE.
+//! The DNS names of the control plane's Service. The control plane's own certificates contain these names. API servers
+//! and gRPC programs compare them with the name that they dialled, because they do not know SPIFFE.
 
 use leno_install::names::CONTROL;
 use rustls::pki_types::{DnsName, InvalidDnsNameError};
@@ -7,7 +7,7 @@ use rustls::pki_types::{DnsName, InvalidDnsNameError};
 use crate::options::Options;
 use crate::run::RunError;
 
-/// The names from inside and outside the Service's namespace.
+/// Returns the names that clients inside and outside the Service's namespace use.
 pub(crate) fn names(namespace: &str, cluster_domain: &str) -> Result<Vec<DnsName<'static>>, InvalidDnsNameError> {
     let short = format!("{CONTROL}.{namespace}");
     let names = [format!("{short}.svc"), short.clone(), format!("{short}.svc.{cluster_domain}")];

@@ -111,7 +111,8 @@ impl KubernetesSource {
         }
     }
 
-    /// Waits for a change, applies it with those that follow at once, and publishes the result.
+    /// Waits for a change, applies it together with the changes that follow within [`GATHER`], and publishes the
+    /// result.
     async fn gather_and_publish(&mut self) {
         let Some(first) = self.changes.recv().await else {
             // `self` holds a sender, so the channel never closes.
@@ -128,8 +129,8 @@ impl KubernetesSource {
         }
     }
 
-    /// Applies a change; returns whether it can change the mesh. [`Change::Expected`] never can, so that a client that
-    /// creates Pods, and thereby makes the webhook send it, causes no work for the whole mesh.
+    /// Applies a change; returns whether it can change the mesh. [`Change::Expected`] never can. The webhook sends it
+    /// when a client creates a Pod, so it must not cause work for the whole mesh.
     fn take(&mut self, (kind, change): (Kind, Change)) -> bool {
         let is_of_objects = !matches!(change, Change::Expected(_));
         let News { problems, until_then, is_mended } = self.index.take(kind, change);
@@ -173,7 +174,7 @@ impl KubernetesSource {
     }
 
     /// Publishes the results for routes and policies if they differ from the last ones. Most changes concern only
-    /// endpoints.
+    /// endpoints, so these results usually stay the same.
     fn publish_judged(&self, routes: &[ParentStatus]) {
         let observed = self.index.observed();
         self.judged.send_if_modified(|known| {
@@ -186,7 +187,7 @@ impl KubernetesSource {
     }
 
     /// Publishes the namespaces, and those that need the trust bundle. Call it before making the mesh, which may take
-    /// longer: new Pods wait only for these namespaces.
+    /// longer: new Pods wait for these namespaces, but not for the mesh.
     fn publish_namespaces(&self) {
         let mut trusting = self.index.meshed_namespaces();
         trusting.insert(self.own.clone());

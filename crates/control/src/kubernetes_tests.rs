@@ -49,7 +49,7 @@ async fn a_pod_that_is_expected_has_its_namespace_trusted_and_no_mesh_made() {
     }
     let told = trusting.wait_for(|trusting| trusting.contains("quiet"));
     tokio::time::timeout(PATIENCE, told).await.expect("it is told").expect("the source lives");
-    // A change of an object follows them, and is the only one that makes a new mesh.
+    // After the expected Pods, an object changes. Only this change makes a new mesh.
     let another = Content::Namespace(Namespace::default());
     send(Kind::Namespace, Change::Applied(Name::of_cluster("another"), another));
     let mut state = state;

@@ -1,5 +1,5 @@
-//! Reports Pods that run without a proxy although they or their namespace ask for one: an Event for each, and a log
-//! line.
+//! Reports Pods that run without a proxy although they or their namespace ask for one: with an Event for each Pod, and
+//! a log line for each namespace.
 //!
 //! The chart's guard rejects such Pods at their creation. The Pods reported here are older than the namespace's
 //! annotation or than Leno, have another mesh's proxy, or were created without the guard. The leading replica reports.
@@ -20,12 +20,13 @@ use tokio::time::sleep;
 
 use crate::index::Unmeshed;
 
-/// Limit on Pods per namespace that get an Event: one Event is enough to name the remedy, and the metric has the
-/// number.
+/// Limit on Pods per namespace that get an Event. All these Events name the same remedy, and the metric has the number
+/// of all Pods.
 const EVENTS_PER_NAMESPACE_MAX: usize = 20;
 /// How long to wait after an Event could not be written.
 const RETRY: Duration = Duration::from_secs(10);
-/// Bytes of a Pod's name that go into its Event's name, which may have 253 bytes.
+/// Maximum length of the part of a Pod's name that goes into its Event's name, in bytes. The Event's name may have 253
+/// bytes.
 const NAME_MAX_BYTES: usize = 200;
 /// HTTP's status for an Event that another replica has written already.
 const CONFLICT: u16 = 409;
@@ -108,7 +109,7 @@ async fn report(client: &Client, due: Vec<(Box<str>, Unmeshed)>, reported: &mut 
         match events.create(&PostParams::default(), &event(&namespace, &pod, Timestamp::now())).await {
             Ok(_) => drop(reported.pods.insert(pod.uid)),
             Err(kube::Error::Api(status)) if status.code == CONFLICT => drop(reported.pods.insert(pod.uid)),
-            // A namespace that is being deleted accepts no new objects.
+            // Log at DEBUG only: a namespace that is being deleted accepts no new objects, so the error may be normal.
             Err(error) => {
                 tracing::debug!(%namespace, pod = %pod.name, %error, "no Event could be written");
                 outcome = Err(Failed);
@@ -118,10 +119,10 @@ async fn report(client: &Client, due: Vec<(Box<str>, Unmeshed)>, reported: &mut 
     outcome
 }
 
-/// Makes the Event for a Pod. Every replica gives it the same name.
+/// Makes the Event for a Pod. Every replica gives it the same name, so that only one Event can be written.
 fn event(namespace: &str, pod: &Unmeshed, now: Timestamp) -> Event {
     let Unmeshed { name, uid } = pod;
-    // Both are ASCII, so a character is a byte.
+    // The name and the UID are ASCII, so a character is a byte.
     let short: String = name.chars().take(NAME_MAX_BYTES).collect();
     let distinct: String = uid.chars().take(8).collect();
     Event {

@@ -44,7 +44,7 @@ impl Incomplete {
     }
 
     /// Takes a block of at most `max_bytes` from the front of `input`. Copies nothing if the whole block is there.
-    /// Returns `None` if the end of the block has not arrived: then the whole input was consumed.
+    /// Returns `None` if the end of the block has not arrived. In that case, the whole input was consumed.
     pub(crate) fn take<'a>(
         &mut self,
         input: &mut &'a [u8],

@@ -5,8 +5,8 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{why} ({status})")]
 pub struct ConnectionError {
-    /// The matching status code. A server answers the client of this connection with it. For a client it is always 502,
-    /// with which its caller can be answered.
+    /// The matching status code. A server answers the client of this connection with this status. For a client, the
+    /// status is always 502, and the owner can answer its own caller with this status.
     pub status: u16,
     /// The violation, for logs and metrics.
     pub why: &'static str,

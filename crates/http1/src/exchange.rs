@@ -59,7 +59,7 @@ pub(crate) struct Exchange {
     pub(crate) queue: ContentQueue,
     /// Whether the content ends with the queue.
     pub(crate) end_after_queue: bool,
-    /// Trailers that wait for the queue.
+    /// Trailers to send after the queue.
     pub(crate) trailers: Option<Box<FieldSection>>,
 }
 

@@ -3,16 +3,17 @@
 // While more output than this waits for the socket, the engine also reads no further request.
 pub use leno_http2::limits::OUTPUT_HIGH_WATER_BYTES;
 
-/// Most fields of one header or trailer section.
+/// Maximum number of fields in one header or trailer section.
 pub const MAX_FIELDS: usize = 128;
 /// Longest name of a field, in bytes.
 pub const MAX_NAME_BYTES: usize = 256;
-/// Most fields that `Connection` may name, beside its own options.
+/// Maximum number of fields that the field `Connection` may name, in addition to `close`, `keep-alive`, `upgrade` and
+/// `te`.
 pub const MAX_NOMINATED_FIELDS: usize = 32;
-/// Most empty lines before a request line (RFC 9112 section 2.2).
+/// Maximum number of empty lines before a request line (RFC 9112 section 2.2).
 pub const MAX_EMPTY_LINES: u8 = 4;
 
-/// The limits of a connection. All connections of one kind share one value.
+/// The limits of a connection. All connections of one kind share one `Limits`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Largest header section, in bytes. Limits both its bytes on the wire and its size in HTTP/2's measure (RFC 9113
@@ -27,9 +28,10 @@ pub struct Limits {
     pub max_chunk_extension_bytes: u32,
     /// Largest trailer section, measured like a header section.
     pub max_trailer_bytes: u32,
-    /// Most interim responses to one request (RFC 9110 section 15.2).
+    /// Maximum number of interim responses to one request (RFC 9110 section 15.2).
     pub max_interim_responses: u32,
-    /// Most content that is passed on and not yet released, in bytes. Beyond it, nothing is read.
+    /// Largest amount of content that is passed on and not yet released, in bytes. While the owner holds this amount,
+    /// nothing more is read.
     pub content_window_bytes: u32,
 }
 

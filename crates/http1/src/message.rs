@@ -84,7 +84,7 @@ impl<'a> Control<'a> {
     }
 
     /// The protocols in `Upgrade`, if `Connection` names it too. `h2c` is omitted: a client that wants HTTP/2 can begin
-    /// the connection with it, and the request is valid without the upgrade (RFC 9110 section 7.8).
+    /// the connection with HTTP/2, and the request is valid without the upgrade (RFC 9110 section 7.8).
     pub(crate) fn upgrade(&self, headers: &[Header<'_>]) -> Option<Vec<u8>> {
         let values = headers.iter().filter(|header| self.upgrade && is_named(header, "upgrade"));
         let protocols = values.flat_map(|header| list::members(header.value));
@@ -138,7 +138,8 @@ pub(crate) fn is_named(header: &Header<'_>, name: &str) -> bool {
     header.name.eq_ignore_ascii_case(name)
 }
 
-/// Checks that the transfer coding is `chunked`, once, and not in HTTP/1.0 (RFC 9112 section 6.1).
+/// Checks a `transfer-encoding` field: its only coding is `chunked`, it is the only such field, and the version is not
+/// HTTP/1.0 (RFC 9112 section 6.1).
 fn check_coding(value: &[u8], minor: u8, again: bool) -> Result<(), ConnectionError> {
     if again {
         return Err(ConnectionError::bad("two transfer-encoding fields"));

@@ -1,8 +1,8 @@
 //! Writes field sections: request and status lines, header fields, trailers (RFC 9112 sections 3 to 5).
 //!
-//! Messages from HTTP/1 keep their form: names keep their spelling, and a status its reason phrase. Both are stored as
-//! notes of the fields ([`FieldSection::iter_with_notes`]). Fields that are added here follow the spelling of the other
-//! fields.
+//! Messages from HTTP/1 keep their form: names keep their spelling, and a status keeps its reason phrase. Spellings and
+//! phrases are stored as notes of the fields ([`FieldSection::iter_with_notes`]). Fields that are added here follow the
+//! spelling of the other fields.
 //!
 //! HTTP/2 allows more bytes in some places than HTTP/1 does. Nothing is written here that a reader could parse as more
 //! than one line or field.
@@ -32,7 +32,7 @@ pub(crate) enum Framing {
     Chunked,
 }
 
-/// The persistence that the `connection` field announces, in addition to what other fields require.
+/// The persistence that the `connection` field announces. The field also lists the options that other fields require.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Persistence {
     /// Nothing: an HTTP/1.1 connection persists by default.

@@ -26,7 +26,7 @@ impl OutputBuffer {
         self.bytes.len() - self.start
     }
 
-    /// Records whether memory is short. If it is, the buffer keeps no memory while it is empty.
+    /// Records whether memory is short. If memory is short, an empty buffer keeps no memory.
     pub fn save_memory(&mut self, on: bool) {
         self.saves_memory = on;
         self.advance(0, usize::MAX);
@@ -38,7 +38,7 @@ impl OutputBuffer {
     }
 
     /// Records that the socket accepted the first `n` unsent bytes. Once all bytes are sent, the buffer keeps its
-    /// memory if that is at most `kept_bytes` and memory is not short.
+    /// memory if that is at most `kept_bytes` and memory is not short, and otherwise frees it.
     pub fn advance(&mut self, n: usize, kept_bytes: usize) {
         self.start += n;
         if self.start >= self.bytes.len() {

@@ -13,7 +13,7 @@ impl ErrorCode {
     pub const PROTOCOL_ERROR: Self = Self(0x1);
     /// The sender of the code has an internal error.
     pub const INTERNAL_ERROR: Self = Self(0x2);
-    /// A peer exceeded or overflowed a window.
+    /// A peer sent more than a window allows, or made a window larger than 2^31-1.
     pub const FLOW_CONTROL_ERROR: Self = Self(0x3);
     /// SETTINGS were not acknowledged in time.
     pub const SETTINGS_TIMEOUT: Self = Self(0x4);
@@ -21,7 +21,7 @@ impl ErrorCode {
     pub const STREAM_CLOSED: Self = Self(0x5);
     /// A frame of a wrong size.
     pub const FRAME_SIZE_ERROR: Self = Self(0x6);
-    /// The stream was not processed at all, so it may be sent again (section 8.7).
+    /// The stream was not processed at all, so its request may be sent again (section 8.7).
     pub const REFUSED_STREAM: Self = Self(0x7);
     /// The response is no longer needed.
     pub const CANCEL: Self = Self(0x8);
@@ -115,9 +115,10 @@ pub enum Flood {
     Priority,
     /// More WINDOW_UPDATE frames than the data that we sent explains.
     WindowUpdate,
-    /// Content split into frames of a few bytes, by the peer or because of its tiny windows (CVE-2019-9511).
+    /// Content in frames of a few bytes: the peer splits its content, or its tiny windows make us split ours
+    /// (CVE-2019-9511).
     DataDribble,
-    /// Responses to control frames that the peer does not read (CVE-2019-9517).
+    /// The peer sends control frames and does not read our responses to them (CVE-2019-9517).
     UnreadOutput,
     /// Repeated field sections above the size limit.
     HeaderList,

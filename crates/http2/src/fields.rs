@@ -35,8 +35,8 @@ struct Line {
     value_len: u32,
     facts: Facts,
     never_indexed: bool,
-    /// Bytes of the note, which follows the value ([`FieldSection::push_with_note`]); 0 without a note. This member
-    /// uses former padding of the struct.
+    /// Bytes of the note, which follows the value ([`FieldSection::push_with_note`]); 0 without a note. Without this
+    /// member, its byte would be padding.
     note_len: u8,
 }
 
@@ -119,9 +119,9 @@ impl FieldSection {
         self.push_with(name, value, false);
     }
 
-    /// Appends a field with a note about its original spelling, which only [`FieldSection::iter_with_notes`] returns.
-    /// Notes of more than 255 bytes are omitted. A note does not count in the section's size, because it is not longer
-    /// than the received input.
+    /// Appends a field with a note about its original spelling. Only [`FieldSection::iter_with_notes`] returns the
+    /// note. Notes of more than 255 bytes are omitted. A note does not count in the section's size, because it is not
+    /// longer than the received input.
     pub fn push_with_note(&mut self, name: &[u8], value: &[u8], note: &[u8]) {
         let count = self.lines.len();
         self.push(name, value);
@@ -213,7 +213,7 @@ impl FieldSection {
         }
     }
 
-    /// Removes the lines for which `is_removed` returns true. It also gets the line's name.
+    /// Removes the lines for which `is_removed` returns true. `is_removed` also gets the line's name.
     fn remove_lines(&mut self, is_removed: impl Fn(&Line, &[u8]) -> bool) {
         let (bytes, mut removed_size) = (&self.bytes, 0);
         self.lines.retain(|line| {
@@ -254,7 +254,7 @@ impl FieldSection {
         }
     }
 
-    /// The buffer for the name and the value of a literal, which [`FieldSection::commit`] makes a field.
+    /// The buffer to which the decoder appends a literal's name and value. [`FieldSection::commit`] makes them a field.
     pub(crate) fn tail(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }

@@ -1,33 +1,36 @@
 //! Every limit of the engine: what one peer may make us store or do on one connection.
 //!
-//! Counts "per window" restart every [`FLOOD_WINDOW`]. A limit of 0 forbids the event.
+//! Counts "per period" restart every [`FLOOD_WINDOW`]. A limit of 0 forbids the event.
 
 use std::time::Duration;
 
 /// Period after which the flood counters restart.
 pub const FLOOD_WINDOW: Duration = Duration::from_secs(10);
-/// A reset of an unanswered stream that is younger than this is a rapid reset. Deadlines and cancellations come later.
+/// A reset of an unanswered stream is a rapid reset if the stream is younger than this. Ordinary resets, for a deadline
+/// or a cancellation, come later.
 pub const RAPID_RESET_AGE: Duration = Duration::from_millis(10);
-/// Most rapid resets that a peer can earn by answered streams, as a multiple of `max_rapid_resets`.
+/// Maximum number of rapid resets that a peer can earn by answered streams, as a multiple of `max_rapid_resets`.
 pub const EARNED_RESETS_FACTOR: u32 = 10;
-/// A shorter DATA frame that does not end its stream counts as a dribble: a gRPC message's prefix alone has this
-/// length.
+/// A DATA frame shorter than this counts as a dribble, unless the frame ends its stream. A frame with only the prefix
+/// of a gRPC message has exactly this length, and does not count.
 pub const DRIBBLE_BYTES: usize = 5;
-/// As soon as a stream has collected this much content, the content is sent: a frame of this size carries more than it
-/// costs its receiver.
+/// As soon as the collected content of a stream has this size, it is sent: at this size, the content of a frame
+/// outweighs the cost of the frame for its receiver.
 pub const COLLECTED_ENOUGH_BYTES: usize = 256;
 /// While more output than this waits for the socket, streams keep their DATA in their own queues.
 pub const OUTPUT_HIGH_WATER_BYTES: usize = 128 * 1024;
 
-/// Amount that a stream may send while a server's connection window is nearly used up.
+/// While a server's connection window is nearly used up, a stream may send only until it has sent this many bytes in
+/// total.
 pub const SMALL_UPLOAD_BYTES: usize = 1_024;
 
 /// The settings that a connection announces, and the limits that it enforces. All connections of one kind share one
-/// value.
+/// `Limits`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// SETTINGS_MAX_CONCURRENT_STREAMS that we announce: streams that a peer may have open at once. `max_held_bytes`
-    /// limits their content, so this only limits the cost of an open stream itself, about 2 KiB in a relay.
+    /// limits their content, so this setting only limits the cost of the open streams themselves, about 2 KiB each in a
+    /// relay.
     pub max_concurrent_streams: u32,
     /// SETTINGS_INITIAL_WINDOW_SIZE that we announce, in bytes; 1 to 2^31-1.
     pub initial_window_bytes: u32,
@@ -36,8 +39,8 @@ pub struct Limits {
     /// Largest receive window of a tunnel (CONNECT, RFC 9113 section 8.5), in bytes: one tunnel may carry as much as a
     /// connection of its own.
     pub max_tunnel_window_bytes: u32,
-    /// Largest total growth of all streams' receive windows, in bytes. This is how much content, beyond
-    /// `initial_window_bytes` of each stream, peers can make us hold if they first read everything and then stop.
+    /// Largest total growth of all streams' receive windows, in bytes. If the readers of the content first read
+    /// everything and then stop, we may have to hold this much beyond `initial_window_bytes` of each stream.
     pub max_grown_window_bytes: u32,
     /// Largest amount of received content of all streams together that the owner has not released, in bytes. Beyond it
     /// the connection's window is not refilled: the peer must stop until some content is released.
@@ -53,28 +56,30 @@ pub struct Limits {
     pub header_table_bytes: u32,
     /// Largest encoded header block, with all CONTINUATION frames, in bytes.
     pub max_header_block_bytes: u32,
-    /// Most CONTINUATION frames after one HEADERS frame.
+    /// Maximum number of CONTINUATION frames after one HEADERS frame.
     pub max_continuation_frames: u32,
     /// Rapid resets allowed in a burst. Each answered stream allows one more, up to [`EARNED_RESETS_FACTOR`] times this
     /// number.
     pub max_rapid_resets: u32,
     /// Rapid resets per second allowed in the long run, independent of answered streams.
     pub rapid_resets_per_second: u32,
-    /// Stream errors that the peer causes, per window.
+    /// Stream errors that the peer causes, per period.
     pub max_stream_errors: u32,
-    /// PING frames per window beyond one for each frame of DATA or HEADERS sent.
+    /// PING frames per period, in addition to one for each DATA or HEADERS frame that we sent.
     pub max_pings: u32,
-    /// SETTINGS frames per window.
+    /// SETTINGS frames per period.
     pub max_settings: u32,
-    /// Empty DATA, HEADERS, CONTINUATION and unknown frames per window beyond one for each stream opened.
+    /// Empty DATA, HEADERS and CONTINUATION frames, and frames of unknown types, per period, in addition to one for
+    /// each stream opened.
     pub max_empty_frames: u32,
-    /// PRIORITY frames per window.
+    /// PRIORITY frames per period.
     pub max_priority_frames: u32,
-    /// WINDOW_UPDATE frames per window beyond four for each frame of DATA or HEADERS sent.
+    /// WINDOW_UPDATE frames per period, in addition to four for each DATA or HEADERS frame that we sent.
     pub max_window_updates: u32,
-    /// DATA frames of a few bytes per window, received or forced by tiny windows, beyond eight for each stream opened.
+    /// DATA frames of a few bytes, received or forced by the peer's tiny windows, per period, in addition to eight for
+    /// each stream opened.
     pub max_dribbled_frames: u32,
-    /// Field sections over `max_header_list_bytes` per window.
+    /// Field sections over `max_header_list_bytes`, per period.
     pub max_oversize_sections: u32,
     /// Output waiting for a peer that keeps sending without reading, in bytes; beyond it the connection is closed.
     pub max_unread_output_bytes: u32,
@@ -110,12 +115,13 @@ impl Limits {
         }
     }
 
-    /// Limits for connections that we open. A server answers many clients on one connection, so its limits are higher
-    /// than a client's.
+    /// Limits for connections that we open. A server answers many clients on one connection, so we allow a server more
+    /// than a client.
     pub fn client() -> Self {
         Self {
             max_concurrent_streams: 0,
-            // A client that does not read makes us hold this much of each response. A client that reads soon gets more.
+            // A client that does not read makes us hold this much of each response. A client that reads gets a larger
+            // window soon.
             initial_window_bytes: 32_768,
             // Many clients share the connection: a client that does not read must not stop the others.
             max_held_bytes: u32::MAX,

@@ -91,7 +91,7 @@ pub(crate) fn check_response(fields: &FieldSection) -> Result<Framing, Malformed
 /// Checks trailers (RFC 9113 section 8.1): no pseudo-header fields.
 pub(crate) fn check_trailers(fields: &FieldSection) -> Result<(), Malformed> {
     check_lines(fields)?;
-    // A pseudo-header field after a regular field has been recorded as a defect.
+    // Checking the first field is enough: a pseudo-header field after a regular field is a recorded defect.
     if fields.iter().next().is_some_and(|line| line.name.starts_with(b":")) {
         return Err("trailers have a pseudo-header field");
     }

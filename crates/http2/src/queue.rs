@@ -23,14 +23,15 @@ impl ContentQueue {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Moves the bytes out, so that they can be sent while their owner is changed. Returns the bytes and the position
-    /// of the first queued byte. Give the bytes back with [`ContentQueue::give_back`].
+    /// Moves the bytes out of the queue, so that the caller can send them while it changes the stream that has the
+    /// queue. Returns the bytes and the position of the first queued byte. Give the bytes back with
+    /// [`ContentQueue::give_back`].
     pub fn lend(&mut self) -> (Vec<u8>, usize) {
         (std::mem::take(&mut self.bytes), self.start)
     }
 
-    /// Takes the bytes back; the bytes before `start` have been sent. Frees their memory once they are more than three
-    /// quarters of all bytes.
+    /// Takes the bytes back; the bytes before `start` have been sent. Frees the memory of the sent bytes once these are
+    /// more than three quarters of all bytes.
     pub fn give_back(&mut self, bytes: Vec<u8>, start: usize) {
         if start > bytes.len() / 4 * 3 {
             self.bytes = bytes.get(start..).unwrap_or_default().to_vec();

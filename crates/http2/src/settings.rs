@@ -13,7 +13,7 @@ const MAX_HEADER_LIST_SIZE: u16 = 0x6;
 
 /// The initial value of every window (RFC 9113 section 6.9.2).
 pub(crate) const DEFAULT_WINDOW_BYTES: u32 = 65_535;
-/// The initial value of SETTINGS_HEADER_TABLE_SIZE and of SETTINGS_MAX_FRAME_SIZE (section 6.5.2).
+/// The initial values of SETTINGS_HEADER_TABLE_SIZE and, in the next line, SETTINGS_MAX_FRAME_SIZE (section 6.5.2).
 const DEFAULT_HEADER_TABLE_BYTES: u32 = 4_096;
 const DEFAULT_MAX_FRAME_BYTES: u32 = 16_384;
 const MAX_MAX_FRAME_BYTES: u32 = (1 << 24) - 1;
@@ -23,7 +23,7 @@ const MAX_MAX_FRAME_BYTES: u32 = (1 << 24) - 1;
 pub struct PeerSettings {
     /// Largest dynamic table of our encoder, in bytes.
     pub header_table_bytes: u32,
-    /// Most streams that we may have open at once.
+    /// Maximum number of streams that we may have open at once.
     pub max_concurrent_streams: u32,
     /// Initial send window of each stream.
     pub initial_window_bytes: u32,

@@ -14,7 +14,7 @@ pub struct StreamKey {
 }
 
 impl StreamKey {
-    /// The key of a stream on a connection that has one stream at a time. The connection's owner has chosen the number.
+    /// The key of a stream on a connection that has one stream at a time. The caller chooses the number.
     pub fn numbered(id: u32) -> Self {
         Self { slot: 0, id }
     }
@@ -73,7 +73,7 @@ pub(crate) struct Stream {
     /// Remaining bytes of content according to content-length.
     pub(crate) content_left: Option<u64>,
     pub(crate) queue: ContentQueue,
-    /// Trailers that wait for the queue.
+    /// Trailers to send after the queue.
     pub(crate) trailers: Option<Box<FieldSection>>,
 }
 
@@ -99,8 +99,8 @@ impl Stream {
     }
 }
 
-/// Memory of an identifier in a hash map, in bytes: the identifier, its slot and its tag, with an eighth of the places
-/// free.
+/// Memory of one identifier in a hash map, in bytes: the identifier, its slot, its tag, and a share of the free places,
+/// which are an eighth of all places.
 const MAP_PLACE_BYTES: usize = 11;
 
 /// The open streams of a connection, by identifier and by slot.
@@ -152,7 +152,7 @@ impl Streams {
         Some(token)
     }
 
-    /// Records that the owner releases `bytes`, or all bytes that it still has if these are fewer.
+    /// Records that the owner releases `bytes`, but at most the bytes that it has not released yet.
     pub(crate) fn count_released(&mut self, key: StreamKey, bytes: usize) {
         let Some(stream) = self.get_mut(key) else { return };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unreleased);
@@ -206,7 +206,7 @@ impl Streams {
         self.grown_bytes -= stream.grown_bytes;
         self.held_bytes -= u64::from(stream.unreleased);
         self.free.push(key.slot);
-        // Return the memory of a burst as soon as the connection is idle.
+        // Free the memory of a burst as soon as the connection is idle.
         if self.by_id.is_empty() && self.slots.len() > 16 {
             *self = Self::default();
         }

@@ -1,7 +1,7 @@
-//! A local certificate authority, for one machine and for tests.
+//! A certificate authority: for the control plane, for proxies on one machine, and for tests.
 //!
-//! The authority's certificate names the trust domain by a SPIFFE id without a path (X509-SVID section 3). The
-//! authority uses only the key from a request, and determines all other fields of the certificate itself.
+//! The authority's certificate names the trust domain by a SPIFFE id without a path (X509-SVID section 3). From a
+//! request, the authority uses only the key. It sets all other fields of the certificate itself.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -148,8 +148,8 @@ impl Authority {
         Self { trust_domain, validity, certificate_pem, certificates, issuer }
     }
 
-    /// Reads an authority from PEM: its certificate, optionally followed by the certificates that lead to an anchor,
-    /// and its key.
+    /// Reads an authority from PEM. `certificate_pem` has the authority's certificate; the certificates that lead from
+    /// it to an anchor may follow. `key_pem` has the authority's private key.
     ///
     /// # Errors
     /// [`BadAuthority`] unless both texts belong to one authority of one trust domain.
@@ -206,7 +206,8 @@ impl Authority {
     }
 
     /// Like [`Authority::sign`], with DNS names beside the SPIFFE id: for the control plane's own certificate, whose
-    /// names come from its command line. Never call it for another program's request.
+    /// names come from its command line. Never call this function for another program's request: it does not check who
+    /// may use a DNS name.
     ///
     /// # Errors
     /// [`SignError`] as [`Authority::sign`].

@@ -1,7 +1,7 @@
 //! The trust bundle: the anchors of a trust domain.
 //!
-//! During a rotation, a bundle has several anchors. Peers trust an anchor as long as the bundle contains it, because
-//! the verification of a chain ignores the anchor's own dates (RFC 5280 section 6.1.1).
+//! During a rotation, a bundle has several anchors. Peers trust an anchor as long as the bundle contains it, even after
+//! the anchor's expiry date: the verification of a chain ignores the anchor's own dates (RFC 5280 section 6.1.1).
 
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ impl TrustBundle {
         self.anchors.iter().map(|anchor| block(CERTIFICATE, anchor)).collect()
     }
 
-    /// Returns the anchors in the form that chain building uses.
+    /// Returns the anchors in the form that rustls needs to verify a chain.
     pub(crate) fn roots(&self) -> &Arc<RootCertStore> {
         &self.roots
     }

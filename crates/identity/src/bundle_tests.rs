@@ -31,7 +31,7 @@ fn a_bundle_without_an_anchor_is_refused() {
 #[test]
 fn a_bundle_that_is_half_written_is_refused() {
     let text = authority("example.org").certificate_pem().to_owned();
-    // Cut from inside the first line of base64 to inside the last line.
+    // Cut the text at every position from inside the first line of base64 to inside the END line.
     for length in 40..text.len() - 4 {
         let error = error_of(&text[..length]);
         assert!(matches!(error, BundleError::Pem(_)), "{length} bytes: {error:?}");

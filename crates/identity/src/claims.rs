@@ -14,8 +14,8 @@ use serde::{Deserialize, Deserializer};
 pub const TOKEN_MAX_BYTES: usize = 16 << 10;
 /// Limit on the number of audiences in a token.
 pub const AUDIENCES_MAX: usize = 16;
-/// Maximum difference between our clock and the API server's that is tolerated: a token is treated as expired only this
-/// long after its expiry.
+/// Tolerated difference between our clock and the API server's clock. A token is treated as expired only this long
+/// after its expiry.
 const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// The claims of a token, unverified.
@@ -75,7 +75,7 @@ impl Claims {
         serde_json::from_slice(&claims).map_err(|_| NoToken::Claims)
     }
 
-    /// Returns whether the token has expired, even if our clock is ahead by `CLOCKS_DIFFER_MAX`.
+    /// Returns whether the token has certainly expired: `now` is more than `CLOCKS_DIFFER_MAX` after its expiry.
     pub fn is_expired(&self, now: SystemTime) -> bool {
         let latest = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(CLOCKS_DIFFER_MAX);
         self.expires_s < latest.as_secs_f64()
@@ -109,7 +109,7 @@ fn sextet(byte: u8) -> Option<u8> {
     }
 }
 
-/// The audience is a list or a single text (RFC 7519 section 4.1.3).
+/// Reads the audiences, which are a list or a single text (RFC 7519 section 4.1.3).
 fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     struct Audiences;
 

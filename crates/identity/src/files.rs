@@ -1,4 +1,4 @@
-//! Writes files atomically, and private keys readable by their owner only.
+//! Writes files atomically. Only the owner of a private key can read it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ pub(crate) fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let temporary = path.with_file_name(name);
-    // A temporary file from an interrupted write may have another mode.
+    // Remove a temporary file that an interrupted write left: it may have another mode.
     match fs::remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -50,7 +50,7 @@ pub struct Trust {
     pub signer: Signer,
 }
 
-/// A text that changes with the issuer's signing key.
+/// A text that changes whenever the issuer's signing key changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Signer(pub String);
 
@@ -92,8 +92,8 @@ pub async fn obtain(issuer: &dyn Issuer, workload: &Workload) -> Result<(Svid, T
     Ok((svid, issued.trust))
 }
 
-/// An issuer that uses the authority in a directory. It reads the files for every request, so that they may be
-/// replaced.
+/// An issuer that uses the authority in a directory. It reads the files for every request, so that they can be replaced
+/// while the program runs.
 #[derive(Debug)]
 pub struct LocalIssuer {
     directory: PathBuf,
@@ -119,7 +119,7 @@ impl LocalIssuer {
         Self { lifetime, ..self }
     }
 
-    /// Adds DNS names to the SVIDs that it issues, for clients that compare the server's name: see
+    /// Adds DNS names to the SVIDs that it issues, for clients that check the server's name: see
     /// [`crate::authority::Authority::sign_with_names`].
     #[must_use]
     pub fn with_dns_names(self, dns_names: Vec<DnsName<'static>>) -> Self {

@@ -1,9 +1,9 @@
 //! Workload identity: SVIDs, the authorities that issue them, and the TLS that proves them.
 //!
 //! A proxy makes a key pair ([`svid::Request`]), and an [`issuer::Issuer`] signs the request. The checked answer
-//! becomes an [`svid::Svid`]. Together with the trust bundle it becomes a [`TlsIdentity`], which is all that the data
-//! plane needs. [`upkeep`] renews it for as long as a program runs. After a handshake, [`peer_id`] gives the peer's
-//! SPIFFE id; after a failed one, [`explain()`] gives the reason.
+//! becomes an [`svid::Svid`]. The SVID and the trust bundle together become a [`TlsIdentity`], which is all that the
+//! data plane needs. [`upkeep`] renews this identity for as long as a program runs. After a handshake, [`peer_id`]
+//! gives the peer's SPIFFE id; after a failed one, [`explain()`] gives the reason.
 //!
 //! ```
 //! # use std::time::{Duration, SystemTime};

@@ -48,13 +48,13 @@ impl fmt::Display for Uris {
     }
 }
 
-/// Returns the workload in a peer's certificates. The end-entity's certificate is first, as rustls returns them after a
-/// handshake.
+/// Returns the workload's SPIFFE id in a peer's certificates. The end-entity's certificate must be first; rustls
+/// returns the certificates in this order after a handshake.
 ///
 /// This function only reads the certificates; the handshake has verified them.
 ///
 /// # Errors
-/// [`PeerIdError`] unless the first certificate has exactly one URI and it is a workload's SPIFFE id.
+/// [`PeerIdError`] unless the first certificate has exactly one URI, and this URI is a workload's SPIFFE id.
 pub fn peer_id(certificates: &[CertificateDer<'_>]) -> Result<SpiffeId, PeerIdError> {
     let certificate = certificates.first().ok_or(PeerIdError::NoCertificate)?;
     let certificate = EndEntityCert::try_from(certificate).map_err(PeerIdError::Malformed)?;

@@ -8,8 +8,8 @@ pub const RETRY_FIRST: Duration = Duration::from_secs(1);
 /// Maximum wait before any retry.
 pub const RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// Delay before a new signing key is used: from one to two times this, at random, so that every peer has read the trust
-/// bundle that contains the key's anchor.
+/// Minimum delay between a change of the issuer's signing key and the request for a new SVID. The actual delay is
+/// random, up to twice as long. During the delay, every peer reads the trust bundle that contains the new key's anchor.
 pub const SIGNER_DELAY: Duration = Duration::from_secs(3);
 
 /// An SVID is renewed after a random fraction of its lifetime, between these bounds. The rest of the lifetime is for
@@ -53,8 +53,8 @@ impl Schedule {
     /// Records a failed renewal; returns how long to wait before the next attempt.
     ///
     /// Each wait is about twice as long as the previous one. Half of it is random, so that workloads do not retry
-    /// together if their renewals failed together. A wait is at most half of the SVID's remaining lifetime, but at
-    /// least half of [`RETRY_FIRST`], so that another attempt happens before the SVID expires.
+    /// together if their renewals failed together. A wait is at most half of the SVID's remaining lifetime, so that
+    /// another attempt happens before the SVID expires; but it is never less than half of [`RETRY_FIRST`].
     pub fn failed(&mut self, now: SystemTime) -> Duration {
         let longest = RETRY_FIRST.saturating_mul(1 << self.failures.min(u32::BITS - 1)).min(RETRY_MAX);
         self.failures = self.failures.saturating_add(1);
@@ -67,8 +67,8 @@ impl Schedule {
         wait
     }
 
-    /// Records that the issuer has a new signing key: a renewal is due soon, but not before every peer can have the
-    /// key's anchor.
+    /// Records that the issuer has a new signing key. A renewal becomes due after the delay [`SIGNER_DELAY`], unless it
+    /// is due earlier anyway.
     pub fn signer_changed(&mut self, now: SystemTime) {
         let soon = now + SIGNER_DELAY.mul_f64(1.0 + self.random.f64());
         self.due = self.due.min(soon);

@@ -35,7 +35,8 @@ pub struct TlsIdentity {
     /// Configuration of inbound connections if only proxies of the mesh may connect: without a client certificate the
     /// handshake fails.
     pub strict_server: Arc<ServerConfig>,
-    /// Configuration of outbound connections, with any server name. The caller must compare the peer's SPIFFE id.
+    /// Configuration of outbound connections. It accepts any server name, so the caller must compare the peer's SPIFFE
+    /// id.
     pub client: Arc<ClientConfig>,
     pub not_after: SystemTime,
     /// The anchors that peers are checked against.
@@ -43,7 +44,7 @@ pub struct TlsIdentity {
 }
 
 impl TlsIdentity {
-    /// Creates the identity of an SVID. It accepts peers whose certificates lead to an anchor in the bundle.
+    /// Creates the identity of an SVID. The identity accepts peers whose certificates lead to an anchor in the bundle.
     pub fn new(svid: &Svid, bundle: &TrustBundle) -> Self {
         let provider = provider();
         Self {
@@ -127,7 +128,7 @@ pub fn anonymous_client(trust_domain: &TrustDomain, bundle: &TrustBundle) -> Cli
     config
 }
 
-/// Returns the cryptography of the mesh, in order of preference.
+/// Returns the cipher suites and key exchanges of the mesh, each in order of preference.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider {
         // AES-128 first: as strong as the signatures and the classical key exchange, and the cheapest.

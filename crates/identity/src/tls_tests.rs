@@ -34,7 +34,8 @@ fn assert_they_talk(client: &TlsIdentity, server: &TlsIdentity) {
     assert_eq!(peer_id(server_end.peer_certificates().unwrap_or_default()), Ok(client.id.clone()));
 }
 
-/// Returns a workload with the right bundle, whose certificate is of another time or of another authority.
+/// Returns a workload that trusts `trusted`. Its own certificate comes from `issuer` and is valid from `start`, so
+/// peers may reject it.
 fn odd_identity(issuer: &Authority, id: &SpiffeId, start: SystemTime, trusted: &Authority) -> TlsIdentity {
     TlsIdentity::new(&svid_from(issuer, id, start, HOUR), &bundle(&[trusted]))
 }
@@ -126,7 +127,7 @@ fn a_peer_of_an_unknown_anchor_is_refused() {
     }
 }
 
-/// Returns an authority with a name that another authority may have too.
+/// Returns an authority with a new key. All authorities from this function have the same name.
 fn authority_of_common_name() -> Authority {
     let mut params = rcgen::CertificateParams::default();
     params.subject_alt_names = vec![SanType::URI("spiffe://example.org".try_into().expect("ASCII"))];
@@ -178,7 +179,7 @@ fn a_peer_of_another_trust_domain_is_refused_though_its_anchor_is_known() {
     let both = bundle(&[&ours, &theirs]);
     let web = TlsIdentity::new(&svid(&ours, &id("web")), &both);
     let mut stranger = TlsIdentity::new(&svid(&theirs, &stranger), &both);
-    // The client accepts any server, so that the server is the side that rejects.
+    // Give the stranger a client configuration that accepts our servers: otherwise the client would reject first.
     let mut trusting = (*web.client).clone();
     trusting.client_auth_cert_resolver = stranger.client.client_auth_cert_resolver.clone();
     stranger.client = Arc::new(trusting);
@@ -242,8 +243,7 @@ fn anchors_are_rotated_while_every_peer_talks_with_every_other() {
     let (old, new) = (authority("example.org"), authority("example.org"));
     let (old_svid, new_svid) = (svid(&old, &id("cart")), svid(&new, &id("cart")));
     let (only_old, both, only_new) = (bundle(&[&old]), bundle(&[&old, &new]), bundle(&[&new]));
-    // Peers take the steps at different times, so peers at one step must be able to connect with peers at the next
-    // step.
+    // Peers take the steps at different times, so peers at one step must be able to connect to peers at the next step.
     let steps = [
         TlsIdentity::new(&old_svid, &only_old),
         TlsIdentity::new(&old_svid, &both),

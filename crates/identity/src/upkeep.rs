@@ -1,6 +1,6 @@
 //! Keeps our identity up to date: a first SVID at the start, renewals before it expires, and the current trust bundle.
 //!
-//! If anything fails later, the last valid identity stays in use.
+//! If anything fails after the start, the last valid identity stays in use.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -132,7 +132,7 @@ impl Upkeep {
     }
 
     /// Applies a change of the trust bundle or signer. If the new bundle does not verify the SVID, a renewal is due at
-    /// once, and the identity in use stays until then.
+    /// once, and the current identity stays in use until the renewal.
     fn follow(&mut self, trust: Trust, now: SystemTime) {
         tracing::info!(anchors = trust.bundle.anchors().len(), "the trust bundle or the issuer's certificate changed");
         if trust.signer != self.trust.signer {

@@ -23,7 +23,7 @@ use crate::peer::peer_id_in;
 use crate::svid::CHAIN_MAX_CERTIFICATES;
 use crate::tls::provider;
 
-/// Maximum size of a chain that is verified, in bytes. A peer can send any chain, even without keys for its
+/// Maximum size of a chain that is verified, in bytes. A peer can send any chain, even if it has no keys for the
 /// certificates. webpki tries every path through intermediates that name one another as issuers: twelve of them take
 /// 200,000 steps, which is a second of CPU.
 const CHAIN_MAX_BYTES: usize = 16 << 10;
@@ -102,7 +102,7 @@ impl ClientVerifier {
         provider: &Arc<CryptoProvider>,
         without: WithoutCertificate,
     ) -> Self {
-        // Send no hints about our anchors: a workload has only one certificate to choose from.
+        // Do not tell clients which anchors we trust: a workload has only one certificate to choose from.
         let builder = WebPkiClientVerifier::builder_with_provider(bundle.roots().clone(), provider.clone())
             .clear_root_hint_subjects();
         let builder = match without {

@@ -28,8 +28,8 @@ pub(crate) fn validity(certificate: &CertificateDer<'_>) -> Option<Validity> {
     })
 }
 
-/// Returns the trust domain of an authority's certificate, which names it by a SPIFFE id without a path; `None` for any
-/// other certificate.
+/// Returns the trust domain in an authority's certificate, where it is written as a SPIFFE id without a path; `None`
+/// for any other certificate.
 pub(crate) fn trust_domain(certificate: &CertificateDer<'_>) -> Option<TrustDomain> {
     if !is_authority(certificate)? {
         return None;

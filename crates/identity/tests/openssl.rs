@@ -18,7 +18,8 @@ use tempfile::TempDir;
 /// Maximum silence of a peer before the test fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The client's SPIFFE id, or the reason why its certificate has none. If the handshake failed, the outer error.
+/// The result of a handshake. The outer error: the handshake failed. Otherwise the client's SPIFFE id, or the reason
+/// why the client has none.
 type Came = Result<Result<SpiffeId, PeerIdError>, String>;
 
 fn id(workload: &str) -> SpiffeId {
@@ -122,7 +123,7 @@ fn an_openssl_server_is_known_by_its_id_and_verifies_us() {
     let (directory, identity) = mesh();
     let arguments = "s_server -accept 127.0.0.1:0 -naccept 1 -alpn h2 -cert tls.crt -key tls.key \
                      -CAfile trust-bundle.pem -Verify 1 -verify_return_error";
-    // Keep its standard input open: openssl hangs up when that ends.
+    // Keep openssl's standard input open: openssl closes the connection when its input ends.
     let mut command = openssl(directory.path(), arguments);
     let mut server = Running(command.stdin(Stdio::piped()).spawn().expect("openssl is installed"));
     let mut stdout = server.0.stdout.take().expect("it is piped");

@@ -1,6 +1,6 @@
 //! The annotations that enable and configure the proxy of a Pod, and their values.
 //!
-//! Users set them on Pods (in a workload's Pod template) and on namespaces, where they apply to every Pod. A Pod's own
+//! Users set them on Pods (in a workload's Pod template), or on a namespace for every Pod of the namespace. A Pod's own
 //! annotation takes precedence. Annotations of Services and EndpointSlices are in `leno_model`.
 
 use std::fmt;
@@ -13,7 +13,8 @@ use serde_json::{Map, Value};
 pub const PREFIX: &str = "leno.dev/";
 /// Whether a Pod gets a proxy: `enabled` or `disabled`; `grpc` gives it an identity without a proxy.
 pub const INJECT: &str = "leno.dev/inject";
-/// The label of Pods with a proxy, with the value `true`; a Pod for gRPC without a proxy has `grpc`.
+/// The label of injected Pods. The value is `true` in a Pod with a proxy, and `grpc` in a Pod with the sidecar for
+/// gRPC.
 pub const INJECTED_LABEL: &str = "leno.dev/injected";
 
 pub(crate) const OPAQUE_PORTS: &str = "leno.dev/opaque-ports";

@@ -1,7 +1,7 @@
 //! Leno on Kubernetes, the pure part: no cluster, no sockets, no files.
 //!
 //! - [`inject`]: adds the proxy to a Pod template, as a patch; [`workload`] finds the templates of an object.
-//! - [`webhook`]: the same as an answer to an API server, and the validation of our own objects.
+//! - [`webhook`]: the same patch as an answer to an API server, and the validation of our own objects.
 //! - [`chart`]: the objects of an installation, from the templates that Helm renders too.
 //! - [`names`], [`annotations`]: the names, labels and annotations that all programs share.
 //! - [`yaml`]: the text of objects, read as kubectl reads it.

@@ -1,7 +1,7 @@
 //! JSON Patch (RFC 6902): changes to an object, in order.
 //!
-//! The crate json-patch puts an object's last member in the place of a removed one. People's manifests must keep their
-//! order.
+//! The crate json-patch cannot replace this module: if it removes a member of an object, it moves the last member to
+//! that place. People's manifests must keep the order of their members.
 
 use serde::Serialize;
 use serde_json::Value;

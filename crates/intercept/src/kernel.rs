@@ -12,7 +12,7 @@ use crate::rules::{question, removing_transaction, transaction};
 
 /// How long the kernel may take to load modules and rules.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// Buffer for the kernel's answers.
+/// Size of the buffer for the kernel's answers.
 const ANSWERS_BYTES: usize = 64 * 1024;
 const HEADER_BYTES: usize = 16;
 /// The type of a message that acknowledges another message or reports that message's error.
@@ -75,7 +75,7 @@ pub fn is_loaded() -> Result<bool, LoadError> {
     }
 }
 
-/// Sends messages that have one answer, and reads it.
+/// Sends messages that have one answer, and reads this answer.
 fn ask(messages: &[u8]) -> Result<(), LoadError> {
     let address = SocketAddrNetlink::new(0, 0);
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::NETFILTER))?;

@@ -17,8 +17,8 @@ const BATCH_END: u16 = 0x11;
 /// The number that identifies nf_tables among netfilter's subsystems.
 const SUBSYSTEM: u8 = 10;
 
-/// Messages that take effect together or not at all. The kernel answers the last one, and every message that it
-/// refuses: many answers would not fit into the socket's buffer.
+/// Messages that take effect together or not at all. The kernel answers only the last message and every message that it
+/// refuses: answers to all messages might not fit into the socket's buffer.
 pub(crate) struct Batch {
     bytes: Vec<u8>,
     /// Position of the latest message.

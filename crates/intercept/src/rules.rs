@@ -1,8 +1,8 @@
 //! The rules in nf_tables: our own table, for IPv4 and IPv6, with a chain for each direction.
 //!
 //! A rule is a sequence of expressions: load a value into the register, compare it, continue if it is equal, and at the
-//! end return or redirect. Beside them, each rule has the words of the program nft for people to read. The numbers come
-//! from Linux' `linux/netfilter/nf_tables.h`.
+//! end return or redirect. Beside its expressions, each rule has the words of the program nft, for people to read. The
+//! numbers come from Linux' `linux/netfilter/nf_tables.h`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -14,8 +14,8 @@ use crate::redirection::{PortRange, Redirection, Subnet};
 pub const TABLE: &str = "leno";
 /// The family of tables for both IPv4 and IPv6.
 const INET: u8 = 1;
-/// Priority just before netfilter's usual one for destination NAT (-100), which other programs' chains have. So our
-/// rules see the address that the application called.
+/// Priority just before netfilter's usual priority for destination NAT (-100), which other programs' chains have. So
+/// our rules run before these chains, and see the address that the application called.
 const PRIORITY: i32 = -101;
 
 const CREATE: u16 = 0x400;
@@ -67,7 +67,7 @@ const REGISTER: u32 = 1;
 const VERDICT_REGISTER: u32 = 0;
 const RETURN: i32 = -5;
 
-/// Makes one transaction that replaces the redirection, if there is one.
+/// Makes one transaction that adds the redirection, and before that removes an existing redirection.
 pub fn transaction(redirection: &Redirection) -> Vec<u8> {
     let mut batch = removal();
     batch.add(NEW_TABLE, CREATE, INET, &table());

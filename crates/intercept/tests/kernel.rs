@@ -73,7 +73,8 @@ fn without_the_capability_nothing_changes_and_the_fix_is_named() {
 
 #[test]
 fn a_connection_is_redirected_in_both_families() {
-    // The program on the outbound port answers for an address that no machine has.
+    // No machine has the address that the script calls. So an answer can only come from the outbound port, to which the
+    // connection is redirected.
     let script = "
         ip link set lo up; ip link add d0 type veth peer name d1; ip link set d0 up; ip link set d1 up
         ip addr add 192.0.2.1/24 dev d0; ip addr add fd00:2::1/64 dev d0 nodad

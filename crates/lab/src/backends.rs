@@ -117,7 +117,7 @@ impl Backends {
 
     /// Number of calls that have reached each backend so far, answered or not.
     pub(crate) fn counts(&self) -> Result<Vec<u64>> {
-        // Query all at once: under load each answer takes a while.
+        // Query all backends at once: under load each answer takes a while, and this way the waits overlap.
         let ask = |client: &EchoClient<Channel>| {
             let mut client = client.clone();
             self.runtime.spawn(async move { client.count(CountRequest {}).await })

@@ -1,8 +1,8 @@
 //! Child processes that never outlive the lab: servers, proxies and load.
 //!
-//! Each child starts as the hidden `leno exec`. That process asks the kernel to send SIGKILL when the parent dies (even
-//! by SIGKILL or a panic), pins itself to CPUs, and then becomes the program. The process id is therefore the program's
-//! own, which reading its CPU time requires.
+//! Each child starts as the hidden `leno exec`. That process asks the kernel to kill it when its parent dies (even by
+//! SIGKILL or a panic), pins itself to CPUs, and then becomes the program. The child's process id is therefore the
+//! program's own: the lab reads the program's CPU time by this id.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -146,7 +146,7 @@ impl Child {
             }
             thread::sleep(READY_POLL);
         }
-        // Another program may have answered on the address, if this child could not bind it.
+        // If this child could not bind the address, another program may have answered there.
         self.ensure_running()
     }
 
@@ -173,8 +173,8 @@ pub(crate) fn last_line(output: &[u8]) -> String {
 
 /// Turns this process into `program`, which ends with its parent. Returns only on failure.
 ///
-/// `parent` is the process id of the expected parent. If the parent has another id, it died before the request to the
-/// kernel, and nothing is started.
+/// `parent` is the process id of the expected parent. If this process has another parent, the expected one died before
+/// the request to the kernel; then nothing is started.
 pub fn become_program(parent: u32, cpus: &[usize], program: &Path, args: &[OsString]) -> io::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();

@@ -15,7 +15,7 @@ impl Cpus {
     /// Selects one CPU for the proxy and the rest for everything else. On a machine with one CPU the system chooses.
     ///
     /// # Errors
-    /// If the CPU does not exist. `flag` is the option that named it.
+    /// If the CPU `proxy` does not exist. `flag` is the option with which the user selected it.
     pub(crate) fn split(proxy: usize, flag: &str) -> Result<Self> {
         let known = std::thread::available_parallelism().map_or(1, usize::from);
         if known < 2 {

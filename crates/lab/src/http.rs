@@ -61,8 +61,8 @@ pub async fn get(stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> Res
         Ok(Answer { status, body })
     };
     let mut exchange = pin!(exchange);
-    // The connection moves the bytes of the exchange. Once it has ended it must be dropped, or a request that it has
-    // not taken would wait for ever.
+    // The connection moves the bytes of the exchange. Once the connection has ended, it must be dropped. Otherwise a
+    // request that the connection has not taken would wait for ever.
     tokio::select! {
         answer = &mut exchange => return answer,
         _ = connection => {}

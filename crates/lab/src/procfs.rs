@@ -31,8 +31,8 @@ pub fn cpu_time(pid: u32) -> Result<Duration> {
 /// CPU time of all programs on the machine, in user and kernel mode, plus the time that the hypervisor gave to other
 /// machines.
 ///
-/// Interrupts are excluded: the interrupts that a load on loopback causes belong to the load, but the kernel charges
-/// them to no process.
+/// Interrupts are excluded. The kernel charges them to no process, so the interrupts that a load on loopback causes
+/// would look like work of other programs.
 pub fn machine_cpu_time() -> Result<Duration> {
     const PATH: &str = "/proc/stat";
     let stat = fs::read_to_string(PATH).map_err(io(format!("reading {PATH}")))?;
@@ -51,7 +51,7 @@ pub fn memory(pid: u32) -> Result<Memory> {
 /// Resets the peak of the resident memory.
 ///
 /// A kernel without `clear_refs` (proc(5), `CONFIG_PROC_PAGE_MONITOR`) keeps the peak since the start of the process,
-/// which can only be greater.
+/// which can only be greater than the peak from now on.
 pub fn forget_peak(pid: u32) {
     let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
 }

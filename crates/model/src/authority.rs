@@ -53,7 +53,7 @@ pub enum Unroutable {
     },
 }
 
-/// A Service's ports, as far as messages list them.
+/// A Service's ports in a message: the lowest of them, and the number of all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownPorts {
     /// The lowest ports, at most [`KnownPorts::SHOWN_MAX`] of them.

@@ -56,8 +56,8 @@ pub struct Mesh {
     /// Pods that can be called at their own addresses, with or without a Service.
     #[serde(skip)]
     pods: Arc<MeshedPods>,
-    /// The subjects whose answer is known, sorted. They include subjects that do not exist. `None` if everything is
-    /// known.
+    /// The subjects whose answer is known, sorted. The answer may be that the subject does not exist. `None` if
+    /// everything is known.
     #[serde(skip)]
     answered: Option<SortedList<Subject>>,
 }
@@ -72,9 +72,9 @@ pub struct AttachedRoutes {
     pub table: Arc<RouteTable>,
 }
 
-/// The position of an endpoint in a [`Mesh`]. If several have the same address, the first applies. Endpoints with a
-/// proxy come first: if one cluster knows a proxy for the address, a call must not reach it unencrypted because of
-/// another cluster.
+/// The position of an endpoint in a [`Mesh`]. If several endpoints have the same address, the first applies. Endpoints
+/// with a proxy come first: if one cluster knows a proxy for an address, calls to that address must be encrypted, even
+/// if another cluster knows no proxy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct EndpointPlace {
     address: SocketAddr,
@@ -83,14 +83,14 @@ struct EndpointPlace {
     cluster: Arc<ClusterKey>,
 }
 
-/// Selects the endpoints that can be called at their own addresses. If their Service is headless, these addresses lead
-/// to it.
+/// Selects the endpoints that can be called at their own addresses. If the Service is headless, these addresses also
+/// lead to the Service's cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialled {
     /// Every endpoint: the author of the manifests may use every address in them.
     Any,
-    /// Only endpoints that are Pods. In a Kubernetes cluster, an EndpointSlice may list any address. An address without
-    /// a Pod must not change the destination of other clients' connections to it.
+    /// Only endpoints that are Pods. In a Kubernetes cluster, users may list any address in an EndpointSlice. An
+    /// address that is no Pod must not redirect the connections that other clients open to it.
     Pods,
 }
 
@@ -99,8 +99,8 @@ pub enum Dialled {
 pub struct Cluster {
     pub key: ClusterKey,
     pub balancer: balance::Policy,
-    /// The protocol. `leno.dev/opaque-ports` of the Service or of one of its Pods comes first, then `appProtocol`, then
-    /// the default for the port or for one of the endpoints' ports.
+    /// The protocol, from the first of these sources that sets it: `leno.dev/opaque-ports` of the Service or of one of
+    /// its Pods, `appProtocol`, the default for the port or for one of the endpoints' ports.
     pub protocol: Protocol,
     /// How its connections are treated.
     pub settings: Settings,
@@ -140,12 +140,13 @@ pub struct Endpoint {
 /// The Leno proxy of an [`Endpoint`], at the same IP address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EndpointProxy {
-    /// The identity that its certificate must have. `leno.dev/identity`.
+    /// The identity that its certificate must have (annotation `leno.dev/identity`).
     pub identity: Workload,
-    /// The proxy's port, if connections to the endpoint's own port are not redirected to the proxy; `None` if they are.
-    /// `leno.dev/inbound-port`.
+    /// The proxy's port, if connections to the endpoint's own port are not redirected to the proxy; `None` if they are
+    /// (annotation `leno.dev/inbound-port`).
     pub inbound_port: Option<u16>,
-    /// The port for opaque connections, which are carried in HTTP/2 CONNECT streams. `leno.dev/tunnel-port`.
+    /// The port for opaque connections, which are carried in HTTP/2 CONNECT streams (annotation
+    /// `leno.dev/tunnel-port`).
     pub tunnel_port: u16,
 }
 
@@ -167,8 +168,8 @@ impl Mesh {
         Self::new("default", Vec::new(), Vec::new(), Vec::new(), Vec::new())
     }
 
-    /// Creates a mesh of clusters, each with the addresses that lead to it, policies and routes. If keys or addresses
-    /// are equal, the first wins.
+    /// Creates a mesh of clusters, policies and routes. `addresses` are the addresses that lead to a cluster. If the
+    /// keys of two clusters or routes are equal, or two addresses are equal, the first wins.
     pub fn new(
         default_namespace: &str,
         clusters: Vec<Arc<Cluster>>,
@@ -306,8 +307,8 @@ impl Mesh {
     /// Returns the cluster for a connection to `address`: the cluster with this clusterIP and port.
     ///
     /// An endpoint's own address leads to its cluster only if the Service is headless and the endpoint has no hostname:
-    /// the client then took any address from the Service's DNS record. A client that dials another endpoint's address
-    /// selected this endpoint, so the call must not be balanced and the result is `None`.
+    /// the client then took any address from the Service's DNS record. For all other endpoints the result is `None`: a
+    /// client that dials the address of such an endpoint has selected this endpoint, so the call must not be balanced.
     pub fn cluster_by_address(&self, address: SocketAddr) -> Option<&Arc<Cluster>> {
         let address = canonical(address);
         let (_, key) = self.addresses.find(|(other, _)| other.cmp(&address))?;
@@ -315,7 +316,7 @@ impl Mesh {
     }
 
     /// Returns the endpoint at `address`, ready or not, for a client that dialled this address. If several clusters
-    /// have it, clusters that know its proxy come first, then the first by key.
+    /// have this endpoint, a cluster that knows its proxy wins, and among equals the first by key.
     pub fn endpoint_by_address(&self, address: SocketAddr) -> Option<(&Arc<Cluster>, &Endpoint)> {
         let address = canonical(address);
         let place = self.endpoints.from(|place| place.address < address).next()?;
@@ -352,8 +353,8 @@ impl Mesh {
         &self.policies
     }
 
-    /// Returns whether both meshes have equal policies and equal HTTP ports of the own workload, and whether the
-    /// policies are known in both or in neither. Cheap if the meshes share their policies.
+    /// Returns whether three things are equal in both meshes: the policies, whether the policies are known, and the
+    /// HTTP ports of the own workload. Cheap if the meshes share their policies.
     pub fn has_policies_of(&self, other: &Self) -> bool {
         let is_same = |(a, b): (&Arc<AuthorizationPolicy>, &Arc<AuthorizationPolicy>)| Arc::ptr_eq(a, b) || a == b;
         self.unanswered_inbound() == other.unanswered_inbound()
@@ -383,8 +384,8 @@ impl Mesh {
     }
 
     /// Returns the rules for calls to the cluster from clients in `client_namespace`: the consumer routes there or, if
-    /// there are none, the producer routes. `None`: calls go to the cluster itself. A table without a rule for a
-    /// request rejects the request.
+    /// there are none, the producer routes. `None` if there are neither: calls then go to the cluster itself. If the
+    /// table has no rule for a request, the request is rejected.
     pub fn routes(&self, key: &ClusterKey, client_namespace: &str) -> Option<&Arc<RouteTable>> {
         let of_namespace = |namespace: &str| {
             self.routes.find(|routes| routes.key().cmp(&(key, namespace))).map(|routes| &routes.table)
@@ -430,7 +431,8 @@ impl Cluster {
         self.endpoints.iter().chain(&self.unready_endpoints)
     }
 
-    /// Returns the endpoint at a canonical `address`, with or without a proxy.
+    /// Returns the endpoint at a canonical `address`: an endpoint without a proxy if `is_bare`, otherwise one with a
+    /// proxy.
     fn endpoint_at(&self, address: SocketAddr, is_bare: bool) -> Option<&Endpoint> {
         let is_meant =
             |endpoint: &&Endpoint| canonical(endpoint.address) == address && endpoint.proxy.is_none() == is_bare;

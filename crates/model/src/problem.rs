@@ -38,7 +38,7 @@ pub struct Problem {
     pub fix: String,
 }
 
-/// A remark for the user that rejects nothing, for example about an object that is not read.
+/// A remark for the user, for example about an object that is not read. The file stays valid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Notice {
     #[serde(flatten)]

@@ -40,7 +40,7 @@ impl<T: Clone> SortedList<T> {
         Self { blocks: Arc::new(blocks.collect()), len }
     }
 
-    /// Replaces by `value` the element for which `order` returns `Equal`, or inserts `value` if there is no such
+    /// Replaces the element for which `order` returns `Equal` by `value`, or inserts `value` if there is no such
     /// element. `None` removes the element. Returns the previous element.
     pub fn set(&mut self, order: impl Fn(&T) -> Ordering, value: Option<T>) -> Option<T> {
         match (self.place(order), value) {

@@ -1,6 +1,7 @@
 //! Suggests the word that a user probably meant.
 
-/// Returns the candidate closest to `word`, ignoring case. It must be at most two edits away (one for short words).
+/// Returns the candidate closest to `word`, ignoring case. The candidate must be at most two edits away (one for short
+/// words); otherwise the result is `None`.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const WORD_MAX_BYTES: usize = 64;
     if word.len() > WORD_MAX_BYTES {

@@ -123,7 +123,7 @@ pub fn is_name(text: &str) -> bool {
         && ends_well(text.bytes().last())
 }
 
-/// A peer's text, escaped and shortened for a log line.
+/// Shortens a peer's text for a log line. The error's message escapes the text.
 fn shown(text: &str) -> String {
     const SHOWN_MAX_CHARS: usize = 200;
     text.chars().take(SHOWN_MAX_CHARS).collect()

@@ -2,7 +2,8 @@
 //!
 //! An API server may be newer than our types, and has already checked what it stores. So unknown fields of the kinds in
 //! this module are ignored; for the kinds of [`crate::manifest::read_object`] they are mistakes. If Kubernetes allows
-//! an object that a mesh cannot use, such as a Service that is an alias, that is not a mistake: the result is empty.
+//! an object that a mesh cannot use, such as a Service of the type ExternalName, the object is not a mistake: the
+//! result is empty.
 
 use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -19,7 +19,7 @@ use crate::identity_args::{IdentityArgs, parse_control};
 use crate::limits::Limits;
 use crate::worker::{Door, ForwardedFor, MAX_LISTENERS};
 
-/// Most worker threads. Measurements showed no gain beyond.
+/// Maximum number of worker threads. Measurements showed no gain from more threads.
 const MAX_WORKERS: i64 = 64;
 
 /// Longest grace period.

@@ -1,5 +1,5 @@
 //! `leno-proxy await-ready`: ends once the proxy beside it is ready. The kubelet runs it as the `postStart` hook of the
-//! proxy's container, and starts the application after it.
+//! proxy's container, and starts the application after the hook has ended.
 //!
 //! A startup probe would do the same, more slowly: the kubelet probes once a second, and only after it has noticed that
 //! the container runs.
@@ -32,7 +32,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 /// Longest time for one request.
 const REQUEST_MAX: Duration = Duration::from_secs(1);
-/// Most bytes of an answer that the message repeats.
+/// Maximum length of the part of an answer that the error message repeats, in bytes.
 const REASON_MAX_BYTES: usize = 1 << 10;
 
 /// Ends once a proxy is ready

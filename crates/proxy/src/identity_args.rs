@@ -9,7 +9,8 @@ use leno_model::spiffe::{TrustDomain, Workload};
 
 use crate::control::IdentityService;
 
-/// Allowed lifetimes of a certificate. A shorter one could expire between two checks for renewal.
+/// Allowed lifetimes of a certificate. A certificate with a shorter lifetime could expire between two checks for
+/// renewal.
 const SVID_LIFETIMES: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(7 * 24 * 3_600);
 
 #[derive(Debug, clap::Args)]

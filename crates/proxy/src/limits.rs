@@ -52,13 +52,13 @@ pub struct RelayLimits {
     pub max_interim_responses: u32,
     /// Request content that one call keeps for another attempt.
     pub max_replay_bytes_per_call: u32,
-    /// Request content that all calls together keep.
+    /// Request content that all calls together keep for other attempts.
     pub max_replay_bytes: u32,
     /// Mirrored copies of requests in flight.
     pub max_mirrors: u32,
     /// Request content that one copy keeps for a mirror that has not read it.
     pub max_mirror_bytes_per_call: u32,
-    /// Request content that all copies together keep.
+    /// Request content that all copies together keep for their mirrors.
     pub max_mirror_bytes: u32,
     /// How long a copy may continue after the original call has ended.
     pub mirror_timeout_ms: u32,
@@ -71,9 +71,9 @@ pub struct RelayLimits {
     /// Bytes from the own application that all streams of one tunnel together buffer for its client. Each stream may
     /// buffer an equal share of half of this limit, within fixed bounds.
     pub max_tunnel_bytes_per_client: u32,
-    /// Calls in flight of one account on connections to endpoints that it shares with other accounts. An account is a
-    /// client's identity, a source address, or a connection of the own application. Further calls use the account's own
-    /// connections.
+    /// Calls in flight of one account on shared connections: connections to endpoints that also carry calls of other
+    /// accounts. An account is a client's identity, a source address, or a connection of the own application. Further
+    /// calls use the account's own connections.
     pub max_shared_calls_per_account: u32,
     /// As above, for calls whose requests have not ended.
     pub max_shared_open_calls_per_account: u32,
@@ -82,9 +82,10 @@ pub struct RelayLimits {
     pub max_shared_cancels_per_account: u32,
     /// DATA frames of a few bytes, in succession on a stream, that an account may send within 100 ms; more are merged.
     pub max_dribbles_per_account: u32,
-    /// How long an endpoint waits for request content. Not for gRPC, whose clients may pause.
+    /// How long an endpoint may have to wait for request content. Does not apply to gRPC, whose clients may pause.
     pub content_timeout_ms: u32,
-    /// Cancelled calls of a client whose endpoints have not been told yet; they count against the client's streams.
+    /// Cancelled calls of a client, as long as their endpoints have not been told of the cancellation. Until then,
+    /// these calls count against the client's streams.
     pub max_cancelled_calls_per_client: u32,
     /// RST_STREAM frames that one connection to an endpoint may send at once: backends treat more as an attack.
     pub max_resets_per_tick: u32,
@@ -107,10 +108,10 @@ pub struct RelayLimits {
     /// How long a peer may be silent before the kernel sends a keepalive probe. It repeats the probe after each third
     /// of that time, and closes the connection after three unanswered probes.
     pub keepalive_ms: u32,
-    /// How long DATA may wait for a client's flow-control windows without progress. HTTP/1 has no windows: how long a
-    /// client may leave its socket unread.
+    /// How long DATA may wait for a client's flow-control windows without progress. For HTTP/1, which has no windows:
+    /// how long a client may leave its socket unread.
     pub stall_timeout_ms: u32,
-    /// How long a client's connection may have no stream.
+    /// How long a client's connection may be without a stream.
     pub client_idle_timeout_ms: u32,
     /// How long an endpoint may be silent while calls wait for it, before it gets a PING.
     pub endpoint_ping_after_ms: u32,
@@ -337,10 +338,10 @@ static SPECS: &[Spec] = specs! {
 };
 
 impl Limits {
-    /// Sets the memory budget of `workers` from the container's memory in bytes, unless it was given. Also lowers the
-    /// limits on bytes kept for all calls to fit: replays and mirrors together take at most a quarter of a worker's
-    /// share. Data about Services and addresses is not part of the budget; it takes at most a quarter of the
-    /// container's memory.
+    /// Sets the memory budget of all `workers` from the container's memory in bytes, unless the budget was given. Also
+    /// lowers other limits to fit into the budget: replays and mirrors together take at most a quarter of a worker's
+    /// share, and the response content buffered for one client at most half. Data about Services and addresses is not
+    /// part of the budget: its limit is lowered to fit into a quarter of the container's memory.
     pub(crate) fn within_memory(mut self, container_bytes: Option<u64>, workers: usize) -> Self {
         let relay = &mut self.relay;
         if relay.memory_budget_kib == 0 {
@@ -371,8 +372,9 @@ impl Limits {
         Ok(())
     }
 
-    /// Lowers the limits on connections from other workloads to fit into the process's limit of open `files`. These
-    /// connections, and as many to the own application, leave a quarter of the files for outbound calls.
+    /// Lowers the limits on connections from other workloads to fit into the process's limit of open `files`. Each of
+    /// these connections may need another one to the own application. All of them together leave a quarter of the files
+    /// for outbound calls.
     pub(crate) fn fit_open_files(&mut self, files: u64, workers: u16) {
         let share = |part: u64| u32::try_from(files / part / u64::from(workers.max(1))).unwrap_or(u32::MAX).max(1);
         self.relay.max_inbound_connections = self.relay.max_inbound_connections.min(share(8));

@@ -29,8 +29,8 @@ pub fn seeds(range: Range<u64>) -> Seeds {
     }
 }
 
-/// Returns whether `LENO_SEED` is set. Then a test must not expect to see with one seed everything that a whole range
-/// would show.
+/// Returns whether `LENO_SEED` is set. If so, a test runs with one seed, and must not expect everything that a whole
+/// range of seeds would show.
 pub fn is_repeated() -> bool {
     chosen().is_some()
 }

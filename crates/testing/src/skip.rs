@@ -3,10 +3,11 @@
 use std::io::{self, Write as _};
 use std::thread;
 
-/// Reports that the current test does not run, and why. The test returns after it.
+/// Reports that the current test does not run, and why. The test must return right after this call.
 ///
-/// The test harness knows no such result and counts the test as passed. `./test` corrects that: it reads this line,
-/// `SKIPPED: test name: why`, from the output. Call it on the test's own thread, which has the test's name.
+/// The test harness has no result for skipped tests, and counts the test as passed. `./test` corrects that: it reads
+/// this line, `SKIPPED: test name: why`, from the output. Call this function on the test's own thread, which has the
+/// test's name.
 pub fn skipped(why: &str) {
     let thread = thread::current();
     let line = line(thread.name().unwrap_or("a test"), why);

@@ -1,4 +1,4 @@
-//! The bootstrap of an xDS client as JSON: how it finds the control plane.
+//! The bootstrap of an xDS client as JSON: how the client finds the control plane.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -108,7 +108,7 @@ fn grpc(options: &Bootstrap) -> Value {
 }
 
 /// Returns whether the text is a loopback address. A name such as `localhost` does not count, because a certificate can
-/// contain it.
+/// contain such a name.
 fn is_loopback(control: &str) -> bool {
     host_and_port(control).0.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }

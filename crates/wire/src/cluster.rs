@@ -132,14 +132,14 @@ fn balance_as_envoy(resource: &mut Cluster, balancer: Policy) {
     resource.lb_policy = policy.into();
 }
 
-/// Adds the balancer in gRPC's form. gRPC uses the first policy that it supports; its implementations for different
-/// languages support different policies.
+/// Adds the balancer in gRPC's form. gRPC uses the first policy that it supports, and its implementations for different
+/// languages support different policies. So another policy follows `least_request`.
 fn balance_as_grpc(resource: &mut Cluster, balancer: Policy) {
     let policy = |name: &str, config: Any| load_balancing_policy::Policy {
         typed_extension_config: Some(core::TypedExtensionConfig { name: name.to_owned(), typed_config: Some(config) }),
     };
     let round_robin = policy("round_robin", any(&RoundRobin::default()));
-    // A locality's weight is its number of endpoints, so that every endpoint gets an equal share.
+    // A locality's weight is its number of ready endpoints, so that every ready endpoint gets an equal share.
     let by_locality =
         WrrLocality { endpoint_picking_policy: Some(LoadBalancingPolicy { policies: vec![round_robin] }) };
     let mut policies = vec![policy("wrr_locality", any(&by_locality))];
@@ -168,7 +168,7 @@ fn max_connections(settings: &Settings) -> CircuitBreakers {
     CircuitBreakers { per_host_thresholds: vec![per_host], ..Default::default() }
 }
 
-/// Returns an extension's name and its options: the protocol and the idle timeout.
+/// Returns an extension's name and its options: the protocol, the idle timeout and the maximum age of a connection.
 fn protocol_options(cluster: &mesh::Cluster) -> (String, Any) {
     let http1 = core::Http1ProtocolOptions::default;
     let http2 = core::Http2ProtocolOptions::default;

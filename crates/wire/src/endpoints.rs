@@ -100,7 +100,8 @@ fn empty_locality(zone: Option<&str>) -> LocalityLbEndpoints {
     LocalityLbEndpoints { locality: Some(Locality { zone, ..Default::default() }), ..Default::default() }
 }
 
-/// Writes an endpoint. `by_tls` is the client's dialect if the client reaches endpoints behind proxies by mutual TLS.
+/// Writes an endpoint. `by_tls` is the client's dialect if the client reaches endpoints behind proxies by mutual TLS,
+/// and otherwise `None`.
 fn write_one(endpoint: &Endpoint, health: HealthStatus, by_tls: Option<Dialect>) -> LbEndpoint {
     let proxy = endpoint.proxy.as_ref();
     let mut facts = Facts::default()

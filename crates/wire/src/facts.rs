@@ -28,18 +28,20 @@ pub const IDENTITY: &str = "identity";
 pub const INBOUND_PORT: &str = "inbound-port";
 /// In an endpoint: its proxy's port for opaque connections.
 pub const TUNNEL_PORT: &str = "tunnel-port";
-/// In an endpoint: the application's own port, if the address has its proxy's port.
+/// In an endpoint: the application's own port, if the endpoint's address has the port of the endpoint's proxy.
 pub const TARGET_PORT: &str = "target-port";
 /// In a Listener: its cluster.
 pub const CLUSTER: &str = "cluster";
-/// In a Listener: `endpoint` if its address belongs to one endpoint, to which connections must go.
+/// In a Listener: `endpoint` if the Listener's address belongs to one endpoint. Connections must go to this endpoint.
 pub const LEADS_TO: &str = "leads-to";
 
-/// In the Listener `inbound`: the trust domain of identities that name none.
+/// In the Listener `inbound`: the trust domain of identities that name no trust domain.
 pub const TRUST_DOMAIN: &str = "trust-domain";
-/// In the Listener `inbound`, followed by a policy's name: the service account that the policy selects, or `*`.
+/// Prefix of a key in the Listener `inbound`. The policy's name follows the prefix; the value is the service account
+/// that the policy selects, or `*`.
 pub const TARGET: &str = "target-";
-/// In the Listener `inbound`, followed by a policy's name: the policy is invalid, and so allows no caller.
+/// Prefix of a key in the Listener `inbound`. The policy's name follows the prefix; the key is there if the policy is
+/// invalid, and so allows no caller.
 pub const UNREADABLE: &str = "unreadable-";
 
 /// In the Listener `inbound`: the ports of the client's workload that Services declare to be HTTP, separated by commas.
@@ -56,15 +58,17 @@ pub const SERVER_NAME: &str = "server-name";
 pub const GRPC: &str = "grpc";
 /// In a Route: the gRPC service after `=`, or a pattern for it after `~`.
 pub const GRPC_SERVICE: &str = "grpc-service";
-/// In a Route: the gRPC method, in the same form.
+/// In a Route: the gRPC method, in the same form as the gRPC service.
 pub const GRPC_METHOD: &str = "grpc-method";
 /// In a Route: the timeout of a request, in milliseconds.
 pub const REQUEST_TIMEOUT: &str = "request-timeout-ms";
 /// In a Route: the timeout of one attempt, in milliseconds.
 pub const BACKEND_TIMEOUT: &str = "backend-request-timeout-ms";
-/// In a Route, followed by a backend's number: why the backend is invalid.
+/// Prefix of a key in a Route. A backend's number follows the prefix; the value is the reason why the backend is
+/// invalid.
 pub const INVALID: &str = "invalid-";
-/// In a Route, followed by a mirror's number: the share of requests that it gets, as `1/3`.
+/// Prefix of a key in a Route. A mirror's number follows the prefix; the value is the share of requests that the mirror
+/// gets, as `1/3`.
 pub const MIRROR: &str = "mirror-";
 
 /// In a client's node, in its metadata below [`KEY`]: whether the client has certificates of the mesh.
@@ -108,8 +112,8 @@ impl Facts {
         let mut bytes = Vec::new();
         for (name, value) in &self.0 {
             let value = Value { kind: Some(value::Kind::StringValue(value.clone())) };
-            // Concatenated messages are decoded as one message with the fields of all (Protobuf encoding, "Last One
-            // Wins").
+            // Each fact is a message of its own, which fixes the order. Concatenated messages are decoded as one
+            // message with the fields of all (Protobuf encoding, "Last One Wins").
             let one = Struct { fields: [(name.clone(), value)].into() };
             bytes.extend(one.encode_to_vec());
         }

@@ -48,10 +48,10 @@ pub struct Lead {
 
 /// Writes the Listener called `name` for a cluster: at the address `at`, or without an address for a Service's name.
 ///
-/// gRPC asks by the Service's name; such a Listener has an API and no address. Proxies ask by the original destination
-/// of their connections; such a Listener does not bind its address but gets redirected connections. `table` has the
-/// routes in force at the cluster. The Listener contains only the routes for connections; the RouteConfiguration
-/// contains the routes for requests.
+/// gRPC asks for a Listener by the Service's name; such a Listener has an API and no address. Proxies ask by the
+/// original destination of their connections; such a Listener does not bind its address but gets redirected
+/// connections. `table` has the routes in force at the cluster. The Listener contains only the routes for connections;
+/// the RouteConfiguration contains the routes for requests.
 pub fn write(name: &str, at: Option<SocketAddr>, cluster: &Cluster, table: Option<&RouteTable>) -> Listener {
     let key = cluster.key.to_string();
     let listener = Listener {
@@ -118,7 +118,8 @@ impl Chains {
         Self { inspectors: Vec::new(), matched: Vec::new(), rest }
     }
 
-    /// Adds chains for TLS by server name. TLS with any other server name goes to [`NOWHERE`], which rejects it.
+    /// Adds chains for TLS by server name. If no route is for every server name, TLS with any other server name goes to
+    /// [`NOWHERE`], which rejects it.
     fn with_servers(mut self, table: &RouteTable) -> Self {
         let mut known = BTreeSet::new();
         for entry in table.entries() {
@@ -169,7 +170,8 @@ pub fn read(bytes: &[u8]) -> Result<Lead, Unreadable> {
     Ok(Lead { name: resource.name, target })
 }
 
-/// Configures HTTP that the RouteConfiguration called `routes` routes. Only the routes' timeouts end a stream.
+/// Configures HTTP. The RouteConfiguration with the name `routes` routes the requests. Only the timeouts of its routes
+/// end a stream.
 pub(crate) fn manager(routes: &str) -> HttpConnectionManager {
     HttpConnectionManager {
         stat_prefix: routes.to_owned(),

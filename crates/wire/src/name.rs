@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | Cluster, ClusterLoadAssignment | a cluster's key | `echo.shop:50051` |
 //! | | `nowhere`, which has no endpoints, for gRPC | |
-//! | RouteConfiguration | a cluster's key, or `mesh` for all by authority | `echo.shop:50051` |
+//! | RouteConfiguration | a cluster's key, or `mesh` for all clusters, selected by authority | `echo.shop:50051` |
 //! | Listener | any authority that leads to a Service | `echo`, `echo.shop.svc.cluster.local:50051` |
 //! | | the original destination of a connection | `10.96.0.10:50051` |
 //! | | `inbound`: the policies that select the client | |
@@ -32,7 +32,7 @@ pub enum RouteName {
 /// The cluster of a backend that does not exist; no Service can have this name. Envoy answers calls to an unknown
 /// cluster itself. gRPC would wait for an unknown cluster, so it gets this cluster, which has no endpoints.
 pub const NOWHERE: &str = "nowhere";
-/// The Listener with the policies of the client's own workload. To call a Service of this name, a client must add the
+/// The Listener with the policies of the client's own workload. To call a Service with this name, a client must add the
 /// Service's namespace or port.
 pub const INBOUND: &str = "inbound";
 /// The name of [`RouteName::Mesh`].

@@ -50,7 +50,7 @@ pub(crate) fn from_address(address: &core::Address) -> Option<SocketAddr> {
     Some(SocketAddr::new(socket.address.parse().ok()?, u16::try_from(port).ok()?))
 }
 
-/// Returns the source of a resource that the containing resource refers to: the same ADS stream.
+/// Returns the source from which a client gets a resource that another resource refers to: the same ADS stream.
 pub(crate) fn ads() -> core::ConfigSource {
     core::ConfigSource {
         resource_api_version: core::ApiVersion::V3.into(),

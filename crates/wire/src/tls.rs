@@ -1,5 +1,6 @@
-//! Mutual TLS from a client with certificates of the mesh to an endpoint behind a proxy. The client compares the
-//! proxy's SPIFFE id. The server name, `<target port>.leno.internal`, shows the proxy that the connection is for it.
+//! Mutual TLS from a client with certificates of the mesh to an endpoint behind a proxy. The client checks the proxy's
+//! SPIFFE id. By the server name, `<target port>.leno.internal`, the proxy recognizes TLS that is meant for the proxy
+//! itself.
 //!
 //! The client's bootstrap configures the location of its certificates, as [`CERTIFICATE`] and [`TRUST`] (Envoy's static
 //! secrets) or [`PROVIDER`] (gRPC's certificate provider).
@@ -51,8 +52,8 @@ impl<'a> Peer<'a> {
     }
 }
 
-/// Returns the peers of a cluster if Envoy and gRPC can speak its protocol to a proxy. Opaque bytes would need a
-/// tunnel, and HTTP/1 would need the fields that leno-proxy adds.
+/// Returns the peers of a cluster if Envoy and gRPC can speak the cluster's protocol to a proxy, and otherwise none.
+/// Opaque bytes would need a tunnel, and HTTP/1 would need the fields that leno-proxy adds.
 fn peers(cluster: &Cluster) -> BTreeSet<Peer<'_>> {
     if !matches!(cluster.protocol, Protocol::Http2 | Protocol::Detect) {
         return BTreeSet::new();

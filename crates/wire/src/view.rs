@@ -6,7 +6,7 @@ use leno_model::spiffe::TrustDomain;
 pub enum Dialect {
     /// Envoy, and leno-proxy, which reads the parts that it needs.
     Envoy,
-    /// gRPC without a proxy, which rejects a cluster with unknown fields.
+    /// gRPC without a proxy. gRPC rejects a cluster with unknown fields.
     Grpc,
 }
 
@@ -31,7 +31,7 @@ impl Dialect {
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     pub dialect: Dialect,
-    /// The trust domain, for a client with certificates of the mesh. It reaches endpoints behind proxies by mutual TLS.
-    /// `None` for other clients, and for leno-proxy, which needs no configuration for mutual TLS.
+    /// The trust domain, for a client with certificates of the mesh. Such a client reaches endpoints behind proxies by
+    /// mutual TLS. `None` for other clients, and for leno-proxy, which needs no configuration for mutual TLS.
     pub mutual_tls: Option<&'a TrustDomain>,
 }

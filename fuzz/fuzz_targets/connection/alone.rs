@@ -10,8 +10,8 @@ use leno_http2::{Connection, ErrorCode, Event, FieldSection, Limits, Role, Secti
 
 use crate::script::{REQUEST, RESPONSE, Script};
 
-/// Most bytes that one action of the owner, or one frame of the peer, may add to the output beyond the high-water mark:
-/// a field section or the answer to a frame.
+/// Maximum number of bytes that one action of the owner, or one frame of the peer, may add to the output beyond the
+/// high-water mark: a field section or the answer to a frame.
 const MAX_ACT_BYTES: usize = 20_000;
 /// Small, so that few bytes of input reach the limit.
 const MAX_STREAMS: u32 = 4;

@@ -8,10 +8,11 @@ use leno_http1::{ErrorCode, FieldSection, Limits, Role, Section};
 use crate::script::{INTERIM, REQUEST, RESPONSE, Script};
 use crate::side::{Seen, Side};
 
-/// Most bytes that one action may add to the output beyond the high-water mark: a field section or a chunk's framing.
+/// Maximum number of bytes that one action may add to the output beyond the high-water mark: a field section or a
+/// chunk's framing.
 const MAX_ACT_BYTES: usize = 20_000;
 
-/// Input that brings an engine far with few bytes of the script.
+/// Pieces of input that a script selects by a number, so that a short script reaches many states of an engine.
 const PIECES: [&str; 16] = [
     "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n",

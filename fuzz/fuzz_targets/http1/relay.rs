@@ -1,4 +1,4 @@
-//! A message that one engine receives and a second engine sends on is the same to a third engine that reads it.
+//! One engine receives a message, a second sends it on, and a third reads it: the third must see the same message.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-// Streams is a gRPC client and server on grpc-go that use a connection hard, as well-behaved programs may.
+// Streams is a gRPC client and a gRPC server on grpc-go. The client puts a heavy load on one channel, but does only what
+// well-behaved programs may do.
 //
 //	streams serve ADDRESS MAX_STREAMS                      a server that grants each connection MAX_STREAMS, 0 for no limit
 //	streams open ADDRESS AUTHORITY N                       opens N bidirectional streams on one channel, and keeps all open
@@ -6,8 +7,8 @@
 //
 // The server's methods: Echo answers with the request, Bidi echoes messages as they come, Slow answers after 50 ms.
 // The clients print one line of words NAME=VALUE. Beside their work they make unary calls on the same channel, one after
-// the other: `slowest_ms` is the slowest of these, `failed` how many of them failed. `connections` is how many connections
-// the channel has opened.
+// the other: `slowest_ms` is the time of the slowest of these unary calls, `failed` the number of them that failed.
+// `connections` is the number of connections that the channel has opened.
 package main
 
 import (
@@ -29,12 +30,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// How long all the streams together, and each unary call, may take.
+// Time limit of opening all streams together, and of each unary call.
 const patience = 20 * time.Second
 
 var bidi = &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
 
-// Messages are bytes: what is in them is of no account here.
+// Messages are bytes: their content does not matter here.
 type bytesCodec struct{}
 
 func (bytesCodec) Marshal(message any) ([]byte, error) { return *message.(*[]byte), nil }
@@ -108,7 +109,7 @@ func answer(_ any, stream grpc.ServerStream) error {
 	}
 }
 
-// A channel to one address, which counts its connections.
+// A channel to one address. It counts the connections that it opens.
 type channel struct {
 	*grpc.ClientConn
 	connections atomic.Int64
@@ -174,7 +175,8 @@ func openOne(ctx context.Context, channel *channel) error {
 	return stream.RecvMsg(&message)
 }
 
-// Makes unary calls until the function that it returns is called, which says how they went.
+// Makes unary calls in the background. The returned function ends them, and returns their number, the number of failed
+// calls and the time of the slowest call.
 func beside(channel *channel) func() string {
 	done, finished := make(chan struct{}), make(chan struct{})
 	var slowest time.Duration
@@ -206,7 +208,7 @@ func beside(channel *channel) func() string {
 	}
 }
 
-// Cancels calls at a steady rate, beside a stream that stays open.
+// Cancels calls at a steady rate, while one stream of the channel stays open.
 func cancel(channel *channel, perSecond int, duration time.Duration) {
 	if err := channel.call(context.Background(), "Echo"); err != nil {
 		log.Fatal(err)
@@ -229,7 +231,7 @@ func cancel(channel *channel, perSecond int, duration time.Duration) {
 			case codes.Canceled:
 				cancelled.Add(1)
 			case codes.OK:
-				// The machine stood still for longer than the call took.
+				// The machine stalled, so the call was answered before it was cancelled.
 			default:
 				others.Add(1)
 				fmt.Fprintln(os.Stderr, err)

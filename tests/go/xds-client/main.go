@@ -1,10 +1,9 @@
-// Xds-client is a gRPC client that finds its servers by xDS, as grpc-go does, with nothing in between.
+// Xds-client is a gRPC client on grpc-go that finds its servers by xDS, without a proxy.
 //
-// Each line of its input is an order, and is answered with one line; or its further arguments are the only order:
+// The first argument is the target. GRPC_XDS_BOOTSTRAP is the path of the bootstrap. Each line of the standard input is an
+// order, and the client answers it with one line. If there are more arguments, they are the only order:
 //
-//	call PATH N   make N unary calls of the method, one after the other; answers with how each status was met
-//
-// The bootstrap is where GRPC_XDS_BOOTSTRAP says, the target is its first argument.
+//	call PATH N   makes N unary calls of the method, one after the other; answers with the number of each status
 package main
 
 import (
@@ -25,10 +24,10 @@ import (
 	_ "google.golang.org/grpc/xds"
 )
 
-// How long one call may take.
+// Time limit of one call.
 const patience = 10 * time.Second
 
-// Messages are bytes: what is in them is of no account here.
+// Messages are bytes: their content does not matter here.
 type bytesCodec struct{}
 
 func (bytesCodec) Marshal(message any) ([]byte, error) { return *message.(*[]byte), nil }
@@ -70,7 +69,7 @@ func main() {
 	}
 }
 
-// Makes the calls; says how often each status was met, as "OK=3 Unavailable=1".
+// Makes the calls, and returns how many ended with each status, such as "OK=3 Unavailable=1".
 func call(channel *grpc.ClientConn, path string, count int) string {
 	met := map[string]int{}
 	for range count {

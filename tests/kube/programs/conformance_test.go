@@ -1,4 +1,4 @@
-// The Gateway API's conformance suite, against the cluster of $KUBECONFIG.
+// Runs the Gateway API's conformance suite against the cluster of $KUBECONFIG.
 package conformance
 
 import (
@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/gateway-api/conformance"
 )
 
-// The suite takes an answer for settled after 3 right ones in a row, tried for 30 s. Between two backends kube-proxy's random
-// choice alone passes that nearly always, with no mesh at all.
+// By default, a test passes after 3 right answers in a row, for which it tries for 30 s. With two backends, kube-proxy's random
+// choice nearly always gives 3 right answers in a row in this time, without any mesh. So require more.
 const consecutiveSuccesses = 20
 
 func TestConformance(t *testing.T) {

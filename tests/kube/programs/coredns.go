@@ -1,4 +1,4 @@
-// CoreDNS with only the plugins a cluster's DNS needs.
+// CoreDNS with only the plugins that a cluster's DNS needs.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// kubeall is every Kubernetes program of a small cluster, and etcd, in one binary: it is the one under whose name it was
-// started, or that its first argument names.
+// kubeall contains every Kubernetes program of a small cluster, and etcd, in one binary. The name under which it was started
+// selects the program or, if this name is kubeall, the first argument does.
 package main
 
 import (

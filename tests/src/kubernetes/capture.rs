@@ -12,13 +12,14 @@ use super::Cluster;
 use crate::mesh::{Frames, LAST, TCPDUMP, is_installed, skipped};
 use crate::proxy::wait_for;
 
-/// The bridge of tests/kube, and an unused address behind it.
+/// The bridge of tests/kube.
 const BRIDGE: &str = "lkbr0";
+/// A port of the first node: frames to it cross the bridge.
 const NODE: &str = "10.200.0.11:9";
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A running capture of all frames between nodes. It ends with the test in any case.
+/// A running capture of all frames between nodes. It ends with the test, even if the test fails.
 #[derive(Debug)]
 pub struct Capture {
     tcpdump: Child,
@@ -26,7 +27,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Starts a capture. `None`, with a message, for external clusters and without tcpdump.
+    /// Starts a capture. Returns `None`, with a message, if the cluster is external or tcpdump is not installed.
     ///
     /// # Panics
     /// If tcpdump does not start.

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use super::{Mesh, Program, TIMEOUT, is_installed};
 use crate::proxy::{Signal, wait_for};
 
-/// Content of the last frame: once this frame is captured, all earlier frames are captured too.
+/// Content of a frame that is sent at the end: once this frame is captured, all earlier frames are captured too.
 pub(crate) const LAST: &str = "the capture ends here";
 
-/// Arguments of tcpdump besides the device and the file: run as root, and use a buffer in KiB that is larger than all
-/// data of a test.
+/// Arguments of tcpdump besides the device and the file. `-Z root` makes it stay root. `-B` sets a buffer, in KiB, that
+/// is larger than all data of a test.
 pub(crate) const TCPDUMP: [&str; 9] = ["-n", "-s", "0", "-B", "16384", "--immediate-mode", "-U", "-Z", "root"];
 
 /// A running capture of all frames on the bridge.

@@ -13,7 +13,7 @@ use super::TIMEOUT;
 use crate::programs::{self, program};
 use crate::proxy::{Signal, wait_for};
 
-/// Longest run of a program that the test waits for.
+/// Longest time that a test waits for a program to end.
 const RUN_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// A namespace. All programs in it are killed when it is dropped, or when the thread that created it ends.
@@ -25,8 +25,8 @@ pub struct Namespace {
 impl Namespace {
     /// Creates a namespace with only loopback, whose /etc/hosts is the file `hosts`.
     pub(super) fn new(hosts: &Path) -> Self {
-        // unshare makes mounts private, so these are visible only inside. Without a name server in the configuration,
-        // no program waits for one.
+        // unshare makes mounts private, so these mounts are visible only in the namespace. The empty resolv.conf names
+        // no name server, so no program waits for one.
         let script = "ip link set lo up
             mount --bind \"$0\" /etc/hosts
             if [ -e /etc/resolv.conf ]; then mount --bind /dev/null /etc/resolv.conf; fi
@@ -41,7 +41,8 @@ impl Namespace {
             .spawn()
             .expect("setpriv (util-linux) runs");
         let mut this = Self { holder };
-        // The first process in the namespace must be the holder's: when it ends, the kernel kills all others.
+        // Wait until the script runs, because its process must be the first in the namespace: when the first process
+        // ends, the kernel kills all others.
         let mut said = [0; 5];
         let output = this.holder.stdout.as_mut().expect("it is piped");
         output.read_exact(&mut said).expect("unshare (util-linux) makes a namespace");
@@ -53,10 +54,12 @@ impl Namespace {
         self.holder.id()
     }
 
-    /// Connects a virtual cable: this end, `device`, is attached to the bridge; the other end is `eth0` of `other`.
+    /// Connects `other` to the bridge of this namespace by a virtual cable: this end of it is `device`, and the other
+    /// end is `eth0` of `other`.
     pub(super) fn connect(&self, device: &str, other: &Self) {
         let script = "ip link add \"$0\" type veth peer name eth0 netns \"$1\" && ip link set \"$0\" master br0 up";
-        // Enter only the network namespace: the script uses the other namespace's process id, which is valid outside.
+        // Enter only the network namespace, and not the process namespace: the script uses a process id that is valid
+        // outside.
         let net = format!("--net=/proc/{}/ns/net", self.pid());
         let other = other.pid().to_string();
         programs::run_well("nsenter", &[&net, "sh", "-ec", script, device, &other], TIMEOUT);
@@ -131,7 +134,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // The holder still runs, so the kill cannot fail.
+        // The holder still runs, so this kill cannot fail.
         self.holder.kill().ok();
         self.holder.wait().ok();
     }
@@ -159,7 +162,7 @@ impl Program {
         String::from_utf8_lossy(&fs::read(self.output.path()).expect("the file is ours")).into_owned()
     }
 
-    /// The file that the program's output goes to.
+    /// The file to which the program's output goes.
     pub fn output_path(&self) -> PathBuf {
         self.output.path().to_owned()
     }

@@ -34,7 +34,7 @@ impl<'a> MeshService<'a> {
         self
     }
 
-    /// Sets the protocol: `grpc`, `http`, `tcp`.
+    /// Sets the port's protocol, such as `grpc`, `http` or `tcp`.
     pub fn app_protocol(mut self, name: &str) -> Self {
         self.app_protocol = Some(name.to_owned());
         self
@@ -58,7 +58,7 @@ impl<'a> MeshService<'a> {
         [format!("10.67.{}.{}", number / 256, number % 256), format!("fd00:67::{number:x}")]
     }
 
-    /// Returns the manifests. They have the identity of each endpoint that is meshed at this time.
+    /// Returns the manifests. They contain the identities of the endpoints that are meshed at the time of this call.
     pub fn to_yaml(&self) -> String {
         let Self { name, port, .. } = self;
         let [v4, v6] = self.cluster_ips();

@@ -138,12 +138,12 @@ impl Workload {
         (Ipv4Addr::new(10, 66, 0, number), Ipv6Addr::new(0xfd00, 0x66, 0, 0, 0, 0, 0, number.into()))
     }
 
-    /// Its identity, in the form of manifests.
+    /// Its identity, as manifests write it.
     pub fn identity(&self) -> String {
         format!("ns/default/sa/{}", self.name)
     }
 
-    /// Its identity, in the form of certificates.
+    /// Its identity, as certificates contain it.
     pub fn spiffe_id(&self) -> String {
         format!("spiffe://{TRUST_DOMAIN}/{}", self.identity())
     }

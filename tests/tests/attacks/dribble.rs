@@ -1,4 +1,4 @@
-//! Content in frames of a few bytes, which cost a server more than they carry.
+//! Content in frames of a few bytes: a frame costs a server more work than the content in it.
 
 use std::time::Duration;
 

@@ -79,6 +79,6 @@ async fn a_flood_of_frames_of_an_unknown_type() {
 async fn a_flood_of_resets_of_a_stream_that_was_never_opened() {
     let siege = flood(wire::reset(99, code::CANCEL)).await;
     siege.assert_harmless().await;
-    // RFC 9113 section 6.4: the first such reset is a connection error, so there is no flood to count.
+    // RFC 9113 section 6.4: the first such reset is a connection error, so the proxy does not count a flood.
     siege.assert_told(&[code::PROTOCOL_ERROR]);
 }

@@ -103,7 +103,7 @@ async fn header_fields_without_a_name() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_thrashed_by_every_request() {
-    // This is allowed: it only makes both tables useless. The proxy need not close the connection.
+    // This is allowed, because it only makes the HPACK tables useless. So the proxy need not close the connection.
     let siege = Plan::attackers(2).lay(|attacker| {
         attacker.greet(&[])?;
         for stream in wire::client_streams() {
@@ -143,10 +143,10 @@ async fn what_the_proxy_takes_the_server_takes_too() {
     let backend = Backend::start().await;
     let proxy = Proxy::start(&[Service::echo(&[backend.address()])]);
     let client = Client::connect(proxy.outbound(), ECHO).await;
-    // From well below to well above the 16 KiB that strict servers accept.
+    // Try header lists from well below to well above the 16 KiB that strict servers accept.
     for size in (13_000..19_000).step_by(100) {
         let call = Call::new("Echo").with("x-filler", &"x".repeat(size));
-        // The call may fail in any way, if the proxy and not the server rejects it.
+        // The call may fail in any way, as long as the proxy rejects it, and not the server.
         client.try_call(&call, b"hello").await.ok();
     }
     assert!(backend.seen().punishments().is_empty(), "{:?}", backend.seen().punishments());

@@ -76,11 +76,12 @@ async fn connections_that_take_no_responses_never_hold_more_than_the_budget_toge
     siege.end();
 }
 
-/// Connections that open many streams at once and then end all but one, and the number of streams of each connection.
+/// Connections that open many streams at once and then end all but one.
 const BURSTS: usize = 100;
+/// Number of streams of each of these connections.
 const BURST: usize = 3_000;
 
-/// Each connection keeps the slots of its streams: some 700 KiB that no stream needs any more.
+/// In the proxy, each connection keeps the slots of its ended streams: some 700 KiB that no stream needs any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_had_many_streams_never_hold_more_than_the_budget_together() {
     let siege = Siege::start().await;
@@ -101,8 +102,8 @@ async fn connections_that_had_many_streams_never_hold_more_than_the_budget_toget
     siege.end();
 }
 
-/// Most bytes that the kernel may hold for a client that reads nothing: the bytes that the proxy allows, and the
-/// overhead of the kernel's buffers.
+/// Maximum number of bytes that the kernel may hold for a client that reads nothing: the bytes that the proxy allows,
+/// and the overhead of the kernel's buffers.
 const KERNEL_MAX_BYTES: u64 = 512 << 10;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

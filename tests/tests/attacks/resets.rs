@@ -55,7 +55,7 @@ async fn rapid_resets_a_millisecond_later() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn resets_after_the_answer_has_begun() {
-    // Each reset looks like an ordinary cancellation; only the number of resets is unusual. The proxy need not close
+    // Each reset looks like an ordinary cancellation; only the number of resets is unusual. So the proxy need not close
     // the connection.
     let siege = Plan::attackers(2).lay(|attacker| {
         attacker.greet(&[])?;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::load::Load;
 use super::user::{PATIENCE, call, image, install_mesh, leno, rolled_out, state};
 
-/// Returns the Pods of a namespace, each with whether it has a proxy.
+/// Returns the names of a namespace's Pods. The second value tells whether the Pod has a proxy.
 fn pods(cluster: &Cluster, namespace: &str) -> Vec<(String, bool)> {
     let listed = cluster.kubectl(&["-n", namespace, "get", "pods", "-o", "json"]);
     let listed: Value = serde_json::from_str(&listed).expect("JSON");
@@ -65,8 +65,8 @@ pub(super) fn no_pod_starts_without_a_proxy_while_the_control_plane_is_away(clus
     cluster.kubectl(&["delete", "namespace", "plain", "--timeout=120s"]);
 }
 
-/// Deletes the control plane's namespace. Meshed namespaces refuse new Pods, other namespaces do not, calls go on, and
-/// another installation restores everything.
+/// Deletes the control plane's namespace. Then meshed namespaces refuse new Pods, other namespaces accept them, and
+/// calls go on. Another installation restores everything.
 pub(super) fn without_the_control_planes_namespace_only_meshed_namespaces_refuse_pods(cluster: &Cluster) {
     let load = Load::start(cluster, 20);
     cluster.kubectl(&["delete", "namespace", "leno", "--timeout=120s"]);

@@ -1,4 +1,4 @@
-//! A Pod without a proxy, whose gRPC programs get an identity by `leno.dev/inject: grpc`.
+//! A Pod without a proxy. Its gRPC programs get an identity, because it has the annotation `leno.dev/inject: grpc`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ use leno_tests::proxy::wait_for;
 
 use super::user::{PATIENCE, cluster_with_images, image, install_a_meshed_pair, metric, nothing_is_left, state};
 
-/// The caller's account and Pod. It runs grpc-go, and also grpc-java if directories of this machine with a Java runtime
-/// replace MOUNTS and VOLUMES.
+/// The caller's account and Pod. The Pod has the client on grpc-go. It can also run the client on grpc-java if
+/// directories of this machine, with a Java runtime, replace MOUNTS and VOLUMES.
 const CALLER: &str = r"---
 apiVersion: v1
 kind: ServiceAccount
@@ -36,7 +36,7 @@ spec:
 ";
 /// The command of the client on grpc-go in the Pod.
 const GRPC_GO: &[&str] = &["/xds-client"];
-/// A policy that does not allow the caller.
+/// A policy that denies the caller's calls.
 const POLICY: &str = "\
 apiVersion: leno.dev/v1alpha1
 kind: AuthorizationPolicy
@@ -58,7 +58,7 @@ impl Java {
         let classes = program("xds-client-grpc-java").with_file_name("../grpc-java").canonicalize().ok()?;
         let runtime = Path::new("/usr/bin/java").canonicalize().ok().filter(|_| cluster.is_ours())?;
         let home = runtime.parent()?.parent()?.to_owned();
-        // Debian keeps the configuration elsewhere.
+        // Debian keeps the runtime's configuration outside of the runtime's directory.
         let conf = home.join("conf/security/java.security").canonicalize().ok()?.parent()?.parent()?.to_owned();
         let conf_at = conf.to_str()?.to_owned();
         let libraries = [("/usr", "/usr"), ("/usr/lib", "/lib"), ("/usr/lib64", "/lib64")];
@@ -78,7 +78,7 @@ impl Java {
     }
 }
 
-/// Makes `count` calls from the Pod with a program. Returns the number of each status, as `OK=20`.
+/// Makes `count` calls from the Pod with a program. Returns how many ended with each status, such as `OK=20`.
 fn call_by(cluster: &Cluster, program: &[&str], count: u32) -> String {
     let count = count.to_string();
     let order = ["xds:///echo.shop:50051", "call", "/leno.echo.v1.Echo/Unary", &count];

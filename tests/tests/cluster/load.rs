@@ -32,7 +32,7 @@ pub(super) struct Report {
     pub(super) calls: u64,
     /// Calls by their status.
     pub(super) statuses: Value,
-    /// The 99th percentile of the calls' times, in the median half second.
+    /// The median of the 99th percentiles of the calls' times in each half second.
     pub(super) p99: Duration,
     /// The longest time of a call.
     pub(super) slowest: Duration,
@@ -109,12 +109,12 @@ impl Load {
     }
 }
 
-/// Returns the median of the 99th percentiles of all half seconds: a stall of the machine while a Pod starts says
-/// nothing about proxies.
+/// Returns the median of the 99th percentiles of all half seconds, so that a stall of the machine while a Pod starts
+/// does not count against the proxies.
 fn p99_of_the_median_half_second(report: &Value) -> Duration {
     let mut halves: BTreeMap<(String, bool), Vec<u64>> = BTreeMap::new();
     for call in report["details"].as_array().expect("ghz tells of each call") {
-        // Such as 2026-01-01T12:00:00.75Z; without a fraction if the fraction is 0.
+        // The timestamp is written as 2026-01-01T12:00:00.75Z, and without the fraction if the fraction is 0.
         let (second, rest) = call["timestamp"].as_str().and_then(|time| time.split_at_checked(19)).expect("a time");
         let is_second_half = rest.strip_prefix('.').is_some_and(|fraction| fraction >= "5");
         let latency = call["latency"].as_u64().expect("nanoseconds");

@@ -24,33 +24,35 @@ use super::user::{
 #[path = "neighbours/manifests.rs"]
 mod manifests;
 
-/// Times for which the good clients are measured: alone, beside attacks on another workload, and beside attacks on
-/// their servers.
+/// Time for which the good clients are measured alone.
 const CALM_SECONDS: u32 = 15;
+/// Time for which the good clients are measured beside attacks on another workload.
 const DECOY_SECONDS: u32 = 25;
+/// Time for which the good clients are measured beside attacks on their servers.
 const ATTACK_SECONDS: u32 = 60;
-/// Additional time of the attacks after the measurement beside them: kubectl and ghz take a while to start.
+/// Time by which the attacks last longer than the measurement beside them: kubectl and ghz take a while to start.
 const SPARE_SECONDS: u32 = 5;
 const CALLS_PER_SECOND: u32 = 500;
 
-/// The p99 beside an attack on the clients' servers may be this many times the p99 beside the same attack on another
-/// workload, or [`P99_ALLOWED`], whichever is more. Two cores carry both nodes, the control plane, the attackers, the
+/// Limit of the p99 beside an attack on the clients' servers: this many times the p99 beside the same attack on another
+/// workload, or [`P99_ALLOWED`] if that is more. Two cores carry both nodes, the control plane, the attackers, the
 /// servers and the clients, some 25 programs that wait for one another. So an attack on any workload slows down every
 /// call. The nodes of a real cluster have processors of their own.
 const P99_FACTOR: u32 = 3;
-/// A p99 up to which the machine decides, not the attack: a call waits for a processor several times. Runs on machines
-/// of different speed had 89 to 120 ms beside the attack on the servers.
+/// A p99 up to this value depends more on the machine than on the attack, because a call waits for a processor several
+/// times. Runs on machines of different speed had 89 to 120 ms beside the attack on the servers.
 const P99_ALLOWED: Duration = Duration::from_millis(250);
-/// Largest allowed p99 beside the attack on another workload. It measures the machine: 28 ms on one, and 241 ms on one
-/// of half the speed, where packets are dropped between the nodes.
+/// Largest allowed p99 beside the attack on another workload. This p99 depends on the machine: it was 28 ms on one
+/// machine, and 241 ms on a machine of half the speed, where packets are dropped between the nodes.
 const DECOY_P99_MAX: Duration = Duration::from_millis(500);
 
-/// The measured workload, and another one like it.
+/// Namespace of the measured workload.
 const WORKLOAD: &str = "shop";
+/// Namespace of another workload like it.
 const DECOY: &str = "decoy";
 
-/// CPU requests of the attacked containers: about the CPU that they use while they are attacked. Any cluster needs such
-/// requests if neighbours must not take the CPU. The attackers request almost nothing.
+/// CPU requests of the attacked containers: about the CPU that they use while they are attacked. Without such requests,
+/// neighbours can take the containers' CPU in any cluster. The attackers request almost nothing.
 const CLIENT_CPU: &str = "300m";
 const SERVER_CPU: &str = "100m";
 const PROXY_CPU: &str = "200m";
@@ -60,23 +62,24 @@ const CONTROL_MEMORY: &str = "256Mi";
 
 /// Number of heavy HTTPRoutes, and of heavy GRPCRoutes.
 const HEAVY_ROUTES: u32 = 4;
-/// Number of policy changes during the attack, and the time for which each version is in force.
+/// Number of policy changes during the attack.
 const POLICY_CHANGES: u32 = 8;
+/// Time for which each version of the policy is in force.
 const POLICY_PAUSE: Duration = Duration::from_secs(2);
-/// Identities that the policy allows and then denies again: the member's and the insider's.
+/// Identities that the policy allows and then denies again, in turn: the member's and the insider's.
 const NEIGHBOURS: [&str; 2] = ["ns/neighbours/sa/default", "ns/neighbours/sa/insider"];
 const ATTACKERS: [&str; 3] = ["stranger", "member", "insider"];
 const PROBER: &str = "prober";
 /// Longest allowed median time of the probes of attacked Pods.
 const PROBE_MAX: Duration = Duration::from_millis(100);
-/// Most probes of one page in a row without an answer. A kubelet acts after three failed probes, five seconds apart,
-/// which takes as long as ten such probes. On a slow machine the kernel drops packets between the nodes under attack,
-/// so that probes of all Pods of the other node wait for TCP to send again.
+/// Maximum number of consecutive probes of one page without an answer. A kubelet acts after three failed probes, five
+/// seconds apart, which takes as long as ten unanswered probes of the prober. On a slow machine the kernel drops
+/// packets between the nodes under attack, so probes of all Pods of the other node wait for TCP's retransmissions.
 const IN_A_ROW_MAX: u64 = 9;
 /// One in this many probes may have no answer.
 const PROBES_PER_UNANSWERED: u64 = 5;
-/// Most probes of the kubelets that may fail: one in 30 of the probes that they send to seven Pods in a minute and a
-/// half. No Pod may stop being ready because of them.
+/// Maximum number of the kubelets' probes that may fail: one in 30 of the probes that they send to seven Pods in a
+/// minute and a half. No Pod may stop being ready because of failed probes.
 const FAILED_PROBES_MAX: u64 = 10;
 
 /// Under attack, no call is lost, calls slow down little, no container restarts, at most a few probes fail, and a new
@@ -201,7 +204,7 @@ impl Attack {
 
     /// Waits for the end of the attack. Asserts that every attack was made, and that the probes were answered.
     fn end(self, cluster: &Cluster) {
-        // Calls to ever new addresses must not kill the member's own proxy either.
+        // The member's calls to ever new addresses must not kill its own proxy either.
         let restarts = proxy_restarts(cluster, "neighbours", "member");
         assert_eq!(restarts, ("0".to_owned(), 0.0), "the member's own proxy restarted");
         for who in ATTACKERS {
@@ -244,12 +247,12 @@ fn have_a_new_pod(cluster: &Cluster, before: &BTreeMap<String, Value>) {
     assert!(now.keys().filter(is_server).any(|name| !before.contains_key(name)), "{now:?}");
 }
 
-/// Creates heavy routes, as a user may who can write objects of the namespace. Then calls their Service, so that the
-/// client's proxy receives the routes.
+/// Creates heavy routes, as any user can who may write objects of the namespace. Then calls the routes' Service, so
+/// that the client's proxy receives the routes.
 fn make_heavy_routes(cluster: &Cluster) {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(manifests::heavy_routes(HEAVY_ROUTES).to_string().as_bytes()).expect("there is room");
-    // The API server validates the routes anyway; to validate them too, kubectl would have to load all schemas.
+    // kubectl need not validate the routes, because the API server does. kubectl would have to load all schemas for it.
     let made = cluster.kubectl(&["create", "--validate=false", "-f", file.path().to_str().expect("UTF-8")]);
     println!("{} heavy routes are there", made.lines().count());
     let what = ["/grpcurl", "-plaintext", "-max-time", "2", "-d", PAYLOAD, "heavy.neighbours:80", METHOD];
@@ -267,7 +270,7 @@ fn change_the_policy(cluster: &Cluster) {
     println!("the policy changed {POLICY_CHANGES} times");
 }
 
-/// Returns the Pods of a namespace that have not been deleted.
+/// Returns the Pods of a namespace whose deletion has not begun.
 fn living_pods(cluster: &Cluster, namespace: &str) -> Vec<Value> {
     let pods = cluster.kubectl(&["-n", namespace, "get", "pods", "-o", "json"]);
     let mut pods: Value = serde_json::from_str(&pods).expect("JSON");
@@ -276,8 +279,8 @@ fn living_pods(cluster: &Cluster, namespace: &str) -> Vec<Value> {
     std::mem::take(all)
 }
 
-/// Returns for each container of the workload and of the control plane: the number of its restarts, whether it is
-/// ready, and since when its Pod has been ready. Returns for each proxy: the number of restarts by its supervisor.
+/// Returns for each container of the workload and of the control plane the number of its restarts, whether it is ready,
+/// and since when its Pod has been ready. For each proxy, also returns the number of restarts by its supervisor.
 fn containers(cluster: &Cluster) -> BTreeMap<String, Value> {
     let mut all = BTreeMap::new();
     for namespace in [WORKLOAD, "leno"] {
@@ -311,7 +314,7 @@ fn failed_probes(cluster: &Cluster, before: &BTreeMap<String, Value>) -> Vec<(St
         let events: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)));
         for event in events["items"].as_array().expect("Events") {
             let pod = event["involvedObject"]["name"].as_str().unwrap_or_default();
-            // Startup probes may fail: they end before a Pod is ready.
+            // Ignore startup probes: they may fail, because they run before the Pod is ready.
             if event["message"].as_str().is_some_and(|message| message.starts_with("Startup probe")) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! One user's day, in order: each step needs the steps before it.
+//! What one user does, from the installation of the mesh to its removal. Each step needs the steps before it.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -24,15 +24,15 @@ const FIRST_CALL_MAX: Duration = Duration::from_secs(180);
 /// proxy on a busy machine.
 const KILLED_PROXY_MAX: Duration = Duration::from_secs(3);
 
-/// The metric that counts how often its supervisor has started a proxy again.
+/// The metric that counts how often a proxy's supervisor has started the proxy again.
 pub(super) const RESTARTS: &str = "leno_proxy_restarts_total";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Returns the images of the mesh, and the image of the programs that make the tests' calls; `None` if they were not
-/// built.
+/// Returns the images of the mesh, and the image of the programs that make the tests' calls. Returns `None` if an image
+/// was not built.
 fn images() -> Option<Vec<PathBuf>> {
     let out = root().join("out/images");
     let images: Vec<PathBuf> =
@@ -58,8 +58,8 @@ fn example_as_it_is() -> String {
     text.replace("image: leno:0.1.0", &format!("image: {}", image("leno")))
 }
 
-/// Returns the example, with a client that has ghz and grpcurl and makes no calls of its own, because the test counts
-/// calls. The slow server is left out for the same reason.
+/// Returns the example with two changes, because the tests count calls: its client has ghz and grpcurl and makes no
+/// calls of its own, and the slow server is left out.
 fn example() -> String {
     let (leno, tools) = (image("leno"), image("leno-tools"));
     let client = format!("image: {leno}\n        args: [call, \"echo:50051\", --rate=50]");
@@ -96,8 +96,8 @@ fn install(cluster: &Cluster) -> String {
     }
 }
 
-/// Loads the images onto the nodes. On an external cluster, its owner provides the images, and the namespaces that the
-/// test removes must not exist before.
+/// Loads the images onto the nodes. The owner of an external cluster provides the images, and the namespaces that the
+/// test removes must not exist in it yet.
 fn prepare(cluster: &Cluster, images: &[PathBuf]) {
     if cluster.is_ours() {
         cluster.load(images);
@@ -227,7 +227,8 @@ fn calls_are_encrypted(cluster: &Cluster) {
     assert!(came >= 300.0, "{came} calls came in encrypted");
 }
 
-/// The slow Pod is much slower than a busy machine makes the other Pods. An even share of the calls would be a quarter.
+/// The slow Pod is much slower than the other Pods, even on a busy machine. Its even share of the calls would be a
+/// quarter.
 fn a_slow_pod_gets_hardly_a_call(cluster: &Cluster) {
     cluster.apply(&slow_server());
     rolled_out(cluster, "shop", "deploy/echo-slow");
@@ -279,8 +280,8 @@ fn a_killed_proxy_costs_only_the_calls_that_it_has(cluster: &Cluster) {
         "a killed proxy: {} of {calls} calls failed within {:?}, the slowest took {slowest:?}",
         lost.calls, lost.within
     );
-    // At most 20 calls are under way at once, and a call that finds no connection yet fails too. If no call is under
-    // way when the proxy dies, none fails.
+    // At most 20 calls are in progress when the proxy dies. Calls that begin before the client is connected again may
+    // fail too. If no call is in progress at that moment, it is possible that no call fails.
     assert!(lost.calls <= 100 && lost.within < KILLED_PROXY_MAX, "{lost:?}\n{}", state(cluster));
     assert_eq!(
         proxy_restarts(cluster, "shop", &pod),
@@ -321,7 +322,7 @@ fn calls_go_on_without_an_api_server(cluster: &Cluster) {
     if !cluster.is_ours() {
         return skipped("the API server of LENO_KUBECONFIG's cluster is not ours to kill");
     }
-    // ghz's output comes through the API server and is lost with it, so read the proxy's metrics.
+    // ghz's output comes through the API server and is lost when the API server is killed, so read the proxy's metrics.
     let sent = |class: &str| metric(cluster, "app=web", "response_total", &["direction=\"outbound\"", class]);
     let (before, failed_before) = (sent("classification=\"success\""), sent("classification=\"failure\""));
     let load = Load::start(cluster, 10);

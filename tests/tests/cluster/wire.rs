@@ -75,8 +75,8 @@ fn other_node(cluster: &Cluster) -> String {
     nodes.split_whitespace().find(|node| *node != own).expect("there are two nodes").to_owned()
 }
 
-/// A Pod's proxy learns the protocol that the Service declares for the Pod's port, although its application calls no
-/// Service. The proxy rejects bytes that a lenient server could take for a request.
+/// A Pod's proxy learns the protocol that the Service declares for the Pod's port, although the Pod's application calls
+/// no Service. So the proxy rejects bytes that are not HTTP, even if a lenient server could take them for a request.
 fn only_http_reaches_a_port_that_its_service_declares(cluster: &Cluster, name: &str) {
     let address = cluster.kubectl(&["-n", "shop", "get", "pod", name, "-o", "jsonpath={.status.podIP}"]);
     let (pods, labels) = (format!("app={name}"), ["direction=\"inbound\"", "why=\"not-http\""]);

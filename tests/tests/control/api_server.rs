@@ -28,7 +28,8 @@ fn what_is_known_stays_in_force_while_the_api_server_is_away() {
         cluster.start();
         cluster.apply(&echo("away", &[(&format!("10.244.6.{round}"), None)]));
         control.wait_for_endpoints(cluster_name, &[&format!("10.244.6.{round}:50061")]);
-        // The mesh always had the Service: it was never translated from an empty cluster.
+        // The control plane has translated the cluster again. It never translated an empty cluster, so the mesh always
+        // had the Service.
         assert!(made(&control) > before);
     }
     control.wait_for_log(&["watched again"]);

@@ -1,4 +1,4 @@
-//! The command-line tool beside a real API server: before an installation, with one, and during its removal.
+//! The command-line tool beside a real API server: before an installation, after it, and during its removal.
 //!
 //! There are no nodes: installed objects are stored, but Pods never run.
 
@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A cluster without Leno. Dropping this creates the control plane's namespace again, because other tests have objects
-/// in it.
+/// A cluster without Leno. Dropping this value creates the control plane's namespace again, because other tests have
+/// objects in that namespace.
 struct Clean<'a>(&'a Cluster);
 
 impl<'a> Clean<'a> {

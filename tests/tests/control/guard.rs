@@ -1,5 +1,5 @@
-//! The chart's guard: the API server rejects Pods that should have a proxy and have none, with or without a control
-//! plane.
+//! The chart's guard: the API server rejects Pods that should have a proxy and have none, whether or not a control
+//! plane runs.
 
 use std::process::{Command, Stdio};
 
@@ -56,7 +56,8 @@ fn try_pod(cluster: &Cluster, template: &Value, namespace: &str) -> Result<(), S
     if output.status.success() { Ok(()) } else { Err(text(&output)) }
 }
 
-/// Creates namespaces without the annotation and with each value that it may have.
+/// Creates a namespace without the annotation, a namespace for each valid value of the annotation, and a namespace with
+/// an invalid value.
 fn namespaces(cluster: &Cluster) -> [(&'static str, Option<&'static str>); 5] {
     let all = [
         ("guarded-not", None),
@@ -144,7 +145,7 @@ fn pods(cluster: &Cluster, namespace: &str) -> Vec<String> {
     names.lines().map(|name| name.trim_start_matches("pod/").to_owned()).collect()
 }
 
-/// The output of `leno check`, whatever its result.
+/// Returns the output of `leno check`, also if a check fails.
 fn check(cluster: &Cluster, arguments: &[&str]) -> String {
     let mut command = Command::new(program("leno"));
     command.arg("check").args(arguments).env("KUBECONFIG", cluster.kubeconfig()).stdin(Stdio::null());
@@ -158,8 +159,8 @@ fn without_a_control_plane_meshed_namespaces_get_no_pod_and_others_do() {
         cluster.namespace(namespace);
     }
     cluster.kubectl(&["annotate", "namespace", "closed", "leno.dev/inject=enabled", "--overwrite"]);
-    // Create the guard before the webhook, because this waits for a rejection: a webhook in force leaves nothing to
-    // reject.
+    // Create the guard before the webhook, because `Guard::new` waits until the guard rejects a Pod. Once the webhook
+    // is in force, every Pod gets a proxy, and the guard rejects no Pod.
     let guard = Guard::new(&cluster, &[]);
     let control = Control::start(&cluster);
     let installed = Installed::with_failure_policy(&cluster, &control, "Ignore");
@@ -239,7 +240,8 @@ fn a_pod_without_a_proxy_in_a_meshed_namespace_is_an_event_a_number_and_a_findin
     control.wait_until("both are gone", |_| control.get("/metrics").is_ok_and(|(_, page)| page.contains(line)));
 }
 
-/// Waits until new objects have a later timestamp than existing ones: timestamps are whole seconds.
+/// Waits for more than a second, so that new objects have a later timestamp than existing objects: timestamps are whole
+/// seconds.
 fn next_second() {
     std::thread::sleep(std::time::Duration::from_millis(1_100));
 }

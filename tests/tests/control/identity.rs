@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Longer than a second replica takes to notice that the first has ended.
+/// Longer than another replica takes to notice that the leading replica has ended.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn openssl(arguments: &[&str]) -> String {
@@ -26,7 +26,7 @@ fn path(directory: &TempDir, name: &str) -> String {
     directory.path().join(name).to_string_lossy().into_owned()
 }
 
-/// Returns a signing request in base64 for a new key, with the name `uri`.
+/// Returns a signing request, in base64, for a new key and the URI `uri`.
 fn request(directory: &TempDir, uri: &str) -> String {
     let [key, csr] = ["workload.key", "workload.csr"].map(|name| path(directory, name));
     openssl(&["ecparam", "-genkey", "-name", "prime256v1", "-noout", "-out", &key]);
@@ -66,7 +66,7 @@ fn certify(control: &Control, csr: &str, token: &str) -> Result<Value, String> {
     }
 }
 
-/// Writes a certificate of an answer as PEM; returns its path.
+/// Writes a certificate from an answer to a PEM file, and returns the file's path.
 fn write_certificate(directory: &TempDir, name: &str, base64: &Value) -> String {
     let base64 = base64.as_str().expect("a certificate");
     let lines: Vec<&str> = (0..base64.len()).step_by(64).map(|at| &base64[at..base64.len().min(at + 64)]).collect();
@@ -122,7 +122,7 @@ fn a_workload_with_its_token_gets_its_certificate_and_peers_believe_it() {
     let key = openssl(&["pkey", "-in", &path(&directory, "workload.key"), "-pubout"]);
     assert_eq!(openssl(&["x509", "-in", &certificate, "-noout", "-pubkey"]), key);
 
-    // The client must be able to authenticate the server.
+    // A client must be able to authenticate the identity service.
     let address = control.identity().to_string();
     let seen = run("openssl", &["s_client", "-connect", &address, "-CAfile", &anchors, "-alpn", "h2"], TIMEOUT);
     assert!(text(&seen).contains("Verify return code: 0 (ok)"), "{}", text(&seen));

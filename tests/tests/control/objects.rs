@@ -4,8 +4,8 @@ use leno_tests::control::Control;
 use leno_tests::kubernetes::Cluster;
 use serde_json::Value;
 
-/// A Service without a selector, and an EndpointSlice: each endpoint is an address, optionally with the name of its
-/// Pod.
+/// Returns a Service without a selector, and an EndpointSlice. Each of `endpoints` is an address, optionally with the
+/// name of its Pod.
 pub(crate) fn echo(namespace: &str, endpoints: &[(&str, Option<&str>)]) -> String {
     let listed: Vec<String> = endpoints
         .iter()
@@ -33,7 +33,7 @@ endpoints: [{}]
     )
 }
 
-/// A Pod that needs no scheduler: its node is only a name.
+/// Returns a Pod that needs no scheduler, because it names its node. The node is only an object.
 fn pod(namespace: &str, name: &str, labels: &str, is_meshed: bool) -> String {
     let proxy = "[{name: leno-proxy, image: leno-proxy, restartPolicy: Always}]";
     let init_containers = if is_meshed { proxy } else { "[]" };

@@ -1,4 +1,4 @@
-//! Real proxies get their certificates with their Pods' tokens, and then the mesh over mutual TLS.
+//! Real proxies get their certificates with their Pods' tokens. Then they get the mesh's configuration over mutual TLS.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::identity::{bundle, token};
 /// Longer than a proxy's longest retry interval.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A proxy that gets its certificate with the files `token` and `ca.crt` of a directory.
+/// Starts a proxy that requests its certificate with the files `token` and `ca.crt` of a directory.
 fn start(control: &Control, workload: &str, directory: &Path) -> Proxy {
     let file = |name: &str| directory.join(name).display().to_string();
     Proxy::start_asking_early(
@@ -40,7 +40,7 @@ fn a_proxy_waits_for_its_certificate_and_then_asks_as_who_it_is() {
     let directory = TempDir::new().expect("a directory");
     let file = |name: &str, text: &str| fs::write(directory.path().join(name), text).expect("a file");
     file("ca.crt", &bundle(&cluster, "proxied"));
-    // The token of another service account.
+    // Begin with the token of another service account.
     file("token", &token(&cluster, "proxied", "other", "leno.dev"));
     let mut proxy = start(&control, "ns/proxied/sa/default", directory.path());
     proxy.wait_for_log_within(&["no certificate yet", "only spiffe://cluster.local/ns/proxied/sa/other"], TIMEOUT);

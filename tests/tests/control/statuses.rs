@@ -1,4 +1,4 @@
-//! The statuses of routes and policies report their effect, as kubectl shows it.
+//! The statuses of routes and policies, as kubectl shows them, report whether the objects have an effect.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn get(cluster: &Cluster, kind: &str, name: &str) -> Value {
     serde_json::from_str(&cluster.kubectl(&["-n", "told", "get", kind, name, "-o", "json"])).expect("JSON")
 }
 
-/// Returns a condition of our first entry in a route's status.
+/// Returns a condition of the first entry that our control plane has written in a route's status.
 fn of_route(route: &Value, kind: &str) -> Option<Value> {
     let parents = route["status"]["parents"].as_array()?;
     let ours = parents.iter().find(|entry| entry["controllerName"] == "leno.dev/mesh")?;
@@ -147,7 +147,8 @@ fn a_policy_that_never_could_be_read_denies_and_says_so_and_one_about_nothing_sa
               spec: {{targetRef: {{kind: ServiceAccount, name: {account}}}, ports: [8080], allow: [{rule}]}}}}"
         )
     };
-    // The schema cannot detect that an address has bits after its prefix. It rejects the mistakes that it can detect.
+    // The schema rejects the mistakes that it can detect. It cannot detect that an address has bits after its prefix,
+    // so the API server stores this policy.
     cluster.apply(&policy("wrong", "default", "{networks: [10.0.0.1/8]}"));
     let control = Control::start(&cluster);
     control

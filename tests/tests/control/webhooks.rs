@@ -25,7 +25,7 @@ impl<'a> Installed<'a> {
         Self::with_failure_policy(cluster, control, "Fail")
     }
 
-    /// As [`Installed::new`], with this failure policy while no control plane answers.
+    /// As [`Installed::new`], with this failure policy, which applies while no control plane answers.
     pub(super) fn with_failure_policy(cluster: &'a Cluster, control: &Control, policy: &str) -> Self {
         let installed = Self { cluster };
         // The chart's Service, but with an external name: the API server calls this machine, and verifies that the
@@ -204,7 +204,7 @@ fn what_the_mesh_cannot_read_is_refused_with_the_reason() {
     assert!(refused.contains("\"best\" is not a balancer"), "{refused}");
     cluster.apply(&service("round-robin"));
 
-    // A mistake in a namespace causes only warnings.
+    // A mistake in a Namespace causes only a warning.
     let annotated = text(&cluster.try_kubectl(&["annotate", "namespace", "reviewed", "leno.dev/injct=enabled"]));
     assert!(annotated.contains("Warning: annotation leno.dev/injct") && annotated.contains("annotated"), "{annotated}");
 }

@@ -15,17 +15,18 @@ use leno_tests::programs;
 use leno_tests::proxy::{Proxy, Signal, free_address, wait_for};
 use leno_tests::xds::Control;
 
-/// Redirects connections to the clusterIPs of these tests to the proxy, whose port replaces `PORT`.
+/// Firewall rules: a connection to a clusterIP of these tests is redirected to the proxy. The proxy's port replaces
+/// `PORT`.
 const RULES: &str = "table inet leno {
   chain output {
     type nat hook output priority -100;
     ip daddr 10.96.0.0/16 meta l4proto tcp redirect to :PORT
   }
 }";
-/// Longest silence of a socket.
+/// Longest time for a read or write on a socket, and for a program.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Starts a proxy that uses a control plane, and redirects all connections to a clusterIP to it.
+/// Starts a proxy that uses a control plane. All connections to clusterIPs are redirected to the proxy.
 fn start_proxy(control: SocketAddr, arguments: &[&str]) -> Proxy {
     let proxy = Proxy::start_asking(control, arguments);
     let script = "ip address replace 10.96.0.10/16 dev lo; nft flush ruleset; nft -f \"$0\"";
@@ -129,7 +130,7 @@ fn is_carried_to_its_last_byte() {
     thread::spawn(move || {
         for socket in listener.incoming() {
             let mut socket = socket.expect("a connection");
-            // Wait, so that the proxy has to wait for the server.
+            // Wait before reading, so that the proxy has to wait for the server.
             thread::sleep(Duration::from_millis(500));
             let bytes = io::copy(&mut socket, &mut io::sink()).expect("the upload to its end");
             writeln!(socket, "{bytes}").expect("the client waits for it");
@@ -212,7 +213,8 @@ async fn is_not_kept_waiting() {
     let client = Client::connect(front, "front.default:50051").await;
     let answer = client.call(&Call::new("Echo"), b"hello").await;
     assert_eq!((answer.grpc_status(), answer.field("leno-proxy-error")), (Some(14), Some("unanswered")), "{answer:?}");
-    // The proxy cannot send an error to the client of a server that speaks first; it resets the connection.
+    // A client whose server speaks first understands no error that the proxy could send, so the proxy resets the
+    // connection.
     let mut silent = TcpStream::connect("10.96.0.10:6379").expect("the proxy takes it");
     silent.set_read_timeout(Some(PATIENCE)).expect("a time-out");
     assert_eq!(silent.read(&mut [0; 16]).expect_err("its end").kind(), ErrorKind::ConnectionReset);

@@ -14,7 +14,7 @@ use leno_tests::xds::Control;
 
 use super::{SOON, call};
 
-/// Default number of addresses that a proxy keeps.
+/// Maximum number of addresses that a proxy keeps, by default.
 const SUBJECTS_MAX: usize = 10_000;
 /// Number of connections that call the addresses.
 const CALLERS: usize = 8;
@@ -54,7 +54,7 @@ fn call_addresses(proxy: &Proxy, addresses: impl Iterator<Item = usize>) {
     }
 }
 
-/// Returns the names of a kind to which the only proxy subscribes.
+/// Returns the names of the resources of a kind to which the test's only proxy subscribes.
 fn subscriptions(control: &Control, kind: &str) -> Vec<String> {
     let clients: serde_json::Value =
         serde_json::from_str(&control.get("/clients").expect("the page is there")).expect("JSON");

@@ -1,4 +1,4 @@
-//! Policies come from the control plane, and stay in force while it is away.
+//! Policies come from the control plane, and stay in force while the control plane does not run.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -57,7 +57,7 @@ spec:
         start(|arguments| Proxy::start_asking(self.control.xds(), arguments), &arguments)
     }
 
-    /// Starts the proxy in front of `cart`; it may not be ready yet.
+    /// Starts the proxy in front of `cart`, and does not wait until the proxy is ready.
     fn launch_cart(&self) -> Proxy {
         let (inbound, tunnel) = (self.inbound.to_string(), free_address().to_string());
         let own = words(["--inbound", &inbound, "--tunnel", &tunnel, "--limit", "discovery_timeout_ms=500"]);

@@ -102,12 +102,13 @@ async fn plaintext_to_the_tunnel_port_is_closed_without_a_word() {
     ]);
 }
 
-/// It is a mistake if `leno.dev/inbound-port` names the tunnel port. The result must not look like the server's answer.
+/// A user may set `leno.dev/inbound-port` to the tunnel port by mistake. The error must not look like the server's
+/// answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_is_no_connect_gets_no_tunnel() {
     let (authority, server) = server_side(&[]).await;
     let endpoint = server.endpoint();
-    // The Service has an address that a tunnel could lead to.
+    // Give the Service an address to which a tunnel could lead.
     let service = Service::echo(&[endpoint])
         .at(endpoint)
         .endpoint_annotated(endpoint, "leno.dev/identity", "ns/default/sa/echo")
@@ -168,14 +169,15 @@ async fn a_handshake_that_stands_still_ends_in_time() {
     wait_for_failures(server.proxy(), "tls-timeout", 2);
     server.proxy().wait_for_log(&["inbound connection from 127.0.0.1:", "detect_timeout_ms"]);
 
-    // Half a ClientHello names no port, so there is no server that could get its bytes.
+    // Half a ClientHello contains no server name, and so no port. No server may get its bytes.
     say(server.inbound(), &hello[..hello.len() / 2]);
     say(server.tunnel(), &hello[..hello.len() / 2]);
     wait_for_failures(server.proxy(), "tls-timeout", 3);
     assert_eq!(server.backend.seen().connections.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
-/// Opens connections, and sends 0, 1 or 2 halves of a ClientHello on each, as `halves` gives in turn, and nothing more.
+/// Opens [`HALF_OPEN`] connections. On each, sends 0, 1 or 2 halves of a ClientHello, and nothing more. The connections
+/// use the numbers in `halves` in turn.
 fn half_open(address: SocketAddr, halves: &[usize]) -> Vec<TcpStream> {
     let hello = client_hello();
     let begin = |halves: &usize| {
@@ -228,7 +230,7 @@ async fn large_halves_of_client_hellos_stay_within_the_budget_and_cost_good_clie
     let load = Clients::connect(proxy.outbound(), ECHO, 4).await.keep_calling(20);
     load.wait_for_more(100, SOON).await;
     let idle_kib = servers[0].proxy().resident_kib();
-    // A record of 16 KiB with a ClientHello whose end is missing: 47 MiB in all.
+    // A record of 16 KiB with a ClientHello whose end is missing. All connections together send 47 MiB.
     let mut hello = vec![0; 16_000];
     hello[..6].copy_from_slice(&[22, 3, 1, 0x3f, 0xff, 1]);
     let begin = |_| {

@@ -1,4 +1,4 @@
-//! An issuer's directory that cannot be used when a proxy starts.
+//! A proxy starts with an issuer's directory that it cannot use.
 
 use std::fs;
 use std::process::{Command, Output};

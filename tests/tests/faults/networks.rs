@@ -1,5 +1,5 @@
-//! Networks that lose packets, delay them, or lose a whole machine. Each test starts itself once more in a network
-//! namespace of its own.
+//! Networks that lose packets, delay packets, or lose a whole machine. Each test starts itself once more, in its own
+//! network namespace.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,10 +17,11 @@ use super::sides::{Authority, ServerSide, client_side, echo};
 const IN_FLIGHT: usize = 20;
 /// Longest time for anything that should happen soon, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
-/// The shortest keepalive time that the proxy accepts, and as short a time for unread or unacknowledged data.
+/// The shortest keepalive time that the proxy accepts, and the same time for unread or unacknowledged data.
 const IMPATIENT: [&str; 4] = ["--limit", "keepalive_ms=3000", "--limit", "unread_timeout_ms=3000"];
 
-/// Drops packets to and from the proxies' inbound port, if the expressions `to` and `from` match.
+/// Drops packets to the proxies' inbound port that match the nftables expression `to`, and packets from that port that
+/// match `from`.
 fn drop_packets(to: &str, from: &str) {
     let rules = format!(
         "table inet faults {{
@@ -47,7 +48,7 @@ fn proxy_errors(proxy: &Proxy) -> usize {
     proxy.scrape().sum("leno_proxy_errors_total", &[]) as usize
 }
 
-/// Makes calls over connections that live for a second each, so that handshakes must get through too.
+/// Asserts that all calls succeed. Each connection lives for a second, so that handshakes must get through too.
 async fn assert_calls_get_through() {
     let authority = Authority::new();
     let servers = two_servers(&authority).await;

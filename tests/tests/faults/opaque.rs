@@ -6,7 +6,8 @@ use leno_tests::mesh::{Mesh, MeshService, Workload};
 use leno_tests::proxy::wait_for;
 
 const PORT: u16 = 6379;
-/// The shortest keepalive time that the proxy accepts, and a shorter time for unread data, if that time applies at all.
+/// The shortest keepalive time that the proxy accepts, and a shorter time for unread data. The time for unread data
+/// must not end opaque connections.
 const IMPATIENT: [&str; 4] = ["--limit", "keepalive_ms=3000", "--limit", "unread_timeout_ms=1000"];
 /// Longest time for anything that should happen soon, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
@@ -116,7 +117,7 @@ fn an_opaque_connection_may_stay_unread_for_as_long_as_its_server_likes() {
 #[test]
 fn what_a_client_leaves_unread_is_not_held_against_the_tunnel_that_it_shares() {
     let Some(mesh) = Mesh::new() else { return };
-    // The smallest value that the limit accepts: one connection has more bytes under way.
+    // The smallest value that the limit accepts. One connection has more bytes in transit.
     let server = mesh.meshed("store", &["--limit", "max_buffered_bytes_per_client=65536"]);
     let client = mesh.meshed("web", &[]);
     let _generous = server.start("python3", &["-c", GENEROUS_SERVER]);

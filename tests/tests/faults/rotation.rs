@@ -17,8 +17,8 @@ use super::sides::{Authority, ServerSide, client_side, echo, own_ip};
 const IN_FLIGHT: usize = 20;
 /// Longest time for anything that should happen soon, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
-/// Longest time until a call or connection ends whose certificate is no longer trusted. The proxy reads the trust
-/// bundle each second, and then needs one second; the rest is for a busy machine.
+/// Longest time until the proxy ends a call or connection whose certificate is no longer trusted. The proxy reads the
+/// trust bundle each second, and then takes one more second; the rest is for a busy machine.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// A short lifetime: a proxy renews its certificate every 7 to 9 seconds, and checks each second whether it must.
 const LIFETIME: [&str; 2] = ["--svid-lifetime", "10s"];
@@ -155,7 +155,8 @@ async fn the_removal_of_an_anchor_ends_the_calls_of_the_clients_that_it_vouched_
     let server = ServerSide::start(&ours, "echo", Settings::default(), &[]).await;
     let (servers, call) = ([server], Call::new("Hang"));
     let stays = client_side(&ours, &[echo(&servers)], &[]);
-    // Use another workload: for one workload at one address, only the best certificate counts.
+    // The second client must be another workload: if one workload at one address shows several certificates, the proxy
+    // checks only the best of them.
     let identity = ["--identity", "ns/default/sa/cart", "--issuer", theirs.text()];
     let goes = Proxy::start_with(SocketAddr::new(own_ip(), 4140), &[echo(&servers)], &identity);
     let clients = [Client::connect(stays.outbound(), ECHO).await, Client::connect(goes.outbound(), ECHO).await];
@@ -247,8 +248,9 @@ async fn a_call_may_last_longer_than_the_certificate_that_its_connection_began_w
     let authority = Authority::new();
     // Longer than two certificates last: the client's proxy uses later certificates meanwhile.
     let settings = Settings { delay: Duration::from_secs(18), ..Settings::default() };
-    // The kernel gives each later connection to one of four workers. By chance alone, one call would outlive its
-    // certificate once in four times, and three calls once in 64.
+    // The client's proxy shows its later certificates on later connections, and the kernel gives each connection to one
+    // of four workers. If a worker knew only the certificates of its own connections, one call would outlive its
+    // certificate by chance once in four times, and three calls once in 64.
     let workers = [&LIFETIME[..], &["--workers", "4"]].concat();
     let mut servers = Vec::new();
     for name in ["echo0", "echo1", "echo2"] {

@@ -95,7 +95,7 @@ impl ServerSide {
         self.proxy = Some(Proxy::start_with(SocketAddr::new(self.ip, 4140), &[], &arguments));
     }
 
-    /// Sends SIGTERM to the proxy, which then finishes its calls, and waits for its end.
+    /// Sends SIGTERM to the proxy, and waits until the proxy has finished its calls and ended.
     pub(crate) async fn drain_proxy(&mut self, timeout: Duration) {
         let mut proxy = self.proxy.take().expect("it runs");
         proxy.signal(Signal::TERM);
@@ -129,7 +129,7 @@ pub(crate) fn echo(servers: &[ServerSide]) -> Service {
     servers.iter().fold(Service::echo(&endpoints), add)
 }
 
-/// Adds annotations to an endpoint: it is behind a proxy of `workload`.
+/// Annotates an endpoint: it is behind a proxy of `workload`.
 pub(crate) fn behind_proxy(service: Service, endpoint: SocketAddr, workload: &str) -> Service {
     service.endpoint_annotated(endpoint, "leno.dev/identity", workload).endpoint_annotated(
         endpoint,

@@ -1,5 +1,5 @@
-//! The admin endpoints listen on every address, as in Pods: other Pods get no private page from them, and cannot keep
-//! kubelets from them.
+//! The admin endpoints listen on every address, as in Pods. Other Pods get no private page from them, and cannot
+//! prevent kubelets from reaching them.
 
 use std::time::Duration;
 
@@ -13,10 +13,11 @@ const CONTROL_ADMIN: u16 = 15014;
 
 /// Largest median time of a kubelet's probe.
 const PROBE_MAX: Duration = Duration::from_millis(100);
-/// Default time for which kubelets wait for an answer.
+/// Time for which kubelets wait for an answer, by default.
 const KUBELET_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Keeps 300 connections open that send a request without its body, and prints when all of them have been opened.
+/// Opens 300 connections that each send a request without its body, prints when all are open, and then replaces the
+/// oldest again and again.
 const ATTACK: &str = "import socket, sys, time
 def attack():
     s = socket.create_connection((sys.argv[1], 4191), 5)
@@ -52,7 +53,7 @@ fn callers_from_elsewhere_see_and_change_nothing_private() {
     let (server, member) = (mesh.meshed("server", &EVERYWHERE), mesh.meshed("member", &[]));
     let stranger = mesh.workload("stranger");
     // Connections to CONTROL_ADMIN are redirected to the server's proxy, which opens its own connections to the control
-    // plane.
+    // plane. So the control plane does not see the callers' addresses.
     let manifests = mesh.manifests();
     let at = format!("0.0.0.0:{CONTROL_ADMIN}");
     let manifests = manifests.to_str().expect("a path");
@@ -106,7 +107,8 @@ fn probes_are_answered_while_a_neighbour_fills_the_admin_port() {
         let pages = ["live", "ready"].into_iter().cycle().take(20);
         let mut took: Vec<_> = pages.map(|page| probe(client, &format!("http://{address}:4191/{page}"))).collect();
         took.sort_unstable();
-        // Not every probe counts: on a busy machine, any program may stall for a second.
+        // Check the median and the 90th percentile, and not every probe: on a busy machine, any program may stall for a
+        // second.
         let name = client.name();
         assert!(took[took.len() / 2] < PROBE_MAX && took[took.len() * 9 / 10] < KUBELET_TIMEOUT, "{name}: {took:?}");
     }

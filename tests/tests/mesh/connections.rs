@@ -9,8 +9,8 @@ use leno_tests::proxy::wait_for;
 const PORT: u16 = 9000;
 /// Longest time until an edit takes effect.
 const SOON: Duration = Duration::from_secs(20);
-/// Number of connections. If each goes to one of two servers by chance, the standard deviation of a server's number is
-/// 5.
+/// Number of connections. If each goes to one of two servers at random, the standard deviation of the number of
+/// connections of a server is 5.
 const CONNECTIONS: usize = 100;
 
 /// A client, and the servers of two Services, `a` and `b`. The client connects to the Service `front`, which has no
@@ -72,7 +72,8 @@ fn a_tcp_route_shares_the_connections_of_a_server_that_speaks_first() {
     }
     let Some(fork) = Fork::new() else { return };
     let _servers = [greet(&fork.a), greet(&fork.b)];
-    // A connection that waits for a server that speaks first continues as soon as it has a route.
+    // The proxy waits for the first bytes of this connection's client, although the server speaks first. The connection
+    // must continue as soon as it has a route.
     let early = fork.client.start("socat", &["-u", &format!("TCP:front:{PORT}"), "-"]);
     wait_for("the proxy has accepted a connection", SOON, || {
         let sockets = |arguments: &[&str]| fork.client.run_well("ss", &[&["-Htn"], arguments].concat());
@@ -107,7 +108,7 @@ fn a_tcp_route_shares_the_connections_of_a_server_that_speaks_first() {
 
     fork.route("TCPRoute", &weights(0, 1));
     wait_for("all go to b", SOON, || (heard(5) == BTreeMap::from([("b".to_owned(), 5)])).then_some(()));
-    // No backend has a weight: the connection is closed.
+    // All weights are 0, so the proxy closes the connection.
     fork.route("TCPRoute", &weights(0, 0));
     wait_for("none goes anywhere", SOON, || heard(2).is_empty().then_some(()));
 }

@@ -42,8 +42,8 @@ fn postgresql_answers_psql_which_lets_the_server_speak_first() {
     pair.assert_encrypted();
 }
 
-/// Returns the directory of Debian's PostgreSQL server programs, which is not on the PATH, because several versions may
-/// be installed. If they or the client are missing, reports that the test is skipped and returns `None`.
+/// Returns the directory of Debian's PostgreSQL server programs. It is not on the PATH, because several versions may be
+/// installed. If the server programs or the client are missing, reports that the test is skipped and returns `None`.
 pub(super) fn postgres_programs() -> Option<String> {
     if !is_installed("psql", "postgresql-client") {
         return None;

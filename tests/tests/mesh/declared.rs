@@ -34,8 +34,9 @@ except (ConnectionResetError, BrokenPipeError):
     heard = b''
 print('STAYS' if heard == then else 'ENDED' if heard == b'' else heard, flush=True)";
 
-/// Bytes of no protocol, and the beginning of a TLS ClientHello, in hexadecimal.
+/// Bytes of no protocol, in hexadecimal.
 const OTHER: &str = "000102";
+/// The beginning of a TLS ClientHello, in hexadecimal.
 const TLS: &str = "160301003201";
 
 #[test]
@@ -67,7 +68,8 @@ fn connections_that_carry_something_else_end_when_a_service_declares_their_port_
     let ends = [talk(declared, OTHER, OTHER), talk(declared, "", OTHER)];
     let stays = [talk(declared, TLS, OTHER), talk(other, OTHER, OTHER), talk(other, "", OTHER)];
 
-    // This includes connections of silent clients, because their server may speak first.
+    // These include the connections of silent clients: the proxy connects them to the server too, because the server
+    // may speak first.
     let accepted = || echo.output().lines().filter(|line| line.contains("ACCEPTED")).count();
     wait_for("the server has all connections", SOON, || (accepted() >= ends.len() + stays.len()).then_some(()));
 

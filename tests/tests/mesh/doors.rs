@@ -80,7 +80,7 @@ fn what_is_no_http_is_not_carried_to_a_port_that_is_declared_to_speak_it() {
         let shell = format!("printf '{bytes}' | socat -t 5 - TCP:{}:{PORT}", web.address());
         stranger.run("bash", &["-c", &shell])
     };
-    // nginx accepts the first of these as a request, as most servers do.
+    // Like most servers, nginx accepts the first of these texts as a request.
     for bytes in ["\\r\\nGET /hello HTTP/1.0\\r\\n\\r\\n", "get /hello HTTP/1.0\\r\\n\\r\\n", "GET /hel"] {
         let heard = say(bytes);
         assert!(heard.stdout.is_empty(), "{bytes}: {heard:?}");
@@ -91,7 +91,7 @@ fn what_is_no_http_is_not_carried_to_a_port_that_is_declared_to_speak_it() {
         String::from_utf8_lossy(&say("GET /hello HTTP/1.1\\r\\nHost: web\\r\\nConnection: close\\r\\n\\r\\n").stdout)
             .contains("hello from a file")
     );
-    // The Service no longer declares a protocol for the port, so the proxy can only treat its bytes as opaque.
+    // The Service no longer declares a protocol for the port, so the proxy relays such bytes as an opaque connection.
     mesh.serve(&MeshService::new("web", PORT).at(&web), &[&web]);
     assert!(String::from_utf8_lossy(&say("\\r\\nGET /hello HTTP/1.0\\r\\n\\r\\n").stdout).contains("hello"));
 }
@@ -160,7 +160,7 @@ def serve(c):
 while True:
     threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()";
 
-/// A member of the mesh that opens many streams of one tunnel, and grants no flow-control window.
+/// A member of the mesh that opens many streams on one tunnel connection, and grants them no flow-control window.
 const HOARDER: &str = "import socket, ssl, struct, sys, time
 host, streams, directory = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 def frame(kind, flags, stream, payload=b''):
@@ -189,8 +189,8 @@ while part := c.recv(65536):
 #[test]
 fn what_the_streams_of_one_tunnel_leave_unread_is_bounded_together() {
     const STREAMS: usize = 400;
-    /// Largest growth of memory: 16 MiB for the application's last reads, as much again for allocators, and some
-    /// reserve.
+    /// Largest growth of memory: 16 MiB for the bytes that all streams of the tunnel may hold, as much again for
+    /// allocators, and some reserve.
     const MOST_KIB: u64 = 40 << 10;
     let Some(mesh) = Mesh::new() else { return };
     let (store, member) = (mesh.meshed("store", &[]), mesh.workload("member"));
@@ -220,7 +220,7 @@ fn what_the_streams_of_one_tunnel_leave_unread_is_bounded_together() {
     assert!(held < before + MOST_KIB, "{before} KiB before, {held} KiB with {STREAMS} unread streams");
 }
 
-/// Opens many connections, and sends a byte on each, so that the proxy relays it.
+/// Opens many connections, and sends a byte on each, so that the proxy relays the connection.
 const CROWD: &str = "import socket, sys, time
 sockets = [socket.create_connection((sys.argv[1], 6379)) for _ in range(int(sys.argv[2]))]
 for s in sockets:
@@ -279,7 +279,7 @@ fn probes_and_calls_reach_a_proxy_by_ipv6() {
 }
 
 /// Connects again and again from each of 64 addresses of one prefix to each of the ports, and sends the beginning of a
-/// TLS handshake on each connection. Keeps up to 200 connections to a port open.
+/// TLS handshake on each connection. Keeps up to 200 connections to each port open.
 const CROWD_OF_ONE_PREFIX: &str = "import socket, sys, time
 host, ports = sys.argv[1], [int(port) for port in sys.argv[2:]]
 held = {port: [] for port in ports}
@@ -323,7 +323,8 @@ fn a_crowd_with_many_addresses_of_one_ipv6_prefix_takes_no_place_of_others() {
     let (web, cart) = (mesh.meshed("web", &few), mesh.meshed("cart", &[]));
     let (crowd, stranger) = (mesh.workload("crowd"), mesh.workload("stranger"));
     let _nginx = start_nginx(&mesh, &web);
-    // Declare the protocol. Otherwise the server might speak first, and a silent connection would not wait for long.
+    // Declare the protocol. Otherwise the proxy would not wait for long for a silent client, because the server might
+    // speak first.
     mesh.serve(&MeshService::new("web", PORT).at(&web).app_protocol("http"), &[&web, &cart]);
     web.run_well("ip", &["-6", "route", "add", "fd00:bad::/64", "dev", "eth0"]);
     let addresses = "for n in $(seq 64); do ip -6 address add fd00:bad::$(printf %x $n)/64 dev eth0 nodad; done";
@@ -335,7 +336,7 @@ fn a_crowd_with_many_addresses_of_one_ipv6_prefix_takes_no_place_of_others() {
     let program = crowd.start("python3", &["-c", CROWD_OF_ONE_PREFIX, &host, "4191", "4143", "15008", &port]);
     program.wait_for_output(&["THERE"]);
 
-    // The slow client has been silent for longer than any connection of the crowd.
+    // The slow client has been silent for longer than any connection of the crowd. Its connection must still be open.
     std::fs::write(&go, "").expect("there is room");
     slow.wait_for_output(&["hello from a file"]);
     for host in [web.address().to_string(), format!("[{host}]")] {
@@ -356,7 +357,8 @@ listeners = [socket.create_server(('', 7001 + n)) for n in range(8)]
 print('LISTENING', flush=True)
 time.sleep(600)";
 
-/// Calls each of these ports, and prints the results. The calls stay open.
+/// Calls each of these ports. For each call, prints the status of the answer, or HELD if there is no answer within a
+/// second. The calls stay open.
 const CALLS_TO_EACH: &str = "import socket, sys, time
 held = []
 for n in range(8):
@@ -389,7 +391,8 @@ fn callers_of_many_ports_leave_half_of_the_targets_to_the_application() {
     let url = format!("http://{}:7100/", stranger.address());
     assert_eq!(store.run_well("curl", &["-sS", "-o", "/dev/null", "-w", "%{http_code}", &url]), "200");
 
-    // Once the application has ended the calls, clients may call another port, which refuses the connection here.
+    // When the application is killed, its calls end, and clients may call another port. Nothing listens on that port,
+    // so the call fails.
     silent.signal(Signal::KILL);
     let last = format!("http://{}:7008/", store.address());
     wait_for("a place for another port", SOON, || {

@@ -29,7 +29,8 @@ fn the_readme_of_the_mesh_works_word_for_word() {
 #[test]
 fn is_typed() {
     let readme = fs::read_to_string(repository().join("examples/mesh/README.md")).expect("the README is there");
-    // The tests may use other programs than those in target/release; all of them are in one directory, too.
+    // The tests may use programs from another directory than target/release. Like target/release, that directory has
+    // all of the programs.
     let leno = programs::program("leno");
     let readme = readme.replace("target/release/leno", leno.to_str().expect("text"));
     let own = tempfile::tempdir().expect("a writable temporary directory");
@@ -68,7 +69,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The commands that are typed into one terminal at once.
+/// Commands that are typed into one terminal together.
 #[derive(Debug)]
 struct Block {
     terminal: usize,

@@ -6,8 +6,9 @@ use serde_json::Value;
 use super::Pair;
 use crate::interop;
 
-/// Text that no TLS record contains by chance, plain and in JSON's form for bytes.
+/// A payload that no TLS record contains by chance.
 const PAYLOAD: &[u8] = b"a payload that nobody else may read on its way";
+/// A request with this payload. JSON encodes bytes as base64.
 const REQUEST: &str = r#"{"payload": "YSBwYXlsb2FkIHRoYXQgbm9ib2R5IGVsc2UgbWF5IHJlYWQgb24gaXRzIHdheQ=="}"#;
 const UNARY: &str = "leno.echo.v1.Echo/Unary";
 /// The echo server's port.
@@ -74,8 +75,8 @@ fn ghz_makes_thousands_of_calls_without_an_error_and_all_servers_take_part() {
     let report = client.run_well("ghz", &[&what[..], &["-O", "json", "echo:50051"]].concat());
     let report: Value = serde_json::from_str(&report).unwrap_or_else(|error| panic!("{error}: {report}"));
     assert_eq!(report["statusCodeDistribution"], serde_json::json!({"OK": 3000}));
-    // The balancer chooses by latency, and a busy machine may slow one server for the whole second of this test. The
-    // balancer's own tests check the shares in simulated time.
+    // This test does not check the servers' shares: the balancer chooses by latency, and a busy machine may slow one
+    // server for the whole second of this test. The balancer's own tests check the shares in simulated time.
     let calls = |server: &Workload| {
         let inbound = [r#"direction="inbound""#, r#"tls="true""#, r#"classification="success""#];
         server.scrape().sum("response_total", &inbound)

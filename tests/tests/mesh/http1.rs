@@ -11,7 +11,8 @@ pub(super) const PORT: u16 = 8080;
 /// Larger than every buffer on the path.
 const BIG_BYTES: usize = 32 << 20;
 
-/// Starts nginx with three virtual hosts. It serves files from `www` in the mesh's directory, and accepts uploads.
+/// Starts nginx with three virtual hosts. The default host serves files from `www` in the mesh's directory, and accepts
+/// uploads.
 pub(super) fn start_nginx(mesh: &Mesh, workload: &Workload) -> Program {
     let directory = mesh.directory().to_str().expect("temporary directories have plain names");
     let www = mesh.directory().join("www");
@@ -63,7 +64,7 @@ fn curl_and_nginx() -> Option<(Pair, Program)> {
     curl_and_nginx_with(&[])
 }
 
-/// As above, with additional arguments for both proxies.
+/// As [`curl_and_nginx`], with additional arguments for both proxies.
 fn curl_and_nginx_with(arguments: &[&str]) -> Option<(Pair, Program)> {
     if !is_installed("nginx", "nginx-light") {
         return None;
@@ -144,7 +145,7 @@ fn http_1_0_clients_and_virtual_hosts_are_served() {
 #[test]
 fn a_request_without_a_host_gets_the_name_of_its_target() {
     let Some((pair, _nginx)) = curl_and_nginx() else { return };
-    // HTTP/1.1 requires a Host, and nginx answers 400 to an empty Host.
+    // The client's proxy must add a Host: HTTP/1.1 requires one, and nginx answers 400 to an empty Host.
     let answer = curl(&pair, "-0 -i -H Host: http://web:8080/host");
     let name = "web.default.svc.cluster.local";
     assert!(answer.ends_with(&format!("\r\n\r\n{name} {name}:8080\n")), "{answer}");
@@ -162,7 +163,7 @@ fn a_request_without_a_host_gets_the_name_of_its_target() {
 fn a_client_may_pause_a_download_for_as_long_as_one_of_http_2_may() {
     let limits = ["--limit", "unread_timeout_ms=1000"];
     let Some((pair, _nginx)) = curl_and_nginx_with(&limits) else { return };
-    // The shell does not read for a while, so curl does not read from its socket either.
+    // The pipe is not read for five seconds, so curl does not read from its socket either.
     let bytes = pair.client.run_well("bash", &["-c", "curl -sS http://web:8080/big | (sleep 5; wc -c)"]);
     assert_eq!(bytes.trim(), BIG_BYTES.to_string());
 }

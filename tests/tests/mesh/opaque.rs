@@ -51,7 +51,8 @@ fn a_server_that_speaks_first_is_heard_within_a_second_on_any_other_port_and_the
         return;
     }
     let Some(pair) = Pair::new(|server| MeshService::new("news", PORT).at(server)) else { return };
-    // The server says goodbye to a client that has answered: an answer shows the proxy that the server spoke first.
+    // The server says goodbye once the client has answered. The client's answer shows the proxy that the server spoke
+    // first.
     let _server = serve(&pair, "echo the server speaks first; read answer; echo goodbye $answer");
     let talk = "exec 3<>/dev/tcp/news/9000; read -u 3 greeting; echo $greeting; echo you >&3; cat <&3";
     let heard = "the server speaks first\ngoodbye you\n";
@@ -76,7 +77,7 @@ fn a_client_that_is_silent_for_long_and_then_speaks_http_is_relayed_as_http() {
     let _server = pair.server.start("python3", &["-m", "http.server", &PORT.to_string()]);
     pair.server.wait_for_port(PORT);
     for _ in 0..2 {
-        // Three times as long as the proxy waits for the first bytes.
+        // The client is silent for three times as long as the proxy waits for the first bytes.
         let talk = format!(
             r"exec 3<>/dev/tcp/web/9000; sleep {}; printf 'GET /late HTTP/1.1\r\nhost: web\r\nconnection: close\r\n\r\n' >&3; cat <&3",
             3.0 * SILENCE.as_secs_f64()
@@ -127,8 +128,8 @@ fn assert_no_guess_is_counted(workload: &Workload, direction: &str, calls: usize
     assert_eq!(scrape.sum("leno_cancelled_total", &[]), 0.0);
 }
 
-/// HTTP/2's client preface with empty SETTINGS, and the beginning of `GET` to `web` on stream 1; the path, two
-/// characters, follows (RFC 9113 section 3.4, RFC 7541). In printf's notation.
+/// In printf's notation: HTTP/2's client preface with empty SETTINGS, and the beginning of a GET request to `web` on
+/// stream 1 (RFC 9113 section 3.4, RFC 7541). A path of two characters must follow.
 const HTTP2_REQUEST: &str = concat!(
     r"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
     r"\0\0\x0b\x01\x05\0\0\0\x01\x82\x86\x41\x03web\x04\x02"

@@ -63,8 +63,8 @@ fn a_strict_default_lets_in_whoever_has_an_identity_and_nobody_else() {
     assert_eq!((&line["tls"], &line["proxy_error"]), (&"no_identity".into(), &"denied".into()), "{line}");
     let denied = [r#"authz_kind="default""#, r#"authz_name="cluster-authenticated""#];
     assert_eq!(shop.web.scrape().sum("inbound_http_authz_deny_total", &denied), 1.0);
-    // On a port to which the client connected directly, the mesh's TLS without a certificate allows no more than
-    // plaintext.
+    // A client that connects directly to the application's port with the mesh's TLS, but without a certificate, may do
+    // no more than a client without TLS.
     let to = format!("{PORT}.leno.internal:{PORT}:{}", shop.web.address());
     let url = format!("https://{PORT}.leno.internal:{PORT}/hello");
     let answer = shop.stranger.run_well("curl", &["-sSik", "--http2", "--resolve", &to, &url]);

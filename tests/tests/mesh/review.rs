@@ -11,11 +11,11 @@ use super::http1::{PORT, start_nginx};
 pub(super) const OPAQUE_PORT: u16 = 6379;
 /// Longest time for anything that should happen soon, on a busy machine.
 pub(super) const SOON: Duration = Duration::from_secs(20);
-/// Longest time until a connection or response ends that a policy denies. The proxy needs less than one second; the
-/// rest is for a busy machine.
+/// Longest time until the proxy ends a connection or response that a policy denies. The proxy needs less than one
+/// second; the rest is for a busy machine.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Echoes the input of each connection to the ports, and reports each connection.
+/// Listens on the given ports, prints a line for each connection, and echoes the connection's input.
 pub(super) const ECHO: &str = "import socket, sys, threading
 def serve(c):
     try:
@@ -29,7 +29,7 @@ def listen(s):
         print('ACCEPTED', flush=True)
 for port in sys.argv[1:]:
     threading.Thread(target=listen, args=(socket.create_server(('0.0.0.0', int(port))),)).start()";
-/// Sends data each tenth of a second, and prints when no echo returns any more.
+/// Sends data every tenth of a second, and prints a line when the echo stops.
 const TALKER: &str = "import socket, sys, time
 c = socket.create_connection((sys.argv[1], 6379), 5)
 c.settimeout(20)

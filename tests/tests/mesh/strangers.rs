@@ -48,7 +48,7 @@ fn a_client_outside_of_the_mesh_is_served_in_clear_and_has_no_identity() {
     let line = server.wait_for_access(&[("path", "/hello"), ("tls", "no_identity")]);
     assert!(line["client_id"].is_null(), "{line}");
 
-    // MySQL's port: its server speaks first, and the proxy does not wait for the client.
+    // On MySQL's port the server speaks first, so the proxy does not wait for the client.
     let _mysql = server.start("socat", &["TCP-LISTEN:3306,fork,reuseaddr", "SYSTEM:echo the server speaks first"]);
     server.wait_for_port(3306);
     let began = Instant::now();
@@ -104,15 +104,16 @@ fn a_stranger_gets_no_further_than_the_ports_of_the_application() {
         let output = stranger.run("curl", &words);
         (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    // A request for the admin endpoint that is sent to the application is answered by the application.
+    // The client sends a request for the admin endpoint to the application's port. The application must answer it, and
+    // not the admin endpoint.
     let admin = "http://127.0.0.1:4191/metrics";
     let (_, answer) = get(&format!("-x http://{address}:{PORT} {admin}"));
     assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("\r\nServer: nginx"), "{answer}");
     let (connected, answer) = get(&format!("-p -x http://{address}:{PORT} {admin}"));
     assert!(!connected && !answer.contains("HTTP/1.1 200"), "{answer}");
 
-    // The proxy's own ports: one accepts only redirected connections, one accepts only mutual TLS, and the others
-    // accept no outside clients.
+    // The proxy's own ports: 4143 accepts only redirected connections, 15008 only mutual TLS, and 4140 and 4191 no
+    // outside clients.
     let (_, answer) = get(&format!("-H Host:127.0.0.1:4191 http://{address}:4143/metrics"));
     assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("\r\nleno-proxy-error: no-route"), "{answer}");
     for port in [15008, 4140, 4191] {

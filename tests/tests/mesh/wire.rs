@@ -7,7 +7,8 @@ use super::http1::{PORT, start_nginx};
 const HELLO: &[u8] = b"hello from a file";
 const GREETING: &[u8] = b"a greeting that goes to the cache";
 
-/// Fetches a file with curl and stores a word in Redis, from servers at these addresses; returns all frames.
+/// Fetches a file from the web server with curl, and stores a word in the cache, at these two addresses. Returns all
+/// captured frames.
 fn talk(mesh: &Mesh, client: &Workload, [web, cache]: [&str; 2]) -> Option<Frames> {
     let capture = Capture::start(mesh, client.name())?;
     assert_eq!(client.run_well("curl", &["-sS", &format!("http://{web}:{PORT}/hello")]), "hello from a file\n");

@@ -51,7 +51,7 @@ impl Reporter {
         Self { address, _server: server }
     }
 
-    /// Number of requests.
+    /// Number of requests so far, without those for `/count`.
     fn asked(&self) -> u64 {
         let report = programs::run_well("curl", &["-sS", &format!("http://{}/count", self.address)], PATIENCE);
         report_of(&report)["asked"].as_u64().expect("a number")
@@ -166,7 +166,7 @@ fn a_redirect_is_the_proxys_own_answer() {
     assert_eq!(web.curl("/old/a?b=c", &shown), format!("301 http://web:{PORT}/new/a?b=c 0"));
     assert_eq!((web.v1.asked(), web.v2.asked()), (0, 0));
 
-    // curl resolves `web` to the proxy's address.
+    // `--connect-to` makes curl connect to the proxy's address for `web`.
     let found = format!("web:{PORT}:{}", web.proxy.outbound());
     let followed = web.ask("/old/a?b=c", &["-L", "--connect-to", &found]);
     assert_eq!((followed["server"].as_str(), followed["path"].as_str()), (Some("v2"), Some("/new/a?b=c")));

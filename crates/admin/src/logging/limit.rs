@@ -1,8 +1,8 @@
 //! Limits how often one place in the code may log, so that a peer cannot decide how much is written.
 //!
-//! Lines of level INFO and above are limited for each place in the code that logs, of which a program has a fixed
-//! number. DEBUG and TRACE are not limited: an operator who enables them wants all lines, and the queue limits their
-//! bytes.
+//! Each place in the code that logs has its own limit on lines of level INFO and above. A program has a fixed number of
+//! such places, so the whole log is limited too. DEBUG and TRACE are not limited: an operator who enables them wants
+//! all lines, and the queue limits their bytes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

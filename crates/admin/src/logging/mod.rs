@@ -63,7 +63,8 @@ impl fmt::Display for LogFilter {
     }
 }
 
-/// The target of the line about a change of levels. Every filter logs it, so that no change goes unnoticed.
+/// Target of the log line that reports a change of the levels. Every filter lets this line through, so that no change
+/// goes unnoticed.
 const CHANGES: &str = "leno_admin::log_levels";
 
 pub struct LogLevels {
@@ -83,7 +84,7 @@ impl LogLevels {
         self.text.borrow().clone()
     }
 
-    /// Changes the levels for every thread, and logs the change at WARN under any levels.
+    /// Changes the levels for every thread. Logs the change at WARN, whatever the levels are.
     ///
     /// # Errors
     /// If the log has ended.
@@ -119,7 +120,8 @@ pub fn start(filter: LogFilter, format: LogFormat) -> Result<LogLevels, StartErr
     let limit = Limit::default();
     let reported = limit.clone();
     let queue = Queue::start(std::io::stderr(), move || reported.report())?;
-    // If the log's reader is gone, the program must not end, as it would if it reported the error to stderr.
+    // If the log's reader is gone, the program must not end. It would end if it reported the failed write, because that
+    // report goes to stderr too and fails again.
     let lines = lines::layer().with_writer(queue.clone()).with_ansi(false).log_internal_errors(false);
     let lines = match format {
         LogFormat::Plain => lines.boxed(),

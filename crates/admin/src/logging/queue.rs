@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Maximum size of all waiting lines; further lines are dropped.
 pub(super) const QUEUE_MAX_BYTES: usize = 1 << 20;
-/// How long the process waits for the last lines to be written before it ends.
+/// Maximum time that an ending process waits until its last lines are written.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
 /// How often the writer logs what [`super::limit`] left out.
 const TICK: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ struct State {
     text: Vec<u8>,
     /// Lines dropped since the writer last logged their number.
     dropped: u64,
-    /// The writer holds lines that it has not written yet.
+    /// Whether the writer holds lines that it has not written yet.
     is_writing: bool,
 }
 
@@ -116,7 +116,7 @@ impl Queue {
     }
 }
 
-/// One line for the queue. It is added to the queue as a whole.
+/// Writer of one line, which it adds to the queue as a whole.
 #[derive(Debug)]
 pub(super) struct Line<'a>(&'a Queue);
 

@@ -84,7 +84,7 @@ impl Cluster {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// The objects of a kind in one namespace, or in all if there is none.
+    /// The objects of a kind in one namespace, or in all namespaces if `namespace` is `None`.
     pub(crate) fn within_or_all<K>(&self, namespace: Option<&str>) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -178,8 +178,8 @@ fn no_config(error: &KubeconfigError) -> ClusterError {
     }
 }
 
-/// Explains why no cluster was found: there is no usable kubeconfig, and no service account, because this is not a Pod.
-/// Reports only the first reason, because the user can act on it.
+/// Explains why no cluster was found. `error` has two reasons: there is no usable kubeconfig, and no service account of
+/// a Pod. Reports only the first reason, because the user can act on it.
 fn cannot_infer(error: &InferConfigError) -> ClusterError {
     match error.source().and_then(|source| source.downcast_ref()) {
         Some(kubeconfig) => no_config(kubeconfig),

@@ -92,7 +92,7 @@ impl PodOptions {
         })
     }
 
-    /// Writes a page unchanged.
+    /// Writes a page of the Pod unchanged. `port` selects the port to ask.
     fn write(&self, path: &str, port: impl Fn(&Pod) -> Option<u16>) -> Result<(), Box<dyn Error>> {
         let text = super::block_on(async {
             let cluster = self.connect.cluster().await?;
@@ -111,7 +111,7 @@ fn proxys_port(pod: &Pod) -> Option<u16> {
     pods::proxy(pod).map(|_| pods::admin_port(pod))
 }
 
-/// The admin port to query.
+/// Returns the port to ask, as `port` finds it in the Pod.
 fn asked_port(
     pod: Option<&Pod>,
     namespace: &str,
@@ -129,7 +129,7 @@ fn asked_port(
     port(pod).ok_or_else(|| ClusterError::new(format!("Pod {namespace}/{name} has no proxy"), fix()))
 }
 
-/// Reads /config from any ready replica of the control plane; all replicas have the same.
+/// Reads /config from any ready replica of the control plane; all replicas have the same configuration.
 async fn control_config(cluster: &Cluster) -> Result<Value, ClusterError> {
     let all: Vec<Pod> = cluster.list(cluster.within(CONTROL_NAMESPACE), CONTROL_LABELS).await?;
     let ready = all.iter().find(|pod| pods::is_alive(pod) && pods::why_not_ready(pod).is_none());
@@ -146,7 +146,7 @@ async fn control_config(cluster: &Cluster) -> Result<Value, ClusterError> {
     })
 }
 
-/// The key of a cluster, as `web.shop:80`.
+/// Returns the key of a Service's port in the configuration, as `web.shop:80`.
 fn key(authority: &str, namespace: &str) -> Result<String, ClusterError> {
     let wrong = || {
         let what = format!("{authority:?} is not a Service with a port");
@@ -162,7 +162,7 @@ fn key(authority: &str, namespace: &str) -> Result<String, ClusterError> {
     }
 }
 
-/// The cluster of a key.
+/// Returns the configuration's cluster for a key: the endpoints and settings of a Service's port.
 fn cluster_of<'a>(config: &'a Value, key: &str) -> Result<&'a Value, ClusterError> {
     let clusters = config["mesh"]["clusters"].as_array().map(Vec::as_slice).unwrap_or_default();
     if let Some(found) = clusters.iter().find(|cluster| cluster["key"] == key) {

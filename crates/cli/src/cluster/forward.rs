@@ -1,5 +1,5 @@
-//! Requests to a Pod's ports, mostly its admin port, through the API server's port-forward: no route to the Pod is
-//! needed.
+//! Sends requests to a Pod's ports, mostly to its admin port, through the API server's port-forward. So the user's
+//! machine needs no route to the Pod.
 //!
 //! A Pod may send anything, so answers are limited in size and in time.
 
@@ -18,7 +18,7 @@ use super::connect::{Cluster, ClusterError};
 /// Longest time for one exchange.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
 
-/// How long to wait for the reason after the Pod's side closed the connection without an answer.
+/// After a conversation failed: how long to wait for the kubelet's reason, which explains more than our own error.
 const REASON_MAX: Duration = Duration::from_millis(500);
 
 /// Maximum number of Pods that are queried at the same time.
@@ -58,7 +58,8 @@ pub(crate) async fn converse<T>(
             return Err(failed("the API server did not forward the connection".to_owned()));
         };
         let mut stream: Forwarded = Box::new(stream);
-        // The kubelet reports a refused port on a separate channel, and may leave the data connection open.
+        // The kubelet reports a refused port on a separate channel, and may leave the data connection open. So wait for
+        // both.
         let mut reason = pin!(reason.fuse());
         let result = tokio::select! {
             biased;
@@ -79,7 +80,7 @@ pub(crate) async fn converse<T>(
     timeout(ANSWER_MAX, forwarded).await.unwrap_or_else(|_| late())
 }
 
-/// Sends GET for a page. Any status is an answer.
+/// Sends GET for a page. A response with an error status is an answer too, not an error.
 pub(crate) async fn get(
     cluster: &Cluster,
     namespace: &str,

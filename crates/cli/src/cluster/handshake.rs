@@ -1,4 +1,4 @@
-//! The certificates that a server presents in a TLS handshake. They are returned without verification.
+//! Reads the certificates that a server presents in a TLS handshake, and does not verify them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,10 +12,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// Longest time for the server to complete its side of the handshake, and then to close.
+/// Longest time for each of three steps: until the server has completed its side of the handshake, until we have closed
+/// our side of the connection, and until the server has closed its side.
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 
-/// Verifies no certificate, so that the tool can show invalid ones too. It must never be used to send data.
+/// Verifies no certificate, so that the tool can show invalid certificates too. Must never be used to send data.
 #[derive(Debug)]
 struct AnyCertificate {
     provider: Arc<CryptoProvider>,
@@ -43,8 +44,8 @@ pub(crate) async fn chain(
         .with_custom_certificate_verifier(seen.clone())
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec()];
-    // A proxy accepts a handshake without a client certificate only if the server name has the inbound port itself,
-    // which leads to no application.
+    // A proxy accepts a handshake without a client certificate only if the server name leads to no port of the
+    // application. So name the proxy's own inbound port.
     let name = ServerName::try_from(format!("{port}.leno.internal")).map_err(|error| error.to_string())?;
     let shaken = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
     close(shaken.map_err(|error| format!("it presents no certificate: {}", explain_io(&error)))?).await;

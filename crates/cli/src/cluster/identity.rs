@@ -53,9 +53,9 @@ pub(crate) struct Shown {
     issuer: Option<String>,
     not_before: Option<String>,
     not_after: Option<String>,
-    /// Why peers would reject it, or why there is none; `None` if it is good.
+    /// Why peers would reject the certificate, or why the tool got none; `None` if peers would accept it.
     pub(crate) problem: Option<String>,
-    /// Time until it expires, as text for people.
+    /// Time until the certificate expires, as text for people.
     #[serde(skip)]
     expires: String,
 }

@@ -43,8 +43,8 @@ pub(crate) async fn pages<'a>(cluster: &Cluster, pods: impl Iterator<Item = &'a 
     pages
 }
 
-/// Reads the metrics pages of proxies that had not started a moment ago. Reports in one line the proxies that do not
-/// answer yet.
+/// Reads the metrics pages of proxies that were still starting a moment ago. Reports in one line the proxies that do
+/// not answer yet.
 pub(crate) async fn pages_of_started(cluster: &Cluster, pods: &[&Pod]) -> Pages {
     let (pages, silent) = parsed(texts(cluster, pods.iter().copied()).await);
     if let Some(((namespace, pod), error)) = silent.first() {

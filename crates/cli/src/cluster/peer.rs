@@ -31,7 +31,7 @@ pub(super) enum Caller {
 pub(super) enum Destination {
     /// A Service. Default namespace: the client's; default port: all.
     Service { namespace: Option<String>, name: String, port: Option<String> },
-    /// Addresses of no Service, counted together.
+    /// All addresses that belong to no Service, counted together.
     OtherAddresses,
 }
 
@@ -40,7 +40,7 @@ impl View {
         matches!(self, Self::Outbound(_))
     }
 
-    /// Whether a series counts calls of this direction. Kubelets' probes are not counted as calls.
+    /// Whether a series counts calls of this direction. A series of kubelets' probes does not.
     pub(super) fn has(&self, sample: &Sample) -> bool {
         let direction = if self.is_outbound() { "outbound" } else { "inbound" };
         sample.label("direction") == direction && sample.label("no_tls_reason") != "probe"
@@ -117,8 +117,8 @@ impl Destination {
         }
     }
 
-    /// Whether this destination, as a client in `client_namespace` wrote it, includes `other`, which always has a
-    /// namespace and a port.
+    /// Whether this destination includes `other`. A client in `client_namespace` may have left out the namespace or the
+    /// port of this destination; `other` has both.
     pub(super) fn covers(&self, other: &Self, client_namespace: &str) -> bool {
         match (self, other) {
             (Self::OtherAddresses, Self::OtherAddresses) => true,

@@ -51,7 +51,7 @@ fn container<'a>(pod: &'a Pod, names: &[&str]) -> Option<&'a Container> {
 /// The tag of the image of the mesh's container.
 pub(crate) fn sidecar_version(pod: &Pod) -> Option<&str> {
     let (name, tag) = sidecar(pod)?.image.as_deref()?.rsplit_once(':')?;
-    // The colon may precede a registry's port instead of a tag. A path follows a port, so the text has a slash.
+    // The colon may precede a registry's port instead of a tag. A path follows a port, so `tag` has a slash then.
     (!name.is_empty() && !tag.contains('/')).then_some(tag)
 }
 
@@ -170,7 +170,8 @@ fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     init.into_iter().chain(main).flatten()
 }
 
-/// Why a container waits, or why it ended. Waiting for init containers is not reported.
+/// Returns why a container waits, or why it failed. `None` for other states, and for a container that only waits for
+/// init containers or for its creation.
 fn why_waiting(status: &ContainerStatus) -> Option<String> {
     let state = status.state.as_ref()?;
     let (reason, message) = match (&state.waiting, &state.terminated) {

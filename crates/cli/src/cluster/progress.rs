@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 /// Interval between two frames.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Shows a spinner until the bar is cleared; nothing if standard error is not a terminal.
+/// Shows a spinner until the bar is cleared. Shows nothing if standard error is not a terminal.
 pub(crate) fn sign_of_life(what: impl Into<Cow<'static, str>>) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -19,7 +19,7 @@ pub(crate) fn sign_of_life(what: impl Into<Cow<'static, str>>) -> ProgressBar {
     progress
 }
 
-/// As [`sign_of_life`], for long waits: prints one line if standard error is not a terminal.
+/// Does the same as [`sign_of_life`], for long waits: if standard error is not a terminal, prints one line.
 pub(crate) fn sign_of_life_or_line(what: &str) -> ProgressBar {
     if !io::stderr().is_terminal() {
         eprintln!("leno: {what}");

@@ -121,7 +121,7 @@ fn is_helms(config: &ConfigMap) -> bool {
     config.annotations().contains_key(HELM_RELEASE)
 }
 
-/// Compares two versions by semver.org, section 11, limited to the three numbers and whether a pre-release follows.
+/// Compares two versions as semver.org, section 11, does, but compares two pre-releases of the same version as text.
 /// `None` if one is not a version, such as the tag of a custom image.
 fn compare(a: &str, b: &str) -> Option<Ordering> {
     let read = |text: &str| {

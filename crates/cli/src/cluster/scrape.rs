@@ -36,7 +36,7 @@ impl Scrape {
 
     /// The sum of the samples of this name that have all these labels.
     pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        // `Iterator::sum` of no floats is -0.0.
+        // `Iterator::sum` of no floats is -0.0, which prints with its sign.
         self.all(name, labels).fold(0.0, |sum, sample| sum + sample.value)
     }
 
@@ -60,7 +60,7 @@ impl Scrape {
 }
 
 impl Sample {
-    /// The value of a label; empty if it is missing, which Prometheus treats as equal.
+    /// The value of a label. Empty if the label is missing: for Prometheus, a missing label equals an empty one.
     pub(crate) fn label(&self, name: &str) -> &str {
         self.labels.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }

@@ -124,7 +124,7 @@ impl Selection {
     /// The running Pods of the selection, grouped and sorted by name.
     ///
     /// # Errors
-    /// If the cluster does not answer, or has no Pod of that name.
+    /// If the cluster does not answer, or the selection has a name and no running Pod.
     pub(crate) async fn groups(&self, cluster: &Cluster, scope: &Scope) -> Result<Vec<Group>, ClusterError> {
         let namespace = match (&scope.namespace, self.kind) {
             _ if scope.all_namespaces => None,

@@ -66,7 +66,7 @@ struct Row {
     traffic: Option<Figures>,
 }
 
-/// Derived figures; `None` if there was nothing to measure.
+/// Figures derived from [`Traffic`]. A figure is `None` if there was nothing to measure.
 #[derive(Debug, PartialEq, Serialize)]
 struct Figures {
     calls_per_second: f64,
@@ -86,7 +86,7 @@ struct Traffic {
     secure_calls: f64,
     successes: f64,
     responses: f64,
-    /// Number of responses that took at most this many microseconds.
+    /// For each bound in microseconds: the number of responses that took at most this time.
     latencies: BTreeMap<u64, f64>,
     connections: f64,
 }
@@ -120,7 +120,7 @@ impl Options {
         let answered = running.into_iter().filter(|pod| before.contains_key(&metrics::key(pod)));
         let mut after = metrics::pages(&cluster, answered).await;
         let started = metrics::pages_of_started(&cluster, &starting).await;
-        // A proxy that has started meanwhile counts from zero.
+        // A proxy that has started meanwhile has counted from zero, so compare with an empty page.
         before.extend(started.keys().map(|key| (key.clone(), Scrape::default())));
         after.extend(started);
         progress.finish_and_clear();
@@ -174,7 +174,7 @@ impl Traffic {
     fn of(grown: &Scrape, now: &Scrape, counts: impl Fn(&Sample) -> bool) -> Self {
         let sum = |scrape: &Scrape, name: &str, label: Option<(&str, &str)>| {
             let labels = label.as_slice();
-            // `Iterator::sum` of no floats is -0.0.
+            // `Iterator::sum` of no floats is -0.0, which prints with its sign.
             scrape.all(name, labels).filter(|sample| counts(sample)).fold(0.0, |sum, sample| sum + sample.value)
         };
         let mut latencies = BTreeMap::new();
@@ -243,7 +243,7 @@ impl Traffic {
 /// Upper bound of a bucket in microseconds; `u64::MAX` for the bucket without a bound.
 fn bound_us(milliseconds: &str) -> u64 {
     let bound = milliseconds.parse::<f64>().ok().filter(|bound| bound.is_finite());
-    // A cast from floating point saturates.
+    // A cast from floating point saturates, so a large bound becomes `u64::MAX` at most.
     bound.map_or(u64::MAX, |milliseconds| (milliseconds * 1_000.0) as u64)
 }
 

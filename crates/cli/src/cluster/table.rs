@@ -68,7 +68,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Writes a value to standard output; for people, `table` formats it.
+/// Writes a value to standard output in the format `output`. `table` formats the value for [`Output::Table`].
 pub(crate) fn show<T: Serialize>(output: Output, value: &T, table: impl FnOnce(&T) -> String) -> io::Result<()> {
     let text = match output {
         Output::Table => table(value),

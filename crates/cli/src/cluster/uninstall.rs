@@ -79,7 +79,7 @@ struct Found {
 /// Objects outside the installation that its removal affects.
 #[derive(Debug, Default)]
 struct Bystanders {
-    /// Pods with a container of the mesh, which needs certificates.
+    /// Pods with a container of the mesh. The container needs certificates from the control plane.
     meshed: Vec<Pod>,
     policies: usize,
 }
@@ -201,7 +201,8 @@ async fn bystanders(cluster: &Cluster) -> Result<Bystanders, ClusterError> {
     Ok(Bystanders { meshed, policies: policies.len() })
 }
 
-/// Whether a Pod of the mesh outlives the installation. The control plane's own Pods do not.
+/// Whether a Pod has a container of the mesh and outlives the installation. The control plane's own Pods do not outlive
+/// it.
 fn stays_with_a_proxy(pod: &Pod) -> bool {
     pods::sidecar(pod).is_some() && pods::is_alive(pod) && !pods::is_control(pod)
 }

@@ -13,10 +13,10 @@ use super::iptables::{self, Family};
 use super::options::{Choice, Options};
 use crate::program::{self, ProgramError};
 
-/// What loads the rules.
+/// A way to load the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backend {
-    /// nf_tables of the kernel. Only to show its rules takes the program nft.
+    /// nf_tables in the kernel, without a program. Only showing the rules needs the program nft.
     Nft,
     /// iptables-legacy and ip6tables-legacy.
     IptablesLegacy,
@@ -85,7 +85,8 @@ pub(super) fn show() -> Result<String, Error> {
     Ok(shown)
 }
 
-/// The rules that the first allowed backend would load, without programs that are not installed. Needs no permission.
+/// The rules that the first allowed backend would load. Skips backends whose programs are not installed, unless this
+/// would leave no backend. Needs no permission.
 pub(super) fn preview(options: &Options) -> String {
     let can_load =
         |backend: &&Backend| **backend == Backend::Nft || find_program(backend.program(Family::V4)).is_some();
@@ -118,8 +119,8 @@ impl Backend {
         for family in families() {
             let program = self.program(family);
             if let Err(error) = restore(program, &iptables::up(&options.redirection, family, &save(program))) {
-                // Remove the first family's rules: intercepting only one family would bypass the mesh for the other.
-                // The first error is the one to report.
+                // If one family fails, remove the rules of the other too: with rules for one family only, connections
+                // of the other family would bypass the mesh. Report the error of loading, not one of removing.
                 let _ = self.remove();
                 return Err(error.into());
             }
@@ -141,7 +142,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Whether both names are the same program: on some machines iptables links to iptables-legacy.
+    /// Whether both backends run the same program: on some machines, iptables is a link to iptables-legacy.
     fn is_same(self, other: Self) -> bool {
         let file = |backend: Self| find_program(backend.program(Family::V4)).and_then(|path| path.canonicalize().ok());
         self == other || file(self).is_some_and(|own| file(other) == Some(own))

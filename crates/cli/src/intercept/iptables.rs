@@ -16,7 +16,7 @@ pub(super) enum Family {
     V6,
 }
 
-/// Puts the rules in force, in place of our rules in `saved`.
+/// Returns the input that puts the rules in force, in place of our rules in `saved`.
 pub(super) fn up(options: &Redirection, family: Family, saved: &str) -> String {
     let mut text = format!("*nat\n:{INBOUND} - [0:0]\n:{OUTBOUND} - [0:0]\n");
     for jump in jumps(saved) {
@@ -35,7 +35,7 @@ pub(super) fn up(options: &Redirection, family: Family, saved: &str) -> String {
     text
 }
 
-/// Removes our rules in `saved`; `None` if there are none.
+/// Returns the input that removes our rules in `saved`; `None` if `saved` has none of our rules.
 pub(super) fn down(saved: &str) -> Option<String> {
     let chains = [INBOUND, OUTBOUND].map(|chain| format!(":{chain} "));
     let chains: Vec<&str> = nat(saved).filter(|line| chains.iter().any(|chain| line.starts_with(chain))).collect();

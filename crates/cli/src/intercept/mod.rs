@@ -51,11 +51,11 @@ pub(crate) enum Error {
     Program(#[from] ProgramError),
 }
 
-/// Redirects the connections of the calling thread's network namespace to the default ports, except those of
-/// `proxy_uid`.
+/// Redirects the connections of the calling thread's network namespace to the default ports, except connections of the
+/// user `proxy_uid`.
 ///
 /// # Errors
-/// As `leno intercept up`.
+/// The errors of `leno intercept up`.
 pub(crate) fn up(proxy_uid: u32) -> Result<(), Error> {
     apply::up(&options::Options::new(proxy_uid))
 }

@@ -72,7 +72,8 @@ impl Options {
     /// Becomes the program, or runs the proxy to its end.
     ///
     /// # Errors
-    /// If the system refuses a preparation step. A program that cannot be run is an exit code instead.
+    /// If the system refuses a preparation step. A program that cannot be run is no error here: the result is an exit
+    /// code.
     pub(crate) fn run(self) -> Result<ExitCode, Box<dyn Error>> {
         network::enter(&self.namespace).map_err(|error| format!("{}: {error}", self.namespace.display()))?;
         if let Some(hosts) = &self.hosts {
@@ -86,7 +87,8 @@ impl Options {
         }
         if self.proxy {
             set_no_new_privs(true)?;
-            // A process that changed its user may not read its own /proc files. The proxy reads its metrics from them.
+            // The proxy reads metrics from its own /proc files. A process that changed its user may not read these
+            // files unless it is dumpable.
             set_dumpable_behavior(DumpableBehavior::Dumpable)?;
             let name = OsString::from("leno-proxy");
             return Ok(leno_proxy::main_with_args(&["proxy"], [name].into_iter().chain(self.args)));

@@ -55,7 +55,7 @@ pub(crate) enum Error {
 
 pub(super) type Result<T> = std::result::Result<T, Error>;
 
-/// Adds the action that the operating system refused.
+/// Adds to an error of the operating system the action that failed.
 pub(super) fn io<'a>(what: impl Into<String> + 'a) -> impl FnOnce(io::Error) -> Error + 'a {
     move |source| Error::Io { what: what.into(), source }
 }

@@ -18,7 +18,7 @@ pub(super) const PRIVATE: u32 = 0o600;
 /// # Errors
 /// If the system refuses a step.
 pub(super) fn replace(path: &Path, content: &[u8], mode: u32, owner: Option<u32>) -> io::Result<()> {
-    // A hidden file, which the proxy does not read.
+    // Write to a hidden file first: the proxy does not read hidden files.
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     let aside = path.with_file_name(name);

@@ -1,5 +1,5 @@
-//! The manifests that a run writes for the mesh: a Service, shared by all runs of one service, and an EndpointSlice of
-//! its own.
+//! The manifests that a run writes for the mesh: a Service, which all runs of one service share, and an EndpointSlice
+//! for this run alone.
 //!
 //! The Service stays as long as any run lives. Calls to a service that restarts thus fail as calls to a service without
 //! endpoints, not as calls to an unknown name. A Service in the user's own manifests takes precedence.
@@ -18,7 +18,7 @@ use super::error::{Error, Result, io};
 use super::files;
 use super::options::Subnet;
 
-/// Namespace of manifests that name none, as in the proxy.
+/// Namespace of objects that name no namespace. The proxy uses the same default.
 const DEFAULT_NAMESPACE: &str = "default";
 /// File name prefix of the Services.
 pub(super) const SERVICE_PREFIX: &str = "service.";
@@ -58,7 +58,8 @@ pub(super) fn services(directory: &Path) -> Result<Vec<Service>> {
     Ok(manifests.flat_map(|manifest| manifest.objects).filter_map(service).collect())
 }
 
-/// Writes the Service, unless it exists with these ports and an address. `ports` has at least one member.
+/// Writes the Service, or adds `ports` to the Service that an earlier run wrote. If the user's own manifests define the
+/// Service, removes ours instead. `ports` has at least one member.
 ///
 /// # Errors
 /// If the user's own Service has no address, all addresses are taken, or the file cannot be written.
@@ -160,8 +161,10 @@ spec:
 }
 
 /// Returns the manifest of a run's EndpointSlice. Its ports have the Service's port names, which connect the two
-/// objects. The manifest also names the proxy's inbound port, because calls of a program to its own service are not
-/// intercepted: they stay within the namespace.
+/// objects.
+///
+/// The manifest also names the proxy's inbound port, so that proxies connect to this port directly. If a program calls
+/// its own service, the connection stays within the namespace, where it would not be redirected to the proxy.
 fn endpoint_manifest(endpoint: &Endpoint<'_>, service: Option<&Service>) -> String {
     let Endpoint { run, service: Name { namespace, name }, address, workload, ports } = endpoint;
     let port_name = |port: u16| {

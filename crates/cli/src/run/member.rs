@@ -26,7 +26,7 @@ pub(super) const PROXY_UID: u32 = 2102;
 /// Time for the other proxies to notice that an endpoint was removed.
 pub(super) const NOTICE_TIME: Duration = Duration::from_millis(300);
 
-/// Longer than one tick of the clock behind files' timestamps.
+/// Longer than one tick of the clock that sets files' timestamps.
 const CLOCK_STEP: Duration = Duration::from_millis(100);
 
 /// A run that has joined the mesh. Dropping it removes the run.
@@ -153,7 +153,7 @@ impl<'a> Member<'a> {
         self.options.ports.iter().map(|port| port.get()).collect()
     }
 
-    /// Updates the copies of directories, and the hosts file with the services of the mesh.
+    /// Updates the copies of the directories, and writes the current services of the mesh to the hosts file.
     pub(super) fn refresh(&mut self) {
         for mirror in &self.mirrors {
             // If a directory cannot be read now, its last copy stays.
@@ -180,7 +180,7 @@ impl<'a> Member<'a> {
         manifests::put_endpoint(&self.mesh.state.manifests(), &endpoint)
     }
 
-    /// Removes the program from the mesh's endpoints; returns whether it was one.
+    /// Removes the program from the mesh's endpoints; returns whether it was an endpoint.
     ///
     /// # Errors
     /// If the manifest cannot be removed.
@@ -230,7 +230,8 @@ fn is_of_authority(path: &Path) -> bool {
     [CERTIFICATE_FILE, KEY_FILE, BUNDLE_FILE].into_iter().any(|name| path.file_name().is_some_and(|own| own == name))
 }
 
-/// A prefix for each source directory, so that runs with the same --config share its copies.
+/// Returns the prefix for the copies of a --config directory. Runs with the same directory get the same prefix, so they
+/// share the copies.
 fn config_prefix(directory: &Path) -> Result<String> {
     let path = directory.canonicalize().map_err(io(format!("--config {}", directory.display())))?;
     let mut hasher = DefaultHasher::new();

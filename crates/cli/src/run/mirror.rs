@@ -28,7 +28,7 @@ impl Mirror {
     /// Copies new and changed files, and removes the copies of removed files.
     ///
     /// # Errors
-    /// If a file cannot be read or written. The copies of the files before it are up to date then.
+    /// If a file cannot be read or written. The copies of the files before this file are up to date then.
     pub(super) fn refresh(&self) -> io::Result<()> {
         let mut kept = Vec::new();
         for source in files::list(&self.from)?.into_iter().filter(|path| (self.takes)(path)) {

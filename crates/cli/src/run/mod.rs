@@ -1,9 +1,9 @@
 //! `leno run`: runs an unmodified program in its own network namespace, behind a proxy: a sidecar without Kubernetes.
 //!
 //! - [`options`] parses the command line; [`error`] has the errors.
-//! - [`mesh`] is the state that all runs share, and removes dead runs. [`member`] joins a run: it gets a number in
-//!   [`state`], an address on the [`network`], copies ([`mirror`]) of the files that the proxy reads, [`manifests`] so
-//!   that other runs find it, and [`hosts`] so that it finds other runs.
+//! - [`mesh`] is the state that all runs share, and removes dead runs. [`member`] joins a run: the run gets a number in
+//!   [`state`], an address on the [`network`], copies ([`mirror`]) of the files that the proxy reads, [`manifests`]
+//!   with which other runs find this run, and [`hosts`] with which this run finds other runs.
 //! - [`process`] starts the proxy and the program, both through [`enter`]; [`supervise`] watches them until the program
 //!   ends.
 //!
@@ -70,7 +70,7 @@ async fn run_service(mesh: &Mesh, options: &Options, service: &str) -> Result<Ex
     let mut program = process::start_program(&member, User::behind_sudo()?, &options.program)?;
     let status = supervise::supervise(&mut member, &mut signals, &mut proxy, &mut program).await;
     if status.is_err() {
-        // Without its proxy the program can neither call nor be called.
+        // Without its proxy the program can neither call nor be called, so end the program.
         let _ = program.kill();
         let _ = program.wait();
     }

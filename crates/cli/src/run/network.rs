@@ -1,9 +1,9 @@
 //! The network of the runs: one bridge and, for each run, a network namespace with a virtual Ethernet device on the
 //! bridge.
 //!
-//! Run 3 on the bridge leno0 uses the name `leno0-3` for its namespace and its end of the bridge. Within the namespace
-//! the device is `eth0`. If the kernel passes bridged packets to iptables (br_netfilter, which Docker enables), the
-//! machine's FORWARD rules must accept them.
+//! Run 3 on the bridge leno0 uses the name `leno0-3` for its namespace and for the end of its device that is attached
+//! to the bridge. The end within the namespace is `eth0`. If the kernel passes bridged packets to iptables
+//! (br_netfilter, which Docker enables), the machine's FORWARD rules must accept them.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ use super::error::{Result, io as io_error};
 use super::options::Subnet;
 use crate::program;
 
-/// Number of the first run; the bridge is host 1.
+/// Number of the first run. A run's number is also its host number in the subnet, in which the bridge is host 1.
 pub(super) const FIRST_RUN: u16 = 2;
 const BRIDGE_HOST: u16 = 1;
 
@@ -69,7 +69,8 @@ impl Network {
             // The process may have ended meanwhile.
             let _ = kill_process(pid, Signal::KILL);
         }
-        // A namespace's devices end with it. A device that was never moved into it must be deleted.
+        // The devices in a namespace end with the namespace. A device that was never moved into the namespace must be
+        // deleted here.
         let _ = ip(&["link", "delete", "dev", &name], "");
         ip(&["netns", "delete", &name], "").map(drop)
     }

@@ -22,8 +22,9 @@ use super::user::User;
 /// Longest time until a proxy is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 const READY_POLL: Duration = Duration::from_millis(20);
-/// Time for calls in flight to finish after the program has ended, and the same time again for the proxy to exit.
+/// Time for calls in flight to finish after the program has ended.
 const GRACE: Duration = Duration::from_secs(5);
+/// Additional time for the proxy to exit.
 const AFTER_GRACE: Duration = Duration::from_secs(1);
 /// The proxy's admin address, within its namespace.
 const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4191);
@@ -35,7 +36,7 @@ impl Proxy {
     /// Starts the proxy of a run and waits until it is ready.
     ///
     /// # Errors
-    /// If it does not become ready; the error quotes the last line of its log.
+    /// If the proxy does not become ready; the error quotes the last line of the proxy's log.
     pub(super) fn start(member: &Member<'_>) -> Result<Self> {
         let log = member.proxy_log();
         let open = || File::options().create(true).append(true).open(&log);
@@ -61,9 +62,9 @@ impl Proxy {
         self.0.try_wait().ok().flatten().map(|status| status.to_string())
     }
 
-    /// Lets the proxy finish its calls, and waits for its end.
+    /// Lets the proxy finish its calls, and waits until the proxy has ended.
     pub(super) fn drain(mut self) {
-        // A proxy that has ended has no calls.
+        // An error means that the proxy has ended already, so it has no calls.
         let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
         let latest = Instant::now() + GRACE + AFTER_GRACE;
         while self.status().is_none() && Instant::now() < latest {
@@ -90,7 +91,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // Usually the proxy has ended by itself by now.
+        // Usually the proxy has ended by itself by now; then there is nothing to kill.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -16,7 +16,7 @@ use super::error::{Result, io};
 use super::files;
 
 const LOCK: &str = "lock";
-/// File of a run that records the name prefix of its own manifests.
+/// File in a run's directory: the name prefix of the manifests that the run added.
 const CONFIG: &str = "config";
 
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ impl State {
     /// Waits for exclusive access; the lock is held while the returned file is open.
     ///
     /// # Errors
-    /// If the system does not support locks for it.
+    /// If the lock file cannot be created or locked.
     pub(super) fn lock(&self) -> Result<File> {
         let path = self.0.join(LOCK);
         let lock = || File::create(&path).and_then(|file| file.lock().map(|()| file));
@@ -60,7 +60,7 @@ impl State {
     }
 
     /// Claims the lowest free number from `first` to `last`, for as long as the returned file is open. `None` if all
-    /// are taken.
+    /// numbers are taken.
     ///
     /// # Errors
     /// If the run's directory cannot be created.

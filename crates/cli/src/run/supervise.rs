@@ -142,8 +142,8 @@ impl Readiness {
     }
 }
 
-/// Returns the pause before the next check of the ports of a program that has not listened for `waited`. The pause
-/// delays the first call by at most a tenth of that time.
+/// Returns the pause before the next check of the ports. `waited` is the time for which the program has not listened
+/// yet; the pause delays the first call by at most a tenth of this time.
 fn look_interval(waited: Duration) -> Duration {
     (waited / 10).min(LOOK_INTERVAL_MAX)
 }

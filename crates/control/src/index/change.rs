@@ -61,9 +61,9 @@ pub enum Change {
 /// The content of an object.
 #[derive(Debug)]
 pub enum Content {
-    /// An object that the mesh is made from, or its errors.
+    /// An object from which the mesh is made, or the errors in the object.
     Object(Result<Manifest, Vec<Problem>>),
-    /// An object whose status we write: its generation, and the object or its errors.
+    /// An object whose status we write: its generation, and the object or the errors in it.
     Custom(i64, Result<Manifest, Refused>),
     Pod(Pod),
     Namespace(Namespace),
@@ -86,17 +86,17 @@ pub struct Pod {
 /// A Pod without a proxy that could have one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bare {
-    /// Whether the Pod's annotation asks for a proxy.
+    /// What the Pod's own annotation asks for. Without an annotation, its namespace decides.
     pub wish: Wish,
-    /// Whether it has the sidecar for gRPC programs without a proxy.
+    /// Whether the Pod has the gRPC sidecar, which gives gRPC programs an identity without a proxy.
     pub has_grpc: bool,
     /// The Pod's UID, which an Event must name.
     pub uid: Box<str>,
 }
 
 impl Bare {
-    /// Returns whether the Pod lacks a proxy or the gRPC sidecar that its own annotation or its namespace's asks for.
-    /// `namespace` is the value of the namespace's annotation.
+    /// Returns whether the Pod lacks what its own annotation, or else its namespace's annotation, asks for: a proxy or
+    /// the gRPC sidecar. `namespace` is the value of the namespace's annotation.
     pub fn lacks(&self, namespace: Option<&str>) -> bool {
         self.wish.is_for_a_proxy(namespace) || self.wish.is_for_grpc(namespace) && !self.has_grpc
     }
@@ -124,7 +124,7 @@ impl Namespace {
         self.annotations.get(INJECT).map(String::as_str)
     }
 
-    /// Whether new Pods get a proxy unless they opt out.
+    /// Whether new Pods get a proxy or the gRPC sidecar unless they opt out.
     pub fn injects(&self) -> bool {
         self.inject().is_some_and(|value| ["enabled", "grpc"].contains(&value.trim()))
     }

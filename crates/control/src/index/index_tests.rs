@@ -79,7 +79,8 @@ fn with_echo(pods: &[(&str, &str)]) -> Index {
     index
 }
 
-/// The endpoints of the only cluster: each its address, followed by the identity of its proxy if it has one.
+/// The endpoints of the only cluster. Each is shown as its address, followed by the identity of its proxy if it has
+/// one.
 fn endpoints(index: &mut Index) -> Vec<String> {
     let mesh = index.translate().mesh;
     let clusters = mesh.clusters().to_vec();
@@ -264,7 +265,7 @@ fn a_policy_that_never_was_right_denies_what_it_is_about() {
         "{observed:?}"
     );
 
-    // Another error, and another target.
+    // The next version has another error and another target; its target applies.
     apply(&mut index, Kind::AuthorizationPolicy, "web", a_policy(&json!({ "allow": 7 })));
     assert_eq!(index.translate().mesh.policies()[0].target(), "every port in namespace shop");
 

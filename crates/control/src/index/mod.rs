@@ -1,4 +1,5 @@
-//! Index of the cluster: its objects in the model's form, fed by [`crate::watch`], joined into a mesh by `translate`.
+//! Index of the cluster's objects, in the model's form. [`crate::watch`] sends the changes, and `translate` joins the
+//! objects into a mesh.
 //!
 //! The index uses no Kubernetes client. An object stays in force until the API server reports its removal. If an object
 //! becomes invalid, its last valid version stays in force. While a kind is listed again, its previous list stays in
@@ -53,7 +54,8 @@ pub struct Index {
 struct Entry {
     /// The last valid version; of a slice, only the addresses that are in use.
     object: Option<Object>,
-    /// Addresses of a slice whose Pods do not report these addresses yet, so it is unknown whether they have proxies.
+    /// Addresses of a slice that their Pods do not report yet. Whether these Pods have proxies is unknown, so the
+    /// addresses stay unused.
     held: Vec<Address>,
     /// Errors of the current version.
     problems: Vec<Problem>,
@@ -68,13 +70,13 @@ struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
     pub generation: i64,
-    /// Why it is invalid, in one line; `None` if it is valid.
+    /// Why the object is invalid, in one line; `None` if it is valid.
     pub problem: Option<String>,
     /// The names in a policy that do not exist, in one line.
     pub missing: Option<String>,
 }
 
-/// A Pod that runs without a proxy although its annotation or its namespace's asks for one.
+/// A Pod that runs without the proxy or the gRPC sidecar that its annotation, or its namespace's, asks for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unmeshed {
     pub name: Box<str>,
@@ -213,7 +215,7 @@ impl Index {
             let problem = (!entry.problems.is_empty()).then(|| {
                 let problems: Vec<String> = entry.problems.iter().map(Problem::within_object).collect();
                 let problems = in_a_line(&problems, PROBLEMS_SHOWN_MAX);
-                // Routes have a status for each parent; the code that writes it says what stays in force.
+                // A route has one status for each parent. The code that writes these statuses adds what stays in force.
                 match place.0 {
                     Kind::AuthorizationPolicy => format!("{problems}. Until then {}.", entry.until_then(place.0)),
                     _ => problems,
@@ -237,7 +239,7 @@ impl Index {
         &self.namespaces
     }
 
-    /// The namespaces with Pods that have a proxy, or whose new Pods get one.
+    /// The namespaces in which Pods have a proxy or the gRPC sidecar, or in which new Pods get one of them.
     pub fn meshed_namespaces(&self) -> BTreeSet<Box<str>> {
         let injected = self.namespaces.iter().filter(|(_, namespace)| namespace.injects()).map(|(name, _)| name);
         let has_identity = |pod: &Pod| pod.injected_as.is_some() || pod.bare.as_ref().is_some_and(|bare| bare.has_grpc);
@@ -251,8 +253,8 @@ impl Index {
             .collect()
     }
 
-    /// The Pods that run without a proxy although they or their namespaces ask for one, by namespace and sorted by
-    /// name. A namespace that asks for proxies is in the map even if all its Pods have one.
+    /// The Pods that run without the proxy or the gRPC sidecar that they or their namespaces ask for, by namespace and
+    /// sorted by name. A namespace that asks for one of them is in the map even if all its Pods have it.
     pub fn unmeshed(&self) -> BTreeMap<Box<str>, Vec<Unmeshed>> {
         let asks = |name: &str| self.namespaces.get(name).and_then(Namespace::inject);
         let asking = self.namespaces.keys().filter(|name| Wish::AsNamespace.is_for_the_mesh(asks(name)));
@@ -324,8 +326,9 @@ impl Index {
                 *entry = Entry { object: objects.pop(), notices, generation, ..Entry::default() };
                 match &mut entry.object {
                     Some(Object::EndpointSlice(slice)) => pods::join(Arc::make_mut(slice), &mut entry.held, &self.pods),
-                    // Only proxies match the route's patterns; the index needs their text and size only. The compiled
-                    // patterns of many small routes would take a hundred times the memory of their text.
+                    // Only proxies match requests against the route's patterns. The index needs only the text and the
+                    // size of the patterns. The compiled patterns of many small routes would take a hundred times the
+                    // memory of their text.
                     Some(Object::Route(route)) => route.forget_compiled(),
                     _ => {}
                 }
@@ -372,7 +375,7 @@ impl Index {
         }
     }
 
-    /// Updates the proxies of the addresses in every slice that names a changed Pod.
+    /// In every slice that names a changed Pod, updates which addresses have proxies.
     fn join_pods(&mut self) {
         let changed = std::mem::take(&mut self.changed_pods);
         if changed.is_empty() {

@@ -1,9 +1,10 @@
-//! Finds out from the Pods which endpoints have a proxy, and lists the addresses of all Pods with one, with or without
-//! a Service.
+//! Finds out from the Pods which endpoints have a proxy. Also lists the addresses of all Pods with a proxy, whether a
+//! Service selects them or not.
 //!
 //! An endpoint stays unused until its Pod is known: if the Pod has a proxy, callers must not reach it unencrypted.
 //! Slices and Pods arrive over different watches, milliseconds apart. An endpoint whose Pod has another address stays
-//! unused: a slice may name any address, and must not attract calls to an address that its Pod does not have.
+//! unused: a slice may contain any address, but must not direct calls to an address that the endpoint's Pod does not
+//! have.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
@@ -48,8 +49,8 @@ pub(super) fn names_any(slice: &EndpointSlice, held: &[Address], pods: &HashSet<
     names.into_iter().any(|name| pods.contains(&Name { namespace: namespace.clone(), name: name.clone() }))
 }
 
-/// Gives the slice's addresses the proxies of their Pods. Addresses of unknown Pods go to `held`, and return from it
-/// once their Pods are known.
+/// Gives the slice's addresses the proxies of their Pods. Moves addresses of unknown Pods to `held`, and back to the
+/// slice once their Pods are known.
 pub(super) fn join(slice: &mut EndpointSlice, held: &mut Vec<Address>, pods: &HashMap<Name, Pod>) {
     let mut all = std::mem::take(&mut slice.addresses).into_vec();
     all.append(held);
@@ -90,7 +91,8 @@ pub(super) fn held_back(slice: &Name, held: &[Address]) -> Option<Notice> {
     Some(Notice { place, what })
 }
 
-/// The proxy of an injected Pod: netfilter redirects connections to the Pod's ports to it.
+/// The proxy of an injected Pod. Callers connect to the Pod's own ports, and netfilter redirects their connections to
+/// the proxy.
 fn proxy(namespace: &str, service_account: &str) -> EndpointProxy {
     EndpointProxy {
         identity: Workload { namespace: namespace.into(), service_account: service_account.into() },

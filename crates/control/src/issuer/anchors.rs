@@ -83,7 +83,8 @@ pub(crate) async fn keep_anchors<K: Carrier>(
                     tracing::info!(%namespace, "the trust anchors were written into {} {name}", K::kind(&()));
                     keep(&mut known, written);
                 }
-                // A namespace that is being deleted accepts no new objects.
+                // Log at DEBUG only: a namespace that is being deleted accepts no new objects, so the error may be
+                // normal.
                 Err(error) => {
                     tracing::debug!(%namespace, %error, "{} {name} could not be written", K::kind(&()));
                     is_failing = true;

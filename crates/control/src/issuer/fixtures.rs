@@ -1,4 +1,4 @@
-//! Shared by the tests of the issuer.
+//! Helpers that the tests of the issuer share.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -56,7 +56,7 @@ fn encoded(value: &Value) -> String {
     bits.chunks(6).map(|group| char::from(ALPHABET[usize::from(number(group))])).collect()
 }
 
-/// An API server that takes `takes` to review a token, and counts the reviews.
+/// An API server that needs the time `takes` to review a token, and counts the reviews.
 #[derive(Clone)]
 pub(super) struct ApiServer {
     takes: Duration,

@@ -1,7 +1,8 @@
 //! Limits requests to the identity service while they arrive: how long they may take, and how much memory.
 //!
-//! tonic calls a method once the request is complete, and waits for that without a time limit. Any client in the
-//! cluster can send requests, so a request that is not complete in time is ended together with its connection.
+//! tonic calls a method once the request is complete, and waits for the rest of a request without a time limit. Any
+//! client in the cluster can send requests. So a request that is not complete in time fails, and its connection is
+//! closed.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -22,7 +23,8 @@ use super::service::Service;
 use crate::accept::{Peer, Presence, WHOLE_REQUEST_MAX};
 use crate::publish::accounts::{Accounts, Held, Holder};
 
-/// Bytes of a request that its connection's fixed share of memory covers. Requests with Kubernetes' tokens have about
+/// Maximum size of a small request, in bytes. The fixed memory that is counted for each connection covers small
+/// requests. Only the memory of longer requests is counted separately. Requests with Kubernetes' tokens have about
 /// 2,000 bytes.
 pub(super) const SMALL_BYTES: usize = 8 << 10;
 /// Bytes of memory for each byte of a longer request: the decoder's buffer, which grows by doubling, and the message.

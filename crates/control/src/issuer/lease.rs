@@ -1,8 +1,8 @@
 //! Leader election: the replica that holds the Lease writes. All replicas read and serve.
 //!
 //! Clocks of machines differ, so a Lease counts as expired when it has not changed for its duration, measured by our
-//! own clock. For a moment, two replicas may both believe that they lead. Their writes are therefore either equal, or
-//! the second write fails because of its old resource version.
+//! own clock. For a moment, two replicas may both believe that they lead. Therefore all writes are made so that this
+//! does no harm: either both replicas write the same, or the second write fails because of its old resource version.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 const DURATION: Duration = Duration::from_secs(15);
 /// How often the leader renews, and the other replicas check.
 const RENEWAL: Duration = Duration::from_secs(5);
-/// Time since its last renewal after which a leader stops writing, before another replica may take over.
+/// A leader that has not renewed the Lease for this time stops writing, before another replica may take over.
 const STOP: Duration = Duration::from_secs(12);
 /// Longest time to release the Lease when the process ends.
 const RELEASE: Duration = Duration::from_secs(2);

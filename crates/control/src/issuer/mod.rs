@@ -3,13 +3,13 @@
 //!
 //! ```text
 //! Secret leno-identity-issuer -> keeper -> Signing -> service (a request and a token in, an SVID out)
-//!                                                  -> anchors: bundles (ConfigMap leno-trust-bundle in meshed namespaces)
+//!                                                  -> anchors: bundles (leno-trust-bundle in meshed namespaces)
 //!                                                  -> bundle_file (for the proxy of this replica's own Pod)
 //! ```
 //!
 //! `serve` accepts connections, and `intake` limits the requests on them. Every replica signs with the authority in the
 //! Secret. The replica that holds the Lease creates a missing Secret, renews the issuing authority in it, and writes
-//! the ConfigMaps. A Secret that another program maintains, such as cert-manager, is only read.
+//! the ConfigMaps. If another program, such as cert-manager, maintains the Secret, we only read it.
 
 mod anchors;
 mod bundle_file;

@@ -45,8 +45,9 @@ const STREAM_BYTES: usize = HEADERS_MAX_BYTES as usize + 2 * SMALL_BYTES + (8 <<
 /// Memory of a connection with its open requests, in bytes, if the client also leaves an HTTP/2 frame incomplete.
 const CLIENT_BYTES: usize = CONNECTION_BYTES + (8 << 10) + STREAMS_PER_CONNECTION_MAX as usize * STREAM_BYTES;
 
-/// Limits on what all clients of the identity service together may use. Connections without a certificate get half of
-/// its share of the memory, connections with a certificate a quarter, and long requests a quarter.
+/// Limits on what all clients of the identity service together may use. The service has a share of the process's
+/// memory. Half of this share is for connections without a certificate, a quarter for connections with a certificate,
+/// and a quarter for long requests.
 struct Door {
     room: RoomSize,
     long_requests_bytes: usize,

@@ -68,7 +68,7 @@ impl Served {
 struct Client(TlsStream<TcpStream>);
 
 impl Client {
-    /// Begins a request whose message has `length` bytes, and sends `message` of it.
+    /// Begins a request whose message has `length` bytes, and sends `message`, the first part of it.
     async fn send(&mut self, stream: u32, method: &str, length: usize, message: &[u8]) {
         let length_bytes = u32::try_from(length).expect("a short message").to_be_bytes();
         let content = [&[0][..], &length_bytes[..], message].concat();
@@ -157,7 +157,7 @@ async fn connections_with_unfinished_requests_end_within_seconds_and_others_are_
         }
     };
     timeout(3 * WHOLE_REQUEST_MAX, all_closed).await.expect("they end");
-    // The connection without an unfinished request goes on.
+    // The connection without an unfinished request stays open.
     good.send(3, "Certify", request.len(), &request).await;
     assert!(timeout(PATIENCE, good.response(3)).await.expect("an answer").is_some());
 }

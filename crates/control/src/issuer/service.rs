@@ -28,7 +28,7 @@ use crate::accept::{Peer, Presence};
 
 /// Limit on concurrent TokenReviews at the API server.
 const REVIEWS_MAX: usize = 64;
-/// Limit on tokens that wait for a review. `intake` counts their memory with their requests.
+/// Limit on tokens that wait for a review. `intake` counts the memory of a token as part of its request.
 const REVIEWS_WAITING_MAX: usize = 512;
 /// How long a request may wait for its turn and for the API server's answer. A proxy whose request fails asks again.
 const REVIEW_MAX: Duration = Duration::from_secs(10);
@@ -37,7 +37,7 @@ const REVIEW_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Account {
     Source(Source),
-    /// All clients whose tokens name an issuer of which the API server has accepted no token yet.
+    /// All clients whose tokens name an unknown issuer: one from which the API server has accepted no token yet.
     OtherIssuer,
 }
 
@@ -58,7 +58,7 @@ impl Service {
         }
     }
 
-    /// Asks the API server for the workload that the token was issued to.
+    /// Asks the API server to which workload the token was issued.
     async fn review(&self, source: Source, token: String) -> Result<Workload, Status> {
         let claims = token::read(&token, SystemTime::now()).map_err(|error| self.refused(&error))?;
         let is_known = self.issuers.lock().unwrap_or_else(PoisonError::into_inner).may_be(&claims.issuer);

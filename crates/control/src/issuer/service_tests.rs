@@ -8,7 +8,7 @@ use crate::issuer::fixtures::{ApiServer, forged_token, good_token, signing};
 const ISSUER: &str = "https://kubernetes.default.svc";
 /// How long the API server takes for each token.
 const REVIEW: Duration = Duration::from_millis(20);
-/// Twice as many requests as reviews may run and wait together.
+/// Number of requests: twice as many as may be reviewed or wait for a review at the same time.
 const FLOOD: usize = 2 * (REVIEWS_MAX + REVIEWS_WAITING_MAX);
 
 fn start() -> (ApiServer, Arc<Service>) {

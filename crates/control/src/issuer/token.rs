@@ -1,5 +1,5 @@
-//! Finds the workload that a token was issued to by asking the API server. A token's own claims only show whether
-//! asking is worthwhile.
+//! Asks the API server to which workload a token was issued. A token's own claims only show whether asking is
+//! worthwhile.
 
 use std::time::{Duration, SystemTime};
 
@@ -53,7 +53,7 @@ pub(super) fn read(token: &str, now: SystemTime) -> Result<Claims, BadToken> {
     Ok(claims)
 }
 
-/// Asks the API server for the workload that a token was issued to.
+/// Asks the API server, and returns the workload to which the token was issued.
 pub(super) async fn review(reviews: &Api<TokenReview>, token: String) -> Result<Workload, BadToken> {
     let spec = TokenReviewSpec { token, audiences: Some(vec![TOKEN_AUDIENCE.to_owned()]) };
     let review = TokenReview { spec, ..TokenReview::default() };
@@ -66,7 +66,7 @@ fn workload(status: TokenReviewStatus) -> Result<Workload, BadToken> {
     if status.authenticated != Some(true) {
         return Err(BadToken::Refused(shown(&status.error.unwrap_or_else(|| "it is not valid".to_owned()))));
     }
-    // An API server that does not support audiences returns none, and has not checked them.
+    // An API server that does not support audiences returns no audiences, and has not checked the token's.
     if !status.audiences.unwrap_or_default().iter().any(|audience| audience == TOKEN_AUDIENCE) {
         return Err(BadToken::WrongAudience);
     }

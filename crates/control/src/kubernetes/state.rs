@@ -48,8 +48,8 @@ pub(super) fn kinds(index: &Index) -> BTreeMap<Kind, KindState> {
 }
 
 impl State {
-    /// Returns what the control plane still waits for, as text for people: the kinds that are not listed yet, or else
-    /// its issuing authority.
+    /// Returns what the control plane still waits for, as text for people: the kinds that are not listed yet or, if all
+    /// kinds are listed, its issuing authority.
     pub(crate) fn unlisted(&self) -> String {
         let unlisted = self.kinds.iter().filter(|(_, state)| !state.listed);
         let names: Vec<&str> = unlisted.map(|(kind, _)| kind.name()).collect();

@@ -9,9 +9,9 @@ use super::wanted::{Verdict, Wanted};
 
 /// Our name in the statuses of routes (`controllerName`).
 pub(super) const CONTROLLER: &str = "leno.dev/mesh";
-/// The reason for a policy that is invalid.
+/// The condition's reason if a policy is invalid.
 const INVALID: &str = "Invalid";
-/// The reason for a policy that names something that does not exist.
+/// The condition's reason if a policy names an object that does not exist.
 const NOT_FOUND: &str = "NotFound";
 
 /// Returns the status to write to an object; `None` if the object has it already.
@@ -77,7 +77,7 @@ impl Said {
         ]
     }
 
-    /// Makes a condition. Its last transition time stays the same while its status does.
+    /// Makes a condition. Keeps the last transition time of the previous condition if the status has not changed.
     fn condition(&self, before: Option<&Value>, kind: &str, status: bool, reason: &str, message: &str) -> Value {
         let status = if status { "True" } else { "False" };
         let known = before.and_then(Value::as_array).into_iter().flatten().find(|known| known["type"] == kind);
@@ -93,7 +93,7 @@ impl Said {
     }
 }
 
-/// A parent reference as the route has it.
+/// A parent reference as it is written in the route.
 fn parent_ref(parent: &ParentRef) -> Value {
     let mut fields = Map::new();
     let mut field = |name: &str, value: Option<Value>| {
@@ -111,7 +111,7 @@ fn parent_ref(parent: &ParentRef) -> Value {
     Value::Object(fields)
 }
 
-/// Whether a parent reference names a Service. Without a kind it would name a Gateway.
+/// Whether a parent reference names a Service. A reference without a kind names a Gateway.
 fn is_service(parent: &Value) -> bool {
     parent["kind"] == "Service" && matches!(parent["group"].as_str(), Some("" | "core"))
 }

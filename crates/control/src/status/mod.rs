@@ -1,11 +1,13 @@
 //! Writes the statuses of routes and policies, for `kubectl get` and for programs that wait for a condition.
 //!
 //! ```text
-//! Judged -> wanted (pure: what each object's status should be) -> merge (pure: into the object's current status) -> API server
+//! Judged -> wanted (pure: what each object's status should be)
+//!        -> merge (pure: into the object's current status) -> API server
 //! ```
 //!
-//! The leading replica writes, and only what changed. The entries of other controllers in a route's status are not
-//! ours, so a status is read before it is written, and a write that conflicts with another client's is repeated.
+//! Only the leading replica writes, and it writes only statuses that have changed. A route's status also has entries of
+//! other controllers, which must stay. So we read a status before we write it, and repeat a write that conflicts with
+//! another client's.
 
 mod merge;
 mod wanted;
@@ -56,7 +58,7 @@ pub(crate) async fn keep_statuses(
             let all = wanted(&news.borrow_and_update());
             say(&client, all, &mut said, &news).await.is_err()
         } else {
-            // The next leader may write other statuses.
+            // Forget what we wrote: the next leader may write other statuses.
             said.clear();
             false
         };

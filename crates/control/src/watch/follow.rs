@@ -22,7 +22,7 @@ const GONE: u16 = 410;
 pub(super) struct Follower {
     kind: Kind,
     changes: mpsc::Sender<(Kind, Change)>,
-    /// The objects of the current list so far; empty outside of a list.
+    /// The objects that the current list has contained so far; empty while no list is being received.
     listing: HashSet<Name>,
     was_listed: bool,
     outage: Option<Outage>,
@@ -51,7 +51,8 @@ impl Follower {
                     Ok(event) => event,
                     Err(error) => {
                         self.wait_out(&error).await;
-                        // Only a new list helps here.
+                        // The watch cannot continue from its resource version: start a new stream, which begins with a
+                        // list.
                         if status(&error) == Some(GONE) {
                             break;
                         }
@@ -107,8 +108,8 @@ impl Follower {
         } else {
             tracing::debug!(kind = %self.kind, %error, retry_s = wait.as_secs_f64(), "the kind still cannot be watched");
         }
-        // The definition exists and the kind does not: another version is installed, or the API server does not serve
-        // it yet.
+        // The kind's definition exists, but the API server does not know the kind: another version is installed, or the
+        // API server does not serve the kind yet.
         if status(error) == Some(NOT_FOUND) && !self.was_listed {
             self.was_listed = true;
             self.changes.send((self.kind, Change::NotInstalled)).await.ok();

@@ -185,7 +185,7 @@ impl Custom {
             // Drop managedFields: we never read it, and it doubles the object's size.
             object.metadata.managed_fields = None;
             let generation = object.metadata.generation.unwrap_or_default();
-            // The items of a list do not repeat their kind.
+            // The items of a list do not contain their kind, so add it.
             object.types = Some(TypeMeta { api_version: api.api_version.clone(), kind: api.kind.clone() });
             Content::Custom(generation, read_object(serde_json::to_value(object).unwrap_or_default()))
         }

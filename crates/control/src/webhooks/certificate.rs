@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use crate::issuer::Signing;
 
-/// How often to check whether a renewal is due: clocks may be set, and machines sleep.
+/// How often to check whether a renewal is due. One long timer would be wrong: clocks may be set, and machines sleep.
 const CHECK: Duration = Duration::from_secs(10);
 
 /// The current certificate, and the means to make the next.
@@ -51,8 +51,8 @@ impl Certificate {
         self.publisher.subscribe()
     }
 
-    /// Renews the certificate before it expires, and when the authority changes, since API servers may not trust the
-    /// old one any more.
+    /// Renews the certificate before it expires. Also renews it when the authority changes, since API servers may no
+    /// longer trust the old authority.
     pub(super) async fn run(mut self) -> Infallible {
         loop {
             tokio::select! {

@@ -1,4 +1,4 @@
-//! Shared by the tests of the webhooks.
+//! Helpers that the tests of the webhooks share.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -30,7 +30,7 @@ pub(super) fn signing() -> Arc<Signing> {
     signing_from(SystemTime::now(), DAY * 90)
 }
 
-/// An API server that knows one namespace, which injects, and records the paths of its requests.
+/// An API server that records the paths of its requests. It knows one namespace, `young`, which injects.
 #[derive(Clone, Default)]
 pub(super) struct ApiServer(Arc<Mutex<Vec<String>>>);
 

@@ -30,7 +30,7 @@ pub(crate) enum BadConfig {
 /// The file, and its last valid content.
 pub(super) struct InjectConfig {
     path: PathBuf,
-    /// The text that was read last, or why reading failed, so that an error is logged once.
+    /// The text that was read last, or why reading failed. While this stays the same, an error is not logged again.
     seen: Result<String, String>,
     options: watch::Sender<Arc<Options>>,
 }

@@ -107,7 +107,8 @@ impl CertifiedWebhooks {
     /// Serves the webhooks, for ever; while this replica `leads`, it also keeps the API servers' trust up to date.
     pub(crate) async fn run(self, client: Client, leads: watch::Receiver<bool>) -> Infallible {
         let Self { webhooks, certificate, signing } = self;
-        // No namespaces: if the webhooks are not installed, their configurations must not be created.
+        // `keep_anchors` gets no namespaces here, so it creates nothing: if the webhooks are not installed, their
+        // configurations must not be created.
         let (_, none) = watch::channel(BTreeSet::new());
         let injector = keep_anchors::<MutatingWebhookConfiguration>(
             client.clone(),

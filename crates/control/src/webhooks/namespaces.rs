@@ -1,4 +1,4 @@
-//! Finds the annotations of a Pod's namespace. The watch may not have reported a new namespace yet; then we ask the API
+//! Finds the annotations of a Pod's namespace. If the watch has not reported a new namespace yet, we ask the API
 //! server, so that the namespace's first Pod is treated like later Pods.
 
 use std::collections::BTreeMap;
@@ -61,7 +61,8 @@ impl Namespaces {
 /// Maximum length of a namespace's name, in bytes.
 const NAME_MAX_BYTES: usize = 63;
 
-/// Returns whether a text may be put into the path of a request to the API server: the text comes from a client.
+/// Returns whether a text may be put into the path of a request to the API server. The check is needed because the text
+/// comes from a client.
 fn is_name(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     (1..=NAME_MAX_BYTES).contains(&text.len()) && text.bytes().all(allowed)

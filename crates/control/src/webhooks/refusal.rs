@@ -37,7 +37,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// The HTTP status, by whether the client or the server is at fault.
+    /// The HTTP status: 4xx if the client is at fault, 5xx if the server is.
     fn status(&self) -> StatusCode {
         match self {
             Self::Path => StatusCode::NOT_FOUND,

@@ -51,7 +51,7 @@ impl Webhook {
 }
 
 impl Reviewer {
-    /// Finds the namespace of the new Pod. Skips the rest of the review.
+    /// Finds the namespace of the new Pod. Ignores the rest of the review.
     ///
     /// # Errors
     /// [`Refusal`] if the bytes are no review or the namespace is unknown.
@@ -60,7 +60,8 @@ impl Reviewer {
         Ok(self.namespaces.find(&name, source).await?)
     }
 
-    /// Answers one request: with a `namespace`, injects into a Pod in it; without one, validates any object.
+    /// Answers one request. With a `namespace`, injects the proxy into the request's Pod, which is in that namespace.
+    /// Without a namespace, validates the request's object.
     ///
     /// # Errors
     /// [`Refusal`] if the bytes are no review.
@@ -78,7 +79,7 @@ impl Reviewer {
         // A namespace that injects, or was reported before, gets the trust bundle already.
         let is_news = || !namespace.injects() && !self.trusting.borrow().contains(request.namespace.as_str());
         if answer.patch.is_some() && !request.dry_run && is_news() {
-            // If the channel is full, the watch reports the Pod itself later.
+            // If the channel is full, this change is lost. The watch reports the Pod itself later.
             self.changes.try_send((Kind::Pod, Change::Expected(request.namespace.as_str().into()))).ok();
         }
         answer

@@ -38,21 +38,22 @@ const CONNECTIONS_MAX: usize = 256;
 const IDLE_MAX: Duration = Duration::from_secs(120);
 /// Longest life of a connection, limited so that API servers also reach replicas that started later.
 const CONNECTION_MAX: Duration = Duration::from_secs(10 * 60);
-/// Longest time for a request, from its body to its answer. API servers wait for at most 30 seconds.
+/// Longest time for a request, from the end of its header to its answer. API servers wait for at most 30 seconds.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(10);
-/// Maximum size of a request's header, in bytes; API servers send a tenth of it.
+/// Maximum size of a request's header, in bytes; API servers send a tenth of that.
 const HEADER_MAX_BYTES: usize = 16 << 10;
 /// Maximum size of a review, in bytes: a new and an old object, each as large as a cluster can store.
 pub(super) const REVIEW_MAX_BYTES: u32 = 4 << 20;
 /// Reviews up to this size, in bytes, are not limited by [`LARGE_REVIEWS_MAX`]. Nearly all reviews are this small.
 const SMALL_MAX_BYTES: u32 = 32 << 10;
-/// Limit on concurrent large reviews, both being read and waiting; lower if there is little memory. A new large review
-/// replaces the oldest incomplete review of the source with the most large reviews, so that a slow sender delays no
-/// other client.
+/// Limit on concurrent large reviews, both those that are being read and those that wait to be parsed; lower if there
+/// is little memory. A new large review replaces the oldest incomplete review of the source with the most large
+/// reviews, so that a slow sender delays no other client.
 const LARGE_REVIEWS_MAX: usize = 6;
-/// How long a large review waits for a free place before it replaces an incomplete review, and how long it waits in
-/// total. An API server sends a review within milliseconds, and several at once when Pods are created in a burst.
+/// How long a large review waits for a free place before it replaces an incomplete review. An API server sends a review
+/// within milliseconds, but sends several at once when Pods are created in a burst.
 const LARGE_PATIENCE: Duration = Duration::from_millis(500);
+/// Longest time that a large review waits for a place in total.
 const LARGE_WAIT_MAX: Duration = Duration::from_secs(4);
 /// How often a waiting large review checks for a free place.
 const LARGE_LOOK_INTERVAL: Duration = Duration::from_millis(20);
@@ -122,7 +123,7 @@ impl Server {
             while let Some(Ok(connection)) = connections.recv().await {
                 tokio::spawn(server.clone().answer_connection(connection));
             }
-            // `accept` holds the sender for ever.
+            // `accept` holds the sender for ever, so the loop above does not end.
             pending().await
         };
         tokio::select! {
@@ -228,8 +229,8 @@ impl Server {
         let namespace = match webhook {
             Webhook::Inject => {
                 let namespace = self.reviewer.namespace(review, peer.source()).await?;
-                // Settle only now: any client can send bytes that are no review, but this is a review for an existing
-                // namespace.
+                // Call `settle` only now: any client can send bytes that are no review, but this is a review for an
+                // existing namespace.
                 peer.presence.settle();
                 Some(namespace)
             }

@@ -29,7 +29,8 @@ impl Connection {
         exchange.persistent = false;
         match self.input {
             Input::UntilClose | Input::Tunnel | Input::Rejected => self.end_of_content(),
-            // The peer still waits for our response, the tunnel may still be accepted, or our side of it continues.
+            // The peer still waits for our response, the tunnel may still be accepted, or our side of the tunnel
+            // continues.
             Input::Complete | Input::Undecided if self.role == Role::Server => None,
             Input::Complete if exchange.outgoing == Outgoing::Tunnel => None,
             // The server has answered without reading the rest of the request.
@@ -92,8 +93,8 @@ impl Connection {
         self.incomplete_since = None;
     }
 
-    /// Called if an exchange ends early. Records whether closing the connection would look like a regular end of
-    /// content.
+    /// Called if an exchange ends early. Records whether the peer would take a regular close of the connection for the
+    /// end of our content ([`Connection::must_abort`]).
     pub(super) fn note_cut(&mut self) {
         self.cut_short = self.exchange.as_deref().is_some_and(|exchange| {
             exchange.send == Half::Body && matches!(exchange.outgoing, Outgoing::UntilClose | Outgoing::Tunnel)
@@ -117,7 +118,8 @@ impl Connection {
     }
 
     /// Drops bytes that a server sends after a response and before the next request, and does not reuse the connection.
-    /// They answer no request: they may belong to another client, or come from an attacker (RFC 9112 section 11.1).
+    /// Such bytes answer no request: they may belong to another client, or come from an attacker (RFC 9112 section
+    /// 11.1).
     pub(super) fn check_for_unsolicited(&mut self, input: &mut &[u8]) {
         if self.role == Role::Server || input.is_empty() {
             return;

@@ -77,7 +77,7 @@ pub struct Connection {
     peer_ended: bool,
     /// Whether the connection is over: nothing more is read, and nothing is sent beyond the current output.
     over: bool,
-    /// Whether the current content is incomplete and would end with the connection.
+    /// Whether our content is incomplete, but the end of the connection would look like the end of the content.
     cut_short: bool,
 }
 
@@ -109,9 +109,9 @@ impl Connection {
     /// input, and if the connection must wait.
     ///
     /// The caller must keep input that remains after `None`, and pass it again once [`Connection::is_paused`] is false.
-    /// It must then call this function even without input, because a decision made meanwhile may produce an event.
-    /// `fields` is overwritten, and holds the section of an [`Event::Headers`]. Every request and every response that
-    /// is not reset ends with `end_stream`.
+    /// At that time, the caller must call this function even without input, because a decision made meanwhile may
+    /// produce an event. `fields` is overwritten, and holds the section of an [`Event::Headers`]. Every request and
+    /// every response that is not reset ends with `end_stream`.
     ///
     /// # Errors
     /// If the peer violated the protocol: flush [`Connection::output`] and close the connection.
@@ -131,8 +131,8 @@ impl Connection {
         }
     }
 
-    /// Whether no input is consumed for now: a requested tunnel is not accepted yet, content is not released, or, for a
-    /// server, the previous exchange is incomplete or too much output waits.
+    /// Whether no input is consumed for now. Possible reasons: a requested tunnel is not accepted yet, or too much
+    /// content is not released. For a server also: the previous exchange is incomplete, or too much output waits.
     pub fn is_paused(&self) -> bool {
         match self.input {
             Input::Undecided => true,
@@ -195,7 +195,7 @@ impl Connection {
     }
 
     /// Whether nothing is sent after the current output: flush it, then close our side of the connection. The peer may
-    /// continue, in a tunnel or with a request that has been answered.
+    /// continue to send, in a tunnel or in a request that has been answered.
     pub fn ends_output(&self) -> bool {
         let ended = |exchange: &Exchange| {
             let by_closing = match self.role {
@@ -208,7 +208,7 @@ impl Connection {
     }
 
     /// Ends the connection after the current exchange, or at once if no exchange is open. A server announces the end in
-    /// its response, unless that has begun (RFC 9112 section 9.6). The shutdown is complete when
+    /// its response, unless the response has begun (RFC 9112 section 9.6). The shutdown is complete when
     /// [`Connection::is_drained`].
     pub fn shut_down(&mut self) {
         self.shutting_down = true;

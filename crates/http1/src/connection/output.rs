@@ -9,7 +9,7 @@ use crate::write;
 
 /// Output capacity that a connection with an open exchange keeps, unless memory is short.
 const KEPT_OUTPUT_BYTES: usize = 2 * OUTPUT_HIGH_WATER_BYTES;
-/// HTTP/2's largest window, since HTTP/1 has no windows.
+/// The window that HTTP/1 reports, because it has no windows: the largest window of HTTP/2.
 const NO_WINDOW_BYTES: usize = (1 << 31) - 1;
 
 impl Connection {
@@ -26,12 +26,12 @@ impl Connection {
         self.out.advance(n, if self.exchange.is_none() { 0 } else { KEPT_OUTPUT_BYTES });
     }
 
-    /// Sets whether memory is short. While it is, the connection keeps no empty output buffer.
+    /// Sets whether memory is short. While memory is short, the connection keeps no empty output buffer.
     pub fn save_memory(&mut self, on: bool) {
         self.out.save_memory(on);
     }
 
-    /// Bytes in the output buffer.
+    /// Unsent bytes in the output buffer.
     pub fn pending_output(&self) -> usize {
         self.out.waiting_bytes()
     }
@@ -69,7 +69,8 @@ impl Connection {
         self.exchange.as_deref().map_or(0, |exchange| exchange.queue.waiting().len())
     }
 
-    /// Content that the peer can accept, in bytes: HTTP/1 leaves that to TCP.
+    /// Content that the peer can accept, in bytes. Always the same large number, because HTTP/1 leaves flow control to
+    /// TCP.
     pub fn send_window_bytes(&self) -> usize {
         NO_WINDOW_BYTES
     }
@@ -152,7 +153,7 @@ impl Connection {
     /// shows the peer the error.
     pub(super) fn write_end(&mut self, trailers: Option<&FieldSection>) {
         match self.exchange.as_deref().map(|exchange| exchange.outgoing) {
-            // There was too much content already.
+            // There was more content than announced, which has ended the connection.
             _ if self.over => return,
             Some(Outgoing::Length(1..)) => return self.end(),
             Some(Outgoing::Chunked) => write::last_chunk(&mut self.out.bytes, trailers),

@@ -118,7 +118,7 @@ impl Connection {
         let (framing, outgoing) = match content_length {
             _ if is_tunnel => (Framing::Unframed, Outgoing::Tunnel),
             _ if status == 204 => (Framing::Unframed, Outgoing::Nothing),
-            // The length that the content of a response to GET would have had.
+            // The field shows the length that the content of a response to GET would have.
             Some(length) if has_no_content => (Framing::Length(length), Outgoing::Nothing),
             None if has_no_content => (Framing::Unframed, Outgoing::Nothing),
             Some(length) => (Framing::Length(length), Outgoing::Length(length)),

@@ -1,5 +1,5 @@
-//! Compares the engine with hyper, which shares only the parser of header sections with it. Each parses the other's
-//! output, and hyper sees the same requests as the engine.
+//! Compares the engine with hyper. The two share only the parser of header sections. Each parses the other's output. In
+//! corrupted bytes, hyper must see every request that the engine sees.
 
 use std::cell::RefCell;
 use std::convert::Infallible;

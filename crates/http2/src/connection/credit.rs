@@ -6,8 +6,8 @@ use crate::limits::Limits;
 use crate::stream::{Half, StreamKey};
 
 impl Connection {
-    /// Returns credit for `bytes` of received DATA to the peer. Padding does not count: the engine returns its credit
-    /// itself. Small credits are merged: WINDOW_UPDATE is sent when half a window is owed (section 6.9).
+    /// Returns credit for `bytes` of received DATA to the peer. Padding does not count: the engine itself returns the
+    /// credit for padding. Small credits are merged: WINDOW_UPDATE is sent when half a window is owed (section 6.9).
     pub fn release(&mut self, key: StreamKey, bytes: usize) {
         self.streams.count_released(key, bytes);
         self.announce_credit(key);
@@ -29,7 +29,8 @@ impl Connection {
             return;
         }
         let most = if stream.connect { max_tunnel_window_bytes } else { max_stream_window_bytes };
-        // The window grows only if the owner has released everything: then a larger window keeps more data in flight.
+        // The window grows only if the owner has released everything: otherwise a larger window would not keep more
+        // data in flight.
         let growth = if stream.unreleased == 0 {
             stream.receive_target.min(most.saturating_sub(stream.receive_target)).min(room)
         } else {
@@ -43,14 +44,15 @@ impl Connection {
         frame::write_window_update(&mut self.out.bytes, key.id, increment);
     }
 
-    /// Sets whether memory is short. While it is, receive windows stop growing, though they do not shrink, and the
+    /// Sets whether memory is short. While memory is short, receive windows do not grow (nor shrink), and the
     /// connection keeps no empty output buffer.
     pub fn save_memory(&mut self, on: bool) {
         self.out.save_memory(on);
     }
 
     /// Returns credit for the connection's window at once: only each stream's window limits the peer, so that a stalled
-    /// stream never blocks its neighbours. The credit waits only while all streams together hold too much.
+    /// stream never blocks its neighbours. The credit waits only while all streams together hold more than
+    /// `max_held_bytes`.
     pub(super) fn credit_connection(&mut self, bytes: u32) {
         self.connection_credit += bytes;
         self.announce_connection_credit();

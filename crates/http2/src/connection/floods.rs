@@ -12,9 +12,9 @@ pub(super) struct Floods {
     advanced: Instant,
     window_began: Instant,
     counts: [u32; Flood::COUNT],
-    /// Streams opened in this window.
+    /// Streams opened since `window_began`.
     opened: u32,
-    /// DATA and HEADERS frames sent in this window.
+    /// DATA and HEADERS frames sent since `window_began`.
     sent: u32,
     /// Rapid resets that the peer may still make, in thousandths.
     resets_left: u64,
@@ -36,7 +36,7 @@ impl Floods {
     }
 
     /// Starts a new window if the old one is over, and refills the budget of rapid resets. Called for each batch of
-    /// input; many batches have the same time.
+    /// input. Many batches have the same time; only the first of them has an effect.
     pub(super) fn advance(&mut self, now: Instant, limits: &Limits) {
         if now == self.advanced {
             return;
@@ -80,10 +80,12 @@ impl Floods {
             Flood::RapidReset => 0,
             Flood::MadeYouReset => limits.max_stream_errors,
             Flood::Continuation => limits.max_continuation_frames,
-            // gRPC measures the bandwidth with a PING for each batch of DATA that it receives.
+            // gRPC measures the bandwidth with a PING for each batch of DATA that it receives, so each frame that we
+            // sent allows one PING.
             Flood::Ping => limits.max_pings.saturating_add(self.sent),
             Flood::Settings => limits.max_settings,
-            // Browsers send PRIORITY_UPDATE, a frame type unknown here, with each request (RFC 9218 section 7.1).
+            // Browsers send PRIORITY_UPDATE, a frame type unknown here, with each request (RFC 9218 section 7.1), so
+            // each stream allows one such frame.
             Flood::EmptyFrames => limits.max_empty_frames.saturating_add(self.opened),
             Flood::Priority => limits.max_priority_frames,
             Flood::WindowUpdate => limits.max_window_updates.saturating_add(self.sent.saturating_mul(4)),

@@ -1,4 +1,4 @@
-//! Memory of a connection. It counts what is allocated, because a peer decides how much of that is in use.
+//! Memory of a connection. All allocated memory counts, in use or not, because a peer decides how much of it is in use.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Memory of a burst is returned, and repeated actions of peers do not accumulate memory.
+//! The memory of a burst is freed, and repeated actions of peers do not accumulate memory.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -161,7 +161,8 @@ pub struct Connection {
     next_stream: u32,
     /// Streams with queued DATA and an open window, in the order of their turns.
     ready: VecDeque<StreamKey>,
-    /// Streams with queued DATA that wait because only the reserve of the connection's window is left.
+    /// Streams with queued DATA that wait because only the reserve of the connection's window is left
+    /// (`output::shared_window`).
     held_back: VecDeque<StreamKey>,
     /// Streams with collected DATA, in the order of release.
     collected: VecDeque<StreamKey>,
@@ -276,7 +277,7 @@ impl Connection {
         &self.peer
     }
 
-    /// Whether the peer's SETTINGS have arrived. Until then, the peer may not be an HTTP/2 endpoint.
+    /// Whether the peer's SETTINGS have arrived. Until then, it is possible that the peer does not use HTTP/2.
     pub fn is_established(&self) -> bool {
         self.settings_received
     }
@@ -291,7 +292,8 @@ impl Connection {
         self.streams.held_bytes()
     }
 
-    /// Whether the peer has as many streams open as we announced: it must not open more.
+    /// Whether the peer, a client, has as many streams open as we announced, and must not open more. False on a
+    /// connection that we opened.
     pub fn is_full(&self) -> bool {
         self.role == Role::Server && self.streams.opened_by_peer() >= self.limits.max_concurrent_streams
     }
@@ -311,7 +313,8 @@ impl Connection {
         stream.id <= self.highest_answered
     }
 
-    /// Tokens of the streams above `last_stream`, which were not processed according to a GOAWAY.
+    /// Keys and tokens of the streams above `last_stream`. A GOAWAY with this number means that the peer did not
+    /// process them.
     pub fn streams_above(&self, last_stream: u32) -> Vec<(StreamKey, u32)> {
         self.streams.iter().filter(|(key, _)| key.id > last_stream).map(|(key, stream)| (key, stream.token)).collect()
     }
@@ -342,8 +345,8 @@ impl Connection {
         frame::write(&mut self.out.bytes, frame::kind::PING, 0, 0, &SHUTDOWN_PING);
     }
 
-    /// Sends GOAWAY with the last stream that we process. Later streams are ignored, so the peer may use another
-    /// connection.
+    /// Sends GOAWAY with the last stream that we process. Later streams are ignored, so the peer may send their
+    /// requests on another connection.
     pub fn go_away(&mut self, code: ErrorCode, debug: &str) {
         if self.goaway_sent.is_none() && !matches!(self.input, Input::Dead) {
             self.shutting_down = true;

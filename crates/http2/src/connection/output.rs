@@ -11,7 +11,7 @@ use crate::stream::{Half, StreamKey};
 /// Output capacity that a connection with open streams keeps, unless memory is short.
 const KEPT_OUTPUT_BYTES: usize = 2 * OUTPUT_HIGH_WATER_BYTES;
 
-/// Queued DATA that has moved into the output. The sender of the DATA may get as much credit.
+/// Queued DATA that has moved into the output. The sender of the DATA may get credit for as many bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drained {
     /// The stream; it may have ended since.
@@ -34,7 +34,7 @@ impl Connection {
     /// Bytes to write to the socket now. Report the written number to [`Connection::advance_output`], then call this
     /// again: queued DATA may follow.
     pub fn output(&mut self) -> &[u8] {
-        // A peer that may not be an HTTP/2 client gets no output.
+        // Until its preface is complete, the peer gets no output: it is possible that the peer does not use HTTP/2.
         if matches!(self.input, Input::Preface(_)) {
             return &[];
         }
@@ -55,7 +55,7 @@ impl Connection {
         }
     }
 
-    /// Bytes in the output buffer.
+    /// Unsent bytes in the output buffer.
     pub fn pending_output(&self) -> usize {
         self.out.waiting_bytes()
     }
@@ -71,7 +71,7 @@ impl Connection {
         self.queued_bytes
     }
 
-    /// DATA that fits into the peer's connection window, in bytes.
+    /// DATA that we may still send on all streams together according to the connection's window, in bytes.
     pub fn send_window_bytes(&self) -> usize {
         usize::try_from(self.send_window).unwrap_or(0)
     }
@@ -233,7 +233,8 @@ impl Connection {
 ///
 /// Many clients share a connection to a server, and uploads that the server's application does not read occupy the
 /// window. So the last quarter of the window is reserved for streams that have sent little: calls with small messages
-/// pass stalled uploads. Servers return credit at the latest when half of the window is used.
+/// pass stalled uploads. The reserve does not slow an upload that the server reads: servers return credit at the latest
+/// when half of the window is used.
 fn shared_window(role: Role, send_window: i64, peak: i64, sent_bytes: u64) -> i64 {
     if role == Role::Server {
         return send_window;

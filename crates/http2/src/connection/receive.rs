@@ -16,7 +16,7 @@ type Received = Result<Option<Event<'static>>, ConnectionError>;
 
 /// Why a frame's stream is not open.
 enum Absent {
-    /// Our reset crossed the frame on the network: ignore the frame.
+    /// Ignore the frame: it crossed our reset or GOAWAY on the network, or the peer is a server.
     Expected,
     /// The peer has ended or reset the stream itself.
     Ended,
@@ -157,7 +157,7 @@ impl Connection {
             return Ok((None, false));
         }
         self.input = Input::Header;
-        // A frame rarely spans two reads, so return the memory at once.
+        // A frame rarely spans two reads, so free the memory at once.
         let payload = std::mem::take(&mut self.partial);
         self.incomplete_ends();
         Ok((self.on_frame(now, header, &payload, fields)?, true))

@@ -1,7 +1,8 @@
 //! Sends the owner's requests, field sections, DATA within the windows, and resets (RFC 9113 sections 5.2 and 6).
 //!
 //! DATA goes directly into the output buffer while the windows and the buffer have room. The rest waits in its stream's
-//! queue, and streams take turns of one frame. A queue is limited by the window that its sender was given.
+//! queue, and streams take turns of one frame. A queue cannot hold more than the window that the sender of its DATA was
+//! given.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -17,12 +18,14 @@ use crate::limits::{COLLECTED_ENOUGH_BYTES, Limits};
 use crate::message::Section;
 use crate::stream::{Half, Stream, StreamKey, Streams};
 
-/// Maximum of streams that we reset and whose late frames are still expected: as many as a client may have open, since
-/// all of them may have to be reset at once.
+/// Maximum number of reset streams that we remember, because late frames for them may still arrive. A client may have
+/// this many streams open, and we may have to reset all of them at once.
 const MAX_REMEMBERED_RESETS: usize = 10_000;
-/// Memory of an id in a hash set, in bytes: the id and its tag, with an eighth of the slots free.
+/// Memory of one id in a hash set, in bytes: the id, its tag, and a share of the free slots, which are an eighth of all
+/// slots.
 const SET_PLACE_BYTES: usize = 6;
-/// Ended streams are removed from a list of turns once it has this many entries more than two for each open stream.
+/// A list of turns may have two entries for each open stream and this many more. A longer list is cleaned: the entries
+/// of ended streams are removed.
 const MIN_READY_PLACES: usize = 16;
 
 /// The latest streams that we reset.
@@ -63,7 +66,8 @@ impl RecentResets {
 /// Why [`Connection::open`] cannot open a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// As many streams are open as the peer's SETTINGS_MAX_CONCURRENT_STREAMS allows. A stream may end later.
+    /// As many streams are open as the peer's SETTINGS_MAX_CONCURRENT_STREAMS allows. Try again once a stream has
+    /// ended.
     #[error("the server's limit of concurrent streams is reached")]
     StreamLimit,
     /// The peer sent GOAWAY, the connection failed, or stream identifiers are used up: use another connection.
@@ -160,9 +164,10 @@ impl Connection {
         taken
     }
 
-    /// Collects content that does not end the stream. It waits in the stream's queue until [`Connection::send_data`]
-    /// adds more, the stream ends, or [`Connection::release_collected`] reaches it. Servers close a connection with
-    /// many frames of a few bytes each; collected pieces are sent as one frame.
+    /// Collects content that does not end the stream. The content waits in the stream's queue until
+    /// [`Connection::send_data`] adds more, the stream ends, [`Connection::release_collected`] reaches it, or
+    /// `COLLECTED_ENOUGH_BYTES` wait. Servers close a connection with many frames of a few bytes each; collected pieces
+    /// are sent as one frame.
     pub fn collect_data(&mut self, key: StreamKey, bytes: &[u8]) {
         if !self.can_send(key) {
             return;
@@ -211,12 +216,13 @@ impl Connection {
         }
     }
 
-    /// Forgets a stream that was not processed according to a GOAWAY: it needs no RST_STREAM (section 6.8).
+    /// Forgets a stream that the peer did not process, as its GOAWAY says. Such a stream needs no RST_STREAM (section
+    /// 6.8).
     pub fn abandon(&mut self, key: StreamKey) {
         self.forget_stream(key);
     }
 
-    /// Asks the client to stop sending a request, because the response needs no more of it: after END_STREAM, sends
+    /// Asks the client to stop sending a request, because the response needs no more of it: after our END_STREAM, sends
     /// RST_STREAM with NO_ERROR (section 8.1).
     pub fn stop_receiving(&mut self, key: StreamKey) {
         match self.streams.get_mut(key) {
@@ -241,8 +247,8 @@ impl Connection {
         }
     }
 
-    /// Counts an event that ends a stream. The owner gets the stream's event first, and the error of too many events
-    /// from the next [`Connection::receive`].
+    /// Counts an event that ends a stream. If there are too many such events, the owner still gets this stream's event
+    /// first, and the next [`Connection::receive`] returns the error.
     pub(super) fn count_after_event(&mut self, flood: Flood) {
         count_later(&mut self.floods, &self.limits, &mut self.fault, flood);
     }

@@ -14,7 +14,7 @@ pub struct Defects(u8);
 impl Defects {
     /// No defect.
     pub const NONE: Self = Self(0);
-    /// A name is empty, has upper case, or a byte that no token has (RFC 9113 section 8.2.1).
+    /// A name is empty, or has an upper-case letter or a byte that is not allowed in a token (RFC 9113 section 8.2.1).
     pub const BAD_NAME: Self = Self(1);
     /// A value holds NUL, CR or LF, or starts or ends with white space (RFC 9113 section 8.2.1).
     pub const BAD_VALUE: Self = Self(1 << 1);
@@ -39,7 +39,7 @@ impl Defects {
         self.0 & other.0 != 0
     }
 
-    /// Keeps only the defects that a name has whatever its value.
+    /// Keeps only the defects that depend on the name alone.
     pub(crate) const fn of_name(self) -> Self {
         Self(self.0 & (Self::BAD_NAME.0 | Self::UNKNOWN_PSEUDO.0))
     }
@@ -98,8 +98,8 @@ impl Facts {
     }
 }
 
-/// Bytes that are hashed at each end of a long field. The middle is not hashed: a peer can create long fields with few
-/// bytes.
+/// Bytes that are hashed at each end of a long field. The middle is not hashed, because a peer can create long fields
+/// with few bytes, and hashing them would cost much.
 const HASHED_END_BYTES: usize = 64;
 
 /// Hashes a field. The hash is not keyed: a collision costs only compression, because bytes are compared before use.

@@ -149,7 +149,7 @@ impl Known {
         matches!(self, Authority | Method | Path | Protocol | Scheme | Status | UnknownPseudo)
     }
 
-    /// Whether the field is specific to an HTTP/1.1 connection and must not appear (RFC 9113 section 8.2.2).
+    /// Whether the field is specific to an HTTP/1.1 connection and must not appear in HTTP/2 (RFC 9113 section 8.2.2).
     pub fn is_connection_specific(self) -> bool {
         use Known::{Connection, KeepAlive, ProxyConnection, TransferEncoding, Upgrade};
         matches!(self, Connection | KeepAlive | ProxyConnection | TransferEncoding | Upgrade)

@@ -6,10 +6,11 @@ use super::static_table;
 use super::table::{DynamicTable, Field, MAX_TABLE_SIZE};
 use crate::fields::{Facts, FieldSection};
 
-/// Limits the bytes that the literals of one block may copy from names in the static and dynamic tables, as a multiple
-/// of the header list's maximum size: a literal of two bytes can repeat a name of 4 KiB, and each copy takes time.
+/// Maximum number of bytes that the literals of one block may copy from names in the static and dynamic tables, as a
+/// multiple of the header list's maximum size. There is a limit because a literal of two bytes can repeat a name of 4
+/// KiB, and each copy takes time.
 const COPIES_MAX: usize = 8;
-/// Bytes that literals of one block may copy whatever the list's maximum size.
+/// Bytes that the literals of one block may always copy, even if the list's maximum size is small.
 const COPIES_MIN_BYTES: usize = 128 << 10;
 
 /// Why a field block cannot be decoded. Each is a connection error of type COMPRESSION_ERROR, because the tables of
@@ -78,7 +79,7 @@ impl Decoder {
         Self { allowed_size: table.max_size(), table, must_shrink: false }
     }
 
-    /// Changes the size of the table, in bytes, after the peer has acknowledged the SETTINGS with it.
+    /// Changes the size of the table, in bytes, after the peer has acknowledged the SETTINGS with this size.
     ///
     /// The size is limited to [`MAX_TABLE_SIZE`]: never announce more. If the table shrinks, the next block must
     /// contain a size update.

@@ -106,8 +106,8 @@ impl Default for Encoder {
     }
 }
 
-/// Whether a value may be a secret of one client. In a table that clients share, another client could guess it from
-/// sizes (RFC 7541 section 7.1), so no hop may index it.
+/// Whether a value may be a secret of one client. In a table that clients share, another client could guess the secret
+/// from sizes (RFC 7541 section 7.1), so no hop may index the field.
 fn is_secret(known: Known) -> bool {
     use Known::{Authorization, Cookie, ProxyAuthorization, SetCookie};
     matches!(known, Authorization | Cookie | ProxyAuthorization | SetCookie)

@@ -1,9 +1,9 @@
 //! The Huffman code for strings (RFC 7541 section 5.2 and Appendix B).
 //!
-//! The code is canonical: ordered by length and then by symbol, each code is its predecessor's successor. So the
-//! lengths alone define it, and the tables below are built from them at compile time. Codes of at most 8 bits, which
-//! are nearly all that a peer sends, are found by their first byte; longer codes by the range of the codes of their
-//! length.
+//! The code is canonical: in the order of length and then of symbol, each code is the previous code plus one, and zeros
+//! are appended if the code is longer. So the lengths alone define all codes, and the tables below are built from the
+//! lengths at compile time. Nearly all codes that a peer sends have at most 8 bits; such a code is found by its first
+//! byte. A longer code is found by the range of the codes of its length.
 
 /// The length of each symbol's code in bits; the last symbol is the end of the string (EOS).
 #[rustfmt::skip]
@@ -115,7 +115,8 @@ impl Window<'_> {
     }
 }
 
-/// The first symbol in `bits`, and the length of its code, which may exceed the number of bits.
+/// The first symbol in `bits`, and the length of its code. If that is more than the bits that are left of the string,
+/// there is no symbol.
 fn first_symbol(bits: u64) -> (u16, u32) {
     match SHORT.get((bits >> 56) as usize) {
         Some(short) if short.length != 0 => (u16::from(short.symbol), u32::from(short.length)),

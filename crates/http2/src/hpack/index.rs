@@ -1,4 +1,5 @@
-//! An encoder's index of sent fields: finds their entries in its table, and remembers fields that occurred once.
+//! An encoder's index of sent fields: finds a field's entry in the encoder's table, and remembers fields that occurred
+//! once.
 //!
 //! Both parts have a fixed size, and forget fields instead of growing or probing further. A peer that chooses colliding
 //! fields thus only reduces compression.
@@ -9,11 +10,11 @@ const SETS: usize = 32;
 const WAYS: usize = 8;
 const SEEN: usize = 64;
 
-/// Insertions are numbered modulo 2^16, far more than the entries of a table, so that a number determines an entry's
-/// age.
+/// Insertions are numbered modulo 2^16. A table has far fewer entries, so a number determines an entry's age.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// For each set, the numbers of the entries whose hash selects it. Numbers of evicted entries mark free places.
+    /// For each set, the numbers of the entries whose hash selects the set. Numbers of evicted entries mark free
+    /// places.
     sets: [[u16; WAYS]; SETS],
     /// Parts of the hashes of fields that occurred once and were not inserted; 0 is empty.
     seen: [u16; SEEN],
@@ -49,7 +50,8 @@ impl Index {
         true
     }
 
-    /// Records an occurrence of a field. Returns whether it is the second recent one; the field is then forgotten.
+    /// Records an occurrence of a field. Returns whether the field has occurred recently before; in this case, the
+    /// field is forgotten.
     pub(super) fn is_second_sight(&mut self, hash: u32) -> bool {
         let Some(seen) = self.seen.get_mut((hash >> 5) as usize % SEEN) else {
             return false;

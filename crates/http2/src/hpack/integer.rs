@@ -2,7 +2,7 @@
 
 use super::DecodeError;
 
-/// Most bytes after the prefix: enough for every 32-bit value, too few for a flood of zeros.
+/// Maximum number of bytes after the prefix: enough for every 32-bit value, too few for a flood of zeros.
 const MAX_CONTINUATION_BYTES: u32 = 5;
 
 /// Decodes an integer whose first byte, `first`, has been removed from `input`; `prefix_bits` is 1 to 8.

@@ -110,7 +110,7 @@ pub(super) fn find(known: Known, value: &[u8]) -> Match {
     same_value.map_or(Match::Name(first), |(index, _)| Match::Field(index))
 }
 
-/// The facts of a static entry. Encoders find static entries by name, so they need no hash.
+/// The facts of a static entry. Encoders find static entries by name, so the entries need no hash.
 const fn facts(known: Known) -> Facts {
     let defects = match known {
         Known::TransferEncoding => Defects::CONNECTION_SPECIFIC,

@@ -1,6 +1,6 @@
 //! The dynamic table (RFC 7541 sections 2.3.2 and 4), the same for both directions.
 //!
-//! The entries' bytes are in one vector, oldest first. Evicted bytes stay at its front until a compaction is
+//! The entries' bytes are in one vector, oldest first. Evicted bytes stay at the vector's front until a compaction is
 //! worthwhile, so that in the steady state an insertion allocates nothing, and an entry is always one slice. Invariant:
 //! `size` is the entries' bytes plus 32 for each, and `size` <= `max_size` <= [`MAX_TABLE_SIZE`].
 
@@ -77,7 +77,8 @@ impl DynamicTable {
         Some(Field { text, name_len, facts: entry.facts })
     }
 
-    /// Adds an entry, and evicts entries that do not fit beside it; an entry larger than the table only empties it.
+    /// Adds an entry, and evicts entries that do not fit beside it. An entry larger than the table is not added, but
+    /// empties the table.
     pub(super) fn insert(&mut self, text: &[u8], name_len: usize, facts: Facts) {
         let added = text.len().saturating_add(LINE_OVERHEAD);
         let Some(others_size) = self.max_size.checked_sub(added) else {
@@ -122,7 +123,8 @@ impl DynamicTable {
         }
     }
 
-    /// Makes room for `added` bytes. Each entry counts 32 bytes more than its content, so `max_size` always suffices.
+    /// Makes room for `added` bytes. Each entry counts 32 bytes more than its content, so a capacity of `max_size`
+    /// bytes always suffices.
     fn make_room(&mut self, added: usize) {
         let needed = self.bytes.len() + added;
         if needed <= self.bytes.capacity() {

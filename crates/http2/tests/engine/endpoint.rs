@@ -45,14 +45,14 @@ impl Endpoint {
         }
     }
 
-    /// A server whose client has sent its preface and empty SETTINGS, and has read the server's.
+    /// A server whose client has sent its preface and empty SETTINGS, and has read the server's SETTINGS.
     pub(crate) fn server(limits: Limits) -> Self {
         let mut server = Self::new(Role::Server, limits, Instant::now());
         server.greet(&[frames::PREFACE, &frames::settings(&[])].concat());
         server
     }
 
-    /// A client whose server has sent empty SETTINGS, and has read the client's.
+    /// A client whose server has sent empty SETTINGS, and has read the client's SETTINGS.
     pub(crate) fn client(limits: Limits) -> Self {
         let mut client = Self::new(Role::Client, limits, Instant::now());
         client.greet(&frames::settings(&[]));

@@ -13,7 +13,7 @@ fn closed_for(flood: Flood) -> Option<ConnectionError> {
     Some(ConnectionError { code: ErrorCode::ENHANCE_YOUR_CALM, why: Violation::Flood(flood) })
 }
 
-/// Checks that `event` may happen `allowed` times in a window, and again in the next window, but not more often.
+/// Checks that `event` may happen `allowed` times in a period, and again in the next period, but not more often.
 #[track_caller]
 fn assert_limit(mut server: Endpoint, flood: Flood, allowed: u32, mut event: impl FnMut(&mut Endpoint, u32)) {
     for i in 0..2 * allowed {
@@ -112,7 +112,7 @@ fn pings() {
 
 #[test]
 fn settings() {
-    // The SETTINGS of the handshake count in the window before.
+    // The SETTINGS of the handshake count in the period before.
     let mut server = server();
     server.wait(FLOOD_WINDOW);
     assert_limit(server, Flood::Settings, 14, |server, i| server.feed(&frames::settings(&[(4, i)])));
@@ -150,7 +150,7 @@ fn window_updates_without_anything_sent() {
 
 #[test]
 fn dribbled_data() {
-    // The stream allows eight more frames, but only in the first window, in which it was opened.
+    // The stream allows eight more frames, but only in the period in which it was opened. Wait for the next period.
     let mut server = server_with_stream();
     server.wait(FLOOD_WINDOW);
     assert_limit(server, Flood::DataDribble, 18, |server, _| server.feed(&frames::data(1, b"x", false)));

@@ -1,4 +1,4 @@
-//! Memory that a slow or forgetful peer makes the engine hold.
+//! Slow peers: the age of incomplete frames and header blocks, and waiting for windows.
 
 use std::time::Duration;
 

@@ -5,8 +5,8 @@ use leno_http2::{ErrorCode, Limits, Role, Violation};
 use crate::endpoint::{Endpoint, request};
 use crate::frames::{self, flag, frame, kind};
 
-/// Feeds the bytes to one endpoint at once and to another one by one. Returns the code of the error, which must equal
-/// the code of the GOAWAY.
+/// Feeds the bytes to one endpoint all at once, and to a second endpoint one byte at a time. Returns the code of the
+/// error, which must equal the code of the GOAWAY.
 fn code_of(endpoint: impl Fn() -> Endpoint, bytes: &[u8]) -> Option<ErrorCode> {
     let [whole, in_bytes] = [bytes.len(), 1].map(|size| {
         let mut endpoint = endpoint();

@@ -8,8 +8,8 @@ use super::settings::Settings;
 use super::skip::containers;
 use crate::annotations::{ADMIN_PORT, Bearer, INBOUND_PORT, INJECT, Mistake, OUTBOUND_PORT};
 
-/// Finds every conflict: ports that both use, and containers that run as the proxy's user, so that the redirection
-/// would mistake their connections for the proxy's.
+/// Finds every conflict: ports that both the proxy and a container use, and containers that run as the proxy's user.
+/// The redirection would mistake the connections of such a container for the proxy's.
 pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
     let mut found = own_ports(settings);
     let whole = template.pointer("/spec/securityContext/runAsUser").and_then(Value::as_i64);
@@ -32,7 +32,7 @@ pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
     found
 }
 
-/// Finds ports that the proxy would use twice; all of them must differ.
+/// Finds ports that the proxy would use for two purposes.
 fn own_ports(settings: &Settings) -> Vec<Mistake> {
     let mut taken = Vec::new();
     let mut twice = Vec::new();

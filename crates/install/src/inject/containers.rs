@@ -18,7 +18,8 @@ pub(super) const IDENTITY_VOLUME: &str = "leno-identity";
 /// The user that the proxy runs as; its connections are not redirected.
 pub(super) const PROXY_UID: i64 = 2102;
 
-/// Options that other code reads back from the arguments of injected containers, because callers depend on them.
+/// Options that other code reads back from the arguments of injected containers, for example to learn how clients reach
+/// the Pod's ports.
 pub(super) const INBOUND_PORT: &str = "--inbound-port";
 pub(super) const ADMIN_PORT: &str = "--admin-port";
 pub(super) const SKIP_INBOUND_PORTS: &str = "--skip-inbound-ports";
@@ -31,7 +32,8 @@ const TOKEN_SECONDS: i64 = 3_600;
 
 /// Makes the init container, which redirects the Pod's connections before any other container runs.
 ///
-/// It runs as root, because only root gets capabilities in a container. It keeps only NET_ADMIN of them.
+/// The init container runs as root, because only root gets capabilities in a container. Its only capability is
+/// NET_ADMIN.
 pub(super) fn init(settings: &Settings) -> Container {
     let mut args = vec![
         format!("--proxy-uid={PROXY_UID}"),
@@ -60,8 +62,8 @@ pub(super) fn init(settings: &Settings) -> Container {
     }
 }
 
-/// Makes the proxy's container. As a native sidecar, the proxy is ready before the application starts and ends after
-/// it, in Jobs too.
+/// Makes the proxy's container. As a native sidecar, the proxy is ready before the application starts, and ends after
+/// the application, in Jobs too.
 pub(super) fn proxy(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Container {
     Container {
         name: PROXY.to_owned(),
@@ -217,8 +219,8 @@ pub(super) fn port(name: &str, number: u16) -> ContainerPort {
 }
 
 /// Makes the kubelet wait, before it starts the next container, until the sidecar is ready. If the hook fails, the
-/// kubelet starts the sidecar again. A startup probe would delay the Pod by up to two rounds of the kubelet, one second
-/// each.
+/// kubelet starts the sidecar again. A startup probe instead of the hook would delay the Pod by up to two rounds of the
+/// kubelet, one second each.
 pub(super) fn awaited(settings: &Settings) -> Lifecycle {
     let command = ["/leno-proxy", "await-ready", &format!("--admin=127.0.0.1:{}", settings.admin_port)];
     let exec = ExecAction { command: Some(command.map(str::to_owned).into()) };
@@ -239,8 +241,8 @@ pub(super) fn probe(settings: &Settings, path: &str, period_seconds: i32, failur
     }
 }
 
-/// Returns the resources of the init container and of the proxy. They are the same for both, so that a Pod keeps the
-/// QoS class Guaranteed if the proxy's requests equal its limits.
+/// Returns the resources of the init container and of the proxy. Both containers get the same, so that a Pod keeps the
+/// QoS class Guaranteed if the proxy's requests equal the proxy's limits.
 pub(super) fn resources(settings: &Settings) -> ResourceRequirements {
     ResourceRequirements {
         requests: quantities([("cpu", &settings.cpu_request), ("memory", &settings.memory_request)]),

@@ -30,7 +30,7 @@ pub(super) const SERVER_NAME_VARIABLE: &str = "GRPC_EXPERIMENTAL_XDS_SNI";
 const LABEL: &str = "grpc";
 
 const DIRECTORY: &str = "/var/run/leno/grpc";
-/// The variable that contains a whole bootstrap. gRPC ignores it if [`BOOTSTRAP_VARIABLE`] is set too.
+/// The variable that contains a whole bootstrap. gRPC ignores this variable if [`BOOTSTRAP_VARIABLE`] is set too.
 const INLINE_VARIABLE: &str = "GRPC_XDS_BOOTSTRAP_CONFIG";
 /// Size limit of the volume: room for two generations of the files with the longest chain and the most anchors.
 const VOLUME_SIZE: &str = "4Mi";
@@ -84,7 +84,7 @@ fn sidecar(settings: &Settings, options: &Options) -> Container {
         args: Some(args),
         env: Some(containers::pod_fields()),
         ports: Some(vec![containers::port("leno-admin", settings.admin_port)]),
-        // No readiness probe: a Pod keeps serving with the certificate that it has.
+        // No readiness probe: if the sidecar is not ready, the Pod keeps serving with the certificate that it has.
         lifecycle: Some(containers::awaited(settings)),
         liveness_probe: Some(containers::probe(settings, "/live", 10, 6)),
         resources: Some(containers::resources(settings)),

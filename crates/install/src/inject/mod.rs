@@ -32,7 +32,8 @@ pub struct Options {
     pub cluster_domain: String,
     /// The trust domain of all identities of the mesh.
     pub trust_domain: String,
-    /// Annotations that only a namespace may have. With [`Asked::ByAnnotation`], a Pod that has one is rejected.
+    /// Annotations that only a namespace may have. With [`Asked::ByAnnotation`], a Pod with such an annotation is
+    /// rejected, unless the annotation repeats the namespace's value.
     pub namespace_only: Vec<String>,
     /// The settings of a proxy without annotations.
     pub proxy: Settings,
@@ -48,11 +49,11 @@ impl Default for Options {
 /// Whether a user or the cluster asks for a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// A user, for this workload: only an annotation that disables injection stops it, and an existing proxy is
-    /// replaced.
+    /// A user, for this workload: the Pod gets a proxy without an annotation that enables injection, and an existing
+    /// proxy is replaced.
     ByName,
-    /// The cluster, for every Pod: only a Pod with an annotation that enables injection gets a proxy, and an existing
-    /// one stays.
+    /// The cluster, for every Pod: a Pod gets a proxy only if an annotation enables injection, and an existing proxy
+    /// stays.
     ByAnnotation,
 }
 
@@ -100,7 +101,7 @@ pub fn inject(
         }
     }
     if let Some(skipped) = skip::reason(template, annotations, namespace, asked) {
-        // In a cluster, a misspelt annotation is a common reason for a missing proxy.
+        // Report misspelt annotations: in a cluster, they are a common reason for a missing proxy.
         let warnings = skip::warning(&skipped, annotations).into_iter().chain(typos(template)).collect();
         return Ok(Decision { outcome: Outcome::Skipped(skipped), warnings });
     }
@@ -171,7 +172,7 @@ pub fn typos(object: &Value) -> impl Iterator<Item = String> {
     annotations.chain(ours(map("/metadata/labels")).filter_map(|(name, _)| label(name)))
 }
 
-/// The changes that remove our proxy from a Pod template; empty if it has none.
+/// Returns the changes that remove our proxy from a Pod template; no changes if the template has no proxy.
 pub fn uninject(template: &Value) -> Vec<Operation> {
     plan::uninject(template)
 }

@@ -19,7 +19,8 @@ const OUR_VOLUMES: [&str; 2] = [IDENTITY_VOLUME, grpc::VOLUME];
 
 /// The items that are added to a Pod template.
 pub(super) struct Additions {
-    /// The init containers. They are inserted before the application's own, which may call other workloads too.
+    /// The init containers. They are inserted before the application's own init containers, because these may call
+    /// other workloads too.
     pub(super) init_containers: Vec<Container>,
     pub(super) volumes: Vec<Volume>,
     /// The value of the label [`INJECTED_LABEL`].

@@ -1,8 +1,8 @@
 //! The kubelet's network probes of a Pod's containers, from the Pod's spec.
 //!
-//! A kubelet has no identity, so policies would deny its probes, and it would restart a healthy application. The proxy
-//! therefore gets the port and the path of each probe on its command line, which cannot be changed later, and allows
-//! exactly these requests. A TCP probe needs nothing: it only connects.
+//! A kubelet has no identity, so policies would deny its probes, and the kubelet would restart a healthy application.
+//! The proxy therefore gets the port and the path of each probe on its command line, which cannot be changed later, and
+//! allows exactly these requests. A TCP probe needs no such permission: it only connects, and sends no request.
 
 use leno_model::policy::{BadPath, HealthPath, Probe, Probes};
 use leno_model::protocol::PortRanges;
@@ -23,7 +23,7 @@ const GRPC_PATH: &str = "/grpc.health.v1.Health/Check";
 pub struct PodProbe {
     /// As `livenessProbe of container web`.
     pub name: String,
-    /// The port that the probe calls; `None` if the container does not have this port.
+    /// The port that the probe calls; `None` if the container has no port of the name that the probe gives.
     pub port: Option<u16>,
     /// The request that the proxy allows, or why it cannot allow one.
     pub asks: Result<Probe, Unasked>,
@@ -74,7 +74,7 @@ fn of_container(container: &Value, probe: &Value) -> Option<(Option<u16>, Result
         return Some((port, Err(Unasked::Https)));
     }
     let written = http["path"].as_str().unwrap_or_default();
-    // Policies ignore the query, and kubelets add a missing first slash.
+    // Drop the query, which policies ignore, and add a missing first slash, as kubelets do.
     let path = written.split('?').next().unwrap_or_default();
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
     Some((port, asks(port, &path)))

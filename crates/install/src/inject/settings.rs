@@ -44,11 +44,12 @@ pub struct Settings {
     pub access_log: String,
     /// How long calls in flight may take after the Pod begins to end.
     pub shutdown_grace: String,
-    /// How long a connection to an address without a Service may take to be established.
+    /// Timeout for establishing a connection to an address that belongs to no Service.
     pub egress_connect_timeout: String,
     /// The policy for ports without an enforced AuthorizationPolicy.
     pub default_inbound_policy: String,
-    /// Whether the application gets the verified client in x-forwarded-client-cert too.
+    /// Whether the application gets the identity of a verified client in x-forwarded-client-cert too, in addition to
+    /// leno-client-id.
     pub forwarded_client_cert: bool,
     /// What the proxy does with x-forwarded-for: `keep`, `append` or `set`.
     pub forwarded_for: String,
@@ -128,6 +129,7 @@ impl Settings {
             }
         }
         // The API server refuses a container whose request is above its limit, and an annotation cannot remove a limit.
+        // So raise the limit to the request, unless an annotation sets the limit.
         let is_above =
             |request, limit| amount(request).zip(amount(limit)).is_some_and(|(request, limit)| request > limit);
         if !has_own_limit && is_above(&settings.memory_request, &settings.memory_limit) {

@@ -23,6 +23,7 @@ const WINDOWS: &str = "windows";
 /// Container names of other meshes' proxies.
 const OTHER_PROXIES: [&str; 4] = ["linkerd-proxy", "istio-proxy", "consul-dataplane", "kuma-sidecar"];
 
+/// Why a Pod gets no proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Skipped {
     /// The Pod's annotation disables injection.
@@ -38,9 +39,9 @@ pub enum Skipped {
     Windows,
     /// It has another mesh's proxy.
     OtherMesh(String),
-    /// It has a proxy, which stays.
+    /// It already has a proxy of ours, which stays unchanged.
     HasProxy,
-    /// It already has the same proxy.
+    /// It already has the proxy that it would get.
     Unchanged,
 }
 
@@ -76,8 +77,8 @@ pub struct Traits<'a> {
     pub is_windows: bool,
 }
 
-/// Whether a Pod without a proxy asks for one. Together with its namespace's annotation this decides whether it should
-/// have one.
+/// What a Pod asks for. The wish and the annotation of the Pod's namespace together decide whether the Pod should have
+/// a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// It asks for a proxy.
@@ -118,7 +119,7 @@ impl Wish {
         match self {
             Self::Proxy => true,
             Self::NoProxy | Self::Grpc => false,
-            // An invalid value stops the Pods, so it counts as asking for a proxy.
+            // The injector rejects Pods because of an invalid value, so an invalid value counts as asking for a proxy.
             Self::AsNamespace => namespace.is_some_and(|word| ![DISABLED, GRPC_WORD].contains(&word.trim())),
         }
     }

@@ -1,7 +1,7 @@
 //! Edits the text of a YAML document, and keeps its comments, its layout and its line ends.
 //!
 //! An edit works on whole lines in block style, the style of manifests. It checks itself: the new text must mean
-//! exactly the wanted value. Otherwise the caller writes the whole document anew.
+//! exactly the wanted value. If it does not, [`edit()`] returns `None`, and the caller writes the document anew.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 use serde_json::{Value, json};
@@ -97,8 +97,8 @@ impl Node {
     }
 }
 
-/// Returns the first of the comment lines directly above a line in the same column: these comments belong to the line.
-/// Returns the line itself if there are none.
+/// Returns the first line of the comments that belong to a line: the comment lines directly above it whose `#` is in
+/// `column`. Returns the line itself if there are no such comments.
 fn above_comments(line: usize, column: usize, lines: &[String]) -> usize {
     let is_comment = |line: &&String| line.find('#') == Some(column) && line.trim_start().starts_with('#');
     line - lines.get(..line).unwrap_or_default().iter().rev().take_while(is_comment).count()
@@ -135,7 +135,7 @@ impl<'a> Tree<'a, '_> {
         match event {
             _ if depth > DEPTH_MAX => return None,
             Event::Scalar(_, style, ..) => {
-                // The parser gives a missing value the position of the following item.
+                // The parser gives a missing value the position of the following item, so ignore this position.
                 let is_written = span.start.index() != span.end.index();
                 node.last_line = if is_written { self.last_line(*style, span) } else { 0 };
                 node.is_block = false;

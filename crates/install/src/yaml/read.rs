@@ -10,7 +10,8 @@ use super::scalar;
 
 /// Maximum nesting of lists and mappings.
 const DEPTH_MAX: usize = 128;
-/// Maximum number of values in a document, with aliases expanded: an object in a cluster has at most 1.5 MiB.
+/// Maximum number of values in a document, with aliases expanded. An object in a cluster has at most 1.5 MiB, so no
+/// object has more values.
 const VALUES_MAX: usize = 1 << 20;
 /// The key of a mapping whose entries are merged into the surrounding mapping.
 const MERGE: &str = "<<";

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 
 use crate::load::{histogram, us};
 
-/// Most servers that a line lists separately; a Service may have thousands.
+/// Maximum number of servers that a line lists separately; a Service may have thousands.
 const SERVERS_MAX: usize = 16;
 
 /// The outcome of a call.
@@ -60,7 +60,8 @@ impl Count {
         Some(format!("first answer after {failed} failed calls; {last}"))
     }
 
-    /// The text of the last failure. A server chose its reason, which is escaped so that it cannot add lines.
+    /// The text of the last failure. The reason may come from a server, so it is escaped: it cannot add lines to the
+    /// output.
     fn last_failure(&self) -> Option<String> {
         self.failure.as_ref().map(|why| format!("the last with {}", why.escape_debug()))
     }

@@ -1,8 +1,8 @@
 //! The gRPC client of `leno call`: it calls an echo server at a fixed rate and prints the results.
 //!
-//! It is meant for examples and demonstrations, in which a client starts before its servers and outlives them. So calls
-//! that fail before the first answer have a line of their own. The load of experiments ([`crate::load`]) counts
-//! exactly, and ends if its servers do not run at the start.
+//! It is meant for examples and demonstrations, in which a client starts before its servers and outlives them.
+//! Therefore, calls that fail before the first answer get a line of their own. The load of experiments
+//! ([`crate::load`]) counts exactly, and ends if its servers do not run at the start.
 
 mod count;
 
@@ -26,7 +26,7 @@ use count::{Count, Outcome};
 const CALL_MAX: Duration = Duration::from_secs(5);
 /// Longest time to establish a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// Most calls in flight. A further call is not sent and counts as failed.
+/// Maximum number of calls in flight. A further call is not sent and counts as failed.
 const IN_FLIGHT_MAX: usize = 1_000;
 
 /// Options of `leno call`.
@@ -68,7 +68,7 @@ async fn call(options: &Options, stop: impl Future<Output = ()>, output: &mut im
     due.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut reports = interval_at(Instant::now() + report, report);
     let room = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
-    // Each call in flight sends one outcome.
+    // Each call in flight sends one outcome, so the channel has room for as many.
     let (sender, mut outcomes) = mpsc::channel(IN_FLIGHT_MAX);
     let (mut count, mut reported) = (Count::default(), 0);
     // Counts the calls until the first answer.
@@ -81,7 +81,7 @@ async fn call(options: &Options, stop: impl Future<Output = ()>, output: &mut im
                 Ok(place) => {
                     let (client, sender) = (client.clone(), sender.clone());
                     tokio::spawn(async move {
-                        // The receiver lives as long as the process.
+                        // Sending fails only after the end of the run, when outcomes are no longer counted.
                         let _ = sender.send(one(client).await).await;
                         drop(place);
                     });

@@ -92,7 +92,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// Draws the axis, its caption, and the ticks' texts, without texts that would touch the previous one.
+    /// Draws the axis, its caption, and the ticks' texts. Leaves out a text that would touch the previous text.
     fn x_axis(&mut self) {
         let bottom = self.bottom();
         self.frame.line((self.left, bottom), (self.right, bottom), Paint::Soft, "1");

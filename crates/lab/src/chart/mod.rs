@@ -71,10 +71,11 @@ impl Axis {
 pub struct Series {
     /// Label of the line.
     pub name: String,
-    /// Points of x and y, ascending by x. Points that the scales cannot show are left out: points that are not finite,
-    /// not positive on a logarithmic scale, or outside 0 to below 1 on a scale of quantiles.
+    /// Points of x and y, ascending by x. Points that the scales cannot show are left out: points that are not finite;
+    /// on a logarithmic scale, points that are not positive; on a scale of quantiles, points below 0, and points of 1
+    /// or more.
     pub points: Vec<(f64, f64)>,
-    /// Values of x with the minimum and maximum of y, drawn as a pale band; may be empty.
+    /// A pale band: values of x, each with the minimum and the maximum of y there. May be empty.
     pub band: Vec<(f64, f64, f64)>,
     pub style: Style,
 }

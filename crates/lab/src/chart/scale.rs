@@ -26,8 +26,9 @@ pub(super) struct Ruler {
 }
 
 impl Ruler {
-    /// A ruler that fits `values`; `None` if it cannot show any of them. With `room`, a linear ruler begins at 0, and
-    /// others extend a little beyond their values.
+    /// A ruler that fits `values`; `None` if it cannot show any of them. With `room`, a linear ruler includes 0. All
+    /// rulers but [`Scale::Steps`] then extend a little beyond their values; a linear ruler does not extend beyond a 0
+    /// at its end.
     pub(super) fn new(scale: Scale, values: impl Iterator<Item = f64>, room: bool) -> Option<Self> {
         let mut values: Vec<f64> = values.filter(|&value| place(scale, value).is_some()).collect();
         values.sort_by(f64::total_cmp);
@@ -59,7 +60,7 @@ impl Ruler {
         (-0.001..=1.001).contains(&position).then_some(position)
     }
 
-    /// Returns round values, ascending, at most about `wanted`.
+    /// Returns round values in ascending order: about `wanted` of them, or fewer.
     pub(super) fn ticks(&self, wanted: usize) -> Vec<f64> {
         let (least, most) = self.extent;
         match self.scale {
@@ -83,7 +84,7 @@ impl Ruler {
     }
 }
 
-/// Position of a value on an axis without ends; `None` if the scale has no position for the value.
+/// Position of a value on an unbounded axis; `None` if the scale has no position for the value.
 fn place(scale: Scale, value: f64) -> Option<f64> {
     let place = match scale {
         Scale::Linear | Scale::Steps => value,

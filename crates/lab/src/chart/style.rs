@@ -56,8 +56,8 @@ pub const DARK: &str = "--chart-paper:#1b1f25;--chart-ink:#e6e8eb;--chart-soft:#
     --chart-sky:#7cc5ee;--chart-grey:#98a1ad;";
 
 impl Style {
-    /// Returns one of several distinct styles: all differ in colour, and neighbours in dash too. The first is solid
-    /// blue.
+    /// Returns one of several distinct styles: all differ in colour, and consecutive ones also in dash. The first is
+    /// solid blue.
     pub fn nth(number: usize) -> Self {
         const COLORS: [Color; 7] =
             [Color::Blue, Color::Vermilion, Color::Green, Color::Purple, Color::Orange, Color::Sky, Color::Grey];

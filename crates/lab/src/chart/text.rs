@@ -19,7 +19,7 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
-/// Approximate width of a line in a sans-serif font of `size`. It is rather too large than too small.
+/// Approximate width of a line in a sans-serif font of `size`. The result is more often too large than too small.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     let em: f64 = text.chars().map(em).sum();
     em * size

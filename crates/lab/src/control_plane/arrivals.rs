@@ -34,7 +34,7 @@ pub(super) struct Arrival {
 pub(super) struct Judged {
     /// Latency from just before each request to the API server.
     pub(super) since_sent: Latency,
-    /// Latency from the API server's answer; a change may arrive earlier.
+    /// Latency from the API server's answer; 0 for a change that arrives before the answer.
     pub(super) since_acknowledged: Latency,
     /// Expected deliveries.
     pub(super) expected: u64,
@@ -88,7 +88,7 @@ fn by_service(writes: &[Write]) -> HashMap<u32, Vec<Write>> {
     services
 }
 
-/// The updates of each Service at each proxy, only those that are newer than all earlier updates.
+/// The updates of each Service at each proxy. Leaves out an update that is not newer than all earlier ones.
 fn by_subscription(arrivals: &[Arrival]) -> HashMap<(u32, u32), Vec<(u32, Instant)>> {
     let mut subscriptions: HashMap<_, Vec<(u32, Instant)>> = HashMap::new();
     for arrival in arrivals {

@@ -15,13 +15,13 @@ use super::proxies::Proxies;
 use super::record::Sent;
 use crate::error::{Error, Result};
 
-/// Longest time for a change to arrive at every proxy. After it, the change counts as lost.
+/// Longest time for a change to arrive at every proxy. After this time, the change counts as lost.
 const ARRIVAL_MAX: Duration = Duration::from_secs(10);
 /// Interval between checks for arrivals.
 const POLL: Duration = Duration::from_millis(5);
 /// Pause between single changes, in which all work of the last change ends.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Most changes that the API server has not answered. A further change waits, and is late.
+/// Maximum number of changes that the API server has not answered. A further change waits, and may therefore be late.
 const IN_FLIGHT_MAX: usize = 256;
 /// A change that is sent later than this after its scheduled time counts as late.
 const LATE: Duration = Duration::from_millis(10);
@@ -36,7 +36,8 @@ pub(super) struct Changer<'a> {
 }
 
 impl Changer<'_> {
-    /// Changes the Service to which all proxies subscribe, each time after the last change has arrived everywhere.
+    /// Changes the Service to which all proxies subscribe. Waits after each change until it has arrived everywhere, at
+    /// most [`ARRIVAL_MAX`].
     ///
     /// # Errors
     /// If the API server refuses a change, or a proxy loses its stream. Lost changes are a result, not an error.
@@ -121,7 +122,8 @@ async fn change(cluster: Cluster, plan: Plan, service: u32, serial: u32) -> Resu
     Ok(Write { service, serial, sent, acknowledged: Instant::now() })
 }
 
-/// Changes that the API server has not answered: at most one for each Service, since two could overtake each other.
+/// Changes that the API server has not answered: at most one for each Service, because the second of two could overtake
+/// the first.
 #[derive(Default)]
 struct InFlight {
     changes: JoinSet<Result<Write>>,

@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 
 /// Longest time without a byte from the API server.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
-/// Most objects created at once.
+/// Maximum number of objects that are created at the same time.
 const CREATING_AT_A_TIME: usize = 16;
 /// Longest time for the control plane to write the trust bundle.
 const BUNDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -92,8 +92,8 @@ impl Cluster {
         made.map_err(refused("making a ServiceAccount")).map(drop)
     }
 
-    /// Creates the Services of this range with their endpoints. Some endpoints are at `served`. Returns their cluster
-    /// IPs.
+    /// Creates the Services of this range with their endpoints. If `served` is given, the first endpoint of each called
+    /// Service is there. Returns the Services' cluster IPs.
     ///
     /// # Errors
     /// If the API server rejects a request.
@@ -203,7 +203,7 @@ impl Cluster {
     }
 }
 
-/// Turns an error of the API server into ours, with the rejected action.
+/// Turns an error of the API server into ours; `what` is the rejected action.
 fn refused(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Error {
     move |error| Error::Cluster { what: what.into(), why: innermost(&error) }
 }

@@ -1,4 +1,4 @@
-//! The main thread: it waits for one step after the other, and meanwhile for Ctrl-C or SIGTERM.
+//! The main thread: it waits for one step after the other, and at the same time for Ctrl-C or SIGTERM.
 
 use std::io::{self, Write};
 
@@ -36,7 +36,7 @@ impl Foreground {
     /// Waits for `something`.
     ///
     /// # Errors
-    /// The error of `something`, or [`Error::Interrupted`].
+    /// The error of `something`, or [`Error::Interrupted`] after Ctrl-C or SIGTERM.
     pub(super) fn wait<T>(&mut self, something: impl Future<Output = Result<T>>) -> Result<T> {
         let Self { runtime, interrupt, terminate, .. } = self;
         runtime.block_on(async {

@@ -111,7 +111,7 @@ async fn connect(server: &Server, tls: Arc<ClientConfig>) -> Result<SendRequest<
     let mut builder = Builder::new();
     builder.initial_window_size(STREAM_WINDOW_BYTES).initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     let (sender, connection) = builder.handshake(stream).await.map_err(text)?;
-    // The connection's error is also an error of its streams.
+    // Ignore the connection's error: its streams report it too.
     tokio::spawn(async move { connection.await.ok() });
     Ok(sender)
 }

@@ -2,7 +2,8 @@
 //! proxies.
 //!
 //! ```text
-//! options -> plan -> cluster (objects) -> control -> identity -> proxies (grpc) -> changes -> arrivals -> record -> summary
+//! options -> plan -> cluster (objects) -> control -> identity -> proxies (grpc)
+//!         -> changes -> arrivals -> record -> summary
 //! ```
 //!
 //! The cluster is real; `leno-control` runs beside it on this machine. The Services have no Pods: the lab writes their
@@ -55,8 +56,8 @@ const POLL: Duration = Duration::from_millis(100);
 /// Number of open files other than connections.
 const OTHER_FILES: u64 = 256;
 
-/// Measures the requested parts, and writes a record after each run. Deletes its objects from the cluster, also after
-/// an error or Ctrl-C.
+/// Measures the requested parts, and writes a record after each measurement. Deletes the lab's objects from the
+/// cluster, also after an error or Ctrl-C.
 ///
 /// # Errors
 /// If a program is not built or ends, the cluster rejects a request, or a simulated proxy loses its stream.

@@ -94,7 +94,7 @@ pub(super) fn cluster(service: u32) -> String {
     format!("{}.{NAMESPACE}:{PORT}", name(service))
 }
 
-/// Returns the Service that a cluster name of [`cluster`] names.
+/// Returns the Service of a cluster's name, if the name has the form that [`cluster`] writes.
 pub(super) fn service_of(cluster: &str) -> Option<u32> {
     cluster.strip_prefix("service-")?.split_once('.')?.0.parse().ok()
 }

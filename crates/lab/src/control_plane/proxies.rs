@@ -1,9 +1,9 @@
 //! Simulated proxies: each has a connection over mutual TLS and a stream of incremental xDS. All share one thread.
 //!
-//! They send the requests of a leno-proxy with redirected connections: for its inbound policies and for the dialled
-//! addresses, then for the resources to which the responses lead. They acknowledge each response. They do not build a
-//! mesh from the responses. Each version of endpoints is decoded once for all proxies, to find the change that it
-//! encodes.
+//! They send the requests that a leno-proxy with redirected connections sends: first for its inbound policies and for
+//! the dialled addresses, then for the clusters, endpoints and routes of its Services. They acknowledge each response.
+//! They do not build a mesh from the responses. Each version of endpoints is decoded once for all proxies, to find the
+//! change that it encodes.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -135,7 +135,7 @@ async fn run_all(shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
             }
         });
     }
-    // The wait ends with an error when the sender is dropped, which is the only signal.
+    // Dropping the sender is the only signal to stop. It ends the wait with an error, which is therefore ignored.
     stopped.await.ok();
 }
 
@@ -149,7 +149,7 @@ async fn run_one(number: u32, shared: &Shared) -> std::result::Result<(), String
     let clusters: Vec<String> = services.iter().copied().map(cluster).collect();
     let mut missing = 4 * services.len() + 1;
 
-    // Released once this proxy has received all its resources.
+    // Held until this proxy has received all its resources.
     let mut connecting = Some(shared.connecting.acquire().await.map_err(|error| error.to_string())?);
     let first = DeltaDiscoveryRequest { node: Some(node(number)), ..subscribe(Kind::Listener, dialled) };
     let mut stream = open(xds, Arc::clone(tls), PATH, &first).await?;

@@ -58,7 +58,7 @@ pub(super) struct Changes {
     pub(super) load: Load,
     pub(super) changes: u64,
     pub(super) took_s: f64,
-    /// Changes that were sent more than 10 ms after their time.
+    /// Changes that were sent more than 10 ms after their scheduled time.
     pub(super) late: u64,
     /// Expected deliveries. A delivery is one change at one proxy.
     pub(super) deliveries: u64,
@@ -119,13 +119,14 @@ impl Changes {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sent {
     pub(super) changes: u64,
-    /// Time from the first change to the end of the last change's interval.
+    /// Time from the start of the load to its end: with single changes, the end of the pause after the last one;
+    /// otherwise, the API server's last answer.
     pub(super) took: Duration,
     pub(super) late: u64,
 }
 
-/// Whether the lab or the machine was near its capacity. For the lab's single thread, only the time counts in which
-/// changes were in flight; for the machine, the whole time.
+/// Whether the lab or the machine was near its capacity. The lab's single thread is judged by the time in which changes
+/// were in flight, the machine by the whole time.
 fn is_at_ceiling(judged: &Judged, used: &Used) -> bool {
     let lab = used.lab.as_secs_f64() / judged.busy.as_secs_f64().max(f64::MIN_POSITIVE);
     let machine = used.cpus(used.control + used.lab + used.others) / f64::from(used.machine_cpus.max(1));

@@ -11,7 +11,8 @@ const SMALL_MB_MAX: f64 = 25.0;
 const LARGE_MB_MAX: f64 = 100.0;
 const P99_MS_MAX: f64 = 100.0;
 const CHANGES_PER_S_MIN: f64 = 50.0;
-/// Fraction of a fixed rate that is enough, because the length of the last change lowers the measured rate.
+/// A measured rate meets the goal from this fraction of the fixed rate on: the duration of the last change lowers the
+/// measured rate.
 const RATE_TOLERANCE: f64 = 0.99;
 const PROXY_MB_MORE_MAX: f64 = 1.0;
 /// The mesh to which the goals apply.

@@ -43,8 +43,8 @@ impl Usage {
     pub(super) fn since(&self, earlier: &Self) -> Used {
         let control = self.control.saturating_sub(earlier.control);
         let lab = self.lab.saturating_sub(earlier.lab);
-        // The kernel counts the machine's time and the programs' times in different ways, so the difference may be
-        // negative.
+        // The kernel counts the machine's time and the programs' times in different ways, so a plain difference could
+        // be negative.
         let others = self.machine.saturating_sub(earlier.machine).saturating_sub(control + lab);
         let machine_cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
         Used { time: self.at - earlier.at, control, lab, others, machine_cpus }

@@ -27,7 +27,8 @@ pub(super) struct Called {
 }
 
 impl Called {
-    /// Starts the server on an address that an endpoint may have: the API server accepts no loopback addresses.
+    /// Starts the server on an address of this machine other than loopback: the API server accepts no endpoints with
+    /// loopback addresses.
     ///
     /// # Errors
     /// If this machine has only loopback addresses.
@@ -40,7 +41,7 @@ impl Called {
     }
 }
 
-/// Returns the source address of packets to other machines. No packet is sent.
+/// Returns the address from which this machine sends packets to other machines. Sends no packet.
 fn own_address() -> Result<Ipv4Addr> {
     const DOCUMENTATION: (&str, u16) = ("198.51.100.1", 9);
     let found = UdpSocket::bind("0.0.0.0:0")

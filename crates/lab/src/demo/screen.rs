@@ -20,10 +20,10 @@ use crate::load::Latency;
 
 /// Number of lines drawn: head, table, bars.
 const HEIGHT: u16 = 17;
-/// Columns of a bar at 100 %; a fair share of 20 % fills a fifth of it.
+/// Columns of a bar at 100 %; a fair share of 20 % fills a fifth of them.
 const BAR_COLUMNS: usize = 40;
-/// Measured time before which the table has no numbers: the slow server's first answers are still missing, and shares
-/// would mislead.
+/// Before this much measured time, the table shows no numbers: the slow server's first answers are still missing, so
+/// the shares would mislead.
 const FIRST_NUMBERS: Duration = Duration::from_millis(500);
 
 /// The part of the terminal that is drawn on. Dropping it restores the terminal.
@@ -67,7 +67,7 @@ impl Drop for Screen {
 }
 
 impl Screen {
-    /// Leaves the cursor where the drawing began, so that later output replaces it.
+    /// Clears the drawing, and puts the cursor where the drawing began, so that later output takes its place.
     ///
     /// `ratatui::restore` is unsuitable: it also leaves the alternate screen, which was never entered, and some
     /// terminals then move the cursor.

@@ -10,7 +10,7 @@ use crate::load::Snapshot;
 pub(super) enum Way {
     /// Five clients, each with one connection to one server, as with kube-proxy.
     Pinned,
-    /// One client through leno-proxy, each call to the next server.
+    /// One client through leno-proxy; each call goes to the next server.
     RoundRobin,
     /// One client through leno-proxy with its default balancer.
     Leno,
@@ -48,7 +48,7 @@ impl Way {
         let (Some((best, _)), Some((worst, _))) = (p99().min_by(by_p99), p99().max_by(by_p99)) else {
             return Vec::new();
         };
-        // Client n is connected to server n, so the server's latencies are the client's.
+        // Client n is connected to server n, so the latencies of server n are those of client n.
         let row = |index: usize, which: &str| {
             let label = format!("{self}, {which} client (s{})", index + 1);
             Row::of_server(label, snapshot, index)

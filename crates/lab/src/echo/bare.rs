@@ -1,5 +1,5 @@
 //! A minimal gRPC backend: it answers every unary call with the same bytes, directly on the `h2` crate. The rate that a
-//! load reaches against it is the load's own limit.
+//! load reaches with this backend is the limit of the load itself.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const PATH: &str = "/leno.echo.v1.Echo/Unary";
 /// Limit of concurrent calls on a connection, so high that no call waits because of it.
 const MAX_CONCURRENT_STREAMS: u32 = 100_000;
 const WINDOW_BYTES: u32 = 16 << 20;
-/// Most calls that are answered with one write.
+/// Maximum number of calls that are answered with one write.
 const ANSWERS_AT_A_TIME: usize = 16;
 
 type Connection = server::Connection<TcpStream, Bytes>;
@@ -113,7 +113,8 @@ impl Call {
         Self { is_unary: request.uri().path() == PATH, body: request.into_body(), respond }
     }
 
-    /// Answers the call after the end of its request. An error means that the client cancelled the call.
+    /// Answers the call after the end of its request. An error while reading the request means that the client
+    /// cancelled the call, which then gets no answer.
     fn poll(&mut self, answer: &Answer, cx: &mut Context<'_>) -> Poll<()> {
         while let Some(chunk) = ready!(self.body.poll_data(cx)) {
             let released = chunk.and_then(|chunk| self.body.flow_control().release_capacity(chunk.len()));

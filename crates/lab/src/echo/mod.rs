@@ -31,7 +31,8 @@ pub mod proto {
 pub const MAX_PAYLOAD_BYTES: u32 = 16 << 20;
 /// Size limit of a message: the longest payload, and room for the other fields.
 const MAX_MESSAGE_BYTES: usize = MAX_PAYLOAD_BYTES as usize + 1024;
-/// Most calls in flight on one connection. hyper's default of 200 would slow down a load with one slow server.
+/// Maximum number of calls in flight on one connection. hyper's default of 200 would slow down a load with one slow
+/// server.
 const MAX_CONCURRENT_STREAMS: u32 = 10_000;
 
 /// Options of `leno echo`.
@@ -64,7 +65,7 @@ fn delay_range() -> clap::builder::RangedI64ValueParser<u32> {
 /// Serves until SIGTERM or SIGINT, then finishes its open calls. A bare server ends at once.
 ///
 /// # Errors
-/// If it cannot listen on the address.
+/// If the server cannot listen on the address.
 pub fn run(options: &Options) -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(io("starting the echo server"))?;

@@ -26,10 +26,11 @@ pub(super) const SLOW_FOR: Duration = Duration::from_secs(3);
 const LEAST_RECOVER_S: u32 = 10;
 /// Scenario `memory`: calls in flight on each connection in the burst.
 pub(super) const BURST_CALLS: u32 = 10;
-/// Default for the most calls in flight in an open loop. A target that leaves more calls unanswered fails.
+/// Default for the maximum number of calls in flight in an open loop. If a target leaves more calls unanswered, further
+/// calls fail.
 const OPEN_CONCURRENCY: u32 = 1000;
 const CLOSED_CONCURRENCY: u32 = 200;
-/// Calls in flight in scenarios without calls.
+/// Number of calls in flight in scenarios without calls.
 const NO_CALLS: u32 = 0;
 
 /// All cases: each skew with each number of connections and each rate.

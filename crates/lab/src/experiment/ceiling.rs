@@ -57,13 +57,13 @@ fn load_rps(settings: &Settings, logs: &Path) -> Result<f64> {
     rps(Plan { cpus: pinned(0), ..plan(settings, &[called], vec![BARE.to_owned()]) })
 }
 
-/// Measures the load over connections to the experiment's backends, each backend in turn.
+/// Measures the load over connections that are spread evenly over the experiment's backends.
 fn backends_rps(settings: &Settings, backends: &Backends) -> Result<f64> {
     rps(plan(settings, backends.addresses(), backends.names()))
 }
 
 fn plan(settings: &Settings, addresses: &[SocketAddr], servers: Vec<String>) -> Plan {
-    // An HTTP/1.1 connection has one request at a time.
+    // An HTTP/1.1 connection has one request at a time, so each request in flight needs a connection.
     let connections = match settings.protocol {
         Protocol::Http1 => IN_FLIGHT as usize,
         Protocol::Grpc | Protocol::Tcp => addresses.len(),

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::load::{Exchange, Load, NAMELESS, Pattern, Plan, SLICE, Snapshot};
 use crate::targets::Target;
 
-/// How often the lab checks that programs still run during calls.
+/// During calls: interval between two checks that the programs still run.
 const WATCH: Duration = Duration::from_millis(200);
 /// Interval between checks for the end of the warm-up.
 const NOTICE: Duration = Duration::from_millis(1);
@@ -167,8 +167,9 @@ pub(super) fn since(later: &[u64], earlier: &[u64]) -> Vec<u64> {
     later.iter().zip(earlier).map(|(later, earlier)| later.saturating_sub(*earlier)).collect()
 }
 
-/// The fraction of the calls that reached one backend, as the backends themselves counted. A proxy may hide at which
-/// backend a call failed, or retry the call at another one. A call that it sent twice counts twice.
+/// The fraction of the calls that reached one backend. The backends count the calls themselves, because a proxy may
+/// hide at which backend a call failed, or retry the call at another backend. A call that the proxy sent twice counts
+/// twice.
 fn share(reached: &[u64], backend: usize) -> f64 {
     let all: u64 = reached.iter().sum();
     reached[backend] as f64 / all.max(1) as f64

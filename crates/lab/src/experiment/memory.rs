@@ -12,7 +12,7 @@ use crate::backends::Trouble;
 use crate::error::Result;
 use crate::load::{Crowd, CrowdReport, Latency, Snapshot};
 
-/// Time for the proxy to return memory after its start, and after the clients have disconnected.
+/// Time for the proxy to return memory: after the first client has disconnected, and after the crowd has.
 const RECOVERY: Duration = Duration::from_secs(10);
 
 impl Stage<'_> {
@@ -23,8 +23,8 @@ impl Stage<'_> {
     pub(super) fn measure_memory(&mut self, turn: &Turn) -> Result<Run> {
         self.backends.set(turn.troubled, Trouble::Slow(0))?;
         let client = self.target.client();
-        // A first client connects, calls and disconnects: memory that the proxy keeps afterwards is not a cost of the
-        // crowd.
+        // First, a single client connects, calls and disconnects. Memory that the proxy keeps afterwards is not a cost
+        // of the crowd, so it counts as memory before the crowd.
         let first = Crowd::gather(&client, 1)?;
         first.burst(1)?;
         first.leave();

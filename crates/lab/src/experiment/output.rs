@@ -22,7 +22,7 @@ impl Output {
     /// Prepares the directory.
     ///
     /// # Errors
-    /// If it already holds runs, which would be mixed up or lost.
+    /// If the directory already holds runs, because these would be mixed up or lost.
     pub(crate) fn create(dir: &Path) -> Result<Self> {
         let runs = dir.join(RUNS);
         if fs::metadata(&runs).is_ok_and(|runs| runs.len() > 0) {
@@ -39,7 +39,7 @@ impl Output {
         self.dir.join(LOGS)
     }
 
-    /// Appends a run in one write, so that the file has only whole lines whenever the lab ends.
+    /// Appends a run in one write, so that the file has only whole lines, whenever the lab ends.
     pub(crate) fn append(&mut self, run: &impl Serialize) -> Result<()> {
         let mut write = || -> io::Result<()> {
             let mut line = serde_json::to_vec(run)?;

@@ -87,7 +87,8 @@ pub struct Run {
     pub first_error: Option<String>,
     /// Calls answered with OK per second.
     pub rps: f64,
-    /// Half of the calls took at most this; in an open loop from the scheduled time of sending.
+    /// Half of the calls took at most this time. In an open loop, a call's time begins at the scheduled time of
+    /// sending.
     pub p50_ms: f64,
     /// 90 of 100 calls took at most this.
     pub p90_ms: f64,
@@ -99,8 +100,8 @@ pub struct Run {
     pub max_ms: f64,
     /// The latency curve, ascending by quantile.
     pub curve: Vec<CurvePoint>,
-    /// Fraction of the measured calls that the slow or failing backend got, 0 to 1. At a skew of 0: the fraction of the
-    /// backend that a skew would make slow.
+    /// Fraction of the measured calls that the slow or failing backend got, 0 to 1. At a skew of 0 no backend is slow;
+    /// the figure is that of the backend that a skew would make slow.
     pub slow_share: f64,
     /// CPU time of the proxy for each call, in us: user and kernel mode, all threads. In a mesh, of all proxies
     /// together. `None` without a proxy.
@@ -226,7 +227,7 @@ pub struct Skipped {
 pub struct Ceiling {
     /// Calls per second of the load on one CPU, with a bare backend on another CPU.
     pub load_rps: f64,
-    /// Calls per second of the load directly to all backends of the experiment, over connections that are spread evenly
-    /// over them: the maximum for any proxy here.
+    /// Calls per second of the load without a proxy, over connections that are spread evenly over the experiment's
+    /// backends. No proxy can reach more calls per second here.
     pub backends_rps: f64,
 }

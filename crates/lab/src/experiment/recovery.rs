@@ -6,14 +6,15 @@ use crate::load::Slice;
 const WINDOW: usize = 10;
 /// The share must stay fair in this many slices in a row, which last 1 s together.
 const STAYS: usize = 10;
-/// A share is fair above this fraction of an equal share.
+/// A share is fair from this fraction of an equal share on.
 const FAIR: f64 = 0.8;
 const SLICE_S: f64 = 0.1;
 
-/// Returns the seconds from the recovery, at the beginning of slice `recovered`, until the share of `server` over the
-/// last second is 80 % of an equal share and stays so for a second; `None` if that never happens.
+/// Returns the seconds from the recovery until `server` has a fair share, that is, at least 80 % of an equal share over
+/// the last second, and keeps it for a second. `None` if that never happens. The recovery is at the beginning of slice
+/// `recovered`.
 ///
-/// The seconds before the recovery are included, so the result is 0 for targets that never took calls away from the
+/// The last second may begin before the recovery, so the result is 0 for targets that never took calls away from the
 /// server.
 pub(super) fn recovered_after_s(timeline: &[Slice], server: usize, recovered: usize) -> Option<f64> {
     let is_fair = |end: usize| is_fair(&timeline[end - WINDOW..end], server);

@@ -14,7 +14,7 @@ use crate::error::{Error, Result, io as io_error};
 
 /// Bytes per read or write.
 const CHUNK_BYTES: usize = 128 << 10;
-/// Longest time without a byte. After it, the target counts as stalled.
+/// Longest time without a byte. After this time, the target counts as stalled.
 const STALL: Duration = Duration::from_secs(5);
 
 /// The direction of bytes.
@@ -35,7 +35,7 @@ impl Direction {
     }
 }
 
-/// A server that receives or sends bytes, on threads of this process that end with it.
+/// A server that receives or sends bytes, on threads of this process. It ends only with the process.
 #[derive(Debug)]
 pub(crate) struct BulkServer {
     pub(crate) address: SocketAddr,
@@ -98,7 +98,7 @@ pub(crate) struct Bulk {
 }
 
 impl Bulk {
-    /// Opens a connection to each of the addresses, through which `server` is reached.
+    /// Opens a connection to each of the addresses. The connections lead to `server`, possibly through a target.
     ///
     /// # Errors
     /// If a connection cannot be opened.
@@ -142,7 +142,8 @@ impl Bulk {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Whether a connection has ended, which counts as a failure here.
+    /// Whether a connection has ended. That is always a failure, because connections stay open until this value is
+    /// dropped.
     pub(crate) fn has_failed(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }

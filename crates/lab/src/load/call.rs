@@ -43,7 +43,7 @@ impl CallRequest {
         Ok(Self { head, body: framed(&message.encode_to_vec()) })
     }
 
-    /// Sends the request; the call is timed from `since`.
+    /// Sends the request. The call's latency counts from `since`.
     ///
     /// # Errors
     /// If the connection accepts no more calls.

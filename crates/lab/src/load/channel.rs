@@ -67,13 +67,14 @@ impl Channel {
     /// Opens the first connection of `client`.
     ///
     /// # Errors
-    /// [`Error::Connect`] if it cannot be opened, or the authority is invalid.
+    /// [`Error::Connect`] if the connection cannot be opened, or the authority is invalid.
     pub(super) async fn connect(client: &Client, index: usize, queue: &Arc<ReadyQueue>) -> Result<Self> {
         let cannot_connect = |why| Error::Connect { target: client.authority.clone(), address: client.address, why };
         let request = CallRequest::new(&client.authority).map_err(|error| cannot_connect(error.to_string()))?;
         let (sender, driver) = open(client.address).await.map_err(cannot_connect)?;
         let waker = queue.waker(Ready::Connection(index));
-        // The socket has registered only this task's waker so far.
+        // So far, the socket wakes only this task. The wake here makes the loop poll the connection, which registers
+        // `waker`.
         waker.wake_by_ref();
         Ok(Self {
             index,
@@ -96,13 +97,13 @@ impl Channel {
         self.waiting.iter().copied().chain(sent)
     }
 
-    /// Sends a call that is timed from `since`.
+    /// Sends a call whose latency counts from `since`.
     pub(super) fn send(&mut self, since: Instant, ended: &mut Vec<Ended>) {
         self.waiting.push_back(since);
         self.send_waiting(ended);
     }
 
-    /// Moves bytes between the sockets and the calls, and opens the connection if calls need it.
+    /// Moves bytes between the sockets and the calls, and opens a connection if calls wait for one.
     pub(super) fn drive(&mut self, ended: &mut Vec<Ended>) {
         let mut cx = Context::from_waker(&self.waker);
         if let Link::Opening(opening) = &mut self.link {
@@ -121,7 +122,7 @@ impl Channel {
         }
         self.send_waiting(ended);
         let mut cx = Context::from_waker(&self.waker);
-        // The connection's error is also an error of its calls.
+        // Ignore the connection's error: its calls report it too.
         self.drivers.retain_mut(|driver| Pin::new(driver).poll(&mut cx).is_pending());
     }
 
@@ -137,7 +138,7 @@ impl Channel {
         }
     }
 
-    /// Cancels all calls, and resets those that were sent.
+    /// Cancels all calls, and resets the streams of those that were sent.
     pub(super) fn give_up(&mut self) {
         self.waiting.clear();
         self.slots.clear();
@@ -145,7 +146,7 @@ impl Channel {
         self.waker.wake_by_ref();
     }
 
-    /// Begins to close the connection. Driving the channel completes this.
+    /// Begins to close the connection. [`Channel::drive`] completes the close.
     pub(super) fn close(&mut self) {
         self.link = Link::Down;
         self.waker.wake_by_ref();

@@ -27,7 +27,7 @@ pub(super) struct Http1 {
     answer: Vec<u8>,
 }
 
-/// The header section of a complete answer.
+/// The data of an answer's header section, once the section is complete.
 struct Head {
     server: Bytes,
     /// Length of the header section and the body together, in bytes.

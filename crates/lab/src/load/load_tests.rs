@@ -11,7 +11,8 @@ fn plan(addresses: &[SocketAddr], servers: &[&str]) -> Plan {
         clients: addresses.iter().map(client).collect(),
         servers: servers.iter().map(ToString::to_string).collect(),
         exchange: Exchange::Grpc,
-        // More calls than are ever due, so that a busy machine delays calls but makes none fail.
+        // The limit is above the number of calls that are ever due, so that a busy machine delays calls but makes none
+        // fail.
         pattern: Pattern::Open { rate_per_s: 200, max_in_flight: 1_000 },
         warm_up: Duration::from_millis(50),
         measured: Duration::from_millis(500),
@@ -144,7 +145,7 @@ async fn calls_that_a_stalled_server_delays_are_timed_from_when_they_were_due() 
         true
     });
     let snapshot = run_to_end(plan(&[address.await], &["s1"])).await.expect("a server that answers");
-    // At 200 calls/s, forty of the hundred calls became due during the stall, and half of these waited over 100 ms.
+    // At 200 calls/s, forty of the hundred calls became due during the stall. Twenty of these forty waited over 100 ms.
     assert_eq!((snapshot.total.calls, snapshot.failed), (100, 0), "{snapshot:?}");
     assert!(snapshot.total.p90_ms > 90.0, "{snapshot:?}");
     assert!(snapshot.total.max_ms > 190.0, "{snapshot:?}");

@@ -5,8 +5,8 @@
 //! their scheduled time, so a target that stalls cannot slow the load down and thereby hide the stall (coordinated
 //! omission). In a closed loop the number of calls in flight is constant.
 //!
-//! It runs on its own thread, on the `h2` crate, `httparse` and `rustls`, without any code of Leno's data plane. One
-//! task polls all gRPC calls: a call needs no task, no channel and no timer of its own.
+//! The load runs on its own thread, and uses the crates `h2`, `httparse` and `rustls`, but no code of Leno's data
+//! plane. One task polls all gRPC calls: a call needs no task, no channel and no timer of its own.
 
 pub(crate) mod bulk;
 mod call;
@@ -49,7 +49,7 @@ pub(crate) use call::{check_head, check_status, framed};
 pub(crate) use crowd::allow_open_files;
 pub(crate) use stats::{histogram, us};
 
-/// Most connections that open at the same time, so that no server's listen queue overflows.
+/// Maximum number of connections that open at the same time, so that no server's listen queue overflows.
 const CONNECTING_AT_A_TIME: usize = 64;
 
 /// One client connection.
@@ -72,7 +72,7 @@ pub struct Plan {
     pub exchange: Exchange,
     /// When calls are sent.
     pub pattern: Pattern,
-    /// Time before counting begins; failures count from the start.
+    /// Time before counting begins. Failures count during this time too.
     pub warm_up: Duration,
     /// Time during which sent calls are counted.
     pub measured: Duration,
@@ -94,8 +94,9 @@ pub enum Exchange {
 /// When calls are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
-    /// A constant number of calls in flight, evenly over all clients: each answer triggers the next call. A client that
-    /// makes one exchange at a time has one call in flight.
+    /// A constant number of calls in flight, evenly over all clients: each answer triggers the next call. With
+    /// [`Exchange::Http1`] and [`Exchange::Handshake`], each client has one call in flight, and `in_flight` has no
+    /// effect.
     Closed {
         /// Calls in flight, at least one.
         in_flight: u32,
@@ -105,7 +106,8 @@ pub enum Pattern {
     Open {
         /// Calls per second of all clients together, at least one, evenly spaced.
         rate_per_s: u32,
-        /// Most calls in flight; a further call is not sent and counts as failed.
+        /// Maximum number of calls in flight; with [`Exchange::Http1`] and [`Exchange::Handshake`], of calls that wait
+        /// for a free client. A further call is not sent and counts as failed.
         max_in_flight: u32,
     },
 }
@@ -129,7 +131,7 @@ impl Load {
         self.thread.is_finished()
     }
 
-    /// The numbers so far, without curve and timeline. The load does not wait for this call.
+    /// The numbers so far, without curve and timeline. Taking them never delays the load.
     pub fn snapshot(&self) -> Snapshot {
         lock(&self.stats).snapshot(Instant::now())
     }

@@ -16,7 +16,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 /// Number of cancelled calls that a connection tolerates.
 const MAX_RESET_STREAMS: usize = 100_000;
-/// Largest total of small DATA frames that may wait to be read: everything in flight on a connection.
+/// Largest total of small DATA frames that may wait to be read, so large that everything in flight on a connection
+/// fits.
 const DATA_FRAME_BUDGET_BYTES: usize = 64 << 20;
 
 /// Drives a connection's socket.
@@ -42,7 +43,7 @@ async fn handshake(address: SocketAddr) -> Result<(SendRequest<Bytes>, Driver), 
         .max_concurrent_reset_streams(MAX_RESET_STREAMS)
         .max_local_error_reset_streams(None)
         .data_frame_budget(DATA_FRAME_BUDGET_BYTES)
-        // No call is sent before the server's SETTINGS arrive: it might exceed the limit in them.
+        // Send no call before the server's SETTINGS arrive: an earlier call might exceed the limit in them.
         .initial_max_send_streams(0)
         .handshake(stream)
         .await

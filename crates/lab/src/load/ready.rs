@@ -20,11 +20,12 @@ pub(super) enum Ready {
     Call(usize, usize),
 }
 
-/// Number of calls that are polled before the connections get a turn. In their turn, the connections send the requests
-/// of the polled calls, so that the server works on these requests while the next calls are polled.
+/// Maximum number of calls that are polled before a connection gets a turn. In its turn, the connection sends the
+/// requests of the polled calls, so that the server works on these requests while the next calls are polled.
 const CALLS_IN_A_ROW: u32 = 16;
 
-/// The queue of ready items, first come first served. Each item is in the queue at most once.
+/// The queue of ready items. Calls come before connections and the timer, but at most [`CALLS_IN_A_ROW`] calls in a
+/// row; within each group, first come, first served. Each item is in the queue at most once.
 #[derive(Debug, Default)]
 pub(super) struct ReadyQueue {
     line: Mutex<Line>,
@@ -56,7 +57,7 @@ impl ReadyQueue {
     /// Takes the first item of the queue.
     pub(super) fn next(&self) -> Option<Ready> {
         let source = self.line().next()?;
-        // Any later wake queues the item again, even one during its polling.
+        // Any later wake queues the item again, even a wake while the item is polled.
         source.in_line.store(false, Ordering::Relaxed);
         Some(source.what)
     }

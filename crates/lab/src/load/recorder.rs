@@ -53,7 +53,7 @@ impl Recorder {
         self.kept.push(Event::Failed { since, why });
     }
 
-    /// Hands over all events, unless a reader holds the lock: then they are handed over with the next events.
+    /// Hands over all events. If a reader holds the lock, the events stay here, and are handed over with the next ones.
     pub(super) fn hand_over(&mut self) {
         if self.kept.is_empty() {
             return;

@@ -23,8 +23,8 @@ pub(super) struct Run {
     recorder: Recorder,
     /// Time after which no call is sent.
     end: Instant,
-    /// Time of the latest poll. Answers count as received at this time, and calls that they trigger are timed from it,
-    /// so that no time between two calls is lost.
+    /// Time of the latest poll. Answers count as received at this time, and the calls that they trigger begin at the
+    /// same time, so that no time between two calls is lost.
     now: Instant,
     ended: Vec<Ended>,
 }
@@ -74,7 +74,7 @@ impl Run {
     /// If the kernel's timer fails.
     pub(super) async fn finish(mut self) -> Result<()> {
         let give_up = self.end + LAST_ANSWERS;
-        // The loop yields by itself: it returns when nothing is ready.
+        // The loop needs no cooperative budget of tokio: it yields by itself, because it returns when nothing is ready.
         let all = tokio::task::unconstrained(poll_fn(|cx| self.poll(cx)));
         let ended = tokio::time::timeout_at(give_up.into(), all).await;
         if let Ok(result) = ended {

@@ -6,9 +6,10 @@ use hdrhistogram::Histogram;
 
 use crate::experiment::record::CurvePoint;
 
-/// Points of a latency curve for each factor of ten by which its quantiles approach 1.
+/// Number of points of a latency curve in each decade of its quantiles, such as from 90 % to 99 %, and from 99 % to
+/// 99.9 %.
 const POINTS_PER_DECADE: u32 = 16;
-/// A curve ends at the longest call, or at 1 - 10^-6.
+/// Maximum number of decades. A curve's last point is the longest call; the points before it end at 1 - 10^-6 at most.
 const DECADES: u32 = 6;
 
 /// The numbers at one moment.
@@ -95,7 +96,8 @@ impl Latency {
     }
 }
 
-/// Returns the latency curve of a histogram of microseconds. Each point's quantile is closer to 1 by the same factor.
+/// Returns the latency curve of a histogram of microseconds. From each point to the next, the quantile's distance from
+/// 1 shrinks by the same factor.
 pub(super) fn curve(us: &Histogram<u64>) -> Vec<CurvePoint> {
     if us.is_empty() {
         return Vec::new();

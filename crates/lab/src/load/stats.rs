@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 
 use super::snapshot::{Latency, Slice, Snapshot, curve};
 
-/// Largest latency that is recorded. Longer latencies are recorded as this.
+/// Largest latency that is recorded. Longer latencies are recorded as this value.
 const MAX_LATENCY_US: u64 = 60_000_000;
 /// Digits of a recorded latency, which is exact to 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;

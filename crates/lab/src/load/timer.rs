@@ -11,7 +11,7 @@ use rustix::time::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A timer that wakes its waker at one time after the other.
+/// A timer that wakes its waker at the time for which it is armed. It can be armed again and again.
 pub(super) struct Timer {
     fd: AsyncFd<OwnedFd>,
     waker: Waker,
@@ -51,7 +51,7 @@ impl Timer {
 
     /// Registers the waker again. Call this after the waker was woken.
     pub(super) fn wait_for_next(&mut self) -> io::Result<()> {
-        // Arming clears the expiry, so nothing needs to be read.
+        // Arming the timer clears its expiry, so the timer's file need not be read.
         while let Poll::Ready(fired) = self.fd.poll_read_ready(&mut Context::from_waker(&self.waker)) {
             fired?.clear_ready();
         }

@@ -60,7 +60,7 @@ struct Shared {
     recorder: RefCell<Recorder>,
     /// Due times of exchanges that have not begun; only in an open loop.
     due: RefCell<VecDeque<Instant>>,
-    /// Notifies a client that an exchange is due, or that no further one will be.
+    /// Notifies a client that an exchange is due, or that no further exchange will be due.
     news: Notify,
     end: Instant,
 }
@@ -149,7 +149,7 @@ impl Shared {
     }
 }
 
-/// Queues exchanges when they are due. Exchanges beyond `max_waiting` count as failed.
+/// Queues exchanges when they are due. While `max_waiting` exchanges wait, further ones count as failed.
 async fn pace(shared: &Shared, mut pace: Pace, max_waiting: usize) -> Result<()> {
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
     let mut timer = Timer::new(waker).map_err(io("making a timer"))?;

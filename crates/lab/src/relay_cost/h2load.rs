@@ -57,7 +57,8 @@ impl Load {
     /// Makes all calls. Returns the rate of answers per second.
     ///
     /// # Errors
-    /// If any call fails: a status other than 200, or a response without all its messages, as gRPC reports errors.
+    /// If any call fails. A call fails if its status is not 200, or if messages of its response are missing: gRPC
+    /// reports errors with status 200 and without messages.
     pub(super) fn run(&self, target: &Target, stage: &Stage) -> Result<f64> {
         self.make(self.calls, target, stage)
     }

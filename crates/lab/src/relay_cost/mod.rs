@@ -2,7 +2,7 @@
 //!
 //! Five backends, the proxy under test and `h2load` are separate processes. The rounds are interleaved, so that a noisy
 //! minute affects every target. On a machine with at least two CPUs the proxy has one for itself, and the kernel
-//! reports how much of this CPU it used.
+//! reports how much of this CPU the proxy used.
 
 mod backends;
 mod h2load;

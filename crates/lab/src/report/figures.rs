@@ -63,7 +63,7 @@ pub(super) fn after_mb(run: &Run) -> Option<f64> {
     megabytes(run.proxy_rss_after_bytes)
 }
 
-/// The faulty backend's share in percent of the calls.
+/// The faulty backend's share of the calls, in percent.
 pub(super) fn share_percent(run: &Run) -> Option<f64> {
     Some(run.slow_share * 100.0)
 }
@@ -105,7 +105,8 @@ pub(super) fn with_range(spread: Option<Spread>) -> String {
     }
 }
 
-/// Formats a ratio. `≈` before it means that noise cannot distinguish it from 1; `?` after it means too few repeats.
+/// Formats a ratio. `≈` before the ratio means that the noise is too large to distinguish the ratio from 1. `?` after
+/// the ratio means that there are too few repeats.
 pub(super) fn ratio(estimate: Option<Estimate>) -> String {
     match estimate {
         None => NONE.to_owned(),

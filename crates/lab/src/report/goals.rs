@@ -9,8 +9,8 @@ use super::mesh_goals;
 use super::ratio::ratio;
 use super::spread::Estimate;
 
-/// Largest uncertainty of the ratio to the fewest connections with which the goal can be reached: a less certain ratio
-/// could hide any difference.
+/// Largest uncertainty with which the goal can be reached: a less certain ratio could hide any difference. The ratio is
+/// that of a figure to the same figure over the fewest connections.
 const FLAT_PLUS_MINUS: f64 = 0.2;
 
 /// A goal and its result.
@@ -23,7 +23,7 @@ pub(super) struct Goal {
     pub(super) figure: String,
 }
 
-/// The goals that `scenario` decides, for Leno alone and as a mesh; empty if the scenario was not measured.
+/// Leno's goals in `scenario`, for one proxy and for a mesh; empty if the scenario was not measured.
 pub(super) fn goals(results: &Results, scenario: Scenario) -> Vec<Goal> {
     let mut goals = of_target(results, scenario, TargetKind::Leno);
     let mut of_mesh = of_target(results, scenario, TargetKind::LenoMesh);
@@ -35,7 +35,7 @@ pub(super) fn goals(results: &Results, scenario: Scenario) -> Vec<Goal> {
     goals
 }
 
-/// The goals that Leno has both with one proxy and with two.
+/// The goals that apply to both [`TargetKind::Leno`] and [`TargetKind::LenoMesh`]; `target` is one of the two.
 fn of_target(results: &Results, scenario: Scenario, target: TargetKind) -> Vec<Goal> {
     if scenario == Scenario::Connections {
         return flat_over_connections(results, target);
@@ -90,13 +90,14 @@ pub(super) fn worst(name: &str, load: Load, findings: Vec<Finding>) -> Option<Go
     Some(Goal { name: name.to_owned(), load, verdict, figure })
 }
 
-/// Returns the goals that more connections change p50 and p99 by no more than the repeats differ anyway.
+/// Returns the goals for p50 and p99 over more connections. They are reached if p50 and p99 stay within the range of
+/// the repeats over the fewest connections.
 fn flat_over_connections(results: &Results, target: TargetKind) -> Vec<Goal> {
     let scenario = Scenario::Connections;
     let groups: Vec<&Group> = results.of(scenario).filter(|group| group.target == target).collect();
     let mut goals = Vec::new();
     for skew_ms in results.skews(scenario) {
-        // In the order of loads: ascending by connections.
+        // The groups are in the order of loads, that is, ascending by connections.
         let mut of_skew = groups.iter().filter(|group| group.skew_ms == skew_ms);
         let Some(fewest) = of_skew.next() else { continue };
         let more: Vec<&&Group> = of_skew.filter(|group| group.load.rate_per_s == fewest.load.rate_per_s).collect();

@@ -11,7 +11,7 @@ pub(super) const FOREIGN_CPU_LIMIT: f64 = 0.2;
 /// The load of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Load {
-    /// Calls per second. `None`, which sorts first, if each answer triggers the next call.
+    /// Calls per second. `None` if each answer triggers the next call; `None` sorts first.
     pub(super) rate_per_s: Option<u32>,
     pub(super) connections: u32,
     pub(super) concurrency: u32,
@@ -64,7 +64,8 @@ impl<'a> Group<'a> {
         Spread::of(self.alive().filter_map(figure))
     }
 
-    /// The runs' latency curves combined: ms at each quantile that at least half of the curves have.
+    /// The runs' latency curves combined: the spread of the latency, in ms, at each quantile that at least half of the
+    /// curves have.
     pub(super) fn curve(&self) -> Vec<(f64, Spread)> {
         let alive: Vec<&Run> = self.alive().collect();
         let mut points: Vec<CurvePoint> = alive.iter().flat_map(|run| run.curve.iter().copied()).collect();

@@ -50,7 +50,7 @@ pub(super) enum Limit {
 /// One figure of a goal: its result, and its load.
 pub(super) struct Finding {
     pub(super) verdict: Verdict,
-    /// Distance from keeping the limit; larger is worse.
+    /// How bad the figure is: larger is worse. Comparable only between the figures of one goal.
     pub(super) badness: f64,
     pub(super) text: String,
 }

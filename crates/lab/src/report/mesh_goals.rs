@@ -8,16 +8,16 @@ use super::group::{Group, Load, Results};
 use super::judge::{Finding, Limit, Verdict};
 use super::ratio::ratio;
 
-/// Most CPU time of both proxies for each call, in us.
+/// Maximum CPU time of both proxies together for each call, in us.
 const CPU_PER_CALL_US: f64 = 24.0;
-/// Most memory of a proxy under load, in MB.
+/// Maximum memory of a proxy under load, in MB.
 const MEMORY_MB: f64 = 8.0;
-/// Least throughput, as a fraction of a bare tunnel's throughput.
+/// Minimum throughput, as a fraction of a bare tunnel's throughput.
 const OF_A_TUNNEL: f64 = 0.8;
-/// Fewest handshakes per second of CPU time.
+/// Minimum number of handshakes in a second of CPU time.
 const HANDSHAKES_PER_CPU_S: f64 = 2000.0;
 
-/// The goals that only a mesh has, in `scenario`.
+/// The goals in `scenario` that apply only to a mesh.
 pub(super) fn goals(results: &Results, scenario: Scenario) -> Vec<Goal> {
     let of_load = |load: Load| {
         let of_it = results.of(scenario).filter(|group| group.target == TargetKind::LenoMesh && group.load == load);

@@ -1,7 +1,8 @@
 //! One group's figure relative to another group's.
 //!
 //! The targets take turns within a repeat, so that a noisy minute affects both runs of a pair. The ratio within a
-//! repeat is therefore more certain than the ratio of the medians, and is used if there are pairs.
+//! repeat is therefore more certain than the ratio of the medians. It is used if both groups have runs of the same
+//! repeat.
 
 use crate::experiment::record::Run;
 
@@ -9,7 +10,7 @@ use super::group::Group;
 use super::spread::{Estimate, Spread};
 
 /// The median of the ratios of `figure` within each repeat. If the groups share no repeat: the ratio of the medians,
-/// without an interval. `None` if that is not a number either.
+/// without an interval. `None` if that ratio is not a number either.
 pub(super) fn ratio(group: &Group, base: &Group, figure: impl Fn(&Run) -> Option<f64>) -> Option<Estimate> {
     let pairs = group.alive().filter_map(|run| {
         let other = base.alive().find(|other| other.repeat == run.repeat)?;

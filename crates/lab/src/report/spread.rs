@@ -5,7 +5,7 @@
 //! largest value contains the true median in at least 95 of 100 experiments if at most 2.5 % of the binomial lie below
 //! k. With fewer than [`LEAST_REPEATS`] values there is no interval.
 
-/// Fewest repeats for an interval of 95 %.
+/// Minimum number of repeats for an interval of 95 %.
 pub(super) const LEAST_REPEATS: usize = 6;
 
 /// Largest probability on each side of an interval.
@@ -87,8 +87,8 @@ fn deviation(values: &[f64]) -> Option<f64> {
     (values.len() > 1).then(|| (squares / (count - 1.0)).sqrt()).filter(|sd| sd.is_finite())
 }
 
-/// Rank of the values at which the median's interval begins and ends, counted from 1 and from both ends; `None` if
-/// there are too few values.
+/// Rank of the values at which the median's interval begins and ends. The rank of the first is counted from the
+/// smallest value, the rank of the last from the largest, both from 1. `None` if there are too few values.
 fn rank(count: usize) -> Option<usize> {
     let n = count as f64;
     // Use logarithms, because 2^-n underflows a float for large n.

@@ -121,8 +121,8 @@ fn of_scenario<'a>(scenario: Scenario) -> Vec<Column<'a>> {
     }
 }
 
-/// Formats a share, with its range if that says more than the median: with a target that balances connections, the
-/// backend gets all calls or none.
+/// Formats a share. Adds its range if the range is wide: with a target that balances connections, the backend gets all
+/// calls in some repeats, and none in the others.
 fn share(spread: Option<Spread>) -> String {
     let wide = spread.is_some_and(|spread| spread.max - spread.min > 5.0);
     if wide { figures::with_range(spread) } else { figures::median(spread) }

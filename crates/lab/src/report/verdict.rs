@@ -26,14 +26,14 @@ pub(super) struct Outcome {
 pub(super) enum Certainty {
     /// The figure is certain.
     Told,
-    /// The outcome cannot be distinguished from its reference, in which there is no fault or only the fewest
-    /// connections. The value is the uncertainty, as a fraction of 1.
+    /// The outcome cannot be distinguished from its reference: the result without a fault, or over the fewest
+    /// connections. The value here is the uncertainty, as a fraction of 1.
     Same(f64),
     /// Undecided: too few repeats.
     TooFew,
 }
 
-/// If shares differ by more than this between repeats, they depend on luck.
+/// If shares differ by more than this between repeats, they depend on luck: the target balances connections, not calls.
 const ALL_OR_NOTHING_PERCENT: f64 = 50.0;
 
 /// The name of the figure in [`outcome`].
@@ -49,7 +49,8 @@ pub(super) fn outcome_name(scenario: Scenario) -> &'static str {
     }
 }
 
-/// The worst result of `target` under `load`, or with any number of connections if that is the varied parameter.
+/// The worst result of `target` under `load`. In the scenario `connections`: the worst with any number of connections,
+/// at the same rate.
 pub(super) fn outcome(results: &Results, scenario: Scenario, load: Load, target: TargetKind) -> Option<Outcome> {
     let same_load = |group: &Group| match scenario {
         Scenario::Connections => group.load.rate_per_s == load.rate_per_s,
@@ -129,8 +130,8 @@ fn tail(results: &Results, group: &Group) -> Option<Outcome> {
     Outcome::of_p99(healthy, group, &format!("at {}\u{a0}ms", group.skew_ms))
 }
 
-/// p99 compared with the p99 over the fewest connections; `None` for targets that balance connections, because the path
-/// of a few connections depends on luck.
+/// p99 compared with the p99 over the fewest connections; `None` for targets that balance connections, because luck
+/// decides to which backends a few connections lead.
 fn tail_beside_fewest(results: &Results, group: &Group) -> Option<Outcome> {
     let fewest = results.fewest_connections(group).filter(|fewest| fewest.load != group.load)?;
     let share = fewest.spread(figures::share_percent)?;
@@ -139,7 +140,7 @@ fn tail_beside_fewest(results: &Results, group: &Group) -> Option<Outcome> {
     Outcome::of_p99(fewest, group, &place).filter(|_| !by_luck)
 }
 
-/// p99 of a target that balances connections: of the worst repeat, because the median would hide the unlucky
+/// The p99 of a target that balances connections. The worst repeat counts, because the median would hide the unlucky
 /// connections.
 fn by_luck(healthy: &Group, group: &Group) -> Option<Outcome> {
     let (base, spread) = (healthy.spread(figures::p99_ms)?.median, group.spread(figures::p99_ms)?);
@@ -222,7 +223,7 @@ fn connections(results: &Results) -> String {
     if least == most { least.to_string() } else { format!("{least} to {most}") }
 }
 
-/// Leno's target of the same kind as another: the mesh for targets with TLS.
+/// Leno's target to compare with `other`: the mesh for targets with TLS, otherwise the single proxy.
 fn own_beside(other: TargetKind) -> TargetKind {
     if other.has_tls() { TargetKind::LenoMesh } else { TargetKind::Leno }
 }

@@ -89,7 +89,7 @@ pub(super) fn load(load: Load) -> String {
     }
 }
 
-/// Describes several loads: together if they differ only in their connections, else one after the other.
+/// Describes several loads: together if they differ only in the number of connections, else one after the other.
 pub(super) fn loads(loads: &[Load]) -> String {
     let Some((first, others)) = loads.split_first() else {
         return "no load".to_owned();

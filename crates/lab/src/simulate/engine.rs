@@ -208,7 +208,7 @@ impl Simulation {
         self.now_ns + (ms * 1e6) as u64
     }
 
-    /// Begins a call in a worker of its server.
+    /// A worker of the call's server begins to process the call.
     fn work(&mut self, key: u32) {
         let call = &self.calls[key as usize];
         let occupying_ms = self.servers[call.ticket.server].behaviour.occupying_ms;

@@ -61,8 +61,8 @@ impl LoadSpec {
         }
     }
 
-    /// Workers of each server. In a closed loop all callers find room on the healthy servers, with a quarter to spare.
-    /// In an open loop there are so few workers that queues form.
+    /// Workers of each server. In a closed loop, the healthy servers together have at least a quarter more workers than
+    /// there are callers. In an open loop, there are so few workers that queues form.
     pub(super) fn workers(self, healthy: usize) -> usize {
         match self {
             Self::Closed { callers } => (callers * 5).div_ceil(healthy * 4).max(2),

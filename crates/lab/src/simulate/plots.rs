@@ -12,7 +12,7 @@ pub(super) struct Plot {
     pub(super) svg: String,
 }
 
-/// Steps of a timeline that one point of its line averages.
+/// Number of steps of a timeline that are averaged for one point of its line.
 const SMOOTHED: usize = 5;
 
 /// Draws all useful charts of the rows.

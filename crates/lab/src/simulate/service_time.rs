@@ -18,7 +18,7 @@ pub(super) enum ServiceTime {
     Counted(Arc<Counts>),
 }
 
-/// Service times, each with the fraction of all calls that took at most so long. Both are ascending.
+/// Service times, each with the fraction of all calls that took at most this time. Times and fractions are ascending.
 #[derive(Debug, PartialEq)]
 pub(super) struct Counts {
     steps: Vec<(f64, f64)>,
@@ -30,7 +30,8 @@ impl ServiceTime {
         Self::Lognormal { median_ms, sigma: 0.5 }
     }
 
-    /// Reads lines of `ms count`: the number of calls that took so many milliseconds. `#` begins a comment.
+    /// Reads lines of `ms count`: a time in milliseconds, and the number of calls that took this time. `#` begins a
+    /// comment.
     ///
     /// # Errors
     /// [`Error::Io`] if the file cannot be read, [`Error::Usage`] if a line is invalid.

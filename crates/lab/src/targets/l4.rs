@@ -20,7 +20,7 @@ use crate::experiment::record::TargetKind;
 
 /// The command that installs the required programs on Debian and Ubuntu.
 pub(super) const INSTALL: &str = "apt-get install nftables iproute2 util-linux";
-/// Environment variable of the program that was restarted in the namespace: it names the namespace that the program
+/// Environment variable of the program that was restarted in the namespace. The value is the namespace that the program
 /// left.
 const OUTSIDE: &str = "LENO_LAB_OUTSIDE_NAMESPACE";
 const OWN_NAMESPACE: &str = "/proc/self/ns/net";
@@ -30,7 +30,8 @@ const PORT: u16 = 50051;
 /// The address of a Service. No program listens on it.
 pub(super) const SERVICE: SocketAddr = SocketAddr::new(IpAddr::V4(CLUSTER_IP), PORT);
 const TABLE: &str = "leno-lab";
-/// The requirement that fails without root and user namespaces, or without nf_tables.
+/// The trial in [`version`]. It fails if the user is not root and the kernel refuses user namespaces, or if the kernel
+/// has no nf_tables.
 const TRIAL: &str = "netfilter rules in a network namespace (they need root, or user namespaces, and nf_tables)";
 
 /// The rules, which are in force until this value is dropped.

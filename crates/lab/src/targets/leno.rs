@@ -75,7 +75,8 @@ pub(crate) fn built(path: PathBuf, build: &'static str) -> Result<PathBuf> {
     if path.is_file() { Ok(path) } else { Err(Error::NotBuilt { path, build }) }
 }
 
-/// Returns the given binary, or the one beside this program, or this program, which contains the proxy but is larger.
+/// Returns the given binary; if none is given, the leno-proxy beside this program; if there is none, this program,
+/// which contains the proxy but is larger.
 pub(crate) fn program(given: Option<&Path>) -> Result<Program> {
     if let Some(path) = given {
         return Ok(Program { path: built(path.to_owned(), BUILD)?, args: Vec::new() });

@@ -16,16 +16,15 @@ use crate::experiment::record::TargetKind;
 use crate::manifest::{Endpoint, Proxy, Service};
 use crate::tls::{Authority, CLIENT, Credentials, SERVER, TRUST_DOMAIN, ensure_mutual_tls};
 
-/// Options that a leno-proxy without meshes lacks.
+/// Options that a leno-proxy lacks if its version does not support meshes.
 const FLAGS: [&str; 4] = ["--identity", "--issuer", "--inbound", "--tunnel"];
 
-/// Starts all proxies. No call is made before every server-side proxy has been seen to require a certificate of the
-/// authority.
+/// Starts all proxies. Before any call, checks that every server-side proxy requires a certificate of the authority.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let (issuer, client) = credentials(setting)?;
     let backends = setting.backends.iter().enumerate();
     let started = backends.map(|(index, &backend)| start_server(index, backend, setting, &issuer));
-    // Start them concurrently.
+    // Start all proxies before waiting for the first, so that they start concurrently.
     let started: Vec<Server> = started.collect::<Result<_>>()?;
     let endpoints: Vec<Endpoint> = started.iter().map(Server::endpoint).collect();
     let mut servers = Vec::new();

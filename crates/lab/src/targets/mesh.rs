@@ -1,7 +1,7 @@
 //! A mesh of HAProxy or Envoy: one proxy beside the client, which balances, and one in front of each backend, with
 //! mutual TLS between them.
 //!
-//! All proxies together have the CPUs of a single proxy, and their costs are added.
+//! All proxies of the mesh share the CPUs that a single proxy would have, and their costs are added.
 
 use std::net::SocketAddr;
 
@@ -27,13 +27,12 @@ pub(crate) struct ServerSide {
     pub(crate) alpn: Option<&'static str>,
 }
 
-/// Starts all proxies. No call is made before every server-side proxy has been seen to require a certificate of the
-/// authority.
+/// Starts all proxies. Before any call, checks that every server-side proxy requires a certificate of the authority.
 pub(super) fn start(kind: TargetKind, setting: &Setting<'_>, start_hop: StartHop) -> Result<Target> {
     let (client, server) = credentials(setting)?;
     let backends = setting.backends.iter().enumerate();
     let started = backends.map(|(index, backend)| start_server(index, backend, setting, &server, start_hop));
-    // Start them concurrently.
+    // Start all proxies before waiting for the first, so that they start concurrently.
     let started: Vec<Started> = started.collect::<Result<_>>()?;
     let upstreams: Vec<SocketAddr> = started.iter().map(|started| started.listener).collect();
     let servers: Vec<Child> = started.into_iter().map(Started::wait).collect::<Result<_>>()?;

@@ -1,6 +1,6 @@
 //! The targets of calls: proxies and netfilter rules in front of the backends, each configured as its users run it.
 //!
-//! Every proxy has one worker thread. A proxy alone uses the backends' protocol without TLS on both sides; in a mesh
+//! Every proxy has one worker thread. A single proxy uses the backends' protocol on both sides, without TLS. In a mesh,
 //! calls pass two proxies, with mutual TLS between them. Where a default would slow a proxy down only in this lab, its
 //! configuration changes the default.
 
@@ -103,7 +103,7 @@ impl Target {
         self.addresses[0]
     }
 
-    /// Client connections. If connections choose a backend, `random` decides.
+    /// Client connections. If the target has several addresses, `random` chooses one for each connection.
     pub(crate) fn clients(&self, connections: u32, random: &mut fastrand::Rng) -> Vec<Client> {
         (0..connections).map(|_| client(self.addresses[random.usize(..self.addresses.len())])).collect()
     }

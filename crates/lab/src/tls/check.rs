@@ -45,14 +45,15 @@ pub(crate) fn ensure_mutual_tls(
         return Err(is_not("it does not request a client certificate".to_owned()));
     }
     let stranger = config::client(&stranger(client)?, SERVER, alpn)?;
-    // A client may complete its handshake before the server has verified the certificate.
+    // A client may complete its handshake before the server has verified the certificate. Therefore also wait for the
+    // server to close the connection.
     match connect(address, server_name, stranger).and_then(|mut stream| wait_for_refusal(&mut stream)) {
         Ok(()) => Err(is_not("it accepts a certificate of another authority".to_owned())),
         Err(_) => Ok(()),
     }
 }
 
-/// The client's own certificate, and whether a server requested it.
+/// The client's own certificate, and whether a server requested a certificate.
 #[derive(Debug)]
 struct Asked {
     own: Arc<dyn ResolvesClientCert>,

@@ -76,7 +76,7 @@ async fn carry_all(listener: &TcpListener, end: End) -> std::io::Result<()> {
     }
 }
 
-/// One end of the tunnel, with the data that it needs for its connections.
+/// One end of the tunnel, with the data for its connections.
 enum End {
     Client(TlsConnector, ServerName<'static>, SocketAddr),
     Server(TlsAcceptor, Option<SocketAddr>),

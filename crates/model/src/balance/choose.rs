@@ -4,7 +4,7 @@ use super::endpoints::{Endpoint, EndpointId};
 use super::random::Random;
 
 /// If a cluster has at most this many endpoints, a pick compares all of them. Otherwise it draws [`DRAWS`] of them at
-/// random.
+/// random, and compares all of them only if none of the drawn endpoints is ready.
 const COMPARE_ALL_MAX: usize = 16;
 /// Number of endpoints drawn from a large cluster for one pick.
 const DRAWS: usize = 4;
@@ -60,7 +60,8 @@ impl Contender {
 /// Chooses the endpoint with the best rank. Among equal ranks, chooses the endpoint with the fewest calls in flight;
 /// among those, the endpoint whose last pick is longest ago.
 ///
-/// `rank` also gets the number of compared endpoints. It returns `None` for an endpoint that cannot be used.
+/// The second argument of `rank` is the number of compared endpoints. `rank` returns `None` for an endpoint that cannot
+/// be used.
 pub(super) fn fewest_in_flight(
     list: &[Endpoint],
     random: &mut Random,

@@ -26,8 +26,8 @@ pub struct Explanation {
     /// The mean of recent latencies, corrected for the usual latency of each call's method; `None` before the first
     /// answer.
     pub latency_estimate_ms: Option<f64>,
-    /// The estimate above which the balancer treats the endpoint as slow; `None` without other endpoints to compare
-    /// with.
+    /// The estimate above which the balancer treats the endpoint as slow. `None` before the endpoint's first answer,
+    /// and while the cluster has no median to compare with.
     pub latency_limit_ms: Option<f64>,
     /// Fraction of its recent calls that failed, 0 to 1.
     pub failure_rate: f64,

@@ -6,7 +6,8 @@
 //!            +--------- probes show that it is well again (1.5 s of warming) -------+
 //! ```
 //!
-//! There are shorter ways back: an endpoint returns at once when the others have become as slow, or fail as often.
+//! There is a shorter way back: an endpoint returns at once when the other endpoints have become as slow, or fail as
+//! often.
 //!
 //! A slow or failing endpoint gets only probes, which are single calls: the first after half a second, later ones less
 //! often, in the end about every 2 s. After a successful probe, the next probe does not wait. While the other endpoints
@@ -26,7 +27,7 @@ const WARM_UP_AGAIN: Duration = Duration::from_millis(1500);
 const WARM_UP_START: f64 = 0.1;
 /// Maximum time for which a server's pushback stops calls.
 const PUSHBACK_MAX: Duration = Duration::from_secs(30);
-/// Smallest weight of one outcome in the failure rate: 14 failures in a row make 10 %.
+/// Smallest weight of one outcome in the failure rate: 14 failures in a row raise the rate from 0 to 10 %.
 const OUTCOME_WEIGHT_MIN: f64 = 1.0 / 128.0;
 
 /// Whether an endpoint should get calls.
@@ -56,7 +57,7 @@ pub(super) struct Health {
     quiet_since: Instant,
     probe_wait: Duration,
     /// Factor for the waits between probes, 1 to 1.25: proxies that see an endpoint become slow at the same moment must
-    /// not probe it in step.
+    /// not all send their probes at the same moments.
     pace: f64,
 }
 
@@ -106,7 +107,7 @@ impl Health {
         }
     }
 
-    /// Restarts the measurement of silence: the endpoint answered, or no call was waiting for it until now.
+    /// Restarts the measurement of silence: the endpoint answered, or no call was waiting for its answer until now.
     pub(super) fn heard(&mut self, now: Instant) {
         self.quiet_since = now;
     }
@@ -134,14 +135,16 @@ impl Health {
         }
     }
 
-    /// Records a wait of `at_least_ms` without an answer. Only a wait above the mean is evidence.
+    /// Records a wait of `at_least_ms` without an answer. Ignores a wait up to the mean latency, because it does not
+    /// show that the endpoint is slow.
     pub(super) fn waited(&mut self, now: Instant, at_least_ms: f64, most_ms: f64) {
         if self.latency.is_none_or(|estimate| at_least_ms > estimate.full_mean_ms) {
             self.answered(now, at_least_ms, most_ms);
         }
     }
 
-    /// Time since its last answer.
+    /// Returns for how long the endpoint has been silent: since its last answer or, if later, since the start of its
+    /// oldest unanswered call.
     pub(super) fn silence(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.quiet_since)
     }
@@ -169,7 +172,7 @@ impl Health {
         let Some(probation) = self.probation_mut() else {
             return;
         };
-        // Calls from before the probation are evidence of its past state.
+        // A call that began before the probation shows only how the endpoint was then.
         if started < probation.since {
             return;
         }
@@ -252,7 +255,7 @@ impl Health {
         }
     }
 
-    /// Returns the wait until the next probe, scaled so that proxies do not probe in step.
+    /// Returns the wait until the next probe, scaled so that proxies do not all send their probes at the same moments.
     fn paced_wait(&self) -> Duration {
         self.probe_wait.mul_f64(self.pace)
     }

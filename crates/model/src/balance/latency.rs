@@ -1,11 +1,12 @@
 //! The `latency` policy: among the endpoints that are neither slow nor failing, it chooses the one with the fewest
 //! calls in flight.
 //!
-//! It answers two questions separately. Latencies and failures decide which endpoints should get calls. The answer
-//! changes slowly, after a statistical test has ruled out chance ([`Health::judge`](super::health::Health::judge)).
-//! Then the calls in flight decide at once which of the selected endpoints gets the call. A single score for both, as
-//! in power of two choices on peak EWMA, lets chance decide among equals, and lets a mildly slow endpoint win whenever
-//! the others are busy.
+//! The policy decides two questions separately. First, which endpoints should get calls? Latencies and failures decide
+//! this question, slowly: only after a statistical test has ruled out chance
+//! ([`Health::judge`](super::health::Health::judge)). Second, which of these endpoints gets this call? The numbers of
+//! calls in flight decide this question, at once. With a single score for both questions, as in power of two choices on
+//! peak EWMA, chance would decide among equal endpoints, and a mildly slow endpoint would win whenever the others are
+//! busy.
 
 use std::time::{Duration, Instant};
 
@@ -20,13 +21,13 @@ use super::random::Random;
 /// Interval between checks that detect silent endpoints and compare every endpoint with a new norm.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The interval of these checks while the balancer is new to the cluster, so that it soon finds endpoints that fail or
-/// are slow from the beginning.
+/// The interval of the first [`FIRST_REFRESHES`] checks. It is shorter, so that a new balancer soon finds endpoints
+/// that fail or are slow from the beginning.
 const FIRST_REFRESH_INTERVAL: Duration = Duration::from_millis(10);
 const FIRST_REFRESHES: u32 = 20;
 /// Time constant in seconds of the mean rate of calls.
 const RATE_MEMORY_S: f64 = 1.0;
-/// Maximum wait between probes of an endpoint, even if calls are rare.
+/// Maximum of `Norm::fair_interval`, so that the waits between probes are limited even if calls are rare.
 const FAIR_INTERVAL_MAX: Duration = Duration::from_secs(30);
 
 /// The policy's state for the whole cluster.
@@ -83,7 +84,8 @@ impl Latency {
             FAIR_INTERVAL_MAX.min(Duration::try_from_secs_f64(fair_interval_s).unwrap_or(FAIR_INTERVAL_MAX));
     }
 
-    /// Judges one endpoint right after an answer or a failure, because a fault must not wait for the next refresh.
+    /// Judges one endpoint right after an answer or a failure, because the reaction to a fault must not wait for the
+    /// next refresh.
     pub(super) fn judge(&mut self, now: Instant, endpoint: &mut Endpoint) {
         endpoint.health.judge(now, &self.norm);
         let probation = endpoint.health.probation();
@@ -107,7 +109,7 @@ impl Latency {
         })
     }
 
-    /// Returns the usable endpoint whose probe is most overdue.
+    /// Returns the usable endpoint whose probe is most overdue; `None` if no probe is due.
     fn due_probe(
         &mut self,
         now: Instant,
@@ -145,7 +147,7 @@ fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
 }
 
 /// Returns an endpoint's rank in one comparison. An endpoint with a partial share gets the rank of a ready endpoint in
-/// a random part of the comparisons, so that it gets this share of the calls.
+/// a random part of the comparisons, so that it gets its share of the calls.
 fn rank(now: Instant, endpoint: &Endpoint, compared: usize, random: &mut Random) -> Rank {
     let mut part_of_the_time = |otherwise| {
         let chance = endpoint.health.weight(now) / compared as f64;
@@ -164,8 +166,8 @@ pub(super) fn as_ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Makes new endpoints ready if no endpoint is ready: then no other endpoint can take the rest of a new endpoint's
-/// share.
+/// Makes warming endpoints ready if no endpoint is ready. A warming endpoint takes only a part of a full share, and
+/// without a ready endpoint no other endpoint could take the rest.
 fn promote_newcomers_without_elders(list: &mut [Endpoint]) {
     let any_ready = list.iter().any(|endpoint| endpoint.health.state == State::Ready);
     if any_ready {

@@ -68,7 +68,8 @@ impl Usual {
 }
 
 impl Methods {
-    /// Records that a call of `method` took `latency_ms`. Returns the latency converted to the average method.
+    /// Records that a call of `method` took `latency_ms`. Returns the latency converted to the average method:
+    /// multiplied by the usual latency of all calls, and divided by the usual latency of this method.
     pub(super) fn observe(&mut self, method: Method, latency_ms: f64) -> f64 {
         if self.places.is_empty() {
             self.places = vec![Place::default(); OTHERS + 1];
@@ -94,7 +95,8 @@ impl Methods {
         place.map_or(at_least_ms, |place| self.compared(at_least_ms, place.usual.ln_ms))
     }
 
-    /// Converts a wait of `at_least_ms` for a call of an unknown method, which may be the slowest method.
+    /// Converts a wait of `at_least_ms` for a call of an unknown method. Assumes the slowest known method, so that a
+    /// wait that is usual for that method does not look slow.
     pub(super) fn normalised_at_least(&self, at_least_ms: f64) -> f64 {
         let known = self.places.iter().filter(|place| place.usual.answers > 0);
         let slowest = known.map(|place| place.usual.ln_ms).fold(self.all.ln_ms, f64::max);
@@ -102,7 +104,7 @@ impl Methods {
     }
 
     fn compared(&self, latency_ms: f64, usual_ln_ms: f64) -> f64 {
-        // With a single method this changes nothing, not even by rounding.
+        // With a single method, the conversion changes nothing, not even by rounding.
         if usual_ln_ms == self.all.ln_ms { latency_ms } else { latency_ms * (self.all.ln_ms - usual_ln_ms).exp() }
     }
 

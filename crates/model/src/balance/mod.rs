@@ -151,8 +151,8 @@ impl Balancer {
 
     /// Chooses among the endpoints for which `usable` is true; `None` if there is none.
     ///
-    /// `usable` must be true if a connection is possible and this call has not tried the endpoint. `pick` may call it
-    /// several times for one endpoint, and not for all.
+    /// `usable` must be true if a connection is possible and this call has not tried the endpoint. `pick` may call
+    /// `usable` several times for one endpoint, and need not call it for every endpoint.
     pub fn pick(&mut self, now: Instant, mut usable: impl FnMut(EndpointId) -> bool) -> Option<Pick> {
         self.latency.refresh(now, &mut self.endpoints);
         let Choice { index, why } = match self.policy {
@@ -176,8 +176,9 @@ impl Balancer {
 
     /// Reports that the response headers arrived `latency` after the request, while the call continues.
     ///
-    /// Use it for long calls: the endpoint's latency is known long before they end, and silence after the headers does
-    /// not count as slowness. Without this call, [`Balancer::finish`] supplies the latency.
+    /// Use this function for long calls: the endpoint's latency is then known long before the call ends, and silence
+    /// after the headers is not treated as slowness. If this function is not called, [`Balancer::finish`] supplies the
+    /// latency.
     pub fn answered(&mut self, now: Instant, pick: &mut Pick, latency: Duration) {
         if pick.answered_us.is_some() {
             return;

@@ -1,8 +1,9 @@
 //! The cluster's norm, with which endpoints are compared to find slow and failing endpoints.
 //!
-//! An endpoint is slow relative to the median endpoint, so at most half of the endpoints can be slow. An endpoint is
-//! failing relative to the established endpoint that fails least, so any number of endpoints can be failing, but not
-//! all of them for long.
+//! An endpoint is slow if it is much slower than the median endpoint. So at most half of the endpoints can be slow. An
+//! endpoint is failing if it fails much more often than the established endpoint that fails least. So any number of
+//! endpoints can be failing, but not all of them for long: without an established endpoint to compare with, they
+//! return.
 
 use std::time::{Duration, Instant};
 
@@ -16,24 +17,24 @@ const SLOW_FACTOR: f64 = 1.2;
 const CHANCE_DEVIATIONS: f64 = 3.0;
 /// Bounds of the spread, because a few answers estimate it badly.
 const SPREAD_RANGE: (f64, f64) = (0.5, 4.0);
-/// Smaller differences in latency are noise of machines and schedulers, whatever the factor is.
+/// Differences in latency below this are noise of machines and schedulers, even if they exceed [`SLOW_FACTOR`].
 const FLOOR_MS: f64 = 0.5;
 /// The first answers are biased, because the fastest of many calls are answered first. A new endpoint can count as fast
 /// only after this time and after [`FAST_AFTER_NORMS`] times the norm.
 const FAST_AFTER_MS: f64 = 500.0;
 const FAST_AFTER_NORMS: f64 = 10.0;
-/// For the same reason, the latency of endpoints with spare capacity is measured only once a norm has been known for
-/// this many times its own length.
+/// Because the first answers are biased, the latency with spare capacity simply equals the current norm until this
+/// multiple of the norm has passed since the first norm.
 const ROOMY_AFTER_NORMS: f64 = 5.0;
 /// One answer counts as at most this multiple of the usual latency.
 const SURPRISE_MAX: f64 = 16.0;
-/// The other endpoints count as full when their latency has grown by this fraction of the difference between the slow
-/// endpoint's latency and their own latency with spare capacity. Beyond that, queued calls finish sooner at the slow
-/// endpoint.
+/// How far the latency of the other endpoints must grow until they are treated as full. The unit is the difference
+/// between the slow endpoint's latency and the latency of the others with spare capacity. Beyond this point, calls that
+/// queue at the others would finish sooner at the slow endpoint.
 const RELIEF_START: f64 = 0.25;
 /// Minimum of this growth, as a fraction of the latency with spare capacity, because that latency is not known exactly.
 const RELIEF_START_MIN: f64 = 0.3;
-/// How fast the latency with spare capacity follows a norm that stays above it, per second.
+/// While the norm stays above the latency with spare capacity, that latency grows by this fraction per second.
 const ROOMY_GROWTH_PER_S: f64 = 0.005;
 /// A warming endpoint contributes to the norm once its variance is below this, as after 5 answers.
 const ESTABLISHED_VARIANCE: f64 = 0.2;
@@ -131,7 +132,8 @@ impl Norm {
     }
 
     /// Returns the share of calls that a slow endpoint should take from the other endpoints, as a fraction of a full
-    /// share, 0 to 1. The share is 0 while the other endpoints have spare capacity, and grows as they become as slow.
+    /// share, 0 to 1. The share is 0 while the other endpoints have spare capacity. It grows as their latency
+    /// approaches the slow endpoint's latency.
     ///
     /// Slow servers are best used only above a threshold (Lin and Kumar 1984, "Optimal control of a queueing system
     /// with two heterogeneous servers"). Above it, the share grows gradually, to avoid oscillation.
@@ -171,9 +173,10 @@ impl Norm {
     }
 
     /// Returns whether the endpoint is faster than chance explains: either the others are overloaded, or it is simply
-    /// better. `age` is the time since its first call.
+    /// better. `age` is the time since its warming began.
     pub(super) fn calls_fast(&self, estimate: &Estimate, age: Duration) -> bool {
-        // Square the factor of `calls_slow`, because half of all endpoints are faster than the median.
+        // Square the factor of `calls_slow`: half of all endpoints are faster than the median, and only a clearly
+        // faster endpoint is meant here.
         let factor = self.limit_factor(estimate).powi(2);
         let age_ms = age.as_secs_f64() * 1e3;
         self.latency_ms.is_some_and(|norm_ms| {
@@ -181,8 +184,8 @@ impl Norm {
         })
     }
 
-    /// Returns whether a slow endpoint is fast enough again. This is stricter than `calls_slow`, so that no endpoint
-    /// flaps at the limit.
+    /// Returns whether a slow endpoint is fast enough again. The limit is lower than in `calls_slow`, so that an
+    /// endpoint near the limit does not change between both states all the time.
     pub(super) fn welcomes_back(&self, estimate: &Estimate) -> bool {
         self.latency_ms.is_some_and(|norm_ms| estimate.mean_ms <= norm_ms * SLOW_FACTOR + FLOOR_MS)
     }
@@ -192,8 +195,8 @@ impl Norm {
         failure_rate > self.common_failure_rate(weight) + FAILURE_MARGIN
     }
 
-    /// Returns whether chance can give the established endpoints as high a failure rate. This is stricter than
-    /// `calls_failing`.
+    /// Returns whether a failure rate is so low that an established endpoint could have it by chance. The limit is
+    /// lower than in `calls_failing`.
     pub(super) fn excuses(&self, failure_rate: f64, weight: f64) -> bool {
         failure_rate <= self.common_failure_rate(weight)
     }

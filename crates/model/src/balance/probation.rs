@@ -1,9 +1,9 @@
 //! Probation of a slow or failing endpoint: probes, and the test that ends them.
 //!
-//! A sequential probability ratio test (Wald 1945) on the logarithms of the probes' latencies decides whether it has
-//! recovered. Each answer is evidence for "as the others" or for "still slow", and probing continues until one of them
-//! is far more likely. One probe suffices for a clearly slow endpoint and a few for a recovered one; only borderline
-//! cases need many.
+//! A sequential probability ratio test (Wald 1945) on the logarithms of the probes' latencies decides whether the
+//! endpoint has recovered. Each answer is evidence for "well", which means as fast as the others, or for "still slow".
+//! Probing continues until one of the two is far more likely. One probe suffices for a clearly slow endpoint and a few
+//! for a recovered one; only borderline cases need many.
 
 use std::time::{Duration, Instant};
 
@@ -11,17 +11,18 @@ use super::norm::Norm;
 
 /// Wait before the first probe; each probe without a good answer doubles it.
 pub(super) const PROBE_WAIT_MIN: Duration = Duration::from_millis(500);
-/// Maximum wait between probes. It limits both the calls spent on a slow endpoint and the time to notice its recovery.
+/// Maximum wait between probes, unless calls are so rare that `Norm::fair_interval` is longer. It is a compromise: a
+/// longer wait spends fewer calls on a slow endpoint, a shorter wait notices a recovery sooner.
 pub(super) const PROBE_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Minimum number of good answers before a probation can end.
 const GOOD_ANSWERS_MIN: u32 = 5;
-/// Log-likelihood ratio at which "still slow" ends a round of probes: 1 in 30 recovered endpoints must wait for another
-/// round.
+/// Log-likelihood ratio at which "still slow" ends a round of probes: by chance, 1 in 30 recovered endpoints is found
+/// slow and must wait for another round.
 const STILL_SLOW_EVIDENCE: f64 = 3.4;
-/// Log-likelihood ratio at which "well" ends the probation: 1 in 200 slow endpoints return, until they are found slow
-/// again.
+/// Log-likelihood ratio at which "well" ends the probation: by chance, 1 in 200 slow endpoints is found well and
+/// returns, until it is found slow again.
 const WELL_EVIDENCE: f64 = -5.3;
-/// Bounds of the slowness that the test assumes for "still slow": ln(a / b), where a is the endpoint's earlier latency
+/// Bounds of the slowness that the test assumes for "still slow": ln(a / b), where a is the endpoint's own mean latency
 /// and b is the latency of the others.
 const SHIFT_RANGE: (f64, f64) = (0.25, 0.7);
 
@@ -68,7 +69,7 @@ impl Probation {
         }
     }
 
-    /// Adds the answer to a probe. `slow_ms` is the endpoint's known slow latency.
+    /// Adds the answer to a probe. `slow_ms` is the mean latency of a slow endpoint; `None` for a failing endpoint.
     pub(super) fn good_answer(&mut self, latency_ms: f64, slow_ms: Option<f64>, norm: &Norm) -> Verdict {
         self.good_answers += 1;
         self.sum_ms += latency_ms;

@@ -1,7 +1,7 @@
 //! Deserializes a tree into a Kubernetes type, and reports the position of each misfit.
 //!
-//! Kubernetes' own types ignore unknown fields. This deserializer detects that, so that `prots:` is a mistake with a
-//! line, and not a Service without ports.
+//! Kubernetes' own types ignore unknown fields. This deserializer reports them: a misspelt `prots:` is a mistake with a
+//! line, and does not lead to a Service without ports.
 
 use std::cell::RefCell;
 use std::fmt;

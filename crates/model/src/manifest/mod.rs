@@ -1,8 +1,8 @@
 //! Parses manifests, as people apply them to Kubernetes, into [`Object`]s.
 //!
 //! A file holds YAML documents (`---` between them) or JSON; `kind: List` is expanded. A file is accepted completely or
-//! not at all, so the caller can keep the last valid objects of a file that becomes invalid. A kind that the mesh does
-//! not read is a [`Notice`], because a directory may hold Deployments too.
+//! not at all, so the caller can keep the last valid objects of a file that becomes invalid. An object of a kind that
+//! the mesh does not read causes a [`Notice`] and no mistake, because a directory may hold Deployments too.
 
 mod decode;
 mod review;
@@ -33,7 +33,7 @@ pub const FINDINGS_MAX: usize = 32;
 /// A file's text.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
-    /// The path for messages; files are joined in the order of their paths.
+    /// The path, for messages. It also orders the files: if two files define the same object, the first file wins.
     pub path: String,
     pub text: String,
 }
@@ -72,7 +72,7 @@ pub fn parse_file(file: &SourceFile, default_namespace: &str) -> Result<Manifest
 
 /// Reads one object, or a List of objects, from a Kubernetes API. The findings name no file.
 ///
-/// The argument is any deserializer: a JSON value, or a Kubernetes type turned into one.
+/// The argument may be any deserializer, for example a JSON value. Convert a Kubernetes type to JSON first.
 ///
 /// # Errors
 /// [`Refused`] with the mistakes for which Kubernetes would have rejected the object.
@@ -168,7 +168,8 @@ impl<'a> Reader<'a> {
             }
             _ => self.read_foreign(node, version, kind),
         }
-        // Unknown kinds of our own group are mistakes, not notices: a skipped object may be what protects a workload.
+        // An object of our own group that has a mistake gets a replacement, even if its kind is unknown: the object may
+        // be a policy that protects a workload.
         if group(version) == authorization_policy::GROUP && self.findings.problem_count() > problems_before {
             let stand_in = stand_in::of_document(node, self.path, self.default_namespace);
             self.stand_ins.extend(stand_in.map(Object::AuthorizationPolicy));
@@ -202,7 +203,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Distinguishes kinds that the mesh does not read from misspelt kinds.
+    /// Handles an object that has no known kind and version. Reports a mistake if one of them is missing, misspelt or
+    /// unsupported; otherwise adds a notice that the mesh does not read the object.
     fn read_foreign(&mut self, node: &Node, version: &str, kind: &str) {
         let known = [
             (core::v1::Service::API_VERSION, core::v1::Service::KIND),

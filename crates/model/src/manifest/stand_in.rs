@@ -1,7 +1,8 @@
 //! Replaces an unreadable AuthorizationPolicy by a policy that allows no caller.
 //!
-//! Otherwise the default inbound policy would decide, which may allow every caller. The replacement is as narrow as the
-//! text allows: it selects the written target and ports if both can be read, otherwise every port of the namespace.
+//! Without the replacement, the default inbound policy would decide, which may allow every caller. The replacement is
+//! as narrow as the text allows: it selects the written target if that can be read, otherwise the whole namespace; and
+//! the written ports if those can be read, otherwise every port.
 
 use std::collections::BTreeSet;
 
@@ -47,8 +48,8 @@ fn without_mistake<T>(document: &Node, file: &str, read: impl FnOnce(&mut Review
     read(&mut review).filter(|_| review.is_clean())
 }
 
-/// Returns replacements for the policies in a text that is not YAML. A search for words finds out whether each document
-/// has a policy, and in which namespace.
+/// Returns replacements for the policies in a text that is not YAML. Each document is searched for words that show a
+/// policy, and for the namespaces that it names.
 pub(super) fn of_text(text: &str, file: &str, default_namespace: &str) -> Vec<Object> {
     let mut named = BTreeSet::new();
     for document in text.split("\n---") {
@@ -65,7 +66,7 @@ pub(super) fn of_text(text: &str, file: &str, default_namespace: &str) -> Vec<Ob
     named.into_iter().map(|name| Object::AuthorizationPolicy(of_namespace(name, UNNAMED, file, mark))).collect()
 }
 
-/// Returns every word that follows the word `namespace` as its value.
+/// Returns every word that is written as a value of the key `namespace`.
 fn namespaces(text: &str) -> impl Iterator<Item = &str> {
     text.split("namespace").skip(1).filter_map(|after| {
         let value = after.trim_start_matches(['"', '\'']).trim_start().strip_prefix(':')?;
@@ -89,14 +90,14 @@ fn object(policy: policy::AuthorizationPolicy, file: &str, mark: Mark) -> Author
 
 impl Refused {
     /// Creates the result for a rejected text that cannot be parsed. The text is searched for AuthorizationPolicies,
-    /// and every namespace that is named for a policy gets a replacement.
+    /// and every namespace that is named in a document with a policy gets a replacement.
     pub fn of_text(problem: Problem, file: &SourceFile, default_namespace: &str) -> Self {
         let policies = of_text(&file.text, &file.path, default_namespace);
         Self { problems: vec![problem], policies, is_tree: false }
     }
 
-    /// Returns the replacement for a rejected policy: as narrow as its text allows, otherwise for its whole namespace.
-    /// `None` if its mode can be read and is `Audit`.
+    /// Returns the replacement for a rejected policy: as narrow as its text allows, or for its whole namespace if the
+    /// text cannot be parsed. `None` if its mode can be read and is `Audit`.
     pub fn into_policy(self, namespace: &str, name: &str) -> Option<Object> {
         match self.policies.into_iter().next() {
             Some(policy) => Some(policy),

@@ -3,7 +3,7 @@ use crate::object::Object;
 use crate::policy::Mode;
 use crate::translate::translate;
 
-/// Returns the target of each policy of a rejected file, and whether the target could be read.
+/// Returns the mode, the name and the target of each policy of a rejected file.
 fn policies(text: &str) -> Vec<String> {
     shown(&parse(text).expect_err("a mistake").policies)
 }

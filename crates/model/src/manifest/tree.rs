@@ -18,7 +18,7 @@ pub(super) const TREE_MAX_BYTES: usize = 16 << 20;
 /// One value of a document.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    /// Start of the value in the text; for a list or mapping that has a key, the start of the key.
+    /// Start of the value in the text. For a list, a mapping or an empty value that has a key: the start of the key.
     pub(crate) mark: Mark,
     pub(crate) value: Value,
 }
@@ -267,7 +267,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Returns whether the tag marks a string; only the tags of plain YAML are known.
+/// Returns whether the tag marks a string. A tag that YAML itself does not define is a fault.
 fn is_text_tag(tag: Option<&Cow<'_, Tag>>, mark: Mark) -> Result<bool, Fault> {
     match tag {
         None => Ok(false),

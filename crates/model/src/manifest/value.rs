@@ -13,7 +13,7 @@ impl<'de> Deserialize<'de> for Node {
     }
 }
 
-/// Converts a value without a position.
+/// Creates a node without a position.
 fn node(value: Value) -> Node {
     Node { mark: Mark::default(), value }
 }

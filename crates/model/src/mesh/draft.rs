@@ -25,7 +25,8 @@ pub struct Changes {
     pub clusters: BTreeSet<ClusterKey>,
     /// Clusters that are no longer known because no call asks about them; they may still exist.
     pub forgotten_clusters: BTreeSet<ClusterKey>,
-    /// Clusters whose routes were added, changed or removed, or have backends in clusters that were added or removed.
+    /// Clusters whose routes were added, changed or removed, and clusters whose routes lead to a cluster that was added
+    /// or removed.
     pub routes: BTreeSet<ClusterKey>,
     /// Subjects whose answer has become known.
     pub answered: BTreeSet<Subject>,
@@ -95,7 +96,7 @@ impl Draft {
         }
     }
 
-    /// Sets the cluster to which an address leads.
+    /// Sets the cluster to which an address leads; `None` if it leads to no cluster.
     pub fn set_address(&mut self, address: SocketAddr, key: Option<&ClusterKey>) {
         let address = canonical(address);
         let known = self.mesh.addresses.find(|(other, _)| other.cmp(&address)).map(|(_, key)| &**key);
@@ -106,7 +107,7 @@ impl Draft {
         }
     }
 
-    /// Attaches the routes of a namespace to a cluster.
+    /// Attaches the routes of a namespace to a cluster; `None` removes them.
     pub fn set_routes(&mut self, key: &ClusterKey, namespace: &str, table: Option<Arc<RouteTable>>) {
         let place = (key, namespace);
         let before = self.mesh.routes.find(|routes| routes.key().cmp(&place)).map(|routes| &routes.table);
@@ -118,7 +119,7 @@ impl Draft {
         self.renew_routes(key);
     }
 
-    /// Records that clusters to which a cluster's routes lead were added or removed.
+    /// Records that a cluster to which the routes of the cluster `key` lead was added or removed.
     pub fn renew_routes(&mut self, key: &ClusterKey) {
         self.changes.routes.insert(key.clone());
     }
@@ -142,7 +143,7 @@ impl Draft {
         }
     }
 
-    /// Sets whether a subject has an answer.
+    /// Sets whether the answer to a subject is known.
     pub fn set_answered(&mut self, subject: &Subject, is_answered: bool) {
         if self.mesh.answers(subject) == is_answered {
             return;

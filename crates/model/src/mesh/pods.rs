@@ -48,7 +48,7 @@ impl Mesh {
     }
 
     /// Returns the cluster of the Pod at an address, if its proxy serves that port. Addresses of Services and of their
-    /// endpoints take precedence.
+    /// endpoints take precedence: the caller looks those up first.
     pub fn pod_by_address(&self, address: SocketAddr) -> Option<Cluster> {
         let address = canonical(address);
         let pod = self.pods.get(&address.ip()).filter(|pod| !pod.skipped_ports.contains(address.port()))?;

@@ -19,9 +19,9 @@ use crate::spelling::closest;
 
 /// The API group of our own kinds.
 pub(crate) const GROUP: &str = "leno.dev";
-/// Its `apiVersion`.
+/// The `apiVersion` of an AuthorizationPolicy.
 pub(crate) const API_VERSION: &str = "leno.dev/v1alpha1";
-/// Its `kind`.
+/// The `kind` of an AuthorizationPolicy.
 pub(crate) const KIND: &str = "AuthorizationPolicy";
 
 /// The parts of an AuthorizationPolicy that the mesh keeps.
@@ -78,7 +78,8 @@ struct Spec {
 pub(crate) struct TargetRef {
     /// Empty: both kinds belong to Kubernetes' core group.
     group: String,
-    /// `ServiceAccount`: the workloads that run as it. `Namespace`: all workloads of the policy's own namespace.
+    /// `ServiceAccount`: the workloads that run as the named service account. `Namespace`: all workloads of the
+    /// policy's own namespace.
     kind: String,
     /// The name of the service account, or of the policy's own namespace.
     name: String,

@@ -212,10 +212,10 @@ fn the_example_of_the_documentation_is_read_without_a_mistake() {
     assert_eq!((read.service_account.as_deref(), read.ports.as_deref()), (Some("cart"), Some(&[8080][..])));
 }
 
-/// Records the fields that a type asks for, and reads nothing.
+/// Finds out the fields of a type: deserialization from this stops at once, with the fields in the error.
 struct FieldsOf;
 
-/// The fields that a type asks for, as the error that stops the deserialization.
+/// The fields of a type, as the error that stops the deserialization.
 #[derive(Debug, PartialEq)]
 struct Fields(&'static [&'static str]);
 

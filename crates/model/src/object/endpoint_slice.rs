@@ -52,7 +52,7 @@ pub struct Address {
     pub hostname: Option<Box<str>>,
     /// The name of its Pod, if it is a Pod.
     pub pod: Option<Box<str>>,
-    /// The Leno proxy of this address, as its Pod declares it; takes precedence over the slice's.
+    /// The Leno proxy of this address, as its Pod declares it; takes precedence over the proxy of the slice.
     pub proxy: Option<EndpointProxy>,
     /// Ports on which connections bypass its proxy.
     pub skipped_ports: PortRanges,

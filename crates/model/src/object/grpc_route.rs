@@ -112,7 +112,7 @@ fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
     reading.rule(index, parts);
 }
 
-/// Reads a method. `None` if it can never match.
+/// Reads a method. `None` if its type is unknown or a pattern could not be compiled.
 fn read_method(field: &str, written: &WrittenMethod, reading: &mut Reading<'_, '_>) -> Option<GrpcMethod> {
     const KINDS: [(&str, bool); 2] = [("Exact", false), ("RegularExpression", true)];
     let is_pattern = reading.choose(&format!("{field}.type"), written.kind.as_deref().unwrap_or("Exact"), &KINDS)?;

@@ -122,7 +122,7 @@ fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
     reading.rule(index, parts);
 }
 
-/// Reads a match. `None` if it can never match.
+/// Reads a match. `None` if the type of a condition is unknown or a pattern could not be compiled.
 fn read_match(field: &str, written: RuleMatch, reading: &mut Reading<'_, '_>) -> Option<Match> {
     const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
     let RuleMatch { path, method, headers, query_params } = written;

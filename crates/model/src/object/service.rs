@@ -23,12 +23,12 @@ pub struct Service {
     pub headless: bool,
     /// Its TCP ports; numbers and names are unique.
     pub ports: Box<[ServicePort]>,
-    /// `leno.dev/balancer`.
+    /// The balancer (annotation `leno.dev/balancer`).
     pub balancer: Policy,
     /// `leno.dev/opaque-ports`: ports of the Service or of its endpoints. Takes precedence over other protocol
     /// settings.
     pub opaque_ports: PortRanges,
-    /// The other annotations.
+    /// The settings from the other annotations.
     pub settings: Settings,
 }
 

@@ -23,11 +23,11 @@ pub struct Allow {
     both: Box<[(IdentityIndex, NetworkIndex)]>,
 }
 
-/// The parts that an identity must equal: trust domain, namespace and service account. `None` matches anything; for the
-/// trust domain it means the workload's own.
+/// The parts that an identity must equal: trust domain, namespace and service account. For the trust domain, `None`
+/// means the workload's own trust domain; for the other parts, `None` matches anything.
 type Key<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>);
 
-/// The position of an [`Identities`] in the rules.
+/// The position of an [`Identities`] value in the rules.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     rule: u32,

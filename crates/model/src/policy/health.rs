@@ -12,7 +12,7 @@ const GRPC_HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
 /// Maximum length of a path in bytes.
 const PATH_MAX_BYTES: usize = 1_024;
 
-/// A path in normal form: nothing is escaped, and no segment is `.`, `..` or, except the last, empty.
+/// A path in normal form: nothing is escaped, no segment is `.` or `..`, and only the last segment may be empty.
 ///
 /// A request matches only if its path has the same bytes, so that no server can interpret it as another path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,9 +40,9 @@ impl HealthPath {
 
     /// Returns whether `request` is a GET for this path, with any query (a POST for gRPC's own health check).
     ///
-    /// A GET with content is rejected as a health check. A request that never ends occupies the application for as long
-    /// as its caller likes, and an application that leaves a GET's content unread parses it as the next request. gRPC's
-    /// own health check carries a message, so it may have content.
+    /// A GET with content is not accepted as a health check, for two reasons. Content that never ends occupies the
+    /// application for as long as the caller likes. And an application that does not read the content of a GET would
+    /// parse this content as the next request. gRPC's own health check carries a message, so it may have content.
     pub(super) fn matches(&self, request: &Request<'_>) -> bool {
         let path = request.path.split(|b| *b == b'?').next().unwrap_or_default();
         let may_have_content = self.is_grpc();

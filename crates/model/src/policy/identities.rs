@@ -38,7 +38,7 @@ pub struct BadIdentities;
 
 impl Identities {
     /// Returns whether the set contains `identity`, for a workload of the trust domain `own`. The tests compare a
-    /// policy's index with this.
+    /// policy's index with this function.
     #[cfg(test)]
     pub(super) fn contain(&self, identity: &SpiffeId, own: &TrustDomain) -> bool {
         let is = |wanted: &Option<Box<str>>, name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);

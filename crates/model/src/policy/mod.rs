@@ -2,8 +2,8 @@
 //!
 //! An [`AuthorizationPolicy`] lists the callers that may call the workloads that it selects. If no policy is enforced
 //! on a port, the proxy's [`DefaultInboundPolicy`] decides. Otherwise calls that no rule of any enforced policy allows
-//! are denied. Policies only extend the list of allowed callers, so their order does not matter. A policy in audit mode
-//! changes only the log.
+//! are denied. Each further policy only extends the list of allowed callers, so the order of the policies does not
+//! matter. A policy in audit mode changes only the log.
 
 mod allow;
 mod decision;
@@ -95,7 +95,7 @@ pub struct Request<'a> {
 pub struct PortPolicy {
     trust_domain: TrustDomain,
     default: DefaultInboundPolicy,
-    /// The policies that select the port. If any of them is enforced, only the enforced policies.
+    /// The policies that select the port. If any of them is enforced, this list has only the enforced policies.
     policies: Arc<[Arc<AuthorizationPolicy>]>,
     is_enforced: bool,
     probes: ProbePaths,

@@ -21,7 +21,7 @@ pub enum BadNetwork {
     /// The text is not an address with an optional prefix length.
     #[error("write an address and the bits of its prefix, as 10.0.0.0/8 or fd00::/8")]
     Form,
-    /// The address has bits after the prefix: either the address or the prefix length may be the mistake.
+    /// The address has non-zero bits after the prefix: either the address or the prefix length may be the mistake.
     #[error("write {0} for the network, or the address without a prefix for itself")]
     Beyond(Network),
     /// The address is IPv4 mapped into IPv6, a form that callers' addresses never have.

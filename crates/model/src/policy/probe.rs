@@ -1,7 +1,8 @@
 //! A kubelet's probes of a workload, as the Pod's spec lists them.
 //!
-//! A kubelet has no identity, so policies would deny its probes, and it would restart a healthy application. The proxy
-//! therefore allows these requests on their ports whatever the policies say, as it allows a policy's health checks.
+//! A kubelet has no identity, so policies would deny its probes, and the kubelet would restart a healthy application.
+//! The proxy therefore allows these requests on their ports whatever the policies say, as it allows a policy's health
+//! checks.
 
 use std::collections::BTreeMap;
 use std::fmt;

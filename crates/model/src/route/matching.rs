@@ -15,7 +15,7 @@ pub trait RequestHead {
     fn path(&self) -> &[u8];
     /// `:authority`, or the `Host` of HTTP/1.1.
     fn authority(&self) -> &[u8];
-    /// Returns the values, in order, of the header fields with this lower-case name, which is not `host`.
+    /// Returns the values, in order, of the header fields with this name. The name is in lower case, and never `host`.
     fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]>;
 }
 
@@ -102,8 +102,8 @@ impl Match {
     }
 
     /// Returns whether the request matches. Examines the path once, the query once for each required parameter, and all
-    /// header fields once for each required header. Allocates only for a parameter with a pattern whose value is
-    /// percent-encoded.
+    /// header fields once for each required header. Allocates only if it compares an encoded query parameter with a
+    /// pattern.
     pub fn is_match(&self, head: &impl RequestHead) -> bool {
         let (path, query) = split_query(head.path());
         self.is_match_of(head, path, query)

@@ -59,7 +59,8 @@ impl GrpcMethod {
     }
 }
 
-/// Returns the rest of `path` after the elements of `prefix`: empty, or beginning with `/`.
+/// Returns the rest of `path` after the elements of `prefix`: empty, or beginning with `/`. `None` if `path` does not
+/// begin with these elements.
 pub(super) fn after_prefix<'a>(path: &'a [u8], prefix: &str) -> Option<&'a [u8]> {
     let rest = path.strip_prefix(prefix.as_bytes())?;
     (prefix.is_empty() || rest.first().is_none_or(|first| *first == b'/')).then_some(rest)

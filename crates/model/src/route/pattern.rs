@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 /// A regular expression that must match a whole text.
 ///
 /// Matching takes time proportional to the product of the text's length and the pattern's size, because the engine does
-/// not backtrack. The size is at most [`Pattern::SIZE_MAX_BYTES`], about a hundred steps.
+/// not backtrack. The size is at most [`Pattern::SIZE_MAX_BYTES`], which is about a hundred steps of the engine.
 #[derive(Clone)]
 pub struct Pattern {
     text: Box<str>,
@@ -18,7 +18,8 @@ pub struct Pattern {
     size_bytes: usize,
 }
 
-/// Why a text is not a [`Pattern`]: a mistake in it, or its size; one line.
+/// Why a text is not a [`Pattern`]: it has a mistake, or the compiled pattern would be too large. The message is one
+/// line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub struct PatternError(regex_lite::Error);
@@ -36,10 +37,11 @@ impl Pattern {
     /// # Errors
     /// [`PatternError`]; its text names the fault.
     pub fn new(text: &str) -> Result<Self, PatternError> {
-        // Compile it alone first: `a)(b` is a mistake, but would be valid within the added parentheses.
+        // Compile the text alone first: `a)(b` is a mistake, but would be valid within the added parentheses.
         compile(text, Self::SIZE_MAX_BYTES)?;
         let whole = whole(text);
-        // The engine does not report a size, but rejects a limit that is too small.
+        // The engine does not report a pattern's size, but rejects a pattern that is larger than its limit. So double
+        // the limit until the engine accepts the pattern.
         let mut limit_bytes = Self::SIZE_MIN_BYTES;
         let regex = loop {
             match compile(&whole, limit_bytes) {

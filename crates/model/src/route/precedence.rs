@@ -1,9 +1,14 @@
 //! Precedence among several matches of a request, exactly as in Gateway API.
 //!
-//! Among HTTPRoutes: an exact path, then a pattern, then a prefix; the longer path; a method; more headers; more query
-//! parameters. Among GRPCRoutes: the longer service, the longer method, more headers. Among TLSRoutes: a whole name
-//! before a wildcard, then the longer name. Then, for all: the older route, the first by namespace and name, the first
-//! rule. Gateway API leaves only the place of patterns open.
+//! The first difference in these lists decides which match wins:
+//!
+//! - HTTPRoutes: an exact path before a pattern, and a pattern before a prefix; then the longer path; then a match with
+//!   a method; then more headers; then more query parameters.
+//! - GRPCRoutes: the longer service; then the longer method; then more headers.
+//! - TLSRoutes: a whole name before a wildcard; then the longer name.
+//! - After that, for all kinds: the older route; then the first by namespace and name; then the first rule.
+//!
+//! Gateway API defines all of this except the place of patterns.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -54,7 +59,8 @@ pub(super) fn sorted(candidates: Vec<Candidate>) -> Vec<Entry> {
     keyed.into_iter().map(|(_, entry)| entry).collect()
 }
 
-/// Smaller is more specific: the kind of the path or the name, then its lengths, then the number of other conditions.
+/// The sort key of a match; a smaller key is more specific. First the kind of the path or the name, then its lengths,
+/// whether there is no method, and the numbers of headers and query parameters.
 type Specificity = (u8, Reverse<usize>, Reverse<usize>, bool, Reverse<usize>, Reverse<usize>);
 
 fn specificity(matches: &Match) -> Specificity {

@@ -92,7 +92,7 @@ fn the_older_route_goes_first_and_one_of_unknown_age_last() {
 #[test]
 fn of_equal_age_the_first_by_the_text_namespace_slash_name_goes_first() {
     let of = |route: &str| Candidate { rule: rule(RouteKind::Http, route, route), ..http("", Match::any()) };
-    // In a name, `-` sorts before `/`.
+    // In the text `namespace/name`, `-` sorts before `/`.
     assert_eq!(order(&[of("b/a"), of("a/b"), of("a/a"), of("a-b/z")]), ["a-b/z", "a/a", "a/b", "b/a"]);
 }
 

@@ -6,7 +6,7 @@ fn rewritten(path: &str, change: PathRewrite, matched: &PathMatch) -> String {
     String::from_utf8(rewrite.path(path.as_bytes(), matched).into_owned()).expect("UTF-8")
 }
 
-/// The examples in the specification's table, and the rules in its text.
+/// The examples in the table of Gateway API's specification, and the rules in the specification's text.
 #[test]
 fn the_prefix_that_matched_is_replaced() {
     for (path, prefix, replacement, new) in [

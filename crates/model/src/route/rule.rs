@@ -31,7 +31,7 @@ pub struct Backend {
     pub to: BackendTarget,
     /// Its weight, 0 to 1,000,000; its share is relative to the sum of all weights.
     pub weight: u32,
-    /// Filters for this backend, applied after the rule's.
+    /// Filters for this backend, applied after the rule's filters.
     pub filters: Filters,
 }
 
@@ -46,8 +46,8 @@ pub enum BackendTarget {
     Invalid(Box<str>),
 }
 
-/// The kind of a route. A Service's port uses routes of one kind only: the first of these kinds that has any (GEP-1294,
-/// "Route types").
+/// The kind of a route. A Service's port uses routes of one kind only: of the first kind in this list that has a route
+/// for the port (GEP-1294, "Route types").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum RouteKind {
     /// A request that no rule matches is answered with UNIMPLEMENTED.

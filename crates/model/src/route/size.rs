@@ -20,7 +20,8 @@ impl RouteTable {
 }
 
 impl Entry {
-    /// Returns the size in bytes of the entry and its whole rule: a proxy that parses an entry creates a rule for it.
+    /// Returns the size in bytes of the entry and its whole rule. The rule is included in each of its entries, because
+    /// a proxy creates a rule of its own for every entry that it parses.
     fn size_bytes(&self) -> usize {
         let filters = self.rule.backends.iter().map(|backend| &backend.filters).chain([&self.rule.filters]);
         self.matches.size_bytes() + filters.map(Filters::size_bytes).sum::<usize>()
@@ -60,7 +61,8 @@ impl ValueMatch {
 }
 
 impl Filters {
-    /// Returns the size in bytes of the texts in the filters. Mirrors have no texts: they name Services.
+    /// Returns the size in bytes of the texts in the filters. Mirrors are left out: they have no texts except the names
+    /// of Services.
     pub fn size_bytes(&self) -> usize {
         let headers = [&self.request_headers, &self.response_headers].into_iter().flatten();
         let path = |path: &Option<PathRewrite>| match path {

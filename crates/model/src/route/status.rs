@@ -60,9 +60,9 @@ pub enum ConditionKind {
 pub enum Reason {
     /// Accepted.
     Accepted,
-    /// Not accepted: the parent has no such port.
+    /// Not accepted: the Service or its port does not exist, or cannot have this route.
     NoMatchingParent,
-    /// Not accepted: the port has routes of another kind, or too many of the same kind to add this one.
+    /// Not accepted: the port has routes of another kind, or its routes of the same kind leave no space for this one.
     Conflicted,
     /// Not accepted: an unknown or unsupported value.
     UnsupportedValue,
@@ -79,14 +79,14 @@ pub enum Reason {
 }
 
 impl fmt::Display for ConditionKind {
-    /// The condition's `type`.
+    /// Writes the condition's `type`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }
 }
 
 impl fmt::Display for Reason {
-    /// The condition's `reason`.
+    /// Writes the condition's `reason`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }

@@ -41,8 +41,8 @@ impl RouteTable {
         Self::new(kind, precedence::sorted(candidates))
     }
 
-    /// Returns the rule for the request. `None` if no rule matches: answer it with 404, or UNIMPLEMENTED for
-    /// GRPCRoutes.
+    /// Returns the rule for the request. `None` if no rule matches: the caller answers the request with 404, or
+    /// UNIMPLEMENTED for GRPCRoutes.
     ///
     /// Scans the entries up to the first match; [`Match::is_match`] documents the cost of one match.
     pub fn find(&self, head: &impl RequestHead) -> Option<Found<'_>> {

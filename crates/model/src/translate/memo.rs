@@ -46,7 +46,7 @@ impl Memo {
         joined
     }
 
-    /// Drops results that were not used since the last call.
+    /// Drops results that were not used since the last call of this function.
     pub(super) fn forget_unused(&mut self) {
         self.services.retain(|_, made| std::mem::take(&mut made.is_used));
     }

@@ -1,8 +1,8 @@
 //! Translates objects into a mesh: joins Services with their EndpointSlices, attaches routes, and collects the
 //! policies.
 //!
-//! A pure function of the objects, whatever their order. If two objects claim the same name or address, the first in
-//! order of file and line wins, or else the first in order of age and name.
+//! A pure function of the objects; their order does not matter. If two objects claim the same name or address, the
+//! first in order of file and line wins. Objects that are in no file are ordered by age and name.
 
 mod memo;
 mod references;
@@ -25,12 +25,12 @@ use crate::protocol::Protocol;
 use crate::route::status::ParentStatus;
 use references::Known;
 
-/// A mesh, and the conflicts between its objects.
+/// A mesh, and the findings about its objects.
 #[derive(Debug)]
 pub struct Translation {
-    /// The mesh, without the objects in conflict.
+    /// The mesh. If objects are in conflict, the first of them wins.
     pub mesh: Mesh,
-    /// Objects that contradict each other.
+    /// Mistakes that were found while the objects were joined, such as objects that contradict each other.
     pub problems: Vec<Problem>,
     /// Notices for the user.
     pub notices: Vec<Notice>,
@@ -43,7 +43,7 @@ pub fn translate<'a>(objects: impl IntoIterator<Item = &'a Object>, default_name
     translate_again(objects, default_namespace, Dialled::Any, &mut Memo::default())
 }
 
-/// Like [`translate`], but reuses the results in `memo` for objects that have not changed since.
+/// Like [`translate`], but reuses the results in `memo` for objects that have not changed since the last translation.
 pub fn translate_again<'a>(
     objects: impl IntoIterator<Item = &'a Object>,
     default_namespace: &str,
@@ -102,7 +102,7 @@ struct Join {
     clusters: Vec<Arc<Cluster>>,
     /// The owner of each clusterIP and port.
     cluster_ips: HashMap<SocketAddr, ClusterKey>,
-    /// Addresses of endpoints that represent their whole Service.
+    /// Addresses of headless Services' endpoints. Calls to such an address are balanced over the whole Service.
     headless: Vec<(SocketAddr, ClusterKey)>,
     problems: Vec<Problem>,
     notices: Vec<Notice>,
@@ -264,7 +264,7 @@ fn misnamed_port(service: &Service, port: &ServicePort, slices: &[&EndpointSlice
     Some(Problem { place, what, fix: "give both the same name".to_owned() })
 }
 
-/// Returns the protocol of a Service's port: from its number, from the endpoints' port numbers, or from their proxies.
+/// Returns the protocol of a Service's port; see [`Cluster::protocol`] for its sources.
 fn protocol<'a>(service: &Service, port: &ServicePort, slices: &[&'a EndpointSlice]) -> Protocol {
     let served = |slice: &'a EndpointSlice| slice.ports.iter().filter(|served| served.name == port.name);
     let numbers = slices.iter().flat_map(|slice| served(slice)).map(|served| served.port).chain([port.port]);
@@ -294,7 +294,7 @@ fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, Vec<
                 };
                 let (address, proxy) = known.entry(SocketAddr::new(found.ip, port.port)).or_insert((found, before));
                 // An endpoint that moves between slices is briefly in both. Use the better readiness, and never drop a
-                // proxy that one of the slices knows, because the call would be unencrypted.
+                // proxy that one of the slices knows: without it, calls would be unencrypted.
                 if found.readiness < address.readiness {
                     *address = found;
                 }

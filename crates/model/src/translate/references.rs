@@ -20,7 +20,7 @@ pub(super) struct Known<'a> {
     opaque: BTreeSet<&'a ClusterKey>,
 }
 
-/// A route, as seen from one of its Services.
+/// A route, and the namespace of one of the Services to which it is attached.
 #[derive(Clone, Copy)]
 pub(super) struct Referrer<'a> {
     pub(super) route: &'a Route,

@@ -1,7 +1,8 @@
 //! Builds the tables of routes: the rules for calls to a Service's port (GEP-1294), and the status of each route.
 //!
 //! A route in the Service's namespace is a producer route, for all clients. A route in another namespace is a consumer
-//! route, for clients of that namespace. Each group has its own table, with routes of one kind only.
+//! route, for clients of that namespace. For each port, the routes of one namespace form a group. Each group has its
+//! own table, with routes of one kind only.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -65,7 +66,7 @@ pub(super) fn attach(routes: &[&Route], known: &Known<'_>) -> Attached {
 
 /// The routes of a group that fit into its table.
 struct Admitted<'a> {
-    /// The route with the highest precedence, whose kind all routes of the group have.
+    /// The route with the highest precedence. Only routes of its kind are admitted.
     first: &'a Route,
     names: HashSet<(&'a str, &'a str)>,
     /// The routes that share matches with an older route. Equal matches are equally specific, so the older route gets
@@ -113,7 +114,7 @@ fn shadowed<'a>(routes: &[&'a Route]) -> HashMap<(&'a str, &'a str), Shadow<'a>>
     if routes.len() < 2 {
         return shadowed;
     }
-    // The text of a match includes all of its fields.
+    // The text of a match includes all of its fields, so equal texts mean equal matches.
     let mut owners: HashMap<String, &'a Route> = HashMap::new();
     for route in routes {
         for found in route.rules.iter().flat_map(|rule| &rule.matches) {
@@ -167,7 +168,8 @@ impl<'a> Attachment<'a> {
     }
 }
 
-/// Returns the clusters of a parent: of all its ports, or of the port that the reference names.
+/// Returns the clusters of a parent: of all its ports, or of the port that the reference names. For routes that match
+/// requests, opaque ports are left out.
 fn clusters(kind: RouteKind, parent: &Parent, namespace: &str, known: &Known<'_>) -> Result<Vec<ClusterKey>, Refusal> {
     let name = &parent.reference.name;
     let fault = |what: String, fix: &str| {
@@ -231,7 +233,7 @@ impl Attached {
                 accepted = message;
                 for group in groups {
                     let list = candidates.entry(group).or_default();
-                    // Two parents may lead to one port.
+                    // Two parents of a route may lead to the same port: add the rules only once.
                     if list.last().is_some_and(|last| is_of(last, route)) {
                         continue;
                     }
@@ -249,7 +251,7 @@ impl Attached {
         ];
         for fault in refusals.into_iter().chain(unresolved) {
             let problem = Problem { place: place_of(route, &fault.spot), what: fault.what, fix: fault.fix };
-            // A route with several parents has the same rules at each parent.
+            // A route with several parents has the same rules at each parent: report each fault only once.
             if !self.problems.contains(&problem) {
                 self.problems.push(problem);
             }

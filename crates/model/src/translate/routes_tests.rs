@@ -7,8 +7,8 @@ use crate::route::status::{Condition, ConditionKind, Reason};
 use crate::route::{BackendTarget, ENTRIES_MAX, RouteKind, RouteTable, Rule, TABLE_MAX_BYTES};
 use crate::translate::Translation;
 
-/// Services of the namespace shop, `cart` with the ports 80 (http) and 81 (admin) and `cart-v2` with port 80; and the
-/// Service `pay` of the namespace bank with port 80.
+/// In the namespace shop: `cart` with the ports 80 (http) and 81 (admin), `cart-v2` with port 80, the headless Service
+/// `none`, and `db` with the opaque port 3306. In the namespace bank: `pay` with port 80.
 const SERVICES: &str = "\
 apiVersion: v1
 kind: List
@@ -96,7 +96,7 @@ fn a_service_and_its_new_version_share_the_calls() {
     assert_eq!(rule.route.to_string(), "HTTPRoute shop/cart");
     assert_eq!(reasons(&translation), [ACCEPTED, RESOLVED]);
     assert_eq!(lines(&translation.problems), [""; 0]);
-    // Calls that the route sends to cart-v2 do not pass the routes of cart-v2, which has none here anyway.
+    // The route applies only to calls to cart: cart-v2 has no routes.
     assert_eq!(translation.mesh.routes(&key("cart-v2.shop", 80), "shop"), None);
 }
 

@@ -1,4 +1,4 @@
-//! A line in Apache's combined format, whose user is the client's SPIFFE id, followed by:
+//! A line in Apache's combined format, with the client's SPIFFE id as the user. These fields follow:
 //!
 //! `"authority" direction tls server server-id grpc-status duration-ms "request-id" proxy-error`
 //!

@@ -1,4 +1,5 @@
-//! Escapes bytes from a peer: printable ASCII of a limited length, which cannot end a line or a field.
+//! Escapes bytes from a peer. The result is printable ASCII of a limited length, which cannot end a line or a field of
+//! the log.
 
 use std::io::Write as _;
 
@@ -24,8 +25,8 @@ pub(super) fn push_json(line: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) {
             match c {
                 '"' | '\\' => line.extend([b'\\', c as u8]),
                 ' '..='~' => line.push(c as u8),
-                // Also escape characters that JSON allows but terminals and viewers obey, such as a change of text
-                // direction.
+                // Also escape characters that JSON allows, because terminals and viewers may obey them: for example a
+                // change of text direction.
                 _ => {
                     for unit in c.encode_utf16(&mut [0; 2]) {
                         push_fmt(line, format_args!("\\u{unit:04x}"));
@@ -62,13 +63,13 @@ pub(super) fn push_fmt(line: &mut Vec<u8>, arguments: std::fmt::Arguments) {
     line.write_fmt(arguments).expect("writing to a Vec cannot fail");
 }
 
-/// The part of the bytes to log, and whether there were more; never splits a UTF-8 character.
+/// Returns the part of the bytes to log, and whether the rest was cut off. Never splits a UTF-8 character.
 fn cut(bytes: &[u8], max_bytes: usize) -> (&[u8], bool) {
     if bytes.len() <= max_bytes {
         return (bytes, false);
     }
     let is_continuation = |at: &usize| bytes.get(*at).is_some_and(|byte| byte & 0b1100_0000 == 0b1000_0000);
-    // A character has at most three continuation bytes; longer runs are not UTF-8.
+    // A character has at most three continuation bytes. A longer run is not UTF-8, so it may be cut anywhere.
     let end = (max_bytes.saturating_sub(3)..=max_bytes).rev().find(|at| !is_continuation(at)).unwrap_or(max_bytes);
     (bytes.get(..end).unwrap_or_default(), true)
 }

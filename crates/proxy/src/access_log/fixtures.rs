@@ -7,7 +7,7 @@ use leno_model::spiffe::SpiffeId;
 use super::{Protocol, Record};
 use crate::metrics::Direction;
 
-/// The name of a workload.
+/// The SPIFFE id of a workload.
 pub(super) fn workload(name: &str) -> SpiffeId {
     format!("spiffe://example.org/ns/shop/sa/{name}").parse().expect("it is a SPIFFE id")
 }

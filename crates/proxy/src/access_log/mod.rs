@@ -1,7 +1,7 @@
 //! The access log: one line for each call, and for each connection that carries no calls.
 //!
-//! The log is off by default. A worker formats lines into its own buffer and hands them over once in a turn of its
-//! loop; one thread writes them. A worker never waits: lines that do not fit into the writer's buffer are dropped and
+//! The log is off by default. A worker formats lines into its own buffer, and hands them over to the writer thread once
+//! in each turn of its loop. A worker never waits: lines that do not fit into the writer's buffer are dropped and
 //! counted.
 
 mod apache;
@@ -30,7 +30,7 @@ pub enum Format {
 /// The treatment of the query in a request's target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queries {
-    /// Omitted, because queries contain tokens and personal data.
+    /// Omitted, because queries may contain tokens and personal data.
     Drop,
     /// Logged.
     Keep,

@@ -59,7 +59,7 @@ pub struct Record<'a> {
     pub request_bytes: u64,
     /// Bytes of content to the client.
     pub response_bytes: u64,
-    /// From the call's first byte to its last.
+    /// Time from the call's first byte to its last.
     pub duration: Duration,
     /// The request's `x-request-id`.
     pub request_id: &'a [u8],
@@ -85,7 +85,7 @@ impl<'a> Record<'a> {
     pub(super) fn shown_path(&self, queries: Queries) -> &'a [u8] {
         match queries {
             Queries::Keep => self.path,
-            // A request target must not contain a fragment, so drop it too.
+            // HTTP allows no fragment (`#...`) in a request target. If a client sends one anyway, drop it too.
             Queries::Drop => self.path.split(|byte| b"?#".contains(byte)).next().unwrap_or_default(),
         }
     }

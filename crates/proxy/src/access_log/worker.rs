@@ -7,7 +7,7 @@ use super::writer::{Offer, Pending};
 use super::{Format, Queries, Record, format_line};
 use crate::metrics::WorkerMetrics;
 
-/// Most bytes of lines in one turn of the loop; further lines are dropped.
+/// Maximum size of the lines of one turn of the loop, in bytes; further lines are dropped.
 const MAX_TURN_BYTES: usize = 256 * 1024;
 
 /// Buffer capacity that is kept between turns.

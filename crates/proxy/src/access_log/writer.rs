@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::{AccessLog, Format, Queries};
 use crate::metrics::WorkerMetrics;
 
-/// Most bytes of lines that wait for the writer; further lines are dropped.
+/// Maximum size of the lines that wait for the writer, in bytes; further lines are dropped.
 const MAX_PENDING_BYTES: usize = 2 << 20;
 
 /// How long lines are collected, so that one system call writes many.
@@ -97,19 +97,19 @@ impl Writer {
 }
 
 impl Destination {
-    /// Opens the destination as a `File` of its own, which has no buffer.
+    /// Opens the destination as a separate `File`, which has no buffer.
     fn open(&self) -> io::Result<File> {
         match self {
             Self::Stdout => Ok(io::stdout().as_fd().try_clone_to_owned()?.into()),
             Self::Stderr => Ok(io::stderr().as_fd().try_clone_to_owned()?.into()),
-            // The log has people's addresses and requests, so it must not be world-readable.
+            // The log contains clients' addresses and requests, so it must not be world-readable.
             Self::File(path) => OpenOptions::new().append(true).create(true).mode(0o640).open(path),
         }
     }
 }
 
 impl Pending {
-    /// Takes the lines out of `text`, if that needs no waiting and they fit.
+    /// Takes the lines out of `text` if the lock is free and the lines fit into the buffer.
     pub(super) fn offer(&self, text: &mut Vec<u8>) -> Offer {
         match self.state.try_lock() {
             Ok(state) => self.add(state, text),
@@ -156,7 +156,7 @@ impl Pending {
         self.changed.notify_all();
     }
 
-    /// Waits for lines and takes them; `false` once all are written and no more will come.
+    /// Waits for lines and takes them. Returns `false` once all lines are written and no more will come.
     fn take(&self, text: &mut Vec<u8>) -> bool {
         let none_came = |state: &mut State| state.text.is_empty() && !state.closed;
         let state = self.changed.wait_while(self.lock(), none_came).unwrap_or_else(PoisonError::into_inner);

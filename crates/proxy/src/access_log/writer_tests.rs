@@ -76,7 +76,7 @@ fn a_worker_never_waits_for_the_lock() {
 
 #[test]
 fn nobody_waits_for_a_writer_that_is_stuck() {
-    // No thread writes here.
+    // This writer has no thread.
     let writer = Writer(std::sync::Arc::default());
     let began = Instant::now();
     writer.finish(Duration::from_millis(10));

@@ -1,9 +1,10 @@
 //! Our identity in a cluster: the control plane's identity service issues our certificate. We authenticate with our
 //! Pod's token.
 //!
-//! The token alone decides. We also show our current certificate, because the service reserves places for clients with
-//! one: clients without one may fill the other places, but cannot prevent our renewal. If we get no answer with that
-//! certificate, we request again without it: the certificate may have expired, or its anchor may have been removed.
+//! The service decides by the token alone. We also show our current certificate, because the service reserves places
+//! for clients with a certificate: clients without a certificate may fill the other places, but cannot prevent our
+//! renewal. If a request with our certificate gets no answer, we repeat it without the certificate: the certificate may
+//! have expired, or its anchor may have been removed.
 //!
 //! The trust bundle's file alone decides which anchors we trust. The cluster mounts the file into the Pod and keeps it
 //! up to date, so no server that answers us can add an anchor.
@@ -124,8 +125,8 @@ impl ServiceIssuer {
 
 /// Why the identity service issued no certificate.
 enum Failure {
-    /// The connection could not be opened, or it broke. It also breaks if the service rejects our certificate, which it
-    /// sees only after we have connected.
+    /// The connection could not be opened, or it broke. The service sees our certificate only after the connection is
+    /// open for us. If the service rejects the certificate, the connection breaks.
     NoAnswer(String),
     /// The service refused the request, for this reason.
     Refused(String),

@@ -152,7 +152,7 @@ fn svid(authority: &Authority, id: &SpiffeId, then: SystemTime) -> Svid {
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_renewal_shows_the_certificate_that_it_renews_and_the_first_request_none() {
-    // A certificate is renewed after two thirds of its lifetime.
+    // A certificate is renewed after two thirds of its lifetime, here after 2 s.
     let served = Served::start(Duration::from_secs(3)).await;
     let workload = id().workload;
     let upkeep = timeout(PATIENCE, start(&service(served.directory.path(), served.address), &workload)).await;

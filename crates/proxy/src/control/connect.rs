@@ -1,4 +1,5 @@
-//! Connections to the control plane: unencrypted on this machine, else by TLS with verification of its identity.
+//! Connections to the control plane: unencrypted if it is on this machine, otherwise over TLS with verification of its
+//! identity.
 
 use std::error::Error as _;
 use std::future::Future;
@@ -84,7 +85,7 @@ impl ControlPlane {
             return Ok(TokioIo::new(Box::new(stream)));
         };
         let expected = SpiffeId { trust_domain, workload: self.workload };
-        // The SPIFFE id is verified; the server name only shows that a Leno proxy connects.
+        // We verify the SPIFFE id, not this server name. The name only shows that a Leno proxy connects.
         let name = ServerName::try_from("control.leno.internal").map_err(io::Error::other)?;
         let stream = TlsConnector::from(config).connect(name, stream).await;
         let stream = stream.map_err(|error| io::Error::other(explain_io(&error)))?;

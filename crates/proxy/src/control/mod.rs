@@ -198,7 +198,8 @@ async fn run_until_signal(
         error = &mut following => return Err(error.into()),
         () = end_of_a_worker(shared) => return Err(ControlError::WorkerEnded),
     }
-    // Accepted calls may still need an answer of the control plane, or a new endpoint.
+    // Keep following the source while draining: accepted calls may still need an answer of the control plane, or a new
+    // endpoint.
     let mut draining = pin!(drain(shared, signals, grace));
     tokio::select! {
         ended = &mut draining => ended,
@@ -280,8 +281,8 @@ async fn start_own_identity(own: Option<(Workload, IssuerPlace)>) -> Result<Opti
     started.map(Some).map_err(|source| ControlError::Identity { path, source: Box::new(source) })
 }
 
-/// Obtains the first certificate. A failure of an authority on this machine is an error; for a control plane the proxy
-/// waits.
+/// Obtains the first certificate. If an authority on this machine fails, that is an error. If the control plane fails,
+/// the proxy waits for it.
 ///
 /// # Errors
 /// [`UpkeepError`] of an authority on this machine.

@@ -79,7 +79,7 @@ impl Admin {
         self.send("GET", path, "").await
     }
 
-    /// As above, with additional header lines.
+    /// Requests a page with additional header lines.
     async fn get_with(&self, path: &str, lines: &str) -> String {
         self.exchange(format!("GET {path} HTTP/1.1\r\nhost: admin\r\n{lines}\r\n").as_bytes()).await
     }
@@ -237,7 +237,7 @@ fn a_header_that_never_ends_closes_the_connection() {
     with_admin(|admin| async move {
         let endless = [b"GET / HTTP/1.1\r\nx: ".as_slice(), &[b'a'; 100_000]].concat();
         let mut stream = admin.connect().await;
-        // The server may have closed before it reads the rest of the header.
+        // Ignore errors: the server may close the connection before it has read the whole header.
         let _ = stream.write_all(&endless).await;
         let mut answer = Vec::new();
         let _ = timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await.expect("it ends");

@@ -37,7 +37,7 @@ pub(super) struct Shared {
     pub(super) workers: Vec<WorkerHandle>,
     /// One for each worker.
     pub(super) worker_metrics: Vec<Arc<WorkerMetrics>>,
-    /// None without an identity.
+    /// `None` without an identity.
     pub(super) identity_metrics: Option<Rc<Cell<IdentityMetrics>>>,
     pub(super) started: SystemTime,
     /// How often the supervisor has started a proxy again.

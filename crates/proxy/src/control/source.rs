@@ -11,9 +11,9 @@ use super::shared::Shared;
 
 /// The source of the mesh.
 pub(super) enum Source {
-    /// A directory, which is complete.
+    /// A directory, which contains the whole mesh.
     Directory(Box<(Watch, Directory)>),
-    /// A control plane, which is asked on demand.
+    /// A control plane, which is asked about a subject when a call needs it.
     ControlPlane(Box<Discovery>),
 }
 

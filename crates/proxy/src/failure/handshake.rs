@@ -23,9 +23,10 @@ fn certificate_label(error: &CertificateError) -> &'static str {
     match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "certificate-expired",
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "certificate-not-yet-valid",
-        // If another anchor has the same name, the error is a wrong signature.
+        // An unknown anchor causes the first error. If a known anchor has the same name as the unknown one, it causes
+        // the second error.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => "unknown-anchor",
-        // Our own check of the SPIFFE id, after the chain was verified.
+        // The error of our own check of the SPIFFE id, which follows the verification of the chain.
         CertificateError::Other(_) => "certificate-identity",
         _ => "bad-certificate",
     }

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use super::FailedConnection;
 use crate::metrics::Direction;
 
-/// Most lines of one kind and side in one [`WINDOW`].
+/// Maximum number of lines of one kind and side in one [`WINDOW`].
 const MAX_LINES: u32 = 5;
 
 /// The period for which lines are counted.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// Decides which failures are logged. It remembers one entry for each kind of failure, and there are only as many kinds
-/// as labels in the code.
+/// Decides which failures are logged. It keeps one entry for each kind of failure. The number of entries is limited,
+/// because the kinds are labels in the code.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog {
     kinds: Vec<Kind>,

@@ -15,7 +15,7 @@ fn denied(port: u16) -> FailedConnection {
     )
 }
 
-/// A log that has used up the lines of a kind, and has left out three.
+/// A log that has used up the lines of a kind, and has left out three more.
 fn flooded(now: Instant) -> FailureLog {
     let mut log = FailureLog::default();
     for port in 0..MAX_LINES as u16 {

@@ -13,8 +13,8 @@ const NEW_DATA: &str = "..data.new";
 /// The start of a generation's name.
 const GENERATION: &str = "..generation-";
 
-/// Every user may read the files: the application's containers run as users that we cannot know, and only they mount
-/// the volume.
+/// Every user may read the files: the application's containers run as users that we cannot know, and only these
+/// containers mount the volume.
 const FILE_MODE: u32 = 0o444;
 const DIRECTORY_MODE: u32 = 0o755;
 
@@ -74,7 +74,7 @@ impl Directory {
         fs::rename(self.path.join(NEW_DATA), self.path.join(DATA))
     }
 
-    /// Creates the link by which readers find a file, unless it exists. It never changes afterwards.
+    /// Creates the link by which readers find a file, unless the link exists. The link never changes afterwards.
     fn link(&self, file: &str) -> io::Result<()> {
         let (link, target) = (self.path.join(file), Path::new(DATA).join(file));
         if fs::read_link(&link).is_ok_and(|found| found == target) {

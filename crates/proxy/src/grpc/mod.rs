@@ -1,7 +1,8 @@
 //! `leno-proxy grpc`: an identity for a gRPC program that speaks xDS itself and has no proxy.
 //!
-//! It obtains and renews the workload's certificate like a proxy, and writes it with its key, the trust anchors and a
-//! bootstrap as files, which gRPC reads (its certificate provider `file_watcher`). It touches no call.
+//! It obtains and renews the workload's certificate like a proxy. It writes the certificate, its key, the trust anchors
+//! and a bootstrap to files. gRPC reads these files (its certificate provider `file_watcher`). Calls do not pass
+//! through this program.
 
 mod directory;
 mod options;
@@ -61,7 +62,7 @@ pub(crate) enum GrpcError {
     Log(#[from] logging::StartError),
 }
 
-/// Writes the files and keeps them up to date until a signal ends it.
+/// Writes the files and keeps them up to date until a signal ends the process.
 pub(crate) fn run(options: Options) -> Result<(), GrpcError> {
     let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let ended = LocalSet::new().block_on(&runtime, start(options));

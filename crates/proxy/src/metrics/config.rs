@@ -7,7 +7,8 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::text::{counter, encode_count, gauge};
 
-/// Metrics of the configuration directory, kept by the control thread.
+/// Metrics of the configuration, kept by the control thread. With a control plane instead of a directory, each of its
+/// answers counts as a reload without a problem.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ConfigMetrics {
     /// Reloads of changed files without a problem.

@@ -14,15 +14,15 @@ use super::text::{counter, gauge};
 pub(crate) struct ProcessMetrics {
     /// Processor time used, all threads, user and system.
     pub(crate) cpu_seconds: Option<f64>,
-    /// Resident memory.
+    /// Memory in RAM.
     pub(crate) resident_bytes: Option<u64>,
-    /// Address space.
+    /// Size of the address space.
     pub(crate) virtual_bytes: Option<u64>,
-    /// Open files and sockets.
+    /// Number of open files and sockets.
     pub(crate) open_fds: Option<u64>,
-    /// Most files and sockets that may be open.
+    /// Maximum number of files and sockets that may be open.
     pub(crate) max_fds: Option<u64>,
-    /// Threads.
+    /// Number of threads.
     pub(crate) threads: Option<u64>,
     /// When the process started.
     pub(crate) started_since_1970: Duration,
@@ -84,7 +84,8 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
     Some(ticks as f64 / clock_ticks_per_second() as f64)
 }
 
-/// A field of proc_pid_stat(5), numbered from 1 as there. The second, a name that may contain spaces, ends in `)`.
+/// A field of proc_pid_stat(5), with its number there, which starts at 1. The second field is a name that may contain
+/// spaces and ends in `)`, so this function counts the fields after it.
 fn stat_field(stat: &str, number: usize) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_whitespace().nth(number - 3)?.parse().ok()

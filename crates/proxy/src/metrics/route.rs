@@ -170,8 +170,8 @@ impl RouteScrape {
 }
 
 impl Outcome {
-    /// Returns its labels: `http_status` for an HTTPRoute, `grpc_status` for a GRPCRoute, neither for connections; and
-    /// `error` for all.
+    /// Returns the outcome's labels: `http_status` for an HTTPRoute, `grpc_status` for a GRPCRoute, neither for
+    /// connections; and `error` for all.
     fn labels(self, kind: RouteKind) -> Labels {
         let status = match kind {
             RouteKind::Http => {

@@ -26,7 +26,8 @@ struct Series<M> {
 }
 
 impl<M> Series<M> {
-    /// Whether a handle exists outside the table. Only the table creates handles, so none can appear unnoticed.
+    /// Whether a handle exists outside the table. If not, only the table can create one, so the answer holds as long as
+    /// the table is locked.
     fn is_held(&self) -> bool {
         Arc::strong_count(&self.metrics) > 1
     }
@@ -49,8 +50,8 @@ impl<L: Clone + Eq + Hash, M: Default> SeriesTable<L, M> {
 
     /// The series with these labels.
     ///
-    /// If the table is full, returns the series of `beyond_limit`, for which there is always room. So that function
-    /// must map all labels to a few.
+    /// If the table is full, returns the series of `beyond_limit`, for which there is always room. So `beyond_limit`
+    /// must map all possible labels to a few.
     pub(super) fn get(&self, labels: &L, beyond_limit: impl FnOnce(&L) -> L) -> Arc<M> {
         let mut table = self.lock();
         if let Some(series) = table.get(labels) {

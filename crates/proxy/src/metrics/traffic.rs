@@ -6,7 +6,7 @@ use super::histogram::{Histogram, HistogramTotals};
 use super::keyed::CountByKey;
 use super::{Counter, Gauge};
 
-/// Most kinds of response that one series distinguishes: all 17 gRPC statuses and some of HTTP's.
+/// Maximum number of kinds of response that one series distinguishes: all 17 gRPC statuses and some of HTTP's.
 const RESPONSE_KINDS: usize = 24;
 
 /// One worker's counts of calls with the same [`TrafficLabels`](super::TrafficLabels).

@@ -9,14 +9,14 @@ use super::route::{RouteLabels, RouteMetrics};
 use super::series::SeriesTable;
 use super::{AuthorizationMetrics, Counter, Gauge, TcpMetrics, TrafficMetrics};
 
-/// Most series of one kind about outbound traffic, which the configuration names.
+/// Maximum number of series of one kind about outbound traffic. Their labels are names from the configuration.
 const MAX_OUTBOUND_SERIES: usize = 10_000;
 
-/// Most series of one kind about inbound traffic: clients with an identity, times the ports that they reach. All kinds
-/// together take some 6 MiB of a scrape.
+/// Maximum number of series of one kind about inbound traffic. There is a series for each client with an identity and
+/// each port that it reaches. The series of all kinds together take some 6 MiB of a scrape.
 const MAX_INBOUND_SERIES: usize = 500;
 
-/// Most kinds of abuse, and most reasons of errors and failures, that are distinguished.
+/// Maximum number of kinds of abuse, and of reasons of errors and of failures, that the metrics distinguish.
 const MAX_REASONS: usize = 96;
 
 /// Counts by a reason; all reasons are names in the code.
@@ -36,7 +36,7 @@ pub struct WorkerMetrics {
     pub resent_total: Counter,
     /// Calls refused because a queue was full.
     pub queue_full_total: Counter,
-    /// Calls that had to wait for a connection to their endpoint, or for a stream on one.
+    /// Calls that had to wait for a connection to their endpoint, or for a stream on such a connection.
     pub waited_total: Counter,
     /// Calls that wait now; updated ten times a second.
     pub waiting_calls: Gauge,
@@ -95,13 +95,13 @@ impl WorkerMetrics {
         self.connections.of(labels.traffic.direction).get(labels, ConnectionLabels::beyond_limit)
     }
 
-    /// Number of open connections to this neighbour.
+    /// Number of open connections with this neighbour.
     pub fn open_connections(&self, direction: Direction, peer: Peer) -> u64 {
         let connections = self.connections.of(direction);
         connections.sum(|labels, tcp| if labels.peer == peer { tcp.open_connections.get() } else { 0 })
     }
 
-    /// Number of connections opened to this neighbour, in the series that still exist.
+    /// Number of connections opened so far with this neighbour, in the series that still exist.
     pub fn opened_connections(&self, direction: Direction, peer: Peer) -> u64 {
         let connections = self.connections.of(direction);
         connections.sum(|labels, tcp| if labels.peer == peer { tcp.open_total.get() } else { 0 })
@@ -117,7 +117,7 @@ impl WorkerMetrics {
         self.routes.get(labels, RouteLabels::beyond_limit)
     }
 
-    /// Counts a connection or a call ended for abuse. `kind` names the attack and becomes a label.
+    /// Counts a connection or a call that the proxy ended for abuse. `kind` names the attack and becomes a label.
     pub fn count_abuse(&self, kind: &'static str) {
         self.abuse.count(kind);
     }
@@ -152,7 +152,7 @@ impl WorkerMetrics {
         self.routes.take(now)
     }
 
-    /// Every series about policy's decisions, for an export.
+    /// Every series about policy decisions, for an export.
     pub(super) fn take_authorizations(&self, now: Instant) -> Vec<(AuthorizationLabels, Arc<AuthorizationMetrics>)> {
         self.authorizations.take(now)
     }

@@ -35,7 +35,7 @@ pub(crate) const WORD: &str = "supervise";
 const SUPERVISED: &str = "--supervised";
 /// The child's name, as tools show it.
 const NAME: &CStr = c"leno-proxy";
-/// The supervisor's own program, also after its file was replaced.
+/// Path of the supervisor's own program. It stays valid after the program's file was replaced.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// Longest time for which connections wait for a proxy that has no identity yet.
@@ -126,7 +126,7 @@ fn start(words: &[OsString], sockets: &[Vec<Bound>], restarts: u64) -> Result<Ch
     command.env(handover::VARIABLE, handover::describe(sockets, restarts));
     // Use another process group, or else Ctrl-C would signal the child twice.
     let child = command.process_group(0).spawn().map_err(SuperviseError::Start)?;
-    // From now on the supervisor only waits.
+    // From now on the supervisor only waits, so return its unused memory to the system.
     memory::trim();
     Ok(child)
 }
@@ -157,7 +157,7 @@ impl Pace {
     /// Decides what to do after a proxy has ended at `now` although the supervisor sent it no signal. A proxy that has
     /// not served is not started again: its command line or its surroundings are wrong.
     fn after(&mut self, status: ExitStatus, has_served: bool, now: Instant) -> Next {
-        // SIGTERM sent directly to the proxy, or an invalid command line.
+        // Code 0: SIGTERM was sent directly to the proxy. Code 2: the command line is invalid.
         let is_meant = matches!(status.code(), Some(0 | 2));
         if is_meant || !has_served {
             return Next::End(exit_code(status));
@@ -189,14 +189,14 @@ pub(crate) fn take_over() -> Result<Handover, HandoverError> {
     handover::take()
 }
 
-/// Refuses connections once it has been polled for the time `wait`, so that callers can use another endpoint; never
-/// returns. A proxy that replaces a crashed one waits for its identity while the control plane is unavailable, and
-/// connections would wait in vain meanwhile.
+/// Waits for the time `wait`, and then refuses connections, so that callers can use another endpoint. Never returns.
+/// This is for a proxy that replaces a crashed one: while the control plane is unavailable, the proxy waits for its
+/// identity, and connections would wait in vain.
 pub(crate) async fn refuse_connections_after(wait: Duration, sockets: &[Vec<Bound>]) -> Infallible {
     sleep(wait).await;
     for bound in sockets.iter().flatten() {
-        // An error means that the socket does not listen: then it refuses connections anyway. The worker makes it
-        // listen again.
+        // An error means that the socket does not listen, so it refuses connections anyway. Later, the worker makes the
+        // socket listen again.
         let _ = bound.socket.shutdown(Shutdown::Read);
     }
     pending().await

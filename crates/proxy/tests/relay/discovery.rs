@@ -122,8 +122,8 @@ fn who_calls_waits_until_it_is_known_who_may() {
     client.send(&call(1));
     let subject = question(&mut asked);
     proxy.set_mesh(answer_to(&[subject], "echo", &[]));
-    // The call passes this check and fails at the next one: its connection was not redirected, so it has no destination
-    // port.
+    // The policies now let the call pass. It fails at the next check: its connection was not redirected, so it has no
+    // destination port.
     assert_eq!(client.expect(kind::HEADERS).field("leno-proxy-error"), "no-route");
 }
 
@@ -180,7 +180,7 @@ fn a_call_that_waits_for_a_connection_is_sent_though_its_service_is_forgotten_me
     let mut client = proxy.connect();
     client.send(&call(1));
     let (subject, mut draft) = known_echo(&proxy, &mut asked, &server);
-    // The kernel has accepted the connection, but its SETTINGS have not arrived.
+    // The kernel has accepted the connection, but the endpoint has not sent its SETTINGS yet, so the call waits.
     forget(&proxy, &mut draft, &subject);
     let mut endpoint = server.accept();
     let stream = endpoint.expect(kind::HEADERS).stream;

@@ -1,5 +1,4 @@
-//! The effect of a client that uses more than its share, or that delays others, on its own calls and on other clients'
-//! calls.
+//! How a client that uses more than its share, or that delays other clients, affects its own calls and theirs.
 
 use std::time::Duration;
 
@@ -73,8 +72,8 @@ fn content_of_a_few_bytes_in_many_frames_leaves_in_few() {
 
 #[test]
 fn a_message_of_a_few_bytes_is_not_held_back() {
-    // The proxy does not collect the content of a client that sends little. The sweep that would release collected
-    // content runs only after a tenth of a second.
+    // The proxy does not collect the content of a client that sends little, but forwards it at once. Collected content
+    // would wait for a sweep, which runs only after a tenth of a second.
     let mut call = CallInFlight::start(&open_call(1));
     for _ in 0..10 {
         call.client.send(&data(1, b"x", false));

@@ -65,7 +65,7 @@ fn the_connect_time_out_is_kept_within_a_fifth_of_a_second() {
 fn a_connection_that_is_mostly_idle_grows_no_older_than_it_may() {
     let mut first = CallInFlight::start_with(&call(1), "leno.dev/max-connection-age: 1s", &[]);
     let mut received = first.stream;
-    // These calls take at least four seconds.
+    // These calls take at least four seconds, so the connection reaches its maximum age long before the last call.
     for stream in (3..163).step_by(2) {
         first.endpoint.send(&answer(received, "me"));
         first.client.expect(kind::HEADERS);

@@ -83,8 +83,8 @@ pub fn write<'a>(
     }
 }
 
-/// Reads the Listener that [`write()`] wrote. Rejects everything that it does not understand: a policy without one of
-/// its conditions would allow more callers than intended.
+/// Reads the Listener that [`write()`] wrote. Rejects everything that it does not understand: if it skipped a condition
+/// of a policy, the policy would allow more callers than intended.
 ///
 /// # Errors
 /// [`Unreadable`] if the bytes are not the Listener that Leno writes.

@@ -6,8 +6,8 @@
 //! A policy is one entry named `namespace/name`. Its permissions are the policy's ports, and its principals are the
 //! policy's rules and health checks. An unreadable policy's principals match no caller.
 //!
-//! One more entry, whose name no policy can have, allows every caller on ports that no policy selects: the default
-//! inbound policy decides there.
+//! One more entry, whose name no policy can have, allows every caller on ports that no policy selects: on these ports,
+//! the default inbound policy decides.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,13 +38,14 @@ pub(super) fn write(policies: &[&AuthorizationPolicy], trust_domain: &TrustDomai
     let of = |is_enforced| policies.iter().copied().filter(move |policy| policy.mode.is_enforced() == is_enforced);
     let (enforced, audited) = (selected_ports(of(true)), selected_ports(of(false)));
     let everywhere_but = |ports: &Option<BTreeSet<u16>>| ports.as_ref().map(none_of);
-    // On a port with an enforced policy, audited policies have no effect.
+    // On a port with an enforced policy, audited policies have no effect: the shadow rules allow every caller there.
     let unaudited = everywhere_but(&audited).into_iter().chain(match &enforced {
         None => vec![any_port()],
         Some(ports) => ports.iter().copied().map(port).collect(),
     });
-    // Concatenated messages merge, with the fields of all (Protobuf encoding, "Last One Wins"). One message with a map
-    // would be written in any order, and equal resources must be equal bytes.
+    // Each entry is a message of its own; concatenated messages merge into one with the fields of all (Protobuf
+    // encoding, "Last One Wins"). A single message with a map would have its entries in any order, but equal resources
+    // must have equal bytes.
     let mut bytes = Vec::new();
     for (name, entry) in entries(of(true), everywhere_but(&enforced).into_iter(), trust_domain) {
         bytes.extend(RbacFilter { rules: Some(set_of(name, entry)), ..Default::default() }.encode_to_vec());

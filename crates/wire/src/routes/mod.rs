@@ -1,8 +1,8 @@
 //! The RouteConfiguration resource: the cluster of each request.
 //!
-//! If a call's cluster is already known, its `:authority` does not matter: that cluster's configuration has one virtual
-//! host for all authorities. Only the configuration of the whole mesh selects by authority; it is for proxies that
-//! clients call directly.
+//! If a call's cluster is already known, the call's `:authority` does not matter: the cluster's configuration has one
+//! virtual host for all authorities. Only the configuration of the whole mesh selects the cluster by authority; it is
+//! for proxies that clients call directly.
 
 pub(crate) mod action;
 mod domains;
@@ -57,7 +57,7 @@ fn virtual_host(key: &ClusterKey, domains: Vec<String>, table: Option<&RouteTabl
 fn to_the_cluster(key: &ClusterKey) -> Route {
     let action = RouteAction {
         cluster_specifier: Some(route_action::ClusterSpecifier::Cluster(key.to_string())),
-        // The client's own deadline limits a stream. Without the field, Envoy would end it after 15 s.
+        // The client's own deadline limits a stream. Without the field, Envoy would end the stream after 15 s.
         timeout: Some(duration(std::time::Duration::ZERO)),
         ..Default::default()
     };

@@ -59,7 +59,8 @@ pub fn read(bytes: &[u8]) -> Result<Routes, Unreadable> {
     let mut entries = Vec::new();
     for route in &host.routes {
         let facts = facts(route);
-        // Connections without TLS go to the cluster itself. A table of TLSRoutes implies that, so it needs no entry.
+        // Connections without TLS go to the cluster itself. A table of TLSRoutes implies this rule, so the table needs
+        // no entry for it.
         if kind == RouteKind::Tls && facts.get(ROUTE).is_none() {
             continue;
         }

@@ -131,7 +131,7 @@ fn rewrite(action: &RouteAction) -> Option<Rewrite> {
     (hostname.is_some() || path.is_some()).then_some(Rewrite { hostname, path })
 }
 
-/// Returns the path rewrite for which Leno wrote this regular expression, because Envoy has no field for the rewrite.
+/// Returns the path rewrite that Leno wrote as this regular expression. Envoy has no field for such a rewrite.
 fn path_of_regex(rewrite: &RegexMatchAndSubstitute) -> PathRewrite {
     let is_whole = rewrite.pattern.as_ref().is_some_and(|pattern| pattern.regex == super::action::WHOLE_PATH);
     let path = rewrite.substitution.replace("\\\\", "\\").into();

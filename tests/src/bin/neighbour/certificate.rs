@@ -22,8 +22,9 @@ use tokio_rustls::client::TlsStream;
 use super::encrypted::{self, PATIENCE};
 use super::requests::{Working, framed, grpc};
 
-/// The insider's SPIFFE ID, and the path at which the test mounts its token.
+/// The insider's SPIFFE ID.
 const ID: &str = "spiffe://cluster.local/ns/neighbours/sa/insider";
+/// The path at which the test mounts the insider's token.
 const TOKEN: &str = "/token/token";
 
 /// The TLS configuration for connections of a mesh workload.

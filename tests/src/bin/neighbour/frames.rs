@@ -16,16 +16,16 @@ const AUTHORITY: &str = "echo.shop:50051";
 const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
 /// Pause between two bursts.
 const PAUSE: Duration = Duration::from_millis(50);
-/// About the number of scripts that run at once.
+/// Approximate number of scripts that run at once.
 const SCRIPTS: u32 = 32;
-/// Streams on a connection that leaves large answers unread, and calls in each burst on a connection that leaves small
-/// answers unread.
+/// Streams on a connection that leaves large answers unread.
 const UNREAD_STREAMS: usize = 150;
+/// Calls in each burst on a connection that leaves small answers unread.
 const UNREAD_AT_ONCE: usize = 10;
 /// SETTINGS_INITIAL_WINDOW_SIZE (RFC 9113 section 6.5.2).
 const INITIAL_WINDOW_SIZE: u16 = 4;
 
-/// The attack on one connection, until the connection ends.
+/// An attack on one connection, which lasts until the connection ends.
 type Script = fn(&mut Attacker) -> io::Result<()>;
 
 pub(super) fn attack(campaign: &mut Campaign, proxies: &[IpAddr]) {
@@ -49,7 +49,7 @@ pub(super) fn attack(campaign: &mut Campaign, proxies: &[IpAddr]) {
     }
 }
 
-/// Makes calls from a meshed Pod that no policy allows.
+/// Makes calls that no policy allows. The calling Pod is meshed.
 pub(super) fn call_what_policy_denies(campaign: &mut Campaign, proxies: &[IpAddr]) {
     let addresses = at(proxies, CLOSED_PORT);
     run(campaign, "member_denied_calls", &addresses, Attacker::connect, denied_calls);
@@ -163,7 +163,7 @@ fn unread_health_checks(attacker: &mut Attacker) -> io::Result<()> {
     send_calls_on_and_on(attacker, &post(HEALTH_CHECK))
 }
 
-/// Makes allowed calls with large answers, and opens no window for the answers.
+/// Makes allowed calls with large answers, and grants no flow-control window for the answers.
 fn unread_answers(attacker: &mut Attacker) -> io::Result<()> {
     attacker.greet(&[(INITIAL_WINDOW_SIZE, 0)])?;
     let (block, message) = (post("/leno.echo.v1.Echo/Unary"), framed(&request()));

@@ -22,12 +22,14 @@ const STREAMS: u32 = 150;
 const ANSWER_BYTES: u32 = 128 << 10;
 /// How long a connection is held.
 const HOLD: Duration = Duration::from_secs(25);
-/// Pauses between two streams of a connection, between two connections to closed ports, and between two connections.
+/// Pause between two streams of a connection.
 const STREAM_PAUSE: Duration = Duration::from_millis(50);
+/// Pause between two tunnels to closed ports.
 const CONNECT_PAUSE: Duration = Duration::from_millis(50);
+/// Pause between two connections.
 const EVERY: Duration = Duration::from_secs(3);
 
-/// The attack on one connection, until the connection ends.
+/// An attack on one connection, which lasts until the connection ends.
 #[derive(Clone, Copy)]
 enum Act {
     Tunnels,
@@ -140,7 +142,7 @@ pub(super) fn request() -> Vec<u8> {
     message
 }
 
-/// Returns the bytes of an HTTP/2 connection with one call and wide-open windows.
+/// Returns the bytes of an HTTP/2 connection with one call and large flow-control windows.
 fn call_in_a_tunnel() -> Bytes {
     let block: Vec<u8> = [
         (":method", "POST"),

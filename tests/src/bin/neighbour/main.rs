@@ -1,18 +1,18 @@
 //! A neighbour that attacks a mesh from its own Pod, with all attacks at once, for a given time.
 //!
-//! `neighbour ROLE SECONDS --proxy IP... --control IP...` attacks these Pods. The roles:
+//! `neighbour ROLE SECONDS --proxy IP... --control IP...` attacks the Pods with these addresses. The roles:
 //!
 //! - `stranger`: has no certificate, and attacks every port.
 //! - `member`: attacks through its own proxy.
-//! - `insider`: gets a certificate as a proxy does, then connects to the ports of proxies and of the control plane
-//!   itself.
+//! - `insider`: gets a certificate as a proxy does. Then, without a proxy, connects directly to the ports of other
+//!   Pods' proxies and of the control plane.
 //! - `prober`: makes no attack. It sends probes to the attacked Pods, and prints how long the answers take.
 //!
 //! Every role waits for a file `go` beside the program, so that all of them begin and end together. At the end, an
 //! attacker prints a line for each attack: its name, and how often it was made.
 //!
-//! Each attack is limited in connections and in rate. So if other clients lose calls, the attack is the reason, and not
-//! a machine that is too small for it.
+//! Each attack is limited in connections and in rate. So if other clients lose calls, the reason is the attack, and not
+//! a machine that is too small for the load.
 
 mod certificate;
 mod encrypted;
@@ -31,8 +31,9 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-/// The application's port that a policy closes to neighbours, and the port that it leaves open.
+/// The application's port to which a policy denies neighbours access.
 const CLOSED_PORT: u16 = 50051;
+/// The application's port that the policy leaves open to neighbours.
 const OPEN_PORT: u16 = 50052;
 /// Pause of a neighbour before its next attempt.
 const REST: Duration = Duration::from_millis(100);

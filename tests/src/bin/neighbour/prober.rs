@@ -10,13 +10,13 @@ use tokio::time::timeout;
 
 use super::at;
 
-/// Default of a probe's `timeoutSeconds`.
+/// Time limit of a probe: Kubernetes' default of `timeoutSeconds`.
 const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Probes until `until`, then prints JSON: the number of probes, the number without an answer, the longest sequence of
-/// such probes at one page, and the median and the 99th percentile of the times in microseconds. A probe without an
-/// answer counts with [`PATIENCE`].
+/// Probes until `until`, then prints JSON: the number of probes, the number of unanswered probes, the longest sequence
+/// of unanswered probes of one page, and the median and the 99th percentile of the times in microseconds. The time of
+/// an unanswered probe counts as [`PATIENCE`].
 pub(super) async fn probe(until: Instant, proxies: &[IpAddr], controls: &[IpAddr]) {
     let mut probes = JoinSet::new();
     for address in [at(proxies, 4191), at(controls, 4191), at(controls, 15021)].concat() {

@@ -1,5 +1,5 @@
-//! Requests to the webhooks: large bodies that are no review, and reviews with so many values that they take a hundred
-//! times their size when parsed.
+//! Requests to the webhooks: large bodies that are no review, and reviews with so many values that, once parsed, they
+//! take a hundred times their size in memory.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -9,13 +9,15 @@ use tokio::io::AsyncWriteExt;
 use super::encrypted::{connect, read_on, repeat};
 use super::{Campaign, at};
 
-/// Sizes of reviews: below and above the size from which the webhooks limit the number of reviews, and the largest
-/// accepted.
+/// Size of a small review. The webhooks limit only how many larger reviews there are at a time.
 const SMALL_BYTES: usize = 30 << 10;
+/// Size of a review that counts for this limit.
 const MIDDLE_BYTES: usize = 600 << 10;
+/// Size of the largest review that the webhooks accept.
 const LARGEST_BYTES: usize = 4 << 20;
-/// A namespace that exists, and one that does not.
+/// A namespace that exists.
 const KNOWN: &str = "shop";
+/// A namespace that does not exist.
 const UNKNOWN: &str = "nowhere";
 
 pub(super) fn attack(campaign: &mut Campaign, controls: &[IpAddr]) {
@@ -31,7 +33,8 @@ pub(super) fn attack(campaign: &mut Campaign, controls: &[IpAddr]) {
     });
 }
 
-/// Sends a review of a Pod in this namespace. The Pod has as many empty objects as fit.
+/// Sends a review of a Pod in this namespace. The Pod's list of containers has as many empty objects as fit into
+/// `bytes`.
 fn values(address: SocketAddr, namespace: &str, bytes: usize) -> impl Future<Output = io::Result<()>> + use<> {
     let head = format!(
         r#"{{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{{"uid":"1","namespace":"{namespace}","operation":"CREATE","object":{{"apiVersion":"v1","kind":"Pod","spec":{{"containers":["#

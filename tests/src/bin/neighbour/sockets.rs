@@ -1,4 +1,4 @@
-//! Connections to every port that stay open and send little; requests for the private pages; calls to ever new
+//! Connections to every port that stay open and send little; requests to the admin ports; connections to ever new
 //! addresses.
 
 use std::net::{IpAddr, SocketAddr};
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::{CLOSED_PORT, Campaign, REST, at};
 
-/// Connections to each port of each Pod. An admin port keeps at most 128 connections.
+/// Connections to each port of each Pod: more than the 128 connections that an admin port keeps open.
 const SOCKETS: u32 = 150;
 /// The first bytes of a TLS record with a ClientHello.
 const HALF_HELLO: &[u8] = &[0x16, 3, 1, 2, 0, 1];
@@ -129,7 +129,7 @@ pub(super) fn dial_ever_new_addresses(campaign: &mut Campaign, ips: &[IpAddr]) {
             pace.tick().await;
             dialled.fetch_add(addresses.len() as u64, Ordering::Relaxed);
             for address in addresses.iter().copied() {
-                // The connection ends when the proxy has found out that nothing listens there.
+                // The connection ends when the proxy has found out that nothing listens at the address.
                 tokio::spawn(timeout(PATIENCE, async move {
                     let mut stream = TcpStream::connect(address).await?;
                     stream.write_all(b"\r\n").await?;

@@ -18,15 +18,16 @@ use super::certificate::Certificate;
 use super::requests::{Working, framed, grpc};
 use super::{Campaign, Count};
 
-/// Connections to each replica, and streams on each connection: the most that one connection may have.
+/// Connections to each replica.
 const CONNECTIONS: u32 = 8;
+/// Streams on each connection: the control plane's limit.
 const STREAMS: usize = 8;
-/// Nonexistent names of each kind to which each stream subscribes. All streams together subscribe to 128,000; one
-/// identity may have 105,000 if the control plane has 256 MiB.
+/// Nonexistent names of each kind to which each stream subscribes. All streams together subscribe to 128,000 names,
+/// which is more than the 105,000 that one identity may have if the control plane has 256 MiB.
 const NAMES: usize = 500;
 /// A large resource that exists: a Service with all routes that fit.
 const HEAVY: &str = "heavy.neighbours:80";
-/// Time after which each stream asks for [`HEAVY`] again.
+/// Interval at which each stream asks for [`HEAVY`] again.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
 const EVERY: Duration = Duration::from_secs(6);
 
@@ -68,7 +69,7 @@ async fn connection(address: SocketAddr, certificate: &Certificate, counts: &Cou
     Ok(())
 }
 
-/// Runs one stream until it ends. Every other stream never reads.
+/// Runs one stream until it ends. Streams with an odd `number` never read.
 async fn subscribe(
     requests: SendRequest<Bytes>,
     address: SocketAddr,
@@ -86,7 +87,7 @@ async fn subscribe(
         send(&mut sender, request(kind, names, String::new())).await?;
     }
     let reads = number.is_multiple_of(2);
-    // Streams that do not read keep their answers too: dropped answers would count as read.
+    // A stream that does not read keeps its unread answers too: if they were dropped, they would count as read.
     let mut answers = Answers { response: Some(response), body: None, bytes: BytesMut::new() };
     loop {
         let asked = tokio::time::Instant::now();
@@ -100,7 +101,7 @@ async fn subscribe(
                 continue;
             }
             let Ok(answer) = timeout(rest, answers.next()).await else { break };
-            // Acknowledge the answer, because the control plane sends more only then.
+            // Acknowledge the answer, because otherwise the control plane sends no more answers.
             let DeltaDiscoveryResponse { type_url, nonce, .. } = answer?;
             if let Some(kind) = Kind::from_type_url(&type_url) {
                 send(&mut sender, request(kind, Vec::new(), nonce)).await?;

@@ -5,13 +5,14 @@ use serde_json::{Value, json};
 use super::super::user::image;
 use super::PROBER;
 
-/// CPU limit of an attacker: if other programs lose calls, the attacks are the reason, and not the attackers' own work
-/// on the same machine.
+/// CPU limit of an attacker. If other programs lose calls, the reason is the attacks, and not that the attackers' own
+/// work takes the machine's CPU.
 const ATTACKER_CPU: &str = "300m";
-/// CPU requests, which decide the containers' shares if there is too little CPU. An attacker gets as little as a
-/// container without a request; a limit alone would also be the request. The prober gets what it needs, so that it does
-/// not measure its own waiting.
+/// CPU request of an attacker. CPU requests decide the containers' shares if there is too little CPU. This request is
+/// explicit, because Kubernetes would otherwise use the limit as the request. It gives an attacker as little as a
+/// container without any request.
 const ATTACKER_CPU_SHARE: &str = "1m";
+/// CPU request of the prober: what it needs, so that it does not measure its own waiting.
 const PROBER_CPU_SHARE: &str = "100m";
 
 /// Memory limit of the attacked proxies, and of the member's own proxy.
@@ -46,8 +47,8 @@ pub(super) fn policy(namespace: &str, more: &[&str]) -> String {
     policy.to_string()
 }
 
-/// The insider's ServiceAccount, and the Service `heavy`, which has no servers: the test attaches its large routes to
-/// it.
+/// The insider's ServiceAccount, and the Service `heavy`. The Service has no servers; the test attaches its large
+/// routes to the Service.
 pub(super) const NEIGHBOURHOOD: &str = "
 apiVersion: v1
 kind: ServiceAccount
@@ -92,14 +93,14 @@ pub(super) fn attacker(role: &str, directory: &str, words: &[String]) -> Value {
     })
 }
 
-/// Returns routes with as many patterns as the API server stores in one object. Each pattern is short, and large if
-/// compiled.
+/// Returns routes that each have as many patterns as the API server stores in one object. Each pattern is short as
+/// text, and large once compiled.
 pub(super) fn heavy_routes(count: u32) -> Value {
     let routes = (0..count).flat_map(|number| [http_route(number), grpc_route(number)]);
     json!({"apiVersion": "v1", "kind": "List", "items": routes.collect::<Vec<_>>()})
 }
 
-/// 128 matches of 33 patterns.
+/// Returns an HTTPRoute with 128 matches of 33 patterns each.
 fn http_route(number: u32) -> Value {
     let matches = |rule: u32| {
         let one = |index: u32| {
@@ -115,7 +116,7 @@ fn http_route(number: u32) -> Value {
     route("HTTPRoute", number, &rules)
 }
 
-/// 128 matches of 18 patterns.
+/// Returns a GRPCRoute with 128 matches of 18 patterns each.
 fn grpc_route(number: u32) -> Value {
     let matches = |rule: u32| {
         let one = |index: u32| {

@@ -1,5 +1,5 @@
-# As much of a kubelet as forwarding needs: a server of the WebSocket protocol v4.channel.k8s.io, which forwards the ports of
-# every Pod to this machine's own. As a real one does, it keeps the connection when the Pod's side has ended.
+# The part of a kubelet that forwards ports: a server of the WebSocket protocol v4.channel.k8s.io. It forwards each port of every
+# Pod to the same port of this machine. Like a real kubelet, it keeps the WebSocket connection after the Pod's side has ended.
 #
 #   forwarder.py CERTIFICATE KEY        prints its port
 import base64, hashlib, re, socket, ssl, struct, sys, threading

@@ -1,4 +1,4 @@
-//! Commands that reach proxies through the API server, whose port-forward leads to a scripted node.
+//! Commands that reach proxies through the API server. The API server forwards ports to a scripted node.
 //!
 //! The proxies, the API server and the forwarded connections are real.
 
@@ -62,8 +62,8 @@ fn forwarding_node(cluster: &Cluster) -> Running {
     running
 }
 
-/// Returns a Service with one endpoint, behind a proxy at `inbound`, and a policy: only ns/cli-proxies/sa/client may
-/// call it.
+/// Returns a Service with one endpoint behind a proxy at `inbound`, and a policy, by which only
+/// ns/cli-proxies/sa/client may call the endpoint.
 fn manifests(server: SocketAddr, inbound: SocketAddr) -> [String; 2] {
     let (port, inbound) = (server.port(), inbound.port());
     let service = format!(
@@ -115,7 +115,7 @@ fn proxies_are_looked_into_through_the_api_server() {
     cluster.namespace("cli-proxies");
     let _node = forwarding_node(&cluster);
 
-    // An authority in the cluster's trust bundle, a server with its proxy, and a client with its own proxy.
+    // Create an authority in the cluster's trust bundle, a server with a proxy, and a client with a proxy.
     let directory = tempfile::TempDir::new().expect("a directory");
     let at = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
     leno_well(&cluster, &["ca", "init", "--out", &at("ca")]);
@@ -171,7 +171,8 @@ fn proxies_are_looked_into_through_the_api_server() {
 
     let metrics = leno_well(&cluster, &[&["diagnostics", "proxy-metrics", "web-1"], &within[..]].concat());
     assert!(metrics.contains("control_identity_cert_expiration_timestamp_seconds"), "{metrics}");
-    // The proxy did not count the inspection of its certificate as a failed handshake, which would log a warning.
+    // `leno identity` has inspected the proxy's certificate. The proxy must not count this as a failed handshake, and
+    // must not log a warning about it.
     let failures = ["tls-cut", "tls-refused", "no-certificate"];
     assert!(!failures.iter().any(|failure| metrics.contains(failure)), "{metrics}");
     let config = leno_well(&cluster, &[&["diagnostics", "config", "web-1"], &within[..]].concat());

@@ -34,7 +34,7 @@ impl Routes {
         REQUEST_ROUTES.into_iter().chain(CONNECTION_ROUTES)
     }
 
-    /// Records the definition of this name, or that the cluster has none.
+    /// Records whether the cluster has the definition `name` in the version that the control plane reads.
     pub(super) fn note(&mut self, name: &'static str, found: Option<&CustomResourceDefinition>) {
         let is_read = |version: &CustomResourceDefinitionVersion| version.name == ROUTE_VERSION && version.served;
         match found {

@@ -1,8 +1,8 @@
-//! `leno check`: whether Leno can be installed, is installed correctly, and whether its proxies work.
+//! `leno check`: whether Leno can be installed, whether it is installed correctly, and whether its proxies work.
 //!
-//! `read` fetches everything from the cluster. The other modules are pure and draw conclusions from it: `kubernetes`,
-//! `pre`, `images`, `installed`, `new_pods`, `namespaces`, `trust`, `proxies` with `probes` and `ports`. A
-//! [`report::Checklist`] records which checks depend on which.
+//! `read` fetches the objects from the cluster. The other modules are pure and draw conclusions from these objects:
+//! `kubernetes`, `pre`, `images`, `installed`, `new_pods`, `namespaces`, `trust`, `proxies` with `probes` and `ports`.
+//! A [`report::Checklist`] runs a check only if no check that it depends on failed.
 
 mod absence;
 mod images;
@@ -72,7 +72,7 @@ impl Options {
             set_value(&mut values, set)?;
         }
         if !self.set.is_empty() {
-            // Reject names and values that the chart does not accept before anything is read.
+            // Before any request to the cluster, reject names and values that the chart does not accept.
             leno_install::chart::objects(&values)?;
         }
         let list = super::block_on(self.check(&values))??;

@@ -48,7 +48,7 @@ fn gates(facts: &Installed) -> Result<Gates, &ClusterError> {
     let status = facts.deployment.as_ref()?.as_ref().and_then(|deployment| deployment.status.as_ref());
     let available = status.and_then(|status| status.available_replicas).unwrap_or(0);
     let injector = facts.injector.as_ref()?.as_ref().map(|injector| {
-        // `Fail` is the API server's default.
+        // `Fail` is the API server's default, so a webhook without a failure policy refuses Pods too.
         injector.webhooks.iter().flatten().any(|webhook| webhook.failure_policy.as_deref() != Some("Ignore"))
     });
     let asks = |namespace: &&Namespace| {

@@ -68,7 +68,7 @@ pub(super) fn conclude(facts: &Facts, values: &Value) -> Checklist {
     list.check("installation", &[API_SERVER], || installation(facts));
     list.check("images", &[API_SERVER], || match &facts.nodes {
         Ok(nodes) => images::conclude(&images::images(values), nodes),
-        // A user who may not list nodes can still install.
+        // A user who may not list nodes can still install Leno, so only warn.
         Err(error) => Finding::from(error).into_warning(),
     });
     kubernetes::gateway(&mut list, &facts.routes);

@@ -1,5 +1,5 @@
-//! Whether kubelets reach the applications that they probe. If a policy denies a probe, the kubelet restarts a healthy
-//! application.
+//! Checks whether kubelets reach the applications that they probe. If a policy denies a probe, the kubelet restarts a
+//! healthy application.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) fn findings(meshed: &[&Pod], policies: &[Arc<AuthorizationPolicy>]) -
     if denied.is_empty() { vec![Finding::ok("no policy denies a probe")] } else { denied }
 }
 
-/// A finding for each probe of a Pod that its proxy denies.
+/// A finding for each probe that the Pod's proxy denies.
 fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
     let Ok(template) = serde_json::to_value(pod) else { return Vec::new() };
     let containers = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
@@ -47,7 +47,7 @@ fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
     probes_of_pod(&template, &ports.skipped).iter().filter_map(finding).collect()
 }
 
-/// Why the Pod's policies deny a probe from its node.
+/// Returns why the Pod's policies deny a probe from the Pod's node; `None` if they allow the probe.
 fn denial(pod: &Pod, mesh: &Mesh, probe: &PodProbe) -> Option<Reason> {
     let namespace = pod.namespace().unwrap_or_default();
     // The trust domain does not matter, because a kubelet has no identity.

@@ -1,4 +1,4 @@
-//! `leno check --proxy`: whether every Pod that should have a proxy has one, and whether it works.
+//! `leno check --proxy`: whether every Pod that should have a proxy has one, and whether the proxies work.
 
 use std::time::{Duration, SystemTime};
 
@@ -24,8 +24,8 @@ use crate::cluster::plain::line;
 use crate::cluster::pods;
 use crate::cluster::scrape::Scrape;
 
-/// Minimum remaining validity, 2 h. A proxy renews its certificate 8 h before it expires, so a shorter validity means
-/// that the renewal fails.
+/// Minimum remaining validity of a proxy's certificate: 2 h. A proxy renews its certificate 8 h before the certificate
+/// expires, so less remaining validity means that the renewal fails.
 const CERTIFICATE_LEAST: Duration = Duration::from_secs(2 * 60 * 60);
 
 const EXPIRATION: &str = "control_identity_cert_expiration_timestamp_seconds";
@@ -137,8 +137,8 @@ fn misspelt(pods: &[&Pod]) -> Vec<Finding> {
     if found.is_empty() { vec![Finding::ok("the annotations and labels of Pods have no mistake")] } else { found }
 }
 
-/// The command to run if a ResourceQuota refuses Pods. A quota for limits requires a limit on each container, including
-/// the proxy's.
+/// Returns the command to run if a ResourceQuota refuses Pods. A quota for limits requires a limit on each container,
+/// including the proxy's container.
 fn for_quota(message: &str, namespace: &str) -> String {
     const ANNOTATIONS: [(&str, &str); 4] = [
         ("limits.cpu", "leno.dev/proxy-cpu-limit=1"),
@@ -184,7 +184,7 @@ fn refused(replica_sets: &[ReplicaSet], meshed: &[String]) -> Vec<Finding> {
     if found.is_empty() { vec![Finding::ok("no Deployment's Pods are refused")] } else { found }
 }
 
-/// The namespaces whose annotation asks for proxies, or for an identity for gRPC.
+/// The namespaces whose annotation asks for proxies, or for identities for gRPC programs.
 fn meshed(installed: &Installed) -> Vec<String> {
     let is_meshed = |namespace: &&Namespace| {
         namespace.annotations().get(INJECT).is_some_and(|value| value == "enabled" || value == "grpc")

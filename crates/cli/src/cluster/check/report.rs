@@ -36,7 +36,7 @@ pub(crate) struct Check {
     pub(crate) fix: Option<String>,
 }
 
-/// One result of a check, before it has the check's name.
+/// One result of a check. [`Checklist::check`] adds the check's name to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(super) verdict: Verdict,
@@ -95,7 +95,7 @@ impl Checklist {
         self.section = name;
     }
 
-    /// Adds a check. It runs only if every check in `needs` passed.
+    /// Adds a check. Runs it only if no check in `needs` failed; otherwise its result is [`Verdict::NotRun`].
     pub(crate) fn check<F: Into<Vec<Finding>>>(
         &mut self,
         name: &'static str,

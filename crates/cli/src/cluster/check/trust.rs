@@ -1,4 +1,5 @@
-//! Whether the control plane can issue identities that peers trust: the Secret, its copies, and the webhooks' trust.
+//! Checks whether the control plane can issue identities that peers trust: the Secret of the authority, the trust
+//! bundles with copies of its anchors, and the anchors in the webhook configurations.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -14,10 +15,10 @@ use super::report::{Checklist, Finding};
 use crate::cluster::certificate::{Certificate, relative, same_anchors};
 use crate::cluster::connect::ClusterError;
 
-/// The control plane renews its own authority 30 days before expiry, so an authority this close to expiry, 7 days, was
-/// not renewed.
+/// Minimum remaining validity of the authority: 7 days. The control plane renews its own authority 30 days before it
+/// expires, so an authority with less remaining validity was not renewed.
 const ISSUER_LEAST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// An anchor must be replaced by hand, so warn 60 days before it expires.
+/// Minimum remaining validity of an anchor: 60 days, because users must replace an anchor by hand.
 const ANCHOR_LEAST: Duration = Duration::from_secs(60 * 24 * 60 * 60);
 
 pub(super) const AUTHORITY: &str = "authority";
@@ -78,7 +79,8 @@ fn valid(what: &str, certificate: &Certificate, least: Duration, fix: &str, now:
     }
 }
 
-/// The namespaces that need a trust bundle: the control plane's own, and those with proxies or the annotation for them.
+/// The namespaces that need a trust bundle: the control plane's own namespace, namespaces with proxies, and namespaces
+/// whose annotation asks for proxies.
 fn meshed(facts: &Installed) -> Result<BTreeSet<String>, &ClusterError> {
     let (namespaces, pods) = (facts.namespaces.as_ref()?, facts.meshed.as_ref()?);
     let wants = namespaces.iter().filter(|namespace| {

@@ -46,7 +46,8 @@ impl Connection {
         Ok(Some(Event::Settings))
     }
 
-    /// Applies announced settings that are smaller than the peer's initial assumptions (sections 6.5.3 and 6.9.2).
+    /// Applies our settings that are smaller than their initial values. Before this acknowledgement, the peer may have
+    /// used the initial values (sections 6.5.3 and 6.9.2).
     fn on_acknowledgement(&mut self) {
         if std::mem::replace(&mut self.settings_acknowledged, true) {
             return;
@@ -59,7 +60,7 @@ impl Connection {
             stream.receive_target = stream.receive_target.saturating_sub(excess);
             open.push(key);
         }
-        // Credit that was small compared with the old window may not be small compared with the new one.
+        // Credit that was too small to announce for the old window may be large enough for the smaller new window.
         for key in open {
             self.announce_credit(key);
         }

@@ -26,8 +26,8 @@ impl Connection {
         let stream = match self.streams.find(header.stream) {
             Some(key) => Some(key),
             None => {
-                // If a call is cancelled at once, grpc-java sends its content after the reset. Count such DATA like an
-                // empty frame: each stream may cause one.
+                // If a call is cancelled at once, grpc-java sends the call's content after the reset. Count such DATA
+                // like an empty frame: each stream may cause one.
                 if let Absent::Ended = self.absent_stream(header.stream)? {
                     self.floods.count(Flood::EmptyFrames, &self.limits)?;
                     self.reset_absent(header.stream, ErrorCode::STREAM_CLOSED);

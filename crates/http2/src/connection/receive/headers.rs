@@ -80,7 +80,8 @@ impl Connection {
         self.on_block(now, &block, &fragments, fields)
     }
 
-    /// Processes a complete header block. It is always decoded, to keep the dynamic table in sync (section 4.3).
+    /// Processes a complete header block. Every block is decoded, even one that is then ignored, to keep the dynamic
+    /// table in sync (section 4.3).
     fn on_block(&mut self, now: Instant, block: &OpenBlock, bytes: &[u8], fields: &mut FieldSection) -> Received {
         fields.clear();
         self.decoder.decode(bytes, self.limits.max_header_list_bytes as usize, fields).map_err(
@@ -151,9 +152,9 @@ impl Connection {
         Ok(None)
     }
 
-    /// Handles a section of a stream that is not open: ignores it if our reset or GOAWAY explains it, and otherwise
-    /// fails the connection, since decoding a section costs more than dropping content. For the same reason, the number
-    /// of ignored sections is limited.
+    /// Handles a section of a stream that is not open. If the section is [`Absent::Expected`], ignores it; otherwise
+    /// fails the connection. Content does not fail the connection, but decoding a section costs more than dropping
+    /// content. For the same reason, the number of ignored sections is limited.
     fn section_of_absent_stream(&mut self, id: u32) -> Received {
         self.floods.count(Flood::EmptyFrames, &self.limits)?;
         match self.absent_stream(id)? {
@@ -192,7 +193,7 @@ impl Connection {
         let code = match frame::read_u32(payload) {
             _ if payload.len() != 5 => ErrorCode::FRAME_SIZE_ERROR,
             Some(id) if id & MAX_31_BITS == header.stream => ErrorCode::PROTOCOL_ERROR,
-            // Priorities are obsolete (section 5.3.2).
+            // Priorities are obsolete (section 5.3.2), so the frame is ignored.
             _ => return Ok(None),
         };
         match self.streams.find(header.stream) {

@@ -74,7 +74,7 @@ fn send(mut respond: SendResponse<Bytes>, message: &Message) {
     let mut response = http::Response::new(());
     *response.headers_mut() = to_map(&message.fields);
     let end_stream = message.body.is_empty() && message.trailers.is_none();
-    // The client may have cancelled: then sending fails, and that is fine.
+    // If the client has cancelled the call, sending fails, and that is fine.
     if let Ok(stream) = respond.send_response(response, end_stream)
         && !end_stream
     {

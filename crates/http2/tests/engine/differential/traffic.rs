@@ -92,8 +92,8 @@ fn fields(rng: &mut fastrand::Rng, vocabulary: &[(String, Vec<u8>, bool)], max_l
     fields
 }
 
-/// Creates a field. One name in three is never indexed, in every message: if it were sometimes indexed, h2 would use
-/// the entry in its table also for a never-indexed field.
+/// Creates a field. One name in three is never indexed in any message. If such a name were indexed in some messages, h2
+/// would use the entry in its table for never-indexed fields too.
 fn named_field(number: u8, value: Vec<u8>) -> (String, Vec<u8>, bool) {
     (format!("x-field-{number}"), value, number.is_multiple_of(3))
 }

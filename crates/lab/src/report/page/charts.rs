@@ -157,7 +157,7 @@ fn recovery(results: &Results, main: Load) -> String {
     html
 }
 
-/// Cost and number of bytes or handshakes.
+/// Throughput and CPU cost of bytes; or, in the scenario `handshakes`, handshakes per CPU time.
 fn costs(results: &Results, scenario: Scenario, main: Load) -> String {
     let shown: &[(&str, &str, Figure)] = if scenario == Scenario::Tcp {
         &[

@@ -32,7 +32,7 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
         _ => vec![verdict::outcome_name(scenario), "throughput", "CPU per call", "memory, peak"],
     };
     let mut rows: Vec<Vec<Cell>> = targets.iter().map(|&target| cells(results, scenario, load, target)).collect();
-    // Not every scenario shows whether a target balances requests.
+    // Add the column only if a run shows whether a target balances requests, which not every scenario does.
     if targets.iter().any(|&target| verdict::is_request_level(results, target).is_some()) {
         names.insert(0, "request-level?");
         rows.iter_mut().zip(&targets).for_each(|(row, &target)| row.insert(0, request_level(results, target)));

@@ -36,7 +36,7 @@ pub(super) trait Balance: Send {
     /// Reports the answer to a probe.
     fn probed(&mut self, _now: Instant, _server: usize, _report: Report) {}
 
-    /// The balancer's name for a server's state; empty if it has no name for it.
+    /// The balancer's name for a server's state; empty if the balancer has no such names.
     fn state(&self, _now: Instant, _server: usize) -> &'static str {
         ""
     }
@@ -47,7 +47,7 @@ pub(super) struct Ticket {
     pub(super) server: usize,
     /// Leno's own handle of the call.
     pick: Option<Pick>,
-    /// Whether the call still counts as in flight, for a balancer that counts calls until their first answer.
+    /// Whether the call still counts as in flight. Only for a balancer that counts a call until its first answer.
     counted: bool,
 }
 

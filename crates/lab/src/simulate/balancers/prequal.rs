@@ -1,16 +1,16 @@
 //! Prequal (Wydrowski and others, "Load is not what you should balance", NSDI 2024), simplified.
 //!
 //! After each pick, three servers chosen at random are probed. Answers enter a pool of at most 16, one for each server.
-//! The pool drops an answer after a second and after a number of uses, and drops one at each pick: alternately the
-//! oldest and the worst. A server is hot if its calls in flight exceed the 84th percentile of recent answers. A pick
-//! takes the cold server with the lowest latency or, if all are hot, the one with the fewest calls in flight; with
-//! fewer than two answers in the pool, any server.
+//! The pool drops an answer after a second, or after a number of uses. At each pick it also drops one answer:
+//! alternately the oldest and the worst. A server is hot if its calls in flight exceed the 84th percentile of recent
+//! answers. A pick takes the cold server with the lowest latency or, if all are hot, the server with the fewest calls
+//! in flight. If the pool has fewer than two answers, a pick takes a random server.
 //!
 //! A server answers a probe with its calls in flight and with the median latency of calls that found a similar number
-//! of calls in flight. Of its last 32 answers within five seconds, it uses the latest nine for which this number was
-//! within a quarter of the present one, or the latest nine of all if there are none. Without answers, the latency is 0.
-//! Further simplifications: probes always arrive, after 0.2 ms, and only follow calls; errors do not count against a
-//! server.
+//! of calls in flight. It considers its last 32 answers within five seconds. The median is that of the latest nine of
+//! them whose calls found a number within a quarter of the present number; if there are none, of the latest nine of
+//! all. Without answers, the latency is 0. Further simplifications: probes always arrive, after 0.2 ms, and only follow
+//! calls; errors do not count against a server.
 
 use std::time::{Duration, Instant};
 
@@ -61,7 +61,7 @@ impl Prequal {
     }
 
     /// How often one answer may be used, so that the pool neither runs empty nor grows stale. If the pool can hold an
-    /// answer of every server, new probes replace old ones and no such limit is needed.
+    /// answer of every server, new answers replace old ones, and uses need no limit.
     fn uses(&self) -> u32 {
         let new_part = 1.0 - POOL_MAX as f64 / self.servers.len() as f64;
         let net_probes = new_part * PROBES_PER_PICK as f64 - 1.0;

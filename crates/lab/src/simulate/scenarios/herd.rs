@@ -109,7 +109,8 @@ fn row(case: &Case, trial: &Trial, results: &[(Case, Trial)]) -> Row {
     }
     if case.slow {
         let peak = trial.value("after it, peak x fair").unwrap_or(f64::INFINITY);
-        // If a fair share is smaller than the calls needed to notice a recovery, avoiding the endpoint saves nothing.
+        // The share may be as large as noticing a recovery requires. If a fair share is smaller, the fair share is the
+        // limit, because avoiding the endpoint then saves nothing.
         let probed = PROXIES as f64 / (calls_per_s(case.size) * RECOVERY_GOAL_S);
         let fair_share = 1.0 / ENDPOINTS as f64;
         let most = (1.1 * probed.min(fair_share)).max(0.005);

@@ -1,9 +1,9 @@
 //! Few calls, one slow endpoint: the cost of probing, and its theoretical minimum.
 //!
 //! A balancer that promises to notice a recovery within T seconds, without sending calls twice, must send the slow
-//! endpoint a call every T seconds. At R calls/s that is the fraction f = 1/(R T) of the calls, and the latency that 99
-//! % do not exceed solves (1 - f) F(x) + f F(x - skew) = 0.99, where F is the distribution of a healthy endpoint's
-//! latencies. No balancer that keeps the promise can be below that floor.
+//! endpoint a call every T seconds. At R calls/s, these calls are the fraction f = 1/(R T) of all calls. The p99 is
+//! then the latency x for which (1 - f) F(x) + f F(x - skew) = 0.99, where F is the distribution of a healthy
+//! endpoint's latencies. This p99 is the floor: no balancer that keeps the promise can be below it.
 
 use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, SETTLE_S, Setting, Trial};
@@ -35,7 +35,7 @@ pub(super) fn run(options: &Options) -> Vec<Row> {
     let mut cases = Vec::new();
     for mut setting in Setting::all(options, &LOADS, 1) {
         let LoadSpec::Rate { calls_per_s } = setting.load else { continue };
-        // So many workers that queues have no influence.
+        // With so many workers, queues have no influence.
         setting.workers = 64;
         for skew_ms in [0.0].into_iter().chain(options.few_skews()) {
             for balancer in options.balancers() {

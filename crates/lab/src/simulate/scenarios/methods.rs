@@ -1,5 +1,5 @@
-//! Fast and slow methods on one service. Chance gives each endpoint another mixture of them, which must not make an
-//! endpoint look slow; yet a slow endpoint must be detected.
+//! Fast and slow methods on one service. By chance, each endpoint gets another mixture of methods. The mixture must not
+//! make an endpoint look slow, but a slow endpoint must be detected.
 
 use super::Scenario;
 use super::trial::{self, SETTLE_S, Trial};
@@ -18,11 +18,11 @@ const WORKERS: usize = 64;
 /// Median service time in ms and weight of the fast and of the slow method.
 const FAST: (f64, f64) = (1.0, 90.0);
 const SLOW: (f64, f64) = (200.0, 10.0);
-/// So many calls that chance alone does not cause shares of 1.1 to 1.
+/// With so many calls, chance alone does not make one share 1.1 times as large as another.
 const CALLS: f64 = 50_000.0;
 /// Interval at which the balancers' states are read.
 const LOOK_S: f64 = 0.1;
-/// 2,000 calls/s are a quarter of the capacity of four endpoints.
+/// 2,000 calls/s are less than a fifth of the capacity of four endpoints.
 const LOADS: [(&str, Load); 3] = [
     ("closed:200", Load::Closed { callers: 200 }),
     ("open:2000/s", Load::Open { calls_per_s: 2000.0 }),

@@ -1,5 +1,5 @@
-//! The healthy endpoints are at capacity. The slow endpoint should be used once waiting for a healthy endpoint takes
-//! longer than the slow endpoint takes, and not before.
+//! The healthy endpoints are at capacity. A balancer should use the slow endpoint once waiting for a healthy endpoint
+//! takes longer than the slow endpoint takes, and not before.
 
 use super::Scenario;
 use super::trial::{self, SETTLE_S, Trial};
@@ -36,7 +36,8 @@ fn pressures() -> Vec<Pressure> {
     let open = |part: f64| Load::Open { calls_per_s: part * capacity_per_s };
     let mut pressures = Vec::new();
     for skew_ms in [20.0, 200.0] {
-        // 64 of 80 callers find a worker; of 320 callers, each waits for four others.
+        // The healthy endpoints together have 64 workers. Of 80 callers, 16 wait for a worker; of 320 callers, 256
+        // wait, four for each worker.
         pressures.push(Pressure { load: Load::Closed { callers: 80 }, name: "closed:80", skew_ms });
         pressures.push(Pressure { load: Load::Closed { callers: 320 }, name: "closed:320", skew_ms });
         pressures.push(Pressure { load: open(1.1), name: "open:110%", skew_ms });

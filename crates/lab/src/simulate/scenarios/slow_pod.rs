@@ -1,7 +1,7 @@
 //! One endpoint is slower than the others, and then recovers.
 //!
-//! Each figure has two references: the same run with all endpoints healthy, and the same run without the slow endpoint,
-//! which no balancer that avoids it can beat.
+//! Each figure has two references: the same run with all endpoints healthy, and the same run without the slow endpoint.
+//! No balancer that avoids the slow endpoint can be better than the second reference.
 
 use super::Scenario;
 use super::trial::{self, RECOVERY_GOAL_S, SETTLE_S, Setting, Trial, USUAL_LOADS};

@@ -15,7 +15,7 @@ pub(super) const SETTLE_S: f64 = 5.0;
 const RECOVERY_MAX_S: f64 = 10.0;
 /// Seconds within which a recovered endpoint should have its share.
 pub(super) const RECOVERY_GOAL_S: f64 = 5.0;
-/// Fraction of a fair share that is enough.
+/// An endpoint's share counts as fair from this fraction of a fair share on.
 const FAIR: f64 = 0.8;
 
 /// The servers and the load.
@@ -30,7 +30,7 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// Returns every requested combination, with `unhealthy` endpoints that do not stay healthy.
+    /// Returns every requested combination. In each, all but `unhealthy` endpoints stay healthy.
     pub(super) fn all(options: &Options, usual: &[LoadSpec], unhealthy: usize) -> Vec<Self> {
         let mut settings = Vec::new();
         for endpoints in options.endpoints() {
@@ -73,7 +73,8 @@ impl Setting {
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
     pub(super) tally: Tally,
-    /// Figures that count with their worst seed: the largest value, or `None` if a seed has no value.
+    /// Figures of which the worst seed counts: each has the largest value of all seeds, or `None` if a seed has no
+    /// value.
     pub(super) worst: Vec<(&'static str, Option<f64>)>,
     /// The share of the observed endpoint in each tenth of a second, for the first seed.
     pub(super) share_by_100ms: Vec<f64>,
@@ -121,7 +122,8 @@ pub(super) fn run<C: Sync>(options: &Options, cases: &[C], trial: impl Fn(&C, u6
     seeds.map(|seeds| seeds[1..].iter().fold(seeds[0].clone(), Trial::merge)).collect()
 }
 
-/// Runs until a whole second begins in which `server` has a fair share. Returns the time from now until then.
+/// Runs until a second has begun during which `server` has a fair share. Returns the time from now until that second
+/// begins; `None` if that takes longer than [`RECOVERY_MAX_S`].
 pub(super) fn until_fair(simulation: &mut Simulation, server: usize, fair_share: f64) -> Option<f64> {
     let from_s = simulation.elapsed_s();
     while simulation.elapsed_s() < from_s + RECOVERY_MAX_S {

@@ -47,7 +47,8 @@ pub const RULES_MAX: usize = 16;
 pub const MATCHES_MAX: usize = 64;
 /// Limit on the number of matches in all rules of a route. A TLSRoute's names have a limit of their own.
 pub const ROUTE_MATCHES_MAX: usize = 128;
-/// Limit on each of these numbers: filters, backends, and header fields of one match.
+/// Limit on the length of each of these lists: filters, backends, header or query conditions of one match, and header
+/// fields that a filter sets, adds or removes.
 pub const ITEMS_MAX: usize = 16;
 /// Limit on the number of parents of a route.
 pub const PARENTS_MAX: usize = 32;
@@ -89,8 +90,7 @@ impl Route {
         self.rules.iter_mut().flat_map(|rule| &mut rule.matches).for_each(Match::forget_compiled);
     }
 
-    /// Returns the route's precedence among routes of its kind: the part of it that is equal for all of the route's
-    /// rules.
+    /// Returns the part of the rules' precedence that is equal for all rules of the route.
     pub fn seniority(&self) -> Seniority {
         Seniority::new(self.created, &self.identity.namespace, &self.identity.name)
     }

@@ -15,13 +15,13 @@ pub(super) const PATH_MAX_BYTES: usize = 1024;
 
 const TOKEN_RULE: &str = "use letters, digits and any of !#$%&'*+-.^_`|~";
 
-/// Reports a name that is not valid for a header field; returns it in lower case.
+/// Returns the name of a header field in lower case. Reports a mistake if the name is invalid.
 pub(super) fn header_name(field: &str, name: &str, reading: &mut Reading<'_, '_>) -> Box<str> {
     check_name(field, name, reading);
     name.to_ascii_lowercase().into()
 }
 
-/// Reports a name that matches may not use for a header field or a parameter.
+/// Reports a mistake if the name of a header field or a query parameter is invalid.
 pub(super) fn check_name(field: &str, name: &str, reading: &mut Reading<'_, '_>) {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() {
@@ -56,7 +56,7 @@ pub(super) fn check_reference(
     }
 }
 
-/// Reads a value match. `None` if it can never match.
+/// Reads a value match. `None` if its type is unknown or its pattern could not be compiled.
 pub(in crate::object) fn value_match(
     field: &str,
     kind: Option<&str>,
@@ -75,7 +75,7 @@ pub(in crate::object) fn value_match(
     text_match(&value_field, is_pattern, value, reading)
 }
 
-/// Reads a match by exact text or by pattern. `None` if the pattern is not supported.
+/// Reads a match by exact text or by pattern. `None` if the pattern could not be compiled (see [`pattern`]).
 pub(in crate::object) fn text_match(
     field: &str,
     is_pattern: bool,
@@ -107,7 +107,7 @@ pub(in crate::object) fn pattern(field: &str, text: &str, reading: &mut Reading<
     compiled.ok()
 }
 
-/// Returns what is wrong with a path for an exact match, and the fix; `None` if the path is valid.
+/// Returns what is wrong with a path for an exact match or a prefix match, and the fix; `None` if the path is valid.
 pub(in crate::object) fn path_fault(path: &str) -> Option<(String, &'static str)> {
     const UNRESERVED: &[u8] = b"-/._~!$&'()*+,;=:@%";
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || UNRESERVED.contains(&byte);

@@ -67,8 +67,8 @@ pub(super) fn read(written: Vec<Written>, reading: &mut Reading<'_, '_>) -> Box<
     parents.into()
 }
 
-/// Returns whether two parents are indistinguishable: they are the same object, and both have the same port or at least
-/// one has no port.
+/// Returns whether two parents are indistinguishable: they are the same object, and they have the same port or at least
+/// one of them stands for all ports.
 fn is_same(a: &ParentRef, b: &ParentRef) -> bool {
     let object = |parent: &ParentRef| {
         let ParentRef { group, kind, namespace, name, .. } = parent.clone();

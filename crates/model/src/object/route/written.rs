@@ -1,7 +1,7 @@
 //! Common parts of routes, in the form in which users write them.
 //!
 //! These are our own types. Kubernetes' types for Rust repeat each type for every place where it is used, and cannot
-//! represent unknown values. A test compares our types with them.
+//! represent unknown values. A test compares our types with Kubernetes' types.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};

@@ -29,7 +29,8 @@ impl AskedSubjects {
         Self { by_subject: BTreeMap::new(), max }
     }
 
-    /// Adds a subject, or records that it was asked about again. `None` if it is new and there is no room.
+    /// Adds a subject, or records that it was asked about again. `None` if the subject is new and there is no room for
+    /// it.
     pub(super) fn ask(&mut self, subject: &Subject, now: Instant) -> Option<IsNew> {
         if let Some(asked) = self.by_subject.get_mut(subject) {
             asked.used = now;
@@ -74,8 +75,8 @@ impl AskedSubjects {
         }
     }
 
-    /// Marks the most recently used of these subjects as used at `now`. They all lead to the same cluster. Returns
-    /// whether any of them is known.
+    /// Marks the most recently used of these subjects as used at `now`. All these subjects lead to the same cluster.
+    /// Returns whether any of them is known.
     pub(super) fn one_is_used<'a>(&mut self, subjects: impl Iterator<Item = &'a Subject>, now: Instant) -> bool {
         let used = subjects.filter_map(|subject| Some((self.by_subject.get(subject)?.used, subject)));
         let Some((_, latest)) = used.max_by_key(|(used, _)| *used) else { return false };
@@ -103,7 +104,8 @@ impl AskedSubjects {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IsNew(pub(super) bool);
 
-/// The policies of the own application are needed while the proxy runs.
+/// Whether a subject may be forgotten. Only the policies of the own application may not: they are needed as long as the
+/// proxy runs.
 fn may_be_forgotten(subject: &Subject) -> bool {
     *subject != Subject::Inbound
 }

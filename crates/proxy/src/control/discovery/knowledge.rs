@@ -1,9 +1,9 @@
-//! The control plane's answers so far, as a mesh: about the subjects that were asked, and about resources that the
-//! answers name.
+//! The control plane's answers so far, as a mesh. They are answers about the subjects that workers asked about, and
+//! about further resources that these answers name.
 //!
-//! They form a graph: subjects lead to clusters, and a cluster's routes to further clusters. A new resource changes
-//! only its own part of the graph and of the mesh. Resources to which nothing leads any more are forgotten. A route
-//! takes effect once all its backends are known; until then the previous route stays in force.
+//! The answers form a graph: subjects lead to clusters, and a cluster's routes to further clusters. A new resource
+//! changes only its own part of the graph and of the mesh. Resources to which nothing leads any more are forgotten. A
+//! route takes effect once all its backends are known; until then the previous route stays in force.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,18 +20,19 @@ use super::known::{KnownCluster, Routes, destinations};
 use super::wishes::{Wish, Wishes};
 use crate::worker::Usage;
 
-/// All answers, and the subjects that were asked.
+/// All answers, and the subjects that workers asked about.
 #[derive(Debug)]
 pub(super) struct Knowledge {
     /// Our own namespace, whose consumer routes apply to us.
     namespace: Box<str>,
     asked: AskedSubjects,
     clusters: BTreeMap<ClusterKey, KnownCluster>,
-    /// Versions of the known resources, by kind and name, so that a new stream need not send them again.
+    /// Versions of the known resources, by kind and name. We send them on a new stream, so that the control plane need
+    /// not send unchanged resources again.
     versions: [BTreeMap<String, String>; Kind::ALL.len()],
     wishes: Wishes,
     draft: Draft,
-    /// Changes since [`Knowledge::settle`].
+    /// Changes since the last call of [`Knowledge::settle`].
     touched_clusters: BTreeSet<ClusterKey>,
     touched_subjects: BTreeSet<Subject>,
 }
@@ -44,7 +45,7 @@ pub(super) struct Resource<'a> {
 }
 
 impl Knowledge {
-    /// An empty mesh, for clients in a namespace, with room for `subjects_max` subjects.
+    /// Empty knowledge, for clients in a namespace, with room for `subjects_max` subjects.
     pub(super) fn new(namespace: &str, subjects_max: usize) -> Self {
         Self {
             namespace: namespace.into(),
@@ -58,7 +59,7 @@ impl Knowledge {
         }
     }
 
-    /// Records a question; `false` if it is new and there is no room.
+    /// Records a question; `false` if the question is new and there is no room for it.
     pub(super) fn ask(&mut self, subject: &Subject, now: Instant) -> bool {
         let asked = self.asked.ask(subject, now);
         if asked == Some(IsNew(true)) {
@@ -82,7 +83,7 @@ impl Knowledge {
         }
         for key in &usage.clusters {
             let Some(cluster) = self.clusters.get(key) else { continue };
-            // A call in flight keeps its cluster; a subject that leads to the cluster must be marked as used for that.
+            // A call in flight needs its cluster. To keep the cluster, mark a subject that leads to it as used.
             if !self.asked.one_is_used(cluster.subjects(), now) {
                 for parent in cluster.parents.iter().filter_map(|parent| self.clusters.get(parent)) {
                     self.asked.one_is_used(parent.subjects(), now);
@@ -158,7 +159,7 @@ impl Knowledge {
         Ok(())
     }
 
-    /// Updates the mesh, once for each response, so that resources of one response take effect together.
+    /// Updates the mesh. Call it once for each response, so that all resources of the response take effect together.
     pub(super) fn settle(&mut self) {
         let touched = std::mem::take(&mut self.touched_clusters);
         let mut routed = touched.clone();
@@ -189,7 +190,7 @@ impl Knowledge {
         self.draft.take()
     }
 
-    /// The subject of a Listener's name; `None` if we would use another name for it.
+    /// The subject of a Listener's name; `None` if we would use another name for the subject.
     fn subject(&self, name: &str) -> Option<Subject> {
         listener_subject(name, &self.namespace).filter(|subject| subject.to_string() == name)
     }
@@ -198,7 +199,7 @@ impl Knowledge {
         let key = || name::cluster_key(name).ok_or_else(|| Unreadable::new(name, "name", "names no cluster"));
         match kind {
             Kind::Listener if name == INBOUND => {
-                // This resource always exists: a control plane without it does not know policies.
+                // Every control plane that knows policies has this resource, so its absence is an error.
                 let missing = || Unreadable::new(name, "removed_resources", "every workload has this one");
                 let inbound = inbound::read(resource.ok_or_else(missing)?)?;
                 self.draft.set_policies(inbound.policies);
@@ -248,7 +249,8 @@ impl Knowledge {
         if let Subject::Address(address) = &subject {
             self.draft.set_address(*address, balanced);
         }
-        // Link the new destination first, so that a cluster common to both is not forgotten in between.
+        // Link the new destination before unlinking the old one: if both have a cluster in common, it must not be
+        // forgotten in between.
         match target {
             Some(Target::Cluster(key)) => self.want_cluster(key, |known| known.balanced.insert(subject.clone())),
             Some(Target::Endpoint(key)) => self.want_cluster(key, |known| known.dialled.insert(subject.clone())),
@@ -309,7 +311,7 @@ impl Knowledge {
         }
     }
 
-    /// Changes the routes of a cluster, and with them the clusters to which they lead.
+    /// Changes the routes of a cluster, and updates the links to the clusters to which the routes lead.
     fn change_routes(&mut self, key: &ClusterKey, change: impl FnOnce(&mut Routes)) {
         let Some(known) = self.clusters.get_mut(key) else { return };
         let before = known.routes.destinations();

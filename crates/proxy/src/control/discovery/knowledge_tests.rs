@@ -86,7 +86,7 @@ fn an_address_leads_to_its_service_and_an_endpoints_own_to_that_endpoint() {
     );
     assert!(mesh.cluster_by_address(address("127.0.0.2:50061")).is_none());
     assert!(mesh.endpoint_by_address(address("127.0.0.2:50061")).is_some());
-    // That the subject does not exist is an answer too.
+    // If the control plane says that a subject does not exist, this is an answer too.
     assert_eq!(mesh.unanswered_address(address("192.0.2.1:443")), None);
     assert!(mesh.unanswered_address(address("192.0.2.2:443")).is_some());
 }

@@ -1,4 +1,4 @@
-//! The control plane's answers about one cluster, and the links for which the cluster is kept.
+//! The control plane's answers about one cluster, and the links to the cluster, because of which we keep it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,7 +34,8 @@ pub(super) struct Routes {
 }
 
 impl KnownCluster {
-    /// Whether no link leads to the cluster any more. Then we unsubscribe, and would not learn of its changes.
+    /// Whether no link leads to the cluster any more. If so, the cluster is forgotten: we unsubscribe from it, and
+    /// would not learn of its changes.
     pub(super) fn is_unwanted(&self) -> bool {
         self.balanced.is_empty() && self.dialled.is_empty() && self.parents.is_empty()
     }
@@ -44,7 +45,7 @@ impl KnownCluster {
         self.balanced.iter().chain(&self.dialled)
     }
 
-    /// Whether the cluster's endpoints are known, or it is known not to exist.
+    /// Whether the cluster's endpoints are known, or the cluster is known not to exist.
     pub(super) fn is_known(&self) -> bool {
         match &self.cluster {
             None => false,
@@ -53,7 +54,7 @@ impl KnownCluster {
         }
     }
 
-    /// Whether the cluster's routes are known, or it is known to have none.
+    /// Whether the cluster's routes are known, or the cluster is known to have no routes.
     pub(super) fn has_routes(&self) -> bool {
         self.routes.current.is_some()
     }

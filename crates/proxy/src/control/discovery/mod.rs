@@ -1,12 +1,12 @@
 //! Discovery: asks the control plane about subjects that workers do not know, over incremental xDS, and gives the
 //! workers the resulting mesh.
 //!
-//! `knowledge` has the questions and answers (`asked` the questions, `known` each cluster), `wishes` the changes of
-//! subscriptions that the control plane does not know yet, and `session` one stream's exchange. While the control plane
-//! cannot be reached, the knowledge stays in force, and questions wait.
+//! `knowledge` holds the questions (`asked`) and the answers (`known`, for each cluster). `wishes` holds the changes of
+//! subscriptions that the control plane does not know yet. `session` is the exchange on one stream. While the control
+//! plane cannot be reached, the knowledge stays in force, and questions wait.
 //!
-//! Subjects that calls do not use any more are forgotten, after a while or when room is needed. Workers know what they
-//! use; they are asked before anything is forgotten, but never for each call.
+//! Subjects that calls do not use any more are forgotten, after a while or when room is needed. Only the workers know
+//! which subjects calls use. We ask the workers before we forget anything, so they need not report each call.
 
 mod asked;
 #[cfg(test)]
@@ -39,20 +39,21 @@ use super::shared::Shared;
 use crate::limits::{RelayLimits, ms};
 use crate::worker::WorkerHandle;
 
-/// Most questions that wait to be processed.
+/// Maximum number of questions that wait to be processed.
 pub(super) const QUESTIONS_MAX: usize = 4_096;
-/// Largest response that is read.
+/// Maximum size of a response, in bytes.
 const RESPONSE_MAX_BYTES: usize = 64 << 20;
 /// Shortest and longest pause after a lost connection.
 const RETRY_MIN: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(15);
 /// After a stream of at least this duration the next pause is the shortest again.
 const GOOD_STREAM: Duration = Duration::from_secs(30);
-/// Longest interval at which workers are asked what they use; a fifth of `discovery_idle_ms` if that is less.
+/// Interval at which workers are asked what they use. If a fifth of `discovery_idle_ms` is less, it applies instead.
 const USAGE_EVERY: Duration = Duration::from_secs(60);
 /// Time for workers to report what they use. Without an answer nothing is forgotten.
 const USAGE_MAX: Duration = Duration::from_millis(500);
-/// Divisor for the part of a full table that is forgotten at once, so that workers are not asked for each new question.
+/// Number of parts of a full table of subjects, of which one part is forgotten at once. Otherwise we would have to ask
+/// the workers for each new question.
 const ROOM_SHARE: usize = 16;
 /// If every subject is in use, pause before the next attempt to make room, and before the next warning.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
@@ -71,7 +72,7 @@ pub(super) struct Discovery {
 
 impl Discovery {
     /// Creates the discovery of a proxy in `namespace`, for questions from `questions`. If other workloads call the
-    /// application, asks for the inbound policies at once.
+    /// application (`is_called`), asks for the inbound policies at once.
     pub(super) fn new(
         control_plane: ControlPlane,
         namespace: &str,
@@ -87,7 +88,7 @@ impl Discovery {
         Self { control_plane, node: node(namespace), questions, knowledge, idle, full_since: None }
     }
 
-    /// The mesh at the start: empty, so that everything is asked.
+    /// The mesh at the start: empty, so that workers ask about every subject.
     pub(super) fn mesh(&self) -> Arc<Mesh> {
         Arc::new(self.knowledge.mesh().clone())
     }
@@ -108,14 +109,15 @@ impl Discovery {
         }
     }
 
-    /// Records questions during a pause. Forgets no subject, because we could not ask about it again.
+    /// Records questions during a pause. Forgets no subject, because we cannot ask about it again while there is no
+    /// stream.
     async fn note_questions(&mut self) {
         while let Some(subject) = self.questions.recv().await {
             if !self.knowledge.ask(&subject, Instant::now()) {
                 self.warn_of_no_room(&subject);
             }
         }
-        // The workers have ended.
+        // The workers have ended, so no more questions will come.
         sleep(RETRY_MAX).await;
     }
 
@@ -138,7 +140,7 @@ impl Discovery {
             tokio::select! {
                 Some(subject) = self.questions.recv() => {
                     self.ask(&subject, shared).await;
-                    // Send questions that were asked together in one request.
+                    // Take all questions that wait already, to send them in one request.
                     while let Ok(subject) = self.questions.try_recv() {
                         self.ask(&subject, shared).await;
                     }
@@ -210,7 +212,8 @@ impl Discovery {
     }
 }
 
-/// Returns the node that we send to the control plane; if we have a certificate, the control plane uses that instead.
+/// Returns the node that we send to the control plane. If we have a certificate, the control plane uses the certificate
+/// instead.
 fn node(namespace: &str) -> Node {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     Node {

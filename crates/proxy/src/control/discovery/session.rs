@@ -12,12 +12,12 @@ use super::knowledge::{Knowledge, Resource};
 /// gRPC's INVALID_ARGUMENT, the code for a rejected resource.
 const INVALID_ARGUMENT: i32 = 3;
 
-/// Names to subscribe to, and to unsubscribe from, in one request. The control plane accepts 1 MiB, and a name has up
-/// to 512 bytes.
+/// Maximum number of names to subscribe to, and of names to unsubscribe from, in one request. The control plane accepts
+/// requests of 1 MiB, and a name has up to 512 bytes.
 const NAMES_PER_REQUEST: usize = 500;
-/// Bytes of the versions in a first request.
+/// Maximum size of the names and versions in the first request of a kind, in bytes.
 const VERSIONS_MAX_BYTES: usize = 400 << 10;
-/// Largest size of a version besides its text.
+/// Maximum size of a version in a request beside the texts of the name and the version, in bytes.
 const VERSION_EXTRA_BYTES: usize = 10;
 
 /// The state of one stream.
@@ -87,7 +87,7 @@ impl Session {
     }
 }
 
-/// The versions of known resources, as many as fit into one request; the control plane sends the others again.
+/// The versions of known resources, as many as fit into one request. The control plane sends the other resources again.
 fn versions(kind: Kind, knowledge: &Knowledge) -> HashMap<String, String> {
     let mut bytes = 0;
     let fits = |(name, version): &(&String, &String)| {

@@ -99,7 +99,7 @@ fn a_subject_that_is_forgotten_is_unsubscribed_from_and_subscribed_to_again_when
         assert_eq!(request.resource_names_unsubscribe, [ECHO_PORT]);
         assert!(request.resource_names_subscribe.is_empty() && request.initial_resource_versions.is_empty());
     }
-    // A response that was in transit at that time has no effect any more.
+    // A response that was in transit when the subject was forgotten has no effect any more.
     let late = response(Kind::Listener, ECHO_PORT, server.resource(Kind::Listener, ECHO_PORT).expect("it has it"));
     assert_eq!(session.respond(&late, &mut knowledge).error_detail, None);
     assert_eq!(knowledge.versions(Kind::Listener).count(), 0);

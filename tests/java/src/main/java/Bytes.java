@@ -4,7 +4,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 
-/** Messages that are bytes: what is in them is of no account. */
+/** Messages that are bytes: their content does not matter here. */
 final class Bytes {
     static final MethodDescriptor.Marshaller<byte[]> MARSHALLER = new MethodDescriptor.Marshaller<>() {
         @Override

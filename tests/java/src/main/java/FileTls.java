@@ -12,11 +12,11 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The files that a bootstrap names for the connection to the control plane (gRFC A65), which grpc-java itself ignores. A program names
- * this class in META-INF/services/io.grpc.xds.XdsCredentialsProvider.
+ * Uses the certificate, key and CA files that a bootstrap names for the connection to the control plane (gRFC A65). grpc-java
+ * itself ignores them. A program that needs this class names it in META-INF/services/io.grpc.xds.XdsCredentialsProvider.
  */
 public final class FileTls extends XdsCredentialsProvider {
-    /** How often the files are looked at, in seconds. */
+    /** Interval at which the files are checked for changes, in seconds. */
     private static final int REFRESH = 10;
 
     private final ScheduledExecutorService timer = Executors.newSingleThreadScheduledExecutor(work -> {
@@ -53,7 +53,7 @@ public final class FileTls extends XdsCredentialsProvider {
         return true;
     }
 
-    /** Before grpc-java's own provider of this name, whose priority is 5. */
+    /** Higher than 5, the priority of grpc-java's own provider of the name "tls", so that grpc-java uses this class instead. */
     @Override
     public int priority() {
         return 6;

@@ -20,7 +20,7 @@ import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * A gRPC client on grpc-java that uses a channel hard, as tests/go/streams does on grpc-go; it prints the same words.
+ * A gRPC client on grpc-java that puts a heavy load on one channel, as tests/go/streams does on grpc-go. It prints the same words.
  *
  * <pre>
  * streams-grpc-java open ADDRESS AUTHORITY N                       opens N bidirectional streams, and keeps all open
@@ -28,7 +28,7 @@ import java.util.concurrent.atomic.AtomicInteger;
  * </pre>
  */
 public final class Streams {
-    /** How long all the streams together, and each unary call, may take, in seconds. */
+    /** Time limit of each unary call, and of each wait for an answer, in seconds. */
     private static final int PATIENCE = 20;
 
     private static final byte[] HELLO = "hello".getBytes();
@@ -52,7 +52,7 @@ public final class Streams {
         return answer;
     }
 
-    /** The first answer, or why there is none. */
+    /** Completes `answer` with the first message, or with the error if there is no message. */
     private record First(CompletableFuture<byte[]> answer) implements StreamObserver<byte[]> {
         @Override
         public void onNext(byte[] message) {
@@ -70,7 +70,7 @@ public final class Streams {
         }
     }
 
-    /** Every answer; none after the stream's end. */
+    /** Adds each message to `answers`. The end of the stream adds nothing, so a reader of `answers` then times out. */
     private record Each(LinkedBlockingQueue<byte[]> answers) implements StreamObserver<byte[]> {
         @Override
         public void onNext(byte[] message) {
@@ -88,7 +88,7 @@ public final class Streams {
         }
     }
 
-    /** Unary calls on the same channel, one after the other. */
+    /** Makes unary calls on the same channel, one after the other. */
     private static final class Beside extends Thread {
         private volatile boolean ends;
         private int calls;

@@ -18,11 +18,11 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 
 /**
- * A gRPC client that finds its servers by xDS, as grpc-java does, with nothing in between. It takes the same orders and prints the same
- * words as tests/go/xds-client does on grpc-go.
+ * A gRPC client on grpc-java that finds its servers by xDS, without a proxy. It takes the same orders and prints the same words as
+ * tests/go/xds-client does on grpc-go.
  */
 public final class XdsClient {
-    /** How long one call may take, in seconds. */
+    /** Time limit of one call, in seconds. */
     private static final int PATIENCE = 10;
 
     public static void main(String[] arguments) throws IOException {
@@ -47,7 +47,7 @@ public final class XdsClient {
         System.exit(0);
     }
 
-    /** Makes the calls; says how often each status was met, as "OK=3 Unavailable=1". */
+    /** Makes the calls, and returns how many ended with each status, such as "OK=3 Unavailable=1". */
     private static String call(ManagedChannel channel, String path, int count) {
         var method = MethodDescriptor.<byte[], byte[]>newBuilder()
                 .setType(MethodType.UNARY)
@@ -72,7 +72,7 @@ public final class XdsClient {
         return met.entrySet().stream().map(status -> status.getKey() + "=" + status.getValue()).collect(Collectors.joining(" "));
     }
 
-    /** As grpc-go writes it: OK, or PermissionDenied for PERMISSION_DENIED. */
+    /** Returns a status code's name as grpc-go writes it: OK, or PermissionDenied for PERMISSION_DENIED. */
     private static String name(Status.Code code) {
         if (code == Status.Code.OK) {
             return "OK";
