@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use leno_model::mesh::canonical;
 use leno_model::protocol::Protocol;
 use leno_model::route::RouteKind;
-use mio::Interest;
 use mio::net::TcpStream;
 use socket2::{SockRef, TcpKeepalive};
 
 use super::Worker;
 use super::client::Client;
-use super::link::{LinkId, Wire};
-use super::places::Seat;
+use super::link::LinkId;
+use super::slots::Id;
+use super::wire::{Wire, WireId};
 use crate::failure::ConnectionFailure;
 
 /// Most connections accepted from one listener in one turn of the event loop.
@@ -54,10 +54,13 @@ pub(super) fn keepalive(silence: Duration) -> TcpKeepalive {
     TcpKeepalive::new().with_time(silence).with_interval(silence / 3).with_retries(3)
 }
 
+/// Identifies an arrival within its worker.
+pub(super) type ArrivalId = Id<Arrival>;
+
 /// A client's connection whose protocol is not known yet.
 #[derive(Debug)]
 pub(super) struct Arrival {
-    pub(super) wire: Wire,
+    pub(super) wire: WireId,
     pub(super) origin: Origin,
     pub(super) since: Instant,
     /// The connection is not read until the control plane has answered what its destination is.
@@ -71,7 +74,6 @@ pub(super) struct Arrival {
     pub(super) is_outdated: bool,
     /// The worker has guessed that the server speaks first, and the guess was wrong.
     pub(super) was_guessed: bool,
-    pub(super) seat: Seat,
     /// Memory that the worker's budget counts for this connection, in bytes.
     pub(super) charged_bytes: usize,
 }
@@ -150,13 +152,14 @@ impl Worker {
     fn add_arrival(&mut self, door: Door, socket: TcpStream, peer: SocketAddr) {
         // A socket without an address has been reset already.
         let Ok(origin) = Origin::of(door, peer, &socket) else { return };
-        let link = LinkId::arrival(self.arrivals.vacant_key());
-        let Ok(seat) = self.take_place(door, origin.peer.ip(), link) else {
+        let wire = self.wires.insert(Wire::new(socket, None, self.now));
+        if self.take_place(door, origin.peer.ip(), wire).is_err() {
+            self.wires.remove(wire);
             self.metrics.count_abuse("client_connections");
             return self.report(origin, ConnectionFailure::NoPlace);
-        };
+        }
         let arrival = Arrival {
-            wire: Wire::new(socket, None, self.now),
+            wire,
             origin,
             since: self.now,
             is_held: door == Door::Outbound && self.asks_first(&origin),
@@ -164,22 +167,16 @@ impl Worker {
             named_port: None,
             is_outdated: false,
             was_guessed: false,
-            seat,
             charged_bytes: 0,
         };
-        let index = self.arrivals.insert(arrival);
-        self.charge_arrival(index);
-        self.doors.rename(seat, LinkId::arrival(index));
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        let registered = match self.arrivals.get_mut(index) {
-            Some(new) => self.poll.registry().register(&mut new.wire.socket, LinkId::arrival(index).token(), interest),
-            None => Ok(()),
-        };
-        if let Err(error) = registered {
+        let id = self.arrivals.insert(arrival);
+        self.charge_arrival(id);
+        self.attach(wire, LinkId::Arrival(id));
+        if let Err(error) = self.watch(wire) {
             tracing::warn!("cannot watch a connection: {error}");
-            return self.drop_arrival(index);
+            return self.drop_arrival(id);
         }
-        self.review_arrival(index);
+        self.review_arrival(id);
     }
 
     /// Returns which HTTP the connection's port is declared to speak, if any. The proxy rejects other bytes at such a

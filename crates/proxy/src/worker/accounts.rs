@@ -13,8 +13,8 @@ use std::sync::Arc;
 use leno_accept::Source;
 use leno_model::spiffe::SpiffeId;
 use rustc_hash::FxHashMap;
-use slab::Slab;
 
+use super::slots::{Id, Slots};
 use crate::limits::RelayLimits;
 
 /// Number of lanes for accounts that exceed their share. If there are more such accounts, some of them share a lane.
@@ -48,6 +48,9 @@ pub(super) enum AccountKey {
     /// The address of a caller of our application that has shown no certificate.
     Address(Source),
 }
+
+/// Identifies an account within its worker.
+pub(super) type AccountId = Id<Account>;
 
 /// The state of an account, kept while it has a connection to this worker.
 #[derive(Debug)]
@@ -88,8 +91,8 @@ impl Count {
 /// The accounts of one worker.
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
-    accounts: Slab<Account>,
-    by_key: FxHashMap<AccountKey, usize>,
+    accounts: Slots<Account>,
+    by_key: FxHashMap<AccountKey, AccountId>,
     /// Number of accounts that use each lane.
     lanes: [u32; OWN_LANES],
     /// Number of sweeps so far: the clock of the counters.
@@ -97,16 +100,16 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
-    /// Adds a connection to its account. Returns the index of the account, to be passed to [`Accounts::leave`] when the
+    /// Adds a connection to its account. Returns the account, to be passed to [`Accounts::leave`] when the
     /// connection ends.
-    pub(super) fn enter(&mut self, key: Option<AccountKey>) -> usize {
-        if let Some(&index) = key.as_ref().and_then(|key| self.by_key.get(key)) {
-            if let Some(account) = self.accounts.get_mut(index) {
+    pub(super) fn enter(&mut self, key: Option<AccountKey>) -> AccountId {
+        if let Some(&id) = key.as_ref().and_then(|key| self.by_key.get(key)) {
+            if let Some(account) = self.accounts.get_mut(id) {
                 account.connections += 1;
             }
-            return index;
+            return id;
         }
-        let index = self.accounts.insert(Account {
+        let id = self.accounts.insert(Account {
             key: key.clone(),
             connections: 1,
             calls: 0,
@@ -117,19 +120,19 @@ impl Accounts {
             dribbles: Count::default(),
         });
         if let Some(key) = key {
-            self.by_key.insert(key, index);
+            self.by_key.insert(key, id);
         }
-        index
+        id
     }
 
     /// Removes a connection from its account. An account without connections is forgotten.
-    pub(super) fn leave(&mut self, index: usize) {
-        let Some(account) = self.accounts.get_mut(index) else { return };
+    pub(super) fn leave(&mut self, id: AccountId) {
+        let Some(account) = self.accounts.get_mut(id) else { return };
         account.connections -= 1;
         if account.connections > 0 {
             return;
         }
-        let account = self.accounts.remove(index);
+        let Some(account) = self.accounts.remove(id) else { return };
         if let Some(key) = account.key {
             self.by_key.remove(&key);
         }
@@ -139,16 +142,16 @@ impl Accounts {
     }
 
     /// Returns whether the account belongs to a caller of our application, and not to our application itself.
-    pub(super) fn is_of_a_caller(&self, index: usize) -> bool {
-        self.accounts.get(index).is_some_and(|account| account.key.is_some())
+    pub(super) fn is_of_a_caller(&self, id: AccountId) -> bool {
+        self.accounts.get(id).is_some_and(|account| account.key.is_some())
     }
 
     /// Returns whether an account may begin another call. `calls` is the number of calls in flight of all accounts,
     /// with this call. Our own application may use all of `max_calls`, callers with an identity three quarters, and
     /// callers without one half. An account of a caller may use as many calls of this part as it leaves free. Copies of
     /// requests have no account.
-    pub(super) fn may_begin(&self, index: Option<usize>, calls: usize, max_calls: usize) -> bool {
-        let account = index.and_then(|index| self.accounts.get(index));
+    pub(super) fn may_begin(&self, id: Option<AccountId>, calls: usize, max_calls: usize) -> bool {
+        let account = self.accounts.get(id);
         let (part, own) = match account.map(|account| (&account.key, account.calls as usize)) {
             Some((Some(AccountKey::Address(_)), own)) => (max_calls / 2, own),
             Some((Some(AccountKey::Identity(_)), own)) => (max_calls / 4 * 3, own),
@@ -158,40 +161,40 @@ impl Accounts {
     }
 
     /// Counts a call that has begun.
-    pub(super) fn call_begun(&mut self, index: usize) {
-        if let Some(account) = self.accounts.get_mut(index) {
+    pub(super) fn call_begun(&mut self, id: AccountId) {
+        if let Some(account) = self.accounts.get_mut(id) {
             account.calls += 1;
         }
     }
 
     /// Counts the end of a call.
-    pub(super) fn call_ended(&mut self, index: usize) {
-        if let Some(account) = self.accounts.get_mut(index) {
+    pub(super) fn call_ended(&mut self, id: AccountId) {
+        if let Some(account) = self.accounts.get_mut(id) {
             account.calls = account.calls.saturating_sub(1);
         }
     }
 
     /// Counts a call that is sent on a common connection before its request is complete.
-    pub(super) fn request_open(&mut self, index: usize) {
-        if let Some(account) = self.accounts.get_mut(index) {
+    pub(super) fn request_open(&mut self, id: AccountId) {
+        if let Some(account) = self.accounts.get_mut(id) {
             account.open_calls += 1;
         }
     }
 
     /// Counts the end of such a request: it is complete, or its call is over.
-    pub(super) fn request_ended(&mut self, index: usize) {
-        if let Some(account) = self.accounts.get_mut(index) {
+    pub(super) fn request_ended(&mut self, id: AccountId) {
+        if let Some(account) = self.accounts.get_mut(id) {
             account.open_calls = account.open_calls.saturating_sub(1);
         }
     }
 
     /// Selects the lane of a call before the call is sent. `is_open` means that the request is not complete yet.
-    pub(super) fn lane(&mut self, index: usize, is_open: bool, relay: &RelayLimits) -> Lane {
-        let Some(account) = self.accounts.get(index) else { return Lane::Shared };
+    pub(super) fn lane(&mut self, id: AccountId, is_open: bool, relay: &RelayLimits) -> Lane {
+        let Some(account) = self.accounts.get(id) else { return Lane::Shared };
         let has_its_share = account.calls > relay.max_shared_calls_per_account
             || (is_open && account.open_calls >= relay.max_shared_open_calls_per_account);
         if account.stands_out || has_its_share {
-            return self.own_lane(index);
+            return self.own_lane(id);
         }
         match account.key {
             Some(AccountKey::Address(_)) => Lane::Unidentified,
@@ -201,8 +204,8 @@ impl Accounts {
 
     /// Returns the account's own lane. The first time, this is the lane with the fewest accounts; the account keeps it
     /// from then on.
-    fn own_lane(&mut self, index: usize) -> Lane {
-        let Some(account) = self.accounts.get_mut(index) else { return Lane::Shared };
+    fn own_lane(&mut self, id: AccountId) -> Lane {
+        let Some(account) = self.accounts.get_mut(id) else { return Lane::Shared };
         let lanes = &mut self.lanes;
         let lane = *account.lane.get_or_insert_with(|| {
             let fewest = lanes.iter_mut().enumerate().min_by_key(|(_, users)| **users);
@@ -215,18 +218,18 @@ impl Accounts {
     }
 
     /// Counts a call that the account cancelled on a common connection while the server was working on it.
-    pub(super) fn cancelled(&mut self, index: usize, relay: &RelayLimits) {
+    pub(super) fn cancelled(&mut self, id: AccountId, relay: &RelayLimits) {
         let window = self.sweeps / CANCEL_WINDOW_SWEEPS;
-        if let Some(account) = self.accounts.get_mut(index) {
+        if let Some(account) = self.accounts.get_mut(id) {
             account.stands_out |= account.cancels.add(window) > relay.max_shared_cancels_per_account;
         }
     }
 
     /// Counts a piece of content of a few bytes that begins a request's content or follows another such piece. Returns
     /// whether the account has sent too many of them.
-    pub(super) fn dribbled(&mut self, index: usize, relay: &RelayLimits) -> bool {
+    pub(super) fn dribbled(&mut self, id: AccountId, relay: &RelayLimits) -> bool {
         let window = self.sweeps;
-        let Some(account) = self.accounts.get_mut(index) else { return false };
+        let Some(account) = self.accounts.get_mut(id) else { return false };
         let is_too_much = account.dribbles.add(window) > relay.max_dribbles_per_account;
         account.stands_out |= is_too_much;
         is_too_much

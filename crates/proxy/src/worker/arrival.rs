@@ -10,16 +10,18 @@ use leno_model::protocol::Protocol;
 use leno_model::spiffe::SpiffeId;
 
 use super::Worker;
+use super::accept::ArrivalId;
 use super::accept::{Arrival, Door, Inspection, Origin};
 use super::client::Client;
 use super::codec::Codec;
 use super::detect::{Detected, begins_tls, detect};
-use super::link::{Fill, Link, LinkError, LinkId};
+use super::link::{Link, LinkId};
 use super::opaque::{Contents, Opaque};
 use super::places::Full;
 use super::review::Stay;
 use super::target::Told;
 use super::tls::{SERVER_NAME_SUFFIX, Tls};
+use super::wire::{Fill, WireError};
 use crate::failure::{ConnectionFailure, FailedConnection};
 use crate::limits::ms;
 use crate::metrics::Peer;
@@ -48,18 +50,15 @@ enum Speaks {
 
 impl Worker {
     /// Reads from an arrival and takes the next step. Called on each of its poll events, and when it has more to read.
-    pub(super) fn read_arrival(&mut self, index: usize) {
-        let Some(arrival) = self.arrivals.get(index).filter(|arrival| !arrival.is_held) else { return };
+    pub(super) fn read_arrival(&mut self, id: ArrivalId) {
+        let Some(arrival) = self.arrivals.get(id).filter(|arrival| !arrival.is_held) else { return };
         if self.is_opaque(arrival) {
-            return self.admit_opaque(index);
+            return self.admit_opaque(id);
         }
-        let mut buffers = std::mem::take(&mut self.buffers);
-        let Some(arrival) = self.arrivals.get_mut(index) else {
-            self.buffers = buffers;
-            return;
-        };
+        let Some(arrival) = self.arrivals.get_mut(id) else { return };
+        let Some(wire) = self.wires.get_mut(arrival.wire) else { return };
         let (mut ended, mut more) = (false, false);
-        let mut outcome = match arrival.wire.read(usize::MAX, &mut buffers) {
+        let mut outcome = match wire.read(usize::MAX, &mut self.buffers) {
             Ok(Fill::Bytes { bytes, more: follows }) => {
                 arrival.first.extend_from_slice(bytes);
                 more = follows;
@@ -71,47 +70,46 @@ impl Worker {
             }
             Err(error) => Err(error),
         };
-        if arrival.wire.tls.is_some() {
+        if wire.tls.is_some() {
             // This includes alerts, which tell the peer why TLS failed.
-            let flushed = arrival.wire.flush_tls(&mut buffers);
+            let flushed = wire.flush_tls(&mut self.buffers);
             outcome = outcome.and(flushed);
         }
-        self.buffers = buffers;
-        self.charge_arrival(index);
+        self.charge_arrival(id);
         match outcome {
-            Ok(()) => self.step_arrival(index, ended, more),
-            Err(LinkError::Socket(_)) => self.drop_arrival(index),
-            Err(LinkError::Tls(error)) => self.refuse(index, ConnectionFailure::Handshake(error)),
+            Ok(()) => self.step_arrival(id, ended, more),
+            Err(WireError::Socket(_)) => self.drop_arrival(id),
+            Err(WireError::Tls(error)) => self.refuse(id, ConnectionFailure::Handshake(error)),
         }
     }
 
-    fn step_arrival(&mut self, index: usize, ended: bool, more: bool) {
-        let Some(arrival) = self.arrivals.get(index) else { return };
+    fn step_arrival(&mut self, id: ArrivalId, ended: bool, more: bool) {
+        let Some(arrival) = self.arrivals.get(id) else { return };
         let nothing_came = arrival.first.is_empty();
-        match self.next_step(index) {
-            Step::Wait if ended && self.is_in_handshake(index) => self.refuse(index, ConnectionFailure::HandshakeCut),
-            Step::Wait if ended && nothing_came => self.drop_arrival(index),
+        match self.next_step(id) {
+            Step::Wait if ended && self.is_in_handshake(id) => self.refuse(id, ConnectionFailure::HandshakeCut),
+            Step::Wait if ended && nothing_came => self.drop_arrival(id),
             // The client sends nothing more, and its bytes match no protocol that the proxy knows.
-            Step::Wait if ended => self.admit_undetected(index),
-            Step::Wait if nothing_came && self.is_servers_turn(arrival) => self.admit_client(index, Speaks::Nothing),
+            Step::Wait if ended => self.admit_undetected(id),
+            Step::Wait if nothing_came && self.is_servers_turn(arrival) => self.admit_client(id, Speaks::Nothing),
             Step::Wait => {
                 if more {
-                    self.mark_unfinished(LinkId::arrival(index));
+                    self.mark_unfinished(LinkId::Arrival(id));
                 }
             }
-            Step::Begin { tls, port } => self.begin_tls(index, tls, port),
-            Step::Admit(speaks) => self.admit_client(index, speaks),
-            Step::Refuse(failure) => self.refuse(index, failure),
+            Step::Begin { tls, port } => self.begin_tls(id, tls, port),
+            Step::Admit(speaks) => self.admit_client(id, speaks),
+            Step::Refuse(failure) => self.refuse(id, failure),
         }
     }
 
-    fn is_in_handshake(&self, index: usize) -> bool {
-        self.arrivals.get(index).is_some_and(|arrival| arrival.wire.tls.is_some())
+    fn is_in_handshake(&self, id: ArrivalId) -> bool {
+        self.arrivals.get(id).is_some_and(|arrival| self.tls_of(arrival).is_some())
     }
 
-    fn next_step(&self, index: usize) -> Step {
-        let Some(arrival) = self.arrivals.get(index) else { return Step::Wait };
-        if let Some(tls) = &arrival.wire.tls {
+    fn next_step(&self, id: ArrivalId) -> Step {
+        let Some(arrival) = self.arrivals.get(id) else { return Step::Wait };
+        if let Some(tls) = self.tls_of(arrival) {
             return match (tls.is_established(), tls.is_http2()) {
                 (false, _) => Step::Wait,
                 (true, true) => Step::Admit(Speaks::Http2),
@@ -144,33 +142,33 @@ impl Worker {
 
     /// Reviews the arrivals that are `due`, after a change of the mesh or some time.
     pub(super) fn review_arrivals(&mut self, due: impl Fn(&Arrival) -> bool) {
-        let due = self.arrivals.iter().filter(|(_, arrival)| due(arrival)).map(|(index, _)| index);
-        for index in due.collect::<Vec<_>>() {
-            self.review_arrival(index);
+        let due = self.arrivals.iter().filter(|(_, arrival)| due(arrival)).map(|(id, _)| id);
+        for id in due.collect::<Vec<_>>() {
+            self.review_arrival(id);
         }
     }
 
     /// Ends the wait of a held connection, if the control plane has answered or takes too long to answer. Also
     /// continues a connection that has turned out to be opaque, whether or not its client has sent bytes. The worker
     /// reads the connection in its turn, as if it had more to read.
-    pub(super) fn review_arrival(&mut self, index: usize) {
-        let Some(arrival) = self.arrivals.get(index) else { return };
+    pub(super) fn review_arrival(&mut self, id: ArrivalId) {
+        let Some(arrival) = self.arrivals.get(id) else { return };
         if arrival.is_held && self.awaits_answer(&arrival.origin) {
             return;
         }
         if !arrival.is_held && !self.is_opaque(arrival) {
             return;
         }
-        if let Some(arrival) = self.arrivals.get_mut(index).filter(|arrival| arrival.is_held) {
+        if let Some(arrival) = self.arrivals.get_mut(id).filter(|arrival| arrival.is_held) {
             arrival.is_held = false;
             arrival.since = self.now;
         }
-        self.mark_unfinished(LinkId::arrival(index));
+        self.mark_unfinished(LinkId::Arrival(id));
     }
 
     /// Returns whether there is nothing to detect in the connection: its bytes are opaque.
     fn is_opaque(&self, arrival: &Arrival) -> bool {
-        arrival.wire.tls.is_none() && self.inspection(&arrival.origin) == Inspection::Nothing
+        self.tls_of(arrival).is_none() && self.inspection(&arrival.origin) == Inspection::Nothing
     }
 
     fn begin(&self, origin: &Origin, server_name: Option<&str>) -> Step {
@@ -198,39 +196,40 @@ impl Worker {
     }
 
     /// Begins the handshake with the ClientHello, which has only been inspected so far.
-    fn begin_tls(&mut self, index: usize, mut tls: Box<Tls>, port: Option<u16>) {
-        let Some(arrival) = self.arrivals.get_mut(index) else { return };
+    fn begin_tls(&mut self, id: ArrivalId, mut tls: Box<Tls>, port: Option<u16>) {
+        let Some(arrival) = self.arrivals.get_mut(id) else { return };
         let mut hello = std::mem::take(&mut arrival.first);
         arrival.named_port = port;
         let opened = tls.open(&mut hello, &mut arrival.first);
-        arrival.wire.tls = Some(tls);
-        let _ = arrival.wire.flush_tls(&mut self.buffers);
-        self.charge_arrival(index);
+        if let Some(wire) = self.wires.get_mut(arrival.wire) {
+            wire.tls = Some(tls);
+            let _ = wire.flush_tls(&mut self.buffers);
+        }
+        self.charge_arrival(id);
         match opened {
-            Ok(()) => self.mark_unfinished(LinkId::arrival(index)),
-            Err(error) => self.refuse(index, ConnectionFailure::Handshake(error)),
+            Ok(()) => self.mark_unfinished(LinkId::Arrival(id)),
+            Err(error) => self.refuse(id, ConnectionFailure::Handshake(error)),
         }
     }
 
     /// Admits a connection as opaque: its bytes are relayed as they are, however many have been received.
-    fn admit_opaque(&mut self, index: usize) {
-        let Some(arrival) = self.arrivals.get(index) else { return };
+    fn admit_opaque(&mut self, id: ArrivalId) {
+        let Some(arrival) = self.arrivals.get(id) else { return };
         let contents = if begins_tls(&arrival.first) { Contents::Tls(None) } else { Contents::Unknown };
-        self.admit_client(index, Speaks::Opaque(contents));
+        self.admit_client(id, Speaks::Opaque(contents));
     }
 
     /// Makes the arrival a client's connection, now that its protocol is known.
-    fn admit_client(&mut self, index: usize, speaks: Speaks) {
-        let Some(mut arrival) = self.arrivals.try_remove(index) else { return };
+    fn admit_client(&mut self, id: ArrivalId, speaks: Speaks) {
+        let Some(mut arrival) = self.arrivals.remove(id) else { return };
         self.discharge_arrival(&arrival);
-        // The worker's list of connections with more to read has an entry for the arrival; the client needs its own.
-        arrival.wire.unfinished = false;
         let origin = arrival.origin;
-        let (seat, is_outdated) = (arrival.seat, arrival.is_outdated);
+        let (wire, is_outdated) = (arrival.wire, arrival.is_outdated);
         let peer_id = match self.place_of_peer(&arrival) {
             Ok(peer_id) => peer_id.map(Arc::new),
             Err(failure) => {
-                self.doors.leave(seat);
+                self.doors.leave(wire);
+                self.wires.remove(wire);
                 return self.report(origin, failure);
             }
         };
@@ -251,27 +250,27 @@ impl Worker {
             }
             Speaks::Nothing => Codec::Opaque(Opaque::guessed(written(target).unwrap_or_default())),
         };
-        let mut link = Link::new(arrival.wire, codec, self.now);
+        let mut link = Link::new(wire, codec, self.now);
         let relay = &self.limits.relay;
         let unread_ms = if link.codec.has_windows() { relay.unread_timeout_ms } else { relay.stall_timeout_ms };
-        link.limit_unread(ms(unread_ms));
+        self.limit_unread(&link, ms(unread_ms));
         link.held = std::mem::take(&mut arrival.first);
         link.opened = arrival.since;
-        let serial = self.take_serial();
         let account = self.accounts.enter(Self::account_of(&origin, peer_id.as_ref()));
-        let mut client = Client::new(link, origin, target, peer_id, account, serial, seat);
+        let mut client = Client::new(link, origin, target, peer_id, account);
+        client.has_tls = self.tls_on(wire).is_some();
         self.note_standing(&mut client);
         let client = self.clients.insert(client);
-        self.doors.rename(seat, LinkId::client(client));
+        self.attach(wire, LinkId::Client(client));
         if is_outdated {
-            self.recheck.add(LinkId::client(client));
+            self.recheck.add(LinkId::Client(client));
         }
         self.watch_client(client);
     }
 
     /// Records how long a client's certificate is valid, and what the application is told about the client.
     fn note_standing(&mut self, client: &mut Client) {
-        let Some((id, tls)) = client.peer_id.as_ref().zip(client.link.wire.tls.as_ref()) else { return };
+        let Some((id, tls)) = client.peer_id.as_ref().zip(self.tls_on(client.link.wire)) else { return };
         let (now, chain) = (SystemTime::now(), tls.peer_certificates());
         client.told = self.identity.as_ref().map(|own| Box::new(Told::of(id, &own.id, self.tells_client_cert)));
         let Some(expiry) = leno_identity::peer_expiry(chain, now) else { return };
@@ -282,11 +281,11 @@ impl Worker {
     /// Returns the identity of a peer whose handshake, if there is one, is complete. If the peer has shown a
     /// certificate, the connection takes a place in the pool for clients with a certificate.
     fn place_of_peer(&mut self, arrival: &Arrival) -> Result<Option<SpiffeId>, ConnectionFailure> {
-        let peer_id = self.peer_of(arrival.wire.tls.as_deref())?;
+        let peer_id = self.peer_of(self.tls_of(arrival))?;
         match &peer_id {
-            Some(id) => self.take_member_place(arrival.seat, id).map_err(|Full| ConnectionFailure::NoPlace)?,
+            Some(id) => self.take_member_place(arrival.wire, id).map_err(|Full| ConnectionFailure::NoPlace)?,
             // A complete handshake settles the connection as a complete request does, even without a certificate.
-            None if arrival.wire.tls.is_some() => self.doors.settle(arrival.seat),
+            None if self.tls_of(arrival).is_some() => self.doors.settle(arrival.wire),
             None => {}
         }
         Ok(peer_id)
@@ -303,35 +302,35 @@ impl Worker {
 
     /// Decides on a connection whose protocol was not detected in time. If the client is silent, the server may be one
     /// that speaks first.
-    pub(super) fn decide_late(&mut self, index: usize) {
-        let Some(arrival) = self.arrivals.get(index) else { return };
-        if arrival.wire.tls.is_some() || arrival.origin.door == Door::Tunnel {
-            return self.refuse(index, ConnectionFailure::HandshakeTimeout);
+    pub(super) fn decide_late(&mut self, id: ArrivalId) {
+        let Some(arrival) = self.arrivals.get(id) else { return };
+        if self.tls_of(arrival).is_some() || arrival.origin.door == Door::Tunnel {
+            return self.refuse(id, ConnectionFailure::HandshakeTimeout);
         }
         if arrival.origin.original_destination.is_none() {
             self.metrics.count_abuse("detect_timeout");
-            return self.refuse(index, ConnectionFailure::Silent);
+            return self.refuse(id, ConnectionFailure::Silent);
         }
-        self.admit_undetected(index);
+        self.admit_undetected(id);
     }
 
     /// Admits a connection whose client has not shown its protocol, and is not waited for any longer. The bytes are
     /// opaque, unless the port is declared to speak HTTP: then it is an HTTP connection without a request so far.
-    fn admit_undetected(&mut self, index: usize) {
-        let Some(arrival) = self.arrivals.get(index) else { return };
+    fn admit_undetected(&mut self, id: ArrivalId) {
+        let Some(arrival) = self.arrivals.get(id) else { return };
         match self.declared_http(&arrival.origin).filter(|_| !begins_tls(&arrival.first)) {
-            Some(Protocol::Http2) => self.admit_client(index, Speaks::Http2),
-            Some(_) => self.admit_client(index, Speaks::Http1),
-            None => self.admit_opaque(index),
+            Some(Protocol::Http2) => self.admit_client(id, Speaks::Http2),
+            Some(_) => self.admit_client(id, Speaks::Http1),
+            None => self.admit_opaque(id),
         }
     }
 
     /// Reports why a connection is refused, and drops it.
-    fn refuse(&mut self, index: usize, failure: ConnectionFailure) {
-        let Some(arrival) = self.arrivals.get(index) else { return };
+    fn refuse(&mut self, id: ArrivalId, failure: ConnectionFailure) {
+        let Some(arrival) = self.arrivals.get(id) else { return };
         let origin = arrival.origin;
         self.report(origin, failure);
-        self.drop_arrival(index);
+        self.drop_arrival(id);
     }
 
     /// Counts and logs a connection that was refused or ended.
@@ -344,10 +343,16 @@ impl Worker {
         }
     }
 
-    pub(super) fn drop_arrival(&mut self, index: usize) {
-        if let Some(arrival) = self.arrivals.try_remove(index) {
+    /// Returns the TLS of an arrival, if its client has begun TLS that is addressed to the proxy.
+    pub(super) fn tls_of(&self, arrival: &Arrival) -> Option<&Tls> {
+        self.tls_on(arrival.wire)
+    }
+
+    pub(super) fn drop_arrival(&mut self, id: ArrivalId) {
+        if let Some(arrival) = self.arrivals.remove(id) {
             self.discharge_arrival(&arrival);
-            self.doors.leave(arrival.seat);
+            self.wires.remove(arrival.wire);
+            self.doors.leave(arrival.wire);
             self.burst = true;
         }
     }

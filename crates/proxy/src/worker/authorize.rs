@@ -7,7 +7,10 @@ use leno_model::policy::{Caller, Decision, PortPolicy, Reason, Request};
 
 use super::Worker;
 use super::call::Call;
+use super::call::CallId;
 use super::client::Client;
+use super::client::ClientId;
+use super::cluster::ClusterId;
 use super::cluster::TargetKey;
 use super::hop::Protocol;
 use super::reply::ProxyError;
@@ -82,7 +85,7 @@ fn request(call: &Call) -> Request<'_> {
 impl Worker {
     /// Returns the gate for a client's calls to a cluster; `None` if our own application makes the calls, or if the
     /// proxy has no identity.
-    pub(super) fn gate(&self, client: &Client, cluster: usize) -> Option<Gate> {
+    pub(super) fn gate(&self, client: &Client, cluster: ClusterId) -> Option<Gate> {
         let cluster = self.clusters.get(cluster)?;
         let TargetKey::Local(address) = cluster.target else { return None };
         let own = &self.identity.as_ref()?.id;
@@ -99,8 +102,8 @@ impl Worker {
     }
 
     /// Returns whether a routed call is a probe that the spec of our own Pod describes.
-    pub(super) fn is_probe(&self, client: usize, slot: u32) -> bool {
-        let (Some(client), Some(call)) = (self.clients.get(client), self.calls.get(slot as usize)) else {
+    pub(super) fn is_probe(&self, client: ClientId, id: CallId) -> bool {
+        let (Some(client), Some(call)) = (self.clients.get(client), self.calls.get(id)) else {
             return false;
         };
         let gate = client.latest_route.as_ref().and_then(|route| route.gate.as_ref());
@@ -109,7 +112,7 @@ impl Worker {
 
     /// Refuses the bytes of a connection to a port that is declared to speak HTTP, if they are neither HTTP nor TLS.
     /// The connection may have begun before the proxy knew what its port is declared to speak.
-    pub(super) fn check_contents(&mut self, client: usize) -> Result<(), ProxyError> {
+    pub(super) fn check_contents(&mut self, client: ClientId) -> Result<(), ProxyError> {
         let Some(origin) = self.clients.get(client).filter(|client| self.breaks_declaration(client)).map(|c| c.origin)
         else {
             return Ok(());
@@ -119,9 +122,9 @@ impl Worker {
     }
 
     /// Checks a routed call against the policy, and counts the decision.
-    pub(super) fn authorize(&mut self, client: usize, slot: u32) -> Result<(), ProxyError> {
+    pub(super) fn authorize(&mut self, client: ClientId, id: CallId) -> Result<(), ProxyError> {
         self.check_contents(client)?;
-        let (Some(downstream), Some(call)) = (self.clients.get(client), self.calls.get_mut(slot as usize)) else {
+        let (Some(downstream), Some(call)) = (self.clients.get(client), self.calls.get_mut(id)) else {
             return Ok(());
         };
         let Some(gate) = downstream.latest_route.as_ref().and_then(|route| route.gate.as_ref()) else { return Ok(()) };

@@ -20,14 +20,16 @@ use leno_http2::ErrorCode;
 use rustc_hash::FxHashMap;
 
 use super::Worker;
+use super::accept::ArrivalId;
 use super::accept::{Arrival, Door};
+use super::accounts::AccountId;
 use super::client::Client;
-use super::link::{Link, LinkId, Side, Wire};
+use super::client::ClientId;
+use super::link::{Link, LinkId};
+use super::wire::Wire;
 
 /// Memory of a connection besides its buffers and tables: its structs in the proxy and in the kernel.
 const CONNECTION_BYTES: usize = 4 << 10;
-/// Memory of the keys and buffers of a connection's TLS.
-const TLS_BYTES: usize = 12 << 10;
 /// Memory of a call besides its fields, its content and its streams: its struct, its timers and its entries in queues.
 const CALL_BYTES: usize = 1 << 10;
 /// Most clients' connections that are closed in one turn of the event loop to get below the budget.
@@ -67,14 +69,14 @@ impl Budget {
 impl Worker {
     /// Updates the charge of a link.
     pub(super) fn charge(&mut self, id: LinkId) {
-        let Some(link) = self.link(id) else { return };
+        let Some((link, wires, _)) = self.link_and_wire(id) else { return };
         let mut bytes = CONNECTION_BYTES + link.codec.memory_bytes() + link.held.capacity();
-        bytes += tls_bytes(&link.wire);
-        if id.side == Side::Client {
+        bytes += wires.get(link.wire).map_or(0, Wire::memory_bytes);
+        if let LinkId::Client(client) = id {
             // Content and fields count for the client that sent them, or that does not read them, wherever they wait.
             bytes += link.codec.queue_memory_bytes() + link.codec.held_bytes();
             bytes += link.codec.stream_count() * CALL_BYTES;
-            bytes += self.clients.get(id.index).map_or(0, Client::memory_bytes);
+            bytes += self.clients.get(client).map_or(0, Client::memory_bytes);
         } else {
             // The client is charged for the content that waits here, but not for the unused capacity of its buffers.
             // Trailers that wait count twice, here and for the client.
@@ -91,9 +93,10 @@ impl Worker {
     }
 
     /// Updates the charge of an arrival.
-    pub(super) fn charge_arrival(&mut self, index: usize) {
-        let Some(arrival) = self.arrivals.get_mut(index) else { return };
-        let bytes = CONNECTION_BYTES + arrival.first.capacity() + tls_bytes(&arrival.wire);
+    pub(super) fn charge_arrival(&mut self, id: ArrivalId) {
+        let Some(arrival) = self.arrivals.get_mut(id) else { return };
+        let bytes =
+            CONNECTION_BYTES + arrival.first.capacity() + self.wires.get(arrival.wire).map_or(0, Wire::memory_bytes);
         let before = std::mem::replace(&mut arrival.charged_bytes, bytes);
         self.budget.arrival_bytes = (self.budget.arrival_bytes + bytes).saturating_sub(before);
     }
@@ -105,7 +108,7 @@ impl Worker {
 
     /// Returns all memory that peers make this worker hold, in bytes.
     pub(super) fn held_bytes(&self) -> usize {
-        self.budget.charged_bytes + self.budget.arrival_bytes + self.replay_bytes + self.mirror_bytes
+        self.budget.charged_bytes + self.budget.arrival_bytes + self.calls.held_bytes()
     }
 
     /// Returns whether a new connection must save memory.
@@ -127,8 +130,8 @@ impl Worker {
 
     /// Tells all connections whether memory is short, and updates their charges.
     fn save_memory(&mut self, on: bool) {
-        let clients = self.clients.iter().map(|(index, _)| LinkId::client(index));
-        let upstreams = self.upstreams.iter().map(|(index, _)| LinkId::endpoint(index));
+        let clients = self.clients.iter().map(|(id, _)| LinkId::Client(id));
+        let upstreams = self.upstreams.iter().map(|(id, _)| LinkId::Endpoint(id));
         for id in clients.chain(upstreams).collect::<Vec<_>>() {
             if let Some(link) = self.link(id) {
                 link.codec.save_memory(on);
@@ -148,12 +151,12 @@ impl Worker {
             if clients.is_empty() {
                 break;
             }
-            for index in clients {
+            for id in clients {
                 if self.held_bytes() <= enough || victims >= VICTIMS_MAX {
                     break;
                 }
                 victims += 1;
-                self.give_up(index);
+                self.give_up(id);
             }
         }
     }
@@ -161,10 +164,10 @@ impl Worker {
     /// Returns the connections of the account that holds the most, the largest first. The connections of our own
     /// application count as one account here. If there are other accounts, it is left out as long as it holds at most
     /// half of the budget.
-    fn clients_of_heaviest(&self) -> Vec<usize> {
+    fn clients_of_heaviest(&self) -> Vec<ClientId> {
         let account_of = |client: &Client| self.accounts.is_of_a_caller(client.account).then_some(client.account);
-        let mut totals: FxHashMap<Option<usize>, usize> = FxHashMap::default();
-        for (_, client) in &self.clients {
+        let mut totals: FxHashMap<Option<AccountId>, usize> = FxHashMap::default();
+        for (_, client) in self.clients.iter() {
             *totals.entry(account_of(client)).or_default() += client.link.charged_bytes;
         }
         // Connections to endpoints and stored requests count as memory of our own application too.
@@ -175,14 +178,14 @@ impl Worker {
         }
         let Some((heaviest, _)) = totals.into_iter().max_by_key(|(_, total)| *total) else { return Vec::new() };
         let clients = self.clients.iter().filter(|(_, client)| account_of(client) == heaviest);
-        let mut clients: Vec<_> = clients.map(|(index, client)| (client.link.charged_bytes, index)).collect();
+        let mut clients: Vec<_> = clients.map(|(id, client)| (client.link.charged_bytes, id)).collect();
         clients.sort_unstable_by(|a, b| b.cmp(a));
-        clients.into_iter().map(|(_, index)| index).collect()
+        clients.into_iter().map(|(_, id)| id).collect()
     }
 
     /// Closes a client's connection at once, because the worker needs its memory.
-    fn give_up(&mut self, index: usize) {
-        let Some(client) = self.clients.get_mut(index) else { return };
+    fn give_up(&mut self, id: ClientId) {
+        let Some(client) = self.clients.get_mut(id) else { return };
         let (peer, bytes, max_bytes) = (client.origin.peer, client.link.charged_bytes, self.budget.max_bytes);
         tracing::warn!(
             "{peer} is disconnected: it is among those that hold the most memory ({bytes} bytes) and the worker's budget of \
@@ -191,8 +194,8 @@ impl Worker {
         );
         self.metrics.count_abuse("memory_budget");
         client.link.codec.go_away(ErrorCode::ENHANCE_YOUR_CALM, "the proxy's memory is used up");
-        let _ = client.link.flush(self.now, &mut self.buffers);
-        self.close_client(index);
+        self.flush_last(LinkId::Client(id));
+        self.close_client(id);
     }
 
     /// Drops arrivals until the worker holds at most `enough` bytes, or all arrivals at most an eighth of the budget.
@@ -208,7 +211,7 @@ impl Worker {
             Door::Inbound | Door::Tunnel => Some(Source::of(arrival.origin.peer.ip())),
         };
         let mut totals: FxHashMap<Option<Source>, usize> = FxHashMap::default();
-        for (_, arrival) in &self.arrivals {
+        for (_, arrival) in self.arrivals.iter() {
             *totals.entry(source_of(arrival)).or_default() += arrival.charged_bytes;
         }
         let total = |arrival: &Arrival| {
@@ -216,20 +219,16 @@ impl Worker {
             (source.is_none(), Reverse(totals.get(&source).copied().unwrap_or_default()))
         };
         let mut arrivals: Vec<_> =
-            self.arrivals.iter().map(|(index, arrival)| (total(arrival), arrival.since, index)).collect();
+            self.arrivals.iter().map(|(id, arrival)| (total(arrival), arrival.since, id)).collect();
         arrivals.sort_unstable();
-        for (_, _, index) in arrivals {
+        for (_, _, id) in arrivals {
             if self.held_bytes() <= enough || self.budget.arrival_bytes <= few {
                 break;
             }
             self.metrics.count_abuse("memory_budget");
-            self.drop_arrival(index);
+            self.drop_arrival(id);
         }
     }
-}
-
-fn tls_bytes(wire: &Wire) -> usize {
-    wire.tls.as_ref().map_or(0, |tls| TLS_BYTES + tls.held_bytes())
 }
 
 #[cfg(test)]

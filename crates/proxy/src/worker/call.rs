@@ -7,24 +7,21 @@ use leno_http2::{FieldSection, StreamKey};
 use leno_model::balance::{EndpointId, Pick};
 
 use super::accounts::Lane;
+use super::client::ClientId;
+use super::cluster::ClusterId;
 use super::follow::Followed;
 use super::grpc;
 use super::hop::{PoolKey, Protocol};
+use super::slots::Id;
 use super::timers::TimerKey;
+use super::upstream::UpstreamId;
 use super::waiting::Turn;
 
 /// Token of a stream whose call is over.
 pub(super) const NO_CALL: u32 = u32::MAX;
 
-/// Stands for the client of a mirrored request, which has none.
-pub(super) const NO_CLIENT: usize = usize::MAX;
-
-/// Identifies a call. Slots are used again after a call has ended, serial numbers are not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct CallId {
-    pub(super) slot: u32,
-    pub(super) serial: u64,
-}
+/// Identifies a call within its worker.
+pub(super) type CallId = Id<Call>;
 
 /// How much of the response has been relayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,16 +40,15 @@ pub(super) enum Response {
 /// `replayable`; `waiting_at` and `upstream` are not both set.
 #[derive(Debug)]
 pub(super) struct Call {
-    pub(super) serial: u64,
-    /// The client's connection and stream.
-    pub(super) client: usize,
+    /// The client's connection, and the stream on it. A copy of another call's request has no client.
+    pub(super) client: Option<ClientId>,
     pub(super) client_stream: StreamKey,
     /// The cluster that the call is routed to; `None` until it is routed, or if it cannot be.
-    pub(super) cluster: Option<usize>,
+    pub(super) cluster: Option<ClusterId>,
     /// Index of the metrics series in which the call counts, among the cluster's series; `None` before it counts.
     pub(super) traffic: Option<u32>,
     /// The endpoint's connection and stream, once the call has been sent.
-    pub(super) upstream: Option<(usize, StreamKey)>,
+    pub(super) upstream: Option<(UpstreamId, StreamKey)>,
     pub(super) pick: Option<Pick>,
     /// The lane of connections that the call may use, selected when its endpoint was chosen.
     pub(super) lane: Lane,
@@ -118,15 +114,13 @@ impl Call {
     /// Creates a call whose request has begun.
     #[inline]
     pub(super) fn new(
-        serial: u64,
-        (client, client_stream): (usize, StreamKey),
+        (client, client_stream): (Option<ClientId>, StreamKey),
         request: FieldSection,
         protocol: Protocol,
         request_ended: bool,
         now: Instant,
     ) -> Self {
         Self {
-            serial,
             client,
             client_stream,
             cluster: None,
@@ -171,7 +165,7 @@ impl Call {
 
     /// Returns whether the call is a copy of another call's request. The response to a copy is dropped.
     pub(super) fn is_mirror(&self) -> bool {
-        self.client == NO_CLIENT
+        self.client.is_none()
     }
 
     /// Records that trailers of `bytes` bytes wait in the endpoint's connection until all content has gone.

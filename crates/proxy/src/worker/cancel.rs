@@ -12,7 +12,9 @@ use leno_http2::{Connection, ErrorCode, StreamKey};
 
 use super::Worker;
 use super::call::NO_CALL;
+use super::client::ClientId;
 use super::link::LinkId;
+use super::upstream::UpstreamId;
 use crate::limits::RelayLimits;
 
 /// Interval at which cancelled calls are reset on their servers, while there are any.
@@ -29,9 +31,6 @@ const MAX_CANCELLED: usize = 128;
 /// On an account's own lane, a connection with more such calls than this is closed as soon as only cancelled calls are
 /// left.
 const MAX_CANCELLED_ALONE: usize = 32;
-
-/// Index and serial number of a client.
-type ClientId = (usize, u64);
 
 /// The cancelled calls of one connection that have not been reset on the server.
 #[derive(Debug)]
@@ -50,7 +49,8 @@ pub(super) struct CancelledCalls {
 struct Cancelled {
     stream: StreamKey,
     since: Instant,
-    client: ClientId,
+    /// `None` if the call was a copy of a request.
+    client: Option<ClientId>,
 }
 
 impl CancelledCalls {
@@ -63,7 +63,7 @@ impl CancelledCalls {
     }
 
     /// Returns the client of each cancelled call.
-    pub(super) fn clients(&self) -> impl Iterator<Item = ClientId> {
+    pub(super) fn clients(&self) -> impl Iterator<Item = Option<ClientId>> {
         self.calls.iter().map(|cancelled| cancelled.client)
     }
 
@@ -78,7 +78,7 @@ impl CancelledCalls {
         http2: &mut Connection,
         is_common: bool,
         relay: &RelayLimits,
-    ) -> Vec<ClientId> {
+    ) -> Vec<Option<ClientId>> {
         if !is_common {
             self.allowed = f64::from(relay.reset_burst);
         }
@@ -125,33 +125,32 @@ impl CancelledCalls {
 impl Worker {
     /// Cancels a call on its server, if its stream is still open: at once on a connection that carries one call, later
     /// on a shared connection.
-    pub(super) fn cancel_upstream(&mut self, index: usize, stream: StreamKey, client: usize) {
+    pub(super) fn cancel_upstream(&mut self, id: UpstreamId, stream: StreamKey, client: Option<ClientId>) {
         let now = self.now;
-        let Some(upstream) = self.upstreams.get_mut(index) else { return };
+        let Some(upstream) = self.upstreams.get_mut(id) else { return };
         if !upstream.link.codec.is_open(stream) {
             return;
         }
         if !upstream.key.hop.is_shared() {
             upstream.link.codec.reset(stream, ErrorCode::CANCEL);
-            return self.mark_dirty(LinkId::endpoint(index));
+            return self.mark_dirty(LinkId::Endpoint(id));
         }
         upstream.link.codec.set_token(stream, NO_CALL);
         let is_common = upstream.key.lane.is_common();
-        let serial = self.clients.get_mut(client).map_or(0, |client| {
+        if let Some(client) = self.clients.get_mut(client) {
             client.cancelled_calls += 1;
             if is_common {
                 self.accounts.cancelled(client.account, &self.limits.relay);
             }
-            client.serial
-        });
-        if upstream.cancelled.len() == 0 {
-            self.cancelling.push(index);
         }
-        upstream.cancelled.calls.push_back(Cancelled { stream, since: now, client: (client, serial) });
+        if upstream.cancelled.len() == 0 {
+            self.cancelling.push(id);
+        }
+        upstream.cancelled.calls.push_back(Cancelled { stream, since: now, client });
         let is_full = upstream.cancelled.len() > MAX_CANCELLED;
         self.next_reset_tick.get_or_insert(now + TICK);
         if is_full {
-            self.retire(index);
+            self.retire(id);
         }
     }
 
@@ -161,34 +160,34 @@ impl Worker {
             return;
         }
         self.next_reset_tick = None;
-        for index in std::mem::take(&mut self.cancelling) {
-            self.reset_cancelled_of(index);
+        for id in std::mem::take(&mut self.cancelling) {
+            self.reset_cancelled_of(id);
         }
     }
 
-    fn reset_cancelled_of(&mut self, index: usize) {
+    fn reset_cancelled_of(&mut self, id: UpstreamId) {
         let now = self.now;
-        let Some(upstream) = self.upstreams.get_mut(index) else { return };
+        let Some(upstream) = self.upstreams.get_mut(id) else { return };
         let Some(http2) = upstream.link.codec.http2() else { return };
         let over = upstream.cancelled.reset_some(now, http2, upstream.key.lane.is_common(), &self.limits.relay);
         let left = upstream.cancelled.len();
         let is_given_up = upstream.retired || (!upstream.key.lane.is_common() && left > MAX_CANCELLED_ALONE);
         if is_given_up && http2.stream_count() == left {
-            self.close_upstream(index, "only cancelled calls are left");
+            self.close_upstream(id, "only cancelled calls are left");
         } else {
             if left > 0 {
-                self.cancelling.push(index);
+                self.cancelling.push(id);
                 self.next_reset_tick = Some(now + TICK);
             }
-            self.mark_dirty(LinkId::endpoint(index));
+            self.mark_dirty(LinkId::Endpoint(id));
         }
         for client in over {
             self.cancelled_call_is_over(client);
         }
     }
 
-    pub(super) fn cancelled_call_is_over(&mut self, (client, serial): ClientId) {
-        if let Some(client) = self.clients.get_mut(client).filter(|client| client.serial == serial) {
+    pub(super) fn cancelled_call_is_over(&mut self, client: Option<ClientId>) {
+        if let Some(client) = self.clients.get_mut(client) {
             client.cancelled_calls = client.cancelled_calls.saturating_sub(1);
         }
     }

@@ -13,6 +13,7 @@ use rustc_hash::FxHashSet;
 
 use super::Worker;
 use super::accept::{Arrival, Door};
+use super::cluster::ClusterId;
 use super::cluster::{Pool, Standing, TargetKey};
 
 impl Worker {
@@ -23,16 +24,16 @@ impl Worker {
         self.burst = true;
         let is_known = |state: &super::cluster::ClusterState| state.standing == Standing::Known;
         let known: Vec<_> = self.clusters.iter().filter(|(_, state)| is_known(state)).collect();
-        let known: Vec<_> = known.into_iter().map(|(index, state)| (index, state.target.clone())).collect();
+        let known: Vec<_> = known.into_iter().map(|(id, state)| (id, state.target.clone())).collect();
         let has_new_policies = !mesh.has_policies_of(&self.mesh);
         self.mesh = mesh.clone();
-        for (index, target) in known {
+        for (id, target) in known {
             match &target {
                 TargetKey::Service(key) => match mesh.cluster(key) {
-                    Some(cluster) => self.update_cluster(index, cluster.clone()),
-                    None => self.lose_cluster(index, Standing::Removed),
+                    Some(cluster) => self.update_cluster(id, cluster.clone()),
+                    None => self.lose_cluster(id, Standing::Removed),
                 },
-                TargetKey::Address(address) => self.update_cluster(index, self.cluster_of_address(mesh, *address)),
+                TargetKey::Address(address) => self.update_cluster(id, self.cluster_of_address(mesh, *address)),
                 TargetKey::Local(_) => {}
             }
         }
@@ -65,7 +66,7 @@ impl Worker {
         for key in &changes.routes {
             let target = TargetKey::Service(key.clone());
             let routes = self.routes_to(&target);
-            let state = self.cluster_by_key.get(&target).and_then(|&index| self.clusters.get_mut(index));
+            let state = self.cluster_by_key.get(&target).and_then(|&id| self.clusters.get_mut(id));
             if let Some(state) = state {
                 state.routes = routes;
             }
@@ -77,12 +78,12 @@ impl Worker {
         self.take_changed_answers(changes);
     }
 
-    /// Updates a Service's cluster. Returns its index if the mesh no longer has it.
-    fn change_cluster(&mut self, key: &ClusterKey, is_forgotten: bool) -> Option<usize> {
+    /// Updates a Service's cluster. Returns its id if the mesh no longer has it.
+    fn change_cluster(&mut self, key: &ClusterKey, is_forgotten: bool) -> Option<ClusterId> {
         let target = TargetKey::Service(key.clone());
         if let Some(cluster) = self.mesh.cluster(key).cloned() {
-            let index = *self.cluster_by_key.get(&target)?;
-            self.update_cluster(index, cluster);
+            let id = *self.cluster_by_key.get(&target)?;
+            self.update_cluster(id, cluster);
             return None;
         }
         let standing = if is_forgotten { Standing::Forgotten } else { Standing::Removed };
@@ -93,31 +94,31 @@ impl Worker {
     fn change_addresses<'a>(&mut self, clusters: impl Iterator<Item = &'a Cluster>) {
         for endpoint in clusters.flat_map(Cluster::all_endpoints) {
             let address = canonical(endpoint.address);
-            if let Some(&index) = self.cluster_by_key.get(&TargetKey::Address(address)) {
+            if let Some(&id) = self.cluster_by_key.get(&TargetKey::Address(address)) {
                 let cluster = self.cluster_of_address(&self.mesh, address);
-                self.update_cluster(index, cluster);
+                self.update_cluster(id, cluster);
             }
         }
     }
 
-    fn update_cluster(&mut self, index: usize, cluster: Arc<Cluster>) {
+    fn update_cluster(&mut self, id: ClusterId, cluster: Arc<Cluster>) {
         let now = self.now;
-        let gone = self.clusters.get_mut(index).map(|state| state.update(now, cluster));
+        let gone = self.clusters.get_mut(id).map(|state| state.update(now, cluster));
         for pool in gone.into_iter().flatten() {
             self.pool_gone(pool);
         }
     }
 
-    /// Hides a target's cluster from new calls. Returns its index, if there is one.
-    fn lose_target_of(&mut self, target: &TargetKey, standing: Standing) -> Option<usize> {
-        let index = *self.cluster_by_key.get(target)?;
-        self.lose_cluster(index, standing);
-        Some(index)
+    /// Hides a target's cluster from new calls. Returns its id, if there is one.
+    fn lose_target_of(&mut self, target: &TargetKey, standing: Standing) -> Option<ClusterId> {
+        let id = *self.cluster_by_key.get(target)?;
+        self.lose_cluster(id, standing);
+        Some(id)
     }
 
     /// Hides a cluster that the mesh no longer has. Its state is dropped when its last call ends.
-    fn lose_cluster(&mut self, index: usize, standing: Standing) {
-        let Some(state) = self.clusters.get_mut(index) else { return };
+    fn lose_cluster(&mut self, id: ClusterId, standing: Standing) {
+        let Some(state) = self.clusters.get_mut(id) else { return };
         state.standing = standing;
         let target = state.target.clone();
         let mut pools = Vec::new();
@@ -126,16 +127,16 @@ impl Worker {
             state.members.clear();
             pools.extend(std::mem::take(&mut state.pools).into_values());
         }
-        self.lose_target(&target, index);
+        self.lose_target(&target, id);
         for pool in pools {
             self.pool_gone(pool);
         }
-        self.drop_cluster_if_unused(index);
+        self.drop_cluster_if_unused(id);
     }
 
     /// Hides this cluster from new calls to its target. Does nothing if the target has another cluster by now.
-    pub(super) fn lose_target(&mut self, target: &TargetKey, index: usize) {
-        if self.cluster_by_key.get(target) == Some(&index) {
+    pub(super) fn lose_target(&mut self, target: &TargetKey, id: ClusterId) {
+        if self.cluster_by_key.get(target) == Some(&id) {
             self.cluster_by_key.remove(target);
         }
     }
@@ -154,33 +155,34 @@ impl Worker {
         }
     }
 
-    pub(super) fn call_left_cluster(&mut self, index: usize) {
-        if let Some(cluster) = self.clusters.get_mut(index) {
-            cluster.calls = cluster.calls.saturating_sub(1);
+    pub(super) fn call_left_cluster(&mut self, id: ClusterId) {
+        let Some(cluster) = self.clusters.get_mut(id) else { return };
+        cluster.calls = cluster.calls.saturating_sub(1);
+        if cluster.standing != Standing::Known {
+            self.drop_cluster_if_unused(id);
         }
-        self.drop_cluster_if_unused(index);
     }
 
-    fn drop_cluster_if_unused(&mut self, index: usize) {
+    fn drop_cluster_if_unused(&mut self, id: ClusterId) {
         let is_over = |state: &super::cluster::ClusterState| state.standing != Standing::Known && state.calls == 0;
-        if !self.clusters.get(index).is_some_and(is_over) {
+        if !self.clusters.get(id).is_some_and(is_over) {
             return;
         }
-        let pools = self.clusters.get_mut(index).map(|state| std::mem::take(&mut state.pools));
+        let pools = self.clusters.get_mut(id).map(|state| std::mem::take(&mut state.pools));
         for pool in pools.into_iter().flat_map(HashMap::into_values) {
             self.pool_gone(pool);
         }
-        self.clusters.try_remove(index);
+        self.clusters.remove(id);
     }
 
     /// Makes clients look up their route again if it leads to one of `clusters`, or depends on an answer in `answers`,
     /// which have changed.
-    pub(super) fn forget_latest_routes(&mut self, clusters: &FxHashSet<usize>, answers: &BTreeSet<Subject>) {
+    pub(super) fn forget_latest_routes(&mut self, clusters: &FxHashSet<ClusterId>, answers: &BTreeSet<Subject>) {
         if clusters.is_empty() && answers.is_empty() {
             return;
         }
         let mesh = self.mesh.clone();
-        for (_, client) in &mut self.clients {
+        for (_, client) in self.clients.iter_mut() {
             let Some(latest) = &client.latest_route else { continue };
             let has_changed = || client.subject(&mesh).is_some_and(|subject| answers.contains(&subject));
             if clusters.contains(&latest.cluster) || (!answers.is_empty() && has_changed()) {

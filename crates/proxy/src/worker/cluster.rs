@@ -16,6 +16,7 @@ use super::connections::Connections;
 use super::follow::Routes;
 use super::hop::PoolKey;
 use super::reply::ProxyError;
+use super::slots::Id;
 use super::waiting::Waiting;
 use crate::limits::{RelayLimits, ms};
 use crate::metrics::{Tls, TrafficMetrics, WorkerMetrics};
@@ -62,6 +63,9 @@ impl fmt::Display for TargetKey {
     }
 }
 
+/// Identifies a cluster within its worker.
+pub(super) type ClusterId = Id<ClusterState>;
+
 /// A cluster that calls have been sent to.
 #[derive(Debug)]
 pub(super) struct ClusterState {
@@ -75,6 +79,9 @@ pub(super) struct ClusterState {
     pub(super) is_named: bool,
     pub(super) members: FxHashMap<EndpointId, Member>,
     pub(super) pools: FxHashMap<PoolKey, Pool>,
+    /// Whether a pool may have a queue, or may have failed to connect. If not, every endpoint takes calls, and no pool
+    /// needs to be asked.
+    pub(super) may_be_busy: bool,
     /// The routes that are attached to this cluster; `None` if calls go to the cluster itself.
     pub(super) routes: Option<Box<Routes>>,
     /// Calls in flight.
@@ -179,6 +186,9 @@ impl ClusterState {
     /// Chooses an endpoint for `call`. An endpoint that did not process the call before is chosen only if no other is
     /// usable.
     pub(super) fn pick(&mut self, now: Instant, call: &Call, max_waiting: usize) -> Option<Pick> {
+        if !self.may_be_busy && call.tried.is_empty() {
+            return self.balancer.pick(now, |_| true);
+        }
         let (members, pools) = (&self.members, &self.pools);
         let usable = |id| {
             let Some(member): Option<&Member> = members.get(&id) else { return false };
@@ -191,6 +201,12 @@ impl ClusterState {
         self.balancer
             .pick(now, |id| !call.tried.contains(&id) && usable(id))
             .or_else(|| self.balancer.pick(now, usable))
+    }
+
+    /// Finds out again whether a pool has a queue, or has failed to connect.
+    pub(super) fn check_pools(&mut self) {
+        self.may_be_busy =
+            self.may_be_busy && self.pools.values().any(|pool| !pool.waiting.is_empty() || pool.retry_at.is_some());
     }
 
     /// Returns the reason why no endpoint can take a call.

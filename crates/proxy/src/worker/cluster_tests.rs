@@ -1,3 +1,8 @@
+use leno_http2::{FieldSection, StreamKey};
+
+use super::super::call::CallId;
+use super::super::hop;
+use super::super::waiting::Turn;
 use super::*;
 
 #[test]
@@ -15,4 +20,38 @@ fn a_target_has_a_host_as_clients_write_it() {
         assert_eq!(TargetKey::Address(address).host(), host);
         assert_eq!(TargetKey::Local(address).host(), host);
     }
+}
+
+#[test]
+fn an_endpoint_with_a_full_queue_gets_no_call_until_its_queue_is_empty() {
+    let now = Instant::now();
+    let address = "10.0.0.1:8080".parse().expect("an address");
+    let cluster = single(address, None);
+    let mut state = ClusterState {
+        target: TargetKey::Address(address),
+        cluster: cluster.clone(),
+        balancer: Balancer::new(Policy::Random, 1),
+        traffic: Vec::new(),
+        is_named: true,
+        members: FxHashMap::default(),
+        pools: FxHashMap::default(),
+        may_be_busy: false,
+        routes: None,
+        calls: 0,
+        standing: Standing::Known,
+    };
+    state.update(now, cluster);
+    let nobody = (None, StreamKey::numbered(0));
+    let call = Call::new(nobody, FieldSection::new(), hop::Protocol::Http2, true, now);
+    let endpoint = *state.members.keys().next().expect("one endpoint");
+    let mut pool = Pool::new(address);
+    pool.waiting.join(Turn(1), CallId::numbered(0), true);
+    state.pools.insert(call.pool_key(endpoint, None), pool);
+
+    state.may_be_busy = true;
+    state.check_pools();
+    assert!(state.may_be_busy && state.pick(now, &call, 1).is_none());
+    state.pools.values_mut().for_each(|pool| pool.waiting.leave(Turn(1)));
+    state.check_pools();
+    assert!(!state.may_be_busy && state.pick(now, &call, 1).is_some());
 }

@@ -1,27 +1,30 @@
 //! The clusters of a worker, and how many of them are ports of its own application.
 
-use slab::Slab;
-
-use super::cluster::{ClusterState, TargetKey};
+use super::cluster::{ClusterId, ClusterState, TargetKey};
+use super::slots::Slots;
 
 /// Invariant: `local` is the number of states whose target is [`TargetKey::Local`]; a state's target never changes.
 #[derive(Debug, Default)]
 pub(super) struct Clusters {
-    states: Slab<ClusterState>,
+    states: Slots<ClusterState>,
     local: usize,
 }
 
 impl Clusters {
-    pub(super) fn get(&self, index: usize) -> Option<&ClusterState> {
-        self.states.get(index)
+    pub(super) fn get(&self, id: impl Into<Option<ClusterId>>) -> Option<&ClusterState> {
+        self.states.get(id)
     }
 
-    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut ClusterState> {
-        self.states.get_mut(index)
+    pub(super) fn get_mut(&mut self, id: impl Into<Option<ClusterId>>) -> Option<&mut ClusterState> {
+        self.states.get_mut(id)
     }
 
-    pub(super) fn iter(&self) -> slab::Iter<'_, ClusterState> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ClusterId, &ClusterState)> {
         self.states.iter()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (ClusterId, &mut ClusterState)> {
+        self.states.iter_mut()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -33,13 +36,13 @@ impl Clusters {
         self.local
     }
 
-    pub(super) fn insert(&mut self, state: ClusterState) -> usize {
+    pub(super) fn insert(&mut self, state: ClusterState) -> ClusterId {
         self.local += usize::from(is_local(&state));
         self.states.insert(state)
     }
 
-    pub(super) fn try_remove(&mut self, index: usize) -> Option<ClusterState> {
-        let state = self.states.try_remove(index)?;
+    pub(super) fn remove(&mut self, id: ClusterId) -> Option<ClusterState> {
+        let state = self.states.remove(id)?;
         self.local -= usize::from(is_local(&state));
         Some(state)
     }

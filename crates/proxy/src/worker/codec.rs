@@ -275,9 +275,7 @@ impl Codec {
         match self {
             Self::Http2(http2) => http2.open_streams(),
             Self::Http1(http1) => http1.open_streams(),
-            Self::Opaque(opaque) => {
-                opaque.is_open().then(|| (StreamKey::numbered(1), opaque.token())).into_iter().collect()
-            }
+            Self::Opaque(opaque) => opaque.is_open().then(|| opaque.stream()).into_iter().collect(),
         }
     }
 

@@ -5,16 +5,18 @@
 
 use rustc_hash::FxHashMap;
 
-/// Connections by their index, in order of age until one is removed.
+use super::upstream::UpstreamId;
+
+/// Connections by their id, in order of age until one is removed.
 ///
 /// Invariant: `places` has the position of each connection in `all`, and in `free` if the connection is free.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    all: Vec<usize>,
+    all: Vec<UpstreamId>,
     /// Connections without a call, in a pool whose connections carry one call each. Calls take the last one, so the
     /// others become idle.
-    free: Vec<usize>,
-    places: FxHashMap<usize, Place>,
+    free: Vec<UpstreamId>,
+    places: FxHashMap<UpstreamId, Place>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -32,24 +34,24 @@ impl Connections {
         self.all.is_empty()
     }
 
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = usize> {
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = UpstreamId> {
         self.all.iter().copied()
     }
 
     /// Returns the free connections, the most recently used first.
-    pub(super) fn free(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn free(&self) -> impl Iterator<Item = UpstreamId> {
         self.free.iter().rev().copied()
     }
 
-    pub(super) fn push(&mut self, index: usize) {
-        self.places.insert(index, Place { all: self.all.len(), free: None });
-        self.all.push(index);
+    pub(super) fn push(&mut self, id: UpstreamId) {
+        self.places.insert(id, Place { all: self.all.len(), free: None });
+        self.all.push(id);
     }
 
     /// Removes a connection. Returns whether it was in the pool.
-    pub(super) fn remove(&mut self, index: usize) -> bool {
-        self.set_free(index, false);
-        let Some(place) = self.places.remove(&index) else { return false };
+    pub(super) fn remove(&mut self, id: UpstreamId) -> bool {
+        self.set_free(id, false);
+        let Some(place) = self.places.remove(&id) else { return false };
         self.all.swap_remove(place.all);
         if let Some(moved) = self.all.get(place.all).and_then(|moved| self.places.get_mut(moved)) {
             moved.all = place.all;
@@ -58,12 +60,12 @@ impl Connections {
     }
 
     /// Records whether a connection is free. Ignores a connection that is not in the pool.
-    pub(super) fn set_free(&mut self, index: usize, is_free: bool) {
-        let Some(place) = self.places.get_mut(&index) else { return };
+    pub(super) fn set_free(&mut self, id: UpstreamId, is_free: bool) {
+        let Some(place) = self.places.get_mut(&id) else { return };
         match (place.free, is_free) {
             (None, true) => {
                 place.free = Some(self.free.len());
-                self.free.push(index);
+                self.free.push(id);
             }
             (Some(at), false) => {
                 place.free = None;

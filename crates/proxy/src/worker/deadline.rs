@@ -25,51 +25,26 @@ pub(super) enum Scope {
 /// The value of a timer: which call it belongs to, and what it limits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Alarm {
-    serial: u64,
-    slot: u32,
-    scope: Scope,
-}
-
-impl Alarm {
-    fn of(id: CallId, scope: Scope) -> Self {
-        Self { serial: id.serial, slot: id.slot, scope }
-    }
+    pub(super) call: CallId,
+    pub(super) scope: Scope,
 }
 
 impl Worker {
     /// Sets the deadline of a call, counted from its arrival: the timeout that the caller asks for, or the timeout of
     /// the route rule if that is shorter.
     pub(super) fn set_deadline(&mut self, id: CallId) {
-        let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
+        let Some(call) = self.calls.get_mut(id) else { return };
         if let Some(timeout) = time_allowed(call) {
             let at = call.started + timeout;
-            self.end_by(id, at);
+            self.calls.end_by(id, at);
         }
-    }
-
-    /// Sets the deadline of a call to `at`, unless it already has an earlier one.
-    pub(super) fn end_by(&mut self, id: CallId, at: Instant) {
-        let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
-        match call.deadline {
-            Some((earlier, _)) if earlier <= at => return,
-            Some((_, timer)) => self.timers.cancel(timer),
-            None => {}
-        }
-        call.deadline = Some((at, self.timers.set(at, Alarm::of(id, Scope::Call))));
-    }
-
-    /// Begins an attempt. If the call's route rule limits attempts, this sets a timer.
-    pub(super) fn begin_attempt(&mut self, id: CallId) {
-        let Some(route) = self.calls.get_mut(id.slot as usize).and_then(|call| call.route.as_mut()) else { return };
-        let Some(timeout) = route.timeouts().backend_request else { return };
-        route.attempt_timer = Some(self.timers.set(self.now + timeout, Alarm::of(id, Scope::Attempt)));
     }
 
     /// Sets a timer for an incomplete request, to check whether its content still arrives. A gRPC client, a tunnel and
     /// an upgraded connection may be silent for as long as they like, but not a gRPC call that policy allows only as a
     /// health check.
     pub(super) fn expect_content(&mut self, id: CallId) {
-        let Some(call) = self.calls.get_mut(id.slot as usize) else { return };
+        let Some(call) = self.calls.get(id) else { return };
         // Most calls are gRPC calls, so the cheapest checks come first.
         if call.request_ended || call.content_timer.is_some() || (call.is_grpc && !call.is_health_check) {
             return;
@@ -77,15 +52,13 @@ impl Worker {
         if call.is_mirror() || may_be_silent(call) {
             return;
         }
-        let at = self.now + ms(self.limits.relay.content_timeout_ms);
-        call.content_seen = call.request_bytes;
-        call.content_timer = Some(self.timers.set(at, Alarm::of(id, Scope::Content)));
+        self.calls.check_content_at(id, self.now + ms(self.limits.relay.content_timeout_ms));
     }
 
     /// Fails a call if its endpoint has waited too long for request content. If content waits in the proxy, the client
     /// is not to blame, and the call goes on.
     fn content_is_late(&mut self, id: CallId) {
-        let Some(call) = self.calls.get(id.slot as usize) else { return };
+        let Some(call) = self.calls.get(id) else { return };
         if call.request_ended || call.response != Response::Awaited {
             return;
         }
@@ -94,68 +67,34 @@ impl Worker {
             return self.expect_content(id);
         }
         self.metrics.count_abuse("late_content");
-        self.fail(id.slot, &ProxyError::ContentLate { waited_ms: self.limits.relay.content_timeout_ms });
-    }
-
-    /// Ends an attempt: cancels its timer.
-    pub(super) fn end_attempt(&mut self, slot: u32) {
-        let route = self.calls.get_mut(slot as usize).and_then(|call| call.route.as_mut());
-        if let Some(timer) = route.and_then(|route| route.attempt_timer.take()) {
-            self.timers.cancel(timer);
-        }
-    }
-
-    /// Cancels all timers of a call.
-    pub(super) fn cancel_timers(&mut self, slot: u32) {
-        let Some(call) = self.calls.get_mut(slot as usize) else { return };
-        if let Some((_, timer)) = call.deadline.take() {
-            self.timers.cancel(timer);
-        }
-        if let Some(timer) = call.content_timer.take() {
-            self.timers.cancel(timer);
-        }
-        if call.route.is_some() {
-            self.end_attempt(slot);
-        }
+        self.fail(id, &ProxyError::ContentLate { waited_ms: self.limits.relay.content_timeout_ms });
     }
 
     /// Fails the calls whose time is over.
     pub(super) fn expire_deadlines(&mut self) {
-        let mut due = Vec::new();
-        self.timers.expire(self.now, &mut due);
-        // This comes first, because an expired timer must not be cancelled: its key may already belong to another
-        // timer.
-        for alarm in &due {
-            if let Some(call) = self.call_of(alarm) {
-                forget_timer(call, alarm.scope);
-            }
-        }
-        for alarm in due {
-            let Some(call) = self.call_of(&alarm) else { continue };
+        for alarm in self.calls.expire(self.now) {
+            let Some(call) = self.calls.get(alarm.call) else { continue };
             if call.is_mirror() {
-                self.drop_mirror(alarm.slot);
+                self.drop_mirror(alarm.call);
                 continue;
             }
             let error = match alarm.scope {
                 Scope::Call => out_of_time(call),
-                Scope::Attempt => self.attempt_out_of_time(alarm.slot),
+                Scope::Attempt => self.attempt_out_of_time(alarm.call),
                 Scope::Content => {
-                    self.content_is_late(CallId { slot: alarm.slot, serial: alarm.serial });
+                    self.content_is_late(alarm.call);
                     continue;
                 }
             };
             self.metrics.deadline_exceeded_total.add(1);
-            self.fail(alarm.slot, &error);
+            self.fail(alarm.call, &error);
         }
     }
 
-    fn call_of(&mut self, alarm: &Alarm) -> Option<&mut Call> {
-        self.calls.get_mut(alarm.slot as usize).filter(|call| call.serial == alarm.serial)
-    }
-
-    fn attempt_out_of_time(&self, slot: u32) -> ProxyError {
-        let Some(call) = self.calls.get(slot as usize) else { return ProxyError::DeadlineExceeded };
-        let endpoint = call.upstream.and_then(|(index, _)| self.upstreams.get(index)).map(|upstream| upstream.address);
+    fn attempt_out_of_time(&self, id: CallId) -> ProxyError {
+        let Some(call) = self.calls.get(id) else { return ProxyError::DeadlineExceeded };
+        let endpoint =
+            call.upstream.and_then(|(upstream, _)| self.upstreams.get(upstream)).map(|upstream| upstream.address);
         match (&call.route, endpoint) {
             (Some(route), Some(endpoint)) => {
                 let timeout = route.timeouts().backend_request.unwrap_or_default();
@@ -164,14 +103,14 @@ impl Worker {
             _ => ProxyError::DeadlineExceeded,
         }
     }
+}
 
-    /// Returns the time left until a call's deadline, to be sent to its server in `grpc-timeout`. Returns `None` if the
-    /// call has no deadline or no such field, or if no time has passed since it began.
-    pub(super) fn time_left(&self, call: &Call) -> Option<Duration> {
-        let (at, _) = call.deadline?;
-        let is_told = self.now > call.started && call.request.contains(Known::GrpcTimeout);
-        is_told.then(|| at.saturating_duration_since(self.now))
-    }
+/// Returns the time left until a call's deadline, to be sent to its server in `grpc-timeout`. Returns `None` if the call
+/// has no deadline or no such field, or if no time has passed since it began.
+pub(super) fn time_left(call: &Call, now: Instant) -> Option<Duration> {
+    let (at, _) = call.deadline?;
+    let is_told = now > call.started && call.request.contains(Known::GrpcTimeout);
+    is_told.then(|| at.saturating_duration_since(now))
 }
 
 /// Returns how long a call may take. If the route rule allows less than the caller asks for, a gRPC server is told of
@@ -205,13 +144,4 @@ fn may_be_silent(call: &Call) -> bool {
     call.protocol == Protocol::Opaque
         || call.request.contains(Known::LenoUpgrade)
         || call.request.get(Known::Method) == Some(b"CONNECT")
-}
-
-fn forget_timer(call: &mut Call, scope: Scope) {
-    match (scope, &mut call.route) {
-        (Scope::Call, _) => call.deadline = None,
-        (Scope::Attempt, Some(route)) => route.attempt_timer = None,
-        (Scope::Attempt, None) => {}
-        (Scope::Content, _) => call.content_timer = None,
-    }
 }

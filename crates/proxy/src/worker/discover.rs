@@ -25,11 +25,11 @@ impl Worker {
     pub(super) fn wait_for_answer(&mut self, id: CallId, subject: &Subject) {
         let most = self.limits.relay.max_waiting_calls_per_endpoint as usize;
         if let Err(error) = self.ask(subject) {
-            return self.fail(id.slot, &error);
+            return self.fail(id, &error);
         }
         self.set_deadline(id);
         let calls = &self.calls;
-        let is_waiting = |id: &CallId| calls.get(id.slot as usize).is_some_and(|call| call.serial == id.serial);
+        let is_waiting = |id: &CallId| calls.contains(*id);
         let Some(question) = self.questions.get_mut(subject) else { return };
         if question.calls.len() >= most {
             question.calls.retain(is_waiting);
@@ -38,7 +38,7 @@ impl Worker {
             return question.calls.push(id);
         }
         let waiting = question.calls.len();
-        self.fail(id.slot, &ProxyError::QueueFull { cluster: subject.to_string(), waiting, own: waiting });
+        self.fail(id, &ProxyError::QueueFull { cluster: subject.to_string(), waiting, own: waiting });
     }
 
     /// Asks the control plane about the destination of a connection of our own application, if the mesh has no answer.
@@ -100,8 +100,8 @@ impl Worker {
         let late: Vec<_> = self.questions.extract_if(|_, question| now - question.since >= limit).collect();
         for (subject, question) in late {
             for id in question.calls {
-                if self.call_exists(id) {
-                    self.fail(id.slot, &unanswered(&subject, limit.as_millis()));
+                if self.calls.contains(id) {
+                    self.fail(id, &unanswered(&subject, limit.as_millis()));
                 }
             }
         }

@@ -8,7 +8,9 @@
 use leno_http2::StreamKey;
 
 use super::Worker;
+use super::call::CallId;
 use super::link::LinkId;
+use super::upstream::UpstreamId;
 
 /// Most streams of one connection whose collected content is sent in one sweep, a tenth of a second.
 const MAX_RELEASED_PER_SWEEP: usize = 16;
@@ -17,44 +19,44 @@ impl Worker {
     /// Collects content of a few bytes if its account sends too many such pieces. Returns `false` if the caller must
     /// send the content.
     #[cold]
-    pub(super) fn collect(&mut self, slot: u32, index: usize, stream: StreamKey, bytes: &[u8]) -> bool {
-        let client = self.calls.get(slot as usize).and_then(|call| self.clients.get(call.client));
+    pub(super) fn collect(&mut self, id: CallId, upstream_id: UpstreamId, stream: StreamKey, bytes: &[u8]) -> bool {
+        let client = self.calls.get(id).and_then(|call| self.clients.get(call.client));
         let Some(account) = client.map(|client| client.account) else { return false };
         if !self.accounts.dribbled(account, &self.limits.relay) {
             return false;
         }
-        let Some(upstream) = self.upstreams.get_mut(index) else { return false };
+        let Some(upstream) = self.upstreams.get_mut(upstream_id) else { return false };
         let Some(http2) = upstream.link.codec.http2() else { return false };
         http2.collect_data(stream, bytes);
         if !std::mem::replace(&mut upstream.collects, true) {
-            self.collecting.push(index);
+            self.collecting.push(upstream_id);
         }
-        self.mark_dirty(LinkId::endpoint(index));
+        self.mark_dirty(LinkId::Endpoint(upstream_id));
         true
     }
 
     /// Sends the few bytes of content that arrived before their call was sent, unless they are collected.
     #[cold]
-    pub(super) fn send_short_body(&mut self, slot: u32, index: usize, stream: StreamKey, bytes: &[u8]) {
-        if self.collect(slot, index, stream, bytes) {
+    pub(super) fn send_short_body(&mut self, id: CallId, upstream_id: UpstreamId, stream: StreamKey, bytes: &[u8]) {
+        if self.collect(id, upstream_id, stream, bytes) {
             return;
         }
-        if let Some(upstream) = self.upstreams.get_mut(index) {
+        if let Some(upstream) = self.upstreams.get_mut(upstream_id) {
             let taken = upstream.link.codec.send_data(stream, bytes, false);
-            self.request_bytes_sent(slot, taken);
+            self.request_bytes_sent(id, taken);
         }
     }
 
     /// Sends some of the collected content.
     pub(super) fn release_collected(&mut self) {
-        for index in std::mem::take(&mut self.collecting) {
-            let Some(upstream) = self.upstreams.get_mut(index).filter(|upstream| upstream.collects) else { continue };
+        for id in std::mem::take(&mut self.collecting) {
+            let Some(upstream) = self.upstreams.get_mut(id).filter(|upstream| upstream.collects) else { continue };
             let http2 = upstream.link.codec.http2();
             upstream.collects = http2.is_some_and(|http2| http2.release_collected(MAX_RELEASED_PER_SWEEP));
             if upstream.collects {
-                self.collecting.push(index);
+                self.collecting.push(id);
             }
-            self.mark_dirty(LinkId::endpoint(index));
+            self.mark_dirty(LinkId::Endpoint(id));
         }
     }
 }

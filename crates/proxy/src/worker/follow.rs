@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::Worker;
 use super::call::{Call, CallId};
-use super::cluster::TargetKey;
+use super::cluster::{ClusterId, TargetKey};
 use super::filter::{self, Head};
 use super::hop::Protocol;
 use super::mirror::Copies;
@@ -44,7 +44,7 @@ pub(super) struct MetRule {
 #[derive(Debug)]
 struct MetBackend {
     /// The backend's cluster, for the current mesh only; `None` if the mesh does not have it.
-    cluster: Option<usize>,
+    cluster: Option<ClusterId>,
     metrics: Arc<RouteMetrics>,
 }
 
@@ -67,7 +67,7 @@ enum Way {
     /// Routes of this kind do not apply to the call: it goes to the cluster itself.
     Straight,
     /// The call goes to this cluster, and copies of it to others.
-    To(usize, Option<Box<Copies>>),
+    To(ClusterId, Option<Box<Copies>>),
     /// The proxy answers the call with a status and a `location`.
     Redirect(u16, Vec<u8>),
 }
@@ -125,7 +125,7 @@ impl Followed {
 
 impl Worker {
     /// Sends a call as the routes say that are attached to its cluster. Without routes, sends it to the cluster itself.
-    pub(super) fn follow(&mut self, id: CallId, cluster: usize) {
+    pub(super) fn follow(&mut self, id: CallId, cluster: ClusterId) {
         if self.clusters.get(cluster).is_some_and(|state| state.routes.is_some()) {
             self.follow_routes(id, cluster);
         } else {
@@ -133,10 +133,10 @@ impl Worker {
         }
     }
 
-    fn follow_routes(&mut self, id: CallId, cluster: usize) {
+    fn follow_routes(&mut self, id: CallId, cluster: ClusterId) {
         let routes = self.clusters.get_mut(cluster).and_then(|state| state.routes.take());
         let Some(mut routes) = routes else { return self.admit(id, cluster) };
-        let way = self.find_way(id.slot, &mut routes);
+        let way = self.find_way(id, &mut routes);
         if let Some(state) = self.clusters.get_mut(cluster) {
             state.routes = Some(routes);
         }
@@ -148,14 +148,14 @@ impl Worker {
                     self.mirror(id, *copies);
                 }
             }
-            Ok(Way::Redirect(status, location)) => self.redirect(id.slot, status, &location),
-            Err(error) => self.fail(id.slot, &error),
+            Ok(Way::Redirect(status, location)) => self.redirect(id, status, &location),
+            Err(error) => self.fail(id, &error),
         }
     }
 
-    fn find_way(&mut self, slot: u32, routes: &mut Routes) -> Result<Way, ProxyError> {
+    fn find_way(&mut self, id: CallId, routes: &mut Routes) -> Result<Way, ProxyError> {
         let gone = || ProxyError::NoRoute("the call is over".to_owned());
-        let call = self.calls.get(slot as usize).ok_or_else(gone)?;
+        let call = self.calls.get(id).ok_or_else(gone)?;
         let server = || self.clients.get(call.client).and_then(|client| client.link.codec.server());
         let found = match routes.table.kind() {
             RouteKind::Grpc | RouteKind::Http if call.protocol == Protocol::Opaque => return Ok(Way::Straight),
@@ -177,21 +177,21 @@ impl Worker {
                 met
             }
         };
-        let call = self.calls.get_mut(slot as usize).ok_or_else(gone)?;
+        let call = self.calls.get_mut(id).ok_or_else(gone)?;
         call.route = Some(Box::new(Followed::new(met)));
         if let Some(redirect) = redirect(call, &rule.filters, path, routes.parent.port) {
             return Ok(redirect);
         }
-        self.take_backend(slot, rule, path, routes.parent.port)
+        self.take_backend(id, rule, path, routes.parent.port)
     }
 
     /// Chooses a backend, and changes the request as the rule and the backend say.
-    fn take_backend(&mut self, slot: u32, rule: &Rule, path: &PathMatch, port: u16) -> Result<Way, ProxyError> {
+    fn take_backend(&mut self, id: CallId, rule: &Rule, path: &PathMatch, port: u16) -> Result<Way, ProxyError> {
         let random = self.random.u64(..);
         let no_backend = || ProxyError::NoBackend { route: rule.route.clone() };
         let backend = rule.choose(random).ok_or_else(no_backend)?;
         let place = rule.backends.iter().position(|candidate| std::ptr::eq(candidate, backend));
-        let call = self.calls.get_mut(slot as usize).ok_or_else(no_backend)?;
+        let call = self.calls.get_mut(id).ok_or_else(no_backend)?;
         let followed = call.route.as_mut().ok_or_else(no_backend)?;
         followed.backend = place;
         followed.metrics().requests.add(1);
@@ -205,8 +205,8 @@ impl Worker {
         if let Some(redirect) = redirect(call, &backend.filters, path, port) {
             return Ok(redirect);
         }
-        let copied = self.draw_mirrors(slot, [&rule.filters, &backend.filters]);
-        let call = self.calls.get_mut(slot as usize).ok_or_else(no_backend)?;
+        let copied = self.draw_mirrors(id, [&rule.filters, &backend.filters]);
+        let call = self.calls.get_mut(id).ok_or_else(no_backend)?;
         change(&mut call.request, &rule.filters, path);
         let copies = copied.map(|drawn| drawn.copy(&call.request));
         change(&mut call.request, &backend.filters, path);
@@ -232,8 +232,8 @@ impl Worker {
         MetRule { rule: rule.clone(), backends, metrics: self.metrics.route(&labels(None)) }
     }
 
-    /// Returns the index of a Service's cluster, if the mesh has it.
-    pub(super) fn state_of(&mut self, key: &ClusterKey) -> Option<usize> {
+    /// Returns a Service's cluster, if the mesh has it.
+    pub(super) fn state_of(&mut self, key: &ClusterKey) -> Option<ClusterId> {
         let cluster = self.mesh.cluster(key)?.clone();
         Some(self.service_state(&cluster))
     }
@@ -255,10 +255,10 @@ impl Worker {
 
     /// Attaches the current routes to all clusters, after a change of the mesh or of our identity.
     pub(super) fn renew_routes(&mut self) {
-        let targets: Vec<_> = self.clusters.iter().map(|(index, state)| (index, state.target.clone())).collect();
-        for (index, target) in targets {
+        let targets: Vec<_> = self.clusters.iter().map(|(id, state)| (id, state.target.clone())).collect();
+        for (id, target) in targets {
             let routes = self.routes_to(&target);
-            if let Some(state) = self.clusters.get_mut(index) {
+            if let Some(state) = self.clusters.get_mut(id) {
                 state.routes = routes;
             }
         }

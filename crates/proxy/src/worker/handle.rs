@@ -13,21 +13,20 @@ use leno_model::mesh::{Changes, Mesh};
 use leno_model::policy::{DefaultInboundPolicy, Probes};
 use leno_model::protocol::PortRanges;
 use mio::{Poll, Token, Waker};
-use slab::Slab;
 use tokio::sync::mpsc as tokio_mpsc;
 use tokio::sync::oneshot;
 
 use super::accept::Door;
 use super::budget::Budget;
-use super::link::Buffers;
+use super::calls::Calls;
 use super::listen::{BindError, Bound, Listener};
 use super::places::Doors;
 use super::ports::Ports;
 use super::server_first::ServerFirst;
 use super::standing::Standing;
 use super::target::ForwardedFor;
-use super::timers::Timers;
 use super::usage::Usage;
+use super::wire::Buffers;
 use super::{FIRST_LISTENER, READ_BYTES, WAKER, Worker, memory};
 use crate::access_log::AccessLog;
 use crate::failure::FailureLog;
@@ -268,13 +267,13 @@ impl Worker {
             clusters: Default::default(),
             cluster_by_key: Default::default(),
             server_first: ServerFirst::default(),
-            arrivals: Slab::new(),
-            clients: Slab::new(),
-            upstreams: Slab::new(),
-            calls: Slab::new(),
+            wires: Default::default(),
+            arrivals: Default::default(),
+            clients: Default::default(),
+            upstreams: Default::default(),
+            calls: Calls::new(now),
             accounts: Default::default(),
-            next_serial: 0,
-            timers: Timers::new(now),
+            next_turn: 0,
             to_send: Default::default(),
             waited_for: Vec::new(),
             dirty: Vec::new(),
@@ -291,11 +290,7 @@ impl Worker {
             draining: None,
             buffers: Buffers::new(READ_BYTES),
             fields: Default::default(),
-            spare_sections: Vec::new(),
-            replay_bytes: 0,
             budget: Budget::new(config.memory_budget_bytes),
-            mirrors: 0,
-            mirror_bytes: 0,
             random: fastrand::Rng::with_seed(config.seed),
             burst: false,
             trim_next: false,

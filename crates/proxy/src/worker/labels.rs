@@ -51,10 +51,10 @@ impl ClusterState {
 impl Client {
     /// Returns the TLS label: the client's identity, or why there is none.
     pub(super) fn tls_label(&self) -> Tls {
-        match (self.origin.door, &self.peer_id, &self.link.wire.tls, &self.link.codec) {
+        match (self.origin.door, &self.peer_id, self.has_tls, &self.link.codec) {
             (_, Some(id), ..) => Tls::Mutual(SpiffeId::clone(id)),
-            (_, None, Some(_), _) => Tls::NoCertificate,
-            (_, None, None, Codec::Opaque(opaque)) if opaque.carries_tls() => Tls::Opaque,
+            (_, None, true, _) => Tls::NoCertificate,
+            (_, None, false, Codec::Opaque(opaque)) if opaque.carries_tls() => Tls::Opaque,
             (Door::Outbound, ..) => Tls::None(NoTlsReason::Loopback),
             (Door::Inbound | Door::Tunnel, ..) => Tls::None(NoTlsReason::NoTlsFromRemote),
         }

@@ -9,15 +9,18 @@ use leno_http2::{FieldSection, StreamKey};
 use leno_model::route::{Filters, Mirror};
 
 use super::Worker;
-use super::call::{Call, CallId, NO_CLIENT};
+use super::call::{Call, CallId};
+use super::calls::kept_bytes;
+use super::cluster::ClusterId;
 use super::link::LinkId;
 use super::record::Ending;
+use super::upstream::UpstreamId;
 use crate::limits::ms;
 
 /// The clusters that get a copy of a request, selected before the filters change the request.
 #[derive(Debug)]
 pub(super) struct Drawn {
-    clusters: Vec<usize>,
+    clusters: Vec<ClusterId>,
     authority: Option<Vec<u8>>,
 }
 
@@ -25,7 +28,7 @@ pub(super) struct Drawn {
 #[derive(Debug)]
 pub(super) struct Copies {
     /// The cluster that each copy is sent to.
-    clusters: Vec<usize>,
+    clusters: Vec<ClusterId>,
     request: FieldSection,
 }
 
@@ -42,20 +45,20 @@ impl Drawn {
 
 impl Worker {
     /// Selects the clusters that get a copy of a request.
-    pub(super) fn draw_mirrors(&mut self, slot: u32, filters: [&Filters; 2]) -> Option<Drawn> {
+    pub(super) fn draw_mirrors(&mut self, id: CallId, filters: [&Filters; 2]) -> Option<Drawn> {
         if filters.iter().all(|filters| filters.mirrors.is_empty()) {
             return None;
         }
         let mirrors = filters.into_iter().flat_map(|filters| &filters.mirrors);
-        let clusters: Vec<usize> = mirrors.filter_map(|mirror| self.draw(mirror)).collect();
-        let request = &self.calls.get(slot as usize)?.request;
+        let clusters: Vec<ClusterId> = mirrors.filter_map(|mirror| self.draw(mirror)).collect();
+        let request = &self.calls.get(id)?.request;
         // No copies of an upgrade: after it, client and server react to each other, and a copy has no client.
         let is_copied = !clusters.is_empty() && !request.contains(Known::LenoUpgrade);
         is_copied.then(|| Drawn { clusters, authority: request.get(Known::Authority).map(<[u8]>::to_vec) })
     }
 
     /// Returns the cluster of a mirror, if the mirror's share selects this request.
-    fn draw(&mut self, mirror: &Mirror) -> Option<usize> {
+    fn draw(&mut self, mirror: &Mirror) -> Option<ClusterId> {
         let random = self.random.u64(..);
         if mirror.takes(random) { self.state_of(&mirror.to) } else { None }
     }
@@ -66,71 +69,68 @@ impl Worker {
         for cluster in copies.clusters {
             begun.extend(self.begin_mirror(original, cluster, &copies.request));
         }
-        let Some(call) = self.call_mut(original) else { return };
+        let Some(call) = self.calls.get_mut(original) else { return };
         if let Some(route) = &mut call.route {
             route.mirrors = begun;
         }
     }
 
-    fn begin_mirror(&mut self, original: CallId, cluster: usize, request: &FieldSection) -> Option<CallId> {
-        if self.mirrors >= self.limits.relay.max_mirrors as usize {
+    fn begin_mirror(&mut self, original: CallId, cluster: ClusterId, request: &FieldSection) -> Option<CallId> {
+        if self.calls.copies() >= self.limits.relay.max_mirrors as usize {
             self.metrics.mirrors_dropped_total.add(1);
             return None;
         }
-        let call = self.call_mut(original)?;
+        let call = self.calls.get(original)?;
         // Content may have arrived already, while the call waited until its target was known.
         let (protocol, content, trailers) = (call.protocol, call.body.clone(), call.trailers.clone());
         let (is_empty, ends_with_content) = (content.is_empty(), call.request_ended && trailers.is_none());
-        let serial = self.take_serial();
-        let nobody = (NO_CLIENT, StreamKey::numbered(0));
-        let mirror = Call::new(serial, nobody, request.clone(), protocol, is_empty && ends_with_content, self.now);
-        let id = CallId { slot: self.calls.insert(mirror) as u32, serial };
-        self.mirrors += 1;
+        let nobody = (None, StreamKey::numbered(0));
+        let mirror = Call::new(nobody, request.clone(), protocol, is_empty && ends_with_content, self.now);
+        let id = self.calls.insert(mirror);
         self.metrics.mirrored_total.add(1);
         self.admit(id, cluster);
         if !is_empty {
             self.feed_mirror(id, &content, ends_with_content);
         }
         if let Some(trailers) = trailers {
-            self.take_request_trailers(id.slot, &trailers);
+            self.take_request_trailers(id, &trailers);
         }
         Some(id)
     }
 
     /// Passes content of a call's request on to the copies.
-    pub(super) fn mirror_data(&mut self, slot: u32, bytes: &[u8], end_stream: bool) {
-        self.for_each_mirror(slot, |worker, id| worker.feed_mirror(id, bytes, end_stream));
+    pub(super) fn mirror_data(&mut self, id: CallId, bytes: &[u8], end_stream: bool) {
+        self.for_each_mirror(id, |worker, id| worker.feed_mirror(id, bytes, end_stream));
     }
 
     /// Passes the trailers of a call's request on to the copies.
-    pub(super) fn mirror_trailers(&mut self, slot: u32, fields: &FieldSection) {
-        self.for_each_mirror(slot, |worker, id| {
-            if worker.call_exists(id) {
-                worker.take_request_trailers(id.slot, fields);
+    pub(super) fn mirror_trailers(&mut self, id: CallId, fields: &FieldSection) {
+        self.for_each_mirror(id, |worker, id| {
+            if worker.calls.contains(id) {
+                worker.take_request_trailers(id, fields);
             }
         });
     }
 
     fn feed_mirror(&mut self, id: CallId, bytes: &[u8], end_stream: bool) {
-        let Some(mirror) = self.call_mut(id) else { return };
+        let Some(mirror) = self.calls.get_mut(id) else { return };
         let kept_bytes = kept_bytes(mirror);
         let relay = &self.limits.relay;
         if kept_bytes + bytes.len() > relay.max_mirror_bytes_per_call as usize
-            || self.mirror_bytes + bytes.len() > relay.max_mirror_bytes as usize
+            || !self.calls.hold_copied_content(bytes.len(), relay.max_mirror_bytes as usize)
         {
-            return self.drop_mirror(id.slot);
+            return self.drop_mirror(id);
         }
-        self.mirror_bytes += bytes.len();
-        self.take_request_data(id.slot, bytes, end_stream);
+        self.take_request_data(id, bytes, end_stream);
     }
 
-    fn for_each_mirror(&mut self, slot: u32, act: impl Fn(&mut Self, CallId)) {
-        let route = self.calls.get_mut(slot as usize).and_then(|call| call.route.as_mut());
+    fn for_each_mirror(&mut self, id: CallId, act: impl Fn(&mut Self, CallId)) {
+        let route = self.calls.get_mut(id).and_then(|call| call.route.as_mut());
         let Some(mirrors) = route.map(|route| std::mem::take(&mut route.mirrors)) else { return };
         for &id in &mirrors {
             act(self, id);
         }
-        let route = self.calls.get_mut(slot as usize).and_then(|call| call.route.as_mut());
+        let route = self.calls.get_mut(id).and_then(|call| call.route.as_mut());
         if let Some(route) = route {
             route.mirrors = mirrors;
         }
@@ -141,63 +141,49 @@ impl Worker {
     pub(super) fn release_mirrors(&mut self, request_ended: bool, mirrors: &[CallId]) {
         let at = self.now + ms(self.limits.relay.mirror_timeout_ms);
         for &id in mirrors {
-            match (self.call_exists(id), request_ended) {
+            match (self.calls.contains(id), request_ended) {
                 (false, _) => {}
-                (true, true) => self.end_by(id, at),
-                (true, false) => self.drop_mirror(id.slot),
+                (true, true) => self.calls.end_by(id, at),
+                (true, false) => self.drop_mirror(id),
             }
         }
     }
 
     /// Ends a copy, and counts it as dropped.
-    pub(super) fn drop_mirror(&mut self, slot: u32) {
+    pub(super) fn drop_mirror(&mut self, id: CallId) {
         self.metrics.mirrors_dropped_total.add(1);
-        self.end_mirror(slot, Ending::Cancelled);
+        self.end_mirror(id, Ending::Cancelled);
     }
 
     /// Ends a copy that could not be delivered or was not answered, and counts it as dropped. If `endpoint_failed`, the
     /// balancer counts it as a failure of the endpoint.
-    pub(super) fn fail_mirror(&mut self, slot: u32, endpoint_failed: bool) {
+    pub(super) fn fail_mirror(&mut self, id: CallId, endpoint_failed: bool) {
         self.metrics.mirrors_dropped_total.add(1);
-        self.end_mirror(slot, if endpoint_failed { Ending::Broken } else { Ending::Cancelled });
+        self.end_mirror(id, if endpoint_failed { Ending::Broken } else { Ending::Cancelled });
     }
 
-    fn end_mirror(&mut self, slot: u32, ending: Ending) {
-        if let Some(mirror) = self.calls.get_mut(slot as usize) {
+    fn end_mirror(&mut self, id: CallId, ending: Ending) {
+        if let Some(mirror) = self.calls.get_mut(id) {
             // If no endpoint was selected for the copy, no metrics have counted it, so its end is not recorded.
             mirror.recorded |= mirror.traffic.is_none();
         }
-        self.end_call(slot, ending);
-    }
-
-    /// Subtracts a copy that has ended, and the content that it still holds, from the totals that are limited.
-    pub(super) fn mirror_ended(&mut self, mirror: &Call) {
-        self.mirrors = self.mirrors.saturating_sub(1);
-        self.mirror_bytes_sent(kept_bytes(mirror));
-    }
-
-    /// Reduces the limited total by `bytes`: content that the copies no longer hold.
-    pub(super) fn mirror_bytes_sent(&mut self, bytes: usize) {
-        self.mirror_bytes = self.mirror_bytes.saturating_sub(bytes);
+        self.end_call(id, ending);
     }
 
     /// Discards content of the response to a copy, and lets the endpoint send as much again.
-    pub(super) fn discard(&mut self, upstream: usize, stream: StreamKey, token: u32, bytes: usize, end_stream: bool) {
+    pub(super) fn discard(
+        &mut self,
+        (upstream, stream): (UpstreamId, StreamKey),
+        id: CallId,
+        bytes: usize,
+        end_stream: bool,
+    ) {
         if let Some(upstream) = self.upstreams.get_mut(upstream) {
             upstream.link.codec.release(stream, bytes);
         }
-        self.mark_dirty(LinkId::endpoint(upstream));
+        self.mark_dirty(LinkId::Endpoint(upstream));
         if end_stream {
-            self.response_complete(token, Ending::Answered { grpc_status: None, pushback: None });
+            self.response_complete(id, Ending::Answered { grpc_status: None, pushback: None });
         }
     }
-
-    fn call_mut(&mut self, id: CallId) -> Option<&mut Call> {
-        self.calls.get_mut(id.slot as usize).filter(|call| call.serial == id.serial)
-    }
-}
-
-/// Returns the bytes of content that a copy holds.
-fn kept_bytes(mirror: &Call) -> usize {
-    (mirror.request_bytes as usize).saturating_sub(mirror.released)
 }

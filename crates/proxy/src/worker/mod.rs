@@ -6,18 +6,18 @@
 //! - A client's connection: `arrival` (before its protocol is known), `client` (afterwards), `places` (which
 //!   connections stay if there are too many), `accounts` (how much each client may use of shared connections), `review`
 //!   (whether accepted calls and connections may stay, with `standing` and `recheck`).
-//! - Bytes: `link` (a socket, its `tls` and its `codec`, which is HTTP/2, HTTP/1 or `opaque`), `transfer` (input and
-//!   output), `tunnel` (the common limit of a tunnel's streams), `dribble` (content that arrives a few bytes at a
-//!   time), `budget` (how many bytes peers may make a worker hold).
-//! - A call: `call` (its state), `target` (its destination), `filter` (changes by a route), `mirror` (copies of its
-//!   request), `deadline` (its time limits), `cancel` (calls that have ended before their server knows), `reply` (the
-//!   proxy's own responses).
+//! - Bytes: `wire` (a socket and its `tls`), `link` (a connection and its `codec`, which is HTTP/2, HTTP/1 or
+//!   `opaque`), `transfer` (input and output), `tunnel` (the common limit of a tunnel's streams), `dribble` (content
+//!   that arrives a few bytes at a time), `budget` (how many bytes peers may make a worker hold).
+//! - A call: `call` (its state), `calls` (all of them), `target` (its destination), `filter` (changes by a route),
+//!   `mirror` (copies of its request), `deadline` (its time limits), `cancel` (calls that have ended before their server
+//!   knows), `reply` (the proxy's own responses).
 //! - Endpoints: `cluster` (one target of calls), `clusters` (all targets), `upstream` (a connection to an endpoint),
 //!   `pool` (the connections to endpoints), `connections` (which connections are free), `waiting` (the calls that wait
 //!   for a connection), `hop` (how a call travels to an endpoint).
 //! - The control thread: `handle` (its handle of a worker), `discover` (questions to the control plane), `usage` (which
 //!   of the answers are in use), `change` (what a new mesh changes).
-//! - The rest: `labels` and `ports` (names in metrics), `sweep` (periodic work).
+//! - The rest: `slots` (tables with typed ids), `labels` and `ports` (names in metrics), `sweep` (periodic work).
 //!
 //! One turn of the loop reads the input of all ready connections, sends the calls on, and writes every connection once.
 
@@ -28,6 +28,7 @@ mod authorize;
 mod balance;
 mod budget;
 mod call;
+mod calls;
 mod cancel;
 mod change;
 mod client;
@@ -62,6 +63,7 @@ mod review;
 mod route;
 mod send;
 mod server_first;
+mod slots;
 mod standing;
 mod sweep;
 mod target;
@@ -72,6 +74,7 @@ mod tunnel;
 mod upstream;
 mod usage;
 mod waiting;
+mod wire;
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -87,28 +90,28 @@ use leno_model::policy::{DefaultInboundPolicy, Probes};
 use leno_model::protocol::PortRanges;
 use mio::{Events, Poll, Token};
 use rustc_hash::FxHashMap;
-use slab::Slab;
 use tokio::sync::mpsc as tokio_mpsc;
 
 use accept::Arrival;
 use accounts::Accounts;
 use budget::Budget;
-use call::{Call, CallId};
-use client::Client;
-use cluster::TargetKey;
+use call::CallId;
+use calls::Calls;
+use client::{Client, ClientId};
+use cluster::{ClusterId, TargetKey};
 use clusters::Clusters;
-use deadline::Alarm;
 use discover::Question;
 use handle::Command;
 use hop::PoolKey;
-use link::{Buffers, Link, LinkId, Side, Wire};
+use link::{Link, LinkId};
 use listen::Listener;
 use places::Doors;
 use ports::Ports;
 use recheck::Recheck;
 use server_first::ServerFirst;
-use timers::Timers;
-use upstream::Upstream;
+use slots::Slots;
+use upstream::{Upstream, UpstreamId};
+use wire::{Buffers, Wire, WireId, wire_of};
 
 use crate::access_log::AccessLog;
 use crate::failure::FailureLog;
@@ -123,7 +126,7 @@ pub use target::ForwardedFor;
 pub use usage::Usage;
 
 const WAKER: Token = Token(0);
-/// First poll token of the listeners. The tokens of links begin above them, at `FIRST_LINK`.
+/// First poll token of the listeners. The tokens of wires are larger ([`wire::token`]).
 const FIRST_LISTENER: usize = 1;
 /// Most bytes read from one connection in one turn of the loop.
 const READ_BYTES: usize = 64 * 1024;
@@ -164,7 +167,7 @@ struct Worker {
     /// Subjects that were looked up for calls since the last report, and when.
     used: FxHashMap<Subject, Instant>,
     clusters: Clusters,
-    cluster_by_key: FxHashMap<TargetKey, usize>,
+    cluster_by_key: FxHashMap<TargetKey, ClusterId>,
 
     /// Limits the number of connections from clients.
     doors: Doors,
@@ -175,31 +178,31 @@ struct Worker {
     /// Connections whose peers' certificates must be verified again, because a trust anchor was removed.
     recheck: Recheck,
     server_first: ServerFirst,
-    arrivals: Slab<Arrival>,
-    clients: Slab<Client>,
-    upstreams: Slab<Upstream>,
-    calls: Slab<Call>,
+    wires: Slots<Wire>,
+    arrivals: Slots<Arrival>,
+    clients: Slots<Client>,
+    upstreams: Slots<Upstream>,
+    calls: Calls,
     accounts: Accounts,
-    next_serial: u64,
-    timers: Timers<Alarm>,
+    next_turn: u64,
 
     /// Calls to be sent before this turn of the loop ends.
     to_send: VecDeque<CallId>,
     /// Endpoints to which calls are waiting for a connection.
-    waited_for: Vec<(usize, PoolKey)>,
+    waited_for: Vec<(ClusterId, PoolKey)>,
     /// Links that have output to write.
     dirty: Vec<LinkId>,
-    /// Links that had more to read than one turn allows.
-    unfinished: Vec<LinkId>,
+    /// Wires that had more to read than one turn allows.
+    unfinished: Vec<WireId>,
     /// Clients that become arrivals again, because the guess about their protocol was wrong.
-    recalled: Vec<usize>,
+    recalled: Vec<ClientId>,
     accept_again: bool,
     /// Accepting failed; the next sweep tries again.
     accept_failed: bool,
     /// Connections to endpoints that have not been told of all cancelled calls.
-    cancelling: Vec<usize>,
+    cancelling: Vec<UpstreamId>,
     /// Upstream connections that collect short pieces of content before they send them.
-    collecting: Vec<usize>,
+    collecting: Vec<UpstreamId>,
     next_reset_tick: Option<Instant>,
 
     now: Instant,
@@ -209,12 +212,7 @@ struct Worker {
     draining: Option<Instant>,
     buffers: Buffers,
     fields: FieldSection,
-    spare_sections: Vec<FieldSection>,
-    replay_bytes: usize,
     budget: Budget,
-    /// Number of copies of requests in flight, and the bytes of content that they hold.
-    mirrors: usize,
-    mirror_bytes: usize,
     /// Not for secrets.
     random: fastrand::Rng,
     /// Whether a burst has used memory that was not returned to the system yet.
@@ -234,11 +232,7 @@ impl Worker {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
                 _ => self.now = Instant::now(),
             }
-            // An arrival that becomes a client may get the index of a client that has ended in this turn. The old
-            // client's events must not reach the new one, so arrivals are served last.
-            for arrivals in [false, true] {
-                self.serve_links(&events, arrivals);
-            }
+            self.serve_links(&events);
             if self.accept_again {
                 self.accept();
             }
@@ -256,21 +250,14 @@ impl Worker {
         }
     }
 
-    /// Handles the events of arrivals, or the events of all other links. First continues to read links that had more to
-    /// read.
-    fn serve_links(&mut self, events: &Events, arrivals: bool) {
-        let is_due = |id: &LinkId| (id.side == Side::Arrival) == arrivals;
-        let (due, later) = std::mem::take(&mut self.unfinished).into_iter().partition(is_due);
-        self.unfinished = later;
-        let due: Vec<LinkId> = due;
-        for id in due {
-            self.read_on(id);
+    /// Continues to read links that had more to read, and then handles the events.
+    fn serve_links(&mut self, events: &Events) {
+        for wire in std::mem::take(&mut self.unfinished) {
+            self.read_on(wire);
         }
         for event in events {
-            match LinkId::of(event.token()) {
-                Some(id) if is_due(&id) => self.on_ready(id, event),
-                Some(_) => {}
-                None if arrivals => {}
+            match wire_of(event.token()) {
+                Some(wire) => self.on_ready(wire, event),
                 None if event.token() == WAKER => self.run_commands(),
                 None => self.accept_again = true,
             }
@@ -290,30 +277,32 @@ impl Worker {
         if let Some(slice) = self.recheck.next_slice(self.now) {
             wait = wait.min(until(slice));
         }
-        if let Some(timer) = self.timers.next_in(self.now) {
+        if let Some(timer) = self.calls.next_timer_in(self.now) {
             wait = wait.min(timer);
         }
         wait
     }
 
     fn link(&mut self, id: LinkId) -> Option<&mut Link> {
-        self.link_and_buffers(id).map(|(link, _)| link)
+        self.link_and_wire(id).map(|(link, ..)| link)
     }
 
-    /// Returns a link, and the buffers for its input and output.
-    fn link_and_buffers(&mut self, id: LinkId) -> Option<(&mut Link, &mut Buffers)> {
-        let link = match id.side {
-            Side::Arrival => None,
-            Side::Client => self.clients.get_mut(id.index).map(|client| &mut client.link),
-            Side::Endpoint => self.upstreams.get_mut(id.index).map(|upstream| &mut upstream.link),
+    /// Returns a link, the table with its wire, and the buffers for its input and output.
+    fn link_and_wire(&mut self, id: LinkId) -> Option<(&mut Link, &mut Slots<Wire>, &mut Buffers)> {
+        let link = match id {
+            LinkId::Arrival(_) => None,
+            LinkId::Client(id) => self.clients.get_mut(id).map(|client| &mut client.link),
+            LinkId::Endpoint(id) => self.upstreams.get_mut(id).map(|upstream| &mut upstream.link),
         };
-        Some((link?, &mut self.buffers))
+        Some((link?, &mut self.wires, &mut self.buffers))
     }
 
-    fn wire(&mut self, id: LinkId) -> Option<&mut Wire> {
-        match id.side {
-            Side::Arrival => self.arrivals.get_mut(id.index).map(|arrival| &mut arrival.wire),
-            Side::Client | Side::Endpoint => self.link(id).map(|link| &mut link.wire),
+    /// Returns the wire of a link.
+    fn wire_of_link(&self, id: LinkId) -> Option<WireId> {
+        match id {
+            LinkId::Arrival(id) => self.arrivals.get(id).map(|arrival| arrival.wire),
+            LinkId::Client(id) => self.clients.get(id).map(|client| client.link.wire),
+            LinkId::Endpoint(id) => self.upstreams.get(id).map(|upstream| upstream.link.wire),
         }
     }
 }

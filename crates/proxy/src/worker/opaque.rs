@@ -156,8 +156,9 @@ impl Opaque {
         self.token = token;
     }
 
-    pub(super) fn token(&self) -> u32 {
-        self.token
+    /// Returns the key and the token of the only stream.
+    pub(super) fn stream(&self) -> (StreamKey, u32) {
+        (StreamKey::numbered(STREAM), self.token)
     }
 
     /// Handles the headers of a response. A status other than 200 means that there is no connection to a server. The

@@ -3,7 +3,7 @@
 //!
 //! There are three pools, so that one kind of client cannot take the places of another kind: connections of our own
 //! application, of clients that have shown no certificate, and of clients that have shown one. Invariant: a connection
-//! has one [`Seat`] from its accept to its end, and is in at most one pool.
+//! is in at most one pool.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use leno_accept::{Entry, Places, Source};
 use leno_model::spiffe::SpiffeId;
-use slab::Slab;
 
 use super::Worker;
 use super::accept::Door;
-use super::link::{LinkId, Side};
+use super::link::LinkId;
+use super::wire::WireId;
 use crate::failure::ConnectionFailure;
 use crate::limits::RelayLimits;
 
@@ -23,10 +23,6 @@ use crate::limits::RelayLimits;
 const MAX_YIELDING: usize = 256;
 /// How long a connection that has lost its place may take to finish its calls.
 pub(super) const YIELD_GRACE: Duration = Duration::from_secs(5);
-
-/// Identifies a connection in its pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Seat(usize);
 
 /// Identifies a client that has shown a certificate: a digest of its SPIFFE id, with a random key. Two ids with the
 /// same digest would share their places, which would only be unfair.
@@ -37,12 +33,11 @@ pub(super) struct Member(u64);
 #[derive(Debug)]
 pub(super) struct Doors {
     /// Connections of our own application.
-    outbound: Places<Source, Seat>,
+    outbound: Places<Source, WireId>,
     /// Connections of clients that have shown no certificate, or none yet.
-    strangers: Places<Source, Seat>,
+    strangers: Places<Source, WireId>,
     /// Connections of clients that have shown a certificate.
-    members: Places<Member, Seat>,
-    seats: Slab<LinkId>,
+    members: Places<Member, WireId>,
     digest: RandomState,
     /// Number of connections that finish their calls after they have lost their place.
     yielding: usize,
@@ -58,7 +53,6 @@ impl Doors {
             outbound: Places::new(limits.max_outbound_connections as usize),
             strangers: Places::new(limits.max_inbound_connections as usize),
             members: Places::new(limits.max_identified_connections as usize),
-            seats: Slab::new(),
             digest: RandomState::new(),
             yielding: 0,
         }
@@ -69,88 +63,65 @@ impl Doors {
         Member(self.digest.hash_one(id))
     }
 
-    /// Finds a place for a new connection. Also returns the connection that loses its place for it, if any.
-    fn enter(&mut self, door: Door, peer: IpAddr, link: LinkId) -> Result<(Seat, Option<LinkId>), Full> {
-        let seat = Seat(self.seats.insert(link));
+    /// Finds a place for a new connection. Returns the connection that loses its place for it, if any.
+    fn enter(&mut self, door: Door, peer: IpAddr, wire: WireId) -> Result<Option<WireId>, Full> {
         let pool = match door {
             Door::Outbound => &mut self.outbound,
             Door::Inbound | Door::Tunnel => &mut self.strangers,
         };
-        match pool.enter(Source::of(peer), seat) {
-            Entry::Free => Ok((seat, None)),
-            Entry::Replaces(other) => Ok((seat, self.seats.get(other.0).copied())),
-            Entry::Full => {
-                self.seats.remove(seat.0);
-                Err(Full)
-            }
-        }
+        replaced(pool.enter(Source::of(peer), wire))
     }
 
     /// Moves a connection to the pool of clients with a certificate. Returns the connection that loses its place there
     /// for it, if any.
-    fn identify(&mut self, seat: Seat, id: &SpiffeId) -> Result<Option<LinkId>, Full> {
-        self.strangers.leave(seat);
-        let entry = self.members.enter(self.member(id), seat);
-        self.members.settle(seat);
-        match entry {
-            Entry::Free => Ok(None),
-            Entry::Replaces(other) => Ok(self.seats.get(other.0).copied()),
-            Entry::Full => Err(Full),
-        }
-    }
-
-    /// Records the new link of a connection: an arrival has become a client, or a client an arrival.
-    pub(super) fn rename(&mut self, seat: Seat, link: LinkId) {
-        if let Some(place) = self.seats.get_mut(seat.0) {
-            *place = link;
-        }
+    fn identify(&mut self, wire: WireId, id: &SpiffeId) -> Result<Option<WireId>, Full> {
+        self.strangers.leave(wire);
+        let entry = self.members.enter(self.member(id), wire);
+        self.members.settle(wire);
+        replaced(entry)
     }
 
     /// Records that the connection's client has sent something complete: a request, or a TLS handshake.
-    pub(super) fn settle(&mut self, seat: Seat) {
-        self.outbound.settle(seat);
-        self.strangers.settle(seat);
+    pub(super) fn settle(&mut self, wire: WireId) {
+        self.outbound.settle(wire);
+        self.strangers.settle(wire);
     }
 
-    /// Frees the place and the seat of a connection that has ended. Another connection may get the same seat from now
-    /// on.
-    pub(super) fn leave(&mut self, seat: Seat) {
-        self.give_up(seat);
-        self.seats.try_remove(seat.0);
-    }
-
-    /// Frees the place of a connection, which keeps its seat.
-    fn give_up(&mut self, seat: Seat) {
-        self.outbound.leave(seat);
-        self.strangers.leave(seat);
-        self.members.leave(seat);
+    /// Frees the place of a connection, if it has one.
+    pub(super) fn leave(&mut self, wire: WireId) {
+        self.outbound.leave(wire);
+        self.strangers.leave(wire);
+        self.members.leave(wire);
     }
 
     /// Records that a connection without a place no longer finishes its calls.
     pub(super) fn yielded(&mut self) {
         self.yielding = self.yielding.saturating_sub(1);
     }
+}
 
-    /// Frees memory that is no longer needed after a burst.
-    pub(super) fn shrink(&mut self) {
-        self.seats.shrink_to_fit();
+/// Returns the connection that loses its place for a new one, if any.
+fn replaced(entry: Entry<WireId>) -> Result<Option<WireId>, Full> {
+    match entry {
+        Entry::Free => Ok(None),
+        Entry::Replaces(other) => Ok(Some(other)),
+        Entry::Full => Err(Full),
     }
 }
 
 impl Worker {
     /// Finds a place for a new connection. If none is free, another connection may lose its place.
-    pub(super) fn take_place(&mut self, door: Door, peer: IpAddr, link: LinkId) -> Result<Seat, Full> {
-        let (seat, replaced) = self.doors.enter(door, peer, link)?;
-        if let Some(replaced) = replaced {
+    pub(super) fn take_place(&mut self, door: Door, peer: IpAddr, wire: WireId) -> Result<(), Full> {
+        if let Some(replaced) = self.doors.enter(door, peer, wire)? {
             self.yield_place(replaced);
         }
-        Ok(seat)
+        Ok(())
     }
 
     /// Moves the connection of a client that has shown its certificate: it counts for the client's identity from now
     /// on.
-    pub(super) fn take_member_place(&mut self, seat: Seat, id: &SpiffeId) -> Result<(), Full> {
-        if let Some(replaced) = self.doors.identify(seat, id)? {
+    pub(super) fn take_member_place(&mut self, wire: WireId, id: &SpiffeId) -> Result<(), Full> {
+        if let Some(replaced) = self.doors.identify(wire, id)? {
             self.yield_place(replaced);
         }
         Ok(())
@@ -158,14 +129,19 @@ impl Worker {
 
     /// Ends a connection that has lost its place: after its calls if it has any and is not opaque, else at once. At
     /// most [`MAX_YIELDING`] connections finish their calls at a time.
-    fn yield_place(&mut self, link: LinkId) {
+    fn yield_place(&mut self, wire: WireId) {
+        let Some(link) = self.wires.get(wire).and_then(|wire| wire.link) else { return };
         self.metrics.count_abuse("client_connections");
-        if link.side == Side::Arrival {
-            let Some(origin) = self.arrivals.get(link.index).map(|arrival| arrival.origin) else { return };
-            self.report(origin, ConnectionFailure::Yielded);
-            return self.drop_arrival(link.index);
-        }
-        let Some(client) = self.clients.get_mut(link.index) else { return };
+        let id = match link {
+            LinkId::Arrival(id) => {
+                let Some(origin) = self.arrivals.get(id).map(|arrival| arrival.origin) else { return };
+                self.report(origin, ConnectionFailure::Yielded);
+                return self.drop_arrival(id);
+            }
+            LinkId::Client(id) => id,
+            LinkId::Endpoint(_) => return,
+        };
+        let Some(client) = self.clients.get_mut(id) else { return };
         let origin = client.origin;
         let may_finish = !client.link.codec.is_opaque() && client.link.codec.stream_count() > 0;
         let gently = may_finish && self.doors.yielding < MAX_YIELDING && client.yielding_since.is_none();
@@ -175,7 +151,7 @@ impl Worker {
             client.shut_down(self.now);
             self.mark_dirty(link);
         } else {
-            self.close_client(link.index);
+            self.close_client(id);
         }
         self.report(origin, ConnectionFailure::Yielded);
     }

@@ -20,42 +20,43 @@ fn id(account: &str) -> SpiffeId {
 fn silent_connections_of_others_take_no_place_of_the_own_applications() {
     let mut doors = doors(2, 2, 2);
     for index in 0..10 {
-        doors.enter(Door::Inbound, STRANGER, LinkId::arrival(index)).expect("a silent one yields");
+        doors.enter(Door::Inbound, STRANGER, WireId::numbered(index)).expect("a silent one yields");
     }
     for index in 10..12 {
-        assert_eq!(doors.enter(Door::Outbound, STRANGER, LinkId::arrival(index)).expect("a place").1, None);
+        assert_eq!(doors.enter(Door::Outbound, STRANGER, WireId::numbered(index)), Ok(None));
     }
 }
 
 #[test]
 fn the_oldest_silent_connection_yields_and_one_that_has_spoken_stays() {
     let mut doors = doors(1, 2, 1);
-    let (spoken, _) = doors.enter(Door::Inbound, OTHER, LinkId::arrival(0)).expect("a place");
-    doors.settle(spoken);
-    doors.enter(Door::Tunnel, STRANGER, LinkId::arrival(1)).expect("a place");
-    let (_, replaced) = doors.enter(Door::Inbound, STRANGER, LinkId::arrival(2)).expect("a place");
-    assert_eq!(replaced, Some(LinkId::arrival(1)));
+    doors.enter(Door::Inbound, OTHER, WireId::numbered(0)).expect("a place");
+    doors.settle(WireId::numbered(0));
+    doors.enter(Door::Tunnel, STRANGER, WireId::numbered(1)).expect("a place");
+    let replaced = doors.enter(Door::Inbound, STRANGER, WireId::numbered(2));
+    assert_eq!(replaced, Ok(Some(WireId::numbered(1))));
 }
 
 #[test]
 fn a_client_with_a_certificate_leaves_its_place_to_strangers_and_counts_for_its_identity() {
     let mut doors = doors(1, 1, 3);
     for (index, account) in [(0, "web"), (1, "web"), (2, "web"), (3, "cart")] {
-        let (seat, _) = doors.enter(Door::Inbound, STRANGER, LinkId::arrival(index)).expect("a place");
-        let replaced = doors.identify(seat, &id(account)).expect("a place");
-        doors.rename(seat, LinkId::client(index));
-        assert_eq!(replaced, (index == 3).then(|| LinkId::client(0)), "the identity with the most yields");
+        let wire = WireId::numbered(index);
+        doors.enter(Door::Inbound, STRANGER, wire).expect("a place");
+        let replaced = doors.identify(wire, &id(account));
+        assert_eq!(replaced, Ok((index == 3).then(|| WireId::numbered(0))), "the identity with the most yields");
     }
-    let (seat, _) = doors.enter(Door::Inbound, STRANGER, LinkId::arrival(4)).expect("a place");
-    assert_eq!(doors.identify(seat, &id("web")), Err(Full), "it holds the most itself");
+    doors.enter(Door::Inbound, STRANGER, WireId::numbered(4)).expect("a place");
+    assert_eq!(doors.identify(WireId::numbered(4), &id("web")), Err(Full), "it holds the most itself");
 }
 
 #[test]
 fn a_place_is_free_when_its_connection_has_ended() {
     let mut doors = doors(1, 1, 1);
-    let (seat, _) = doors.enter(Door::Outbound, STRANGER, LinkId::arrival(0)).expect("a place");
-    doors.settle(seat);
-    assert_eq!(doors.enter(Door::Outbound, STRANGER, LinkId::arrival(1)), Err(Full));
-    doors.leave(seat);
-    assert!(doors.enter(Door::Outbound, STRANGER, LinkId::arrival(1)).is_ok());
+    let first = WireId::numbered(0);
+    doors.enter(Door::Outbound, STRANGER, first).expect("a place");
+    doors.settle(first);
+    assert_eq!(doors.enter(Door::Outbound, STRANGER, WireId::numbered(1)), Err(Full));
+    doors.leave(first);
+    assert!(doors.enter(Door::Outbound, STRANGER, WireId::numbered(1)).is_ok());
 }

@@ -4,41 +4,42 @@ use std::net::SocketAddr;
 
 use super::Worker;
 use super::call::Response;
+use super::cluster::ClusterId;
 use super::codec::CodecError;
 use super::hop::PoolKey;
 use super::reply::ProxyError;
-use super::upstream::CallSize;
+use super::upstream::{CallSize, UpstreamId};
 use crate::failure::{ConnectionFailure, FailedConnection};
 use crate::metrics::{Direction, Peer};
 
 impl Worker {
     /// Returns a connection of the pool that can accept a call now.
-    pub(super) fn find_connection(&self, cluster: usize, key: PoolKey, size: CallSize) -> Option<usize> {
+    pub(super) fn find_connection(&self, cluster: ClusterId, key: PoolKey, size: CallSize) -> Option<UpstreamId> {
         let connections = &self.clusters.get(cluster)?.pools.get(&key)?.connections;
-        let has_room = |&index: &usize| self.upstreams.get(index).is_some_and(|upstream| upstream.has_room(size));
+        let has_room = |&id: &UpstreamId| self.upstreams.get(id).is_some_and(|upstream| upstream.has_room(size));
         // The oldest shared connection with room gets the call, so that the others become idle.
         if key.hop.is_shared() { connections.iter().find(has_room) } else { connections.free().find(has_room) }
     }
 
     /// Records whether a connection is free now. Does nothing if the connection can carry several calls at a time.
     #[inline]
-    pub(super) fn note_room(&mut self, index: usize) {
-        if self.upstreams.get(index).is_some_and(|upstream| !upstream.key.hop.is_shared()) {
-            self.note_unshared_room(index);
+    pub(super) fn note_room(&mut self, id: UpstreamId) {
+        if self.upstreams.get(id).is_some_and(|upstream| !upstream.key.hop.is_shared()) {
+            self.note_unshared_room(id);
         }
     }
 
-    fn note_unshared_room(&mut self, index: usize) {
-        let Some(upstream) = self.upstreams.get(index) else { return };
+    fn note_unshared_room(&mut self, id: UpstreamId) {
+        let Some(upstream) = self.upstreams.get(id) else { return };
         let (cluster, key, is_free) = (upstream.cluster, upstream.key, upstream.has_room(CallSize::Open));
         if let Some(pool) = self.pool(cluster, key) {
-            pool.connections.set_free(index, is_free);
+            pool.connections.set_free(id, is_free);
         }
     }
 
     /// Opens another connection to an endpoint, unless as many are being opened as the waiting calls can use, the limit
     /// is reached, or the last attempt has failed recently.
-    pub(super) fn connect(&mut self, cluster: usize, key: PoolKey) {
+    pub(super) fn connect(&mut self, cluster: ClusterId, key: PoolKey) {
         let now = self.now;
         let most_unshared = self.limits.relay.max_unshared_connections_per_endpoint as usize;
         let Some(state) = self.clusters.get(cluster) else { return };
@@ -59,12 +60,12 @@ impl Worker {
     }
 
     /// Takes a connection out of the pool, so that it gets no new calls.
-    pub(super) fn retire(&mut self, index: usize) {
-        let Some(upstream) = self.upstreams.get_mut(index) else { return };
+    pub(super) fn retire(&mut self, id: UpstreamId) {
+        let Some(upstream) = self.upstreams.get_mut(id) else { return };
         upstream.retired = true;
         let (cluster, key, ready) = (upstream.cluster, upstream.key, upstream.ready);
         if let Some(pool) = self.pool(cluster, key)
-            && pool.connections.remove(index)
+            && pool.connections.remove(id)
         {
             pool.connecting = pool.connecting.saturating_sub(usize::from(!ready));
         }
@@ -73,25 +74,25 @@ impl Worker {
     /// Replaces a connection on which we have shown an old certificate. If it has streams, opens a new connection at
     /// once, even if the old one was retired before. So the server sees the new certificate before the old one expires,
     /// and keeps the streams.
-    pub(super) fn replace_outdated(&mut self, index: usize) {
-        let Some(upstream) = self.upstreams.get_mut(index) else { return };
+    pub(super) fn replace_outdated(&mut self, id: UpstreamId) {
+        let Some(upstream) = self.upstreams.get_mut(id) else { return };
         upstream.is_outdated = false;
         let is_used = upstream.link.codec.stream_count() > 0;
         let (cluster, key) = (upstream.cluster, upstream.key);
-        self.retire(index);
+        self.retire(id);
         if is_used {
             self.connect(cluster, key);
         }
     }
 
     /// Removes a connection that has ended. Its calls are answered, or sent to another endpoint.
-    pub(super) fn close_upstream(&mut self, index: usize, why: &str) {
-        self.end_upstream(index, &ConnectionFailure::Connect { error: why.to_owned() });
+    pub(super) fn close_upstream(&mut self, id: UpstreamId, why: &str) {
+        self.end_upstream(id, &ConnectionFailure::Connect { error: why.to_owned() });
     }
 
     /// Ends the connection of a server that broke the protocol: the calls that it was answering fail with the reason.
-    pub(super) fn end_violator(&mut self, index: usize, error: &CodecError) {
-        let Some(upstream) = self.upstreams.get(index) else { return };
+    pub(super) fn end_violator(&mut self, upstream_id: UpstreamId, error: &CodecError) {
+        let Some(upstream) = self.upstreams.get(upstream_id) else { return };
         let (address, codec) = (upstream.address, &upstream.link.codec);
         let mut answering = codec.open_streams();
         answering.retain(|(stream, _)| codec.is_taken_up(*stream));
@@ -103,13 +104,14 @@ impl Worker {
             self.report_server(direction, address, why());
         }
         for (stream, token) in answering {
-            if let Some(call) = self.call_on(index, stream, token).filter(|call| call.response != Response::Ended) {
+            let Some((id, call)) = self.calls.on(upstream_id, stream, token) else { continue };
+            if call.response != Response::Ended {
                 // Do not cancel the stream: the connection ends anyway, because of the server.
                 call.upstream = None;
-                self.fail(token, &ProxyError::violation(address, error));
+                self.fail(id, &ProxyError::violation(address, error));
             }
         }
-        self.end_upstream(index, &why());
+        self.end_upstream(upstream_id, &why());
     }
 
     /// Counts and logs a failure of a server's connection.
@@ -122,11 +124,11 @@ impl Worker {
     }
 
     /// Removes a connection that has ended or cannot be used.
-    pub(super) fn end_upstream(&mut self, index: usize, why: &ConnectionFailure) {
-        self.retire(index);
-        let Some(mut upstream) = self.upstreams.try_remove(index) else { return };
+    pub(super) fn end_upstream(&mut self, upstream_id: UpstreamId, why: &ConnectionFailure) {
+        self.retire(upstream_id);
+        let Some(upstream) = self.upstreams.remove(upstream_id) else { return };
         self.discharge(&upstream.link);
-        upstream.link.wire.meter.close(self.now);
+        self.drop_wire(upstream.link.wire);
         self.burst = true;
         for client in upstream.cancelled.clients() {
             self.cancelled_call_is_over(client);
@@ -138,18 +140,19 @@ impl Worker {
             tracing::info!("the connection to {} ended with calls in flight: {why}", upstream.address);
         }
         for (stream, token) in upstream.link.codec.open_streams() {
-            if self.call_on(index, stream, token).is_some() {
-                self.upstream_lost(token, upstream.address, upstream.calls > 1);
+            if let Some((id, _)) = self.calls.on(upstream_id, stream, token) {
+                self.upstream_lost(id, upstream.address, upstream.calls > 1);
             }
         }
     }
 
     /// Handles a failed connection to an endpoint: no other is opened for a while. If the pool has no connection left,
     /// its waiting calls are sent elsewhere.
-    pub(super) fn connecting_failed(&mut self, cluster: usize, key: PoolKey, why: &ConnectionFailure) {
+    pub(super) fn connecting_failed(&mut self, cluster: ClusterId, key: PoolKey, why: &ConnectionFailure) {
         let random = self.random.u64(..);
         let now = self.now;
         let Some(state) = self.clusters.get_mut(cluster) else { return };
+        state.may_be_busy = true;
         let Some(pool) = state.pools.get_mut(&key) else { return };
         let direction = state.target.direction();
         self.metrics.count_failed_connection(direction, why.label());

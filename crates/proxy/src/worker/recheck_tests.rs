@@ -1,7 +1,12 @@
+use super::super::slots::Id;
 use super::*;
 
 fn chain(number: usize) -> [CertificateDer<'static>; 1] {
     [CertificateDer::from(number.to_be_bytes().to_vec())]
+}
+
+fn client(number: u32) -> LinkId {
+    LinkId::Client(Id::numbered(number))
 }
 
 /// Calls `look` for every connection that is due, slice by slice. Returns the number of connections, and of slices.
@@ -22,16 +27,18 @@ fn run(recheck: &mut Recheck, mut look: impl FnMut(&mut Recheck, LinkId)) -> (us
 #[test]
 fn eight_thousand_peers_with_few_chains_are_looked_at_within_a_second() {
     let (mut recheck, began) = (Recheck::default(), Instant::now());
-    recheck.begin((0..8_000).map(LinkId::client));
+    recheck.begin((0..8_000).map(client));
     let mut verified = 0;
     let (looked, _) = run(&mut recheck, |recheck, link| {
-        let verdict = recheck.verdict(&chain(link.index % 48), |_| {
+        let LinkId::Client(id) = link else { panic!("{link:?} is no client") };
+        let (number, is_good) = (id.place() as usize % 48, id.place() % 2 == 0);
+        let verdict = recheck.verdict(&chain(number), |_| {
             verified += 1;
             // Longer than the verification of a chain takes in a debug build.
             std::thread::sleep(Duration::from_millis(1));
-            if link.index % 2 == 0 { Ok(()) } else { Err(rustls::Error::DecryptError) }
+            if is_good { Ok(()) } else { Err(rustls::Error::DecryptError) }
         });
-        assert_eq!(verdict.is_ok(), link.index % 2 == 0);
+        assert_eq!(verdict.is_ok(), is_good);
     });
     assert_eq!((looked, verified), (8_000, 48));
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
@@ -40,10 +47,10 @@ fn eight_thousand_peers_with_few_chains_are_looked_at_within_a_second() {
 #[test]
 fn calls_wait_for_one_slice_at_most_and_the_next_one_begins_after_a_pause() {
     let mut recheck = Recheck::default();
-    recheck.begin((0..40).map(LinkId::client));
+    recheck.begin((0..40).map(client));
     let (looked, slices) = run(&mut recheck, |_, _| std::thread::sleep(Duration::from_millis(1)));
     assert!(looked == 40 && slices >= 8, "{slices} slices");
-    recheck.add(LinkId::client(0));
+    recheck.add(client(0));
     let now = Instant::now();
     assert!(recheck.begin_slice(now).is_none() && recheck.next_slice(now).is_some_and(|at| at <= now + PAUSE));
 }
@@ -51,11 +58,11 @@ fn calls_wait_for_one_slice_at_most_and_the_next_one_begins_after_a_pause() {
 #[test]
 fn a_deferred_connection_is_looked_at_again_after_the_next_sweep_only() {
     let mut recheck = Recheck::default();
-    recheck.begin(std::iter::once(LinkId::client(7)));
+    recheck.begin(std::iter::once(client(7)));
     assert_eq!(run(&mut recheck, Recheck::defer).0, 1);
     assert_eq!(recheck.next_slice(Instant::now()), None);
     recheck.sweep();
-    assert_eq!(run(&mut recheck, |_, link| assert_eq!(link, LinkId::client(7))).0, 1);
+    assert_eq!(run(&mut recheck, |_, link| assert_eq!(link, client(7))).0, 1);
 }
 
 #[test]
@@ -73,7 +80,7 @@ fn verdicts_are_good_for_one_round_and_one_identity() {
     assert!(ask(&mut recheck) && !ask(&mut recheck));
     recheck.forget_verdicts();
     assert!(ask(&mut recheck));
-    recheck.begin(std::iter::once(LinkId::client(0)));
+    recheck.begin(std::iter::once(client(0)));
     assert!(ask(&mut recheck) && !ask(&mut recheck));
     run(&mut recheck, |_, _| {});
     assert!(ask(&mut recheck));
@@ -82,7 +89,7 @@ fn verdicts_are_good_for_one_round_and_one_identity() {
 #[test]
 fn no_more_verdicts_are_remembered_than_the_limit_and_none_after_the_round() {
     let mut recheck = Recheck::default();
-    recheck.begin(std::iter::once(LinkId::client(0)));
+    recheck.begin(std::iter::once(client(0)));
     (0..MAX_VERDICTS + 10).for_each(|number| drop(recheck.verdict(&chain(number), |_| Ok(()))));
     assert_eq!(recheck.verdicts.by_digest.len(), MAX_VERDICTS);
     run(&mut recheck, |_, _| {});

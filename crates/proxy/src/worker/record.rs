@@ -8,6 +8,7 @@ use leno_model::balance::Outcome;
 
 use super::Worker;
 use super::accept::Door;
+use super::call::CallId;
 use super::grpc::Status;
 use super::hop::Protocol;
 use crate::access_log;
@@ -42,20 +43,24 @@ fn is_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
 
 impl Worker {
     /// Reports how a call ended. Does nothing if that was reported before.
-    pub(super) fn record(&mut self, slot: u32, ending: Ending) {
+    pub(super) fn record(&mut self, id: CallId, ending: Ending) {
         let now = self.now;
-        if self.calls.get(slot as usize).is_some_and(|call| call.is_guess) {
-            self.count_guess(slot);
-        }
-        let Some(call) = self.calls.get_mut(slot as usize) else { return };
+        let Some(call) = self.calls.get_mut(id) else { return };
         if std::mem::replace(&mut call.recorded, true) {
             return;
         }
-        if call.is_guess {
-            return self.forget_guess(slot);
-        }
+        let call = if call.is_guess {
+            self.count_guess(id);
+            let Some(call) = self.calls.get_mut(id) else { return };
+            if call.is_guess {
+                return self.forget_guess(id);
+            }
+            call
+        } else {
+            call
+        };
         let (latency, since_sent) = (now - call.started, now - call.sent_at);
-        let cluster = call.cluster.and_then(|index| self.clusters.get_mut(index));
+        let cluster = self.clusters.get_mut(call.cluster);
         let door = self.clients.get(call.client).map_or(Door::Outbound, |client| client.origin.door);
         let direction = door.direction();
         let series = call.traffic.zip(cluster.as_ref()).and_then(|(place, cluster)| cluster.traffic(place));
@@ -103,27 +108,27 @@ impl Worker {
             cluster.balancer.finish(now, pick, outcome);
         }
         if self.access_log.is_on() {
-            self.log_access(slot, ending, grpc_status, latency);
+            self.log_access(id, ending, grpc_status, latency);
         }
     }
 
     /// Reports to the balancer alone the end of a connection that was taken for an opaque one by mistake: it was no
     /// call.
-    fn forget_guess(&mut self, slot: u32) {
+    fn forget_guess(&mut self, id: CallId) {
         let now = self.now;
-        let Some(call) = self.calls.get_mut(slot as usize) else { return };
+        let Some(call) = self.calls.get_mut(id) else { return };
         let waited = now - call.sent_at;
         let outcome = call.upstream.map_or(Outcome::NotSent, |_| Outcome::Cancelled { waited });
-        let cluster = call.cluster.and_then(|index| self.clusters.get_mut(index));
+        let cluster = self.clusters.get_mut(call.cluster);
         if let (Some(cluster), Some(pick)) = (cluster, call.pick.take()) {
             cluster.balancer.finish(now, pick, outcome);
         }
     }
 
-    fn log_access(&mut self, slot: u32, ending: Ending, grpc_status: Option<u8>, duration: Duration) {
-        let Some(call) = self.calls.get(slot as usize) else { return };
+    fn log_access(&mut self, id: CallId, ending: Ending, grpc_status: Option<u8>, duration: Duration) {
+        let Some(call) = self.calls.get(id) else { return };
         let Some(client) = self.clients.get(call.client) else { return };
-        let upstream = call.upstream.and_then(|(index, _)| self.upstreams.get(index));
+        let upstream = call.upstream.and_then(|(upstream, _)| self.upstreams.get(upstream));
         let direction = client.origin.door.direction();
         let field = |known| call.request.get(known).unwrap_or_default();
         let is_answered = matches!(ending, Ending::Answered { .. } | Ending::ProxyError { .. });

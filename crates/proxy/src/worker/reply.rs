@@ -10,10 +10,10 @@ use leno_model::route::RouteName;
 
 use super::Worker;
 use super::accept::Door;
+use super::call::CallId;
 use super::call::Response;
 use super::codec::CodecError;
 use super::grpc::{self, Status};
-use super::link::LinkId;
 use super::record::Ending;
 
 /// Why a call got no answer from an endpoint. Its text tells the caller what to do.
@@ -165,15 +165,15 @@ impl ProxyError {
 
 impl Worker {
     /// Answers a call with an error and ends it.
-    pub(super) fn fail(&mut self, slot: u32, error: &ProxyError) {
-        let Some(call) = self.calls.get(slot as usize) else { return };
+    pub(super) fn fail(&mut self, id: CallId, error: &ProxyError) {
+        let Some(call) = self.calls.get(id) else { return };
         let (client, stream, response) = (call.client, call.client_stream, call.response);
         let (is_grpc, is_head) = (call.is_grpc, call.is_head);
         if response == Response::Ended {
-            return self.end_call(slot, Ending::Complete);
+            return self.end_call(id, Ending::Complete);
         }
         if call.is_mirror() {
-            return self.fail_mirror(slot, error.is_endpoints());
+            return self.fail_mirror(id, error.is_endpoints());
         }
         let (http_status, grpc_status) = error.statuses();
         let downstream = self.clients.get(client);
@@ -182,7 +182,7 @@ impl Worker {
             downstream.is_some_and(|client| client.origin.door != Door::Outbound && client.peer_id.is_some());
         self.metrics.count_proxy_error(door.direction(), error.why());
         tracing::debug!(why = error.why(), "{error}");
-        if let Some(call) = self.calls.get_mut(slot as usize) {
+        if let Some(call) = self.calls.get_mut(id) {
             call.http_status = if is_grpc { 200 } else { http_status };
         }
         if let Some(link) = self.clients.get_mut(client).map(|client| &mut client.link) {
@@ -210,16 +210,16 @@ impl Worker {
                 (_, false) => link.codec.reset(stream, ErrorCode::INTERNAL_ERROR),
             }
             link.codec.stop_receiving(stream);
-            self.mark_dirty(LinkId::client(client));
+            self.mark_client(client);
         }
         let grpc_status = is_grpc.then_some(grpc_status as u8);
         let endpoint_failed = error.is_endpoints();
-        self.end_call(slot, Ending::ProxyError { why: error.why(), grpc_status, endpoint_failed });
+        self.end_call(id, Ending::ProxyError { why: error.why(), grpc_status, endpoint_failed });
     }
 
     /// Answers a call with a redirect instead of sending it to an endpoint, and ends the call.
-    pub(super) fn redirect(&mut self, slot: u32, status: u16, location: &[u8]) {
-        let Some(call) = self.calls.get_mut(slot as usize) else { return };
+    pub(super) fn redirect(&mut self, id: CallId, status: u16, location: &[u8]) {
+        let Some(call) = self.calls.get_mut(id) else { return };
         call.http_status = status;
         let (client, stream) = (call.client, call.client_stream);
         if let Some(link) = self.clients.get_mut(client).map(|client| &mut client.link) {
@@ -229,9 +229,9 @@ impl Worker {
             fields.push(b"content-length", b"0");
             link.codec.send_headers(stream, Section::Response, &fields, true);
             link.codec.stop_receiving(stream);
-            self.mark_dirty(LinkId::client(client));
+            self.mark_client(client);
         }
-        self.end_call(slot, Ending::Answered { grpc_status: None, pushback: None });
+        self.end_call(id, Ending::Answered { grpc_status: None, pushback: None });
     }
 }
 

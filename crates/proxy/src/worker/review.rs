@@ -15,10 +15,13 @@ use leno_model::policy::Decision;
 use super::Worker;
 use super::accept::Door;
 use super::authorize::Gate;
-use super::call::Response;
+use super::call::{CallId, Response};
+use super::client::ClientId;
+use super::cluster::ClusterId;
 use super::hop::Protocol;
-use super::link::{LinkId, Side};
+use super::link::LinkId;
 use super::reply::ProxyError;
+use super::upstream::UpstreamId;
 use crate::failure::ConnectionFailure;
 
 /// How long a peer whose certificate is no longer trusted may take to show a better one on a new connection.
@@ -34,32 +37,30 @@ impl Worker {
             return;
         }
         let from_others = self.clients.iter().filter(|(_, client)| client.origin.door != Door::Outbound);
-        for index in from_others.map(|(index, _)| index).collect::<Vec<_>>() {
-            self.review_calls_of(index);
+        for id in from_others.map(|(id, _)| id).collect::<Vec<_>>() {
+            self.review_calls_of(id);
         }
     }
 
-    fn review_calls_of(&mut self, index: usize) {
-        let Some(client) = self.clients.get(index) else { return };
-        let mut gate: Option<(usize, Option<Gate>)> = None;
+    fn review_calls_of(&mut self, client_id: ClientId) {
+        let Some(client) = self.clients.get(client_id) else { return };
+        let mut gate: Option<(ClusterId, Option<Gate>)> = None;
         for (stream, token) in client.link.codec.open_streams() {
-            let Some(call) = self.calls.get(token as usize) else { continue };
-            let Some(cluster) = call.cluster.filter(|_| call.client == index && call.client_stream == stream) else {
-                continue;
-            };
+            let Some((id, call)) = self.calls.of(client_id, stream, token) else { continue };
+            let Some(cluster) = call.cluster else { continue };
             if gate.as_ref().is_none_or(|(of, _)| *of != cluster) {
-                gate = self.clients.get(index).map(|client| (cluster, self.gate(client, cluster)));
+                gate = self.clients.get(client_id).map(|client| (cluster, self.gate(client, cluster)));
             }
-            if let Err(denied) = self.check_contents(index) {
-                self.end_accepted(index, token, &denied);
+            if let Err(denied) = self.check_contents(client_id) {
+                self.end_accepted(id, &denied);
             } else if let Some((_, Some(gate))) = &gate {
-                self.review_call(index, token, gate);
+                self.review_call(client_id, id, gate);
             }
         }
     }
 
-    fn review_call(&mut self, index: usize, token: u32, gate: &Gate) {
-        let (Some(client), Some(call)) = (self.clients.get(index), self.calls.get(token as usize)) else { return };
+    fn review_call(&mut self, client_id: ClientId, id: CallId, gate: &Gate) {
+        let (Some(client), Some(call)) = (self.clients.get(client_id), self.calls.get(id)) else { return };
         let is_opaque = call.protocol == Protocol::Opaque;
         // After the response has begun, calls other than health checks may have lost their request. They are decided
         // without it.
@@ -73,17 +74,16 @@ impl Worker {
             reason: reason.to_string(),
         };
         self.report(origin, why);
-        self.end_accepted(index, token, &ProxyError::Denied(text));
+        self.end_accepted(id, &ProxyError::Denied(text));
     }
 
     /// Ends a call that was accepted before, with the reason why it is denied now.
-    fn end_accepted(&mut self, index: usize, token: u32, denied: &ProxyError) {
-        let Some(call) = self.calls.get(token as usize) else { return };
-        let stream = call.client_stream;
+    fn end_accepted(&mut self, id: CallId, denied: &ProxyError) {
+        let Some(call) = self.calls.get(id) else { return };
         if call.response == Response::Ended {
-            self.stop_client(index, stream);
+            self.stop_client(call.client, call.client_stream);
         }
-        self.fail(token, denied);
+        self.fail(id, denied);
     }
 
     /// Uses a new identity from now on: for new connections, and to verify the connected peers again.
@@ -93,12 +93,14 @@ impl Worker {
         let Some(before) = before else { return };
         if !identity.trusts_all_anchors_of(&before) {
             let clients = self.clients.iter().filter(|(_, client)| client.peer_id.is_some());
-            let clients = clients.map(|(index, _)| LinkId::client(index));
+            let clients = clients.map(|(id, _)| LinkId::Client(id));
             let endpoints = self.upstreams.iter().filter(|(_, upstream)| upstream.expected.is_some());
-            let endpoints = endpoints.map(|(index, _)| LinkId::endpoint(index));
+            let endpoints = endpoints.map(|(id, _)| LinkId::Endpoint(id));
             self.recheck.begin(clients.chain(endpoints));
             // Handshakes in progress still verify with the old trust bundle.
-            self.arrivals.iter_mut().for_each(|(_, arrival)| arrival.is_outdated = arrival.wire.tls.is_some());
+            for (_, arrival) in self.arrivals.iter_mut() {
+                arrival.is_outdated = self.wires.get(arrival.wire).is_some_and(|wire| wire.tls.is_some());
+            }
             self.upstreams.iter_mut().for_each(|(_, upstream)| upstream.is_outdated |= !upstream.checked);
         } else {
             self.recheck.forget_verdicts();
@@ -114,116 +116,118 @@ impl Worker {
     pub(super) fn recheck_peers(&mut self) {
         let Some(end) = self.recheck.begin_slice(self.now) else { return };
         while let Some(id) = self.recheck.next(end) {
-            match id.side {
-                Side::Client => self.recheck_client(id.index),
-                Side::Endpoint => self.recheck_endpoint(id.index),
-                Side::Arrival => {}
+            match id {
+                LinkId::Client(client) => self.recheck_client(client),
+                LinkId::Endpoint(upstream) => self.recheck_endpoint(upstream),
+                LinkId::Arrival(_) => {}
             }
         }
     }
 
     /// Verifies a client's certificate again. If it is no longer trusted, tells the client to open another connection,
     /// and closes this one after [`REPLACEMENT_TIME`]. So a client with a new certificate loses no call.
-    fn recheck_client(&mut self, index: usize) {
-        let (Some(identity), Some(client)) = (&self.identity, self.clients.get_mut(index)) else { return };
-        let Some((id, tls)) = client.peer_id.as_ref().zip(client.link.wire.tls.as_ref()) else { return };
+    fn recheck_client(&mut self, client_id: ClientId) {
+        let (Some(identity), Some(client)) = (&self.identity, self.clients.get_mut(client_id)) else { return };
+        let tls = self.wires.get(client.link.wire).and_then(|wire| wire.tls.as_ref());
+        let Some((id, tls)) = client.peer_id.as_ref().zip(tls) else { return };
         let now = SystemTime::now();
         let mut verdict = |chain: &[_]| self.recheck.verdict(chain, |chain| identity.verify_again(chain, now));
         let Err(error) = verdict(tls.peer_certificates()) else { return };
         let is_good = |chain: &[_]| verdict(chain).is_ok();
         if let Some(expiry) = self.standing.expiry_of(id, client.origin.peer.ip(), now, is_good) {
             client.distrusted_since = None;
-            return self.extend_stay(index, expiry);
+            return self.extend_stay(client_id, expiry);
         }
         let since = *client.distrusted_since.get_or_insert(self.now);
         if self.now - since >= REPLACEMENT_TIME {
-            return self.withdraw(index, ConnectionFailure::NoLongerTrusted(error));
+            return self.withdraw(client_id, ConnectionFailure::NoLongerTrusted(error));
         }
         client.shut_down(self.now);
-        self.mark_dirty(LinkId::client(index));
-        self.recheck.defer(LinkId::client(index));
+        self.mark_dirty(LinkId::Client(client_id));
+        self.recheck.defer(LinkId::Client(client_id));
     }
 
     /// Verifies a server's certificate again. If it is no longer trusted, the server gets no new calls. Its current
     /// calls fail after [`REPLACEMENT_TIME`], unless a new connection shows a better certificate of the same workload.
-    fn recheck_endpoint(&mut self, index: usize) {
-        let (Some(identity), Some(upstream)) = (&self.identity, self.upstreams.get_mut(index)) else { return };
-        let Some(tls) = upstream.link.wire.tls.as_ref().filter(|_| upstream.checked) else { return };
+    fn recheck_endpoint(&mut self, upstream_id: UpstreamId) {
+        let (Some(identity), Some(upstream)) = (&self.identity, self.upstreams.get_mut(upstream_id)) else { return };
+        let tls = self.wires.get(upstream.link.wire).and_then(|wire| wire.tls.as_ref());
+        let Some(tls) = tls.filter(|_| upstream.checked) else { return };
         let now = SystemTime::now();
         let mut verdict = |chain: &[_]| self.recheck.verdict(chain, |chain| identity.verify_again(chain, now));
         let Err(error) = verdict(tls.peer_certificates()) else { return };
         let is_good = |chain: &[_]| verdict(chain).is_ok();
         let (expected, address) = (upstream.expected.as_ref(), upstream.address.ip());
         if expected.is_some_and(|id| self.standing.expiry_of(id, address, now, is_good).is_some()) {
-            return self.retire(index);
+            return self.retire(upstream_id);
         }
         let is_news = upstream.distrusted_since.is_none();
         let since = *upstream.distrusted_since.get_or_insert(self.now);
         if self.now - since >= REPLACEMENT_TIME {
-            return self.end_upstream(index, &ConnectionFailure::NoLongerTrusted(error));
+            return self.end_upstream(upstream_id, &ConnectionFailure::NoLongerTrusted(error));
         }
         let (cluster, key) = (upstream.cluster, upstream.key);
-        self.retire(index);
+        self.retire(upstream_id);
         if is_news {
             self.connect(cluster, key);
         }
-        self.recheck.defer(LinkId::endpoint(index));
+        self.recheck.defer(LinkId::Endpoint(upstream_id));
     }
 
     /// Checks when a client's certificate expires: announces the end of its connection in advance, and ends the
     /// connection at that time. Returns whether the connection still exists.
-    pub(super) fn check_expiry(&mut self, index: usize, now: SystemTime) -> bool {
-        let Some(client) = self.clients.get(index) else { return false };
+    pub(super) fn check_expiry(&mut self, client_id: ClientId, now: SystemTime) -> bool {
+        let Some(client) = self.clients.get(client_id) else { return false };
         let (Some(id), Some(stay)) = (client.peer_id.as_ref(), client.stay) else { return true };
         if now < stay.notice || client.link.closing_since.is_some() {
             return true;
         }
         let is_good = |chain: &[_]| self.identity.as_ref().is_some_and(|own| own.verify_again(chain, now).is_ok());
         if let Some(later) = self.standing.expiry_of(id, client.origin.peer.ip(), stay.expiry, is_good) {
-            self.extend_stay(index, later);
+            self.extend_stay(client_id, later);
         } else if now >= stay.expiry {
-            self.withdraw(index, ConnectionFailure::Expired);
+            self.withdraw(client_id, ConnectionFailure::Expired);
             return false;
         } else if client.leaving_since.is_none()
-            && let Some(client) = self.clients.get_mut(index)
+            && let Some(client) = self.clients.get_mut(client_id)
         {
             client.shut_down(self.now);
-            self.mark_dirty(LinkId::client(index));
+            self.mark_dirty(LinkId::Client(client_id));
         }
         true
     }
 
     /// Records the certificate that a server has shown.
-    pub(super) fn note_server(&mut self, index: usize) {
-        let Some(upstream) = self.upstreams.get(index) else { return };
-        let Some((id, tls)) = upstream.expected.as_ref().zip(upstream.link.wire.tls.as_ref()) else { return };
+    pub(super) fn note_server(&mut self, upstream_id: UpstreamId) {
+        let Some(upstream) = self.upstreams.get(upstream_id) else { return };
+        let Some((id, tls)) = upstream.expected.as_ref().zip(self.tls_on(upstream.link.wire)) else { return };
         let (now, chain) = (SystemTime::now(), tls.peer_certificates());
         if let Some(expiry) = leno_identity::peer_expiry(chain, now) {
             self.standing.note(id, upstream.address.ip(), (expiry, now), chain);
         }
     }
 
-    fn extend_stay(&mut self, index: usize, expiry: SystemTime) {
-        if let Some(client) = self.clients.get_mut(index) {
+    fn extend_stay(&mut self, id: ClientId, expiry: SystemTime) {
+        if let Some(client) = self.clients.get_mut(id) {
             client.stay = Some(Stay::until(expiry, SystemTime::now()));
         }
     }
 
     /// Ends the connection of a client whose certificate is no longer valid: answers its calls with the reason, and
     /// sends GOAWAY.
-    fn withdraw(&mut self, index: usize, why: ConnectionFailure) {
-        let Some(client) = self.clients.get(index) else { return };
+    fn withdraw(&mut self, client_id: ClientId, why: ConnectionFailure) {
+        let Some(client) = self.clients.get(client_id) else { return };
         let (origin, denied) = (client.origin, ProxyError::Denied(why.to_string()));
         for (stream, token) in client.link.codec.open_streams() {
-            if self.calls.get(token as usize).is_some_and(|call| call.client == index && call.client_stream == stream) {
-                self.end_accepted(index, token, &denied);
+            if let Some((id, _)) = self.calls.of(client_id, stream, token) {
+                self.end_accepted(id, &denied);
             }
         }
         self.report(origin, why);
-        if let Some(client) = self.clients.get_mut(index) {
+        if let Some(client) = self.clients.get_mut(client_id) {
             client.link.codec.go_away(ErrorCode::NO_ERROR, "your certificate is good no more; connect with a new one");
-            client.link.begin_closing(self.now, &mut self.buffers);
         }
+        self.begin_closing(LinkId::Client(client_id));
     }
 }
 

@@ -15,11 +15,12 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use leno_model::policy::{Caller, Decision};
-use mio::Interest;
 use rustc_hash::FxHashMap;
 
 use super::Worker;
 use super::accept::{Arrival, Door, Inspection, Origin};
+use super::call::CallId;
+use super::client::ClientId;
 use super::detect::{Detected, detect};
 use super::link::LinkId;
 use super::meter::Meter;
@@ -71,7 +72,7 @@ impl Worker {
         arrival.first.is_empty()
             && !arrival.is_held
             && !arrival.was_guessed
-            && arrival.wire.tls.is_none()
+            && self.tls_of(arrival).is_none()
             && self.draining.is_none()
             && self.inspection(origin) == Inspection::Protocol
             && self.declared_http(origin).is_none()
@@ -91,8 +92,8 @@ impl Worker {
 
     /// Checks a guess by the client's first bytes. Returns whether it was wrong: then the bytes are kept for the
     /// arrival that the connection becomes again.
-    pub(super) fn settle_guess(&mut self, index: usize, bytes: &[u8]) -> bool {
-        let Some(client) = self.clients.get_mut(index) else { return false };
+    pub(super) fn settle_guess(&mut self, client_id: ClientId, bytes: &[u8]) -> bool {
+        let Some(client) = self.clients.get_mut(client_id) else { return false };
         let Some(opaque) = client.link.codec.opaque() else { return false };
         let Some(destination) = client.origin.original_destination else { return false };
         if opaque.takes_server_first() {
@@ -111,31 +112,31 @@ impl Worker {
         // If the port has been declared as HTTP meanwhile, opaque bytes are refused, as on every new connection to it.
         let is_refused = || origin.door == Door::Inbound && self.declared_http(&origin).is_some();
         let is_right = detect(bytes) == Detected::Opaque && !is_refused();
-        let Some(client) = self.clients.get_mut(index) else { return false };
+        let Some(client) = self.clients.get_mut(client_id) else { return false };
         let Some(opaque) = client.link.codec.opaque() else { return false };
         if is_right {
             opaque.keep_guess();
-            let token = opaque.token();
+            let (stream, token) = opaque.stream();
             // A connection that policy denied has no call, and its token may name the call of another connection.
-            if self.calls.get(token as usize).is_some_and(|call| call.client == index) {
-                self.count_guess(token);
+            if let Some((id, _)) = self.calls.of(client_id, stream, token) {
+                self.count_guess(id);
             }
             return false;
         }
         opaque.recall();
         client.link.held.extend_from_slice(bytes);
-        self.recalled.push(index);
+        self.recalled.push(client_id);
         true
     }
 
     /// Counts a call that was a guess until now, unless the guess was wrong.
-    pub(super) fn count_guess(&mut self, slot: u32) {
-        let Some(call) = self.calls.get_mut(slot as usize).filter(|call| call.is_guess) else { return };
+    pub(super) fn count_guess(&mut self, id: CallId) {
+        let Some(call) = self.calls.get_mut(id).filter(|call| call.is_guess) else { return };
         let Some(client) = self.clients.get(call.client).filter(|client| !client.link.codec.is_recalled()) else {
             return;
         };
         call.is_guess = false;
-        let cluster = call.cluster.and_then(|index| self.clusters.get(index));
+        let cluster = self.clusters.get(call.cluster);
         if let Some(traffic) = cluster.zip(call.traffic).and_then(|(cluster, place)| cluster.traffic(place)) {
             traffic.request();
         }
@@ -147,27 +148,28 @@ impl Worker {
     /// Turns clients whose protocol was guessed wrong into arrivals again. Called after all events of a turn were
     /// handled, so that the new arrivals do not get the events of arrivals that have ended.
     pub(super) fn recall_clients(&mut self) {
-        for index in std::mem::take(&mut self.recalled) {
-            if self.clients.get(index).is_some_and(|client| client.link.codec.is_recalled()) {
-                self.recall_client(index);
+        for id in std::mem::take(&mut self.recalled) {
+            if self.clients.get(id).is_some_and(|client| client.link.codec.is_recalled()) {
+                self.recall_client(id);
             }
         }
     }
 
-    fn recall_client(&mut self, index: usize) {
-        self.cancel_calls_of(index);
-        let Some(mut client) = self.clients.try_remove(index) else { return };
+    fn recall_client(&mut self, client_id: ClientId) {
+        self.cancel_calls_of(client_id);
+        let Some(mut client) = self.clients.remove(client_id) else { return };
         self.discharge(&client.link);
         self.accounts.leave(client.account);
         if client.yielding_since.is_some() {
             self.doors.yielded();
         }
         let first = std::mem::take(&mut client.link.held);
-        let mut wire = client.link.wire;
-        wire.meter.close(self.now);
-        wire.meter = Meter::new(self.now);
-        wire.unfinished = false;
-        let (origin, seat) = (client.origin, client.seat);
+        let wire = client.link.wire;
+        if let Some(wire) = self.wires.get_mut(wire) {
+            wire.meter.close(self.now);
+            wire.meter = Meter::new(self.now);
+        }
+        let origin = client.origin;
         let arrival = Arrival {
             wire,
             origin,
@@ -177,20 +179,12 @@ impl Worker {
             named_port: None,
             is_outdated: false,
             was_guessed: true,
-            seat,
             charged_bytes: 0,
         };
-        let index = self.arrivals.insert(arrival);
-        self.charge_arrival(index);
-        let id = LinkId::arrival(index);
-        self.doors.rename(seat, id);
-        let Some(arrival) = self.arrivals.get_mut(index) else { return };
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        if let Err(error) = self.poll.registry().reregister(&mut arrival.wire.socket, id.token(), interest) {
-            tracing::warn!("cannot watch a connection: {error}");
-            return self.drop_arrival(index);
-        }
-        self.mark_unfinished(id);
+        let id = self.arrivals.insert(arrival);
+        self.charge_arrival(id);
+        self.attach(wire, LinkId::Arrival(id));
+        self.mark_unfinished(LinkId::Arrival(id));
     }
 }
 

@@ -5,10 +5,13 @@ use std::time::{Duration, Instant, SystemTime};
 use leno_http2::{ErrorCode, FieldSection};
 
 use super::accept::Arrival;
+use super::client::ClientId;
+use super::cluster::ClusterId;
 use super::hop::PoolKey;
 use super::link::LinkId;
 use super::places::YIELD_GRACE;
 use super::reply::ProxyError;
+use super::upstream::UpstreamId;
 use super::{SWEEP_EVERY, Worker, memory};
 use crate::limits::ms;
 
@@ -56,6 +59,7 @@ impl Worker {
         self.sweep_questions();
         if self.sweep_turn == 0 {
             self.forget_idle_addresses();
+            self.clusters.iter_mut().for_each(|(_, state)| state.check_pools());
             for line in self.failures.left_out(self.now) {
                 tracing::warn!("{line}");
             }
@@ -63,8 +67,9 @@ impl Worker {
         }
     }
 
-    fn is_in_turn(&self, index: usize) -> bool {
-        index % TURNS == self.sweep_turn
+    /// Returns whether the entry at a place of its table is checked in this sweep.
+    fn is_in_turn(&self, place: u32) -> bool {
+        place as usize % TURNS == self.sweep_turn
     }
 
     /// Handles arrivals that have not shown their protocol in time. During a drain, they have less time.
@@ -75,56 +80,53 @@ impl Worker {
         // Check each silent arrival only about twice: the answer hardly changes, and there may be thousands of them.
         let late_guess = ms(self.limits.relay.server_first_after_ms) + 2 * SWEEP_EVERY;
         let is_due = |arrival: &Arrival| self.now - arrival.since < late_guess && self.is_servers_turn(arrival);
-        let silent = self.arrivals.iter().filter(|(_, arrival)| is_due(arrival)).map(|(index, _)| index);
-        for index in silent.collect::<Vec<_>>() {
-            self.mark_unfinished(LinkId::arrival(index));
+        let silent = self.arrivals.iter().filter(|(_, arrival)| is_due(arrival)).map(|(id, _)| id);
+        for id in silent.collect::<Vec<_>>() {
+            self.mark_unfinished(LinkId::Arrival(id));
         }
         let is_late = |arrival: &Arrival| !arrival.is_held && self.now - arrival.since >= limit;
-        let late = self.arrivals.iter().filter(|(_, arrival)| is_late(arrival)).map(|(index, _)| index);
-        for index in late.collect::<Vec<_>>() {
-            if is_draining { self.drop_arrival(index) } else { self.decide_late(index) }
+        let late = self.arrivals.iter().filter(|(_, arrival)| is_late(arrival)).map(|(id, _)| id);
+        for id in late.collect::<Vec<_>>() {
+            if is_draining { self.drop_arrival(id) } else { self.decide_late(id) }
         }
     }
 
     fn sweep_clients(&mut self) {
-        let in_turn = self.clients.iter().map(|(index, _)| index).filter(|&index| self.is_in_turn(index));
+        let in_turn = self.clients.iter().map(|(id, _)| id).filter(|id| self.is_in_turn(id.place()));
         let wall_clock = SystemTime::now();
-        for index in in_turn.collect::<Vec<_>>() {
-            if !self.check_expiry(index, wall_clock) {
+        for id in in_turn.collect::<Vec<_>>() {
+            if !self.check_expiry(id, wall_clock) {
                 continue;
             }
-            match self.judge_client(index) {
+            match self.judge_client(id) {
                 Verdict::Keep => {}
-                Verdict::Close(_) => self.close_client(index),
+                Verdict::Close(_) => self.close_client(id),
                 Verdict::Dismiss(label, code, why) => {
                     self.metrics.count_abuse(label);
-                    let now = self.now;
-                    let Some(client) = self.clients.get_mut(index) else { continue };
+                    let Some(client) = self.clients.get_mut(id) else { continue };
                     tracing::info!("{} is disconnected: {why}", client.origin.peer);
                     client.link.codec.go_away(code, why);
-                    self.cancel_calls_of(index);
-                    if let Some(client) = self.clients.get_mut(index) {
-                        client.link.begin_closing(now, &mut self.buffers);
-                    }
+                    self.cancel_calls_of(id);
+                    self.begin_closing(LinkId::Client(id));
                 }
             }
         }
     }
 
-    fn judge_client(&mut self, index: usize) -> Verdict {
+    fn judge_client(&mut self, id: ClientId) -> Verdict {
         let now = self.now;
         let relay = &self.limits.relay;
         let past = |since: Option<Instant>, limit: Duration| since.is_some_and(|since| now - since >= limit);
-        let Some(client) = self.clients.get_mut(index) else { return Verdict::Keep };
+        let Some(client) = self.clients.get_mut(id) else { return Verdict::Keep };
         let is_tunnel = client.is_tunnel();
         let link = &mut client.link;
         if link.closing_since.is_some() {
             return if past(link.closing_since, LINGER) { Verdict::Close("") } else { Verdict::Keep };
         }
         if link.codec.is_opaque() {
-            if !client.has_spoken && link.wire.meter.read_bytes > 0 {
+            if !client.has_spoken && self.wires.get(link.wire).is_some_and(|wire| wire.meter.read_bytes > 0) {
                 client.has_spoken = true;
-                self.doors.settle(client.seat);
+                self.doors.settle(link.wire);
             }
             // An opaque protocol may be silent or leave bytes unread for any time.
             return Verdict::Keep;
@@ -173,24 +175,24 @@ impl Worker {
         } else if past(client.idle_since, idle_timeout) {
             client.shut_down(now);
         }
-        self.mark_dirty(LinkId::client(index));
+        self.mark_dirty(LinkId::Client(id));
         Verdict::Keep
     }
 
     fn sweep_upstreams(&mut self) {
         // Connect timeouts are short, so connections that are not ready are checked in every sweep.
-        let in_turn = self.upstreams.iter().filter(|(index, upstream)| !upstream.ready || self.is_in_turn(*index));
-        for index in in_turn.map(|(index, _)| index).collect::<Vec<_>>() {
-            if let Verdict::Close(why) = self.judge_upstream(index) {
-                self.close_upstream(index, why);
+        let in_turn = self.upstreams.iter().filter(|(id, upstream)| !upstream.ready || self.is_in_turn(id.place()));
+        for id in in_turn.map(|(id, _)| id).collect::<Vec<_>>() {
+            if let Verdict::Close(why) = self.judge_upstream(id) {
+                self.close_upstream(id, why);
             }
         }
     }
 
-    fn judge_upstream(&mut self, index: usize) -> Verdict {
+    fn judge_upstream(&mut self, id: UpstreamId) -> Verdict {
         let now = self.now;
         let past = |since: Option<Instant>, limit: Duration| since.is_some_and(|since| now - since >= limit);
-        let Some(upstream) = self.upstreams.get(index) else { return Verdict::Keep };
+        let Some(upstream) = self.upstreams.get(id) else { return Verdict::Keep };
         let (opened, is_outdated) = (Some(upstream.link.opened), upstream.is_outdated);
         let settings = match self.clusters.get(upstream.cluster) {
             Some(state) => state.cluster.settings.clone(),
@@ -205,13 +207,13 @@ impl Worker {
             };
         }
         if past(opened, settings.max_connection_age.unwrap_or(Duration::MAX)) {
-            self.retire(index);
+            self.retire(id);
         }
         if is_outdated {
-            self.replace_outdated(index);
+            self.replace_outdated(id);
         }
         let relay = &self.limits.relay;
-        let Some(upstream) = self.upstreams.get_mut(index) else { return Verdict::Keep };
+        let Some(upstream) = self.upstreams.get_mut(id) else { return Verdict::Keep };
         let link = &mut upstream.link;
         if past(link.blocked_since, ms(relay.unread_timeout_ms)) && !link.codec.is_opaque() {
             return Verdict::Close("it left its socket unread for unread_timeout_ms");
@@ -237,7 +239,7 @@ impl Worker {
             }
             _ => {}
         }
-        self.mark_dirty(LinkId::endpoint(index));
+        self.mark_dirty(LinkId::Endpoint(id));
         Verdict::Keep
     }
 
@@ -248,24 +250,24 @@ impl Worker {
         for (cluster, key) in self.waited_for.clone() {
             waiting_calls += self.tell_of_waiting(cluster, key);
             while let Some(id) = self.first_waiting(cluster, key) {
-                let Some(call) = self.calls.get(id.slot as usize) else { break };
+                let Some(call) = self.calls.get(id) else { break };
                 let waited = self.now - call.waiting_since;
                 if waited < limit {
                     break;
                 }
                 let name = self.clusters.get(cluster).map_or(String::new(), |state| state.target.to_string());
-                self.fail(id.slot, &ProxyError::WaitedTooLong { cluster: name, waited_ms: waited.as_millis() });
+                self.fail(id, &ProxyError::WaitedTooLong { cluster: name, waited_ms: waited.as_millis() });
             }
         }
         self.metrics.waiting_calls.set(waiting_calls);
     }
 
     /// Logs once that calls wait because their endpoint grants no more streams. Returns the number of waiting calls.
-    fn tell_of_waiting(&mut self, cluster: usize, key: PoolKey) -> u64 {
+    fn tell_of_waiting(&mut self, cluster: ClusterId, key: PoolKey) -> u64 {
         let Some(state) = self.clusters.get(cluster) else { return 0 };
         let most = usize::from(state.cluster.settings.max_connections_per_endpoint);
         let target = state.target.clone();
-        let first = self.first_waiting(cluster, key).and_then(|id| self.calls.get(id.slot as usize));
+        let first = self.first_waiting(cluster, key).and_then(|id| self.calls.get(id));
         let since = first.map(|call| call.waiting_since);
         let (now, upstreams) = (self.now, &self.upstreams);
         let Some(pool) = self.clusters.get_mut(cluster).and_then(|state| state.pools.get_mut(&key)) else { return 0 };
@@ -276,7 +278,7 @@ impl Worker {
             let streams: usize = pool
                 .connections
                 .iter()
-                .filter_map(|index| upstreams.get(index))
+                .filter_map(|id| upstreams.get(id))
                 .map(|upstream| upstream.link.codec.stream_count())
                 .sum();
             tracing::warn!(
@@ -299,14 +301,12 @@ impl Worker {
         }
         self.burst = false;
         self.next_trim = self.now + TRIM_EVERY;
+        self.wires.shrink_to_fit();
         self.arrivals.shrink_to_fit();
-        self.doors.shrink();
         self.clients.shrink_to_fit();
         self.accounts.shrink();
         self.upstreams.shrink_to_fit();
-        self.calls.shrink_to_fit();
-        self.timers.shrink();
-        self.spare_sections = Vec::new();
+        self.calls.shrink();
         self.fields = FieldSection::new();
         self.to_send.shrink_to_fit();
         self.dirty.shrink_to_fit();
@@ -328,12 +328,12 @@ impl Worker {
         for mut listener in std::mem::take(&mut self.listeners) {
             listener.deregister(&self.poll);
         }
-        let clients: Vec<usize> = self.clients.iter().map(|(index, _)| index).collect();
-        for index in clients {
-            if let Some(client) = self.clients.get_mut(index) {
+        let clients: Vec<ClientId> = self.clients.iter().map(|(id, _)| id).collect();
+        for id in clients {
+            if let Some(client) = self.clients.get_mut(id) {
                 client.shut_down(self.now);
             }
-            self.mark_dirty(LinkId::client(index));
+            self.mark_dirty(LinkId::Client(id));
         }
     }
 

@@ -12,7 +12,10 @@ use leno_model::spiffe::SpiffeId;
 
 use super::Worker;
 use super::accept::Door;
+use super::call::CallId;
+use super::client::ClientId;
 use super::client::{Client, LatestRoute};
+use super::cluster::ClusterId;
 use super::cluster::TargetKey;
 use super::codec::Codec;
 use super::hop::Protocol;
@@ -21,8 +24,8 @@ use crate::metrics::Direction;
 
 impl Worker {
     /// Finds the cluster of a call: by its connection's destination if that is known, else by the request's authority.
-    pub(super) fn route(&mut self, client: usize, slot: u32) -> Result<Routed, ProxyError> {
-        let (Some(downstream), Some(call)) = (self.clients.get(client), self.calls.get(slot as usize)) else {
+    pub(super) fn route(&mut self, client: ClientId, id: CallId) -> Result<Routed, ProxyError> {
+        let (Some(downstream), Some(call)) = (self.clients.get(client), self.calls.get(id)) else {
             return Err(ProxyError::NoRoute("the connection is gone".to_owned()));
         };
         let method = call.request.get(Known::Method).unwrap_or_default();
@@ -58,8 +61,8 @@ impl Worker {
 
     /// Adds the target's name to an HTTP/1 request without a host: we forward it as HTTP/1.1, where servers answer 400
     /// without a host.
-    pub(super) fn name_host(&mut self, slot: u32, cluster: usize) {
-        let Some(call) = self.calls.get_mut(slot as usize).filter(|call| call.protocol == Protocol::Http1) else {
+    pub(super) fn name_host(&mut self, id: CallId, cluster: ClusterId) {
+        let Some(call) = self.calls.get_mut(id).filter(|call| call.protocol == Protocol::Http1) else {
             return;
         };
         if call.request.contains(Known::Authority) || call.request.contains(Known::Host) {
@@ -126,7 +129,7 @@ enum Found {
 
 /// The cluster of a call.
 pub(super) enum Routed {
-    To(usize),
+    To(ClusterId),
     /// Unknown until the control plane has answered this question.
     Later(Subject),
 }

@@ -1,29 +1,30 @@
 //! Transfer: reads the bytes of all connections, passes their events to the handlers, and writes the output.
 
+use std::io;
 use std::time::Duration;
 
 use leno_http2::{Event, FieldSection};
-use mio::event;
-use socket2::SockRef;
+use mio::{Interest, event};
 
 use super::Worker;
+use super::client::ClientId;
 use super::codec::CodecError;
-use super::link::{Buffers, Fill, Link, LinkError, LinkId, Side};
+use super::link::{Link, LinkId};
+use super::tls::Tls;
+use super::wire::{Buffers, Fill, WireError, WireId, token};
 use crate::failure::ConnectionFailure;
 
 impl Worker {
-    pub(super) fn on_ready(&mut self, id: LinkId, event: &event::Event) {
-        match id.side {
-            Side::Arrival => {
-                if event.is_read_closed()
-                    && let Some(wire) = self.wire(id)
-                {
-                    wire.end_follows = true;
-                }
-                return self.read_arrival(id.index);
+    pub(super) fn on_ready(&mut self, wire: WireId, event: &event::Event) {
+        let Some(wire) = self.wires.get_mut(wire) else { return };
+        let Some(id) = wire.link else { return };
+        match id {
+            LinkId::Arrival(arrival) => {
+                wire.end_follows |= event.is_read_closed();
+                return self.read_arrival(arrival);
             }
-            Side::Endpoint if !self.finish_connecting(id.index) => return,
-            Side::Client | Side::Endpoint => {}
+            LinkId::Endpoint(upstream) if !self.finish_connecting(upstream) => return,
+            LinkId::Client(_) | LinkId::Endpoint(_) => {}
         }
         if event.is_error() && self.link(id).is_some_and(|link| link.paused) {
             // The connection is not read, so nothing else would report the error.
@@ -42,21 +43,26 @@ impl Worker {
 
     /// Handles a peer that has closed its side or reads no more. Bytes that it has sent before are still read.
     pub(super) fn read_to_end(&mut self, id: LinkId) {
-        let Some(link) = self.link(id) else { return };
-        link.wire.end_follows = true;
-        if id.side == Side::Endpoint && !link.codec.is_half_closable() {
-            self.retire(id.index);
+        let Some((link, wires, _)) = self.link_and_wire(id) else { return };
+        if let Some(wire) = wires.get_mut(link.wire) {
+            wire.end_follows = true;
+        }
+        if let LinkId::Endpoint(upstream) = id
+            && !link.codec.is_half_closable()
+        {
+            self.retire(upstream);
         }
         self.mark_unfinished(id);
     }
 
-    pub(super) fn read_on(&mut self, id: LinkId) {
-        if let Some(wire) = self.wire(id) {
-            wire.unfinished = false;
-        }
-        match id.side {
-            Side::Arrival => self.read_arrival(id.index),
-            Side::Client | Side::Endpoint => self.read(id),
+    /// Continues to read a wire that had more to read.
+    pub(super) fn read_on(&mut self, wire: WireId) {
+        let Some(wire) = self.wires.get_mut(wire) else { return };
+        wire.unfinished = false;
+        match wire.link {
+            Some(LinkId::Arrival(arrival)) => self.read_arrival(arrival),
+            Some(id) => self.read(id),
+            None => {}
         }
     }
 
@@ -67,13 +73,13 @@ impl Worker {
         let outcome = self.read_with(id, &mut buffers, &mut fields);
         self.buffers = buffers;
         self.fields = fields;
-        if id.side == Side::Endpoint {
-            self.note_room(id.index);
+        if let LinkId::Endpoint(upstream) = id {
+            self.note_room(upstream);
         }
         match outcome {
             Ok(()) => self.mark_dirty(id),
             Err(Closed::End) => self.close(id, "the peer closed the connection"),
-            Err(Closed::Link(error)) => self.close_after_failure(id, error),
+            Err(Closed::Wire(error)) => self.close_after_failure(id, error),
             Err(Closed::Codec(error)) => self.close_after_violation(id, &error),
         }
     }
@@ -93,16 +99,27 @@ impl Worker {
         };
         // Also without held bytes: the codec may have an event that does not come from the peer.
         self.interpret(id, &held, fields)?;
-        if is_opaque && id.side == Side::Endpoint && !self.has_room_in_tunnel(id.index) {
+        if let LinkId::Endpoint(upstream) = id
+            && is_opaque
+            && !self.has_room_in_tunnel(upstream)
+        {
             return Ok(());
         }
         let now = self.now;
-        let Some(link) = self.link(id) else { return Ok(()) };
+        let Some((link, wires, _)) = self.link_and_wire(id) else { return Ok(()) };
         if !link.held.is_empty() {
             return Ok(());
         }
-        let fill = link.fill(now, buffers)?;
-        if id.side == Side::Endpoint && !self.check_endpoint(id.index) {
+        let Some(wire) = wires.get_mut(link.wire) else { return Ok(()) };
+        let mut fill = wire.read(link.codec.read_room(), buffers)?;
+        if let Fill::Bytes { bytes, .. } = &fill
+            && link.note_received(now, bytes.len())
+        {
+            fill = Fill::End;
+        }
+        if let LinkId::Endpoint(upstream) = id
+            && !self.check_endpoint(upstream)
+        {
             return Ok(());
         }
         match fill {
@@ -110,7 +127,11 @@ impl Worker {
                 if more {
                     self.mark_unfinished(id);
                 }
-                if is_opaque && id.side == Side::Client && !bytes.is_empty() && self.settle_guess(id.index, bytes) {
+                if let LinkId::Client(client) = id
+                    && is_opaque
+                    && !bytes.is_empty()
+                    && self.settle_guess(client, bytes)
+                {
                     return Ok(());
                 }
                 self.interpret(id, bytes, fields)
@@ -140,10 +161,10 @@ impl Worker {
     }
 
     fn on_event(&mut self, id: LinkId, event: &Event<'_>, fields: &mut FieldSection) {
-        match id.side {
-            Side::Arrival => {}
-            Side::Client => self.on_client_event(id.index, event, fields),
-            Side::Endpoint => self.on_endpoint_event(id.index, event, fields),
+        match id {
+            LinkId::Arrival(_) => {}
+            LinkId::Client(client) => self.on_client_event(client, event, fields),
+            LinkId::Endpoint(upstream) => self.on_endpoint_event(upstream, event, fields),
         }
     }
 
@@ -165,8 +186,10 @@ impl Worker {
 
     /// Records that a connection has more bytes to read.
     pub(super) fn mark_unfinished(&mut self, id: LinkId) {
-        let Some(wire) = self.wire(id) else { return };
-        if !std::mem::replace(&mut wire.unfinished, true) {
+        let Some(id) = self.wire_of_link(id) else { return };
+        if let Some(wire) = self.wires.get_mut(id)
+            && !std::mem::replace(&mut wire.unfinished, true)
+        {
             self.unfinished.push(id);
         }
     }
@@ -176,6 +199,13 @@ impl Worker {
         let Some(link) = self.link(id) else { return };
         if !std::mem::replace(&mut link.dirty, true) {
             self.dirty.push(id);
+        }
+    }
+
+    /// Does the same as [`Self::mark_dirty`] for the client of a call, if the call has one.
+    pub(super) fn mark_client(&mut self, client: Option<ClientId>) {
+        if let Some(client) = client {
+            self.mark_dirty(LinkId::Client(client));
         }
     }
 
@@ -194,30 +224,37 @@ impl Worker {
 
     fn flush(&mut self, id: LinkId) {
         let now = self.now;
-        let Some((link, buffers)) = self.link_and_buffers(id) else { return };
+        let Some((link, wires, buffers)) = self.link_and_wire(id) else { return };
         link.dirty = false;
-        let flushed = if link.closing_since.is_some() { Ok(()) } else { link.flush(now, buffers) };
+        let flushed = match wires.get_mut(link.wire) {
+            Some(wire) if link.closing_since.is_none() => link.flush(now, wire, buffers),
+            _ => Ok(()),
+        };
         if flushed.is_err() {
             return self.read_to_end(id);
         }
         self.return_room(id);
         self.charge(id);
-        if id.side == Side::Endpoint {
-            self.note_room(id.index);
+        if let LinkId::Endpoint(upstream) = id {
+            self.note_room(upstream);
         }
         let Some(link) = self.link(id) else { return };
-        if link.codec.is_recalled() {
-            self.recalled.push(id.index);
+        if let LinkId::Client(client) = id
+            && link.codec.is_recalled()
+        {
+            self.recalled.push(client);
         } else if link.codec.is_aborted() {
-            // An orderly close would look like the end of the content.
-            let _ = SockRef::from(&link.wire.socket).set_linger(Some(Duration::ZERO));
+            let wire = link.wire;
+            if let Some(wire) = self.wires.get(wire) {
+                wire.abort();
+            }
             self.close(id, "its call was cut");
         } else if link.codec.must_close() && !link.codec.wants_write() && !link.codec.is_drained() {
             self.close(id, "it was closed in the middle of a message");
         } else if link.codec.is_drained() && !link.codec.wants_write() {
-            match id.side {
-                Side::Endpoint => self.close_upstream(id.index, "its call is over"),
-                Side::Arrival | Side::Client => self.finish_link(id),
+            match id {
+                LinkId::Endpoint(upstream) => self.close_upstream(upstream, "its call is over"),
+                LinkId::Arrival(_) | LinkId::Client(_) => self.begin_closing(id),
             }
         } else if link.paused && !link.codec.is_paused() && !is_deaf_client(id, link) {
             link.paused = false;
@@ -227,47 +264,92 @@ impl Worker {
 
     /// Removes a connection that has ended, or that must end.
     pub(super) fn close(&mut self, id: LinkId, why: &str) {
-        match id.side {
-            Side::Arrival => self.drop_arrival(id.index),
-            Side::Client => self.close_client(id.index),
-            Side::Endpoint => self.close_upstream(id.index, why),
+        match id {
+            LinkId::Arrival(arrival) => self.drop_arrival(arrival),
+            LinkId::Client(client) => self.close_client(client),
+            LinkId::Endpoint(upstream) => self.close_upstream(upstream, why),
         }
     }
 
-    /// Begins to close a drained connection: we send nothing more, and wait for the peer to close.
-    fn finish_link(&mut self, id: LinkId) {
+    /// See [`Link::begin_closing`].
+    pub(super) fn begin_closing(&mut self, id: LinkId) {
         let now = self.now;
-        if let Some((link, buffers)) = self.link_and_buffers(id) {
-            link.begin_closing(now, buffers);
+        if let Some((link, wires, buffers)) = self.link_and_wire(id)
+            && let Some(wire) = wires.get_mut(link.wire)
+        {
+            link.begin_closing(now, wire, buffers);
+        }
+    }
+
+    /// Writes what the socket takes of the last output of a connection that is closed directly afterwards.
+    pub(super) fn flush_last(&mut self, id: LinkId) {
+        let now = self.now;
+        if let Some((link, wires, buffers)) = self.link_and_wire(id)
+            && let Some(wire) = wires.get_mut(link.wire)
+        {
+            // A failure does not matter, since the connection ends.
+            let _ = link.flush(now, wire, buffers);
+        }
+    }
+
+    /// Records whose bytes a wire carries from now on.
+    pub(super) fn attach(&mut self, wire: WireId, link: LinkId) {
+        if let Some(wire) = self.wires.get_mut(wire) {
+            wire.link = Some(link);
+        }
+    }
+
+    /// Begins to poll a wire's socket.
+    pub(super) fn watch(&mut self, id: WireId) -> io::Result<()> {
+        let Some(wire) = self.wires.get_mut(id) else { return Ok(()) };
+        self.poll.registry().register(&mut wire.socket, token(id), Interest::READABLE | Interest::WRITABLE)
+    }
+
+    /// Returns the TLS on a wire, if it has any.
+    pub(super) fn tls_on(&self, wire: WireId) -> Option<&Tls> {
+        self.wires.get(wire).and_then(|wire| wire.tls.as_deref())
+    }
+
+    /// Limits how long a peer may leave its socket unread, if its protocol is known. Opaque bytes may stay unread for as
+    /// long as their receiver likes.
+    pub(super) fn limit_unread(&self, link: &Link, limit: Duration) {
+        if let Some(wire) = self.wires.get(link.wire).filter(|_| !link.codec.is_opaque()) {
+            wire.limit_unread(limit);
+        }
+    }
+
+    /// Closes a wire whose link has ended.
+    pub(super) fn drop_wire(&mut self, wire: WireId) {
+        if let Some(mut wire) = self.wires.remove(wire) {
+            wire.meter.close(self.now);
         }
     }
 
     /// Closes a connection whose socket or TLS has failed.
-    fn close_after_failure(&mut self, id: LinkId, error: LinkError) {
-        if let LinkError::Tls(_) = &error
-            && let Some((link, buffers)) = self.link_and_buffers(id)
+    fn close_after_failure(&mut self, id: LinkId, error: WireError) {
+        if let WireError::Tls(_) = &error
+            && let Some((link, wires, buffers)) = self.link_and_wire(id)
+            && let Some(wire) = wires.get_mut(link.wire)
         {
             // Send the TLS alert. A failure does not matter, since the connection ends.
-            let _ = link.wire.flush_tls(buffers);
+            let _ = wire.flush_tls(buffers);
         }
-        match (id.side, error) {
-            (Side::Endpoint, LinkError::Tls(error)) => {
-                self.end_upstream(id.index, &ConnectionFailure::Handshake(error));
+        match (id, error) {
+            (LinkId::Endpoint(upstream), WireError::Tls(error)) => {
+                self.end_upstream(upstream, &ConnectionFailure::Handshake(error));
             }
             (_, error) => self.close(id, &error.to_string()),
         }
     }
 
     fn close_after_violation(&mut self, id: LinkId, error: &CodecError) {
-        match id.side {
-            Side::Arrival => {}
-            Side::Endpoint => {
-                if let Some(upstream) = self.upstreams.get_mut(id.index) {
-                    let _ = upstream.link.flush(self.now, &mut self.buffers);
-                }
-                self.end_violator(id.index, error);
+        match id {
+            LinkId::Arrival(_) => {}
+            LinkId::Endpoint(upstream) => {
+                self.flush_last(id);
+                self.end_violator(upstream, error);
             }
-            Side::Client => self.dismiss_client(id.index, error),
+            LinkId::Client(client) => self.dismiss_client(client, error),
         }
     }
 }
@@ -275,7 +357,7 @@ impl Worker {
 /// Returns whether we stop reading a client because it does not read its output. We never stop reading an endpoint: it
 /// may not read before we have read from it.
 fn is_deaf_client(id: LinkId, link: &Link) -> bool {
-    id.side == Side::Client && link.is_deaf()
+    matches!(id, LinkId::Client(_)) && link.is_deaf()
 }
 
 /// Why a connection cannot go on.
@@ -284,7 +366,7 @@ enum Closed {
     #[error("it has ended")]
     End,
     #[error(transparent)]
-    Link(#[from] LinkError),
+    Wire(#[from] WireError),
     #[error(transparent)]
     Codec(#[from] CodecError),
 }

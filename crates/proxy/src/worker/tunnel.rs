@@ -5,8 +5,10 @@
 //! much each, many streams may buffer an equal share each. Above the limit, the application's sockets are not read.
 
 use super::Worker;
+use super::client::ClientId;
 use super::link::LinkId;
 use super::opaque::MAX_UNRELEASED_BYTES;
+use super::upstream::UpstreamId;
 
 /// Up to this number, each stream of a tunnel may hold [`MAX_UNRELEASED_BYTES`].
 const FEW_STREAMS: usize = 16;
@@ -24,16 +26,18 @@ fn share_bytes(max_bytes: usize, streams: usize) -> usize {
 impl Worker {
     /// Returns whether a connection to the application may be read. It may not if it serves a stream of a tunnel that
     /// is at its limit.
-    pub(super) fn has_room_in_tunnel(&mut self, index: usize) -> bool {
+    pub(super) fn has_room_in_tunnel(&mut self, id: UpstreamId) -> bool {
         let max_bytes = self.limits.relay.max_tunnel_bytes_per_client as usize;
-        let Some(upstream) = self.upstreams.get_mut(index) else { return false };
+        let Some(upstream) = self.upstreams.get_mut(id) else { return false };
         let Some(opaque) = upstream.link.codec.opaque() else { return true };
-        let Some(call) = self.calls.get(opaque.token() as usize) else { return true };
-        let Some(client) = self.clients.get_mut(call.client).filter(|client| client.is_tunnel()) else { return true };
+        let (stream, token) = opaque.stream();
+        let call = self.calls.on(id, stream, token);
+        let client = self.clients.get_mut(call.and_then(|(_, call)| call.client));
+        let Some(client) = client.filter(|client| client.is_tunnel()) else { return true };
         opaque.limit_unreleased(share_bytes(max_bytes, client.link.codec.stream_count()));
         if client.link.codec.queued_bytes() >= max_bytes {
             opaque.hold(true);
-            client.held_back.push(index);
+            client.held_back.push(id);
         }
         let is_paused = opaque.is_paused();
         upstream.link.paused |= is_paused;
@@ -42,18 +46,18 @@ impl Worker {
 
     /// Continues to read the connections that were not read because of a tunnel's limit, once half of the limit is
     /// free.
-    pub(super) fn read_on_for_tunnel(&mut self, client: usize) {
+    pub(super) fn read_on_for_tunnel(&mut self, client: ClientId) {
         let max_bytes = self.limits.relay.max_tunnel_bytes_per_client as usize;
         let Some(client) = self.clients.get_mut(client).filter(|client| !client.held_back.is_empty()) else { return };
         if client.link.codec.queued_bytes() > max_bytes / 2 {
             return;
         }
-        for index in std::mem::take(&mut client.held_back) {
-            let Some(upstream) = self.upstreams.get_mut(index) else { continue };
+        for id in std::mem::take(&mut client.held_back) {
+            let Some(upstream) = self.upstreams.get_mut(id) else { continue };
             if let Some(opaque) = upstream.link.codec.opaque() {
                 opaque.hold(false);
             }
-            self.mark_unfinished(LinkId::endpoint(index));
+            self.mark_unfinished(LinkId::Endpoint(id));
         }
     }
 }

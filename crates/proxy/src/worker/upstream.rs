@@ -7,7 +7,6 @@ use leno_http2::limits::{OUTPUT_HIGH_WATER_BYTES, SMALL_UPLOAD_BYTES};
 use leno_http2::{Connection, Role};
 use leno_model::mesh::{Endpoint, EndpointProxy};
 use leno_model::spiffe::SpiffeId;
-use mio::Interest;
 use mio::net::TcpStream;
 use socket2::SockRef;
 
@@ -15,12 +14,14 @@ use super::Worker;
 use super::accept::{Door, keepalive};
 use super::call::Call;
 use super::cancel::CancelledCalls;
-use super::cluster::TargetKey;
+use super::cluster::{ClusterId, TargetKey};
 use super::codec::Codec;
 use super::hop::{Hop, PoolKey, Protocol};
-use super::link::{Link, LinkId, Wire};
+use super::link::{Link, LinkId};
 use super::opaque::Opaque;
+use super::slots::Id;
 use super::tls::Tls;
+use super::wire::Wire;
 use crate::failure::ConnectionFailure;
 use crate::limits::ms;
 
@@ -29,11 +30,14 @@ use crate::limits::ms;
 /// half of a server's initial window.
 const MIN_WINDOW_BYTES: usize = 32_767;
 
+/// Identifies a connection to an endpoint within its worker.
+pub(super) type UpstreamId = Id<Upstream>;
+
 /// A connection to an endpoint.
 #[derive(Debug)]
 pub(super) struct Upstream {
     pub(super) link: Link,
-    pub(super) cluster: usize,
+    pub(super) cluster: ClusterId,
     pub(super) key: PoolKey,
     /// The address to which the connection is opened.
     pub(super) address: SocketAddr,
@@ -102,7 +106,7 @@ impl Upstream {
 impl Worker {
     pub(super) fn add_upstream(
         &mut self,
-        cluster: usize,
+        cluster: ClusterId,
         key: PoolKey,
         address: SocketAddr,
         member: &Endpoint,
@@ -120,9 +124,10 @@ impl Worker {
                 Codec::Http2(Connection::new(Role::Client, self.limits.endpoint.clone(), now))
             }
         };
-        let link = Link::new(Wire::new(socket, tls, now), codec, now);
-        link.limit_unread(ms(self.limits.relay.unread_timeout_ms));
-        let index = self.upstreams.insert(Upstream {
+        let wire = self.wires.insert(Wire::new(socket, tls, now));
+        let link = Link::new(wire, codec, now);
+        self.limit_unread(&link, ms(self.limits.relay.unread_timeout_ms));
+        let id = self.upstreams.insert(Upstream {
             link,
             cluster,
             key,
@@ -142,18 +147,12 @@ impl Worker {
             cancelled: CancelledCalls::new(now, &self.limits.relay),
         });
         if let Some(pool) = self.pool(cluster, key) {
-            pool.connections.push(index);
+            pool.connections.push(id);
             pool.connecting += 1;
         }
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        let registered = match self.upstreams.get_mut(index) {
-            Some(new) => {
-                self.poll.registry().register(&mut new.link.wire.socket, LinkId::endpoint(index).token(), interest)
-            }
-            None => Ok(()),
-        };
-        if let Err(error) = registered {
-            self.close_upstream(index, &error.to_string());
+        self.attach(wire, LinkId::Endpoint(id));
+        if let Err(error) = self.watch(wire) {
+            self.close_upstream(id, &error.to_string());
         }
         Ok(())
     }
@@ -188,14 +187,14 @@ impl Worker {
     }
 
     /// Completes the opening of a connection; called with each of its events. Returns whether TCP is established.
-    pub(super) fn finish_connecting(&mut self, index: usize) -> bool {
-        let Some(upstream) = self.upstreams.get_mut(index) else { return false };
+    pub(super) fn finish_connecting(&mut self, id: UpstreamId) -> bool {
+        let Some(upstream) = self.upstreams.get_mut(id) else { return false };
         if upstream.connected {
             return true;
         }
-        let socket = &upstream.link.wire.socket;
+        let Some(socket) = self.wires.get(upstream.link.wire).map(|wire| &wire.socket) else { return false };
         if let Some(error) = socket.take_error().ok().flatten() {
-            self.close_upstream(index, &error.to_string());
+            self.close_upstream(id, &error.to_string());
             return false;
         }
         if socket.peer_addr().is_err() {
@@ -205,19 +204,19 @@ impl Worker {
         let cluster = upstream.cluster;
         // Only an HTTP/2 server tells us when it is ready.
         let is_ready = upstream.link.codec.http2().is_none();
-        self.mark_dirty(LinkId::endpoint(index));
+        self.mark_dirty(LinkId::Endpoint(id));
         self.note_port(cluster);
-        if self.upstreams.get(index).is_some_and(|upstream| upstream.checked) {
-            self.count_upstream(index);
+        if self.upstreams.get(id).is_some_and(|upstream| upstream.checked) {
+            self.count_upstream(id);
         }
         if is_ready {
-            self.upstream_ready(index);
+            self.upstream_ready(id);
         }
         true
     }
 
     /// If an established connection leads to our own application, names the application's port in metrics from now on.
-    fn note_port(&mut self, cluster: usize) {
+    fn note_port(&mut self, cluster: ClusterId) {
         let Some(state) = self.clusters.get_mut(cluster) else { return };
         let TargetKey::Local(address) = state.target else { return };
         if self.ports.serve(address.port()) {
@@ -228,12 +227,12 @@ impl Worker {
     }
 
     /// After the handshake, verifies the server's identity. If it is wrong, closes the connection and returns `false`.
-    pub(super) fn check_endpoint(&mut self, index: usize) -> bool {
-        let Some(upstream) = self.upstreams.get(index) else { return false };
+    pub(super) fn check_endpoint(&mut self, id: UpstreamId) -> bool {
+        let Some(upstream) = self.upstreams.get(id) else { return false };
         if upstream.checked {
             return true;
         }
-        let (Some(tls), Some(expected)) = (upstream.link.wire.tls.as_deref(), &upstream.expected) else { return true };
+        let (Some(tls), Some(expected)) = (self.tls_on(upstream.link.wire), &upstream.expected) else { return true };
         if !tls.is_established() {
             return true;
         }
@@ -246,36 +245,37 @@ impl Worker {
         };
         match wrong {
             Some(why) => {
-                self.end_upstream(index, &why);
+                self.end_upstream(id, &why);
                 false
             }
             None => {
-                if let Some(upstream) = self.upstreams.get_mut(index) {
+                if let Some(upstream) = self.upstreams.get_mut(id) {
                     upstream.checked = true;
                     if upstream.is_outdated {
-                        self.recheck.add(LinkId::endpoint(index));
+                        self.recheck.add(LinkId::Endpoint(id));
                     }
                 }
-                self.note_server(index);
-                self.count_upstream(index);
+                self.note_server(id);
+                self.count_upstream(id);
                 true
             }
         }
     }
 
     /// Counts the connection in the metrics of its server, whose identity is known now.
-    fn count_upstream(&mut self, index: usize) {
-        let series = self.upstreams.get(index).and_then(|upstream| self.endpoint_series(upstream));
-        if let (Some(upstream), Some(series)) = (self.upstreams.get_mut(index), series) {
-            upstream.link.wire.meter.count_in(series);
+    fn count_upstream(&mut self, id: UpstreamId) {
+        let series = self.upstreams.get(id).and_then(|upstream| self.endpoint_series(upstream));
+        let wire = self.upstreams.get(id).map(|upstream| upstream.link.wire);
+        if let (Some(wire), Some(series)) = (self.wires.get_mut(wire), series) {
+            wire.meter.count_in(series);
         }
     }
 
     /// Marks the connection as ready for calls. Called when the server's SETTINGS have arrived, or at once if its
     /// protocol has none. A server that allows no streams yet is not ready.
-    pub(super) fn upstream_ready(&mut self, index: usize) {
+    pub(super) fn upstream_ready(&mut self, id: UpstreamId) {
         let is_short_of_memory = self.is_short_of_memory();
-        let Some(upstream) = self.upstreams.get_mut(index) else { return };
+        let Some(upstream) = self.upstreams.get_mut(id) else { return };
         let takes_none = |http2: &mut Connection| http2.peer_settings().max_concurrent_streams == 0;
         if upstream.link.codec.http2().is_some_and(takes_none) {
             return;
@@ -291,7 +291,7 @@ impl Worker {
             pool.failures = 0;
             pool.retry_at = None;
         }
-        self.note_room(index);
+        self.note_room(id);
     }
 }
 

@@ -11,6 +11,7 @@ use rustc_hash::FxHashSet;
 use super::Worker;
 use super::accept::Door;
 use super::client::Client;
+use super::client::ClientId;
 use super::cluster::TargetKey;
 
 /// The answers that a worker uses. Their number is limited by the worker's clients, arrivals, targets and questions.
@@ -41,7 +42,7 @@ impl Client {
 
 impl Worker {
     /// Records that a client looked up the target of its calls.
-    pub(super) fn note_use(&mut self, client: usize, authority: &[u8]) {
+    pub(super) fn note_use(&mut self, client: ClientId, authority: &[u8]) {
         // Without a control plane, no answer is forgotten. Beyond the limit, the oldest answers would be forgotten
         // anyway.
         if self.discovery.is_none() || self.used.len() >= self.limits.relay.max_subjects as usize {
@@ -62,7 +63,7 @@ impl Worker {
     /// Returns the questions and clusters that calls use, or have used since the last report.
     pub(super) fn report_usage(&mut self) -> Usage {
         let mut usage = Usage { in_use: self.questions.keys().cloned().collect(), ..Usage::default() };
-        for (_, client) in &self.clients {
+        for (_, client) in self.clients.iter() {
             let Some(subject) = client.subject(&self.mesh) else { continue };
             if client.link.codec.stream_count() > 0 {
                 usage.in_use.insert(subject);
@@ -70,7 +71,7 @@ impl Worker {
                 usage.used.push((subject, client.idle_since.unwrap_or(self.now)));
             }
         }
-        for (_, arrival) in &self.arrivals {
+        for (_, arrival) in self.arrivals.iter() {
             if let (Door::Outbound, Some(address)) = (arrival.origin.door, arrival.origin.original_destination) {
                 usage.in_use.insert(Subject::Address(address));
             }

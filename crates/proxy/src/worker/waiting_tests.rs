@@ -1,19 +1,19 @@
 use super::*;
 
-fn call(serial: u64) -> CallId {
-    CallId { slot: 0, serial }
+fn call(number: u32) -> CallId {
+    CallId::numbered(number)
 }
 
-/// The call that joined with the turn `serial`.
-fn waits(serial: u64) -> Option<(Turn, CallId)> {
-    Some((Turn(serial), call(serial)))
+/// The call that joined with the turn `number`.
+fn waits(number: u32) -> Option<(Turn, CallId)> {
+    Some((Turn(number.into()), call(number)))
 }
 
 #[test]
 fn calls_leave_in_the_order_in_which_they_came() {
     let mut waiting = Waiting::default();
-    for serial in 0..5 {
-        waiting.join(Turn(serial), call(serial), serial == 1 || serial == 3);
+    for number in 0..5 {
+        waiting.join(Turn(number.into()), call(number), number == 1 || number == 3);
     }
     assert_eq!((waiting.first(), waiting.first_small()), (waits(0), waits(1)));
     waiting.leave(Turn(0));

@@ -1,0 +1,224 @@
+//! Wire: a socket, and its TLS if it has any. All bytes from and to clients and endpoints are read and written here.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::time::{Duration, Instant};
+
+use mio::Token;
+use mio::net::TcpStream;
+use socket2::SockRef;
+
+use super::link::LinkId;
+use super::meter::Meter;
+use super::slots::Id;
+use super::tls::{SEAL_BYTES, Tls};
+
+/// Most unsent bytes that the kernel accepts for one connection. Bytes that are sent but not yet acknowledged do not
+/// count. By default, the kernel accepts up to 4 MiB (`net.ipv4.tcp_wmem`) for a peer that does not read.
+const KERNEL_UNSENT_MAX_BYTES: u32 = 128 << 10;
+
+/// The kernel's timeout for a peer that reads nothing is this much longer than ours, so that ours fires first and can
+/// report why.
+const KERNEL_GRACE: Duration = Duration::from_secs(2);
+
+/// Memory of the keys and buffers of a connection's TLS, besides [`Tls::held_bytes`].
+const TLS_BYTES: usize = 12 << 10;
+
+/// Identifies a wire within its worker.
+pub(super) type WireId = Id<Wire>;
+
+/// The bit that distinguishes the poll tokens of wires from the worker's own.
+const WIRE_BIT: u64 = 1 << 63;
+
+const _: () = assert!(usize::BITS == 64, "a poll token holds the id of a wire");
+
+/// Returns the token under which a wire's socket is polled.
+pub(super) fn token(id: WireId) -> Token {
+    Token((WIRE_BIT | id.to_bits()) as usize)
+}
+
+/// Returns the wire of a token, which may have closed since; `None` for the worker's own tokens.
+pub(super) fn wire_of(token: Token) -> Option<WireId> {
+    let bits = token.0 as u64;
+    if bits & WIRE_BIT == 0 { None } else { Id::of_bits(bits & !WIRE_BIT) }
+}
+
+/// Buffers that all wires of a worker share.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    /// Bytes as received from a socket.
+    raw: Vec<u8>,
+    /// The decrypted content of these bytes, if the socket has TLS.
+    opened: Vec<u8>,
+    /// Encrypted bytes to be sent, if the socket has TLS.
+    sealed: Vec<u8>,
+}
+
+impl Buffers {
+    pub(super) fn new(read_bytes: usize) -> Self {
+        Self { raw: vec![0; read_bytes], opened: Vec::new(), sealed: Vec::new() }
+    }
+}
+
+/// The result of a read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fill<'a> {
+    /// Zero or more bytes. If `more` is set, there may be more to read, and no event will report it.
+    Bytes { bytes: &'a [u8], more: bool },
+    /// The peer sends nothing more.
+    End,
+}
+
+/// Why a wire cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WireError {
+    #[error("{0}")]
+    Socket(#[from] io::Error),
+    #[error("{0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// A socket and its TLS.
+#[derive(Debug)]
+pub(super) struct Wire {
+    /// Whose bytes these are; `None` only between the creation of the wire and that of its arrival or upstream.
+    pub(super) link: Option<LinkId>,
+    pub(super) socket: TcpStream,
+    pub(super) tls: Option<Box<Tls>>,
+    pub(super) meter: Meter,
+    /// The peer has closed its sending side, or the socket cannot be written any more. The worker reads on to the end,
+    /// because no event will report the end.
+    pub(super) end_follows: bool,
+    /// The connection is in the worker's list of connections with more to read.
+    pub(super) unfinished: bool,
+    /// Our sending side of the socket is closed.
+    write_closed: bool,
+}
+
+impl Wire {
+    /// Wraps a socket. Small writes are sent at once. Most bytes that the peer does not read wait in the proxy, where
+    /// the budget counts them, and not in the kernel.
+    pub(super) fn new(socket: TcpStream, tls: Option<Box<Tls>>, now: Instant) -> Self {
+        // Without these options the connection is slower, or uses more of the container's memory.
+        let _ = socket.set_nodelay(true);
+        let _ = SockRef::from(&socket).set_tcp_notsent_lowat(KERNEL_UNSENT_MAX_BYTES);
+        let meter = Meter::new(now);
+        Self { link: None, socket, tls, meter, end_follows: false, unfinished: false, write_closed: false }
+    }
+
+    /// Makes the kernel end the connection if the peer accepts no bytes for `limit` plus [`KERNEL_GRACE`]. This also
+    /// detects a peer that is gone.
+    pub(super) fn limit_unread(&self, limit: Duration) {
+        // Without this option, the kernel ends the connection later.
+        let _ = SockRef::from(&self.socket).set_tcp_user_timeout(Some(limit + KERNEL_GRACE));
+    }
+
+    /// Reads once, at most `most` bytes. A short read means that the socket is empty: epoll is edge-triggered and
+    /// reports later bytes with a new event.
+    pub(super) fn read<'a>(&mut self, most: usize, buffers: &'a mut Buffers) -> Result<Fill<'a>, WireError> {
+        let Buffers { raw, opened, .. } = buffers;
+        let start = self.tls.as_mut().map_or(0, |tls| tls.lend_partial(raw));
+        let room = raw.len().min(start.saturating_add(most));
+        let outcome = loop {
+            match self.socket.read(raw.get_mut(start..room).unwrap_or_default()) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                outcome => break outcome,
+            }
+        };
+        let (read, ended) = match outcome {
+            Ok(0) => (0, true),
+            Ok(n) => (n, false),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => (0, self.end_follows),
+            Err(error) => return Err(error.into()),
+        };
+        self.meter.read(read);
+        let end = start + read;
+        let more = end == room || (self.end_follows && !ended);
+        let received = raw.get_mut(..end).unwrap_or_default();
+        let Some(tls) = &mut self.tls else {
+            return Ok(if ended { Fill::End } else { Fill::Bytes { bytes: received, more } });
+        };
+        opened.clear();
+        tls.open(received, opened)?;
+        let ended = ended || tls.has_ended();
+        Ok(if ended && opened.is_empty() { Fill::End } else { Fill::Bytes { bytes: opened, more: more || ended } })
+    }
+
+    /// Writes pending TLS records, and then `plain`. Returns how many bytes of `plain` are written or sealed: with TLS,
+    /// at most [`SEAL_BYTES`] at a time. 0 means that the socket accepts no more, or that the handshake comes first.
+    pub(super) fn write(&mut self, plain: &[u8], buffers: &mut Buffers) -> Result<usize, WireError> {
+        self.write_with(plain, &mut buffers.sealed)
+    }
+
+    fn write_with(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> Result<usize, WireError> {
+        let Some(tls) = &mut self.tls else {
+            return Ok(write_some(&mut self.socket, plain, &mut self.meter)?);
+        };
+        loop {
+            while !tls.pending().is_empty() {
+                match write_some(&mut self.socket, tls.pending(), &mut self.meter)? {
+                    0 => return Ok(0),
+                    n => tls.advance(n),
+                }
+            }
+            if plain.is_empty() {
+                return Ok(0);
+            }
+            let plain = plain.get(..plain.len().min(SEAL_BYTES)).unwrap_or_default();
+            let length = tls.seal(plain, sealed);
+            if !tls.pending().is_empty() {
+                continue;
+            }
+            let sealed = sealed.get(..length).unwrap_or_default();
+            let written = if sealed.is_empty() { 0 } else { write_some(&mut self.socket, sealed, &mut self.meter)? };
+            tls.keep(sealed.get(written..).unwrap_or_default());
+            return Ok(if sealed.is_empty() { 0 } else { plain.len() });
+        }
+    }
+
+    /// Returns whether TLS records wait for the socket.
+    pub(super) fn is_pending(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| !tls.pending().is_empty())
+    }
+
+    /// Writes pending TLS records, such as handshake messages and alerts.
+    pub(super) fn flush_tls(&mut self, buffers: &mut Buffers) -> Result<(), WireError> {
+        self.write(&[], buffers).map(drop)
+    }
+
+    /// Closes our sending side of the socket.
+    pub(super) fn close_write(&mut self) {
+        if !std::mem::replace(&mut self.write_closed, true) {
+            let _ = self.socket.shutdown(Shutdown::Write);
+        }
+    }
+
+    /// Makes the peer see a reset when the socket is closed. An orderly close would look like the end of the content.
+    pub(super) fn abort(&self) {
+        let _ = SockRef::from(&self.socket).set_linger(Some(Duration::ZERO));
+    }
+
+    /// Returns the memory of the connection's TLS, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.tls.as_ref().map_or(0, |tls| TLS_BYTES + tls.held_bytes())
+    }
+}
+
+/// Writes once. Returns 0 if the socket accepts no bytes now.
+fn write_some(socket: &mut TcpStream, bytes: &[u8], meter: &mut Meter) -> io::Result<usize> {
+    if bytes.is_empty() {
+        return Ok(0);
+    }
+    loop {
+        match socket.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(n) => {
+                meter.written(n);
+                return Ok(n);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
