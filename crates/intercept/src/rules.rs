@@ -117,7 +117,7 @@ fn inbound(redirection: &Redirection) -> Vec<Rule> {
         vec![Rule::new().enters_by_loopback().then_return(), Rule::new().has_foreign_destination().then_return()];
     rules.extend(redirection.proxy_ports().map(|port| Rule::new().port(port..=port).then_return()));
     rules.extend(redirection.skip_inbound_ports.iter().map(skip_ports));
-    rules.push(Rule::new().tcp().then_redirect(redirection.inbound_port.get()));
+    rules.push(Rule::new().begins_tcp().then_redirect(redirection.inbound_port.get()));
     rules
 }
 
@@ -126,7 +126,7 @@ fn outbound(redirection: &Redirection) -> Vec<Rule> {
         vec![Rule::new().of_user(redirection.proxy_uid).then_return(), Rule::new().leaves_by_loopback().then_return()];
     rules.extend(redirection.skip_outbound_ports.iter().map(skip_ports));
     rules.extend(redirection.skip_subnets.iter().map(skip_subnet));
-    rules.push(Rule::new().tcp().then_redirect(redirection.outbound_port.get()));
+    rules.push(Rule::new().begins_tcp().then_redirect(redirection.outbound_port.get()));
     rules
 }
 
@@ -203,8 +203,17 @@ impl Rule {
         self.says("fib daddr type != local").expression("fib", &fib).compare(Comparison::NotEqual, &LOCAL.to_ne_bytes())
     }
 
-    fn tcp(self) -> Self {
-        self.says("meta l4proto tcp").transport_tcp()
+    /// Matches the first packet of a TCP connection. The kernel also sees the later packets of a connection as new if it
+    /// does not track the connection: because the connection was opened before our rules were loaded, or because it was
+    /// idle for longer than the kernel remembers. If such a packet was redirected, the peer would get a reset.
+    fn begins_tcp(self) -> Self {
+        const FLAGS_OFFSET: u32 = 13;
+        let [fin, syn, rst, ack] = [1 << 0, 1 << 1, 1 << 2, 1 << 4];
+        self.says("tcp flags syn / fin,syn,rst,ack")
+            .transport_tcp()
+            .payload(Header::Transport, FLAGS_OFFSET, 1)
+            .masked(&[fin | syn | rst | ack])
+            .equals(&[syn])
     }
 
     /// Matches TCP to a port within `range`.
@@ -229,14 +238,11 @@ impl Rule {
         let length = u32::from(subnet.address.is_ipv6()) * 12 + 4;
         let mask: Vec<u8> = (0..address.len()).map(|index| mask_byte(subnet.prefix_bits, index)).collect();
         let masked: Vec<u8> = address.iter().zip(&mask).map(|(byte, mask)| byte & mask).collect();
-        let zeros = vec![0; address.len()];
-        let bitwise = Attributes::default().number(1, REGISTER).number(2, REGISTER).number(3, length);
-        let bitwise = bitwise.nested(4, &data(&mask)).nested(5, &data(&zeros));
         self.says(format!("{name} daddr {subnet}"))
             .meta(Meta::Family)
             .equals(&[family])
             .payload(Header::Network, offset, length)
-            .expression("bitwise", &bitwise)
+            .masked(&mask)
             .equals(&masked)
     }
 
@@ -274,6 +280,14 @@ impl Rule {
         let payload =
             Attributes::default().number(1, REGISTER).number(2, header as u32).number(3, offset).number(4, length);
         self.expression("payload", &payload)
+    }
+
+    /// Clears the bits of the loaded value that are not set in `mask`.
+    fn masked(self, mask: &[u8]) -> Self {
+        let length = u32::try_from(mask.len()).unwrap_or(u32::MAX);
+        let zeros = vec![0; mask.len()];
+        let bitwise = Attributes::default().number(1, REGISTER).number(2, REGISTER).number(3, length);
+        self.expression("bitwise", &bitwise.nested(4, &data(mask)).nested(5, &data(&zeros)))
     }
 
     fn equals(self, value: &[u8]) -> Self {

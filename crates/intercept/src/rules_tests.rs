@@ -28,13 +28,13 @@ table inet leno {
     tcp dport 4140 return
     tcp dport 15008 return
     tcp dport 4191 return
-    meta l4proto tcp redirect to :4143
+    tcp flags syn / fin,syn,rst,ack redirect to :4143
   }
   chain outbound {
     type nat hook output priority -101; policy accept;
     meta skuid 2102 return
     oifname \"lo\" return
-    meta l4proto tcp redirect to :4140
+    tcp flags syn / fin,syn,rst,ack redirect to :4140
   }
 }
 ";
@@ -54,11 +54,11 @@ fn what_is_skipped_returns_before_the_redirection_of_its_own_direction_only() {
     };
     let rules = description(&options);
     let (inbound, outbound) = rules.split_once("chain outbound").expect("there are two chains");
-    assert!(
-        inbound.contains("tcp dport 22 return\n    tcp dport 1000-2000 return\n    meta l4proto tcp redirect to :1\n")
-    );
+    assert!(inbound.contains(
+        "tcp dport 22 return\n    tcp dport 1000-2000 return\n    tcp flags syn / fin,syn,rst,ack redirect to :1\n"
+    ));
     let skipped = "tcp dport 25 return\n    ip daddr 10.0.0.0/8 return\n    ip6 daddr fd00::/8 return\n    \
-                   meta l4proto tcp redirect to :2\n";
+                   tcp flags syn / fin,syn,rst,ack redirect to :2\n";
     assert!(outbound.contains(skipped), "{outbound}");
     assert!(outbound.contains("meta skuid 7 return"), "{outbound}");
 }

@@ -37,7 +37,7 @@ table inet leno {
 		tcp dport 4191 return
 		tcp dport 22 return
 		tcp dport 1000-2000 return
-		meta l4proto tcp redirect to :4143
+		tcp flags syn / fin,syn,rst,ack redirect to :4143
 	}
 
 	chain outbound {
@@ -48,7 +48,7 @@ table inet leno {
 		ip daddr 10.0.0.0/8 return
 		ip daddr 172.16.0.0/12 return
 		ip6 daddr fd00::/8 return
-		meta l4proto tcp redirect to :4140
+		tcp flags syn / fin,syn,rst,ack redirect to :4140
 	}
 }
 ";
@@ -88,4 +88,25 @@ fn a_connection_is_redirected_in_both_families() {
     let Some((worked, text)) = in_namespace(script) else { return };
     assert!(worked, "{text}");
     assert_eq!(text, "redirected\nredirected\n");
+}
+
+#[test]
+fn a_connection_from_before_the_rules_stays_as_it_is() {
+    // The server's first bytes come after the rules. The kernel has not tracked the connection, so these bytes begin a
+    // connection for it.
+    let script = "
+        ip link set lo up; ip link add d0 type veth peer name d1
+        unshare -n sleep 30 & server=$!
+        sleep 0.3; ip link set d1 netns $server
+        ip addr add 192.0.2.1/24 dev d0; ip link set d0 up
+        nsenter -t $server -n sh -c 'ip addr add 192.0.2.2/24 dev d1; ip link set d1 up'
+        nsenter -t $server -n timeout 20 socat -u SYSTEM:'sleep 2; echo late' TCP4-LISTEN:7000 &
+        sleep 0.5
+        timeout 10 socat -u TCP4:192.0.2.2:7000 - & client=$!
+        sleep 0.5
+        $INIT --proxy-uid=2102 >/dev/null || exit 1
+        wait $client; kill $server";
+    let Some((worked, text)) = in_namespace(script) else { return };
+    assert!(worked, "{text}");
+    assert_eq!(text, "late\n");
 }

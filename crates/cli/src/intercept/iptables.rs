@@ -64,7 +64,7 @@ fn inbound(options: &Redirection) -> Vec<String> {
     rules.extend(options.proxy_ports().map(|port| format!("-p tcp --dport {port} -j RETURN")));
     let skipped = options.skip_inbound_ports.iter();
     rules.extend(skipped.map(|range| format!("-p tcp --dport {}:{} -j RETURN", range.first, range.last)));
-    rules.push(format!("-p tcp -j REDIRECT --to-ports {}", options.inbound_port));
+    rules.push(format!("-p tcp --syn -j REDIRECT --to-ports {}", options.inbound_port));
     rules
 }
 
@@ -74,7 +74,7 @@ fn outbound(options: &Redirection, family: Family) -> Vec<String> {
     rules.extend(ports.map(|range| format!("-p tcp --dport {}:{} -j RETURN", range.first, range.last)));
     let subnets = options.skip_subnets.iter().filter(|s| s.address.is_ipv4() == (family == Family::V4));
     rules.extend(subnets.map(|subnet| format!("-d {subnet} -j RETURN")));
-    rules.push(format!("-p tcp -j REDIRECT --to-ports {}", options.outbound_port));
+    rules.push(format!("-p tcp --syn -j REDIRECT --to-ports {}", options.outbound_port));
     rules
 }
 

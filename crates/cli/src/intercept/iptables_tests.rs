@@ -17,7 +17,7 @@ COMMIT
 -A PREROUTING -p tcp -j LENO_INBOUND
 -A PREROUTING -j KUBE
 -A OUTPUT -p tcp -j LENO_OUTBOUND
--A LENO_INBOUND -p tcp -j REDIRECT --to-ports 4143
+-A LENO_INBOUND -p tcp --syn -j REDIRECT --to-ports 4143
 COMMIT
 ";
 
@@ -34,12 +34,12 @@ fn the_rules_stand_in_two_chains_and_the_jumps_come_first() {
 -A LENO_INBOUND -p tcp --dport 4140 -j RETURN
 -A LENO_INBOUND -p tcp --dport 15008 -j RETURN
 -A LENO_INBOUND -p tcp --dport 4191 -j RETURN
--A LENO_INBOUND -p tcp -j REDIRECT --to-ports 4143
+-A LENO_INBOUND -p tcp --syn -j REDIRECT --to-ports 4143
 -A LENO_OUTBOUND -m owner --uid-owner 2102 -j RETURN
 -A LENO_OUTBOUND -o lo -j RETURN
 -A LENO_OUTBOUND -p tcp --dport 25:25 -j RETURN
 -A LENO_OUTBOUND -p tcp --dport 1000:2000 -j RETURN
--A LENO_OUTBOUND -p tcp -j REDIRECT --to-ports 4140
+-A LENO_OUTBOUND -p tcp --syn -j REDIRECT --to-ports 4140
 -I PREROUTING -p tcp -j LENO_INBOUND
 -I OUTPUT -p tcp -j LENO_OUTBOUND
 COMMIT
