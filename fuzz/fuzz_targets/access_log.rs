@@ -4,8 +4,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use leno_proxy::access_log::{Format, Protocol, Queries, Record, format_line};
-use leno_proxy::metrics::Direction;
+use leno_relay::access_log::{Format, Protocol, Queries, Record, format_line};
+use leno_relay::metrics::Direction;
 use libfuzzer_sys::fuzz_target;
 
 /// The smallest length limit of any field: the log never truncates a value up to this length.

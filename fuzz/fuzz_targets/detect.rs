@@ -2,7 +2,7 @@
 //! further bytes never change it.
 #![no_main]
 
-use leno_proxy::worker::detect::{DETECT_BYTES, Detected, detect};
+use leno_relay::detect::{DETECT_BYTES, Detected, detect};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|first: &[u8]| {

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use leno_http2::FieldSection;
-use leno_proxy::worker::grpc;
+use leno_relay::grpc;
 use libfuzzer_sys::fuzz_target;
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);

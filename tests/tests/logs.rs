@@ -38,7 +38,7 @@ async fn a_client_that_is_disconnected_again_and_again_fills_no_log() {
         // Read until the proxy closes the connection, so that the proxy has detected every mistake.
         let _ = attacker.read_to_end(&mut Vec::new());
     }
-    proxy.wait_for_log(&["more log lines of leno_proxy::worker", "were left out"]);
+    proxy.wait_for_log(&["more log lines of leno_relay", "were left out"]);
     let lines = proxy.log().lines().filter(|line| line.contains("is disconnected")).count();
     assert!(lines < LINES / 2, "{lines} lines for {LINES} clients");
 }

@@ -13,11 +13,11 @@ use leno_admin::logging::{LogFilter, LogFormat};
 use leno_model::policy::{DefaultInboundPolicy, Probe};
 use leno_model::protocol::PortRanges;
 use leno_model::settings::parse_duration;
+use leno_relay::limits::Limits;
+use leno_relay::{Door, ForwardedFor};
 
-use crate::access_log;
 use crate::identity_args::{IdentityArgs, parse_control};
-use crate::limits::Limits;
-use crate::worker::{Door, ForwardedFor, MAX_LISTENERS};
+use crate::worker::MAX_LISTENERS;
 
 /// Maximum number of worker threads. Measurements showed no gain from more threads.
 const MAX_WORKERS: i64 = 64;
@@ -85,7 +85,7 @@ pub(crate) struct Args {
 
     /// Log each call in this format [default: no access log]
     #[arg(long, value_name = "FORMAT", value_enum)]
-    pub(crate) access_log: Option<access_log::Format>,
+    pub(crate) access_log: Option<leno_relay::access_log::Format>,
 
     /// File for the access log [default: standard output]
     #[arg(long, value_name = "FILE", requires = "access_log")]

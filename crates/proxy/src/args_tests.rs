@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Args, Exit};
 use crate::control::IdentityService;
 use crate::identity_args::IssuerPlace;
-use crate::worker::Door;
+use leno_relay::Door;
 
 fn address(text: &str) -> SocketAddr {
     text.parse().expect("an address")

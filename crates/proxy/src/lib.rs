@@ -1,6 +1,6 @@
 //! Leno's data plane: accepts gRPC connections and sends each call to the best endpoint.
 //!
-//! [`worker`] relays calls, the time-critical part; `control` does everything else, on one other thread. The same
+//! [`worker`] is the event loop around the relay ([`leno_relay`]), the time-critical part; `control` does everything else, on one other thread. The same
 //! binary contains three other programs: `grpc` gives a gRPC program without a proxy its identity, `await_ready` waits
 //! for a proxy, and `supervise` keeps a proxy running.
 
@@ -8,11 +8,9 @@ pub mod access_log;
 mod args;
 mod await_ready;
 mod control;
-mod failure;
 mod grpc;
 mod identity_args;
-pub mod limits;
-pub mod metrics;
+mod metrics;
 mod supervise;
 pub mod worker;
 

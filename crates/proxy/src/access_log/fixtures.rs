@@ -1,42 +1,9 @@
-//! Records that tests use.
+//! A record that tests use.
 
 use std::time::{Duration, SystemTime};
 
-use leno_model::spiffe::SpiffeId;
-
-use super::{Protocol, Record};
-use crate::metrics::Direction;
-
-/// The SPIFFE id of a workload.
-pub(super) fn workload(name: &str) -> SpiffeId {
-    format!("spiffe://example.org/ns/shop/sa/{name}").parse().expect("it is a SPIFFE id")
-}
-
-/// An inbound gRPC call that was answered.
-pub(super) fn call<'a>(client_id: &'a SpiffeId, server_id: &'a SpiffeId) -> Record<'a> {
-    Record {
-        time: SystemTime::UNIX_EPOCH + Duration::from_millis(1_709_251_198_007),
-        direction: Direction::Inbound,
-        client: "10.0.0.1:40000".parse().expect("it is an address"),
-        client_id: Some(client_id),
-        server: Some("10.0.0.2:8080".parse().expect("it is an address")),
-        server_id: Some(server_id),
-        tls: "true",
-        protocol: Protocol::Http2,
-        method: b"POST",
-        authority: b"carts.shop:80",
-        path: b"/shop.Carts/Get?token=secret",
-        route: None,
-        status: Some(200),
-        grpc_status: Some(0),
-        request_bytes: 12,
-        response_bytes: 345,
-        duration: Duration::from_micros(6_789),
-        request_id: b"7c1f",
-        user_agent: b"grpc-go/1.60",
-        proxy_error: None,
-    }
-}
+use leno_relay::access_log::{Protocol, Record};
+use leno_relay::metrics::Direction;
 
 /// A connection with the least possible information.
 pub(super) fn connection() -> Record<'static> {
@@ -60,6 +27,6 @@ pub(super) fn connection() -> Record<'static> {
         duration: Duration::ZERO,
         request_id: b"",
         user_agent: b"",
-        proxy_error: Some("connect-failed"),
+        proxy_error: None,
     }
 }

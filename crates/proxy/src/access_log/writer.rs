@@ -8,8 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use super::{AccessLog, Format, Queries};
-use crate::metrics::WorkerMetrics;
+use super::Outlet;
 
 /// Maximum size of the lines that wait for the writer, in bytes; further lines are dropped.
 const MAX_PENDING_BYTES: usize = 2 << 20;
@@ -81,9 +80,9 @@ impl Writer {
         Ok(Self(pending))
     }
 
-    /// The access log of a worker, which counts dropped lines in `metrics`.
-    pub fn access_log(&self, format: Format, queries: Queries, metrics: Arc<WorkerMetrics>) -> AccessLog {
-        AccessLog::on(format, queries, self.0.clone(), metrics)
+    /// Returns a worker's way to the writer.
+    pub fn outlet(&self) -> Outlet {
+        Outlet::to(self.0.clone())
     }
 
     /// Writes pending lines and ends the thread; gives up after `patience` if the log is not read.

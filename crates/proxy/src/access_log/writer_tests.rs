@@ -1,10 +1,11 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use leno_relay::access_log::{AccessLog, Format, Queries};
+use leno_relay::metrics::WorkerMetrics;
+
 use super::{Destination, Offer, Pending, Writer};
 use crate::access_log::fixtures::connection;
-use crate::access_log::{Format, Queries};
-use crate::metrics::WorkerMetrics;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -17,14 +18,15 @@ fn all_lines_of_all_workers_are_in_the_file_in_the_end() {
     let writer = Writer::start(&Destination::File(path.clone())).expect("it starts");
     let workers: Vec<_> = (0..4)
         .map(|_| {
-            let mut log = writer.access_log(Format::Json, Queries::Drop, WorkerMetrics::new());
+            let outlet = writer.outlet();
+            let mut log = AccessLog::on(Format::Json, Queries::Drop, WorkerMetrics::new());
             std::thread::spawn(move || {
                 for _ in 0..500 {
                     log.write(&connection());
-                    log.hand_over(Instant::now());
+                    outlet.hand_over(&mut log, Instant::now());
                 }
-                // Lines that could not be handed over, because the lock was held, are handed over when the log is
-                // dropped.
+                // Lines that could not be handed over, because the lock was held, are handed over now.
+                outlet.finish(&mut log);
             })
         })
         .collect();
@@ -46,9 +48,9 @@ fn lines_are_written_while_the_proxy_runs() {
     let directory = tempfile::tempdir().expect("there is room");
     let path = directory.path().join("access.log");
     let writer = Writer::start(&Destination::File(path.clone())).expect("it starts");
-    let mut log = writer.access_log(Format::Apache, Queries::Drop, WorkerMetrics::new());
+    let mut log = AccessLog::on(Format::Apache, Queries::Drop, WorkerMetrics::new());
     log.write(&connection());
-    log.hand_over(Instant::now());
+    writer.outlet().hand_over(&mut log, Instant::now());
     let began = Instant::now();
     while fs::read(&path).expect("it is there").is_empty() {
         assert!(began.elapsed() < PATIENCE, "nothing is written");

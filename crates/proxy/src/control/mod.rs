@@ -32,10 +32,14 @@ use tokio::time::{sleep, timeout};
 
 use crate::args::Args;
 use crate::identity_args::IssuerPlace;
-use crate::limits::Limits;
-use crate::metrics::{ConfigMetrics, WorkerMetrics};
+use leno_relay::limits::Limits;
+use leno_relay::metrics::WorkerMetrics;
+
+use crate::metrics::ConfigMetrics;
 use crate::supervise::{self, Handover, HandoverError, REFUSE_AFTER};
-use crate::worker::{BindError, Door, SpawnError, WorkerHandle, bind_workers};
+use leno_relay::Door;
+
+use crate::worker::{BindError, SpawnError, WorkerHandle, bind_workers};
 pub(crate) use certify::IdentityService;
 use connect::{ControlPlane, Security};
 use discovery::{Discovery, QUESTIONS_MAX};

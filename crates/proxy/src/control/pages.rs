@@ -6,11 +6,12 @@ use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 use leno_admin::Exposition;
 use leno_admin::answer::{Answer, json, not_found, set_log_level, text, typed, wrong_method};
+use leno_relay::ClusterExplanation;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use super::shared::{Phase, Shared};
-use crate::worker::{ClusterExplanation, WorkerHandle};
+use crate::worker::WorkerHandle;
 
 /// Time for workers to report their balancers' state.
 const EXPLAIN_MAX: Duration = Duration::from_millis(500);

@@ -18,8 +18,10 @@ use tracing_subscriber::{Registry, filter::Targets, reload};
 
 use super::answer;
 use crate::control::shared::{Phase, Shared};
-use crate::limits::Limits;
-use crate::metrics::{ConfigMetrics, WorkerMetrics};
+use leno_relay::limits::Limits;
+use leno_relay::metrics::WorkerMetrics;
+
+use crate::metrics::ConfigMetrics;
 
 /// An admin endpoint on loopback, for a proxy with one Service and no worker thread.
 struct Admin {

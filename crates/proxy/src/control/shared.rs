@@ -10,10 +10,11 @@ use leno_config::{Configuration, Directory};
 use leno_identity::TlsIdentity;
 use leno_identity::upkeep::IdentityMetrics;
 use leno_model::mesh::{Changes, Mesh};
+use leno_relay::limits::Limits;
+use leno_relay::metrics::WorkerMetrics;
 use tokio::sync::watch;
 
-use crate::limits::Limits;
-use crate::metrics::{ConfigMetrics, ProcessMetrics, Scrape, WorkerMetrics};
+use crate::metrics::{ConfigMetrics, ProcessMetrics, Scrape};
 use crate::worker::WorkerHandle;
 
 /// The phase of the process.

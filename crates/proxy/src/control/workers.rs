@@ -9,14 +9,16 @@ use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
 use leno_model::policy::{DefaultInboundPolicy, Probes};
 use leno_model::protocol::PortRanges;
+use leno_relay::access_log::{AccessLog, Format, Queries};
+use leno_relay::limits::Limits;
+use leno_relay::metrics::WorkerMetrics;
+use leno_relay::{Door, ForwardedFor};
 use tokio::sync::mpsc;
 
 use super::ControlError;
-use crate::access_log::{self, AccessLog, Destination};
+use crate::access_log::{Destination, Writer};
 use crate::args::Args;
-use crate::limits::Limits;
-use crate::metrics::WorkerMetrics;
-use crate::worker::{Bound, Door, ForwardedFor, SpawnError, Standing, WorkerConfig, WorkerHandle};
+use crate::worker::{Bound, SpawnError, Standing, WorkerConfig, WorkerHandle};
 
 /// The common parameters of all workers.
 pub(super) struct WorkerTemplate<'a> {
@@ -57,6 +59,7 @@ impl WorkerTemplate<'_> {
                 forwarded_for: self.forwarded_for,
                 probes: self.probes.clone(),
                 access_log: self.access_log.map_or_else(AccessLog::off, |log| log.of_worker(metrics)),
+                outlet: self.access_log.map(|log| log.writer.outlet()).unwrap_or_default(),
                 limits: self.limits.clone(),
                 memory_budget_bytes,
                 metrics: metrics.clone(),
@@ -70,25 +73,25 @@ impl WorkerTemplate<'_> {
 
 /// The requested access log.
 pub(super) struct AccessLogOptions {
-    pub(super) writer: access_log::Writer,
-    pub(super) format: access_log::Format,
-    pub(super) queries: access_log::Queries,
+    pub(super) writer: Writer,
+    pub(super) format: Format,
+    pub(super) queries: Queries,
 }
 
 impl AccessLogOptions {
     fn of_worker(&self, metrics: &Arc<WorkerMetrics>) -> AccessLog {
-        self.writer.access_log(self.format, self.queries, metrics.clone())
+        AccessLog::on(self.format, self.queries, metrics.clone())
     }
 }
 
 pub(super) fn start_access_log(args: &Args) -> Result<Option<AccessLogOptions>, ControlError> {
     let Some(format) = args.access_log else { return Ok(None) };
     let destination = args.access_log_file.clone().map_or(Destination::Stdout, Destination::File);
-    let writer = access_log::Writer::start(&destination).map_err(|source| match &args.access_log_file {
+    let writer = Writer::start(&destination).map_err(|source| match &args.access_log_file {
         Some(path) => ControlError::AccessLog { path: path.clone(), source },
         None => ControlError::Start(source),
     })?;
-    let queries = if args.access_log_queries { access_log::Queries::Keep } else { access_log::Queries::Drop };
+    let queries = if args.access_log_queries { Queries::Keep } else { Queries::Drop };
     Ok(Some(AccessLogOptions { writer, format, queries }))
 }
 

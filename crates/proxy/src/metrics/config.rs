@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::text::{counter, encode_count, gauge};
+use leno_relay::metrics::{counter, encode_count, gauge};
 
 /// Metrics of the configuration, kept by the control thread. With a control plane instead of a directory, each of its
 /// answers counts as a reload without a problem.

@@ -1,81 +1,22 @@
-//! The metrics in the form that Prometheus reads.
-//!
-//! The names and labels of requests and connections are Linkerd's, so its dashboards work; names that start with
-//! `leno_` are our own. The text is OpenMetrics 1.0, in which a counter `request` has samples `request_total`.
+//! The metrics of the whole proxy in the form that Prometheus reads: those of the relays, of the configuration, of our
+//! certificate and of the process.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
 use leno_identity::upkeep::IdentityMetrics;
+use leno_relay::metrics::{RelayScrape, WorkerMetrics, gauge};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
 
-use super::authorization::AuthorizationTotals;
-use super::keyed::CountByKey;
-use super::labels::Labels;
-use super::route::RouteScrape;
-use super::tcp::TcpTotals;
-use super::text::{counter, encode_count, encode_counters, encode_gauges, encode_histograms, gauge};
-use super::traffic::{ResponseKind, TrafficTotals};
-use super::worker::CountBySideAndReason;
-use super::{
-    AuthorizationLabels, AuthorizationMetrics, ConfigMetrics, ConnectionLabels, Counter, ProcessMetrics, TcpMetrics,
-    TrafficLabels, TrafficMetrics, WorkerMetrics,
-};
-
-type TcpCounter = (&'static str, &'static str, fn(&TcpTotals) -> u64);
-type DecisionCounter = (&'static str, &'static str, fn(&AuthorizationTotals) -> u64);
-type WorkerCounter = (&'static str, &'static str, fn(&WorkerMetrics) -> &Counter);
-type ReasonCounter = (&'static str, &'static str, fn(&WorkerMetrics) -> &CountBySideAndReason);
-
-const TCP_COUNTERS: [TcpCounter; 4] = [
-    ("tcp_open", "Connections opened", |tcp| tcp.open_total),
-    ("tcp_close", "Connections closed", |tcp| tcp.close_total),
-    ("tcp_read_bytes", "Bytes read from peers", |tcp| tcp.read_bytes_total),
-    ("tcp_write_bytes", "Bytes written to peers", |tcp| tcp.write_bytes_total),
-];
-
-const DECISION_COUNTERS: [DecisionCounter; 6] = [
-    ("inbound_http_authz_allow", "Requests that policy let through", |totals| totals.http.let_through()),
-    ("inbound_http_authz_deny", "Requests that policy turned away", |totals| totals.http.denied),
-    ("inbound_tcp_authz_allow", "Connections that policy let through", |totals| totals.tcp.let_through()),
-    ("inbound_tcp_authz_deny", "Connections that policy turned away", |totals| totals.tcp.denied),
-    ("leno_http_audited", "Requests let through only because policy audits", |totals| totals.http.audited),
-    ("leno_tcp_audited", "Connections let through only because policy audits", |totals| totals.tcp.audited),
-];
-
-const WORKER_COUNTERS: [WorkerCounter; 9] = [
-    ("leno_cancelled", "Calls that the client cancelled or left", |worker| &worker.cancelled_total),
-    ("leno_deadline_exceeded", "Calls ended by the proxy at their deadline", |worker| &worker.deadline_exceeded_total),
-    ("leno_resent", "Calls sent elsewhere because they were refused unprocessed", |worker| &worker.resent_total),
-    ("leno_queue_full", "Calls refused because a queue was full", |worker| &worker.queue_full_total),
-    ("leno_waited", "Calls that had to wait for a connection or a stream", |worker| &worker.waited_total),
-    ("leno_clients_full", "Clients that reached max_concurrent_streams", |worker| &worker.full_clients_total),
-    ("leno_mirrored", "Copies of requests sent to mirrors", |worker| &worker.mirrored_total),
-    ("leno_mirrors_dropped", "Copies of requests given up, or not sent", |worker| &worker.mirrors_dropped_total),
-    ("leno_access_log_dropped", "Lines that the access log's writer had no room for", |worker| {
-        &worker.access_log_dropped_total
-    }),
-];
-
-const REASON_COUNTERS: [ReasonCounter; 2] = [
-    ("leno_proxy_errors", "Errors answered by the proxy itself, by reason", |worker| &worker.proxy_errors),
-    ("leno_connections_failed", "Connections that failed or were turned away, by reason", |worker| {
-        &worker.failed_connections
-    }),
-];
+use super::{ConfigMetrics, ProcessMetrics};
 
 /// Everything that one scrape exports.
 #[derive(Debug)]
 pub(crate) struct Scrape {
-    workers: Vec<Arc<WorkerMetrics>>,
-    traffic: Vec<(Labels, TrafficTotals)>,
-    connections: Vec<(Labels, TcpTotals)>,
-    authorizations: Vec<(Labels, AuthorizationTotals)>,
-    routes: RouteScrape,
+    relays: RelayScrape,
     config: ConfigMetrics,
     /// `None` without an identity.
     identity: Option<IdentityMetrics>,
@@ -91,19 +32,7 @@ impl Scrape {
         process: ProcessMetrics,
         now: Instant,
     ) -> Self {
-        let traffic = workers.iter().flat_map(|worker| worker.take_traffic(now));
-        let connections = workers.iter().flat_map(|worker| worker.take_connections(now));
-        let authorizations = workers.iter().flat_map(|worker| worker.take_authorizations(now));
-        Self {
-            workers: workers.to_vec(),
-            traffic: sum(traffic, TrafficLabels::labels, TrafficMetrics::add_to),
-            connections: sum(connections, ConnectionLabels::labels, TcpMetrics::add_to),
-            routes: RouteScrape::new(workers.iter().flat_map(|worker| worker.take_routes(now))),
-            authorizations: sum(authorizations, AuthorizationLabels::labels, AuthorizationMetrics::add_to),
-            config,
-            identity,
-            process,
-        }
+        Self { relays: RelayScrape::new(workers, now), config, identity, process }
     }
 
     /// The text, which ends with `# EOF`.
@@ -118,117 +47,17 @@ impl Scrape {
 
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        self.encode_requests(&mut encoder)?;
-        self.routes.encode(&mut encoder)?;
-        self.encode_connections(&mut encoder)?;
-        self.encode_workers(&mut encoder)?;
+        self.relays.encode(&mut encoder)?;
         self.config.encode(&mut encoder)?;
         if let Some(identity) = &self.identity {
             super::identity::encode(identity, &mut encoder)?;
         }
         self.process.encode(&mut encoder)?;
-        let held_bytes: u64 = self.workers.iter().map(|worker| worker.held_bytes.get()).sum();
-        gauge(&mut encoder, "leno_held_bytes", "Memory that peers make the workers hold")?.encode_gauge(&held_bytes)?;
         // A gauge, not OpenMetrics' info type, which readers of the older Prometheus text reject.
         gauge(&mut encoder, "leno_build_info", "Version of this proxy")?
             .encode_family(&[("version", env!("CARGO_PKG_VERSION"))])?
             .encode_gauge(&1_u64)
     }
-}
-
-impl Scrape {
-    fn encode_requests(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        encode_counters(encoder, "request", "Calls that began", &self.traffic, |totals| totals.requests)?;
-        let mut responses = counter(encoder, "response", "Calls answered")?;
-        for (labels, totals) in &self.traffic {
-            for (kind, count) in &totals.responses {
-                encode_count(responses.encode_family(&(labels.clone(), response_labels(*kind)))?, *count)?;
-            }
-            if totals.other_responses > 0 {
-                let others = (labels.clone(), [("status_code", "other")]);
-                encode_count(responses.encode_family(&others)?, totals.other_responses)?;
-            }
-        }
-        let help = "Milliseconds from a call's headers to its response's end";
-        encode_histograms(encoder, "response_latency_ms", help, &self.traffic, |totals| &totals.latency)?;
-        encode_gauges(encoder, "leno_requests_in_flight", "Calls not ended yet", &self.traffic, |totals| {
-            totals.in_flight
-        })
-    }
-
-    fn encode_connections(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        for (name, help, get) in TCP_COUNTERS {
-            encode_counters(encoder, name, help, &self.connections, get)?;
-        }
-        let (name, help) = ("tcp_open_connections", "Connections open now");
-        encode_gauges(encoder, name, help, &self.connections, |totals| totals.open_connections)?;
-        let (name, help) = ("tcp_connection_duration_ms", "Milliseconds that closed connections were open");
-        encode_histograms(encoder, name, help, &self.connections, |totals| &totals.durations)?;
-        for (name, help, get) in DECISION_COUNTERS {
-            encode_counters(encoder, name, help, &self.authorizations, get)?;
-        }
-        Ok(())
-    }
-
-    fn encode_workers(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        for (name, help, get) in WORKER_COUNTERS {
-            encode_count(counter(encoder, name, help)?, self.workers.iter().map(|worker| get(worker).get()).sum())?;
-        }
-        let waiting: u64 = self.workers.iter().map(|worker| worker.waiting_calls.get()).sum();
-        gauge(encoder, "leno_waiting_calls", "Calls that wait for a connection or a stream now")?
-            .encode_gauge(&waiting)?;
-        let mut abuse = counter(encoder, "leno_abuse_closed", "Connections and calls ended for abuse, by kind")?;
-        let (kinds, others) = sum_by_key(self.workers.iter().map(|worker| &worker.abuse));
-        for (kind, count) in kinds.into_iter().chain(others.map(|count| ("other", count))) {
-            encode_count(abuse.encode_family(&[("kind", kind)])?, count)?;
-        }
-        for (name, help, get) in REASON_COUNTERS {
-            let mut metric = counter(encoder, name, help)?;
-            let (reasons, others) = sum_by_key(self.workers.iter().map(|worker| get(worker)));
-            let reasons = reasons.into_iter().map(|((direction, why), count)| (direction.label(), why, count));
-            for (direction, why, count) in reasons.chain(others.map(|count| ("other", "other", count))) {
-                encode_count(metric.encode_family(&[("direction", direction), ("why", why)])?, count)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Sums the workers' series with equal labels, and sorts them.
-fn sum<L: Ord, M, T: Default>(
-    series: impl Iterator<Item = (L, Arc<M>)>,
-    name: impl Fn(&L) -> Labels,
-    add: impl Fn(&M, &mut T),
-) -> Vec<(Labels, T)> {
-    let mut totals = BTreeMap::<L, T>::new();
-    for (labels, metrics) in series {
-        add(&metrics, totals.entry(labels).or_default());
-    }
-    totals.into_iter().map(|(labels, totals)| (name(&labels), totals)).collect()
-}
-
-/// Every key's count, plus the count of keys beyond the tables' size if there were any.
-fn sum_by_key<'a, K: Copy + Ord + 'a, const N: usize>(
-    tables: impl Iterator<Item = &'a CountByKey<K, N>>,
-) -> (BTreeMap<K, u64>, Option<u64>) {
-    let (mut totals, mut others) = (BTreeMap::new(), 0);
-    for table in tables {
-        for (key, count) in table.counts() {
-            *totals.entry(key).or_default() += count;
-        }
-        others += table.others();
-    }
-    (totals, Some(others).filter(|count| *count > 0))
-}
-
-fn response_labels(kind: ResponseKind) -> Labels {
-    let classification = if kind.failed { "failure" } else { "success" };
-    let grpc_status = kind.grpc_status.map(|status| status.to_string()).unwrap_or_default();
-    vec![
-        ("classification", classification.to_owned()),
-        ("status_code", kind.http_status.to_string()),
-        ("grpc_status", grpc_status),
-    ]
 }
 
 #[cfg(test)]

@@ -1,39 +1,9 @@
-//! The proxy's metrics, and their export for Prometheus.
-//!
-//! Every number has exactly one writer: a worker thread, or the control thread. So counting is a relaxed load and a
-//! relaxed store, without a lock or a contended cache line. `export` sums the workers' numbers at each scrape.
-//!
-//! Series are looked up by their labels once, when a connection learns its peer's identity or a cluster gets its first
-//! call. The handle is kept, so a call needs no lookup.
+//! The proxy's metrics besides those of its relays, and the export of all metrics for Prometheus.
 
-mod authorization;
 mod config;
-mod counter;
 mod export;
-#[cfg(test)]
-mod fixtures;
-mod histogram;
 mod identity;
-mod keyed;
-mod labels;
 mod process;
-mod route;
-mod series;
-mod tcp;
-mod text;
-mod traffic;
-mod worker;
-
-pub use authorization::{AuthorizationMetrics, Decisions};
-pub use counter::{Counter, Gauge};
-pub use histogram::Histogram;
-pub use labels::{
-    AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, NoTlsReason, Peer, Target, Tls, TrafficLabels,
-};
-pub use route::{RouteLabels, RouteMetrics};
-pub use tcp::TcpMetrics;
-pub use traffic::TrafficMetrics;
-pub use worker::WorkerMetrics;
 
 pub(crate) use config::ConfigMetrics;
 pub(crate) use export::Scrape;

@@ -7,7 +7,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 
-use super::text::{counter, gauge};
+use leno_relay::metrics::{counter, gauge};
 
 /// The `process_*` numbers. A number that cannot be read is `None` and is not exported.
 #[derive(Debug, Clone, Copy, Default)]

@@ -11,10 +11,11 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 
+use leno_relay::Door;
 use rustix::process::{Pid, getpid, getppid};
 use socket2::Socket;
 
-use crate::worker::{Bound, Door};
+use crate::worker::Bound;
 
 /// Environment variable with the supervisor's process id, the number of restarts, and the worker, door and descriptor
 /// of each socket: `1 0 0:outbound:5 0:inbound:6`.

@@ -3,7 +3,7 @@ use std::net::TcpStream;
 use tokio::time::timeout;
 
 use super::*;
-use crate::worker::Door;
+use leno_relay::Door;
 
 fn exited(code: i32) -> ExitStatus {
     ExitStatus::from_raw(code << 8)

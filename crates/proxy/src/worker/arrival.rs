@@ -3,28 +3,24 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use leno_http2::{Connection, Role};
 use leno_model::protocol::Protocol;
 use leno_model::spiffe::SpiffeId;
+use leno_relay::Contents;
+use leno_relay::LinkId;
+use leno_relay::detect::{Detected, begins_tls, detect};
+use leno_relay::failure::ConnectionFailure;
+use leno_relay::limits::ms;
+use leno_relay::{Accepted, Speaks};
+use leno_relay::{Door, Inspection, Origin};
 
 use super::Worker;
-use super::accept::ArrivalId;
-use super::accept::{Arrival, Door, Inspection, Origin};
-use super::client::Client;
-use super::codec::Codec;
-use super::detect::{Detected, begins_tls, detect};
-use super::link::{Link, LinkId};
-use super::opaque::{Contents, Opaque};
+use super::accept::{Arrival, ArrivalId};
+use super::meter::Meter;
 use super::places::Full;
-use super::review::Stay;
-use super::target::Told;
 use super::tls::{SERVER_NAME_SUFFIX, Tls};
-use super::wire::{Fill, WireError};
-use crate::failure::{ConnectionFailure, FailedConnection};
-use crate::limits::ms;
-use crate::metrics::Peer;
+use super::trust::{Peer, id_shown};
+use super::wire::{Carries, Fill, WireError, WireId};
 
 /// What to do with a connection next.
 enum Step {
@@ -36,16 +32,6 @@ enum Step {
     },
     Admit(Speaks),
     Refuse(ConnectionFailure),
-}
-
-/// The detected contents of a connection.
-enum Speaks {
-    Http2,
-    Http1,
-    /// Bytes that the proxy does not parse.
-    Opaque(Contents),
-    /// Nothing so far: the server may speak first.
-    Nothing,
 }
 
 impl Worker {
@@ -94,7 +80,7 @@ impl Worker {
             Step::Wait if nothing_came && self.is_servers_turn(arrival) => self.admit_client(id, Speaks::Nothing),
             Step::Wait => {
                 if more {
-                    self.mark_unfinished(LinkId::Arrival(id));
+                    self.mark_unfinished_arrival(id);
                 }
             }
             Step::Begin { tls, port } => self.begin_tls(id, tls, port),
@@ -118,7 +104,7 @@ impl Worker {
         }
         let first = &arrival.first;
         let is_no_tls = !first.is_empty() && !begins_tls(first);
-        if is_no_tls && self.inspection(&arrival.origin) == Inspection::ServerName {
+        if is_no_tls && self.relay.inspection(&arrival.origin) == Inspection::ServerName {
             return Step::Admit(Speaks::Opaque(Contents::Unknown));
         }
         match (detect(first), arrival.origin.door) {
@@ -133,7 +119,7 @@ impl Worker {
             }
             (Detected::Http2, _) => Step::Admit(Speaks::Http2),
             (Detected::Http1, _) => Step::Admit(Speaks::Http1),
-            (Detected::Opaque, Door::Inbound) if self.declared_http(&arrival.origin).is_some() => {
+            (Detected::Opaque, Door::Inbound) if self.relay.declared_http(&arrival.origin).is_some() => {
                 Step::Refuse(ConnectionFailure::NotHttp)
             }
             (Detected::Opaque, _) => Step::Admit(Speaks::Opaque(Contents::Unknown)),
@@ -153,7 +139,7 @@ impl Worker {
     /// reads the connection in its turn, as if it had more to read.
     pub(super) fn review_arrival(&mut self, id: ArrivalId) {
         let Some(arrival) = self.arrivals.get(id) else { return };
-        if arrival.is_held && self.awaits_answer(&arrival.origin) {
+        if arrival.is_held && self.relay.awaits_answer(&arrival.origin) {
             return;
         }
         if !arrival.is_held && !self.is_opaque(arrival) {
@@ -161,14 +147,14 @@ impl Worker {
         }
         if let Some(arrival) = self.arrivals.get_mut(id).filter(|arrival| arrival.is_held) {
             arrival.is_held = false;
-            arrival.since = self.now;
+            arrival.since = self.relay.now();
         }
-        self.mark_unfinished(LinkId::Arrival(id));
+        self.mark_unfinished_arrival(id);
     }
 
     /// Returns whether there is nothing to detect in the connection: its bytes are opaque.
     fn is_opaque(&self, arrival: &Arrival) -> bool {
-        self.tls_of(arrival).is_none() && self.inspection(&arrival.origin) == Inspection::Nothing
+        self.tls_of(arrival).is_none() && self.relay.inspection(&arrival.origin) == Inspection::Nothing
     }
 
     fn begin(&self, origin: &Origin, server_name: Option<&str>) -> Step {
@@ -187,7 +173,7 @@ impl Worker {
     /// application. It only shows our certificate, which `leno identity` needs.
     fn is_for_members(&self, origin: &Origin, named_port: Option<u16>) -> bool {
         let local = origin.local.ip();
-        let leads_nowhere = || named_port.is_none_or(|port| self.is_own(SocketAddr::new(local, port), local));
+        let leads_nowhere = || named_port.is_none_or(|port| self.relay.is_own(SocketAddr::new(local, port), local));
         match origin.door {
             Door::Tunnel => true,
             Door::Inbound => origin.original_destination.is_none() && !leads_nowhere(),
@@ -207,7 +193,7 @@ impl Worker {
         }
         self.charge_arrival(id);
         match opened {
-            Ok(()) => self.mark_unfinished(LinkId::Arrival(id)),
+            Ok(()) => self.mark_unfinished_arrival(id),
             Err(error) => self.refuse(id, ConnectionFailure::Handshake(error)),
         }
     }
@@ -221,83 +207,108 @@ impl Worker {
 
     /// Makes the arrival a client's connection, now that its protocol is known.
     fn admit_client(&mut self, id: ArrivalId, speaks: Speaks) {
-        let Some(mut arrival) = self.arrivals.remove(id) else { return };
+        let Some(arrival) = self.arrivals.remove(id) else { return };
         self.discharge_arrival(&arrival);
-        let origin = arrival.origin;
-        let (wire, is_outdated) = (arrival.wire, arrival.is_outdated);
-        let peer_id = match self.place_of_peer(&arrival) {
+        let Arrival { wire, origin, first, named_port, since, is_outdated, .. } = arrival;
+        let peer_id = match self.place_of_peer(wire) {
             Ok(peer_id) => peer_id.map(Arc::new),
             Err(failure) => {
-                self.doors.leave(wire);
-                self.wires.remove(wire);
-                return self.report(origin, failure);
+                self.close_wire(wire);
+                return self.relay.report(origin, *failure);
             }
         };
-        let named = arrival.named_port.map(|port| SocketAddr::new(origin.local.ip(), port));
+        let named = named_port.map(|port| SocketAddr::new(origin.local.ip(), port));
         let target = origin.original_destination.or(named);
-        let written = |target: Option<SocketAddr>| target.map(|target| target.to_string());
-        let codec = match speaks {
-            Speaks::Http2 => Codec::Http2(Connection::new(Role::Server, self.limits.client.clone(), self.now)),
-            Speaks::Http1 => {
-                Codec::Http1(leno_http1::Connection::new(Role::Server, self.limits.http1_client.clone(), self.now))
+        if let Some(wire) = self.wires.get_mut(wire) {
+            let relay = &self.relay.limits().relay;
+            match speaks {
+                Speaks::Http2 => wire.limit_unread(ms(relay.unread_timeout_ms)),
+                Speaks::Http1 => wire.limit_unread(ms(relay.stall_timeout_ms)),
+                // Opaque bytes may stay unread for as long as their receiver likes.
+                Speaks::Opaque(_) | Speaks::Nothing => {}
             }
-            Speaks::Opaque(contents) => {
-                let name = match &contents {
-                    Contents::Tls(Some(name)) => Some(format!("{name}:443")),
-                    Contents::Tls(None) | Contents::Unknown => None,
-                };
-                Codec::Opaque(Opaque::accepted(written(target).or(name).unwrap_or_default(), contents))
+            if let Some(id) = &peer_id {
+                let mut peer = Box::new(Peer::client(SpiffeId::clone(id), origin.peer.ip()));
+                peer.note_shown(wire.tls.as_deref(), &self.standing);
+                wire.peer = Some(peer);
             }
-            Speaks::Nothing => Codec::Opaque(Opaque::guessed(written(target).unwrap_or_default())),
-        };
-        let mut link = Link::new(wire, codec, self.now);
-        let relay = &self.limits.relay;
-        let unread_ms = if link.codec.has_windows() { relay.unread_timeout_ms } else { relay.stall_timeout_ms };
-        self.limit_unread(&link, ms(unread_ms));
-        link.held = std::mem::take(&mut arrival.first);
-        link.opened = arrival.since;
-        let account = self.accounts.enter(Self::account_of(&origin, peer_id.as_ref()));
-        let mut client = Client::new(link, origin, target, peer_id, account);
-        client.has_tls = self.tls_on(wire).is_some();
-        self.note_standing(&mut client);
-        let client = self.clients.insert(client);
-        self.attach(wire, LinkId::Client(client));
-        if is_outdated {
-            self.recheck.add(LinkId::Client(client));
         }
-        self.watch_client(client);
-    }
-
-    /// Records how long a client's certificate is valid, and what the application is told about the client.
-    fn note_standing(&mut self, client: &mut Client) {
-        let Some((id, tls)) = client.peer_id.as_ref().zip(self.tls_on(client.link.wire)) else { return };
-        let (now, chain) = (SystemTime::now(), tls.peer_certificates());
-        client.told = self.identity.as_ref().map(|own| Box::new(Told::of(id, &own.id, self.tells_client_cert)));
-        let Some(expiry) = leno_identity::peer_expiry(chain, now) else { return };
-        client.stay = Some(Stay::until(expiry, now));
-        self.standing.note(id, client.origin.peer.ip(), (expiry, now), chain);
+        let has_tls = self.tls_on(wire).is_some();
+        let client = self.relay.add_client(Accepted {
+            wire: wire.cast(),
+            origin,
+            target,
+            peer_id,
+            has_tls,
+            speaks,
+            first,
+            opened: since,
+        });
+        let link = LinkId::Client(client);
+        self.attach(wire, Carries::Link(link));
+        if is_outdated {
+            self.recheck.add(wire);
+        }
+        self.read(wire, link);
+        self.relay.shut_down_if_draining(client);
+        self.mark_unfinished(wire);
     }
 
     /// Returns the identity of a peer whose handshake, if there is one, is complete. If the peer has shown a
     /// certificate, the connection takes a place in the pool for clients with a certificate.
-    fn place_of_peer(&mut self, arrival: &Arrival) -> Result<Option<SpiffeId>, ConnectionFailure> {
-        let peer_id = self.peer_of(self.tls_of(arrival))?;
+    fn place_of_peer(&mut self, wire: WireId) -> Result<Option<SpiffeId>, Box<ConnectionFailure>> {
+        let tls = self.tls_on(wire);
+        let has_tls = tls.is_some();
+        let peer_id = id_shown(tls)?;
         match &peer_id {
-            Some(id) => self.take_member_place(arrival.wire, id).map_err(|Full| ConnectionFailure::NoPlace)?,
+            Some(id) => self.take_member_place(wire, id).map_err(|Full| Box::new(ConnectionFailure::NoPlace))?,
             // A complete handshake settles the connection as a complete request does, even without a certificate.
-            None if self.tls_of(arrival).is_some() => self.doors.settle(arrival.wire),
+            None if has_tls => self.doors.settle(wire),
             None => {}
         }
         Ok(peer_id)
     }
 
-    /// Returns the SPIFFE ID in the peer's certificate; `None` if the peer has shown no certificate.
-    pub(super) fn peer_of(&self, tls: Option<&Tls>) -> Result<Option<SpiffeId>, ConnectionFailure> {
-        let certificates = tls.map(Tls::peer_certificates).unwrap_or_default();
-        if certificates.is_empty() {
-            return Ok(None);
+    /// Makes a client's connection an arrival again, because its protocol was guessed wrong.
+    pub(super) fn recall(&mut self, wire_id: WireId, origin: Origin, first: Vec<u8>) {
+        let now = self.relay.now();
+        let Some(wire) = self.wires.get_mut(wire_id) else { return };
+        wire.meter.close(now);
+        wire.meter = Meter::new(now);
+        let arrival = Arrival {
+            wire: wire_id,
+            origin,
+            since: now,
+            is_held: false,
+            first,
+            named_port: None,
+            is_outdated: false,
+            was_guessed: true,
+            charged_bytes: 0,
+        };
+        let id = self.arrivals.insert(arrival);
+        self.charge_arrival(id);
+        self.attach(wire_id, Carries::Arrival(id));
+        self.mark_unfinished(wire_id);
+    }
+
+    /// Returns whether the worker should connect to the server of a silent arrival, so that the server can send first.
+    pub(super) fn is_servers_turn(&self, arrival: &Arrival) -> bool {
+        let Some(destination) = arrival.origin.original_destination else { return false };
+        let waited = self.relay.now().saturating_duration_since(arrival.since);
+        let is_due = waited >= ms(self.relay.limits().relay.server_first_after_ms);
+        let is_silent = arrival.first.is_empty() && !arrival.is_held && !arrival.was_guessed;
+        (is_due || self.relay.speaks_first(destination))
+            && is_silent
+            && self.tls_of(arrival).is_none()
+            && self.relay.may_guess(&arrival.origin)
+    }
+
+    /// Lists an arrival to be read in the next turn.
+    fn mark_unfinished_arrival(&mut self, id: ArrivalId) {
+        if let Some(wire) = self.arrivals.get(id).map(|arrival| arrival.wire) {
+            self.mark_unfinished(wire);
         }
-        leno_identity::peer_id(certificates).map(Some).map_err(ConnectionFailure::BadPeerId)
     }
 
     /// Decides on a connection whose protocol was not detected in time. If the client is silent, the server may be one
@@ -308,7 +319,7 @@ impl Worker {
             return self.refuse(id, ConnectionFailure::HandshakeTimeout);
         }
         if arrival.origin.original_destination.is_none() {
-            self.metrics.count_abuse("detect_timeout");
+            self.relay.metrics().count_abuse("detect_timeout");
             return self.refuse(id, ConnectionFailure::Silent);
         }
         self.admit_undetected(id);
@@ -318,7 +329,7 @@ impl Worker {
     /// opaque, unless the port is declared to speak HTTP: then it is an HTTP connection without a request so far.
     fn admit_undetected(&mut self, id: ArrivalId) {
         let Some(arrival) = self.arrivals.get(id) else { return };
-        match self.declared_http(&arrival.origin).filter(|_| !begins_tls(&arrival.first)) {
+        match self.relay.declared_http(&arrival.origin).filter(|_| !begins_tls(&arrival.first)) {
             Some(Protocol::Http2) => self.admit_client(id, Speaks::Http2),
             Some(_) => self.admit_client(id, Speaks::Http1),
             None => self.admit_opaque(id),
@@ -329,18 +340,8 @@ impl Worker {
     fn refuse(&mut self, id: ArrivalId, failure: ConnectionFailure) {
         let Some(arrival) = self.arrivals.get(id) else { return };
         let origin = arrival.origin;
-        self.report(origin, failure);
+        self.relay.report(origin, failure);
         self.drop_arrival(id);
-    }
-
-    /// Counts and logs a connection that was refused or ended.
-    pub(super) fn report(&mut self, origin: Origin, why: ConnectionFailure) {
-        let direction = origin.door.direction();
-        self.metrics.count_failed_connection(direction, why.label());
-        let failed = FailedConnection { direction, peer: Peer::Source, address: origin.peer, why };
-        if let Some(line) = self.failures.line(&failed, self.now) {
-            tracing::warn!("{line}");
-        }
     }
 
     /// Returns the TLS of an arrival, if its client has begun TLS that is addressed to the proxy.
@@ -351,9 +352,7 @@ impl Worker {
     pub(super) fn drop_arrival(&mut self, id: ArrivalId) {
         if let Some(arrival) = self.arrivals.remove(id) {
             self.discharge_arrival(&arrival);
-            self.wires.remove(arrival.wire);
-            self.doors.leave(arrival.wire);
-            self.burst = true;
+            self.close_wire(arrival.wire);
         }
     }
 }

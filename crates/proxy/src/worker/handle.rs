@@ -7,31 +7,29 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use leno_identity::TlsIdentity;
-use leno_model::balance::{Explanation, Policy};
 use leno_model::discovery::Subject;
 use leno_model::mesh::{Changes, Mesh};
 use leno_model::policy::{DefaultInboundPolicy, Probes};
 use leno_model::protocol::PortRanges;
+use leno_relay::ClusterExplanation;
+use leno_relay::Door;
+use leno_relay::ForwardedFor;
+use leno_relay::Usage;
+use leno_relay::access_log::AccessLog;
+use leno_relay::limits::{Limits, ms};
+use leno_relay::metrics::WorkerMetrics;
+use leno_relay::{Config, Relay};
 use mio::{Poll, Token, Waker};
 use tokio::sync::mpsc as tokio_mpsc;
 use tokio::sync::oneshot;
 
-use super::accept::Door;
-use super::budget::Budget;
-use super::calls::Calls;
+use super::accept::Arrival;
 use super::listen::{BindError, Bound, Listener};
 use super::places::Doors;
-use super::ports::Ports;
-use super::server_first::ServerFirst;
 use super::standing::Standing;
-use super::target::ForwardedFor;
-use super::usage::Usage;
 use super::wire::Buffers;
 use super::{FIRST_LISTENER, READ_BYTES, WAKER, Worker, memory};
-use crate::access_log::AccessLog;
-use crate::failure::FailureLog;
-use crate::limits::{Limits, ms};
-use crate::metrics::{Direction, NoTlsReason, Target, Tls, TrafficLabels, TrafficMetrics, WorkerMetrics};
+use crate::access_log::Outlet;
 
 /// Stack size of a worker thread. The event loop does not recurse.
 const STACK_BYTES: usize = 256 * 1024;
@@ -60,8 +58,10 @@ pub struct WorkerConfig {
     pub forwarded_for: ForwardedFor,
     /// The kubelet's probes of our own application, which are allowed whatever the policies say.
     pub probes: Probes,
-    /// Where calls are logged.
+    /// Which calls are logged, and how.
     pub access_log: AccessLog,
+    /// Where they are logged.
+    pub outlet: Outlet,
     /// The limits in force.
     pub limits: Arc<Limits>,
     /// Most memory that peers can make this worker hold, in bytes.
@@ -70,37 +70,6 @@ pub struct WorkerConfig {
     pub metrics: Arc<WorkerMetrics>,
     /// Seed of this worker's random choices.
     pub seed: u64,
-}
-
-/// One cluster as a worker's balancer sees it, for /balancer.
-#[derive(Debug, serde::Serialize)]
-pub struct ClusterExplanation {
-    /// `service.namespace:port`.
-    pub cluster: String,
-    /// How endpoints are chosen.
-    pub policy: Policy,
-    /// Number of the worker.
-    pub worker: usize,
-    /// Calls in flight.
-    pub calls: usize,
-    /// Endpoints, ascending by address.
-    pub endpoints: Vec<EndpointExplanation>,
-}
-
-/// One endpoint as a worker sees it.
-#[derive(Debug, serde::Serialize)]
-pub struct EndpointExplanation {
-    /// The balancer's state of the endpoint.
-    #[serde(flatten)]
-    pub balancer: Explanation,
-    /// Connections that take calls.
-    pub connections: usize,
-    /// Calls that wait for a connection.
-    pub waiting: usize,
-    /// Number of connections that failed in a row.
-    pub connect_failures: u32,
-    /// Why the last connection failed; none while connections succeed.
-    pub last_connect_error: Option<String>,
 }
 
 /// A command to a worker.
@@ -219,15 +188,6 @@ pub enum SpawnError {
     System(#[from] io::Error),
 }
 
-/// Returns the metrics of calls whose destination is unknown.
-fn unrouted(metrics: &WorkerMetrics, direction: Direction) -> Arc<TrafficMetrics> {
-    let tls = match direction {
-        Direction::Inbound => Tls::None(NoTlsReason::NoTlsFromRemote),
-        Direction::Outbound => Tls::Disabled,
-    };
-    metrics.traffic(&TrafficLabels { direction, target: Target::Unknown, tls })
-}
-
 impl Worker {
     fn new(
         poll: Poll,
@@ -237,110 +197,88 @@ impl Worker {
         mesh: Arc<Mesh>,
     ) -> Self {
         let now = Instant::now();
+        let listening = listeners.iter().map(|listener| (listener.door, listener.address)).collect();
+        let relay = Config {
+            index: config.index,
+            own: config.identity.as_ref().map(|identity| identity.id.clone()),
+            listening,
+            discovers: config.discovery.is_some(),
+            default_policy: config.default_policy,
+            opaque_ports: config.opaque_ports,
+            http_ports: config.http_ports,
+            forwarded_client_cert: config.forwarded_client_cert,
+            forwarded_for: config.forwarded_for,
+            probes: config.probes,
+            access_log: config.access_log,
+            limits: config.limits.clone(),
+            memory_budget_bytes: config.memory_budget_bytes,
+            metrics: config.metrics,
+            seed: config.seed,
+        };
         Self {
             poll,
             listeners,
             commands,
-            unrouted: [Direction::Inbound, Direction::Outbound].map(|side| unrouted(&config.metrics, side)),
-            doors: Doors::new(&config.limits.relay),
-            ports: Ports::default(),
-            standing: config.standing,
-            recheck: Default::default(),
-            limits: config.limits,
-            metrics: config.metrics,
-            index: config.index,
-            seed: config.seed,
-            mesh,
-            identity: config.identity,
-            default_policy: config.default_policy,
-            opaque_ports: config.opaque_ports,
-            http_ports: config.http_ports,
-            tells_client_cert: config.forwarded_client_cert,
-            forwarded_for: config.forwarded_for,
-            probes: config.probes,
-            access_log: config.access_log,
-            failures: FailureLog::default(),
-            mesh_version: 0,
+            outlet: config.outlet,
             discovery: config.discovery,
-            questions: Default::default(),
-            used: Default::default(),
-            clusters: Default::default(),
-            cluster_by_key: Default::default(),
-            server_first: ServerFirst::default(),
+            doors: Doors::new(&config.limits.relay),
+            standing: config.standing,
+            identity: config.identity,
+            recheck: Default::default(),
             wires: Default::default(),
             arrivals: Default::default(),
-            clients: Default::default(),
-            upstreams: Default::default(),
-            calls: Calls::new(now),
-            accounts: Default::default(),
-            next_turn: 0,
-            to_send: Default::default(),
-            waited_for: Vec::new(),
-            dirty: Vec::new(),
             unfinished: Vec::new(),
-            recalled: Vec::new(),
             accept_again: false,
             accept_failed: false,
-            cancelling: Vec::new(),
-            collecting: Vec::new(),
-            next_reset_tick: None,
-            now,
-            next_sweep: now,
-            sweep_turn: 0,
-            draining: None,
             buffers: Buffers::new(READ_BYTES),
-            fields: Default::default(),
-            budget: Budget::new(config.memory_budget_bytes),
-            random: fastrand::Rng::with_seed(config.seed),
             burst: false,
             trim_next: false,
             next_trim: now,
+            relay: Relay::new(relay, mesh, now),
         }
     }
 
     pub(super) fn run_commands(&mut self) {
         // A call that was routed with one mesh gets an endpoint of that mesh: the next mesh may have none for it.
-        self.dispatch();
+        self.relay.dispatch();
         while let Ok(command) = self.commands.try_recv() {
             match command {
-                Command::SetMesh(mesh) => self.set_mesh(&mesh),
-                Command::ChangeMesh(mesh, changes) => self.change_mesh(&mesh, &changes),
+                Command::SetMesh(mesh) => {
+                    self.relay.set_mesh(&mesh);
+                    self.review_arrivals(|arrival| arrival.origin.door == Door::Outbound);
+                }
+                Command::ChangeMesh(mesh, changes) => {
+                    self.relay.change_mesh(&mesh, &changes);
+                    self.review_changed_arrivals(&changes);
+                }
                 Command::SetIdentity(identity) => self.set_identity(&identity),
                 // The receiver may have been dropped.
-                Command::Explain(answer) => drop(answer.send(self.explain())),
+                Command::Explain(answer) => drop(answer.send(self.relay.explain())),
                 Command::ReportUsage(answer) => drop(answer.send(self.report_usage())),
                 Command::Drain(grace) => self.drain(grace),
             }
         }
     }
 
-    fn explain(&self) -> Vec<ClusterExplanation> {
-        let explain_cluster = |state: &super::cluster::ClusterState| ClusterExplanation {
-            cluster: state.target.to_string(),
-            policy: state.cluster.balancer,
-            worker: self.index,
-            calls: state.calls,
-            endpoints: self.explain_endpoints(state),
-        };
-        let mut clusters: Vec<_> = self.clusters.iter().map(|(_, state)| explain_cluster(state)).collect();
-        clusters.sort_by(|a, b| a.cluster.cmp(&b.cluster));
-        clusters
+    /// Returns the questions and clusters that connections and calls use, or have used since the last report.
+    fn report_usage(&mut self) -> Usage {
+        let mut usage = self.relay.report_usage();
+        for (_, arrival) in self.arrivals.iter() {
+            if let (Door::Outbound, Some(address)) = (arrival.origin.door, arrival.origin.original_destination) {
+                usage.in_use.insert(Subject::Address(address));
+            }
+        }
+        usage
     }
 
-    fn explain_endpoints(&self, state: &super::cluster::ClusterState) -> Vec<EndpointExplanation> {
-        let explanations = state.balancer.explain(self.now);
-        let ids = state.balancer.endpoints();
-        ids.zip(explanations)
-            .map(|((id, _), balancer)| {
-                let failed = state.pools_of(id).find(|pool| pool.failures > 0);
-                EndpointExplanation {
-                    balancer,
-                    connections: state.pools_of(id).map(|pool| pool.connections.len()).sum(),
-                    waiting: state.pools_of(id).map(|pool| pool.waiting.len()).sum(),
-                    connect_failures: failed.map_or(0, |pool| pool.failures),
-                    last_connect_error: failed.map(|pool| pool.last_error.clone()),
-                }
-            })
-            .collect()
+    /// Reviews the arrivals that a change of the mesh concerns: the destination's cluster decides what to detect in a
+    /// connection.
+    fn review_changed_arrivals(&mut self, changes: &Changes) {
+        let concerns_all = !changes.clusters.is_empty() || !changes.routes.is_empty();
+        let concerns = |arrival: &Arrival| {
+            let subject = arrival.origin.original_destination.map(Subject::Address);
+            subject.is_some_and(|it| changes.answered.contains(&it) || changes.changed_answers.contains(&it))
+        };
+        self.review_arrivals(|arrival| arrival.origin.door == Door::Outbound && (concerns_all || concerns(arrival)));
     }
 }

@@ -8,11 +8,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use leno_accept::{has_ipv6, stream_socket, usable};
+use leno_relay::Door;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Poll, Token};
 use socket2::Socket;
 
-use super::accept::{Door, keepalive};
+use super::accept::keepalive;
 
 /// Most connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 4_096;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::metrics::TcpMetrics;
+use leno_relay::metrics::TcpMetrics;
 
 /// The counters of one connection.
 #[derive(Debug)]

@@ -7,22 +7,20 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
-use std::time::Duration;
 
 use leno_accept::{Entry, Places, Source};
 use leno_model::spiffe::SpiffeId;
+use leno_relay::Door;
+use leno_relay::LinkId;
+use leno_relay::failure::ConnectionFailure;
+use leno_relay::limits::RelayLimits;
+use rustc_hash::FxHashSet;
 
 use super::Worker;
-use super::accept::Door;
-use super::link::LinkId;
-use super::wire::WireId;
-use crate::failure::ConnectionFailure;
-use crate::limits::RelayLimits;
+use super::wire::{Carries, WireId};
 
 /// Most connections that finish their calls after they have lost their place. Further ones are closed at once.
 const MAX_YIELDING: usize = 256;
-/// How long a connection that has lost its place may take to finish its calls.
-pub(super) const YIELD_GRACE: Duration = Duration::from_secs(5);
 
 /// Identifies a client that has shown a certificate: a digest of its SPIFFE id, with a random key. Two ids with the
 /// same digest would share their places, which would only be unfair.
@@ -39,8 +37,8 @@ pub(super) struct Doors {
     /// Connections of clients that have shown a certificate.
     members: Places<Member, WireId>,
     digest: RandomState,
-    /// Number of connections that finish their calls after they have lost their place.
-    yielding: usize,
+    /// Connections that finish their calls after they have lost their place.
+    yielding: FxHashSet<WireId>,
 }
 
 /// Error: there is no place for a connection, because its own client holds the most places.
@@ -54,7 +52,7 @@ impl Doors {
             strangers: Places::new(limits.max_inbound_connections as usize),
             members: Places::new(limits.max_identified_connections as usize),
             digest: RandomState::new(),
-            yielding: 0,
+            yielding: FxHashSet::default(),
         }
     }
 
@@ -87,16 +85,12 @@ impl Doors {
         self.strangers.settle(wire);
     }
 
-    /// Frees the place of a connection, if it has one.
+    /// Frees the place of a connection that has ended, if it has one.
     pub(super) fn leave(&mut self, wire: WireId) {
+        self.yielding.remove(&wire);
         self.outbound.leave(wire);
         self.strangers.leave(wire);
         self.members.leave(wire);
-    }
-
-    /// Records that a connection without a place no longer finishes its calls.
-    pub(super) fn yielded(&mut self) {
-        self.yielding = self.yielding.saturating_sub(1);
     }
 }
 
@@ -130,30 +124,21 @@ impl Worker {
     /// Ends a connection that has lost its place: after its calls if it has any and is not opaque, else at once. At
     /// most [`MAX_YIELDING`] connections finish their calls at a time.
     fn yield_place(&mut self, wire: WireId) {
-        let Some(link) = self.wires.get(wire).and_then(|wire| wire.link) else { return };
-        self.metrics.count_abuse("client_connections");
-        let id = match link {
-            LinkId::Arrival(id) => {
+        self.relay.metrics().count_abuse("client_connections");
+        match self.wires.get(wire).and_then(|wire| wire.carries) {
+            Some(Carries::Arrival(id)) => {
                 let Some(origin) = self.arrivals.get(id).map(|arrival| arrival.origin) else { return };
-                self.report(origin, ConnectionFailure::Yielded);
-                return self.drop_arrival(id);
+                self.relay.report(origin, ConnectionFailure::Yielded);
+                self.drop_arrival(id);
             }
-            LinkId::Client(id) => id,
-            LinkId::Endpoint(_) => return,
-        };
-        let Some(client) = self.clients.get_mut(id) else { return };
-        let origin = client.origin;
-        let may_finish = !client.link.codec.is_opaque() && client.link.codec.stream_count() > 0;
-        let gently = may_finish && self.doors.yielding < MAX_YIELDING && client.yielding_since.is_none();
-        if gently {
-            self.doors.yielding += 1;
-            client.yielding_since = Some(self.now);
-            client.shut_down(self.now);
-            self.mark_dirty(link);
-        } else {
-            self.close_client(id);
+            Some(Carries::Link(LinkId::Client(id))) => {
+                let has_room = self.doors.yielding.len() < MAX_YIELDING;
+                if self.relay.yield_place(id, has_room) {
+                    self.doors.yielding.insert(wire);
+                }
+            }
+            Some(Carries::Link(LinkId::Endpoint(_))) | None => {}
         }
-        self.report(origin, ConnectionFailure::Yielded);
     }
 }
 

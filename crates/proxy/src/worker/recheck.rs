@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustls::pki_types::CertificateDer;
 
-use super::link::LinkId;
+use super::wire::WireId;
 
 /// Longest slice: calls that arrive during a slice wait that long.
 const SLICE: Duration = Duration::from_millis(5);
@@ -34,19 +34,19 @@ struct Verdicts {
 /// Connections to check again, and the verdicts about their peers' chains.
 #[derive(Debug, Default)]
 pub(super) struct Recheck {
-    due: VecDeque<LinkId>,
+    due: VecDeque<WireId>,
     /// Connections whose peers may still show a better certificate on a new connection.
-    waiting: Vec<LinkId>,
+    waiting: Vec<WireId>,
     verdicts: Verdicts,
     next_slice: Option<Instant>,
 }
 
 impl Recheck {
     /// Begins a round with a new identity: the verdicts of the previous identity are void.
-    pub(super) fn begin(&mut self, links: impl Iterator<Item = LinkId>) {
+    pub(super) fn begin(&mut self, wires: impl Iterator<Item = WireId>) {
         self.forget_verdicts();
         self.waiting.clear();
-        self.due = links.collect();
+        self.due = wires.collect();
     }
 
     /// Forgets the verdicts. If a new identity trusts every anchor of the previous one, the round continues with the
@@ -56,13 +56,13 @@ impl Recheck {
     }
 
     /// Adds a connection whose handshake was under way when the round began.
-    pub(super) fn add(&mut self, link: LinkId) {
-        self.due.push_back(link);
+    pub(super) fn add(&mut self, wire: WireId) {
+        self.due.push_back(wire);
     }
 
     /// Lets the worker check the connection again after the next sweep.
-    pub(super) fn defer(&mut self, link: LinkId) {
-        self.waiting.push(link);
+    pub(super) fn defer(&mut self, wire: WireId) {
+        self.waiting.push(wire);
     }
 
     /// Makes the deferred connections due again: their peers have had some time. Called in each sweep.
@@ -82,7 +82,7 @@ impl Recheck {
     }
 
     /// Returns the next connection of a slice. Ends the slice if its time is over or no connection is due.
-    pub(super) fn next(&mut self, end: Instant) -> Option<LinkId> {
+    pub(super) fn next(&mut self, end: Instant) -> Option<WireId> {
         let now = Instant::now();
         let next = if now < end { self.due.pop_front() } else { None };
         if next.is_none() {

@@ -4,14 +4,16 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
+use leno_relay::Id;
+use leno_relay::LinkId;
 use mio::Token;
 use mio::net::TcpStream;
 use socket2::SockRef;
 
-use super::link::LinkId;
+use super::accept::ArrivalId;
 use super::meter::Meter;
-use super::slots::Id;
 use super::tls::{SEAL_BYTES, Tls};
+use super::trust::Peer;
 
 /// Most unsent bytes that the kernel accepts for one connection. Bytes that are sent but not yet acknowledged do not
 /// count. By default, the kernel accepts up to 4 MiB (`net.ipv4.tcp_wmem`) for a peer that does not read.
@@ -78,11 +80,24 @@ pub(super) enum WireError {
     Tls(#[from] rustls::Error),
 }
 
+/// Whose bytes a wire carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Carries {
+    /// A client opened the connection, and its protocol is not known yet.
+    Arrival(ArrivalId),
+    /// A connection of the relay.
+    Link(LinkId),
+}
+
 /// A socket and its TLS.
 #[derive(Debug)]
 pub(super) struct Wire {
-    /// Whose bytes these are; `None` only between the creation of the wire and that of its arrival or upstream.
-    pub(super) link: Option<LinkId>,
+    /// Whose bytes these are; `None` only between the creation of the wire and that of its arrival.
+    pub(super) carries: Option<Carries>,
+    /// TCP is not established yet.
+    pub(super) is_connecting: bool,
+    /// The workload at the other end, as far as TLS ends at the proxy and shows or must show it.
+    pub(super) peer: Option<Box<Peer>>,
     pub(super) socket: TcpStream,
     pub(super) tls: Option<Box<Tls>>,
     pub(super) meter: Meter,
@@ -103,7 +118,17 @@ impl Wire {
         let _ = socket.set_nodelay(true);
         let _ = SockRef::from(&socket).set_tcp_notsent_lowat(KERNEL_UNSENT_MAX_BYTES);
         let meter = Meter::new(now);
-        Self { link: None, socket, tls, meter, end_follows: false, unfinished: false, write_closed: false }
+        Self {
+            carries: None,
+            is_connecting: false,
+            peer: None,
+            socket,
+            tls,
+            meter,
+            end_follows: false,
+            unfinished: false,
+            write_closed: false,
+        }
     }
 
     /// Makes the kernel end the connection if the peer accepts no bytes for `limit` plus [`KERNEL_GRACE`]. This also
@@ -184,6 +209,11 @@ impl Wire {
     /// Writes pending TLS records, such as handshake messages and alerts.
     pub(super) fn flush_tls(&mut self, buffers: &mut Buffers) -> Result<(), WireError> {
         self.write(&[], buffers).map(drop)
+    }
+
+    /// Returns whether our sending side of the socket is closed.
+    pub(super) fn is_write_closed(&self) -> bool {
+        self.write_closed
     }
 
     /// Closes our sending side of the socket.

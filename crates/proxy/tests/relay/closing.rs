@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use leno_http2::frame::kind;
-use leno_proxy::metrics::{Direction, Peer};
+use leno_relay::metrics::{Direction, Peer};
 
 use crate::peer::{answer, call, frame, open_call};
 use crate::proxy::{CallInFlight, Proxy, eventually};

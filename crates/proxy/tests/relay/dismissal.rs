@@ -1,7 +1,7 @@
 //! Connections that the proxy closes because of a peer's behaviour, and the calls on them.
 
 use leno_http2::frame::kind;
-use leno_proxy::metrics::{Direction, Peer};
+use leno_relay::metrics::{Direction, Peer};
 
 use crate::peer::{Server, answer, call, call_with, headers, rst_stream};
 use crate::proxy::{Proxy, eventually};

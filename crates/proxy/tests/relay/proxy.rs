@@ -11,10 +11,12 @@ use leno_model::mesh::{Draft, Mesh};
 use leno_model::policy::{DefaultInboundPolicy, Probes};
 use leno_model::protocol::PortRanges;
 use leno_model::translate::{Translation, translate};
-use leno_proxy::access_log::AccessLog;
-use leno_proxy::limits::Limits;
-use leno_proxy::metrics::WorkerMetrics;
-use leno_proxy::worker::{ClusterExplanation, Door, ForwardedFor, Usage, WorkerConfig, WorkerHandle, bind_workers};
+use leno_proxy::access_log::Outlet;
+use leno_proxy::worker::{WorkerConfig, WorkerHandle, bind_workers};
+use leno_relay::access_log::AccessLog;
+use leno_relay::limits::Limits;
+use leno_relay::metrics::WorkerMetrics;
+use leno_relay::{ClusterExplanation, Door, ForwardedFor, Usage};
 
 use tokio::sync::mpsc;
 
@@ -93,6 +95,7 @@ impl Proxy {
             forwarded_for: ForwardedFor::Keep,
             probes: Probes::default(),
             access_log: AccessLog::off(),
+            outlet: Outlet::default(),
             limits: Arc::new(set),
             metrics: metrics.clone(),
             seed: 1,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leno_http2::frame::kind;
 use leno_model::mesh::Mesh;
 use leno_model::route::{RouteKind, RouteName};
-use leno_proxy::metrics::RouteLabels;
+use leno_relay::metrics::RouteLabels;
 
 use crate::peer::{
     CALL, Frame, PATIENCE, Peer, Server, answer, call, call_with, headers, open_call, rst_stream, settings,

@@ -1,7 +1,7 @@
 //! Calls that wait for a connection.
 
 use leno_http2::frame::kind;
-use leno_proxy::metrics::{Direction, Peer};
+use leno_relay::metrics::{Direction, Peer};
 
 use crate::peer::{Server, answer, call, data, open_call, rst_stream};
 use crate::proxy::{CallInFlight, Proxy, eventually, mesh};

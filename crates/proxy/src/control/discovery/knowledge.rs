@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use leno_model::discovery::Subject;
 use leno_model::mesh::{Changes, ClusterKey, Draft, Mesh};
+use leno_relay::Usage;
 use leno_wire::listener::{Lead, Target};
 use leno_wire::name::{INBOUND, listener_subject};
 use leno_wire::{Kind, Unreadable, cluster, endpoints, inbound, listener, name, routes};
@@ -18,7 +19,6 @@ use leno_wire::{Kind, Unreadable, cluster, endpoints, inbound, listener, name, r
 use super::asked::{AskedSubjects, IsNew};
 use super::known::{KnownCluster, Routes, destinations};
 use super::wishes::{Wish, Wishes};
-use crate::worker::Usage;
 
 /// All answers, and the subjects that workers asked about.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use prost::Message;
 
 use super::super::fixtures::{ECHO, Server, service};
 use super::{Knowledge, Resource};
-use crate::worker::Usage;
+use leno_relay::Usage;
 
 /// Default room for subjects in tests.
 const SUBJECTS_MAX: usize = 100;

@@ -24,19 +24,18 @@ use envoy_types::pb::envoy::config::core::v3::{Node, node::UserAgentVersionType}
 use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
 use futures_util::stream::poll_fn;
+use knowledge::Knowledge;
 use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
+use leno_relay::limits::{RelayLimits, ms};
 use leno_wire::facts::node_metadata;
+use session::Session;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval_at, sleep, timeout};
-
-use knowledge::Knowledge;
-use session::Session;
 
 use super::connect::{ControlPlane, explain_status};
 use super::retry::Retry;
 use super::shared::Shared;
-use crate::limits::{RelayLimits, ms};
 use crate::worker::WorkerHandle;
 
 /// Maximum number of questions that wait to be processed.

@@ -1,0 +1,67 @@
+//! The memory of arrivals, which counts in the worker's budget.
+
+use std::cmp::Reverse;
+
+use leno_accept::Source;
+use leno_relay::CONNECTION_BYTES;
+use leno_relay::Door;
+use rustc_hash::FxHashMap;
+
+use super::Worker;
+use super::accept::{Arrival, ArrivalId};
+use super::wire::Wire;
+
+impl Worker {
+    /// Updates the charge of an arrival.
+    pub(super) fn charge_arrival(&mut self, id: ArrivalId) {
+        let Some(arrival) = self.arrivals.get_mut(id) else { return };
+        let wire_bytes = self.wires.get(arrival.wire).map_or(0, Wire::memory_bytes);
+        let bytes = CONNECTION_BYTES + arrival.first.capacity() + wire_bytes;
+        let before = std::mem::replace(&mut arrival.charged_bytes, bytes);
+        self.relay.charge_arrival(before, bytes);
+    }
+
+    /// Removes the charge of an arrival that has ended or become a client's connection.
+    pub(super) fn discharge_arrival(&mut self, arrival: &Arrival) {
+        self.relay.charge_arrival(arrival.charged_bytes, 0);
+    }
+
+    /// Keeps the worker within its budget. Called once in each turn of the event loop.
+    pub(super) fn keep_budget(&mut self) {
+        if self.relay.exceeds_budget() {
+            self.drop_arrivals();
+            self.relay.relieve();
+            self.carry_out();
+        }
+    }
+
+    /// Drops arrivals until the worker holds little enough, or all arrivals at most an eighth of the budget. The source
+    /// that holds the most comes first, its oldest arrival before the others. Our own application comes last.
+    fn drop_arrivals(&mut self) {
+        if !self.relay.has_many_arrivals() {
+            return;
+        }
+        let source_of = |arrival: &Arrival| match arrival.origin.door {
+            Door::Outbound => None,
+            Door::Inbound | Door::Tunnel => Some(Source::of(arrival.origin.peer.ip())),
+        };
+        let mut totals: FxHashMap<Option<Source>, usize> = FxHashMap::default();
+        for (_, arrival) in self.arrivals.iter() {
+            *totals.entry(source_of(arrival)).or_default() += arrival.charged_bytes;
+        }
+        let total = |arrival: &Arrival| {
+            let source = source_of(arrival);
+            (source.is_none(), Reverse(totals.get(&source).copied().unwrap_or_default()))
+        };
+        let mut arrivals: Vec<_> =
+            self.arrivals.iter().map(|(id, arrival)| (total(arrival), arrival.since, id)).collect();
+        arrivals.sort_unstable();
+        for (_, _, id) in arrivals {
+            if self.relay.held_bytes() <= self.relay.enough_bytes() || !self.relay.has_many_arrivals() {
+                break;
+            }
+            self.relay.metrics().count_abuse("memory_budget");
+            self.drop_arrival(id);
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! Input and output: moves bytes between the sockets and the relay, and carries out what the relay asks for.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::Instant;
+
+use leno_model::discovery::Subject;
+use leno_relay::UpstreamId;
+use leno_relay::failure::ConnectionFailure;
+use leno_relay::limits::ms;
+use leno_relay::{Door, Id};
+use leno_relay::{Effect, ServerTls};
+use leno_relay::{Link, LinkId};
+use mio::net::TcpStream;
+use mio::{Interest, event};
+use socket2::SockRef;
+use tokio::sync::mpsc::error::TrySendError;
+
+use super::Worker;
+use super::accept::keepalive;
+use super::tls::Tls;
+use super::trust::Peer;
+use super::wire::{Buffers, Carries, Fill, Wire, WireError, WireId, token};
+
+impl Worker {
+    /// Handles an event of a wire's socket.
+    pub(super) fn on_ready(&mut self, wire_id: WireId, event: &event::Event) {
+        let Some(wire) = self.wires.get_mut(wire_id) else { return };
+        let id = match wire.carries {
+            Some(Carries::Arrival(arrival)) => {
+                wire.end_follows |= event.is_read_closed();
+                return self.read_arrival(arrival);
+            }
+            Some(Carries::Link(id)) => id,
+            None => return,
+        };
+        if wire.is_connecting && !self.finish_connecting(wire_id, id) {
+            return;
+        }
+        if event.is_error() && self.relay.is_paused(id) {
+            // The connection is not read, so nothing else would report the error.
+            return self.relay.close(id, "the peer reset the connection");
+        }
+        if event.is_writable() {
+            self.relay.mark_dirty(id);
+        }
+        if event.is_read_closed() {
+            self.read_to_end(wire_id, id);
+        }
+        if event.is_readable() || event.is_read_closed() || event.is_error() {
+            self.read(wire_id, id);
+        }
+    }
+
+    /// Continues to read a wire that had more to read.
+    pub(super) fn read_on(&mut self, wire_id: WireId) {
+        let Some(wire) = self.wires.get_mut(wire_id) else { return };
+        wire.unfinished = false;
+        match wire.carries {
+            Some(Carries::Arrival(arrival)) => self.read_arrival(arrival),
+            Some(Carries::Link(id)) => self.read(wire_id, id),
+            None => {}
+        }
+    }
+
+    /// Handles a peer that has closed its side or reads no more. Bytes that it has sent before are still read.
+    fn read_to_end(&mut self, wire_id: WireId, id: LinkId) {
+        if let Some(wire) = self.wires.get_mut(wire_id) {
+            wire.end_follows = true;
+        }
+        self.relay.end_follows(id);
+        self.mark_unfinished(wire_id);
+    }
+
+    /// Reads once from a connection, and lets the relay handle the bytes.
+    pub(super) fn read(&mut self, wire_id: WireId, id: LinkId) {
+        let Some(most) = self.relay.begin_read(id) else { return };
+        let Some(wire) = self.wires.get_mut(wire_id) else { return };
+        let fill = match wire.read(most, &mut self.buffers) {
+            Ok(fill) => fill,
+            Err(error) => return self.close_after_failure(wire_id, id, error),
+        };
+        if let Some(peer) = &mut wire.peer
+            && let LinkId::Endpoint(upstream) = id
+            && let Some(verdict) = peer.check_server(wire.tls.as_deref())
+        {
+            match verdict {
+                Ok(()) => {
+                    if std::mem::take(&mut peer.is_outdated) {
+                        self.recheck.add(wire_id);
+                    }
+                    peer.note_shown(wire.tls.as_deref(), &self.standing);
+                    self.relay.count_upstream(upstream);
+                }
+                Err(wrong) => return self.relay.end_upstream(upstream, &wrong),
+            }
+        }
+        match fill {
+            Fill::Bytes { bytes, more } => {
+                if more && !std::mem::replace(&mut wire.unfinished, true) {
+                    self.unfinished.push(wire_id);
+                }
+                self.relay.receive(id, bytes);
+            }
+            Fill::End => self.relay.receive_end(id),
+        }
+    }
+
+    /// Lists a wire to be read in the next turn, whether or not its socket reports that there is something to read.
+    pub(super) fn mark_unfinished(&mut self, id: WireId) {
+        if let Some(wire) = self.wires.get_mut(id)
+            && !std::mem::replace(&mut wire.unfinished, true)
+        {
+            self.unfinished.push(id);
+        }
+    }
+
+    /// Writes the output of all connections, until no connection has output.
+    pub(super) fn flush_all(&mut self) {
+        loop {
+            while let Some(id) = self.relay.next_dirty() {
+                self.flush(id);
+            }
+            self.relay.serve_waiting();
+            self.carry_out();
+            if !self.relay.has_dirty() {
+                return;
+            }
+        }
+    }
+
+    fn flush(&mut self, id: LinkId) {
+        let now = self.relay.now();
+        let Some(link) = self.relay.link(id) else { return };
+        let Some(wire_id) = link.wire().map(Id::cast) else { return };
+        let Some(wire) = self.wires.get_mut(wire_id) else { return };
+        let written = if wire.is_write_closed() { Ok(()) } else { write(link, wire, now, &mut self.buffers) };
+        if link.is_closing() || (link.is_finished() && !wire.is_pending()) {
+            wire.close_write();
+        }
+        link.set_wire_bytes(wire.memory_bytes());
+        // A peer that does not read the last output does not get it.
+        if written.is_err() && !link.is_closing() {
+            return self.read_to_end(wire_id, id);
+        }
+        self.relay.flushed(id);
+    }
+
+    /// Carries out what the relay has asked for.
+    pub(super) fn carry_out(&mut self) {
+        loop {
+            let effects = self.relay.take_effects();
+            if effects.is_empty() {
+                return;
+            }
+            effects.into_iter().for_each(|effect| self.carry_out_one(effect));
+        }
+    }
+
+    fn carry_out_one(&mut self, effect: Effect) {
+        match effect {
+            Effect::Connect { upstream, address, tls, may_be_unread, is_redirected } => {
+                let address = if is_redirected { self.not_redirected(address) } else { address };
+                if let Err(error) = self.connect(upstream, address, tls, may_be_unread) {
+                    self.relay.close_upstream(upstream, &error);
+                }
+            }
+            Effect::ReadOn(wire) => self.mark_unfinished(wire.cast()),
+            Effect::Settle(wire) => self.doors.settle(wire.cast()),
+            Effect::Count(wire, series) => {
+                if let Some(wire) = self.wires.get_mut(wire.cast::<Wire>()) {
+                    wire.meter.count_in(series);
+                }
+            }
+            Effect::WriteLast(wire, bytes) => {
+                if let Some(wire) = self.wires.get_mut(wire.cast::<Wire>()) {
+                    // A failure does not matter, since the connection ends.
+                    let _ = wire.write(&bytes, &mut self.buffers);
+                }
+            }
+            Effect::Abort(wire) => {
+                if let Some(wire) = self.wires.get(wire.cast::<Wire>()) {
+                    wire.abort();
+                }
+            }
+            Effect::Close(wire) => self.close_wire(wire.cast()),
+            Effect::Ask(subject) => self.ask(&subject),
+            Effect::Recall { wire, origin, first } => self.recall(wire.cast(), origin, first),
+        }
+    }
+
+    /// Begins to connect to an endpoint.
+    fn connect(
+        &mut self,
+        upstream: UpstreamId,
+        address: SocketAddr,
+        tls: Option<ServerTls>,
+        may_be_unread: bool,
+    ) -> Result<(), String> {
+        if !self.relay.has_upstream(upstream) {
+            return Ok(());
+        }
+        let peer = tls.as_ref().map(|tls| Box::new(Peer::server(tls.expected.clone(), address.ip())));
+        let tls = match (tls, &self.identity) {
+            (None, _) => None,
+            (Some(tls), Some(identity)) => {
+                Some(Tls::connect(&identity.client, tls.target_port).map_err(|error| error.to_string())?)
+            }
+            (Some(_), None) => return Err("the proxy has no identity".to_owned()),
+        };
+        let socket = TcpStream::connect(address).map_err(|error| error.to_string())?;
+        let relay = &self.relay.limits().relay;
+        let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive(ms(relay.keepalive_ms)));
+        let mut wire = Wire::new(socket, tls.map(Box::new), self.relay.now());
+        if !may_be_unread {
+            wire.limit_unread(ms(relay.unread_timeout_ms));
+        }
+        (wire.is_connecting, wire.peer) = (true, peer);
+        let wire = self.wires.insert(wire);
+        self.attach(wire, Carries::Link(LinkId::Endpoint(upstream)));
+        self.relay.attach_upstream(upstream, wire.cast());
+        self.watch(wire).map_err(|error| error.to_string())
+    }
+
+    /// Returns the address to connect to in place of an endpoint's address that netfilter would redirect to the endpoint's
+    /// proxy. If the endpoint is our own application, that is our own inbound listener: no rule redirects connections
+    /// from this proxy to it.
+    fn not_redirected(&self, address: SocketAddr) -> SocketAddr {
+        let inbound = self.listeners.iter().find(|listener| listener.door == Door::Inbound);
+        match inbound {
+            Some(inbound) if is_own_ip(address.ip()) => SocketAddr::new(address.ip(), inbound.address.port()),
+            _ => address,
+        }
+    }
+
+    /// Asks the control plane about a subject.
+    fn ask(&mut self, subject: &Subject) {
+        match self.discovery.as_ref().map(|discovery| discovery.try_send(subject.clone())) {
+            Some(Ok(())) => {}
+            Some(Err(TrySendError::Full(_))) => self.relay.refuse_question(subject, true),
+            // The task that asks the control plane has ended: the proxy is shutting down.
+            Some(Err(TrySendError::Closed(_))) | None => self.relay.refuse_question(subject, false),
+        }
+    }
+
+    /// Completes the opening of a connection; called with each of its events. Returns whether TCP is established.
+    fn finish_connecting(&mut self, wire: WireId, id: LinkId) -> bool {
+        let (Some(wire), LinkId::Endpoint(upstream)) = (self.wires.get_mut(wire), id) else { return false };
+        if let Some(error) = wire.socket.take_error().ok().flatten() {
+            self.relay.close_upstream(upstream, &error.to_string());
+            return false;
+        }
+        if wire.socket.peer_addr().is_err() {
+            return false;
+        }
+        wire.is_connecting = false;
+        self.relay.connected(upstream);
+        true
+    }
+
+    /// Records whose bytes a wire carries from now on.
+    pub(super) fn attach(&mut self, wire: WireId, carries: Carries) {
+        if let Some(wire) = self.wires.get_mut(wire) {
+            wire.carries = Some(carries);
+        }
+    }
+
+    /// Begins to poll a wire's socket.
+    pub(super) fn watch(&mut self, id: WireId) -> io::Result<()> {
+        let Some(wire) = self.wires.get_mut(id) else { return Ok(()) };
+        self.poll.registry().register(&mut wire.socket, token(id), Interest::READABLE | Interest::WRITABLE)
+    }
+
+    /// Returns the TLS on a wire, if it has any.
+    pub(super) fn tls_on(&self, wire: WireId) -> Option<&Tls> {
+        self.wires.get(wire).and_then(|wire| wire.tls.as_deref())
+    }
+
+    /// Closes a wire, and frees its place if it has one.
+    pub(super) fn close_wire(&mut self, id: WireId) {
+        if let Some(mut wire) = self.wires.remove(id) {
+            wire.meter.close(self.relay.now());
+            self.doors.leave(id);
+            self.burst = true;
+        }
+    }
+
+    /// Closes a connection whose socket or TLS has failed.
+    fn close_after_failure(&mut self, wire: WireId, id: LinkId, error: WireError) {
+        if let (WireError::Tls(_), Some(wire)) = (&error, self.wires.get_mut(wire)) {
+            // Send the TLS alert. A failure does not matter, since the connection ends.
+            let _ = wire.flush_tls(&mut self.buffers);
+        }
+        match (id, error) {
+            (LinkId::Endpoint(upstream), WireError::Tls(error)) => {
+                self.relay.end_upstream(upstream, &ConnectionFailure::Handshake(error));
+            }
+            (_, error) => self.relay.close(id, &error.to_string()),
+        }
+    }
+}
+
+/// Writes a connection's output until nothing is left or the socket is full.
+fn write(link: &mut Link, wire: &mut Wire, now: Instant, buffers: &mut Buffers) -> Result<(), WireError> {
+    loop {
+        let output = link.output();
+        let wanted = output.len();
+        let written = wire.write(output, buffers)?;
+        if written > 0 {
+            link.note_written(written);
+        }
+        if wanted == 0 && !wire.is_pending() {
+            link.note_flushed(now, false);
+            return Ok(());
+        }
+        if written == 0 {
+            link.note_flushed(now, true);
+            return Ok(());
+        }
+    }
+}
+
+/// Returns whether an address belongs to this machine: then it is also the source of packets to it. Sends nothing.
+fn is_own_ip(ip: IpAddr) -> bool {
+    let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let source = || {
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect((ip, 9))?;
+        socket.local_addr()
+    };
+    source().is_ok_and(|source| source.ip() == ip)
+}

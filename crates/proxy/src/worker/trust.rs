@@ -1,0 +1,222 @@
+//! Trust: how long the certificate that a peer has shown lets its connection stay.
+//!
+//! A client's connection ends when the certificate that it showed expires or is no longer trusted. It stays if the same
+//! workload has shown a better certificate since, on another connection from the same address (`standing`).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use leno_identity::TlsIdentity;
+use leno_model::spiffe::SpiffeId;
+use leno_relay::ClientId;
+use leno_relay::LinkId;
+use leno_relay::UpstreamId;
+use leno_relay::failure::ConnectionFailure;
+
+use super::Worker;
+use super::standing::Standing;
+use super::tls::Tls;
+use super::wire::{Carries, WireId};
+
+/// How long a peer whose certificate is no longer trusted may take to show a better one on a new connection.
+const REPLACEMENT_TIME: Duration = Duration::from_millis(800);
+
+/// The workload at the other end of a wire.
+#[derive(Debug)]
+pub(super) struct Peer {
+    /// The identity that it has proved, or that a server must prove.
+    id: SpiffeId,
+    address: IpAddr,
+    is_proved: bool,
+    /// How long its certificate lets the connection stay; `None` for servers.
+    stay: Option<Stay>,
+    /// When the worker found that no current trust anchor vouches for its certificate; `None` while one does.
+    distrusted_since: Option<Instant>,
+    /// The handshake began with a trust bundle that has been replaced since.
+    pub(super) is_outdated: bool,
+}
+
+impl Peer {
+    /// Returns the peer of a connection to a server, which must prove this identity.
+    pub(super) fn server(id: SpiffeId, address: IpAddr) -> Self {
+        Self { id, address, is_proved: false, stay: None, distrusted_since: None, is_outdated: false }
+    }
+
+    /// Returns the peer of a connection from a client, which has proved its identity.
+    pub(super) fn client(id: SpiffeId, address: IpAddr) -> Self {
+        Self { is_proved: true, ..Self::server(id, address) }
+    }
+
+    /// After the handshake, verifies the identity of a server, once. Returns `None` before and afterwards.
+    pub(super) fn check_server(&mut self, tls: Option<&Tls>) -> Option<Result<(), ConnectionFailure>> {
+        let tls = tls.filter(|tls| !self.is_proved && tls.is_established())?;
+        self.is_proved = true;
+        Some(match id_shown(Some(tls)) {
+            Ok(Some(found)) if found == self.id => Ok(()),
+            Ok(Some(found)) => Err(ConnectionFailure::WrongIdentity { found, expected: self.id.clone() }),
+            // A server cannot complete the handshake without a certificate.
+            Ok(None) => Err(ConnectionFailure::HandshakeCut),
+            Err(failure) => Err(*failure),
+        })
+    }
+
+    /// Records the certificate that the peer has shown, for its other connections.
+    pub(super) fn note_shown(&mut self, tls: Option<&Tls>, standing: &Standing) {
+        let (now, chain) = (SystemTime::now(), tls.map(Tls::peer_certificates).unwrap_or_default());
+        let Some(expiry) = leno_identity::peer_expiry(chain, now) else { return };
+        self.stay = Some(Stay::until(expiry, now));
+        standing.note(&self.id, self.address, (expiry, now), chain);
+    }
+}
+
+/// Returns the SPIFFE ID in a peer's certificate; `None` if the peer has shown no certificate.
+pub(super) fn id_shown(tls: Option<&Tls>) -> Result<Option<SpiffeId>, Box<ConnectionFailure>> {
+    let certificates = tls.map(Tls::peer_certificates).unwrap_or_default();
+    if certificates.is_empty() {
+        return Ok(None);
+    }
+    leno_identity::peer_id(certificates).map(Some).map_err(|error| Box::new(ConnectionFailure::BadPeerId(error)))
+}
+
+impl Worker {
+    /// Uses a new identity from now on: for new connections, and to verify the connected peers again.
+    pub(super) fn set_identity(&mut self, identity: &Arc<TlsIdentity>) {
+        let before = self.identity.replace(identity.clone());
+        self.relay.set_own(&identity.id);
+        let Some(before) = before else { return };
+        if identity.trusts_all_anchors_of(&before) {
+            self.recheck.forget_verdicts();
+        } else {
+            let is_proved = |id: &WireId| {
+                let peer = self.wires.get(*id).and_then(|wire| wire.peer.as_ref());
+                peer.is_some_and(|peer| peer.is_proved)
+            };
+            let ids: Vec<_> = self.wires.iter().map(|(id, _)| id).filter(is_proved).collect();
+            self.recheck.begin(ids.into_iter());
+            // Handshakes in progress still verify with the old trust bundle.
+            for (_, arrival) in self.arrivals.iter_mut() {
+                arrival.is_outdated = self.wires.get(arrival.wire).is_some_and(|wire| wire.tls.is_some());
+            }
+            for peer in self.wires.iter_mut().filter_map(|(_, wire)| wire.peer.as_mut()) {
+                peer.is_outdated = !peer.is_proved;
+            }
+        }
+        if identity.not_after != before.not_after {
+            self.relay.show_new_certificate();
+        }
+    }
+
+    /// Verifies peers' certificates again after a trust anchor was removed, at the pace of [`super::recheck`].
+    pub(super) fn recheck_peers(&mut self) {
+        let Some(end) = self.recheck.begin_slice(self.relay.now()) else { return };
+        while let Some(id) = self.recheck.next(end) {
+            match self.wires.get(id).and_then(|wire| wire.carries) {
+                Some(Carries::Link(LinkId::Client(client))) => self.recheck_client(id, client),
+                Some(Carries::Link(LinkId::Endpoint(upstream))) => self.recheck_endpoint(id, upstream),
+                Some(Carries::Arrival(_)) | None => {}
+            }
+        }
+    }
+
+    /// Verifies a client's certificate again. If it is no longer trusted, tells the client to open another connection,
+    /// and closes this one after [`REPLACEMENT_TIME`]. So a client with a new certificate loses no call.
+    fn recheck_client(&mut self, wire: WireId, client: ClientId) {
+        let Some((error, good_until)) = self.verify_again(wire) else { return };
+        let Some(peer) = self.wires.get_mut(wire).and_then(|wire| wire.peer.as_mut()) else { return };
+        if let Some(expiry) = good_until {
+            peer.distrusted_since = None;
+            peer.stay = Some(Stay::until(expiry, SystemTime::now()));
+            return;
+        }
+        let since = *peer.distrusted_since.get_or_insert(self.relay.now());
+        if self.relay.now() - since >= REPLACEMENT_TIME {
+            return self.relay.withdraw(client, ConnectionFailure::NoLongerTrusted(error));
+        }
+        self.relay.shut_down_client(client);
+        self.recheck.defer(wire);
+    }
+
+    /// Verifies a server's certificate again. If it is no longer trusted, the server gets no new calls. Its current
+    /// calls fail after [`REPLACEMENT_TIME`], unless a new connection shows a better certificate of the same workload.
+    fn recheck_endpoint(&mut self, wire: WireId, upstream: UpstreamId) {
+        let Some((error, good_until)) = self.verify_again(wire) else { return };
+        if good_until.is_some() {
+            return self.relay.retire(upstream);
+        }
+        let Some(peer) = self.wires.get_mut(wire).and_then(|wire| wire.peer.as_mut()) else { return };
+        let is_news = peer.distrusted_since.is_none();
+        let since = *peer.distrusted_since.get_or_insert(self.relay.now());
+        if self.relay.now() - since >= REPLACEMENT_TIME {
+            return self.relay.end_upstream(upstream, &ConnectionFailure::NoLongerTrusted(error));
+        }
+        if is_news {
+            self.relay.replace(upstream);
+        } else {
+            self.relay.retire(upstream);
+        }
+        self.recheck.defer(wire);
+    }
+
+    /// Verifies again the certificate that a peer has shown. If no current anchor vouches for it, returns the reason, and
+    /// until when a better certificate of the same workload is valid, if it has shown one.
+    fn verify_again(&mut self, wire: WireId) -> Option<(rustls::Error, Option<SystemTime>)> {
+        let wire = self.wires.get(wire)?;
+        let (identity, peer, tls) = (self.identity.as_ref()?, wire.peer.as_ref()?, wire.tls.as_ref()?);
+        let now = SystemTime::now();
+        let mut verdict = |chain: &[_]| self.recheck.verdict(chain, |chain| identity.verify_again(chain, now));
+        let error = verdict(tls.peer_certificates()).err()?;
+        let is_good = |chain: &[_]| verdict(chain).is_ok();
+        Some((error, self.standing.expiry_of(&peer.id, peer.address, now, is_good)))
+    }
+
+    /// Checks when the certificates of the clients expire whose turn it is in this sweep: announces the end of their
+    /// connections in advance, and ends the connections at that time.
+    pub(super) fn check_stays(&mut self) {
+        let now = SystemTime::now();
+        let is_due = |peer: &Peer| peer.stay.is_some_and(|stay| stay.notice <= now);
+        let due = self
+            .wires
+            .iter()
+            .filter(|(id, wire)| self.relay.is_in_turn(id.place()) && wire.peer.as_deref().is_some_and(is_due));
+        for id in due.map(|(id, _)| id).collect::<Vec<_>>() {
+            self.check_stay(id, now);
+        }
+    }
+
+    fn check_stay(&mut self, id: WireId, now: SystemTime) {
+        let Some(wire) = self.wires.get_mut(id) else { return };
+        let Some(Carries::Link(LinkId::Client(client))) = wire.carries else { return };
+        let Some((peer, stay)) = wire.peer.as_mut().and_then(|peer| peer.stay.map(|stay| (peer, stay))) else { return };
+        if self.relay.is_closing(LinkId::Client(client)) {
+            return;
+        }
+        let is_good = |chain: &[_]| self.identity.as_ref().is_some_and(|own| own.verify_again(chain, now).is_ok());
+        if let Some(later) = self.standing.expiry_of(&peer.id, peer.address, stay.expiry, is_good) {
+            peer.stay = Some(Stay::until(later, now));
+        } else if now >= stay.expiry {
+            self.relay.withdraw(client, ConnectionFailure::Expired);
+        } else {
+            self.relay.shut_down_client(client);
+        }
+    }
+}
+
+/// The times that a client's certificate sets for its connection.
+#[derive(Debug, Clone, Copy)]
+struct Stay {
+    /// From this time on the connection accepts no new calls, and its client is told to open another one.
+    notice: SystemTime,
+    expiry: SystemTime,
+}
+
+impl Stay {
+    /// Longest time between the notice and the expiry. For a certificate with less than ten minutes left, it is a tenth
+    /// of the remaining time.
+    const MAX_NOTICE: Duration = Duration::from_secs(60);
+
+    fn until(expiry: SystemTime, now: SystemTime) -> Self {
+        let left = expiry.duration_since(now).unwrap_or_default();
+        Self { notice: expiry - (left / 10).min(Self::MAX_NOTICE), expiry }
+    }
+}

@@ -1,0 +1,91 @@
+//! Upkeep: the periodic work of a worker besides that of its relay: silent arrivals, unused memory, and drains.
+
+use std::time::{Duration, Instant};
+
+use leno_relay::limits::ms;
+use leno_relay::{GOAWAY_GRACE, SWEEP_EVERY};
+
+use super::accept::{Arrival, ArrivalId};
+use super::{Worker, memory};
+
+/// Shortest interval at which memory is returned to the system: it takes a millisecond for every few ten thousand
+/// chunks.
+const TRIM_EVERY: Duration = Duration::from_secs(3);
+
+impl Worker {
+    /// Does the periodic work that is due.
+    pub(super) fn keep_up(&mut self) {
+        if !self.relay.sweep() {
+            return;
+        }
+        self.accept_again |= std::mem::take(&mut self.accept_failed);
+        self.recheck.sweep();
+        self.check_stays();
+        self.sweep_arrivals();
+        if self.relay.has_swept_all() {
+            self.give_back_memory();
+        }
+    }
+
+    /// Handles arrivals that have not shown their protocol in time. During a drain, they have less time.
+    fn sweep_arrivals(&mut self) {
+        let now = self.relay.now();
+        let is_draining = self.relay.draining().is_some();
+        let relay = &self.relay.limits().relay;
+        let limit = if is_draining { GOAWAY_GRACE } else { ms(relay.detect_timeout_ms) };
+        // Check each silent arrival only about twice: the answer hardly changes, and there may be thousands of them.
+        let late_guess = ms(relay.server_first_after_ms) + 2 * SWEEP_EVERY;
+        self.review_arrivals(|arrival| arrival.is_held);
+        let is_due = |arrival: &Arrival| now - arrival.since < late_guess && self.is_servers_turn(arrival);
+        let silent = self.arrivals.iter().filter(|(_, arrival)| is_due(arrival)).map(|(_, arrival)| arrival.wire);
+        for wire in silent.collect::<Vec<_>>() {
+            self.mark_unfinished(wire);
+        }
+        let is_late = |arrival: &Arrival| !arrival.is_held && now - arrival.since >= limit;
+        let late = self.arrivals.iter().filter(|(_, arrival)| is_late(arrival)).map(|(id, _)| id);
+        for id in late.collect::<Vec<ArrivalId>>() {
+            if is_draining { self.drop_arrival(id) } else { self.decide_late(id) }
+        }
+    }
+
+    /// After a burst, shrinks the tables that have grown, and returns their memory to the system.
+    fn give_back_memory(&mut self) {
+        if std::mem::take(&mut self.trim_next) {
+            return memory::trim();
+        }
+        if !(self.burst || self.relay.has_burst()) || self.relay.now() < self.next_trim {
+            return;
+        }
+        self.burst = false;
+        self.next_trim = self.relay.now() + TRIM_EVERY;
+        self.wires.shrink_to_fit();
+        self.arrivals.shrink_to_fit();
+        self.relay.shrink();
+        memory::empty_cache();
+        self.trim_next = true;
+    }
+
+    /// Begins a drain: accepts no new connections, tells clients to use others, and lets calls in flight finish.
+    pub(super) fn drain(&mut self, grace: Duration) {
+        if self.relay.draining().is_some() {
+            return;
+        }
+        let until = self.relay.now() + grace;
+        self.relay.begin_drain(until);
+        // The kernel has already accepted the connections in the listeners' queues, so serve them, too.
+        self.accept_again = true;
+        while self.accept_again {
+            self.accept();
+        }
+        for mut listener in std::mem::take(&mut self.listeners) {
+            listener.deregister(&self.poll);
+        }
+        self.relay.shut_down();
+    }
+
+    pub(super) fn is_drained(&self) -> bool {
+        let is_over = |until: Instant| self.relay.now() >= until;
+        let is_empty = || self.relay.has_no_clients() && self.arrivals.is_empty();
+        self.relay.draining().is_some_and(|until| is_empty() || is_over(until))
+    }
+}

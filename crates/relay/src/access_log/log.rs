@@ -1,0 +1,106 @@
+//! The lines of one relay's access log.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Format, Queries, Record, format_line};
+use crate::metrics::WorkerMetrics;
+
+/// Maximum size of the lines of one turn of the loop, in bytes; further lines are dropped.
+const MAX_TURN_BYTES: usize = 256 * 1024;
+
+/// Buffer capacity that is kept between turns.
+const KEPT_BYTES: usize = 16 * 1024;
+
+/// How often to log that lines were dropped.
+const SAY_EVERY: Duration = Duration::from_secs(1);
+
+/// One worker's access log, on or off.
+#[derive(Debug, Default)]
+pub struct AccessLog(Option<Lines>);
+
+/// Lines that were not handed over yet.
+#[derive(Debug)]
+pub struct Lines {
+    format: Format,
+    queries: Queries,
+    metrics: Arc<WorkerMetrics>,
+    /// The lines' text.
+    pub text: Vec<u8>,
+    count: u64,
+    /// Number of dropped lines that the proxy's log has not reported yet, and the time of its last report.
+    unsaid: u64,
+    said_at: Option<Instant>,
+}
+
+impl AccessLog {
+    /// A disabled log.
+    pub fn off() -> Self {
+        Self(None)
+    }
+
+    /// An enabled log, which counts dropped lines in `metrics`.
+    pub fn on(format: Format, queries: Queries, metrics: Arc<WorkerMetrics>) -> Self {
+        let (text, count, unsaid, said_at) = (Vec::new(), 0, 0, None);
+        Self(Some(Lines { format, queries, metrics, text, count, unsaid, said_at }))
+    }
+
+    /// Whether records are written. If not, the caller need not create them.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Formats a record's line, to be handed over at the end of this turn of the loop.
+    pub fn write(&mut self, record: &Record) {
+        let Some(lines) = &mut self.0 else { return };
+        if lines.text.len() >= MAX_TURN_BYTES {
+            return lines.drop_lines(1);
+        }
+        format_line(&mut lines.text, lines.format, lines.queries, record);
+        lines.count += 1;
+    }
+
+    /// Returns the lines to be handed over at the end of this turn of the loop; `None` if the log is off.
+    pub fn lines(&mut self) -> Option<&mut Lines> {
+        self.0.as_mut()
+    }
+}
+
+impl Lines {
+    /// Records that all lines were taken out of the text.
+    pub fn note_taken(&mut self) {
+        self.count = 0;
+        if self.text.capacity() > KEPT_BYTES {
+            self.text = Vec::new();
+        }
+    }
+
+    /// Drops and counts the lines, because the writer has no room for them.
+    pub fn drop_all(&mut self) {
+        self.text.clear();
+        let count = std::mem::take(&mut self.count);
+        self.drop_lines(count);
+    }
+
+    /// Logs that lines were dropped, now and then.
+    pub fn tell_of_dropped(&mut self, now: Instant) {
+        if self.unsaid > 0 && self.said_at.is_none_or(|said_at| now.duration_since(said_at) >= SAY_EVERY) {
+            let lines = std::mem::take(&mut self.unsaid);
+            tracing::warn!(
+                lines,
+                "the access log was not written fast enough and lost lines; write it to a faster file"
+            );
+            self.said_at = Some(now);
+        }
+    }
+
+    fn drop_lines(&mut self, count: u64) {
+        self.metrics.access_log_dropped_total.add(count);
+        self.unsaid += count;
+    }
+}
+
+#[cfg(test)]
+#[path = "log_tests.rs"]
+mod tests;

@@ -1,0 +1,201 @@
+//! Balance: which endpoint a call goes to.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use leno_http2::fields::Known;
+use leno_model::balance::{Balancer, Method};
+use leno_model::mesh::{Cluster, Mesh};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::Relay;
+use crate::accounts::{Accounts, Lane};
+use crate::call::{Call, CallId};
+use crate::client::Client;
+use crate::cluster::ClusterId;
+use crate::cluster::{ClusterState, Pool, Standing, TargetKey, single};
+use crate::hop::{PoolKey, Protocol};
+use crate::limits::{RelayLimits, ms};
+use crate::reply::ProxyError;
+use crate::upstream::CallSize;
+
+impl Relay {
+    /// Returns the state of a Service's cluster. The first call to the Service creates the state.
+    pub(crate) fn service_state(&mut self, cluster: &Arc<Cluster>) -> ClusterId {
+        let target = TargetKey::Service(cluster.key.clone());
+        match self.cluster_by_key.get(&target) {
+            Some(&id) => id,
+            None => self.add_cluster(target, cluster.clone()),
+        }
+    }
+
+    /// Returns the state of an address that belongs to no Service. The first call to the address creates the state.
+    pub(crate) fn address_state(&mut self, target: TargetKey) -> Result<ClusterId, ProxyError> {
+        if let Some(&id) = self.cluster_by_key.get(&target) {
+            return Ok(id);
+        }
+        let most = self.limits.relay.max_targets as usize;
+        // Callers choose ports of our application. These ports may use half of all targets, and leave the rest to the
+        // calls of our application itself.
+        let is_full_of_local = self.clusters.local() >= most.div_ceil(2);
+        if self.clusters.len() >= most || (is_full_of_local && matches!(target, TargetKey::Local(_))) {
+            return Err(ProxyError::TooManyTargets { targets: self.clusters.len() });
+        }
+        let cluster = match target {
+            TargetKey::Address(address) => self.cluster_of_address(&self.mesh, address),
+            TargetKey::Local(address) => single(address, None),
+            TargetKey::Service(_) => return Err(ProxyError::NoRoute("a Service has no address here".to_owned())),
+        };
+        Ok(self.add_cluster(target, cluster))
+    }
+
+    pub(crate) fn cluster_of_address(&self, mesh: &Mesh, address: SocketAddr) -> Arc<Cluster> {
+        let known = mesh.endpoint_by_address(address);
+        let mut cluster = single(address, known.map(|(cluster, endpoint)| (&**cluster, endpoint)));
+        if known.is_none() {
+            Arc::make_mut(&mut cluster).settings.connect_timeout = ms(self.limits.relay.egress_connect_timeout_ms);
+        }
+        cluster
+    }
+
+    fn add_cluster(&mut self, target: TargetKey, cluster: Arc<Cluster>) -> ClusterId {
+        let seed = self.seed ^ self.random.u64(..);
+        let is_named = match &target {
+            TargetKey::Local(address) => {
+                self.ports.name(address.port());
+                self.ports.is_named(address.port())
+            }
+            TargetKey::Service(_) | TargetKey::Address(_) => true,
+        };
+        let mut state = ClusterState {
+            is_named,
+            target: target.clone(),
+            balancer: Balancer::new(cluster.balancer, seed),
+            traffic: Vec::new(),
+            cluster: cluster.clone(),
+            members: FxHashMap::default(),
+            pools: FxHashMap::default(),
+            may_be_busy: false,
+            routes: self.routes_to(&target),
+            calls: 0,
+            standing: Standing::Known,
+        };
+        state.update(self.now, cluster);
+        let id = self.clusters.insert(state);
+        self.cluster_by_key.insert(target, id);
+        id
+    }
+
+    /// Forgets addresses without calls and without connections.
+    pub(crate) fn forget_idle_addresses(&mut self) {
+        let is_left = |state: &ClusterState| !matches!(state.target, TargetKey::Service(_)) && state.is_idle();
+        let left: FxHashSet<ClusterId> =
+            self.clusters.iter().filter(|(_, state)| is_left(state)).map(|(id, _)| id).collect();
+        for &id in &left {
+            if let Some(state) = self.clusters.remove(id) {
+                self.lose_target(&state.target, id);
+            }
+        }
+        self.forget_latest_routes(&left, &BTreeSet::new());
+    }
+
+    /// Begins another attempt of a call: chooses its endpoint. Also returns how much of a flow-control window the call
+    /// needs.
+    pub(crate) fn pick_endpoint(&mut self, id: CallId) -> Result<(ClusterId, PoolKey, CallSize), ProxyError> {
+        let gone = || ProxyError::NoRoute("the Service has been removed".to_owned());
+        let copies = self.calls.copies();
+        let call = self.calls.get_mut(id).ok_or_else(gone)?;
+        let client = self.clients.get(call.client);
+        call.lane = choose_lane(call, client, &mut self.accounts, &self.limits.relay);
+        let cluster_id = call.cluster.ok_or_else(gone)?;
+        let cluster = self.clusters.get_mut(cluster_id).ok_or_else(gone)?;
+        if cluster.standing == Standing::Removed {
+            return Err(gone());
+        }
+        // All copies of requests together count as one client.
+        let own_waiting = client.map_or(copies, |client| client.waiting_calls);
+        // A client leaves as many places of the queue free as its calls take, so that no single client fills a queue.
+        let max_waiting =
+            (self.limits.relay.max_waiting_calls_per_endpoint as usize).saturating_sub(own_waiting).max(1);
+        let pick = cluster.pick(self.now, call, max_waiting).ok_or_else(|| cluster.why_none(self.now, own_waiting))?;
+        let endpoint = pick.endpoint;
+        let method = call.request.get(Known::Path).map_or_else(Method::default, Method::of_path);
+        call.pick = Some(pick.of(method));
+        call.sent_at = self.now;
+        call.attempts += 1;
+        let size = CallSize::of(call);
+        let member = cluster.members.get(&endpoint);
+        let key = call.pool_key(endpoint, member.and_then(|member| member.endpoint.proxy.as_ref()));
+        if call.traffic.is_none() {
+            call.traffic = member.and_then(|member| member.traffic);
+            match call.traffic.and_then(|place| cluster.traffic(place)) {
+                Some(_) if call.is_guess => {}
+                Some(traffic) => traffic.request(),
+                None => self.count_first_request(id, key),
+            }
+        }
+        Ok((cluster_id, key, size))
+    }
+
+    /// Counts the first call to an endpoint, and looks up the metrics series for the next ones. Outbound calls count
+    /// under the identity of their endpoint.
+    fn count_first_request(&mut self, id: CallId, key: PoolKey) {
+        let Some(cluster_id) = self.calls.get(id).and_then(|call| call.cluster) else { return };
+        let Some(cluster) = self.clusters.get(cluster_id) else { return };
+        let proxy = cluster.member(key.endpoint).and_then(|endpoint| endpoint.proxy.as_ref());
+        let server = proxy.and_then(|proxy| self.id_of(proxy));
+        let tls = self.endpoint_tls(cluster.target.direction(), key.hop, server);
+        let Some(cluster) = self.clusters.get_mut(cluster_id) else { return };
+        let place = cluster.traffic_place(&self.metrics, tls);
+        if let Some(member) = cluster.members.get_mut(&key.endpoint) {
+            member.traffic = Some(place);
+        }
+        self.count_request(id, cluster_id, place);
+    }
+
+    /// Counts a new call in the series at index `place` of its cluster. For a connection that is only guessed to be
+    /// opaque, this stores the index and counts nothing.
+    pub(crate) fn count_request(&mut self, id: CallId, cluster: ClusterId, place: u32) {
+        let Some(call) = self.calls.get_mut(id) else { return };
+        call.traffic = Some(place);
+        if !call.is_guess
+            && let Some(traffic) = self.clusters.get(cluster).and_then(|cluster| cluster.traffic(place))
+        {
+            traffic.request();
+        }
+    }
+
+    pub(crate) fn pool(&mut self, cluster: ClusterId, key: PoolKey) -> Option<&mut Pool> {
+        self.clusters.get_mut(cluster)?.pools.get_mut(&key)
+    }
+
+    /// Returns the pool of an endpoint that the cluster has. The first call to the endpoint creates the pool.
+    pub(crate) fn pool_of_member(&mut self, cluster: ClusterId, key: PoolKey) -> Option<&mut Pool> {
+        let state = self.clusters.get(cluster)?;
+        if !state.pools.contains_key(&key) {
+            let address = key.hop.address(state.member(key.endpoint)?);
+            self.clusters.get_mut(cluster)?.pools.insert(key, Pool::new(address));
+        }
+        self.pool(cluster, key)
+    }
+}
+
+/// Selects the connections that a call may use. Copies of requests, and opaque connections of our own application, use
+/// the shared ones: they belong to no account that could exceed its share. A caller's opaque connection takes a whole
+/// connection of the application, so the account's limit on calls applies to it as well.
+fn choose_lane(call: &mut Call, client: Option<&Client>, accounts: &mut Accounts, relay: &RelayLimits) -> Lane {
+    let Some(client) = client else { return Lane::Shared };
+    let is_opaque = call.protocol == Protocol::Opaque;
+    if is_opaque && !accounts.is_of_a_caller(client.account) {
+        return Lane::Shared;
+    }
+    // The request of an opaque connection ends only with the connection, so it tells nothing that it is still open.
+    let is_open = !is_opaque && !call.request_ended && !call.counts_as_open;
+    let lane = accounts.lane(client.account, is_open, relay);
+    if is_open && lane.is_common() {
+        call.counts_as_open = true;
+        accounts.request_open(client.account);
+    }
+    lane
+}

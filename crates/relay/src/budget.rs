@@ -1,0 +1,196 @@
+//! Budget: limits the memory that all peers together can make a worker hold.
+//!
+//! Other limits bound one connection, and there may be thousands of connections. So a worker also adds up the memory of
+//! all of them. Above half of the budget, receive windows stop growing, and connections keep no empty output buffers.
+//! Above the whole budget, the worker closes connections until it is below seven eighths:
+//!
+//! 1. connections whose protocol is not known yet, as long as all of them together hold more than an eighth of the
+//!    budget. The source address that holds the most comes first;
+//! 2. the largest connections of the account that holds the most, which is an identity or a source address. Our own
+//!    application has half of the budget to itself, and its connections are only closed if it holds more.
+//!
+//! The charge of a link is updated after each flush, which follows each read and write; the charge of an arrival after
+//! each read. Invariant: `charged_bytes` is the sum of `Link::charged_bytes` over all links, and `arrival_bytes` is the
+//! sum of `Arrival::charged_bytes` over all arrivals.
+
+use leno_http2::ErrorCode;
+use rustc_hash::FxHashMap;
+
+use crate::Relay;
+use crate::accounts::AccountId;
+use crate::client::Client;
+use crate::client::ClientId;
+use crate::link::{Link, LinkId};
+
+/// Memory of a connection besides its buffers and tables: its structs in the proxy and in the kernel.
+pub const CONNECTION_BYTES: usize = 4 << 10;
+/// Memory of a call besides its fields, its content and its streams: its struct, its timers and its entries in queues.
+const CALL_BYTES: usize = 1 << 10;
+/// Most clients' connections that are closed in one turn of the event loop to get below the budget.
+const VICTIMS_MAX: usize = 64;
+
+/// The memory that a worker's connections hold.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    max_bytes: usize,
+    charged_bytes: usize,
+    arrival_bytes: usize,
+    /// Memory is short: more than half of the budget was used, and still more than three eighths are.
+    is_tight: bool,
+}
+
+impl Budget {
+    pub(crate) fn new(max_bytes: usize) -> Self {
+        Self { max_bytes, charged_bytes: 0, arrival_bytes: 0, is_tight: false }
+    }
+
+    /// Changes the charge of a link from `before` to `after` bytes.
+    fn charge(&mut self, before: usize, after: usize) {
+        self.charged_bytes = (self.charged_bytes + after).saturating_sub(before);
+    }
+
+    /// Returns whether connections must save memory, once each time that this changes, and `None` otherwise.
+    fn tightness_changed(&mut self, held_bytes: usize) -> Option<bool> {
+        let is_tight = match self.is_tight {
+            true => held_bytes > self.max_bytes / 8 * 3,
+            false => held_bytes > self.max_bytes / 2,
+        };
+        let has_changed = std::mem::replace(&mut self.is_tight, is_tight) != is_tight;
+        has_changed.then_some(is_tight)
+    }
+}
+
+impl Relay {
+    /// Changes the charge of a connection whose protocol is not known yet from `before` to `after` bytes.
+    pub fn charge_arrival(&mut self, before: usize, after: usize) {
+        self.budget.arrival_bytes = (self.budget.arrival_bytes + after).saturating_sub(before);
+    }
+
+    /// Returns whether connections whose protocol is not known yet hold more than an eighth of the budget.
+    pub fn has_many_arrivals(&self) -> bool {
+        self.budget.arrival_bytes > self.budget.max_bytes / 8
+    }
+
+    /// Updates the charge of a link.
+    pub(crate) fn charge(&mut self, id: LinkId) {
+        let Some(link) = self.link(id) else { return };
+        let mut bytes = CONNECTION_BYTES + link.codec.memory_bytes() + link.held.capacity();
+        bytes += link.wire_bytes;
+        if let LinkId::Client(client) = id {
+            // Content and fields count for the client that sent them, or that does not read them, wherever they wait.
+            bytes += link.codec.queue_memory_bytes() + link.codec.held_bytes();
+            bytes += link.codec.stream_count() * CALL_BYTES;
+            bytes += self.clients.get(client).map_or(0, Client::memory_bytes);
+        } else {
+            // The client is charged for the content that waits here, but not for the unused capacity of its buffers.
+            // Trailers that wait count twice, here and for the client.
+            bytes += link.codec.queue_memory_bytes().saturating_sub(link.codec.queued_bytes());
+        }
+        let Some(link) = self.link(id) else { return };
+        let before = std::mem::replace(&mut link.charged_bytes, bytes);
+        self.budget.charge(before, bytes);
+    }
+
+    /// Removes the charge of a link that has closed.
+    pub(crate) fn discharge(&mut self, link: &Link) {
+        self.budget.charge(link.charged_bytes, 0);
+    }
+
+    /// Returns all memory that peers make this worker hold, in bytes.
+    pub fn held_bytes(&self) -> usize {
+        self.budget.charged_bytes + self.budget.arrival_bytes + self.calls.held_bytes()
+    }
+
+    /// Returns whether a new connection must save memory.
+    pub(crate) fn is_short_of_memory(&self) -> bool {
+        self.budget.is_tight
+    }
+
+    /// Returns whether the worker holds more than its budget. Called once in each turn of the event loop.
+    pub fn exceeds_budget(&mut self) -> bool {
+        let held_bytes = self.held_bytes();
+        if let Some(is_tight) = self.budget.tightness_changed(held_bytes) {
+            self.save_memory(is_tight);
+        }
+        self.metrics.held_bytes.set(held_bytes as u64);
+        held_bytes > self.budget.max_bytes
+    }
+
+    /// Returns how much the worker may hold after connections were closed because it held more than its budget, in bytes.
+    pub fn enough_bytes(&self) -> usize {
+        self.budget.max_bytes / 8 * 7
+    }
+
+    /// Tells all connections whether memory is short, and updates their charges.
+    fn save_memory(&mut self, on: bool) {
+        let clients = self.clients.iter().map(|(id, _)| LinkId::Client(id));
+        let upstreams = self.upstreams.iter().map(|(id, _)| LinkId::Endpoint(id));
+        for id in clients.chain(upstreams).collect::<Vec<_>>() {
+            if let Some(link) = self.link(id) {
+                link.codec.save_memory(on);
+                self.charge(id);
+            }
+        }
+    }
+
+    /// Closes clients' connections until the worker holds at most seven eighths of its budget, or has closed
+    /// [`VICTIMS_MAX`] of them.
+    pub fn relieve(&mut self) {
+        let enough = self.enough_bytes();
+        let mut victims = 0;
+        while self.held_bytes() > enough && victims < VICTIMS_MAX {
+            let clients = self.clients_of_heaviest();
+            if clients.is_empty() {
+                break;
+            }
+            for id in clients {
+                if self.held_bytes() <= enough || victims >= VICTIMS_MAX {
+                    break;
+                }
+                victims += 1;
+                self.give_up(id);
+            }
+        }
+    }
+
+    /// Returns the connections of the account that holds the most, the largest first. The connections of our own
+    /// application count as one account here. If there are other accounts, it is left out as long as it holds at most
+    /// half of the budget.
+    fn clients_of_heaviest(&self) -> Vec<ClientId> {
+        let account_of = |client: &Client| self.accounts.is_of_a_caller(client.account).then_some(client.account);
+        let mut totals: FxHashMap<Option<AccountId>, usize> = FxHashMap::default();
+        for (_, client) in self.clients.iter() {
+            *totals.entry(account_of(client)).or_default() += client.link.charged_bytes;
+        }
+        // Connections to endpoints and stored requests count as memory of our own application too.
+        let of_callers: usize = totals.iter().filter(|(account, _)| account.is_some()).map(|(_, total)| *total).sum();
+        let of_application = self.held_bytes().saturating_sub(self.budget.arrival_bytes + of_callers);
+        if of_application <= self.budget.max_bytes / 2 && totals.len() > 1 {
+            totals.remove(&None);
+        }
+        let Some((heaviest, _)) = totals.into_iter().max_by_key(|(_, total)| *total) else { return Vec::new() };
+        let clients = self.clients.iter().filter(|(_, client)| account_of(client) == heaviest);
+        let mut clients: Vec<_> = clients.map(|(id, client)| (client.link.charged_bytes, id)).collect();
+        clients.sort_unstable_by(|a, b| b.cmp(a));
+        clients.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Closes a client's connection at once, because the worker needs its memory.
+    fn give_up(&mut self, id: ClientId) {
+        let Some(client) = self.clients.get_mut(id) else { return };
+        let (peer, bytes, max_bytes) = (client.origin.peer, client.link.charged_bytes, self.budget.max_bytes);
+        tracing::warn!(
+            "{peer} is disconnected: it is among those that hold the most memory ({bytes} bytes) and the worker's budget of \
+             {max_bytes} bytes is used up; have the client take its responses, or raise memory_budget_kib and the \
+             container's memory"
+        );
+        self.metrics.count_abuse("memory_budget");
+        client.link.codec.go_away(ErrorCode::ENHANCE_YOUR_CALM, "the proxy's memory is used up");
+        self.write_last(LinkId::Client(id));
+        self.close_client(id);
+    }
+}
+
+#[cfg(test)]
+#[path = "budget_tests.rs"]
+mod tests;

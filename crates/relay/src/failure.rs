@@ -1,0 +1,241 @@
+//! Failed connections: each is logged in one line with the side, the reason and the remedy, and counted by reason.
+
+mod handshake;
+mod log;
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use leno_identity::PeerIdError;
+use leno_model::spiffe::SpiffeId;
+
+pub(crate) use log::FailureLog;
+
+use crate::metrics::{Direction, Peer};
+
+/// Longest quoted text in a line, in characters.
+const QUOTED_MAX_CHARS: usize = 500;
+
+/// A connection that failed or was rejected. Its text is the log line.
+#[derive(Debug)]
+pub struct FailedConnection {
+    /// This proxy's side.
+    pub direction: Direction,
+    /// Whether the connection is from a client or to a server.
+    pub peer: Peer,
+    /// The address of the client or of the server.
+    pub address: SocketAddr,
+    pub why: ConnectionFailure,
+}
+
+/// Why a connection failed. The text has the reason and the remedy.
+#[derive(Debug)]
+pub enum ConnectionFailure {
+    /// The TLS handshake failed.
+    Handshake(rustls::Error),
+    /// The peer closed the connection during the TLS handshake.
+    HandshakeCut,
+    /// The TLS handshake took too long.
+    HandshakeTimeout,
+    /// The client's first bytes did not arrive in time, and nothing else shows the connection's destination.
+    Silent,
+    /// The client does not negotiate HTTP/2 within the mesh's TLS.
+    NoAlpn,
+    /// The client requests the mesh's TLS, and we have no identity.
+    NoIdentity,
+    /// The peer's certificate names no workload of the mesh.
+    BadPeerId(PeerIdError),
+    /// The server's certificate is valid, but belongs to another workload than required.
+    WrongIdentity {
+        /// The identity in the certificate.
+        found: SpiffeId,
+        /// The required identity.
+        expected: SpiffeId,
+    },
+    /// There is no place for another connection of the client.
+    NoPlace,
+    /// A connection of another client took the place of this connection.
+    Yielded,
+    /// The tunnel requires mutual TLS, and the client began without it.
+    PlaintextInTunnel,
+    /// The port requires HTTP, and the client speaks another protocol.
+    NotHttp,
+    /// The client's certificate has expired since it connected.
+    Expired,
+    /// No current anchor verifies the peer's certificate.
+    NoLongerTrusted(rustls::Error),
+    /// A policy allowed the client's calls earlier, and no longer does.
+    Withdrawn {
+        /// The client's identity, if it proved one.
+        client: Option<SpiffeId>,
+        /// Our own identity, if we have one.
+        server: Option<SpiffeId>,
+        /// The application's port.
+        port: u16,
+        /// The deciding policy, and its reason.
+        reason: String,
+    },
+    /// No policy allows the client's connection.
+    Denied {
+        /// The client's identity, if it proved one.
+        client: Option<SpiffeId>,
+        /// Our own identity, if we have one.
+        server: Option<SpiffeId>,
+        /// The application's port.
+        port: u16,
+        /// The deciding policy, and its reason.
+        reason: String,
+    },
+    /// The server violated the protocol.
+    Violation {
+        /// The violation.
+        error: String,
+    },
+    /// The connection to the server was not established, or cannot be used.
+    Connect {
+        /// The system's error.
+        error: String,
+    },
+}
+
+impl ConnectionFailure {
+    /// Returns the failure's label in metrics.
+    pub(crate) fn label(&self) -> &'static str {
+        match self {
+            Self::Handshake(error) => handshake::label(error),
+            Self::HandshakeCut => "tls-cut",
+            Self::HandshakeTimeout => "tls-timeout",
+            Self::Silent => "silent",
+            Self::NoAlpn => "no-alpn",
+            Self::NoIdentity => "no-identity",
+            Self::BadPeerId(_) => "certificate-identity",
+            Self::WrongIdentity { .. } => "wrong-identity",
+            Self::NoPlace => "no-place",
+            Self::Yielded => "yielded",
+            Self::PlaintextInTunnel => "plaintext-in-tunnel",
+            Self::NotHttp => "not-http",
+            Self::Expired => "expired",
+            Self::NoLongerTrusted(_) => "no-longer-trusted",
+            Self::Withdrawn { .. } => "withdrawn",
+            Self::Denied { .. } => "denied",
+            Self::Violation { .. } => "protocol-error",
+            Self::Connect { .. } => "connect-failed",
+        }
+    }
+}
+
+impl fmt::Display for FailedConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (side, address, why) = (self.direction.label(), self.address, &self.why);
+        match self.peer {
+            Peer::Source => write!(f, "{side} connection from {address} failed: {why}"),
+            Peer::Destination => write!(f, "{side} connection to {address} failed: {why}"),
+        }
+    }
+}
+
+impl fmt::Display for ConnectionFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Handshake(error) => Quoted(&leno_identity::explain(error)).fmt(f),
+            Self::HandshakeCut => f.write_str("the peer closed it during the TLS handshake; see the peer's log"),
+            Self::HandshakeTimeout => f.write_str(
+                "the TLS handshake took longer than detect_timeout_ms; look at the peer's load and at the network \
+                 between",
+            ),
+            Self::Silent => f.write_str(
+                "the client sent nothing within detect_timeout_ms that shows its destination; let the client speak first, \
+                 or redirect its connections here, so that their destination is known",
+            ),
+            Self::NoAlpn => f.write_str(
+                "the client does not offer HTTP/2 by ALPN; connect to this port from a proxy of this mesh, or without \
+                 a server name of the mesh's",
+            ),
+            Self::NoIdentity => f.write_str(
+                "the client requests the mesh's TLS and this proxy has no identity; give it one, or do not list it as \
+                 part of the mesh",
+            ),
+            Self::BadPeerId(error) => Quoted(&error.to_string()).fmt(f),
+            Self::WrongIdentity { found, expected } => write!(
+                f,
+                "the server is {found} and must be {expected}; correct the endpoint if its service account has changed, \
+                 or else find out what listens there"
+            ),
+            Self::NoPlace => f.write_str(
+                "all places for connections are taken and this client has most of them; have it close some, or raise \
+                 max_outbound_connections, max_inbound_connections or max_identified_connections",
+            ),
+            Self::Yielded => f.write_str(
+                "another client needed its place; if clients are well-behaved, raise max_outbound_connections, \
+                 max_inbound_connections or max_identified_connections",
+            ),
+            Self::PlaintextInTunnel => f.write_str(
+                "the tunnel takes mutual TLS only and the client began without; connect to it from a proxy of this mesh",
+            ),
+            Self::NotHttp => f.write_str(
+                "the port is declared to speak HTTP and the client's first bytes are not HTTP; correct the client, or what \
+                 declares the port: the Service's appProtocol, --http-ports or the Pod's probe (--opaque-ports overrides a probe)",
+            ),
+            Self::Expired => f.write_str(
+                "the client's certificate has expired since it connected; have it connect again with a new certificate",
+            ),
+            Self::NoLongerTrusted(error) => write!(
+                f,
+                "the trust bundle has changed since it connected: {}",
+                Quoted(&leno_identity::explain(error))
+            ),
+            Self::Withdrawn { client, server, port, reason } => write!(
+                f,
+                "a change of policy ends what {} had open to port {port} of {}: {}; add a rule if it should stay",
+                OrUnknown(client.as_ref(), "a client without identity"),
+                OrUnknown(server.as_ref(), "this workload"),
+                Quoted(reason)
+            ),
+            Self::Denied { client, server, port, reason } => write!(
+                f,
+                "{} may not use port {port} of {}: {}; add a rule if it should",
+                OrUnknown(client.as_ref(), "a client without identity"),
+                OrUnknown(server.as_ref(), "this workload"),
+                Quoted(reason)
+            ),
+            Self::Violation { error } => {
+                write!(f, "the server broke the protocol: {}; correct the server", Quoted(error))
+            }
+            Self::Connect { error } => write!(
+                f,
+                "{}; check that a server listens there and that the network allows connections to it",
+                Quoted(error)
+            ),
+        }
+    }
+}
+
+struct OrUnknown<'a>(Option<&'a SpiffeId>, &'static str);
+
+impl fmt::Display for OrUnknown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(id) => id.fmt(f),
+            None => f.write_str(self.1),
+        }
+    }
+}
+
+/// Text that may contain a peer's bytes: escaped to one line and shortened.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars().take(QUOTED_MAX_CHARS) {
+            match c {
+                ' '..='~' => write!(f, "{c}")?,
+                other => write!(f, "{}", other.escape_unicode())?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "failure_tests.rs"]
+mod tests;

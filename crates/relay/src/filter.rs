@@ -1,0 +1,66 @@
+//! Filter: the parts of a request that route rules match, and the changes that route rules make to requests and
+//! responses.
+
+use leno_http2::FieldSection;
+use leno_http2::fields::Known;
+use leno_model::route::{HeaderModifier, PathMatch, RequestHead, Rewrite};
+
+/// A request's fields, in the form that route rules match.
+pub(crate) struct Head<'a>(pub(crate) &'a FieldSection);
+
+impl RequestHead for Head<'_> {
+    fn method(&self) -> &[u8] {
+        self.0.get(Known::Method).unwrap_or_default()
+    }
+
+    fn path(&self) -> &[u8] {
+        self.0.get(Known::Path).unwrap_or_default()
+    }
+
+    fn authority(&self) -> &[u8] {
+        self.0.get(Known::Authority).or_else(|| self.0.get(Known::Host)).unwrap_or_default()
+    }
+
+    fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        self.0.iter().filter(move |line| line.name == name.as_bytes()).map(|line| line.value)
+    }
+}
+
+/// Changes header fields, except those that frame a message and those that proxies send each other.
+pub(crate) fn modify(fields: &mut FieldSection, modifier: &HeaderModifier) {
+    for name in modifier.remove.iter().filter(|name| is_modifiable(name)) {
+        fields.remove_named(name.as_bytes());
+    }
+    for header in modifier.set.iter().filter(|header| is_modifiable(&header.name)) {
+        fields.remove_named(header.name.as_bytes());
+        fields.push(header.name.as_bytes(), header.value.as_bytes());
+    }
+    for header in modifier.add.iter().filter(|header| is_modifiable(&header.name)) {
+        fields.push(header.name.as_bytes(), header.value.as_bytes());
+    }
+}
+
+/// Returns whether a rule may change a field of that name.
+fn is_modifiable(name: &str) -> bool {
+    let known = Known::of(name.as_bytes());
+    let frames = known.is_pseudo() || known.is_connection_specific();
+    !frames && !matches!(known, Known::ContentLength | Known::Host | Known::Te) && !name.starts_with("leno-")
+}
+
+/// Changes a request's host and path. `matched` is the path match that selected the rule.
+pub(crate) fn rewrite(request: &mut FieldSection, rewrite: &Rewrite, matched: &PathMatch) {
+    if let Some(hostname) = &rewrite.hostname {
+        request.remove(Known::Host);
+        request.set(Known::Authority, hostname.as_bytes());
+    }
+    if rewrite.path.is_some()
+        && let Some(path) = request.get(Known::Path)
+    {
+        let path = rewrite.path(path, matched).into_owned();
+        request.set(Known::Path, &path);
+    }
+}
+
+#[cfg(test)]
+#[path = "filter_tests.rs"]
+mod tests;

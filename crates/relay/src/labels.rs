@@ -1,0 +1,99 @@
+//! Labels: the labels of connections and calls in metrics.
+
+use std::sync::Arc;
+
+use leno_model::spiffe::SpiffeId;
+
+use crate::Relay;
+use crate::client::Client;
+use crate::cluster::{ClusterState, TargetKey};
+use crate::codec::Codec;
+use crate::hop::Hop;
+use crate::metrics::{ConnectionLabels, Direction, NoTlsReason, Peer, Target, TcpMetrics, Tls, TrafficLabels};
+use crate::origin::Door;
+use crate::upstream::Upstream;
+
+impl Door {
+    /// Returns the direction of connections at this door.
+    pub(crate) fn direction(self) -> Direction {
+        match self {
+            Self::Outbound => Direction::Outbound,
+            Self::Inbound | Self::Tunnel => Direction::Inbound,
+        }
+    }
+}
+
+impl TargetKey {
+    pub(crate) fn direction(&self) -> Direction {
+        match self {
+            Self::Service(_) | Self::Address(_) => Direction::Outbound,
+            Self::Local(_) => Direction::Inbound,
+        }
+    }
+}
+
+impl ClusterState {
+    fn label(&self) -> Target {
+        match &self.target {
+            TargetKey::Service(key) => Target::Service(key.clone()),
+            TargetKey::Address(_) => Target::Unknown,
+            TargetKey::Local(_) if !self.is_named => Target::Other,
+            TargetKey::Local(address) => Target::Port(address.port()),
+        }
+    }
+
+    /// Returns the labels of calls to the cluster.
+    pub(crate) fn traffic_labels(&self, tls: Tls) -> TrafficLabels {
+        TrafficLabels { direction: self.target.direction(), target: self.label(), tls }
+    }
+}
+
+impl Client {
+    /// Returns the TLS label: the client's identity, or why there is none.
+    pub(crate) fn tls_label(&self) -> Tls {
+        match (self.origin.door, &self.peer_id, self.has_tls, &self.link.codec) {
+            (_, Some(id), ..) => Tls::Mutual(SpiffeId::clone(id)),
+            (_, None, true, _) => Tls::NoCertificate,
+            (_, None, false, Codec::Opaque(opaque)) if opaque.carries_tls() => Tls::Opaque,
+            (Door::Outbound, ..) => Tls::None(NoTlsReason::Loopback),
+            (Door::Inbound | Door::Tunnel, ..) => Tls::None(NoTlsReason::NoTlsFromRemote),
+        }
+    }
+}
+
+impl Relay {
+    /// Returns the TLS label of a call to an endpoint: the identity that is expected there, or why the hop has no
+    /// mutual TLS.
+    pub(crate) fn endpoint_tls(&self, direction: Direction, hop: Hop, expected: Option<SpiffeId>) -> Tls {
+        match (expected, direction) {
+            (Some(id), _) if hop.is_mutual_tls() => Tls::Mutual(id),
+            (_, Direction::Inbound) => Tls::None(NoTlsReason::Loopback),
+            (_, Direction::Outbound) if self.own.is_some() => Tls::None(NoTlsReason::NotInMesh),
+            (_, Direction::Outbound) => Tls::Disabled,
+        }
+    }
+
+    /// Returns the series in which a client's connection counts.
+    pub(crate) fn client_series(&self, client: &Client) -> Arc<TcpMetrics> {
+        let direction = client.origin.door.direction();
+        let target = match (direction, client.target) {
+            (Direction::Inbound, Some(target)) if !self.ports.is_named(target.port()) => Target::Other,
+            (Direction::Inbound, Some(target)) => Target::Port(target.port()),
+            (Direction::Outbound, Some(target)) => match self.mesh.cluster_by_address(target) {
+                Some(cluster) => Target::Service(cluster.key.clone()),
+                None => Target::Unknown,
+            },
+            (_, None) => Target::Unknown,
+        };
+        let traffic = TrafficLabels { direction, target, tls: client.tls_label() };
+        self.metrics.connections(&ConnectionLabels { peer: Peer::Source, traffic })
+    }
+
+    /// Returns the series in which a connection to an endpoint counts.
+    pub(crate) fn endpoint_series(&self, upstream: &Upstream) -> Option<Arc<TcpMetrics>> {
+        let cluster = self.clusters.get(upstream.cluster)?;
+        let tls = self.endpoint_tls(cluster.target.direction(), upstream.key.hop, upstream.expected.clone());
+        let traffic = cluster.traffic_labels(tls);
+        Some(self.metrics.connections(&ConnectionLabels { peer: Peer::Destination, traffic }))
+    }
+}

@@ -1,0 +1,110 @@
+//! Leno's relay as an engine: it owns clients' connections, calls, the clusters that calls go to, balancers, pools of
+//! connections to endpoints, and timers. It knows no socket, no TLS, no thread and no clock.
+//!
+//! Bytes, events of connections and the time go in. Bytes to be written and [`Effect`]s come out: open a connection, close
+//! one, read on. In each turn, an event loop
+//!
+//! 1. sets the time ([`Relay::set_now`]),
+//! 2. lets the relay handle what connections have received ([`Relay::begin_read`], [`Relay::receive`],
+//!    [`Relay::receive_end`]),
+//! 3. lets the relay do what is due ([`Relay::recall_clients`], [`Relay::expire_deadlines`], [`Relay::sweep`],
+//!    [`Relay::dispatch`]),
+//! 4. writes the output of all connections ([`Relay::next_dirty`], [`Relay::flushed`], [`Relay::serve_waiting`]),
+//! 5. and carries out the effects ([`Relay::take_effects`]).
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::unreachable)
+)]
+
+#[cfg_attr(
+    not(test),
+    expect(clippy::indexing_slicing, clippy::expect_used, reason = "months are from 1 to 12; memory is writable")
+)]
+pub mod access_log;
+mod accounts;
+mod authorize;
+mod balance;
+mod budget;
+mod call;
+mod calls;
+mod cancel;
+mod change;
+mod client;
+mod cluster;
+mod clusters;
+mod codec;
+mod connections;
+mod deadline;
+mod declared;
+pub mod detect;
+mod discover;
+mod dribble;
+mod effect;
+mod explain;
+#[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "the index was just found"))]
+pub mod failure;
+mod filter;
+mod follow;
+pub mod grpc;
+mod hop;
+mod labels;
+pub mod limits;
+mod link;
+#[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "a table has a place for each bucket"))]
+pub mod metrics;
+mod mirror;
+mod opaque;
+mod origin;
+mod pool;
+mod ports;
+#[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "there are two directions"))]
+mod record;
+mod relay;
+mod reply;
+mod request;
+mod response;
+mod review;
+mod route;
+mod send;
+mod server_first;
+mod slots;
+mod sweep;
+#[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "slots are below their number"))]
+mod timers;
+mod transfer;
+mod tunnel;
+mod upstream;
+mod usage;
+mod waiting;
+
+use std::time::Duration;
+
+use leno_http2::Violation;
+
+pub use budget::CONNECTION_BYTES;
+pub use client::{Accepted, ClientId, Speaks};
+pub use effect::{Effect, ServerTls, WireId};
+pub use explain::{ClusterExplanation, EndpointExplanation};
+pub use link::{Link, LinkId};
+pub use opaque::Contents;
+pub use origin::{Door, Inspection, Origin};
+pub use relay::{Config, Relay};
+pub use route::ForwardedFor;
+pub use slots::{Id, Slots};
+pub use upstream::UpstreamId;
+pub use usage::Usage;
+
+/// Time between two sweeps. An established connection is checked for timeouts in every tenth sweep.
+pub const SWEEP_EVERY: Duration = Duration::from_millis(100);
+/// How long a client may take to acknowledge our first GOAWAY.
+pub const GOAWAY_GRACE: Duration = Duration::from_secs(1);
+
+/// Returns the metric label of a connection that was closed because its client violated the protocol.
+fn violation_label(why: &Violation) -> &'static str {
+    match why {
+        Violation::Flood(flood) => flood.label(),
+        Violation::BadPreface => "bad_preface",
+        Violation::Protocol(_) => "protocol_error",
+    }
+}

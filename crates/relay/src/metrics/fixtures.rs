@@ -1,0 +1,56 @@
+//! Labels that tests use, and the exported text.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use leno_model::mesh::ClusterKey;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::registry::Registry;
+
+use super::{Direction, RelayScrape, Target, Tls, TrafficLabels, WorkerMetrics};
+
+/// The name of a workload.
+pub(super) fn workload(name: &str) -> String {
+    format!("spiffe://example.org/ns/shop/sa/{name}")
+}
+
+/// Mutual TLS with a workload.
+pub(super) fn mutual(name: &str) -> Tls {
+    Tls::Mutual(workload(name).parse().expect("it is a SPIFFE id"))
+}
+
+/// Calls of a workload to a port of the own application.
+pub(super) fn inbound(port: u16, client: &str) -> TrafficLabels {
+    TrafficLabels { direction: Direction::Inbound, target: Target::Port(port), tls: mutual(client) }
+}
+
+/// Calls of the own application to a cluster.
+pub(super) fn outbound(port: u16) -> TrafficLabels {
+    let key = ClusterKey { namespace: "default".into(), service: "echo".into(), port };
+    TrafficLabels { direction: Direction::Outbound, target: Target::Service(key), tls: mutual("echo") }
+}
+
+#[derive(Debug)]
+struct Exported(RelayScrape);
+
+impl Collector for Exported {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.0.encode(&mut encoder)
+    }
+}
+
+/// The text of a scrape of these workers.
+pub(super) fn scrape(workers: &[Arc<WorkerMetrics>]) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Exported(RelayScrape::new(workers, Instant::now()))));
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).expect("writing to a String cannot fail");
+    text
+}
+
+#[track_caller]
+pub(super) fn assert_line(text: &str, line: &str) {
+    assert!(text.lines().any(|found| found == line), "no line {line} in\n{text}");
+}

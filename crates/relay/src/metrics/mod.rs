@@ -1,0 +1,35 @@
+//! The metrics of relays, and their export for Prometheus.
+//!
+//! Every number has exactly one writer: a worker thread, or the control thread. So counting is a relaxed load and a
+//! relaxed store, without a lock or a contended cache line. `export` sums the workers' numbers at each scrape.
+//!
+//! Series are looked up by their labels once, when a connection learns its peer's identity or a cluster gets its first
+//! call. The handle is kept, so a call needs no lookup.
+
+mod authorization;
+mod counter;
+mod export;
+#[cfg(test)]
+mod fixtures;
+mod histogram;
+mod keyed;
+mod labels;
+mod route;
+mod series;
+mod tcp;
+mod text;
+mod traffic;
+mod worker;
+
+pub use authorization::{AuthorizationMetrics, Decisions};
+pub use counter::{Counter, Gauge};
+pub use export::RelayScrape;
+pub use histogram::Histogram;
+pub use labels::{
+    AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, NoTlsReason, Peer, Target, Tls, TrafficLabels,
+};
+pub use route::{RouteLabels, RouteMetrics};
+pub use tcp::TcpMetrics;
+pub use text::{counter, encode_count, gauge};
+pub use traffic::TrafficMetrics;
+pub use worker::WorkerMetrics;

@@ -1,0 +1,187 @@
+//! Slots: a table whose entries have typed ids. The ids are generational: the id of a removed entry never finds the
+//! entry that has its place now.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+
+use slab::Slab;
+
+/// Number of bits of a serial number. With them, a place, and two bits for the kind of an entry fit into a poll token.
+const SERIAL_BITS: u32 = 29;
+const MAX_SERIAL: u32 = (1 << SERIAL_BITS) - 1;
+
+/// Identifies an entry of a [`Slots<T>`].
+///
+/// Places are used again, serial numbers only after 2^29 - 1 further entries: hours later on a busy worker, when no
+/// queue holds the old id any more.
+pub struct Id<T> {
+    place: u32,
+    serial: NonZeroU32,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Id<T> {
+    fn new(place: u32, serial: NonZeroU32) -> Self {
+        Self { place, serial, of: PhantomData }
+    }
+
+    /// Returns the entry's place: below the largest number of entries that the table has had at once.
+    pub fn place(self) -> u32 {
+        self.place
+    }
+
+    /// Returns the id as a number of 61 bits, which is never 0.
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.place) << SERIAL_BITS | u64::from(self.serial.get())
+    }
+
+    /// Returns the id with this number; `None` if no id has it.
+    pub fn of_bits(bits: u64) -> Option<Self> {
+        let serial = NonZeroU32::new(bits as u32 & MAX_SERIAL)?;
+        Some(Self::new(u32::try_from(bits >> SERIAL_BITS).ok()?, serial))
+    }
+
+    /// Returns the id in a table with other values that has the same entries.
+    pub fn cast<U>(self) -> Id<U> {
+        Id::new(self.place, self.serial)
+    }
+
+    /// Returns an id for tests that need no entry: equal numbers make equal ids.
+    pub fn numbered(number: u32) -> Self {
+        Self::new(number, NonZeroU32::MIN)
+    }
+}
+
+// Not derived: derived implementations would require the same traits of `T`.
+
+impl<T> Clone for Id<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Id<T> {}
+
+impl<T> PartialEq for Id<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.place == other.place && self.serial == other.serial
+    }
+}
+
+impl<T> Eq for Id<T> {}
+
+impl<T> PartialOrd for Id<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Id<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.to_bits().cmp(&other.to_bits())
+    }
+}
+
+impl<T> Hash for Id<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.to_bits());
+    }
+}
+
+impl<T> fmt::Debug for Id<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.place, self.serial)
+    }
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    serial: NonZeroU32,
+    value: T,
+}
+
+/// A table of values. It grows as needed and reuses the places of removed entries.
+#[derive(Debug)]
+pub struct Slots<T> {
+    entries: Slab<Entry<T>>,
+    /// The serial number of the next entry.
+    next: NonZeroU32,
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self { entries: Slab::new(), next: NonZeroU32::MIN }
+    }
+}
+
+impl<T> Slots<T> {
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Returns the entry with this id; `None` if it was removed, or if there is no id.
+    #[inline]
+    pub fn get(&self, id: impl Into<Option<Id<T>>>) -> Option<&T> {
+        let id = id.into()?;
+        let entry = self.entries.get(id.place as usize)?;
+        (entry.serial == id.serial).then_some(&entry.value)
+    }
+
+    /// Does the same as [`Slots::get`].
+    #[inline]
+    pub fn get_mut(&mut self, id: impl Into<Option<Id<T>>>) -> Option<&mut T> {
+        let id = id.into()?;
+        let entry = self.entries.get_mut(id.place as usize)?;
+        (entry.serial == id.serial).then_some(&mut entry.value)
+    }
+
+    /// Returns the entry that is at a place now.
+    #[inline]
+    pub fn at_mut(&mut self, place: u32) -> Option<(Id<T>, &mut T)> {
+        let entry = self.entries.get_mut(place as usize)?;
+        Some((Id::new(place, entry.serial), &mut entry.value))
+    }
+
+    pub fn contains(&self, id: Id<T>) -> bool {
+        self.get(id).is_some()
+    }
+
+    #[inline]
+    pub fn insert(&mut self, value: T) -> Id<T> {
+        let serial = self.next;
+        self.next = NonZeroU32::new(serial.get() % MAX_SERIAL + 1).unwrap_or(NonZeroU32::MIN);
+        // A worker has far fewer than 2^32 entries: its limits of connections and calls are 32-bit numbers.
+        let place = self.entries.insert(Entry { serial, value }) as u32;
+        Id::new(place, serial)
+    }
+
+    /// Removes an entry and returns it; `None` if it was removed before.
+    #[inline]
+    pub fn remove(&mut self, id: Id<T>) -> Option<T> {
+        self.get(id)?;
+        self.entries.try_remove(id.place as usize).map(|entry| entry.value)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (Id<T>, &T)> {
+        self.entries.iter().map(|(place, entry)| (Id::new(place as u32, entry.serial), &entry.value))
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Id<T>, &mut T)> {
+        self.entries.iter_mut().map(|(place, entry)| (Id::new(place as u32, entry.serial), &mut entry.value))
+    }
+
+    /// Gives back memory that a larger number of entries has used.
+    pub fn shrink_to_fit(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+}
+
+#[cfg(test)]
+#[path = "slots_tests.rs"]
+mod tests;

@@ -1,0 +1,286 @@
+//! Sweep: the periodic work of the relay: timeouts, idle connections and waiting calls.
+
+use std::time::{Duration, Instant};
+
+use leno_http2::{ErrorCode, FieldSection};
+
+use crate::client::ClientId;
+use crate::cluster::ClusterId;
+use crate::effect::Effect;
+use crate::hop::PoolKey;
+use crate::limits::ms;
+use crate::link::LinkId;
+use crate::reply::ProxyError;
+use crate::upstream::UpstreamId;
+use crate::{GOAWAY_GRACE, Relay, SWEEP_EVERY};
+
+/// Each connection is checked once in this many sweeps.
+const TURNS: usize = 10;
+/// How long a connection that has lost its place may take to finish its calls.
+const YIELD_GRACE: Duration = Duration::from_secs(5);
+/// How long we wait for a peer to close a connection that we have ended.
+const LINGER: Duration = Duration::from_secs(1);
+/// How long a connection without a call is kept if its endpoint has another one, or if the connection belongs to a
+/// single account.
+const SPARE_IDLE: Duration = Duration::from_secs(3);
+/// Calls that have waited for a connection this long are reported in the log.
+const TELL_AFTER: Duration = Duration::from_secs(1);
+/// The action that a sweep takes for a connection.
+enum Verdict {
+    Keep,
+    /// Close the connection, for this reason.
+    Close(&'static str),
+    /// Count the connection under this label, send GOAWAY with this code and reason, and close it.
+    Dismiss(&'static str, ErrorCode, &'static str),
+}
+
+impl Relay {
+    /// Does the periodic work that is due. Returns whether a sweep was due.
+    pub fn sweep(&mut self) -> bool {
+        self.reset_cancelled();
+        if self.now < self.next_sweep {
+            return false;
+        }
+        self.next_sweep = self.now + SWEEP_EVERY;
+        self.sweep_turn = (self.sweep_turn + 1) % TURNS;
+        self.accounts.sweep();
+        self.release_collected();
+        self.sweep_clients();
+        self.sweep_upstreams();
+        self.sweep_waiting();
+        self.sweep_questions();
+        if self.has_swept_all() {
+            self.forget_idle_addresses();
+            self.clusters.iter_mut().for_each(|(_, state)| state.check_pools());
+            for line in self.failures.left_out(self.now) {
+                tracing::warn!("{line}");
+            }
+        }
+        true
+    }
+
+    /// Returns whether the latest sweeps have checked every connection once more.
+    pub fn has_swept_all(&self) -> bool {
+        self.sweep_turn == 0
+    }
+
+    /// Returns whether the entry at a place of its table is checked in this sweep.
+    pub fn is_in_turn(&self, place: u32) -> bool {
+        place as usize % TURNS == self.sweep_turn
+    }
+
+    fn sweep_clients(&mut self) {
+        let in_turn = self.clients.iter().map(|(id, _)| id).filter(|id| self.is_in_turn(id.place()));
+        for id in in_turn.collect::<Vec<_>>() {
+            match self.judge_client(id) {
+                Verdict::Keep => {}
+                Verdict::Close(_) => self.close_client(id),
+                Verdict::Dismiss(label, code, why) => {
+                    self.metrics.count_abuse(label);
+                    let Some(client) = self.clients.get_mut(id) else { continue };
+                    tracing::info!("{} is disconnected: {why}", client.origin.peer);
+                    client.link.codec.go_away(code, why);
+                    self.cancel_calls_of(id);
+                    self.begin_closing(LinkId::Client(id));
+                }
+            }
+        }
+    }
+
+    fn judge_client(&mut self, id: ClientId) -> Verdict {
+        let now = self.now;
+        let relay = &self.limits.relay;
+        let past = |since: Option<Instant>, limit: Duration| since.is_some_and(|since| now - since >= limit);
+        let Some(client) = self.clients.get_mut(id) else { return Verdict::Keep };
+        let is_tunnel = client.is_tunnel();
+        let link = &mut client.link;
+        if link.closing_since.is_some() {
+            return if past(link.closing_since, LINGER) { Verdict::Close("") } else { Verdict::Keep };
+        }
+        if link.codec.is_opaque() {
+            if !client.has_spoken && link.has_received {
+                client.has_spoken = true;
+                self.effects.extend(link.wire.map(Effect::Settle));
+            }
+            // An opaque protocol may be silent or leave bytes unread for any time.
+            return Verdict::Keep;
+        }
+        if past(client.yielding_since, YIELD_GRACE) {
+            let why = "another client has its place, and its calls did not finish in time";
+            return Verdict::Dismiss("client_connections", ErrorCode::ENHANCE_YOUR_CALM, why);
+        }
+        if !link.codec.is_established() && past(Some(link.opened), ms(relay.handshake_timeout_ms)) {
+            let why = "no HTTP/2 handshake within handshake_timeout_ms";
+            return Verdict::Dismiss("handshake_timeout", ErrorCode::SETTINGS_TIMEOUT, why);
+        }
+        if past(link.codec.incomplete_since(), ms(relay.frame_timeout_ms)) {
+            let why = "a frame or header block was not complete within frame_timeout_ms";
+            return Verdict::Dismiss("slow_frame", ErrorCode::ENHANCE_YOUR_CALM, why);
+        }
+        // In a protocol without flow-control windows, an application that needs time leaves its socket unread. It may
+        // do so for longer: `stall_timeout_ms`.
+        let has_windows = link.codec.has_windows();
+        if has_windows && past(link.blocked_since, ms(relay.unread_timeout_ms)) {
+            let why = "it left its socket unread for unread_timeout_ms";
+            return Verdict::Dismiss("unread_socket", ErrorCode::ENHANCE_YOUR_CALM, why);
+        }
+        let stalled_since = if has_windows { link.stalled_since } else { link.blocked_since };
+        if past(stalled_since, ms(relay.stall_timeout_ms)) && !is_tunnel {
+            let why = "it let nothing through for stall_timeout_ms";
+            return Verdict::Dismiss("stalled_windows", ErrorCode::ENHANCE_YOUR_CALM, why);
+        }
+        if link.codec.http2().is_some_and(|http2| http2.is_full()) && !std::mem::replace(&mut client.is_full, true) {
+            self.metrics.full_clients_total.add(1);
+            tracing::warn!(
+                "{} has {} streams open, as many as it may, and keeps further calls to itself; let it use another connection, or \
+                 raise the limit max_concurrent_streams",
+                client.origin.peer,
+                link.codec.stream_count()
+            );
+        }
+        if link.codec.stream_count() > 0 {
+            client.idle_since = None;
+        } else {
+            client.idle_since.get_or_insert(now);
+        }
+        let idle_timeout = ms(relay.client_idle_timeout_ms);
+        if past(client.leaving_since, GOAWAY_GRACE) {
+            link.codec.go_away(ErrorCode::NO_ERROR, "");
+        } else if past(client.idle_since, idle_timeout) {
+            client.shut_down(now);
+        }
+        self.mark_dirty(LinkId::Client(id));
+        Verdict::Keep
+    }
+
+    fn sweep_upstreams(&mut self) {
+        // Connect timeouts are short, so connections that are not ready are checked in every sweep.
+        let in_turn = self.upstreams.iter().filter(|(id, upstream)| !upstream.ready || self.is_in_turn(id.place()));
+        for id in in_turn.map(|(id, _)| id).collect::<Vec<_>>() {
+            if let Verdict::Close(why) = self.judge_upstream(id) {
+                self.close_upstream(id, why);
+            }
+        }
+    }
+
+    fn judge_upstream(&mut self, id: UpstreamId) -> Verdict {
+        let now = self.now;
+        let past = |since: Option<Instant>, limit: Duration| since.is_some_and(|since| now - since >= limit);
+        let Some(upstream) = self.upstreams.get(id) else { return Verdict::Keep };
+        let (opened, is_outdated) = (Some(upstream.link.opened), upstream.is_outdated);
+        let settings = match self.clusters.get(upstream.cluster) {
+            Some(state) => state.cluster.settings.clone(),
+            None => Default::default(),
+        };
+        if !upstream.ready {
+            let late = past(opened, settings.connect_timeout);
+            return if late {
+                Verdict::Close("not ready for calls within the connect time-out")
+            } else {
+                Verdict::Keep
+            };
+        }
+        if past(opened, settings.max_connection_age.unwrap_or(Duration::MAX)) {
+            self.retire(id);
+        }
+        if is_outdated {
+            self.replace_outdated(id);
+        }
+        let relay = &self.limits.relay;
+        let Some(upstream) = self.upstreams.get_mut(id) else { return Verdict::Keep };
+        let link = &mut upstream.link;
+        if past(link.blocked_since, ms(relay.unread_timeout_ms)) && !link.codec.is_opaque() {
+            return Verdict::Close("it left its socket unread for unread_timeout_ms");
+        }
+        if link.codec.stream_count() == 0 {
+            let idle_since = *upstream.idle_since.get_or_insert(now);
+            let pool = self.clusters.get(upstream.cluster).and_then(|state| state.pools.get(&upstream.key));
+            let is_spare = pool.is_some_and(|pool| pool.connections.len() > 1) || !upstream.key.lane.is_common();
+            let limit = if is_spare { settings.idle_timeout.min(SPARE_IDLE) } else { settings.idle_timeout };
+            let idle = past(Some(idle_since), limit);
+            return if upstream.retired || idle { Verdict::Close("idle") } else { Verdict::Keep };
+        }
+        upstream.idle_since = None;
+        let Some(http2) = link.codec.http2() else { return Verdict::Keep };
+        match upstream.ping_sent {
+            Some(sent) if link.last_read > sent => upstream.ping_sent = None,
+            Some(sent) if now - sent >= ms(relay.endpoint_ping_timeout_ms) => {
+                return Verdict::Close("no answer to a PING within endpoint_ping_timeout_ms");
+            }
+            None if now - link.last_read >= ms(relay.endpoint_ping_after_ms) => {
+                upstream.ping_sent = Some(now);
+                http2.ping();
+            }
+            _ => {}
+        }
+        self.mark_dirty(LinkId::Endpoint(id));
+        Verdict::Keep
+    }
+
+    /// Fails calls that have waited too long for a connection, and logs where calls wait.
+    fn sweep_waiting(&mut self) {
+        let limit = ms(self.limits.relay.max_wait_ms);
+        let mut waiting_calls = 0;
+        for (cluster, key) in self.waited_for.clone() {
+            waiting_calls += self.tell_of_waiting(cluster, key);
+            while let Some(id) = self.first_waiting(cluster, key) {
+                let Some(call) = self.calls.get(id) else { break };
+                let waited = self.now - call.waiting_since;
+                if waited < limit {
+                    break;
+                }
+                let name = self.clusters.get(cluster).map_or(String::new(), |state| state.target.to_string());
+                self.fail(id, &ProxyError::WaitedTooLong { cluster: name, waited_ms: waited.as_millis() });
+            }
+        }
+        self.metrics.waiting_calls.set(waiting_calls);
+    }
+
+    /// Logs once that calls wait because their endpoint grants no more streams. Returns the number of waiting calls.
+    fn tell_of_waiting(&mut self, cluster: ClusterId, key: PoolKey) -> u64 {
+        let Some(state) = self.clusters.get(cluster) else { return 0 };
+        let most = usize::from(state.cluster.settings.max_connections_per_endpoint);
+        let target = state.target.clone();
+        let first = self.first_waiting(cluster, key).and_then(|id| self.calls.get(id));
+        let since = first.map(|call| call.waiting_since);
+        let (now, upstreams) = (self.now, &self.upstreams);
+        let Some(pool) = self.clusters.get_mut(cluster).and_then(|state| state.pools.get_mut(&key)) else { return 0 };
+        let waiting = pool.waiting.len();
+        let is_long = since.is_some_and(|since| now - since >= TELL_AFTER);
+        if key.hop.is_shared() && is_long && pool.connections.len() >= most && !pool.wait_is_told {
+            pool.wait_is_told = true;
+            let streams: usize = pool
+                .connections
+                .iter()
+                .filter_map(|id| upstreams.get(id))
+                .map(|upstream| upstream.link.codec.stream_count())
+                .sum();
+            tracing::warn!(
+                "{waiting} calls wait for {target} at {}: it grants {streams} streams on {most} connections, and all of them are \
+                 open; raise its limit of concurrent streams or the annotation leno.dev/max-connections-per-endpoint, or add \
+                 endpoints",
+                pool.address
+            );
+        }
+        waiting as u64
+    }
+
+    /// Gives back memory that a burst has used.
+    pub fn shrink(&mut self) {
+        self.burst = false;
+        self.clients.shrink_to_fit();
+        self.accounts.shrink();
+        self.upstreams.shrink_to_fit();
+        self.calls.shrink();
+        self.fields = FieldSection::new();
+        self.to_send.shrink_to_fit();
+        self.dirty.shrink_to_fit();
+    }
+
+    /// Tells all clients that their connections end.
+    pub fn shut_down(&mut self) {
+        for id in self.clients.iter().map(|(id, _)| id).collect::<Vec<ClientId>>() {
+            self.shut_down_client(id);
+        }
+    }
+}

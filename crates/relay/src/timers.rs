@@ -1,0 +1,198 @@
+//! Deadlines of calls: a timing wheel of two levels.
+//!
+//! The near wheel has a slot for each millisecond of the current turn, the far wheel has a slot for each later turn. A
+//! deadline in a later turn costs nothing until that turn begins. Setting and cancelling cost the same few nanoseconds
+//! however many calls are in flight. The entries of one slot form a linked list in the slab. Invariants: the near wheel
+//! holds exactly the timers that are due in the turn of `done_ms`; bit `s` of `occupied` is set while the list of slot
+//! `s` is not empty.
+
+use std::time::{Duration, Instant};
+
+use slab::Slab;
+
+/// Length of a turn in milliseconds, and number of slots of the near wheel; a multiple of 64.
+const NEAR: usize = 1024;
+/// Slots of the far wheel, one for each turn. Timers of turns beyond these use the same slots, and wait there for
+/// further rounds.
+const FAR: usize = 64;
+const WORDS: usize = (NEAR + FAR) / 64;
+const NONE: u32 = u32::MAX;
+
+/// Identifies a timer that is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TimerKey(u32);
+
+#[derive(Debug)]
+struct Entry<T> {
+    due_ms: u64,
+    /// The slot that holds this timer: a slot of the near wheel, or [`NEAR`] plus a slot of the far wheel.
+    slot: u32,
+    previous: u32,
+    next: u32,
+    value: T,
+}
+
+/// Timers, each with a value that is returned when the timer is due.
+#[derive(Debug)]
+pub(crate) struct Timers<T> {
+    start: Instant,
+    /// All timers that are due before this millisecond have expired.
+    done_ms: u64,
+    heads: Vec<u32>,
+    occupied: [u64; WORDS],
+    entries: Slab<Entry<T>>,
+}
+
+impl<T: Copy> Timers<T> {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { start: now, done_ms: 0, heads: vec![NONE; NEAR + FAR], occupied: [0; WORDS], entries: Slab::new() }
+    }
+
+    /// Sets a timer. A timer in the past is due at the next [`Timers::expire`].
+    pub(crate) fn set(&mut self, due: Instant, value: T) -> TimerKey {
+        // Rounded up: a deadline never fires early.
+        let since_start = due.saturating_duration_since(self.start);
+        let due_ms = (since_start.as_nanos().div_ceil(1_000_000) as u64).max(self.done_ms);
+        let entry = Entry { due_ms, slot: NONE, previous: NONE, next: NONE, value };
+        let key = self.entries.insert(entry) as u32;
+        self.link(key);
+        TimerKey(key)
+    }
+
+    /// Cancels a timer that has not expired.
+    pub(crate) fn cancel(&mut self, key: TimerKey) {
+        self.unlink(key.0);
+        self.entries.try_remove(key.0 as usize);
+    }
+
+    /// Removes the timers due at `now` and appends their values to `due`.
+    pub(crate) fn expire(&mut self, now: Instant, due: &mut Vec<T>) {
+        let now_ms = now.saturating_duration_since(self.start).as_millis() as u64;
+        while self.done_ms <= now_ms && !self.entries.is_empty() {
+            match self.next_occupied(slot_in_turn(self.done_ms)..NEAR) {
+                Some(slot) if turn_start(self.done_ms) + slot as u64 <= now_ms => {
+                    self.done_ms = turn_start(self.done_ms) + slot as u64;
+                    self.give_back(slot, due);
+                    self.advance_to(self.done_ms + 1);
+                }
+                _ => self.advance_to((turn_start(self.done_ms) + NEAR as u64).min(now_ms + 1)),
+            }
+        }
+        self.done_ms = self.done_ms.max(now_ms + 1);
+    }
+
+    /// Returns how long to wait until a timer may be due; `None` without timers. The wait is never too long. If no
+    /// timer is due in the rest of this turn, it may be too short by a turn or more.
+    pub(crate) fn next_in(&self, now: Instant) -> Option<Duration> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let at_ms = match self.next_occupied(slot_in_turn(self.done_ms)..NEAR) {
+            Some(slot) => turn_start(self.done_ms) + slot as u64,
+            None => self.next_far_turn_ms()?,
+        };
+        Some((self.start + Duration::from_millis(at_ms)).saturating_duration_since(now))
+    }
+
+    /// Frees memory that is no longer needed after a burst.
+    pub(crate) fn shrink(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+
+    /// Returns the first millisecond of the next turn whose slot has timers.
+    fn next_far_turn_ms(&self) -> Option<u64> {
+        let next_turn = self.done_ms / NEAR as u64 + 1;
+        let first = far_slot(next_turn);
+        let slot = self.next_occupied(first..NEAR + FAR).or_else(|| self.next_occupied(NEAR..first))?;
+        let ahead = (slot + FAR - first) % FAR;
+        Some((next_turn + ahead as u64) * NEAR as u64)
+    }
+
+    /// Moves the current time to `ms`. If a turn begins, its timers move to the near wheel.
+    fn advance_to(&mut self, ms: u64) {
+        let begins = turn_start(ms) > turn_start(self.done_ms);
+        self.done_ms = ms;
+        if !begins {
+            return;
+        }
+        let mut key = self.head(far_slot(ms / NEAR as u64));
+        while let Some(entry) = self.entries.get(key as usize) {
+            let next = entry.next;
+            if entry.due_ms < turn_start(ms) + NEAR as u64 {
+                self.unlink(key);
+                self.link(key);
+            }
+            key = next;
+        }
+    }
+
+    /// Expires all timers in a slot of the near wheel, and appends their values to `due`.
+    fn give_back(&mut self, slot: usize, due: &mut Vec<T>) {
+        while let Some(entry) = self.entries.get(self.head(slot) as usize) {
+            due.push(entry.value);
+            self.cancel(TimerKey(self.head(slot)));
+        }
+    }
+
+    fn head(&self, slot: usize) -> u32 {
+        self.heads.get(slot).copied().unwrap_or(NONE)
+    }
+
+    /// Puts an entry into the slot for its time.
+    fn link(&mut self, key: u32) {
+        let Some(entry) = self.entries.get_mut(key as usize) else { return };
+        let turn = entry.due_ms / NEAR as u64;
+        let slot = if turn == self.done_ms / NEAR as u64 { slot_in_turn(entry.due_ms) } else { far_slot(turn) };
+        let head = std::mem::replace(&mut self.heads[slot], key);
+        (entry.slot, entry.previous, entry.next) = (slot as u32, NONE, head);
+        if let Some(next) = self.entries.get_mut(head as usize) {
+            next.previous = key;
+        }
+        self.occupied[slot / 64] |= 1 << (slot % 64);
+    }
+
+    fn unlink(&mut self, key: u32) {
+        let Some(entry) = self.entries.get(key as usize) else { return };
+        let (slot, previous, next) = (entry.slot as usize, entry.previous, entry.next);
+        match self.entries.get_mut(previous as usize) {
+            Some(entry) => entry.next = next,
+            None => self.heads[slot] = next,
+        }
+        if let Some(entry) = self.entries.get_mut(next as usize) {
+            entry.previous = previous;
+        }
+        if self.heads[slot] == NONE {
+            self.occupied[slot / 64] &= !(1 << (slot % 64));
+        }
+    }
+
+    /// Returns the first slot of a range that has timers.
+    fn next_occupied(&self, slots: std::ops::Range<usize>) -> Option<usize> {
+        let mut slot = slots.start;
+        while slot < slots.end {
+            let word = self.occupied.get(slot / 64)? >> (slot % 64);
+            if word != 0 {
+                return Some(slot + word.trailing_zeros() as usize).filter(|slot| *slot < slots.end);
+            }
+            slot = (slot / 64 + 1) * 64;
+        }
+        None
+    }
+}
+
+/// Returns the first millisecond of the turn in which `ms` is.
+fn turn_start(ms: u64) -> u64 {
+    ms / NEAR as u64 * NEAR as u64
+}
+
+fn slot_in_turn(ms: u64) -> usize {
+    ms as usize % NEAR
+}
+
+fn far_slot(turn: u64) -> usize {
+    NEAR + turn as usize % FAR
+}
+
+#[cfg(test)]
+#[path = "timers_tests.rs"]
+mod tests;

@@ -1,0 +1,272 @@
+//! Transfer: takes the bytes of connections in, passes their events to the handlers, and says what is to be written.
+
+use leno_http2::{Event, FieldSection};
+
+use crate::Relay;
+use crate::client::ClientId;
+use crate::codec::CodecError;
+use crate::effect::Effect;
+use crate::link::{Link, LinkId};
+
+impl Relay {
+    pub fn link(&mut self, id: LinkId) -> Option<&mut Link> {
+        match id {
+            LinkId::Client(id) => self.clients.get_mut(id).map(|client| &mut client.link),
+            LinkId::Endpoint(id) => self.upstreams.get_mut(id).map(|upstream| &mut upstream.link),
+        }
+    }
+
+    /// Handles the input that a connection has kept, and returns the most bytes that it takes now; `None` if it must not
+    /// be read.
+    pub fn begin_read(&mut self, id: LinkId) -> Option<usize> {
+        let mut fields = std::mem::take(&mut self.fields);
+        let room = self.take_held(id, &mut fields);
+        self.fields = fields;
+        match room {
+            Ok(Some(room)) => Some(room),
+            Ok(None) => self.end_input(id, Ok(())),
+            Err(closed) => self.end_input(id, Err(closed)),
+        }
+    }
+
+    fn take_held(&mut self, id: LinkId, fields: &mut FieldSection) -> Result<Option<usize>, Closed> {
+        let Some(link) = self.link(id) else { return Ok(None) };
+        if (link.codec.is_paused() || is_deaf_client(id, link)) && link.closing_since.is_none() {
+            link.paused = true;
+            return Ok(None);
+        }
+        let is_opaque = link.codec.is_opaque();
+        let held = std::mem::take(&mut link.held);
+        // Also without held bytes: the codec may have an event that does not come from the peer.
+        self.interpret(id, &held, fields)?;
+        if let LinkId::Endpoint(upstream) = id
+            && is_opaque
+            && !self.has_room_in_tunnel(upstream)
+        {
+            return Ok(None);
+        }
+        let Some(link) = self.link(id) else { return Ok(None) };
+        Ok(link.held.is_empty().then(|| link.codec.read_room()))
+    }
+
+    /// Handles bytes that a connection has received.
+    pub fn receive(&mut self, id: LinkId, bytes: &[u8]) {
+        let mut fields = std::mem::take(&mut self.fields);
+        let outcome = self.receive_with(id, bytes, &mut fields);
+        self.fields = fields;
+        self.end_input::<()>(id, outcome);
+    }
+
+    fn receive_with(&mut self, id: LinkId, bytes: &[u8], fields: &mut FieldSection) -> Result<(), Closed> {
+        let now = self.now;
+        let Some(link) = self.link(id) else { return Ok(()) };
+        if link.note_received(now, bytes.len()) {
+            return Err(Closed::End);
+        }
+        if let LinkId::Client(client) = id
+            && link.codec.is_opaque()
+            && !bytes.is_empty()
+            && self.settle_guess(client, bytes)
+        {
+            return Ok(());
+        }
+        self.interpret(id, bytes, fields)
+    }
+
+    /// Handles the end of the peer's bytes.
+    pub fn receive_end(&mut self, id: LinkId) {
+        let mut fields = std::mem::take(&mut self.fields);
+        let outcome = self.read_ended(id, &mut fields);
+        self.fields = fields;
+        self.end_input::<()>(id, outcome);
+    }
+
+    /// Does what follows after input was handled. Returns `None`.
+    fn end_input<T>(&mut self, id: LinkId, outcome: Result<(), Closed>) -> Option<T> {
+        if let LinkId::Endpoint(upstream) = id {
+            self.note_room(upstream);
+        }
+        match outcome {
+            Ok(()) => self.mark_dirty(id),
+            Err(Closed::End) => self.close(id, "the peer closed the connection"),
+            Err(Closed::Codec(error)) => self.close_after_violation(id, &error),
+        }
+        None
+    }
+
+    /// Handles the events in a connection's bytes. Bytes that the codec does not accept for now are kept.
+    fn interpret(&mut self, id: LinkId, bytes: &[u8], fields: &mut FieldSection) -> Result<(), Closed> {
+        let now = self.now;
+        let mut input = bytes;
+        loop {
+            let Some(link) = self.link(id) else { return Ok(()) };
+            if link.closing_since.is_some() {
+                return Ok(());
+            }
+            match link.codec.receive(now, &mut input, fields)? {
+                Some(event) => self.on_event(id, &event, fields),
+                None => {
+                    link.held.extend_from_slice(input);
+                    link.paused |= !input.is_empty() || link.codec.is_paused();
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn on_event(&mut self, id: LinkId, event: &Event<'_>, fields: &mut FieldSection) {
+        match id {
+            LinkId::Client(client) => self.on_client_event(client, event, fields),
+            LinkId::Endpoint(upstream) => self.on_endpoint_event(upstream, event, fields),
+        }
+    }
+
+    /// Handles the end of the peer's bytes. In a protocol with half-close, only this direction ends.
+    fn read_ended(&mut self, id: LinkId, fields: &mut FieldSection) -> Result<(), Closed> {
+        let now = self.now;
+        let Some(link) = self.link(id) else { return Ok(()) };
+        if !link.codec.is_half_closable() || link.closing_since.is_some() {
+            return Err(Closed::End);
+        }
+        if let Some(event) = link.codec.input_ended(now) {
+            self.on_event(id, &event, fields);
+        }
+        match self.link(id) {
+            Some(link) if link.codec.stream_count() == 0 && !link.codec.wants_write() => Err(Closed::End),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether a connection is not read at present.
+    pub fn is_paused(&mut self, id: LinkId) -> bool {
+        self.link(id).is_some_and(|link| link.paused)
+    }
+
+    /// Notes that a peer has closed its side or reads no more; bytes that it has sent before may still follow. An HTTP/2
+    /// server then gets no new calls.
+    pub fn end_follows(&mut self, id: LinkId) {
+        let is_half_closable = self.link(id).is_some_and(|link| link.codec.is_half_closable());
+        if let LinkId::Endpoint(upstream) = id
+            && !is_half_closable
+        {
+            self.retire(upstream);
+        }
+    }
+
+    /// Asks for a connection to be read, whether or not there is something to read.
+    pub(crate) fn read_on(&mut self, id: LinkId) {
+        let wire = self.link(id).and_then(|link| link.wire);
+        self.effects.extend(wire.map(Effect::ReadOn));
+    }
+
+    /// Records that a link has output, or room for waiting calls.
+    pub fn mark_dirty(&mut self, id: LinkId) {
+        let Some(link) = self.link(id) else { return };
+        if !std::mem::replace(&mut link.dirty, true) {
+            self.dirty.push(id);
+        }
+    }
+
+    /// Does the same as [`Self::mark_dirty`] for the client of a call, if the call has one.
+    pub(crate) fn mark_client(&mut self, client: Option<ClientId>) {
+        if let Some(client) = client {
+            self.mark_dirty(LinkId::Client(client));
+        }
+    }
+
+    pub fn has_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Returns a link whose output is to be written now. [`Self::flushed`] must follow, or the end of the link.
+    pub fn next_dirty(&mut self) -> Option<LinkId> {
+        while let Some(id) = self.dirty.pop() {
+            if let Some(link) = self.link(id) {
+                link.dirty = false;
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// Does what follows after output was written, as far as the socket takes it.
+    pub fn flushed(&mut self, id: LinkId) {
+        self.return_room(id);
+        self.charge(id);
+        if let LinkId::Endpoint(upstream) = id {
+            self.note_room(upstream);
+        }
+        let Some(link) = self.link(id) else { return };
+        if let LinkId::Client(client) = id
+            && link.codec.is_recalled()
+        {
+            self.recalled.push(client);
+        } else if link.codec.is_aborted() {
+            let wire = link.wire;
+            self.effects.extend(wire.map(Effect::Abort));
+            self.close(id, "its call was cut");
+        } else if link.codec.must_close() && !link.codec.wants_write() && !link.codec.is_drained() {
+            self.close(id, "it was closed in the middle of a message");
+        } else if link.codec.is_drained() && !link.codec.wants_write() {
+            match id {
+                LinkId::Endpoint(upstream) => self.close_upstream(upstream, "its call is over"),
+                LinkId::Client(_) => self.begin_closing(id),
+            }
+        } else if link.paused && !link.codec.is_paused() && !is_deaf_client(id, link) {
+            link.paused = false;
+            self.read_on(id);
+        }
+    }
+
+    /// Removes a connection that has ended, or that must end.
+    pub fn close(&mut self, id: LinkId, why: &str) {
+        match id {
+            LinkId::Client(client) => self.close_client(client),
+            LinkId::Endpoint(upstream) => self.close_upstream(upstream, why),
+        }
+    }
+
+    /// See [`Link::begin_closing`].
+    pub(crate) fn begin_closing(&mut self, id: LinkId) {
+        let now = self.now;
+        let Some(link) = self.link(id) else { return };
+        if link.closing_since.is_none() {
+            link.begin_closing(now);
+            self.mark_dirty(id);
+        }
+    }
+
+    /// Hands over the output of a connection that is closed directly afterwards.
+    pub(crate) fn write_last(&mut self, id: LinkId) {
+        let Some(link) = self.link(id) else { return };
+        if let Some(wire) = link.wire {
+            let last = link.codec.output().to_vec();
+            self.effects.push(Effect::WriteLast(wire, last));
+        }
+    }
+
+    fn close_after_violation(&mut self, id: LinkId, error: &CodecError) {
+        match id {
+            LinkId::Endpoint(upstream) => {
+                self.write_last(id);
+                self.end_violator(upstream, error);
+            }
+            LinkId::Client(client) => self.dismiss_client(client, error),
+        }
+    }
+}
+
+/// Returns whether we stop reading a client because it does not read its output. We never stop reading an endpoint: it
+/// may not read before we have read from it.
+fn is_deaf_client(id: LinkId, link: &Link) -> bool {
+    matches!(id, LinkId::Client(_)) && link.is_deaf()
+}
+
+/// Why a connection cannot go on.
+#[derive(Debug, thiserror::Error)]
+enum Closed {
+    #[error("it has ended")]
+    End,
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+}
