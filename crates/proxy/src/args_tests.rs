@@ -2,10 +2,11 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use leno_relay::Door;
+
 use super::{Args, Exit};
 use crate::control::IdentityService;
 use crate::identity_args::IssuerPlace;
-use leno_relay::Door;
 
 fn address(text: &str) -> SocketAddr {
     text.parse().expect("an address")

@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
+use leno_accept::Source;
+
 use super::{AccountKey, Accounts, Lane, OWN_LANES};
 use crate::limits::RelayLimits;
-use leno_accept::Source;
 
 fn address(last: u8) -> Option<AccountKey> {
     Some(AccountKey::Address(Source::of([10, 0, 0, last].into())))

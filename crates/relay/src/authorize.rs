@@ -90,10 +90,13 @@ impl Relay {
         let TargetKey::Local(address) = cluster.target else { return None };
         let own = self.own.as_ref()?;
         let port = address.port();
-        let policy = self.mesh.inbound_policy(own, port, self.default_policy).with_probes(self.probes.on(port));
+        let policy = self
+            .mesh
+            .inbound_policy(own, port, self.settings.default_policy)
+            .with_probes(self.settings.probes.on(port));
         let decided_by = match policy.enforced() {
             Some(policy) => DecidedBy::AuthorizationPolicy(format!("{}/{}", policy.namespace, policy.name).into()),
-            None => DecidedBy::Default(self.default_policy.name()),
+            None => DecidedBy::Default(self.settings.default_policy.name()),
         };
         let traffic = cluster.traffic_labels(client.tls_label());
         let metrics = self.metrics.authorizations(&AuthorizationLabels { traffic, policy: Some(decided_by) });

@@ -35,7 +35,8 @@ pub(crate) struct Budget {
     max_bytes: usize,
     charged_bytes: usize,
     arrival_bytes: usize,
-    /// Memory is short: more than half of the budget was used, and still more than three eighths are.
+    /// Memory is short. Set when the worker holds more than half of its budget; cleared when it holds three eighths or
+    /// less.
     is_tight: bool,
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct CancelledCalls {
     /// Number of resets that may be sent now (a token bucket).
     allowed: f64,
     counted: Instant,
-    /// Resets of calls that the server is not known to process, in the current second.
+    /// Number of blind resets in the current second: resets of calls that the server may not have begun to process.
     blind: u32,
     blind_since: Instant,
 }

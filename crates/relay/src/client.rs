@@ -167,7 +167,7 @@ impl Relay {
         link.codec.save_memory(self.is_short_of_memory());
         let account = self.accounts.enter(account_of(&origin, peer_id.as_ref()));
         let told = peer_id.as_ref().zip(self.own.as_ref());
-        let told = told.map(|(id, own)| Box::new(Told::of(id, own, self.tells_client_cert)));
+        let told = told.map(|(id, own)| Box::new(Told::of(id, own, self.settings.forwarded_client_cert)));
         let client = Client { told, has_tls, ..Client::new(link, origin, target, peer_id, account) };
         if let (Direction::Inbound, Some(target)) = (origin.door.direction(), target) {
             self.ports.name(target.port());

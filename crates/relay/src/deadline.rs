@@ -106,7 +106,7 @@ impl Relay {
 }
 
 /// Returns the time left until a call's deadline, to be sent to its server in `grpc-timeout`. Returns `None` if the call
-/// has no deadline or no such field, or if no time has passed since it began.
+/// has no deadline, if its request has no such field, or if no time has passed since the call began.
 pub(crate) fn time_left(call: &Call, now: Instant) -> Option<Duration> {
     let (at, _) = call.deadline?;
     let is_told = now > call.started && call.request.contains(Known::GrpcTimeout);

@@ -20,8 +20,9 @@ impl Relay {
     pub fn declared_http(&self, origin: &Origin) -> Option<Protocol> {
         let original = origin.original_destination?;
         let port = original.port();
-        let is_told = || !self.probes.on(port).is_empty() || self.mesh.is_own_http_port(port);
-        let is_http = self.http_ports.contains(port) || (!self.opaque_ports.contains(port) && is_told());
+        let is_told = || !self.settings.probes.on(port).is_empty() || self.mesh.is_own_http_port(port);
+        let is_http =
+            self.settings.http_ports.contains(port) || (!self.settings.opaque_ports.contains(port) && is_told());
         if origin.door == Door::Inbound && is_http {
             return Some(Protocol::Http1);
         }
@@ -46,11 +47,11 @@ impl Relay {
     /// Returns what to detect in a connection, from the declarations about its destination.
     pub fn inspection(&self, origin: &Origin) -> Inspection {
         let Some(original) = origin.original_destination else { return Inspection::Protocol };
-        if origin.door == Door::Inbound && self.http_ports.contains(original.port()) {
+        if origin.door == Door::Inbound && self.settings.http_ports.contains(original.port()) {
             // `--http-ports` takes precedence over the declaration of a Service.
             return Inspection::Protocol;
         }
-        if origin.door == Door::Inbound && self.opaque_ports.contains(original.port()) {
+        if origin.door == Door::Inbound && self.settings.opaque_ports.contains(original.port()) {
             return Inspection::Nothing;
         }
         // What the Services of our own Pod declare takes precedence over what Services of other namespaces declare for
@@ -99,7 +100,7 @@ impl Relay {
 
     fn lets_strangers_in(&self, origin: &Origin) -> bool {
         let (Some(own), Some(destination)) = (&self.own, origin.original_destination) else { return true };
-        let policy = self.mesh.inbound_policy(own, destination.port(), self.default_policy);
+        let policy = self.mesh.inbound_policy(own, destination.port(), self.settings.default_policy);
         let stranger = Caller { identity: None, address: origin.peer.ip() };
         matches!(policy.authorize(&stranger, None), Decision::Allow | Decision::AllowAudited(_))
     }

@@ -43,7 +43,7 @@ pub(crate) struct MetRule {
 
 #[derive(Debug)]
 struct MetBackend {
-    /// The backend's cluster, for the current mesh only; `None` if the mesh does not have it.
+    /// The backend's cluster, valid only in the current mesh; `None` if the mesh does not have the cluster.
     cluster: Option<ClusterId>,
     metrics: Arc<RouteMetrics>,
 }

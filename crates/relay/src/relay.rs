@@ -10,8 +10,6 @@ use std::time::{Duration, Instant};
 use leno_http2::FieldSection;
 use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
-use leno_model::policy::{DefaultInboundPolicy, Probes};
-use leno_model::protocol::PortRanges;
 use leno_model::spiffe::SpiffeId;
 use rustc_hash::FxHashMap;
 
@@ -23,6 +21,7 @@ use crate::calls::Calls;
 use crate::client::{Client, ClientId};
 use crate::cluster::{ClusterId, TargetKey};
 use crate::clusters::Clusters;
+use crate::config::{Config, Settings};
 use crate::discover::Question;
 use crate::effect::Effect;
 use crate::failure::FailureLog;
@@ -32,44 +31,9 @@ use crate::link::LinkId;
 use crate::metrics::{Direction, NoTlsReason, Target, Tls, TrafficLabels, TrafficMetrics, WorkerMetrics};
 use crate::origin::Door;
 use crate::ports::Ports;
-use crate::route::ForwardedFor;
 use crate::server_first::ServerFirst;
 use crate::slots::Slots;
 use crate::upstream::{Upstream, UpstreamId};
-
-/// What a relay needs to start.
-pub struct Config {
-    /// Number of the relay's worker, from 0.
-    pub index: usize,
-    /// Our own identity; `None` without mutual TLS.
-    pub own: Option<SpiffeId>,
-    /// The addresses that the proxy listens on.
-    pub listening: Vec<(Door, SocketAddr)>,
-    /// Whether questions about unknown destinations can be asked. If not, the mesh is complete.
-    pub discovers: bool,
-    /// Who may call our own application if no policy is enforced.
-    pub default_policy: DefaultInboundPolicy,
-    /// Ports of our own application whose bytes are relayed without being parsed.
-    pub opaque_ports: PortRanges,
-    /// Ports of our own application that speak HTTP and nothing else.
-    pub http_ports: PortRanges,
-    /// Whether the proxy also sends `x-forwarded-client-cert`, which tells the application who a verified client is.
-    pub forwarded_client_cert: bool,
-    /// How the proxy changes `x-forwarded-for` in requests to the application.
-    pub forwarded_for: ForwardedFor,
-    /// The kubelet's probes of our own application, which are allowed whatever the policies say.
-    pub probes: Probes,
-    /// Where calls are logged.
-    pub access_log: AccessLog,
-    /// The limits in force.
-    pub limits: Arc<Limits>,
-    /// Most memory that peers can make the relay hold, in bytes.
-    pub memory_budget_bytes: usize,
-    /// The relay's metrics.
-    pub metrics: Arc<WorkerMetrics>,
-    /// Seed of the relay's random choices.
-    pub seed: u64,
-}
 
 /// See [the crate](crate).
 pub struct Relay {
@@ -90,13 +54,7 @@ pub struct Relay {
     pub(crate) own: Option<SpiffeId>,
     /// The addresses that the proxy listens on.
     pub(crate) listening: Vec<(Door, SocketAddr)>,
-    pub(crate) default_policy: DefaultInboundPolicy,
-    pub(crate) opaque_ports: PortRanges,
-    pub(crate) http_ports: PortRanges,
-    /// Whether `x-forwarded-client-cert` is written.
-    pub(crate) tells_client_cert: bool,
-    pub(crate) forwarded_for: ForwardedFor,
-    pub(crate) probes: Probes,
+    pub(crate) settings: Settings,
     /// Version of the mesh: increases with each mesh received. A route that was found under an older version is looked
     /// up again.
     pub(crate) mesh_version: u64,
@@ -119,7 +77,7 @@ pub struct Relay {
 
     /// Calls to be sent before this turn of the loop ends.
     pub(crate) to_send: VecDeque<CallId>,
-    /// Endpoints to which calls are waiting for a connection.
+    /// Endpoints with calls that wait for a connection.
     pub(crate) waited_for: Vec<(ClusterId, PoolKey)>,
     /// Links that have output to write.
     pub(crate) dirty: Vec<LinkId>,
@@ -160,12 +118,7 @@ impl Relay {
             mesh,
             own: config.own,
             listening: config.listening,
-            default_policy: config.default_policy,
-            opaque_ports: config.opaque_ports,
-            http_ports: config.http_ports,
-            tells_client_cert: config.forwarded_client_cert,
-            forwarded_for: config.forwarded_for,
-            probes: config.probes,
+            settings: config.settings,
             mesh_version: 0,
             discovers: config.discovers,
             questions: Default::default(),

@@ -75,7 +75,7 @@ impl Relay {
         let mut request = self.calls.take_section();
         std::mem::swap(&mut request, fields);
         let protocol = protocol_of(downstream, &mut request);
-        tell_client(downstream, self.forwarded_for, &mut request);
+        tell_client(downstream, self.settings.forwarded_for, &mut request);
         // Large trailers of another call may have been read into the same memory.
         request.shrink(MAX_SPARE_SECTION_BYTES);
         let is_guess = downstream.link.codec.is_guess();
@@ -201,7 +201,7 @@ impl Relay {
         // An application may read trailers as if they were part of the header section.
         if self.clients.get(client).is_some_and(|client| client.origin.door != Door::Outbound) {
             strip_identities(fields);
-            self.forwarded_for.strip_trailer(fields);
+            self.settings.forwarded_for.strip_trailer(fields);
         }
         if oversize {
             let limit_bytes = self.limits.client.max_header_list_bytes;

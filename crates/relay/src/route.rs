@@ -101,7 +101,7 @@ impl Relay {
             }
             (Door::Tunnel, _) => {
                 let target = tunnel_target(authority, local)?;
-                if self.http_ports.contains(target.port()) {
+                if self.settings.http_ports.contains(target.port()) {
                     let what = "this port speaks HTTP only (--http-ports); send requests to the proxy's inbound port";
                     return Err(ProxyError::NoRoute(format!("CONNECT {target}: {what}")));
                 }

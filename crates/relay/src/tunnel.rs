@@ -1,8 +1,9 @@
-//! Tunnel: the common limit on buffered bytes of the streams of one client's tunnel.
+//! Tunnel: a limit on buffered bytes that all streams of one client's tunnel share.
 //!
-//! Each stream is a connection of another application, which may leave it unread for any time. Meanwhile the worker
-//! buffers the bytes that our own application sends, so the streams of one tunnel share a limit. Few streams may buffer
-//! much each, many streams may buffer an equal share each. Above the limit, the application's sockets are not read.
+//! Each stream is a connection of another application, which may stop reading the stream for any time. Meanwhile the
+//! worker buffers the bytes that our own application sends. If the tunnel has few streams, each may buffer much. If it
+//! has many, each may buffer an equal share of the limit. Above the limit, the worker does not read the application's
+//! sockets.
 
 use crate::Relay;
 use crate::client::ClientId;

@@ -22,6 +22,9 @@ use leno_admin::logging;
 use leno_identity::issuer::LocalIssuer;
 use leno_identity::upkeep::{Upkeep, UpkeepError};
 use leno_model::spiffe::Workload;
+use leno_relay::limits::Limits;
+use leno_relay::metrics::WorkerMetrics;
+use leno_relay::{Door, Settings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::runtime;
@@ -32,13 +35,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::args::Args;
 use crate::identity_args::IssuerPlace;
-use leno_relay::limits::Limits;
-use leno_relay::metrics::WorkerMetrics;
-
 use crate::metrics::ConfigMetrics;
 use crate::supervise::{self, Handover, HandoverError, REFUSE_AFTER};
-use leno_relay::Door;
-
 use crate::worker::{BindError, SpawnError, WorkerHandle, bind_workers};
 pub(crate) use certify::IdentityService;
 use connect::{ControlPlane, Security};
@@ -146,12 +144,14 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let template = WorkerTemplate {
         identity: identity.as_ref().map(|identity| identity.identity().borrow().clone()),
         discovery: questions,
-        default_policy: args.default_inbound_policy,
-        opaque_ports: &args.opaque_ports.unwrap_or_default(),
-        http_ports: &args.http_ports.unwrap_or_default(),
-        forwarded_client_cert: args.forwarded_client_cert,
-        forwarded_for: args.forwarded_for,
-        probes: &args.probes.into_iter().collect(),
+        settings: Settings {
+            default_policy: args.default_inbound_policy,
+            opaque_ports: args.opaque_ports.unwrap_or_default(),
+            http_ports: args.http_ports.unwrap_or_default(),
+            forwarded_client_cert: args.forwarded_client_cert,
+            forwarded_for: args.forwarded_for,
+            probes: args.probes.into_iter().collect(),
+        },
         access_log: access_log.as_ref(),
         limits: &limits,
         mesh: &configuration.mesh,

@@ -9,6 +9,8 @@ use leno_admin::{CONNECTIONS_MAX, serve};
 use leno_config::{Configuration, Directory};
 use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
+use leno_relay::limits::Limits;
+use leno_relay::metrics::WorkerMetrics;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -18,9 +20,6 @@ use tracing_subscriber::{Registry, filter::Targets, reload};
 
 use super::answer;
 use crate::control::shared::{Phase, Shared};
-use leno_relay::limits::Limits;
-use leno_relay::metrics::WorkerMetrics;
-
 use crate::metrics::ConfigMetrics;
 
 /// An admin endpoint on loopback, for a proxy with one Service and no worker thread.

@@ -7,12 +7,10 @@ use std::sync::Arc;
 use leno_identity::TlsIdentity;
 use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
-use leno_model::policy::{DefaultInboundPolicy, Probes};
-use leno_model::protocol::PortRanges;
 use leno_relay::access_log::{AccessLog, Format, Queries};
 use leno_relay::limits::Limits;
 use leno_relay::metrics::WorkerMetrics;
-use leno_relay::{Door, ForwardedFor};
+use leno_relay::{Door, Settings};
 use tokio::sync::mpsc;
 
 use super::ControlError;
@@ -25,12 +23,7 @@ pub(super) struct WorkerTemplate<'a> {
     pub(super) identity: Option<Arc<TlsIdentity>>,
     /// Channel for questions about unknown subjects.
     pub(super) discovery: Option<mpsc::Sender<Subject>>,
-    pub(super) default_policy: DefaultInboundPolicy,
-    pub(super) opaque_ports: &'a PortRanges,
-    pub(super) http_ports: &'a PortRanges,
-    pub(super) forwarded_client_cert: bool,
-    pub(super) forwarded_for: ForwardedFor,
-    pub(super) probes: &'a Probes,
+    pub(super) settings: Settings,
     pub(super) access_log: Option<&'a AccessLogOptions>,
     pub(super) limits: &'a Arc<Limits>,
     pub(super) mesh: &'a Arc<Mesh>,
@@ -52,12 +45,7 @@ impl WorkerTemplate<'_> {
                 identity: self.identity.clone(),
                 standing: standing.clone(),
                 discovery: self.discovery.clone(),
-                default_policy: self.default_policy,
-                opaque_ports: self.opaque_ports.clone(),
-                http_ports: self.http_ports.clone(),
-                forwarded_client_cert: self.forwarded_client_cert,
-                forwarded_for: self.forwarded_for,
-                probes: self.probes.clone(),
+                settings: self.settings.clone(),
                 access_log: self.access_log.map_or_else(AccessLog::off, |log| log.of_worker(metrics)),
                 outlet: self.access_log.map(|log| log.writer.outlet()).unwrap_or_default(),
                 limits: self.limits.clone(),

@@ -1,9 +1,9 @@
 use std::net::TcpStream;
 
+use leno_relay::Door;
 use tokio::time::timeout;
 
 use super::*;
-use leno_relay::Door;
 
 fn exited(code: i32) -> ExitStatus {
     ExitStatus::from_raw(code << 8)

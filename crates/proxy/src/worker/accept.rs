@@ -5,9 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use leno_model::mesh::canonical;
-use leno_relay::Id;
 use leno_relay::failure::ConnectionFailure;
-use leno_relay::{Door, Origin};
+use leno_relay::{Door, Id, Origin};
 use mio::net::TcpStream;
 use socket2::{SockRef, TcpKeepalive};
 

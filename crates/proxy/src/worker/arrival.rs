@@ -6,13 +6,10 @@ use std::sync::Arc;
 
 use leno_model::protocol::Protocol;
 use leno_model::spiffe::SpiffeId;
-use leno_relay::Contents;
-use leno_relay::LinkId;
 use leno_relay::detect::{Detected, begins_tls, detect};
 use leno_relay::failure::ConnectionFailure;
 use leno_relay::limits::ms;
-use leno_relay::{Accepted, Speaks};
-use leno_relay::{Door, Inspection, Origin};
+use leno_relay::{Accepted, Contents, Door, Inspection, LinkId, Origin, Speaks};
 
 use super::Worker;
 use super::accept::{Arrival, ArrivalId};

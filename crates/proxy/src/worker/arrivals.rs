@@ -3,8 +3,7 @@
 use std::cmp::Reverse;
 
 use leno_accept::Source;
-use leno_relay::CONNECTION_BYTES;
-use leno_relay::Door;
+use leno_relay::{CONNECTION_BYTES, Door};
 use rustc_hash::FxHashMap;
 
 use super::Worker;

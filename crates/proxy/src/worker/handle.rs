@@ -9,16 +9,10 @@ use std::time::{Duration, Instant};
 use leno_identity::TlsIdentity;
 use leno_model::discovery::Subject;
 use leno_model::mesh::{Changes, Mesh};
-use leno_model::policy::{DefaultInboundPolicy, Probes};
-use leno_model::protocol::PortRanges;
-use leno_relay::ClusterExplanation;
-use leno_relay::Door;
-use leno_relay::ForwardedFor;
-use leno_relay::Usage;
 use leno_relay::access_log::AccessLog;
 use leno_relay::limits::{Limits, ms};
 use leno_relay::metrics::WorkerMetrics;
-use leno_relay::{Config, Relay};
+use leno_relay::{ClusterExplanation, Config, Door, Relay, Settings, Usage};
 use mio::{Poll, Token, Waker};
 use tokio::sync::mpsc as tokio_mpsc;
 use tokio::sync::oneshot;
@@ -46,18 +40,8 @@ pub struct WorkerConfig {
     pub discovery: Option<tokio_mpsc::Sender<Subject>>,
     /// The best certificates that peers have shown, shared by all workers.
     pub standing: Arc<Standing>,
-    /// Who may call our own application if no policy is enforced.
-    pub default_policy: DefaultInboundPolicy,
-    /// Ports of our own application whose bytes are relayed without being parsed.
-    pub opaque_ports: PortRanges,
-    /// Ports of our own application that speak HTTP and nothing else.
-    pub http_ports: PortRanges,
-    /// Whether the proxy also sends `x-forwarded-client-cert`, which tells the application who a verified client is.
-    pub forwarded_client_cert: bool,
-    /// How the proxy changes `x-forwarded-for` in requests to the application.
-    pub forwarded_for: ForwardedFor,
-    /// The kubelet's probes of our own application, which are allowed whatever the policies say.
-    pub probes: Probes,
+    /// How the proxy treats its own application.
+    pub settings: Settings,
     /// Which calls are logged, and how.
     pub access_log: AccessLog,
     /// Where they are logged.
@@ -203,12 +187,7 @@ impl Worker {
             own: config.identity.as_ref().map(|identity| identity.id.clone()),
             listening,
             discovers: config.discovery.is_some(),
-            default_policy: config.default_policy,
-            opaque_ports: config.opaque_ports,
-            http_ports: config.http_ports,
-            forwarded_client_cert: config.forwarded_client_cert,
-            forwarded_for: config.forwarded_for,
-            probes: config.probes,
+            settings: config.settings,
             access_log: config.access_log,
             limits: config.limits.clone(),
             memory_budget_bytes: config.memory_budget_bytes,

@@ -22,7 +22,7 @@ const CACHED_SIZES_STEP: usize = 16;
 /// Most chunks of one size that a thread caches.
 const CACHED_PER_SIZE: usize = 7;
 
-/// Limits glibc to `count` arenas. Call this before that many workers run.
+/// Limits glibc to `count` arenas. Call this before the worker number `count` starts.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code)]
 pub(super) fn limit_arenas(count: usize) {

@@ -10,10 +10,9 @@ use std::net::IpAddr;
 
 use leno_accept::{Entry, Places, Source};
 use leno_model::spiffe::SpiffeId;
-use leno_relay::Door;
-use leno_relay::LinkId;
 use leno_relay::failure::ConnectionFailure;
 use leno_relay::limits::RelayLimits;
+use leno_relay::{Door, LinkId};
 use rustc_hash::FxHashSet;
 
 use super::Worker;

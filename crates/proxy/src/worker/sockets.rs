@@ -5,12 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
 use leno_model::discovery::Subject;
-use leno_relay::UpstreamId;
 use leno_relay::failure::ConnectionFailure;
 use leno_relay::limits::ms;
-use leno_relay::{Door, Id};
-use leno_relay::{Effect, ServerTls};
-use leno_relay::{Link, LinkId};
+use leno_relay::{Door, Effect, Id, Link, LinkId, ServerTls, UpstreamId};
 use mio::net::TcpStream;
 use mio::{Interest, event};
 use socket2::SockRef;

@@ -9,10 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use leno_identity::TlsIdentity;
 use leno_model::spiffe::SpiffeId;
-use leno_relay::ClientId;
-use leno_relay::LinkId;
-use leno_relay::UpstreamId;
 use leno_relay::failure::ConnectionFailure;
+use leno_relay::{ClientId, LinkId, UpstreamId};
 
 use super::Worker;
 use super::standing::Standing;

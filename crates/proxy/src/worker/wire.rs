@@ -4,8 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-use leno_relay::Id;
-use leno_relay::LinkId;
+use leno_relay::{Id, LinkId};
 use mio::Token;
 use mio::net::TcpStream;
 use socket2::SockRef;
@@ -96,7 +95,8 @@ pub(super) struct Wire {
     pub(super) carries: Option<Carries>,
     /// TCP is not established yet.
     pub(super) is_connecting: bool,
-    /// The workload at the other end, as far as TLS ends at the proxy and shows or must show it.
+    /// The workload at the other end, if the proxy terminates the TLS: a client that has proved its identity, or a
+    /// server that must prove it.
     pub(super) peer: Option<Box<Peer>>,
     pub(super) socket: TcpStream,
     pub(super) tls: Option<Box<Tls>>,

@@ -8,15 +8,13 @@ use leno_http2::frame::kind;
 use leno_model::discovery::Subject;
 use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::{Draft, Mesh};
-use leno_model::policy::{DefaultInboundPolicy, Probes};
-use leno_model::protocol::PortRanges;
 use leno_model::translate::{Translation, translate};
 use leno_proxy::access_log::Outlet;
 use leno_proxy::worker::{WorkerConfig, WorkerHandle, bind_workers};
 use leno_relay::access_log::AccessLog;
 use leno_relay::limits::Limits;
 use leno_relay::metrics::WorkerMetrics;
-use leno_relay::{ClusterExplanation, Door, ForwardedFor, Usage};
+use leno_relay::{ClusterExplanation, Door, Settings, Usage};
 
 use tokio::sync::mpsc;
 
@@ -88,12 +86,7 @@ impl Proxy {
             identity: None,
             discovery,
             standing: Arc::default(),
-            default_policy: DefaultInboundPolicy::default(),
-            opaque_ports: PortRanges::default(),
-            http_ports: PortRanges::default(),
-            forwarded_client_cert: false,
-            forwarded_for: ForwardedFor::Keep,
-            probes: Probes::default(),
+            settings: Settings::default(),
             access_log: AccessLog::off(),
             outlet: Outlet::default(),
             limits: Arc::new(set),

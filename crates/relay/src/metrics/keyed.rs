@@ -4,10 +4,11 @@ use std::sync::OnceLock;
 
 use super::Counter;
 
-/// Up to `N` counters, each claimed by the first use of its key; further keys share one.
+/// Up to `N` counters. The first use of a key claims a free counter. If no counter is free, the key shares one extra
+/// counter with all other such keys.
 ///
-/// Keys are never removed, and the table's size is fixed, whatever peers cause. One writer, any number of readers, no
-/// lock.
+/// Keys are never removed, and the table's size is fixed, so peers cannot make it grow. One writer, any number of
+/// readers, no lock.
 #[derive(Debug)]
 pub(super) struct CountByKey<K, const N: usize> {
     slots: [(OnceLock<K>, Counter); N],

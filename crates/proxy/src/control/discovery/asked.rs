@@ -104,8 +104,8 @@ impl AskedSubjects {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IsNew(pub(super) bool);
 
-/// Whether a subject may be forgotten. Only the policies of the own application may not: they are needed as long as the
-/// proxy runs.
+/// Whether a subject may be forgotten. The proxy needs the policies of its own application for as long as it runs; it may
+/// forget every other subject.
 fn may_be_forgotten(subject: &Subject) -> bool {
     *subject != Subject::Inbound
 }

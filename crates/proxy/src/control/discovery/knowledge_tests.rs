@@ -3,12 +3,12 @@ use std::time::{Duration, Instant};
 
 use leno_model::discovery::Subject;
 use leno_model::mesh::{Cluster, ClusterKey, Mesh};
+use leno_relay::Usage;
 use leno_wire::{Dialect, Kind, Unreadable, View, cluster, endpoints, listener, routes};
 use prost::Message;
 
 use super::super::fixtures::{ECHO, Server, service};
 use super::{Knowledge, Resource};
-use leno_relay::Usage;
 
 /// Default room for subjects in tests.
 const SUBJECTS_MAX: usize = 100;

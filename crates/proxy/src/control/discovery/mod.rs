@@ -65,7 +65,7 @@ pub(super) struct Discovery {
     knowledge: Knowledge,
     /// How long to keep a subject that no call uses.
     idle: Duration,
-    /// When every subject was last in use, so that a question found no room.
+    /// Time of the last warning that the table had no room for a question, because every subject was in use.
     full_since: Option<Instant>,
 }
 

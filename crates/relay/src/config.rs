@@ -1,0 +1,55 @@
+//! Config: what a relay needs to start.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use leno_model::policy::{DefaultInboundPolicy, Probes};
+use leno_model::protocol::PortRanges;
+use leno_model::spiffe::SpiffeId;
+
+use crate::access_log::AccessLog;
+use crate::limits::Limits;
+use crate::metrics::WorkerMetrics;
+use crate::origin::Door;
+use crate::route::ForwardedFor;
+
+/// What a relay needs to start.
+pub struct Config {
+    /// Number of the relay's worker, from 0.
+    pub index: usize,
+    /// Our own identity; `None` without mutual TLS.
+    pub own: Option<SpiffeId>,
+    /// The addresses that the proxy listens on.
+    pub listening: Vec<(Door, SocketAddr)>,
+    /// Whether questions about unknown destinations can be asked. If not, the mesh is complete.
+    pub discovers: bool,
+    /// How the proxy treats its own application.
+    pub settings: Settings,
+    /// Where calls are logged.
+    pub access_log: AccessLog,
+    /// The limits in force.
+    pub limits: Arc<Limits>,
+    /// Most memory that peers can make the relay hold, in bytes.
+    pub memory_budget_bytes: usize,
+    /// The relay's metrics.
+    pub metrics: Arc<WorkerMetrics>,
+    /// Seed of the relay's random choices.
+    pub seed: u64,
+}
+
+/// How a proxy treats its own application. All relays of a proxy have the same settings.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Who may call the application if no policy is enforced.
+    pub default_policy: DefaultInboundPolicy,
+    /// Ports of the application whose bytes are relayed without being parsed.
+    pub opaque_ports: PortRanges,
+    /// Ports of the application that speak HTTP and nothing else.
+    pub http_ports: PortRanges,
+    /// Whether the proxy also sends `x-forwarded-client-cert`, which tells the application who a verified client is.
+    pub forwarded_client_cert: bool,
+    /// How the proxy changes `x-forwarded-for` in requests to the application.
+    pub forwarded_for: ForwardedFor,
+    /// The kubelet's probes of the application, which are allowed whatever the policies say.
+    pub probes: Probes,
+}
