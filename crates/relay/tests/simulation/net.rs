@@ -1,0 +1,164 @@
+//! A simulated network: connections whose bytes take some time, in pieces of any size.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+
+/// Most bytes of one direction that are on their way or unread. Beyond that, the sender's socket takes no more.
+const CAPACITY_BYTES: usize = 96 << 10;
+
+/// One direction of a connection.
+#[derive(Debug, Default)]
+struct Pipe {
+    /// Bytes on their way, with the time of their arrival.
+    moving: VecDeque<(Instant, Vec<u8>)>,
+    arrived: Vec<u8>,
+    unread_bytes: usize,
+    /// When the end arrives.
+    end_at: Option<Instant>,
+    /// The end was read.
+    is_over: bool,
+}
+
+/// The end of a connection that a side holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Of the side that has opened the connection.
+    Near,
+    Far,
+}
+
+/// What a side reads.
+pub(crate) enum Read {
+    Bytes(Vec<u8>),
+    End,
+    Nothing,
+}
+
+/// A connection.
+#[derive(Debug)]
+struct Cable {
+    pipes: [Pipe; 2],
+    latency: Duration,
+    /// A side has reset the connection or closed its socket: from this time on, nothing arrives any more.
+    cut_at: Option<Instant>,
+}
+
+pub(crate) type CableId = usize;
+
+/// All connections, open or closed.
+pub(crate) struct Net {
+    pub(crate) now: Instant,
+    pub(crate) random: Rng,
+    cables: Vec<Cable>,
+}
+
+impl Net {
+    pub(crate) fn new(now: Instant, random: Rng) -> Self {
+        Self { now, random, cables: Vec::new() }
+    }
+
+    pub(crate) fn open(&mut self) -> CableId {
+        let latency = Duration::from_micros(self.random.u64(20..3_000));
+        self.cables.push(Cable { pipes: Default::default(), latency, cut_at: None });
+        self.cables.len() - 1
+    }
+
+    /// Writes a part of the bytes, as a socket does. Returns the length of the part; `None` if the connection is cut.
+    pub(crate) fn write(&mut self, id: CableId, from: End, bytes: &[u8]) -> Option<usize> {
+        let now = self.now;
+        let cable = &mut self.cables[id];
+        if cable.cut_at.is_some_and(|at| at <= now) {
+            return None;
+        }
+        let pipe = &mut cable.pipes[from as usize];
+        let room = CAPACITY_BYTES.saturating_sub(pipe.unread_bytes);
+        let mut length = bytes.len().min(room);
+        if length > 1 && self.random.u8(..8) == 0 {
+            length = self.random.usize(1..=length);
+        }
+        if length > 0 && cable.cut_at.is_none() && pipe.end_at.is_none() {
+            let jitter = Duration::from_micros(self.random.u64(..200));
+            // Bytes do not overtake each other.
+            let earliest = pipe.moving.back().map_or(now, |(at, _)| *at);
+            let at = (now + cable.latency + jitter).max(earliest);
+            pipe.moving.push_back((at, bytes[..length].to_vec()));
+            pipe.unread_bytes += length;
+        }
+        Some(length)
+    }
+
+    /// Reads at most `most` bytes that have arrived.
+    pub(crate) fn read(&mut self, id: CableId, at: End, most: usize) -> Read {
+        let now = self.now;
+        let cable = &mut self.cables[id];
+        let from = if at == End::Near { End::Far } else { End::Near };
+        let pipe = &mut cable.pipes[from as usize];
+        while pipe.moving.front().is_some_and(|(time, _)| *time <= now) {
+            pipe.arrived.extend(pipe.moving.pop_front().expect("it was there").1);
+        }
+        let mut length = pipe.arrived.len().min(most);
+        if length > 1 && self.random.u8(..6) == 0 {
+            length = self.random.usize(1..=length);
+        }
+        if length > 0 {
+            pipe.unread_bytes -= length;
+            let rest = pipe.arrived.split_off(length);
+            return Read::Bytes(std::mem::replace(&mut pipe.arrived, rest));
+        }
+        let has_ended = pipe.moving.is_empty() && pipe.end_at.is_some_and(|time| time <= now);
+        let is_cut = cable.cut_at.is_some_and(|time| time <= now);
+        if (has_ended || is_cut) && pipe.arrived.is_empty() && !pipe.is_over {
+            pipe.is_over = true;
+            return Read::End;
+        }
+        Read::Nothing
+    }
+
+    /// Returns whether there is something to read now, or the end.
+    pub(crate) fn is_readable(&self, id: CableId, at: End) -> bool {
+        let cable = &self.cables[id];
+        let pipe = &cable.pipes[1 - at as usize];
+        let has_bytes = !pipe.arrived.is_empty() || pipe.moving.front().is_some_and(|(time, _)| *time <= self.now);
+        let ends = |time: Option<Instant>| time.is_some_and(|time| time <= self.now);
+        has_bytes || (!pipe.is_over && (ends(cable.cut_at) || (pipe.moving.is_empty() && ends(pipe.end_at))))
+    }
+
+    /// Returns whether the socket takes bytes again.
+    pub(crate) fn is_writable(&self, id: CableId, from: End) -> bool {
+        self.cables[id].pipes[from as usize].unread_bytes < CAPACITY_BYTES
+    }
+
+    /// Closes the sending side: the peer reads the end after the bytes.
+    pub(crate) fn close_write(&mut self, id: CableId, from: End) {
+        let now = self.now;
+        let cable = &mut self.cables[id];
+        let latency = cable.latency;
+        let pipe = &mut cable.pipes[from as usize];
+        let last = pipe.moving.back().map_or(now, |(at, _)| *at);
+        pipe.end_at.get_or_insert(last.max(now + latency));
+    }
+
+    /// Closes the socket: what is on its way arrives, later bytes of the peer are lost.
+    pub(crate) fn close(&mut self, id: CableId, from: End) {
+        self.close_write(id, from);
+        let now = self.now;
+        let cable = &mut self.cables[id];
+        let last = cable.pipes.iter().filter_map(|pipe| pipe.moving.back()).map(|(at, _)| *at).max();
+        let at = last.unwrap_or(now).max(now + cable.latency);
+        cable.cut_at.get_or_insert(at);
+    }
+
+    /// Returns when the next bytes or the next end arrive.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        let times = self.cables.iter().flat_map(|cable| {
+            let of_pipes = cable.pipes.iter().flat_map(|pipe| {
+                let end = pipe.end_at.filter(|_| !pipe.is_over);
+                pipe.moving.front().map(|(at, _)| *at).into_iter().chain(end)
+            });
+            of_pipes.chain(cable.cut_at)
+        });
+        times.filter(|at| *at > self.now).min()
+    }
+}
