@@ -138,7 +138,9 @@ impl Place {
     /// From now on, counts the connection by the identity that its peer has proved, not by its address.
     ///
     /// # Errors
-    /// [`Replaced`] if the identity already holds the most places: the connection must be closed.
+    /// [`Replaced`] if another connection has taken this place. Also if all places for identities are taken and no
+    /// connection can be replaced, for example because this identity holds the most of them. The caller must close the
+    /// connection.
     pub fn identify(&self, identity: &str) -> Result<(), Replaced> {
         let Standing { key, room } = &self.standing;
         let mut state = room.state();

@@ -264,7 +264,8 @@ impl FieldSection {
         self.bytes.get(start..).unwrap_or_default()
     }
 
-    /// Makes a field of the tail's bytes from `start` on, or drops the bytes if the list would exceed `max_list_size`.
+    /// Turns the tail's bytes from `start` on into a field. Drops the bytes instead if the list would exceed
+    /// `max_list_size`.
     pub(crate) fn commit(
         &mut self,
         start: usize,

@@ -75,7 +75,8 @@ pub const ALL: [(&str, &str, &str); 25] = [
     (PROXY_WORKERS, "1 to 64", "how many processor cores may relay calls"),
     (
         PROXY_LOG_LEVEL,
-        "off, error, warn, info, debug, trace, also by target as info,leno_proxy=debug",
+        "off, error, warn, info, debug, trace, also by target, as info,leno_relay=debug (calls and their \
+         connections) or info,leno_proxy=debug (the rest of the proxy)",
         "the proxy's log levels",
     ),
     (PROXY_LOG_FORMAT, "plain, json", "the format of the proxy's log lines"),

@@ -303,7 +303,7 @@ impl Index {
         News::default()
     }
 
-    /// Finds the names in each policy that do not exist.
+    /// Finds, for each policy, the service accounts and namespaces that it names and that do not exist.
     fn find_missing_names(&mut self) {
         if !std::mem::take(&mut self.are_names_stale) {
             return;

@@ -149,7 +149,7 @@ impl Catalog {
         self.lock().kept.forget(subject);
     }
 
-    /// How many versions of a subject's resource of a kind are kept for different readers.
+    /// Returns how many versions of this resource are kept, one for each group of readers.
     #[cfg(test)]
     pub(crate) fn forms(&self, kind: Kind, subject: &Subject) -> usize {
         self.lock().kept.forms(&(kind, subject.clone()))

@@ -139,7 +139,7 @@ impl Kept {
         form.inspect(|form| self.uncount(form))
     }
 
-    /// How many versions of a subject's resource of a kind are kept for different readers.
+    /// Returns how many versions of this resource are kept, one for each group of readers.
     #[cfg(test)]
     pub(super) fn forms(&self, place: &Place) -> usize {
         self.places.get(place).map_or(0, HashMap::len)

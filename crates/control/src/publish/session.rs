@@ -253,7 +253,7 @@ impl Session {
         paces.read.wait(now)
     }
 
-    /// Counts the bytes of resources that the client requested against the rate limit.
+    /// Charges the client's rate limit with the bytes of the resources that the client requested.
     pub(crate) fn has_sent(&mut self, now: Instant) {
         let bytes = std::mem::take(&mut self.unpaid_bytes);
         if let Some(account) = &self.account {

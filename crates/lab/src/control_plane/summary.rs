@@ -11,8 +11,8 @@ const SMALL_MB_MAX: f64 = 25.0;
 const LARGE_MB_MAX: f64 = 100.0;
 const P99_MS_MAX: f64 = 100.0;
 const CHANGES_PER_S_MIN: f64 = 50.0;
-/// A measured rate meets the goal from this fraction of the fixed rate on: the duration of the last change lowers the
-/// measured rate.
+/// Smallest measured rate that meets the goal, as a fraction of the fixed rate. The measured time includes the duration
+/// of the last change, so the measured rate is slightly lower than the fixed rate.
 const RATE_TOLERANCE: f64 = 0.99;
 const PROXY_MB_MORE_MAX: f64 = 1.0;
 /// The mesh to which the goals apply.

@@ -152,7 +152,7 @@ impl<'a> Results<'a> {
         self.find(group.scenario, group.load, 0, group.target)
     }
 
-    /// Returns the group of the same target with the same skew and rate over the fewest connections, which may be
+    /// Returns, among the groups with the same target, skew and rate, the one with the fewest connections. It may be
     /// `group` itself.
     pub(super) fn fewest_connections(&self, group: &Group) -> Option<&Group<'a>> {
         let key = |group: &Group| (group.target, group.skew_ms, group.load.rate_per_s);

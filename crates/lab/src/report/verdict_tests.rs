@@ -61,8 +61,8 @@ fn a_failing_pod_that_gets_all_or_nothing_is_judged_by_the_unluckiest_repeat() {
     assert_eq!(with(|repeat| f64::from(repeat) / 1000.0), "0.550\u{a0}%");
 }
 
-/// Returns the sentence about ten repeats over 1 and over 8 connections with these p99 values. With `luck`, the single
-/// connection leads to the slow pod in one repeat.
+/// Returns the report's sentence for ten repeats. Each repeat has a run over 1 connection and a run over 8 connections,
+/// with these p99 values. With `luck`, the single connection leads to the slow pod in one repeat.
 fn of_connections(one_ms: f64, eight_ms: f64, luck: bool) -> String {
     let of = |connections: u32, repeat: u32, p99_ms: f64| Run {
         scenario: Scenario::Connections,

@@ -18,7 +18,7 @@ use super::norm::Norm;
 use super::probation::Probation;
 use super::random::Random;
 
-/// Interval between checks that detect silent endpoints and compare every endpoint with a new norm.
+/// Interval between checks. A check detects silent endpoints, calculates a new norm, and compares every endpoint with it.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The interval of the first [`FIRST_REFRESHES`] checks. It is shorter, so that a new balancer soon finds endpoints

@@ -59,7 +59,7 @@ pub enum RouteKind {
     /// A TLS connection that no rule matches is rejected; other connections go to the Service itself.
     #[serde(rename = "TLSRoute")]
     Tls,
-    /// One rule takes every connection, without parsing it.
+    /// One rule matches every connection; the proxy does not parse the connection's bytes.
     #[serde(rename = "TCPRoute")]
     Tcp,
 }

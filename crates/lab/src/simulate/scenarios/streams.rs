@@ -17,7 +17,7 @@ const MEDIAN_MS: f64 = 5.0;
 const OPEN_S: f64 = 20.0;
 /// At this rate, about 2,000 streams are open at a time.
 const STREAMS_PER_S: f64 = 100.0;
-/// Time for most of the first streams to end.
+/// Warm-up, in which most of the first streams end.
 const FILL_S: f64 = 60.0;
 /// Observed time: more than twice the time in which a new endpoint could get its fair share of all open streams.
 const AFTER_S: f64 = 10.0;
