@@ -135,7 +135,7 @@ impl Relay {
     }
 
     /// Closes clients' connections until the worker holds at most seven eighths of its budget, or has closed
-    /// [`VICTIMS_MAX`] of them.
+    /// a limited number of them.
     pub fn relieve(&mut self) {
         let enough = self.enough_bytes();
         let mut victims = 0;

@@ -71,7 +71,7 @@ pub struct Client {
 pub struct Accepted {
     pub wire: WireId,
     pub origin: Origin,
-    /// See [`Client::target`].
+    /// The destination of the connection; `None` if only the calls themselves name it.
     pub target: Option<SocketAddr>,
     /// The client's identity, proved by its certificate.
     pub peer_id: Option<Arc<SpiffeId>>,

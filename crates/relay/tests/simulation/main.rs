@@ -5,7 +5,7 @@
 //! and once, in both directions; no call is sent again that a server may have processed; both sides keep to HTTP/2.
 //! Checked in the end: every call is over and recorded once, and the relay holds nothing of it any more.
 //!
-//! Each seed is a world of its own. `LENO_SEED=7` repeats a world; `LENO_WORLDS=8000..100000` runs through those.
+//! Each seed is a world of its own. `LENO_SEED=7` repeats a world; `LENO_WORLDS=4000..100000` runs through those.
 
 mod caller;
 mod content;
@@ -26,7 +26,7 @@ use server::Server;
 use shell::{Listen, Shell, mesh_of};
 
 /// The seeds of a usual run.
-const WORLDS: Range<u64> = 0..8_000;
+const WORLDS: Range<u64> = 0..4_000;
 /// Longest virtual time of a world. Every client leaves after half a minute.
 const LONGEST: Duration = Duration::from_secs(60);
 /// Most steps of a world.
