@@ -61,6 +61,14 @@ impl Budget {
     }
 }
 
+/// The connections that one turn of the event loop closes because the worker is above its budget.
+#[derive(Debug, Default)]
+pub struct Relief {
+    /// Connections of the account that held the most, the largest last.
+    candidates: Vec<ClientId>,
+    victims: usize,
+}
+
 impl Relay {
     /// Changes the charge of a connection whose protocol is not known yet from `before` to `after` bytes.
     pub fn charge_arrival(&mut self, before: usize, after: usize) {
@@ -134,27 +142,23 @@ impl Relay {
         }
     }
 
-    /// Closes clients' connections until the worker holds at most seven eighths of its budget, or has closed
-    /// a limited number of them.
-    pub fn relieve(&mut self) {
-        let enough = self.enough_bytes();
-        let mut victims = 0;
-        while self.held_bytes() > enough && victims < VICTIMS_MAX {
-            let clients = self.clients_of_heaviest();
-            if clients.is_empty() {
-                break;
-            }
-            for id in clients {
-                if self.held_bytes() <= enough || victims >= VICTIMS_MAX {
-                    break;
-                }
-                victims += 1;
-                self.give_up(id);
-            }
+    /// Closes a client's connection, unless the worker holds at most seven eighths of its budget, or this turn's relief
+    /// has closed enough connections. Returns whether it has closed one: then carry the effects out, so that the memory
+    /// of the connection's wire is free too, and call this again.
+    pub fn relieve(&mut self, relief: &mut Relief) -> bool {
+        if self.held_bytes() <= self.enough_bytes() || relief.victims >= VICTIMS_MAX {
+            return false;
         }
+        if relief.candidates.is_empty() {
+            relief.candidates = self.clients_of_heaviest();
+        }
+        let Some(id) = relief.candidates.pop() else { return false };
+        relief.victims += 1;
+        self.give_up(id);
+        true
     }
 
-    /// Returns the connections of the account that holds the most, the largest first. The connections of our own
+    /// Returns the connections of the account that holds the most, the largest last. The connections of our own
     /// application count as one account here. If there are other accounts, it is left out as long as it holds at most
     /// half of the budget.
     fn clients_of_heaviest(&self) -> Vec<ClientId> {
@@ -172,7 +176,7 @@ impl Relay {
         let Some((heaviest, _)) = totals.into_iter().max_by_key(|(_, total)| *total) else { return Vec::new() };
         let clients = self.clients.iter().filter(|(_, client)| account_of(client) == heaviest);
         let mut clients: Vec<_> = clients.map(|(id, client)| (client.link.charged_bytes, id)).collect();
-        clients.sort_unstable_by(|a, b| b.cmp(a));
+        clients.sort_unstable();
         clients.into_iter().map(|(_, id)| id).collect()
     }
 

@@ -30,9 +30,10 @@ pub enum Effect {
         tls: Option<ServerTls>,
         /// Whether the server may leave its socket unread for as long as it likes.
         may_be_unread: bool,
-        /// Whether this leads to our own inbound listener, if the address is one of this machine: no rule redirects
-        /// connections from the proxy to the proxy.
-        is_redirected: bool,
+        /// The port of our own inbound listener, if netfilter would redirect this connection to the endpoint's proxy.
+        /// Connect to this port instead if the address is one of this machine: no rule redirects connections from the
+        /// proxy to the proxy.
+        own_inbound_port: Option<u16>,
     },
     /// Read from a wire, whether or not its socket reports that there is something to read.
     ReadOn(WireId),

@@ -83,7 +83,7 @@ use std::time::Duration;
 
 use leno_http2::Violation;
 
-pub use budget::CONNECTION_BYTES;
+pub use budget::{CONNECTION_BYTES, Relief};
 pub use client::{Accepted, ClientId, Speaks};
 pub use config::{Config, Settings};
 pub use effect::{Effect, ServerTls, WireId};

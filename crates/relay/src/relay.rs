@@ -226,7 +226,7 @@ impl Relay {
 
     /// Returns whether a connection has sent its last output.
     pub fn is_closing(&mut self, id: LinkId) -> bool {
-        self.link(id).is_some_and(|link| link.closing_since.is_some())
+        self.link(id).is_some_and(|link| link.is_closing())
     }
 }
 

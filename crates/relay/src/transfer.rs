@@ -205,7 +205,12 @@ impl Relay {
             let wire = link.wire;
             self.effects.extend(wire.map(Effect::Abort));
             self.close(id, "its call was cut");
-        } else if link.codec.must_close() && !link.codec.wants_write() && !link.codec.is_drained() {
+        } else if link.codec.must_close()
+            && !link.codec.wants_write()
+            && !link.codec.is_drained()
+            // The client may still send. It gets its last output only if we read on for a while.
+            && !link.is_closing()
+        {
             self.close(id, "it was closed in the middle of a message");
         } else if link.codec.is_drained() && !link.codec.wants_write() {
             match id {

@@ -19,6 +19,7 @@ use crate::failure::ConnectionFailure;
 use crate::hop::{Hop, PoolKey, Protocol};
 use crate::link::{Link, LinkId};
 use crate::opaque::Opaque;
+use crate::origin::Door;
 use crate::slots::Id;
 
 /// Smallest room in an endpoint's connection window, in bytes, for a call with more than a little content. With less
@@ -134,13 +135,16 @@ impl Relay {
             pool.connecting += 1;
         }
         let is_redirected = key.hop == Hop::Mesh && address == member.address;
-        self.effects.push(Effect::Connect { upstream: id, address, tls, may_be_unread, is_redirected });
+        let inbound = self.listening.iter().find(|(door, _)| is_redirected && *door == Door::Inbound);
+        let own_inbound_port = inbound.map(|(_, address)| address.port());
+        self.effects.push(Effect::Connect { upstream: id, address, tls, may_be_unread, own_inbound_port });
     }
 
-    /// Records which wire carries the bytes of a connection.
-    pub fn attach_upstream(&mut self, id: UpstreamId, wire: WireId) {
+    /// Records which wire carries the bytes of a connection, and to which address the wire leads.
+    pub fn attach_upstream(&mut self, id: UpstreamId, wire: WireId, address: SocketAddr) {
         if let Some(upstream) = self.upstreams.get_mut(id) {
             upstream.link.wire = Some(wire);
+            upstream.address = address;
         }
     }
 

@@ -226,7 +226,7 @@ impl Worker {
             }
             if let Some(id) = &peer_id {
                 let mut peer = Box::new(Peer::client(SpiffeId::clone(id), origin.peer.ip()));
-                peer.note_shown(wire.tls.as_deref(), &self.standing);
+                peer.note_client(wire.tls.as_deref(), &self.standing);
                 wire.peer = Some(peer);
             }
         }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use leno_accept::Source;
-use leno_relay::{CONNECTION_BYTES, Door};
+use leno_relay::{CONNECTION_BYTES, Door, Relief};
 use rustc_hash::FxHashMap;
 
 use super::Worker;
@@ -29,8 +29,10 @@ impl Worker {
     pub(super) fn keep_budget(&mut self) {
         if self.relay.exceeds_budget() {
             self.drop_arrivals();
-            self.relay.relieve();
-            self.carry_out();
+            let mut relief = Relief::default();
+            while self.relay.relieve(&mut relief) {
+                self.carry_out();
+            }
         }
     }
 

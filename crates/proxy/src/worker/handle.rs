@@ -97,7 +97,9 @@ impl WorkerHandle {
             std::thread::Builder::new().name(format!("worker-{index}")).stack_size(STACK_BYTES).spawn(move || {
                 // Gives memory that only the start needed back to the system, before a call needs memory.
                 memory::trim();
-                if let Err(error) = worker.run() {
+                let outcome = worker.run();
+                worker.outlet.finish(worker.relay.access_log());
+                if let Err(error) = outcome {
                     tracing::error!("worker {index} ended: {error}");
                 }
             })?;

@@ -99,7 +99,6 @@ impl Worker {
                 _ => self.relay.set_now(Instant::now()),
             }
             self.serve_wires(&events);
-            self.carry_out();
             if self.accept_again {
                 self.accept();
             }
@@ -113,7 +112,6 @@ impl Worker {
             let now = self.relay.now();
             self.outlet.hand_over(self.relay.access_log(), now);
             if self.is_drained() {
-                self.outlet.finish(self.relay.access_log());
                 return Ok(());
             }
         }
@@ -123,6 +121,7 @@ impl Worker {
     fn serve_wires(&mut self, events: &Events) {
         for wire in std::mem::take(&mut self.unfinished) {
             self.read_on(wire);
+            self.carry_out();
         }
         for event in events {
             match wire_of(event.token()) {
@@ -130,6 +129,8 @@ impl Worker {
                 None if event.token() == WAKER => self.run_commands(),
                 None => self.accept_again = true,
             }
+            // A connection that has ended frees its place before another connection needs one.
+            self.carry_out();
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use leno_model::discovery::Subject;
 use leno_relay::failure::ConnectionFailure;
 use leno_relay::limits::ms;
-use leno_relay::{Door, Effect, Id, Link, LinkId, ServerTls, UpstreamId};
+use leno_relay::{Effect, Id, Link, LinkId, ServerTls, UpstreamId};
 use mio::net::TcpStream;
 use mio::{Interest, event};
 use socket2::SockRef;
@@ -86,7 +86,7 @@ impl Worker {
                     if std::mem::take(&mut peer.is_outdated) {
                         self.recheck.add(wire_id);
                     }
-                    peer.note_shown(wire.tls.as_deref(), &self.standing);
+                    peer.note_shown(wire.tls.as_deref(), &self.standing, SystemTime::now());
                     self.relay.count_upstream(upstream);
                 }
                 Err(wrong) => return self.relay.end_upstream(upstream, &wrong),
@@ -156,8 +156,9 @@ impl Worker {
 
     fn carry_out_one(&mut self, effect: Effect) {
         match effect {
-            Effect::Connect { upstream, address, tls, may_be_unread, is_redirected } => {
-                let address = if is_redirected { self.not_redirected(address) } else { address };
+            Effect::Connect { upstream, address, tls, may_be_unread, own_inbound_port } => {
+                let own = own_inbound_port.filter(|_| is_own_ip(address.ip()));
+                let address = own.map_or(address, |port| SocketAddr::new(address.ip(), port));
                 if let Err(error) = self.connect(upstream, address, tls, may_be_unread) {
                     self.relay.close_upstream(upstream, &error);
                 }
@@ -171,8 +172,7 @@ impl Worker {
             }
             Effect::WriteLast(wire, bytes) => {
                 if let Some(wire) = self.wires.get_mut(wire.cast::<Wire>()) {
-                    // A failure does not matter, since the connection ends.
-                    let _ = wire.write(&bytes, &mut self.buffers);
+                    write_last(wire, &bytes, &mut self.buffers);
                 }
             }
             Effect::Abort(wire) => {
@@ -215,29 +215,24 @@ impl Worker {
         (wire.is_connecting, wire.peer) = (true, peer);
         let wire = self.wires.insert(wire);
         self.attach(wire, Carries::Link(LinkId::Endpoint(upstream)));
-        self.relay.attach_upstream(upstream, wire.cast());
+        self.relay.attach_upstream(upstream, wire.cast(), address);
         self.watch(wire).map_err(|error| error.to_string())
-    }
-
-    /// Returns the address to connect to in place of an endpoint's address that netfilter would redirect to the endpoint's
-    /// proxy. If the endpoint is our own application, that is our own inbound listener: no rule redirects connections
-    /// from this proxy to it.
-    fn not_redirected(&self, address: SocketAddr) -> SocketAddr {
-        let inbound = self.listeners.iter().find(|listener| listener.door == Door::Inbound);
-        match inbound {
-            Some(inbound) if is_own_ip(address.ip()) => SocketAddr::new(address.ip(), inbound.address.port()),
-            _ => address,
-        }
     }
 
     /// Asks the control plane about a subject.
     fn ask(&mut self, subject: &Subject) {
         match self.discovery.as_ref().map(|discovery| discovery.try_send(subject.clone())) {
             Some(Ok(())) => {}
-            Some(Err(TrySendError::Full(_))) => self.relay.refuse_question(subject, true),
+            Some(Err(TrySendError::Full(_))) => self.refuse_question(subject, true),
             // The task that asks the control plane has ended: the proxy is shutting down.
-            Some(Err(TrySendError::Closed(_))) | None => self.relay.refuse_question(subject, false),
+            Some(Err(TrySendError::Closed(_))) | None => self.refuse_question(subject, false),
         }
+    }
+
+    fn refuse_question(&mut self, subject: &Subject, too_many: bool) {
+        self.relay.refuse_question(subject, too_many);
+        // Connections that were held for the answer are read, so that their calls fail with the reason.
+        self.review_arrivals(|arrival| arrival.is_held);
     }
 
     /// Completes the opening of a connection; called with each of its events. Returns whether TCP is established.
@@ -314,6 +309,13 @@ fn write(link: &mut Link, wire: &mut Wire, now: Instant, buffers: &mut Buffers) 
             link.note_flushed(now, true);
             return Ok(());
         }
+    }
+}
+
+/// Writes what the socket takes of a connection's last output. A failure does not matter, since the connection ends.
+fn write_last(wire: &mut Wire, mut rest: &[u8], buffers: &mut Buffers) {
+    while let Ok(written @ 1..) = wire.write(rest, buffers) {
+        rest = rest.get(written..).unwrap_or_default();
     }
 }
 

@@ -59,12 +59,18 @@ impl Peer {
         })
     }
 
-    /// Records the certificate that the peer has shown, for its other connections.
-    pub(super) fn note_shown(&mut self, tls: Option<&Tls>, standing: &Standing) {
-        let (now, chain) = (SystemTime::now(), tls.map(Tls::peer_certificates).unwrap_or_default());
-        let Some(expiry) = leno_identity::peer_expiry(chain, now) else { return };
-        self.stay = Some(Stay::until(expiry, now));
+    /// Records the certificate that a client has shown, which also lets its connection stay for a time.
+    pub(super) fn note_client(&mut self, tls: Option<&Tls>, standing: &Standing) {
+        let now = SystemTime::now();
+        self.stay = self.note_shown(tls, standing, now).map(|expiry| Stay::until(expiry, now));
+    }
+
+    /// Records the certificate that the peer has shown, for its other connections. Returns when it expires.
+    pub(super) fn note_shown(&self, tls: Option<&Tls>, standing: &Standing, now: SystemTime) -> Option<SystemTime> {
+        let chain = tls.map(Tls::peer_certificates).unwrap_or_default();
+        let expiry = leno_identity::peer_expiry(chain, now)?;
         standing.note(&self.id, self.address, (expiry, now), chain);
+        Some(expiry)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Connections that a peer or the proxy closes, and the calls on them.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
 
 use leno_http2::frame::kind;
@@ -64,6 +64,25 @@ fn an_http1_client_that_is_still_sending_gets_its_answer_whole() {
     client.read_to_end(&mut answer).expect("an answer");
     let answer = String::from_utf8_lossy(&answer);
     assert!(answer.starts_with("HTTP/1.1 404 ") && answer.ends_with("define it\n"), "{answer}");
+}
+
+#[test]
+fn an_http1_client_whose_content_is_malformed_gets_its_answer_though_more_has_arrived() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let proxy = Proxy::start(&[listener.local_addr().expect("a bound socket")]);
+    let mut request =
+        b"POST / HTTP/1.1\r\nhost: echo.default\r\ntransfer-encoding: chunked\r\n\r\nnot-a-length\r\n".to_vec();
+    request.resize(256 << 10, b'x');
+    let mut client = TcpStream::connect(proxy.address()).expect("the proxy listens");
+    client.write_all(&request).expect("the proxy reads, or its kernel does");
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).expect("an answer");
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    for _ in 0..3 {
+        client.write_all(&[b'x'; 100]).expect("the proxy still reads");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use leno_model::translate::translate;
 use leno_relay::access_log::{AccessLog, Format, Queries};
 use leno_relay::limits::Limits;
 use leno_relay::metrics::WorkerMetrics;
-use leno_relay::{Accepted, Config, Door, Effect, Id, LinkId, Origin, Relay, Settings, Slots, Speaks};
+use leno_relay::{Accepted, Config, Door, Effect, Id, LinkId, Origin, Relay, Relief, Settings, Slots, Speaks};
 
 use crate::net::{CableId, End, Net, Read};
 
@@ -140,8 +140,10 @@ impl Shell {
             }
         }
         if self.relay.exceeds_budget() {
-            self.relay.relieve();
-            self.carry_out(net, servers);
+            let mut relief = Relief::default();
+            while self.relay.relieve(&mut relief) {
+                self.carry_out(net, servers);
+            }
             self.is_over_budget |= self.relay.exceeds_budget() && !self.relay.has_no_clients();
         }
         self.read_log();
@@ -258,7 +260,7 @@ impl Shell {
                             is_blocked: false,
                             is_write_closed: false,
                         });
-                        self.relay.attach_upstream(upstream, wire.cast());
+                        self.relay.attach_upstream(upstream, wire.cast(), address);
                     }
                     Effect::ReadOn(wire) => {
                         if let Some(wire) = self.wires.get_mut(wire.cast::<Wire>()) {
