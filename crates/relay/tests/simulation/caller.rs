@@ -63,7 +63,7 @@ impl AddAssign for Endings {
 }
 
 pub(crate) struct Caller {
-    pub(crate) cable: CableId,
+    cable: CableId,
     http2: Connection,
     fields: FieldSection,
     calls: BTreeMap<u64, Call>,
@@ -114,7 +114,8 @@ impl Caller {
             return Ok(());
         }
         if self.leave_at.is_some_and(|at| at <= net.now) {
-            return self.leave(net);
+            self.leave(net);
+            return Ok(());
         }
         self.begin_calls(net, next_id);
         self.cancel_calls(net);
@@ -133,7 +134,7 @@ impl Caller {
         }
         self.flush(net);
         if self.left == 0 && self.calls.is_empty() {
-            self.leave(net)?;
+            self.leave(net);
         }
         Ok(())
     }
@@ -217,10 +218,7 @@ impl Caller {
                     self.held = input.to_vec();
                 }
                 Read::End => {
-                    self.endings.cut += self.calls.len() as u64;
-                    self.calls.clear();
-                    net.close(self.cable, End::Near);
-                    self.is_gone = true;
+                    self.leave(net);
                     return Ok(());
                 }
                 Read::Nothing => return Ok(()),
@@ -302,12 +300,11 @@ impl Caller {
         }
     }
 
-    fn leave(&mut self, net: &mut Net) -> Result<(), String> {
+    fn leave(&mut self, net: &mut Net) {
         self.endings.cut += self.calls.len() as u64;
         self.calls.clear();
         net.close(self.cable, End::Near);
         self.is_gone = true;
-        Ok(())
     }
 
     /// Returns when something is due.

@@ -88,14 +88,10 @@ impl Server {
         match net.random.u8(..4) {
             0 => self.served[index].http2.shut_down(),
             1 => self.served[index].http2.go_away(ErrorCode::NO_ERROR, "restarts"),
-            2 => {
-                net.close(self.served[index].cable, End::Far);
-                self.served[index].is_over = true;
-            }
+            2 => self.served[index].close(net),
             _ => {
                 for served in &mut self.served {
-                    net.close(served.cable, End::Far);
-                    served.is_over = true;
+                    served.close(net);
                 }
                 self.down_until = Some(net.now + Duration::from_millis(net.random.u64(1..500)));
             }
@@ -120,8 +116,7 @@ impl Server {
                     served.held = input.to_vec();
                 }
                 Read::End => {
-                    net.close(served.cable, End::Far);
-                    served.is_over = true;
+                    served.close(net);
                 }
                 Read::Nothing => break,
             }
@@ -174,8 +169,7 @@ impl Server {
         }
         while served.http2.next_drained().is_some() {}
         if served.http2.is_drained() && !served.http2.wants_write() && !served.is_over {
-            net.close(served.cable, End::Far);
-            served.is_over = true;
+            served.close(net);
         }
     }
 
@@ -203,6 +197,11 @@ impl Listen for Server {
 }
 
 impl Served {
+    fn close(&mut self, net: &mut Net) {
+        net.close(self.cable, End::Far);
+        self.is_over = true;
+    }
+
     fn on_event(
         &mut self,
         event: &Event<'_>,
