@@ -132,8 +132,8 @@ impl AdmissionReview {
     /// # Errors
     /// [`BadReview`] unless the bytes are a review with a request.
     pub fn read(bytes: &[u8]) -> Result<AdmissionRequest, BadReview> {
-        // Every value but the first follows one of these bytes, so their number limits the number of values. Bytes
-        // within strings are counted too; the number of values can only be lower.
+        // Each JSON value but the first follows `[`, `{` or `,`. So there are at most as many values as there are such
+        // bytes, and one more. Bytes within strings are counted too, which only makes the limit stricter.
         if bytes.iter().filter(|byte| b"[{,".contains(byte)).count() > VALUES_MAX {
             return Err(BadReview::TooManyValues);
         }

@@ -99,8 +99,8 @@ pub enum Dialled {
 pub struct Cluster {
     pub key: ClusterKey,
     pub balancer: balance::Policy,
-    /// The protocol, from the first of these sources that sets it: `leno.dev/opaque-ports` of the Service or of one of
-    /// its Pods, `appProtocol`, the default for the port or for one of the endpoints' ports.
+    /// The protocol. The first source that sets it decides: `leno.dev/opaque-ports` of the Service or of one of its Pods,
+    /// then `appProtocol`, then the default for the port or for one of the endpoints' ports.
     pub protocol: Protocol,
     /// How its connections are treated.
     pub settings: Settings,

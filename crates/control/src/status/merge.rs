@@ -93,7 +93,7 @@ impl Said {
     }
 }
 
-/// A parent reference as it is written in the route.
+/// A parent reference, with the fields that the route sets.
 fn parent_ref(parent: &ParentRef) -> Value {
     let mut fields = Map::new();
     let mut field = |name: &str, value: Option<Value>| {

@@ -48,7 +48,7 @@ impl Way {
         let (Some((best, _)), Some((worst, _))) = (p99().min_by(by_p99), p99().max_by(by_p99)) else {
             return Vec::new();
         };
-        // Client n is connected to server n, so the latencies of server n are those of client n.
+        // Client n is connected to server n, so the calls of client n have the latency of server n.
         let row = |index: usize, which: &str| {
             let label = format!("{self}, {which} client (s{})", index + 1);
             Row::of_server(label, snapshot, index)

@@ -100,8 +100,8 @@ pub struct Run {
     pub max_ms: f64,
     /// The latency curve, ascending by quantile.
     pub curve: Vec<CurvePoint>,
-    /// Fraction of the measured calls that the slow or failing backend got, 0 to 1. At a skew of 0 no backend is slow;
-    /// the figure is that of the backend that a skew would make slow.
+    /// Fraction of the measured calls that the slow or failing backend got, 0 to 1. At a skew of 0 no backend is slow:
+    /// then this is the share of the backend that a skew would make slow.
     pub slow_share: f64,
     /// CPU time of the proxy for each call, in us: user and kernel mode, all threads. In a mesh, of all proxies
     /// together. `None` without a proxy.

@@ -1,7 +1,7 @@
 //! `leno lab run`: from the options to the last line of `runs.jsonl`.
 //!
 //! The backends are the same processes for the whole experiment. Every run starts a new proxy: no state of an earlier
-//! run affects the proxy, and the proxy's memory peak is that of this run.
+//! run affects the proxy, and the proxy's memory peak belongs to this run alone.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

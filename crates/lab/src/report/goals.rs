@@ -9,8 +9,8 @@ use super::mesh_goals;
 use super::ratio::ratio;
 use super::spread::Estimate;
 
-/// Largest uncertainty with which the goal can be reached: a less certain ratio could hide any difference. The ratio is
-/// that of a figure to the same figure over the fewest connections.
+/// Largest uncertainty with which the goal can be reached: a less certain ratio could hide any difference. The ratio
+/// divides a figure by the same figure over the fewest connections.
 const FLAT_PLUS_MINUS: f64 = 0.2;
 
 /// A goal and its result.

@@ -62,8 +62,8 @@ fn program() -> Result<PathBuf> {
     find_program("envoy").ok_or(Error::MissingProgram { program: "envoy", install: INSTALL })
 }
 
-/// Envoy's configuration. It has no access log, no request timeout, no retries and no request ids, because the other
-/// proxies have none of these either.
+/// Envoy's configuration. It has no access log, no request timeout, no retries and no request ids, because the
+/// configurations of the other proxies have no such features either.
 fn config(hop: &Hop<'_>, admin: SocketAddr) -> Value {
     let mut chain = json!({"filters": [filter(hop.downstream)]});
     if let Some(tls) = hop.downstream.tls {

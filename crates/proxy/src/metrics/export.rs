@@ -1,4 +1,4 @@
-//! The metrics of the whole proxy in the form that Prometheus reads: those of the relays, of the configuration, of our
+//! The metrics of the whole proxy in the form that Prometheus reads: metrics of the relays, of the configuration, of our
 //! certificate and of the process.
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The proxy's metrics besides those of its relays, and the export of all metrics for Prometheus.
+//! The metrics that the proxy adds to its relays' metrics, and the export of all metrics for Prometheus.
 
 mod config;
 mod export;

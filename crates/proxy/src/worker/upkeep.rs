@@ -1,4 +1,4 @@
-//! Upkeep: the periodic work of a worker besides that of its relay: silent arrivals, unused memory, and drains.
+//! Upkeep: the periodic work of a worker: its relay's sweep, silent arrivals, unused memory, and drains.
 
 use std::time::{Duration, Instant};
 

@@ -49,7 +49,7 @@ pub(super) fn wire_of(token: Token) -> Option<WireId> {
 pub(super) struct Buffers {
     /// Bytes as received from a socket.
     raw: Vec<u8>,
-    /// The decrypted content of these bytes, if the socket has TLS.
+    /// The decrypted content of `raw`, if the socket has TLS.
     opened: Vec<u8>,
     /// Encrypted bytes to be sent, if the socket has TLS.
     sealed: Vec<u8>,
@@ -91,7 +91,7 @@ pub(super) enum Carries {
 /// A socket and its TLS.
 #[derive(Debug)]
 pub(super) struct Wire {
-    /// Whose bytes these are; `None` only between the creation of the wire and that of its arrival.
+    /// Whose bytes the wire carries. `None` only until the arrival or the link of a new wire has been created.
     pub(super) carries: Option<Carries>,
     /// TCP is not established yet.
     pub(super) is_connecting: bool,

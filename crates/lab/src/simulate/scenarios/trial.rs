@@ -73,7 +73,7 @@ impl Setting {
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
     pub(super) tally: Tally,
-    /// Figures of which the worst seed counts: each has the largest value of all seeds, or `None` if a seed has no
+    /// Figures that are reported for their worst seed: the largest value of all seeds, or `None` if a seed has no
     /// value.
     pub(super) worst: Vec<(&'static str, Option<f64>)>,
     /// The share of the observed endpoint in each tenth of a second, for the first seed.

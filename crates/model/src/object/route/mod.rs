@@ -47,8 +47,8 @@ pub const RULES_MAX: usize = 16;
 pub const MATCHES_MAX: usize = 64;
 /// Limit on the number of matches in all rules of a route. A TLSRoute's names have a limit of their own.
 pub const ROUTE_MATCHES_MAX: usize = 128;
-/// Limit on the length of each of these lists: filters, backends, header or query conditions of one match, and header
-/// fields that a filter sets, adds or removes.
+/// Limit on the length of each list in a rule: its filters, its backends, the header conditions and the query conditions
+/// of one match, and the header fields that a filter sets, adds or removes.
 pub const ITEMS_MAX: usize = 16;
 /// Limit on the number of parents of a route.
 pub const PARENTS_MAX: usize = 32;

@@ -75,7 +75,7 @@ impl AskedSubjects {
         }
     }
 
-    /// Marks the most recently used of these subjects as used at `now`. All these subjects lead to the same cluster.
+    /// Marks the most recently used one of `subjects` as used at `now`. All of `subjects` lead to the same cluster.
     /// Returns whether any of them is known.
     pub(super) fn one_is_used<'a>(&mut self, subjects: impl Iterator<Item = &'a Subject>, now: Instant) -> bool {
         let used = subjects.filter_map(|subject| Some((self.by_subject.get(subject)?.used, subject)));

@@ -1,4 +1,5 @@
-//! The control plane's answers about one cluster, and the links to the cluster, because of which we keep it.
+//! The control plane's answers about one cluster, and the links to the cluster. The proxy keeps a cluster as long as
+//! anything links to it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -51,8 +51,8 @@ const GOOD_STREAM: Duration = Duration::from_secs(30);
 const USAGE_EVERY: Duration = Duration::from_secs(60);
 /// Time for workers to report what they use. Without an answer nothing is forgotten.
 const USAGE_MAX: Duration = Duration::from_millis(500);
-/// Number of parts of a full table of subjects, of which one part is forgotten at once. Otherwise we would have to ask
-/// the workers for each new question.
+/// When the table of subjects is full, one part in this many is forgotten at once. If only one subject were forgotten at
+/// a time, each new question would require a report from the workers.
 const ROOM_SHARE: usize = 16;
 /// If every subject is in use, pause before the next attempt to make room, and before the next warning.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
