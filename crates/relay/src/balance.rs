@@ -11,6 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Relay;
 use crate::accounts::{Accounts, Lane};
+use crate::attempt::AttemptId;
 use crate::call::{Call, CallId};
 use crate::client::Client;
 use crate::cluster::ClusterId;
@@ -100,14 +101,16 @@ impl Relay {
         self.forget_latest_routes(&left, &BTreeSet::new());
     }
 
-    /// Begins another attempt of a call: chooses its endpoint. Also returns how much of a flow-control window the call
-    /// needs.
-    pub(crate) fn pick_endpoint(&mut self, id: CallId) -> Result<(ClusterId, PoolKey, CallSize), ProxyError> {
+    /// Begins an attempt at a call: chooses its endpoint. Also returns how much of a flow-control window the call needs.
+    pub(crate) fn begin_attempt(
+        &mut self,
+        id: CallId,
+    ) -> Result<(AttemptId, ClusterId, PoolKey, CallSize), ProxyError> {
         let gone = || ProxyError::NoRoute("the Service has been removed".to_owned());
         let copies = self.calls.copies();
         let call = self.calls.get_mut(id).ok_or_else(gone)?;
         let client = self.clients.get(call.client);
-        call.lane = choose_lane(call, client, &mut self.accounts, &self.limits.relay);
+        let lane = choose_lane(call, client, &mut self.accounts, &self.limits.relay);
         let cluster_id = call.cluster.ok_or_else(gone)?;
         let cluster = self.clusters.get_mut(cluster_id).ok_or_else(gone)?;
         if cluster.standing == Standing::Removed {
@@ -118,15 +121,14 @@ impl Relay {
         // A client leaves as many places of the queue free as its calls take, so that no single client fills a queue.
         let max_waiting =
             (self.limits.relay.max_waiting_calls_per_endpoint as usize).saturating_sub(own_waiting).max(1);
-        let pick = cluster.pick(self.now, call, max_waiting).ok_or_else(|| cluster.why_none(self.now, own_waiting))?;
+        let pick =
+            cluster.pick(self.now, call, lane, max_waiting).ok_or_else(|| cluster.why_none(self.now, own_waiting))?;
         let endpoint = pick.endpoint;
         let method = call.request.get(Known::Path).map_or_else(Method::default, Method::of_path);
-        call.pick = Some(pick.of(method));
-        call.sent_at = self.now;
-        call.attempts += 1;
         let size = CallSize::of(call);
         let member = cluster.members.get(&endpoint);
-        let key = call.pool_key(endpoint, member.and_then(|member| member.endpoint.proxy.as_ref()));
+        let key = call.pool_key(endpoint, member.and_then(|member| member.endpoint.proxy.as_ref()), lane);
+        let attempt = call.attempts.begin(id, pick.of(method), key, self.now);
         if call.traffic.is_none() {
             call.traffic = member.and_then(|member| member.traffic);
             match call.traffic.and_then(|place| cluster.traffic(place)) {
@@ -135,7 +137,7 @@ impl Relay {
                 None => self.count_first_request(id, key),
             }
         }
-        Ok((cluster_id, key, size))
+        Ok((attempt, cluster_id, key, size))
     }
 
     /// Counts the first call to an endpoint, and looks up the metrics series for the next ones. Outbound calls count

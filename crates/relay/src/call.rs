@@ -1,21 +1,20 @@
-//! Call: the state of one call, from the headers of its request to the last byte of its response.
+//! Call: the client's half of a call, from the headers of its request to the last byte of its response. The endpoint's
+//! half is an [`Attempt`](crate::attempt::Attempt).
 
 use std::time::Instant;
 
 use leno_http2::fields::Known;
 use leno_http2::{FieldSection, StreamKey};
-use leno_model::balance::{EndpointId, Pick};
+use leno_model::balance::EndpointId;
 
-use crate::accounts::Lane;
+use crate::attempt::Attempts;
 use crate::client::ClientId;
 use crate::cluster::ClusterId;
 use crate::follow::Followed;
 use crate::grpc;
-use crate::hop::{PoolKey, Protocol};
+use crate::hop::Protocol;
 use crate::slots::Id;
 use crate::timers::TimerKey;
-use crate::upstream::UpstreamId;
-use crate::waiting::Turn;
 
 /// Token of a stream whose call is over.
 pub(crate) const NO_CALL: u32 = u32::MAX;
@@ -36,8 +35,8 @@ pub(crate) enum Response {
 
 /// A call in flight.
 ///
-/// Invariants: `released <= sent`, except while the call is being sent again; `request` and `body` are complete while
-/// `replayable`; `waiting_at` and `upstream` are not both set.
+/// Invariants: `released` is at most what every attempt has sent, except while the call is being sent again; `request` and
+/// `body` are complete while `replayable`.
 #[derive(Debug)]
 pub(crate) struct Call {
     /// The client's connection, and the stream on it. A copy of another call's request has no client.
@@ -47,14 +46,9 @@ pub(crate) struct Call {
     pub(crate) cluster: Option<ClusterId>,
     /// Index of the metrics series in which the call counts, among the cluster's series; `None` before it counts.
     pub(crate) traffic: Option<u32>,
-    /// The endpoint's connection and stream, once the call has been sent.
-    pub(crate) upstream: Option<(UpstreamId, StreamKey)>,
-    pub(crate) pick: Option<Pick>,
-    /// The lane of connections that the call may use, selected when its endpoint was chosen.
-    pub(crate) lane: Lane,
-    /// The pool in which the call waits for a connection, and its place in the queue.
-    pub(crate) waiting_at: Option<(PoolKey, Turn)>,
-    pub(crate) waiting_since: Instant,
+    pub(crate) attempts: Attempts,
+    /// Endpoints that were chosen for earlier attempts and did not process the call.
+    pub(crate) tried: Vec<EndpointId>,
 
     pub(crate) request: FieldSection,
     /// Memory of the request's fields and trailers that is counted for the client, in bytes.
@@ -63,22 +57,16 @@ pub(crate) struct Call {
     pub(crate) body: Vec<u8>,
     /// The request's trailers, if they came before the call was sent or are kept for another attempt.
     pub(crate) trailers: Option<Box<FieldSection>>,
-    /// Size of a copy of the trailers that waits behind content in the endpoint's connection, in bytes; 0 without such
-    /// a copy.
-    pub(crate) trailers_sent_bytes: u32,
     pub(crate) request_ended: bool,
     /// The account counts the call among its calls with incomplete requests.
     pub(crate) counts_as_open: bool,
     /// The latest piece of content had a few bytes only, or there was no content yet.
     pub(crate) short_part: bool,
     pub(crate) replayable: bool,
-    /// Bytes of content that the endpoint's connection has moved to its output, in this attempt.
-    pub(crate) sent: usize,
     /// Bytes of content for which the client was given room (flow control) again.
     pub(crate) released: usize,
 
     pub(crate) started: Instant,
-    pub(crate) sent_at: Instant,
     pub(crate) deadline: Option<(Instant, TimerKey)>,
     /// The timer of the next check whether content still arrives; `None` for calls whose clients may be silent.
     pub(crate) content_timer: Option<TimerKey>,
@@ -86,9 +74,6 @@ pub(crate) struct Call {
     pub(crate) content_seen: u64,
     /// The route rule that the call matched, if routes are attached to its destination.
     pub(crate) route: Option<Box<Followed>>,
-    pub(crate) attempts: u32,
-    /// Endpoints that were chosen for earlier attempts and did not process the call.
-    pub(crate) tried: Vec<EndpointId>,
 
     /// The protocol of the application that made the call.
     pub(crate) protocol: Protocol,
@@ -125,11 +110,8 @@ impl Call {
             client_stream,
             cluster: None,
             traffic: None,
-            upstream: None,
-            pick: None,
-            lane: Lane::Shared,
-            waiting_at: None,
-            waiting_since: now,
+            attempts: Attempts::default(),
+            tried: Vec::new(),
             is_grpc: grpc::is_grpc(&request),
             is_head: request.get(Known::Method) == Some(b"HEAD"),
             fields_bytes: 0,
@@ -138,21 +120,16 @@ impl Call {
             is_health_check: false,
             body: Vec::new(),
             trailers: None,
-            trailers_sent_bytes: 0,
             request_ended,
             counts_as_open: false,
             short_part: true,
             replayable: true,
-            sent: 0,
             released: 0,
             started: now,
-            sent_at: now,
             deadline: None,
             content_timer: None,
             content_seen: 0,
             route: None,
-            attempts: 0,
-            tried: Vec::new(),
             protocol,
             response: Response::Awaited,
             http_status: 0,
@@ -168,22 +145,17 @@ impl Call {
         self.client.is_none()
     }
 
-    /// Records that trailers of `bytes` bytes wait in the endpoint's connection until all content has gone.
-    pub(crate) fn trailers_wait(&mut self, bytes: usize) {
-        self.trailers_sent_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-    }
-
     /// Returns the memory of the request's fields and trailers, wherever they wait, in bytes.
     #[inline]
     pub(crate) fn fields_memory_bytes(&self) -> u32 {
         let trailers = self.trailers.as_ref().map_or(0, |trailers| trailers.capacity_bytes());
         let bytes = u32::try_from(self.request.capacity_bytes() + trailers).unwrap_or(u32::MAX);
-        bytes.saturating_add(self.trailers_sent_bytes)
+        bytes.saturating_add(self.attempts.trailers_bytes())
     }
 
     /// Returns whether the call may be sent to another endpoint: no part of a response was received, the whole request
     /// is stored, and attempts are left.
     pub(crate) fn can_be_resent(&self, max_attempts: u32) -> bool {
-        self.replayable && self.response == Response::Awaited && self.attempts < max_attempts
+        self.replayable && self.response == Response::Awaited && self.attempts.begun() < max_attempts
     }
 }

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use leno_http2::{FieldSection, StreamKey};
 
+use crate::attempt::{Attempt, AttemptId};
 use crate::call::{Call, CallId};
 use crate::client::ClientId;
-use crate::deadline::{Alarm, Scope};
+use crate::deadline::Alarm;
 use crate::slots::Slots;
-use crate::timers::Timers;
+use crate::timers::{TimerKey, Timers};
 use crate::upstream::UpstreamId;
 
 /// Most field sections that are kept for later calls.
@@ -67,11 +68,16 @@ impl Calls {
         (found.1.client == Some(client) && found.1.client_stream == stream).then_some(found)
     }
 
-    /// Returns the call of an endpoint's stream, which has this token; `None` if the call is over or elsewhere.
+    /// Returns the attempt of an endpoint's stream, which has this token; `None` if the attempt has ended.
     #[inline]
-    pub(crate) fn on(&mut self, upstream: UpstreamId, stream: StreamKey, token: u32) -> Option<(CallId, &mut Call)> {
-        let found = self.slots.at_mut(token)?;
-        (found.1.upstream == Some((upstream, stream))).then_some(found)
+    pub(crate) fn on(&mut self, upstream: UpstreamId, stream: StreamKey, token: u32) -> Option<AttemptId> {
+        let (id, call) = self.slots.at_mut(token)?;
+        call.attempts.on(id, upstream, stream)
+    }
+
+    #[inline]
+    pub(crate) fn attempt(&self, id: AttemptId) -> Option<&Attempt> {
+        self.slots.get(id.call)?.attempts.get(id)
     }
 
     pub(crate) fn insert(&mut self, call: Call) -> CallId {
@@ -196,28 +202,30 @@ impl Calls {
             Some((_, timer)) => self.timers.cancel(timer),
             None => {}
         }
-        call.deadline = Some((at, self.timers.set(at, Alarm { call: id, scope: Scope::Call })));
+        call.deadline = Some((at, self.timers.set(at, Alarm::Call(id))));
     }
 
-    /// Sets the timer of an attempt that begins, if the call's route rule limits attempts.
-    pub(crate) fn begin_attempt(&mut self, id: CallId, now: Instant) {
-        let Some(route) = self.slots.get_mut(id).and_then(|call| call.route.as_mut()) else { return };
-        let Some(timeout) = route.timeouts().backend_request else { return };
-        route.attempt_timer = Some(self.timers.set(now + timeout, Alarm { call: id, scope: Scope::Attempt }));
-    }
-
-    /// Cancels the timer of an attempt that has ended.
-    pub(crate) fn end_attempt(&mut self, id: CallId) {
-        if let Some(call) = self.slots.get_mut(id) {
-            end_attempt(&mut self.timers, call);
+    /// Sets the timer of an attempt that was sent, if the call's route rule limits attempts.
+    pub(crate) fn limit_attempt(&mut self, id: AttemptId, now: Instant) {
+        let Some(call) = self.slots.get_mut(id.call) else { return };
+        let timeout = call.route.as_ref().and_then(|route| route.timeouts().backend_request);
+        if let (Some(timeout), Some(attempt)) = (timeout, call.attempts.get_mut(id)) {
+            attempt.timer = Some(self.timers.set(now + timeout, Alarm::Attempt(id)));
         }
+    }
+
+    /// Removes an attempt that has ended, with its timer.
+    pub(crate) fn end_attempt(&mut self, id: AttemptId) -> Option<Attempt> {
+        let mut attempt = self.slots.get_mut(id.call)?.attempts.end(id)?;
+        cancel_timer(&mut self.timers, &mut attempt.timer);
+        Some(attempt)
     }
 
     /// Sets the timer of the next check whether a request's content still arrives.
     pub(crate) fn check_content_at(&mut self, id: CallId, at: Instant) {
         let Some(call) = self.slots.get_mut(id) else { return };
         call.content_seen = call.request_bytes;
-        call.content_timer = Some(self.timers.set(at, Alarm { call: id, scope: Scope::Content }));
+        call.content_timer = Some(self.timers.set(at, Alarm::Content(id)));
     }
 
     /// Cancels all timers of a call.
@@ -238,12 +246,11 @@ impl Calls {
         self.timers.expire(now, &mut due);
         // An expired timer must not be cancelled: its key may already belong to another timer.
         for alarm in &due {
-            let Some(call) = self.slots.get_mut(alarm.call) else { continue };
-            match (alarm.scope, &mut call.route) {
-                (Scope::Call, _) => call.deadline = None,
-                (Scope::Attempt, Some(route)) => route.attempt_timer = None,
-                (Scope::Attempt, None) => {}
-                (Scope::Content, _) => call.content_timer = None,
+            let Some(call) = self.slots.get_mut(alarm.call()) else { continue };
+            match *alarm {
+                Alarm::Call(_) => call.deadline = None,
+                Alarm::Attempt(id) => call.attempts.get_mut(id).into_iter().for_each(|attempt| attempt.timer = None),
+                Alarm::Content(_) => call.content_timer = None,
             }
         }
         due
@@ -254,14 +261,14 @@ fn cancel_timers(timers: &mut Timers<Alarm>, call: &mut Call) {
     if let Some((_, timer)) = call.deadline.take() {
         timers.cancel(timer);
     }
-    if let Some(timer) = call.content_timer.take() {
-        timers.cancel(timer);
+    cancel_timer(timers, &mut call.content_timer);
+    for attempt in call.attempts.iter_mut() {
+        cancel_timer(timers, &mut attempt.timer);
     }
-    end_attempt(timers, call);
 }
 
-fn end_attempt(timers: &mut Timers<Alarm>, call: &mut Call) {
-    if let Some(timer) = call.route.as_mut().and_then(|route| route.attempt_timer.take()) {
+fn cancel_timer(timers: &mut Timers<Alarm>, timer: &mut Option<TimerKey>) {
+    if let Some(timer) = timer.take() {
         timers.cancel(timer);
     }
 }

@@ -14,6 +14,7 @@ use rustc_hash::FxHashSet;
 use crate::Relay;
 use crate::cluster::ClusterId;
 use crate::cluster::{Pool, Standing, TargetKey};
+use crate::retry::Failure;
 
 impl Relay {
     /// Applies a new mesh. Clusters keep the state of the endpoints that remain. Calls in flight continue unless the
@@ -149,8 +150,8 @@ impl Relay {
                 _ => self.close_upstream(connection, "its endpoint has left"),
             }
         }
-        for id in pool.waiting.into_calls() {
-            self.send_again(id);
+        for id in pool.waiting.into_attempts() {
+            self.attempt_failed(id, Failure::NotSent);
         }
     }
 

@@ -11,6 +11,7 @@ use leno_model::mesh::{Cluster, ClusterKey, Endpoint};
 use leno_model::protocol::Protocol;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::accounts::Lane;
 use crate::call::Call;
 use crate::connections::Connections;
 use crate::follow::Routes;
@@ -183,16 +184,16 @@ impl ClusterState {
         self.pools.extract_if(|key, _| !same.contains(&key.endpoint)).map(|(_, pool)| pool).collect()
     }
 
-    /// Chooses an endpoint for `call`. An endpoint that did not process the call before is chosen only if no other is
+    /// Chooses an endpoint for `call`, which uses connections of `lane`. An endpoint that did not process the call before is chosen only if no other is
     /// usable.
-    pub(crate) fn pick(&mut self, now: Instant, call: &Call, max_waiting: usize) -> Option<Pick> {
+    pub(crate) fn pick(&mut self, now: Instant, call: &Call, lane: Lane, max_waiting: usize) -> Option<Pick> {
         if !self.may_be_busy && call.tried.is_empty() {
             return self.balancer.pick(now, |_| true);
         }
         let (members, pools) = (&self.members, &self.pools);
         let usable = |id| {
             let Some(member): Option<&Member> = members.get(&id) else { return false };
-            let pool = pools.get(&call.pool_key(id, member.endpoint.proxy.as_ref()));
+            let pool = pools.get(&call.pool_key(id, member.endpoint.proxy.as_ref(), lane));
             pool.is_none_or(|pool: &Pool| pool.takes_calls(now, max_waiting))
         };
         if call.tried.is_empty() {

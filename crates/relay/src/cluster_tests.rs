@@ -1,7 +1,7 @@
 use leno_http2::{FieldSection, StreamKey};
 
 use super::*;
-use crate::call::CallId;
+use crate::attempt::AttemptId;
 use crate::hop;
 use crate::waiting::Turn;
 
@@ -45,13 +45,13 @@ fn an_endpoint_with_a_full_queue_gets_no_call_until_its_queue_is_empty() {
     let call = Call::new(nobody, FieldSection::new(), hop::Protocol::Http2, true, now);
     let endpoint = *state.members.keys().next().expect("one endpoint");
     let mut pool = Pool::new(address);
-    pool.waiting.join(Turn(1), CallId::numbered(0), true);
-    state.pools.insert(call.pool_key(endpoint, None), pool);
+    pool.waiting.join(Turn(1), AttemptId::numbered(0), true);
+    state.pools.insert(call.pool_key(endpoint, None, Lane::Shared), pool);
 
     state.may_be_busy = true;
     state.check_pools();
-    assert!(state.may_be_busy && state.pick(now, &call, 1).is_none());
+    assert!(state.may_be_busy && state.pick(now, &call, Lane::Shared, 1).is_none());
     state.pools.values_mut().for_each(|pool| pool.waiting.leave(Turn(1)));
     state.check_pools();
-    assert!(!state.may_be_busy && state.pick(now, &call, 1).is_some());
+    assert!(!state.may_be_busy && state.pick(now, &call, Lane::Shared, 1).is_some());
 }

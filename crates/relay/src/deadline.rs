@@ -5,28 +5,32 @@ use std::time::{Duration, Instant};
 use leno_http2::fields::Known;
 
 use crate::Relay;
+use crate::attempt::AttemptId;
 use crate::call::{Call, CallId, Response};
 use crate::grpc;
 use crate::hop::Protocol;
 use crate::limits::ms;
 use crate::reply::ProxyError;
+use crate::retry::Failure;
 
-/// The part of a call that a timer limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
-    /// The whole call.
-    Call,
+/// The value of a timer: what it limits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Alarm {
+    /// A whole call.
+    Call(CallId),
     /// One attempt at one backend.
-    Attempt,
-    /// Each pause in the request's content.
-    Content,
+    Attempt(AttemptId),
+    /// Each pause in the content of a call's request.
+    Content(CallId),
 }
 
-/// The value of a timer: which call it belongs to, and what it limits.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Alarm {
-    pub(crate) call: CallId,
-    pub(crate) scope: Scope,
+impl Alarm {
+    pub(crate) fn call(self) -> CallId {
+        match self {
+            Self::Call(id) | Self::Content(id) => id,
+            Self::Attempt(id) => id.call,
+        }
+    }
 }
 
 impl Relay {
@@ -62,7 +66,8 @@ impl Relay {
         if call.request_ended || call.response != Response::Awaited {
             return;
         }
-        let has_come = call.request_bytes > call.content_seen || call.released < call.sent.max(call.body.len());
+        let has_come =
+            call.request_bytes > call.content_seen || call.released < call.attempts.sent_bytes().max(call.body.len());
         if has_come {
             return self.expect_content(id);
         }
@@ -73,35 +78,31 @@ impl Relay {
     /// Fails the calls whose time is over.
     pub fn expire_deadlines(&mut self) {
         for alarm in self.calls.expire(self.now) {
-            let Some(call) = self.calls.get(alarm.call) else { continue };
-            if call.is_mirror() {
-                self.drop_mirror(alarm.call);
-                continue;
-            }
-            let error = match alarm.scope {
-                Scope::Call => out_of_time(call),
-                Scope::Attempt => self.attempt_out_of_time(alarm.call),
-                Scope::Content => {
-                    self.content_is_late(alarm.call);
-                    continue;
+            let Some(call) = self.calls.get(alarm.call()) else { continue };
+            match alarm {
+                _ if call.is_mirror() => self.drop_mirror(alarm.call()),
+                Alarm::Call(id) => {
+                    let error = out_of_time(call);
+                    self.metrics.deadline_exceeded_total.add(1);
+                    self.fail(id, &error);
                 }
-            };
-            self.metrics.deadline_exceeded_total.add(1);
-            self.fail(alarm.call, &error);
+                Alarm::Attempt(id) => {
+                    let Some(error) = self.attempt_out_of_time(id) else { continue };
+                    self.metrics.deadline_exceeded_total.add(1);
+                    self.attempt_failed(id, Failure::Fault(error));
+                }
+                Alarm::Content(id) => self.content_is_late(id),
+            }
         }
     }
 
-    fn attempt_out_of_time(&self, id: CallId) -> ProxyError {
-        let Some(call) = self.calls.get(id) else { return ProxyError::DeadlineExceeded };
-        let endpoint =
-            call.upstream.and_then(|(upstream, _)| self.upstreams.get(upstream)).map(|upstream| upstream.address);
-        match (&call.route, endpoint) {
-            (Some(route), Some(endpoint)) => {
-                let timeout = route.timeouts().backend_request.unwrap_or_default();
-                ProxyError::BackendTimeout { endpoint, route: route.name().clone(), timeout }
-            }
-            _ => ProxyError::DeadlineExceeded,
-        }
+    fn attempt_out_of_time(&self, id: AttemptId) -> Option<ProxyError> {
+        let call = self.calls.get(id.call)?;
+        let route = call.route.as_ref()?;
+        let (upstream, _) = call.attempts.get(id)?.stream()?;
+        let endpoint = self.upstreams.get(upstream)?.address;
+        let timeout = route.timeouts().backend_request.unwrap_or_default();
+        Some(ProxyError::BackendTimeout { endpoint, route: route.name().clone(), timeout })
     }
 }
 

@@ -8,6 +8,7 @@
 use leno_http2::StreamKey;
 
 use crate::Relay;
+use crate::attempt::AttemptId;
 use crate::call::CallId;
 use crate::link::LinkId;
 use crate::upstream::UpstreamId;
@@ -37,8 +38,8 @@ impl Relay {
 
     /// Sends the few bytes of content that arrived before their call was sent, unless they are collected.
     #[cold]
-    pub(crate) fn send_short_body(&mut self, id: CallId, upstream_id: UpstreamId, stream: StreamKey, bytes: &[u8]) {
-        if self.collect(id, upstream_id, stream, bytes) {
+    pub(crate) fn send_short_body(&mut self, id: AttemptId, upstream_id: UpstreamId, stream: StreamKey, bytes: &[u8]) {
+        if self.collect(id.call, upstream_id, stream, bytes) {
             return;
         }
         if let Some(upstream) = self.upstreams.get_mut(upstream_id) {

@@ -20,7 +20,6 @@ use crate::metrics::{RouteLabels, RouteMetrics};
 use crate::mirror::Copies;
 use crate::record::Ending;
 use crate::reply::ProxyError;
-use crate::timers::TimerKey;
 
 /// The routes that are attached to a cluster, and the rules that its calls have matched.
 #[derive(Debug)]
@@ -56,8 +55,6 @@ pub(crate) struct Followed {
     backend: Option<usize>,
     /// The call's deadline was set by the rule, not by the caller.
     pub(crate) sets_deadline: bool,
-    /// The timer of the current attempt.
-    pub(crate) attempt_timer: Option<TimerKey>,
     /// Copies of the request that are in flight.
     pub(crate) mirrors: Vec<CallId>,
 }
@@ -80,7 +77,7 @@ impl Routes {
 
 impl Followed {
     fn new(met: Arc<MetRule>) -> Self {
-        Self { met, backend: None, sets_deadline: false, attempt_timer: None, mirrors: Vec::new() }
+        Self { met, backend: None, sets_deadline: false, mirrors: Vec::new() }
     }
 
     /// Returns the name of the route that the rule belongs to.

@@ -45,7 +45,7 @@ pub(crate) struct PoolKey {
 }
 
 impl PoolKey {
-    fn new(endpoint: EndpointId, hop: Hop, lane: Lane) -> Self {
+    pub(crate) fn new(endpoint: EndpointId, hop: Hop, lane: Lane) -> Self {
         let hop_number = match hop {
             Hop::Plain(Protocol::Http2) => 0,
             Hop::Plain(Protocol::Http1) => 1,
@@ -127,8 +127,8 @@ impl Protocol {
 }
 
 impl Call {
-    /// Returns the key of the pool whose connections the call may use.
-    pub(crate) fn pool_key(&self, endpoint: EndpointId, proxy: Option<&EndpointProxy>) -> PoolKey {
-        PoolKey::new(endpoint, Hop::to(proxy, self.protocol), self.lane)
+    /// Returns the key of an endpoint's pool whose connections the call may use.
+    pub(crate) fn pool_key(&self, endpoint: EndpointId, proxy: Option<&EndpointProxy>, lane: Lane) -> PoolKey {
+        PoolKey::new(endpoint, Hop::to(proxy, self.protocol), lane)
     }
 }

@@ -23,6 +23,7 @@
 )]
 pub mod access_log;
 mod accounts;
+mod attempt;
 mod authorize;
 mod balance;
 mod budget;
@@ -65,6 +66,7 @@ mod relay;
 mod reply;
 mod request;
 mod response;
+mod retry;
 mod review;
 mod route;
 mod send;

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use crate::Relay;
-use crate::call::Response;
 use crate::cluster::ClusterId;
 use crate::codec::CodecError;
 use crate::effect::Effect;
@@ -11,6 +10,7 @@ use crate::failure::{ConnectionFailure, FailedConnection};
 use crate::hop::PoolKey;
 use crate::metrics::{Direction, Peer};
 use crate::reply::ProxyError;
+use crate::retry::Failure;
 use crate::upstream::{CallSize, UpstreamId};
 
 impl Relay {
@@ -117,11 +117,9 @@ impl Relay {
             self.report_server(direction, address, why());
         }
         for (stream, token) in answering {
-            let Some((id, call)) = self.calls.on(upstream_id, stream, token) else { continue };
-            if call.response != Response::Ended {
-                // Do not cancel the stream: the connection ends anyway, because of the server.
-                call.upstream = None;
-                self.fail(id, &ProxyError::violation(address, error));
+            if let Some(id) = self.calls.on(upstream_id, stream, token) {
+                let error = ProxyError::violation(address, error);
+                self.attempt_failed(id, Failure::Violation(error));
             }
         }
         self.end_upstream(upstream_id, &why());
@@ -152,8 +150,8 @@ impl Relay {
             tracing::info!("the connection to {} ended with calls in flight: {why}", upstream.address);
         }
         for (stream, token) in upstream.link.codec.open_streams() {
-            if let Some((id, _)) = self.calls.on(upstream_id, stream, token) {
-                self.upstream_lost(id, upstream.address, upstream.calls > 1);
+            if let Some(id) = self.calls.on(upstream_id, stream, token) {
+                self.attempt_failed(id, Failure::Lost { endpoint: upstream.address, was_used: upstream.calls > 1 });
             }
         }
     }
@@ -172,10 +170,11 @@ impl Relay {
             let (side, address, target) = (direction.label(), pool.address, &state.target);
             tracing::warn!("{side} connection to {address}, for {target}, failed: {why}");
         }
-        pool.back_off(now, why.to_string(), random, &self.limits.relay);
+        let (endpoint, why) = (pool.address, why.to_string());
+        pool.back_off(now, why.clone(), random, &self.limits.relay);
         if pool.connections.is_empty() {
-            for id in std::mem::take(&mut pool.waiting).into_calls() {
-                self.connect_failed_for(id);
+            for id in std::mem::take(&mut pool.waiting).into_attempts() {
+                self.attempt_failed(id, Failure::NotConnected { endpoint, why: why.clone() });
             }
         }
     }

@@ -1,14 +1,15 @@
 //! Record: reports the end of every call to metrics, the balancer and the access log, exactly once, however the call
 //! ends.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use leno_http2::fields::Known;
 use leno_model::balance::Outcome;
 
 use crate::Relay;
 use crate::access_log;
-use crate::call::CallId;
+use crate::call::{Call, CallId};
+use crate::cluster::ClusterState;
 use crate::grpc::Status;
 use crate::hop::Protocol;
 use crate::metrics::{Direction, Tls};
@@ -19,10 +20,10 @@ use crate::origin::Door;
 pub(crate) enum Ending {
     /// The endpoint's response was relayed to its end.
     Answered { grpc_status: Option<u8>, pushback: Option<Duration> },
-    /// The endpoint reset the stream, or failed to serve a mirrored copy.
+    /// The endpoint reset the stream, or failed to serve a mirrored copy. The balancer knows this already.
     Broken,
-    /// The proxy answered with an error, which may be the endpoint's fault.
-    ProxyError { why: &'static str, grpc_status: Option<u8>, endpoint_failed: bool },
+    /// The proxy answered with an error. If this is an endpoint's fault, the balancer knows it already.
+    ProxyError { why: &'static str, grpc_status: Option<u8> },
     /// The client cancelled the call or closed its connection.
     Cancelled,
     /// Nothing to add: the call was recorded when its response ended.
@@ -59,7 +60,7 @@ impl Relay {
         } else {
             call
         };
-        let (latency, since_sent) = (now - call.started, now - call.sent_at);
+        let latency = now - call.started;
         let cluster = self.clusters.get_mut(call.cluster);
         let door = self.clients.get(call.client).map_or(Door::Outbound, |client| client.origin.door);
         let direction = door.direction();
@@ -69,23 +70,9 @@ impl Relay {
             unrouted.request();
             unrouted
         });
-        let (grpc_status, outcome) = match ending {
-            Ending::Answered { grpc_status, pushback } if is_endpoint_failure(call.http_status, grpc_status) => {
-                (grpc_status, Outcome::Failure { latency: since_sent, pushback })
-            }
-            Ending::Answered { grpc_status, .. } => (grpc_status, Outcome::Success { latency: since_sent }),
-            Ending::Broken => (None, Outcome::Failure { latency: since_sent, pushback: None }),
-            Ending::ProxyError { grpc_status, endpoint_failed: true, .. } => {
-                (grpc_status, Outcome::Failure { latency: since_sent, pushback: None })
-            }
-            Ending::ProxyError { grpc_status, .. } if call.upstream.is_some() => {
-                (grpc_status, Outcome::Cancelled { waited: since_sent })
-            }
-            Ending::ProxyError { grpc_status, .. } => (grpc_status, Outcome::NotSent),
-            Ending::Cancelled | Ending::Complete if call.upstream.is_some() => {
-                (None, Outcome::Cancelled { waited: since_sent })
-            }
-            Ending::Cancelled | Ending::Complete => (None, Outcome::NotSent),
+        let grpc_status = match ending {
+            Ending::Answered { grpc_status, .. } | Ending::ProxyError { grpc_status, .. } => grpc_status,
+            Ending::Broken | Ending::Cancelled | Ending::Complete => None,
         };
         match ending {
             Ending::Answered { .. } | Ending::ProxyError { .. } => {
@@ -104,8 +91,8 @@ impl Relay {
         if let Some(route) = &call.route {
             route.ended(call.http_status, grpc_status, ending);
         }
-        if let (Some(cluster), Some(pick)) = (cluster, call.pick.take()) {
-            cluster.balancer.finish(now, pick, outcome);
+        if let Some(cluster) = cluster {
+            finish_picks(call, cluster, now, ending);
         }
         if self.access_log.is_on() {
             self.log_access(id, ending, grpc_status, latency);
@@ -115,20 +102,16 @@ impl Relay {
     /// Reports to the balancer alone the end of a connection that was taken for an opaque one by mistake: it was no
     /// call.
     fn forget_guess(&mut self, id: CallId) {
-        let now = self.now;
         let Some(call) = self.calls.get_mut(id) else { return };
-        let waited = now - call.sent_at;
-        let outcome = call.upstream.map_or(Outcome::NotSent, |_| Outcome::Cancelled { waited });
-        let cluster = self.clusters.get_mut(call.cluster);
-        if let (Some(cluster), Some(pick)) = (cluster, call.pick.take()) {
-            cluster.balancer.finish(now, pick, outcome);
+        if let Some(cluster) = self.clusters.get_mut(call.cluster) {
+            finish_picks(call, cluster, self.now, Ending::Cancelled);
         }
     }
 
     fn log_access(&mut self, id: CallId, ending: Ending, grpc_status: Option<u8>, duration: Duration) {
         let Some(call) = self.calls.get(id) else { return };
         let Some(client) = self.clients.get(call.client) else { return };
-        let upstream = call.upstream.and_then(|(upstream, _)| self.upstreams.get(upstream));
+        let upstream = call.attempts.latest_stream().and_then(|(upstream, _)| self.upstreams.get(upstream));
         let direction = client.origin.door.direction();
         let field = |known| call.request.get(known).unwrap_or_default();
         let is_answered = matches!(ending, Ending::Answered { .. } | Ending::ProxyError { .. });
@@ -168,5 +151,24 @@ impl Relay {
                 _ => None,
             },
         });
+    }
+}
+
+/// Tells the balancer how the attempts at a call have ended. It knows already of those that have failed.
+fn finish_picks(call: &mut Call, cluster: &mut ClusterState, now: Instant, ending: Ending) {
+    let http_status = call.http_status;
+    for attempt in call.attempts.iter_mut() {
+        let Some(pick) = attempt.pick.take() else { continue };
+        let latency = now - attempt.since;
+        let outcome = match ending {
+            Ending::Answered { grpc_status, pushback } if is_endpoint_failure(http_status, grpc_status) => {
+                Outcome::Failure { latency, pushback }
+            }
+            Ending::Answered { .. } => Outcome::Success { latency },
+            Ending::Broken | Ending::ProxyError { .. } | Ending::Cancelled | Ending::Complete => {
+                attempt.unanswered(now)
+            }
+        };
+        cluster.balancer.finish(now, pick, outcome);
     }
 }

@@ -17,7 +17,7 @@ use crate::origin::Door;
 use crate::record::Ending;
 
 /// Why a call got no answer from an endpoint. Its text tells the caller what to do.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum ProxyError {
     #[error("{0}")]
     NoRoute(String),
@@ -213,8 +213,7 @@ impl Relay {
             self.mark_client(client);
         }
         let grpc_status = is_grpc.then_some(grpc_status as u8);
-        let endpoint_failed = error.is_endpoints();
-        self.end_call(id, Ending::ProxyError { why: error.why(), grpc_status, endpoint_failed });
+        self.end_call(id, Ending::ProxyError { why: error.why(), grpc_status });
     }
 
     /// Answers a call with a redirect instead of sending it to an endpoint, and ends the call.

@@ -3,8 +3,10 @@
 use leno_http2::fields::Known;
 use leno_http2::limits::DRIBBLE_BYTES;
 use leno_http2::{ErrorCode, Event, FieldSection, Section, StreamKey};
+use smallvec::SmallVec;
 
 use crate::Relay;
+use crate::attempt::{AttemptId, Stage};
 use crate::call::{Call, CallId, NO_CALL, Response};
 use crate::client::ClientId;
 use crate::cluster::ClusterId;
@@ -15,6 +17,7 @@ use crate::origin::Door;
 use crate::record::Ending;
 use crate::reply::ProxyError;
 use crate::route::{Routed, protocol_of, strip_identities, tell_client};
+use crate::upstream::UpstreamId;
 
 /// A call whose fields take at most this many bytes is charged for them until it ends, even if the fields are freed
 /// before.
@@ -164,16 +167,15 @@ impl Relay {
         call.request_bytes += bytes.len() as u64;
         let is_short = bytes.len() < DRIBBLE_BYTES && !end_stream;
         let dribbles = std::mem::replace(&mut call.short_part, is_short) && is_short;
-        let Some((upstream, upstream_stream)) = call.upstream else {
+        if !call.attempts.is_sent() {
             // The call was not sent yet, so its content stays here. The client gets no more flow-control window for it,
             // which bounds the content.
-            let is_waiting = call.waiting_at.is_some();
             self.calls.keep(id, bytes);
-            if end_stream && is_waiting {
+            if end_stream {
                 self.note_size(id);
             }
             return;
-        };
+        }
         if call.replayable {
             let kept_bytes = call.body.len();
             if self.may_keep(kept_bytes, bytes.len()) {
@@ -185,16 +187,35 @@ impl Relay {
         if end_stream {
             self.request_is_complete(id);
         }
-        if dribbles && self.collect(id, upstream, upstream_stream, bytes) {
-            return;
+        for (attempt, upstream, stream) in self.streams_of(id) {
+            if !dribbles || !self.collect(id, upstream, stream, bytes) {
+                self.send_data(attempt, (upstream, stream), bytes, end_stream);
+            }
         }
-        let Some(link) = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.link) else { return };
-        let taken = link.codec.send_data(upstream_stream, bytes, end_stream);
-        self.mark_dirty(LinkId::Endpoint(upstream));
-        self.request_bytes_sent(id, taken);
         if end_stream {
             self.end_call_if_complete(id);
         }
+    }
+
+    /// Returns the streams of all attempts that have one.
+    #[inline]
+    fn streams_of(&self, id: CallId) -> SmallVec<[(AttemptId, UpstreamId, StreamKey); 1]> {
+        let attempts = self.calls.get(id).into_iter().flat_map(|call| call.attempts.ids(id));
+        attempts.filter_map(|(id, attempt)| attempt.stream().map(|(upstream, stream)| (id, upstream, stream))).collect()
+    }
+
+    /// Sends content of a request on the stream of one attempt.
+    fn send_data(
+        &mut self,
+        id: AttemptId,
+        (upstream, stream): (UpstreamId, StreamKey),
+        bytes: &[u8],
+        end_stream: bool,
+    ) {
+        let Some(link) = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.link) else { return };
+        let taken = link.codec.send_data(stream, bytes, end_stream);
+        self.mark_dirty(LinkId::Endpoint(upstream));
+        self.request_bytes_sent(id, taken);
     }
 
     fn on_request_trailers(&mut self, client: ClientId, id: CallId, oversize: bool, fields: &mut FieldSection) {
@@ -217,19 +238,21 @@ impl Relay {
     pub(crate) fn take_request_trailers(&mut self, id: CallId, fields: &FieldSection) {
         let Some(call) = self.calls.get_mut(id) else { return };
         call.request_ended = true;
-        if call.replayable || call.upstream.is_none() {
+        if call.replayable || !call.attempts.is_sent() {
             call.trailers = Some(Box::new(fields.clone()));
         }
-        let upstream = call.upstream;
-        if upstream.is_some() && call.request_bytes > call.sent as u64 {
-            call.trailers_wait(fields.list_size());
+        let request_bytes = call.request_bytes;
+        for attempt in call.attempts.iter_mut() {
+            if attempt.stream().is_some() && request_bytes > attempt.sent_bytes as u64 {
+                attempt.trailers_wait(fields.list_size());
+            }
         }
         self.count_fields(id);
         self.request_is_complete(id);
         self.note_size(id);
-        if let Some((upstream, upstream_stream)) = upstream {
+        for (_, upstream, stream) in self.streams_of(id) {
             if let Some(upstream) = self.upstreams.get_mut(upstream) {
-                upstream.link.codec.send_headers(upstream_stream, Section::Trailers, fields, true);
+                upstream.link.codec.send_headers(stream, Section::Trailers, fields, true);
             }
             self.mark_dirty(LinkId::Endpoint(upstream));
         }
@@ -247,19 +270,23 @@ impl Relay {
         }
     }
 
-    /// Records that content of a request was sent to the endpoint, and lets the client send as much again.
-    pub(crate) fn request_bytes_sent(&mut self, id: CallId, bytes: usize) {
-        let Some(mut call) = self.calls.get_mut(id) else { return };
-        call.sent += bytes;
-        if call.trailers_sent_bytes > 0 && call.sent as u64 >= call.request_bytes {
+    /// Records that content of a request was sent to the endpoint of an attempt, and lets the client send as much again
+    /// as every attempt has sent.
+    pub(crate) fn request_bytes_sent(&mut self, id: AttemptId, bytes: usize) {
+        let Some(mut call) = self.calls.get_mut(id.call) else { return };
+        let request_bytes = call.request_bytes;
+        let Some(attempt) = call.attempts.get_mut(id) else { return };
+        attempt.sent_bytes += bytes;
+        if attempt.trailers_bytes > 0 && attempt.sent_bytes as u64 >= request_bytes {
             // The trailers that waited behind the content have been sent, too.
-            call.trailers_sent_bytes = 0;
-            self.count_fields(id);
-            let Some(same) = self.calls.get_mut(id) else { return };
+            attempt.trailers_bytes = 0;
+            self.count_fields(id.call);
+            let Some(same) = self.calls.get_mut(id.call) else { return };
             call = same;
         }
-        let Some(room) = call.sent.checked_sub(call.released).filter(|&room| room > 0) else { return };
-        call.released = call.sent;
+        let sent_bytes = call.attempts.sent_bytes();
+        let Some(room) = sent_bytes.checked_sub(call.released).filter(|&room| room > 0) else { return };
+        call.released = sent_bytes;
         let (client, stream) = (call.client, call.client_stream);
         match self.clients.get_mut(client) {
             Some(client) => client.link.codec.release(stream, room),
@@ -306,9 +333,6 @@ impl Relay {
     pub(crate) fn end_call(&mut self, id: CallId, ending: Ending) {
         self.record(id, ending);
         let Some(call) = self.calls.remove(id) else { return };
-        if let (Some(cluster), Some(at)) = (call.cluster, call.waiting_at) {
-            self.leave_queue(call.client, cluster, at);
-        }
         if let Some(client) = self.clients.get_mut(call.client) {
             client.link.codec.set_token(call.client_stream, NO_CALL);
             client.fields_bytes = client.fields_bytes.saturating_sub(call.fields_bytes as usize);
@@ -317,8 +341,12 @@ impl Relay {
             }
             self.accounts.call_ended(client.account);
         }
-        if let Some((upstream, stream)) = call.upstream {
-            self.cancel_upstream(upstream, stream, call.client);
+        for attempt in call.attempts.iter() {
+            match attempt.stage {
+                Stage::Waiting(turn) => self.give_up_turn(call.client, call.cluster, attempt.pool, turn),
+                Stage::Sent(upstream, stream) => self.cancel_upstream(upstream, stream, call.client),
+                Stage::Chosen | Stage::Lost => {}
+            }
         }
         if let Some(cluster) = call.cluster {
             self.call_left_cluster(cluster);

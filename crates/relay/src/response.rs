@@ -1,12 +1,12 @@
 //! Relay: forwards an endpoint's frames to the client that waits for them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leno_http2::fields::Known;
 use leno_http2::{Drained, ErrorCode, Event, FieldSection, Section, StreamKey};
-use leno_model::balance::Outcome;
 
 use crate::Relay;
+use crate::attempt::AttemptId;
 use crate::call::{CallId, Response};
 use crate::client::ClientId;
 use crate::failure::ConnectionFailure;
@@ -16,6 +16,7 @@ use crate::link::LinkId;
 use crate::origin::Door;
 use crate::record::Ending;
 use crate::reply::ProxyError;
+use crate::retry::Failure;
 use crate::upstream::UpstreamId;
 
 /// A connection on which the server sends GOAWAY sooner than this, and before the first call, counts as a failed
@@ -26,19 +27,19 @@ impl Relay {
     pub(crate) fn on_endpoint_event(&mut self, upstream: UpstreamId, event: &Event<'_>, fields: &mut FieldSection) {
         match *event {
             Event::Headers { stream, token, section, end_stream, oversize } => {
-                let Some((id, _)) = self.calls.on(upstream, stream, token) else { return };
+                let Some(id) = self.calls.on(upstream, stream, token) else { return };
                 if oversize {
                     return self.response_broken(upstream, id, "its header fields are too large");
                 }
                 self.on_response_headers(upstream, id, section, fields, end_stream);
             }
             Event::Data { stream, token, bytes, end_stream } => {
-                if let Some((id, _)) = self.calls.on(upstream, stream, token) {
-                    self.on_response_data((upstream, stream), id, bytes, end_stream);
+                if let Some(id) = self.calls.on(upstream, stream, token) {
+                    self.on_response_data((upstream, stream), id.call, bytes, end_stream);
                 }
             }
             Event::Reset { stream, token, code, by_peer } => {
-                if let Some((id, _)) = self.calls.on(upstream, stream, token) {
+                if let Some(id) = self.calls.on(upstream, stream, token) {
                     self.on_reset(upstream, id, code, by_peer);
                 }
             }
@@ -50,7 +51,7 @@ impl Relay {
     fn on_response_headers(
         &mut self,
         upstream: UpstreamId,
-        id: CallId,
+        id: AttemptId,
         section: Section,
         fields: &mut FieldSection,
         end_stream: bool,
@@ -59,9 +60,8 @@ impl Relay {
             // HTTP/2 has no upgrades, so this internal field can only come from the application itself.
             fields.remove(Known::LenoUpgrade);
         }
-        let now = self.now;
         let max_interim_responses = self.limits.relay.max_interim_responses;
-        let Some(call) = self.calls.get_mut(id) else { return };
+        let Some(call) = self.calls.get_mut(id.call) else { return };
         let (client, client_stream) = (call.client, call.client_stream);
         if section == Section::Interim {
             call.interim_responses += 1;
@@ -71,17 +71,7 @@ impl Relay {
             }
         }
         if section == Section::Response {
-            call.response = Response::Begun;
-            call.http_status = status_seen(fields);
-            if let Some(route) = &call.route {
-                route.modify_response(fields);
-            }
-            let since_sent = now - call.sent_at;
-            let cluster = call.cluster;
-            if let (Some(pick), Some(cluster)) = (call.pick.as_mut(), self.clusters.get_mut(cluster)) {
-                cluster.balancer.answered(now, pick, since_sent);
-            }
-            self.stop_replay(id);
+            self.begin_response(id, fields);
         }
         if let Some(client) = self.clients.get_mut(client) {
             client.link.codec.send_headers(client_stream, section, fields, end_stream);
@@ -89,8 +79,30 @@ impl Relay {
         self.mark_client(client);
         if end_stream {
             let ending = Ending::Answered { grpc_status: grpc::status(fields), pushback: grpc::pushback(fields) };
-            self.response_complete(id, ending);
+            self.response_complete(id.call, ending);
         }
+    }
+
+    /// Handles the header section of a response, with which an attempt begins to answer its call. From now on the call
+    /// has no other attempt, and gets no other.
+    fn begin_response(&mut self, id: AttemptId, fields: &mut FieldSection) {
+        let now = self.now;
+        let Some(call) = self.calls.get_mut(id.call) else { return };
+        call.response = Response::Begun;
+        call.http_status = status_seen(fields);
+        if let Some(route) = &call.route {
+            route.modify_response(fields);
+        }
+        let cluster = self.clusters.get_mut(call.cluster);
+        let has_others = call.attempts.len() > 1;
+        let Some(attempt) = call.attempts.get_mut(id) else { return };
+        if let (Some(pick), Some(cluster)) = (attempt.pick.as_mut(), cluster) {
+            cluster.balancer.answered(now, pick, now - attempt.since);
+        }
+        if has_others {
+            self.abandon_others(id);
+        }
+        self.stop_replay(id.call);
     }
 
     fn on_response_data(
@@ -147,44 +159,29 @@ impl Relay {
         }
     }
 
-    fn on_reset(&mut self, upstream: UpstreamId, id: CallId, code: ErrorCode, by_peer: bool) {
-        let Some(call) = self.calls.get(id) else { return };
-        let (client, client_stream, response) = (call.client, call.client_stream, call.response);
-        let sent_at = call.sent_at;
-        if response == Response::Ended {
+    fn on_reset(&mut self, upstream_id: UpstreamId, id: AttemptId, code: ErrorCode, by_peer: bool) {
+        let Some(response) = self.calls.get(id.call).map(|call| call.response) else { return };
+        let Some(upstream) = self.upstreams.get(upstream_id) else { return };
+        let (endpoint, hop) = (upstream.address, upstream.key.hop);
+        let failure = match response {
             // The server has answered the request and needs no more of it (RFC 9113 section 8.1).
-            self.stop_client(client, client_stream);
-            self.end_call(id, Ending::Complete);
-        } else if !by_peer {
-            self.response_broken(upstream, id, "a malformed response");
-        } else if response == Response::Awaited && self.is_http1(upstream) {
-            let Some((address, calls)) = self.upstreams.get(upstream).map(|to| (to.address, to.calls)) else { return };
-            self.upstream_lost(id, address, calls > 1);
-        } else if code == ErrorCode::REFUSED_STREAM && response == Response::Awaited {
-            let outcome = self.outcome_of_refusal(upstream, sent_at);
-            self.not_processed(upstream, id, outcome);
-        } else {
-            self.reset_client_stream(client, client_stream, code);
-            self.end_call(id, Ending::Broken);
-        }
+            Response::Ended => Failure::Reset(code),
+            _ if !by_peer => return self.response_broken(upstream_id, id, "a malformed response"),
+            // In HTTP/1, a reset means that the server closed the connection.
+            Response::Awaited if hop == Hop::Plain(Protocol::Http1) => {
+                Failure::Lost { endpoint, was_used: upstream.calls > 1 }
+            }
+            Response::Awaited if code == ErrorCode::REFUSED_STREAM => {
+                Failure::Refused { endpoint, by_proxy: hop.is_mutual_tls() }
+            }
+            Response::Awaited | Response::Begun => Failure::Reset(code),
+        };
+        self.attempt_failed(id, failure);
     }
 
-    /// Returns the balancer's outcome for a refused stream. A proxy refuses calls that it cannot forward to its
-    /// application, which is a failure. A server refuses calls that are too much for it at the moment, which is none.
-    fn outcome_of_refusal(&self, upstream: UpstreamId, sent_at: Instant) -> Outcome {
-        let is_proxys = self.upstreams.get(upstream).is_some_and(|upstream| upstream.key.hop.is_mutual_tls());
-        let failure = Outcome::Failure { latency: self.now - sent_at, pushback: None };
-        if is_proxys { failure } else { Outcome::NotSent }
-    }
-
-    /// Returns whether the connection is HTTP/1, where a reset means that the server closed the connection.
-    fn is_http1(&self, upstream: UpstreamId) -> bool {
-        self.upstreams.get(upstream).is_some_and(|upstream| upstream.key.hop == Hop::Plain(Protocol::Http1))
-    }
-
-    fn response_broken(&mut self, upstream: UpstreamId, id: CallId, why: &'static str) {
+    fn response_broken(&mut self, upstream: UpstreamId, id: AttemptId, why: &'static str) {
         let Some(endpoint) = self.upstreams.get(upstream).map(|upstream| upstream.address) else { return };
-        self.fail(id, &ProxyError::Protocol { endpoint, why: why.to_owned() });
+        self.attempt_failed(id, Failure::Fault(ProxyError::Protocol { endpoint, why: why.to_owned() }));
     }
 
     /// Handles GOAWAY: calls that the server did not process are sent to another endpoint, the others finish on this
@@ -204,13 +201,14 @@ impl Relay {
             self.connecting_failed(cluster, key, &ConnectionFailure::Connect { error });
         }
         let Some(upstream) = self.upstreams.get_mut(upstream_id) else { return };
+        let endpoint = upstream.address;
         let Some(http2) = upstream.link.codec.http2() else { return };
         for (stream, token) in http2.streams_above(last_stream) {
             if let Some(http2) = self.upstreams.get_mut(upstream_id).and_then(|upstream| upstream.link.codec.http2()) {
                 http2.abandon(stream);
             }
-            if let Some((id, _)) = self.calls.on(upstream_id, stream, token) {
-                self.not_processed(upstream_id, id, Outcome::NotSent);
+            if let Some(id) = self.calls.on(upstream_id, stream, token) {
+                self.attempt_failed(id, Failure::GoneAway { endpoint });
             }
         }
     }
@@ -239,7 +237,8 @@ impl Relay {
             self.clients.get_mut(client).and_then(|client| client.link.codec.next_drained())
         {
             let call = self.calls.of(client, stream, token);
-            let Some((upstream, upstream_stream)) = call.and_then(|(_, call)| call.upstream) else { continue };
+            let answering = call.and_then(|(_, call)| call.attempts.latest_stream());
+            let Some((upstream, upstream_stream)) = answering else { continue };
             if let Some(upstream) = self.upstreams.get_mut(upstream) {
                 upstream.link.codec.release(upstream_stream, bytes as usize);
             }
@@ -251,7 +250,7 @@ impl Relay {
         while let Some(Drained { stream, token, bytes }) =
             self.upstreams.get_mut(upstream).and_then(|upstream| upstream.link.codec.next_drained())
         {
-            if let Some((id, _)) = self.calls.on(upstream, stream, token) {
+            if let Some(id) = self.calls.on(upstream, stream, token) {
                 self.request_bytes_sent(id, bytes as usize);
             }
         }

@@ -224,13 +224,13 @@ impl Relay {
         for (cluster, key) in self.waited_for.clone() {
             waiting_calls += self.tell_of_waiting(cluster, key);
             while let Some(id) = self.first_waiting(cluster, key) {
-                let Some(call) = self.calls.get(id) else { break };
-                let waited = self.now - call.waiting_since;
+                let Some(attempt) = self.calls.attempt(id) else { break };
+                let waited = self.now - attempt.since;
                 if waited < limit {
                     break;
                 }
                 let name = self.clusters.get(cluster).map_or(String::new(), |state| state.target.to_string());
-                self.fail(id, &ProxyError::WaitedTooLong { cluster: name, waited_ms: waited.as_millis() });
+                self.fail(id.call, &ProxyError::WaitedTooLong { cluster: name, waited_ms: waited.as_millis() });
             }
         }
         self.metrics.waiting_calls.set(waiting_calls);
@@ -241,8 +241,8 @@ impl Relay {
         let Some(state) = self.clusters.get(cluster) else { return 0 };
         let most = usize::from(state.cluster.settings.max_connections_per_endpoint);
         let target = state.target.clone();
-        let first = self.first_waiting(cluster, key).and_then(|id| self.calls.get(id));
-        let since = first.map(|call| call.waiting_since);
+        let first = self.first_waiting(cluster, key).and_then(|id| self.calls.attempt(id));
+        let since = first.map(|attempt| attempt.since);
         let (now, upstreams) = (self.now, &self.upstreams);
         let Some(pool) = self.clusters.get_mut(cluster).and_then(|state| state.pools.get_mut(&key)) else { return 0 };
         let waiting = pool.waiting.len();

@@ -32,8 +32,8 @@ impl Relay {
         let Some(upstream) = self.upstreams.get_mut(id) else { return false };
         let Some(opaque) = upstream.link.codec.opaque() else { return true };
         let (stream, token) = opaque.stream();
-        let call = self.calls.on(id, stream, token);
-        let client = self.clients.get_mut(call.and_then(|(_, call)| call.client));
+        let call = self.calls.on(id, stream, token).and_then(|id| self.calls.get(id.call));
+        let client = self.clients.get_mut(call.and_then(|call| call.client));
         let Some(client) = client.filter(|client| client.is_tunnel()) else { return true };
         opaque.limit_unreleased(share_bytes(max_bytes, client.link.codec.stream_count()));
         if client.link.codec.queued_bytes() >= max_bytes {

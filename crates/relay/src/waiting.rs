@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::call::CallId;
+use crate::attempt::AttemptId;
 
 /// A call's position in the queue. No other call of the worker has had the same number, and later calls have larger
 /// ones.
@@ -15,8 +15,8 @@ pub(crate) struct Turn(pub(crate) u64);
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     /// Calls that may use the part of a flow-control window that is reserved for small calls.
-    small: BTreeMap<Turn, CallId>,
-    others: BTreeMap<Turn, CallId>,
+    small: BTreeMap<Turn, AttemptId>,
+    others: BTreeMap<Turn, AttemptId>,
 }
 
 impl Waiting {
@@ -28,7 +28,7 @@ impl Waiting {
         self.len() == 0
     }
 
-    pub(crate) fn join(&mut self, turn: Turn, id: CallId, is_small: bool) {
+    pub(crate) fn join(&mut self, turn: Turn, id: AttemptId, is_small: bool) {
         if is_small { &mut self.small } else { &mut self.others }.insert(turn, id);
     }
 
@@ -47,28 +47,28 @@ impl Waiting {
 
     /// Returns the call that came first.
     #[inline]
-    pub(crate) fn first(&self) -> Option<(Turn, CallId)> {
+    pub(crate) fn first(&self) -> Option<(Turn, AttemptId)> {
         if self.is_empty() { None } else { self.earlier_front() }
     }
 
-    fn earlier_front(&self) -> Option<(Turn, CallId)> {
+    fn earlier_front(&self) -> Option<(Turn, AttemptId)> {
         let fronts = [front(&self.small), front(&self.others)];
         fronts.into_iter().flatten().min_by_key(|(turn, _)| *turn)
     }
 
     /// Returns the small call that came first.
-    pub(crate) fn first_small(&self) -> Option<(Turn, CallId)> {
+    pub(crate) fn first_small(&self) -> Option<(Turn, AttemptId)> {
         front(&self.small)
     }
 
-    /// Returns all calls in the order in which they came.
-    pub(crate) fn into_calls(mut self) -> impl Iterator<Item = CallId> {
+    /// Returns all attempts in the order in which they came.
+    pub(crate) fn into_attempts(mut self) -> impl Iterator<Item = AttemptId> {
         self.others.append(&mut self.small);
         self.others.into_values()
     }
 }
 
-fn front(line: &BTreeMap<Turn, CallId>) -> Option<(Turn, CallId)> {
+fn front(line: &BTreeMap<Turn, AttemptId>) -> Option<(Turn, AttemptId)> {
     line.first_key_value().map(|(turn, id)| (*turn, *id))
 }
 

@@ -1,11 +1,11 @@
 use super::*;
 
-fn call(number: u32) -> CallId {
-    CallId::numbered(number)
+fn call(number: u32) -> AttemptId {
+    AttemptId::numbered(number)
 }
 
 /// The call that joined with the turn `number`.
-fn waits(number: u32) -> Option<(Turn, CallId)> {
+fn waits(number: u32) -> Option<(Turn, AttemptId)> {
     Some((Turn(number.into()), call(number)))
 }
 
@@ -21,7 +21,7 @@ fn calls_leave_in_the_order_in_which_they_came() {
     waiting.leave(Turn(1));
     waiting.leave(Turn(1));
     assert_eq!((waiting.first(), waiting.first_small(), waiting.len()), (waits(2), waits(3), 3));
-    assert_eq!(waiting.into_calls().collect::<Vec<_>>(), [call(2), call(3), call(4)]);
+    assert_eq!(waiting.into_attempts().collect::<Vec<_>>(), [call(2), call(3), call(4)]);
 }
 
 #[test]
