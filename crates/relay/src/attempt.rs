@@ -9,7 +9,7 @@ use leno_model::balance::{Outcome, Pick};
 use smallvec::SmallVec;
 
 use crate::call::CallId;
-use crate::hop::PoolKey;
+use crate::pools::PoolId;
 use crate::timers::TimerKey;
 use crate::upstream::UpstreamId;
 use crate::waiting::Turn;
@@ -50,7 +50,7 @@ pub(crate) struct Attempt {
     /// `None` once the balancer knows how the attempt ended.
     pub(crate) pick: Option<Pick>,
     /// The pool of connections that the attempt may use.
-    pub(crate) pool: PoolKey,
+    pub(crate) pool: PoolId,
     pub(crate) stage: Stage,
     /// When the attempt reached its stage.
     pub(crate) since: Instant,
@@ -109,7 +109,7 @@ impl Attempts {
     }
 
     /// Begins another attempt at the call `call`.
-    pub(crate) fn begin(&mut self, call: CallId, pick: Pick, pool: PoolKey, now: Instant) -> AttemptId {
+    pub(crate) fn begin(&mut self, call: CallId, pick: Pick, pool: PoolId, now: Instant) -> AttemptId {
         self.begun += 1;
         let number = self.begun;
         self.current.push(Attempt {

@@ -3,8 +3,6 @@ use std::time::Duration;
 use leno_model::balance::{Balancer, EndpointId, Policy};
 
 use super::*;
-use crate::accounts::Lane;
-use crate::hop::{Hop, Protocol};
 
 /// Attempts at one call, whose endpoints a balancer chooses.
 pub(crate) struct Attempted {
@@ -21,8 +19,7 @@ impl Attempted {
 
     pub(crate) fn begin(&mut self, now: Instant) -> AttemptId {
         let pick = self.balancer.pick(now, |_| true).expect("an endpoint");
-        let pool = PoolKey::new(pick.endpoint, Hop::Plain(Protocol::Http2), Lane::Shared);
-        self.attempts.begin(CallId::numbered(7), pick, pool, now)
+        self.attempts.begin(CallId::numbered(7), pick, PoolId::numbered(0), now)
     }
 
     fn in_flight(&self) -> u32 {

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use leno_http2::fields::Known;
-use leno_model::balance::{Balancer, Method};
+use leno_model::balance::{Balancer, Method, Outcome};
 use leno_model::mesh::{Cluster, Mesh};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use crate::Relay;
 use crate::accounts::{Accounts, Lane};
@@ -15,9 +15,10 @@ use crate::attempt::AttemptId;
 use crate::call::{Call, CallId};
 use crate::client::Client;
 use crate::cluster::ClusterId;
-use crate::cluster::{ClusterState, Pool, Standing, TargetKey, single};
-use crate::hop::{PoolKey, Protocol};
+use crate::cluster::{ClusterState, Members, Standing, TargetKey, single};
+use crate::hop::Protocol;
 use crate::limits::{RelayLimits, ms};
+use crate::pools::PoolId;
 use crate::reply::ProxyError;
 use crate::upstream::CallSize;
 
@@ -75,8 +76,7 @@ impl Relay {
             balancer: Balancer::new(cluster.balancer, seed),
             traffic: Vec::new(),
             cluster: cluster.clone(),
-            members: FxHashMap::default(),
-            pools: FxHashMap::default(),
+            members: Members::default(),
             may_be_busy: false,
             routes: self.routes_to(&target),
             calls: 0,
@@ -90,22 +90,24 @@ impl Relay {
 
     /// Forgets addresses without calls and without connections.
     pub(crate) fn forget_idle_addresses(&mut self) {
-        let is_left = |state: &ClusterState| !matches!(state.target, TargetKey::Service(_)) && state.is_idle();
+        let pools = &self.pools;
+        let is_left = |state: &ClusterState| !matches!(state.target, TargetKey::Service(_)) && state.is_idle(pools);
         let left: FxHashSet<ClusterId> =
             self.clusters.iter().filter(|(_, state)| is_left(state)).map(|(id, _)| id).collect();
         for &id in &left {
-            if let Some(state) = self.clusters.remove(id) {
+            if let Some(mut state) = self.clusters.remove(id) {
                 self.lose_target(&state.target, id);
+                for pool in state.clear(self.now) {
+                    self.pools.remove(pool);
+                }
             }
         }
         self.forget_latest_routes(&left, &BTreeSet::new());
     }
 
-    /// Begins an attempt at a call: chooses its endpoint. Also returns how much of a flow-control window the call needs.
-    pub(crate) fn begin_attempt(
-        &mut self,
-        id: CallId,
-    ) -> Result<(AttemptId, ClusterId, PoolKey, CallSize), ProxyError> {
+    /// Begins an attempt at a call: chooses its endpoint. Also returns the pool whose connections the call may use, and how
+    /// much of a flow-control window it needs.
+    pub(crate) fn begin_attempt(&mut self, id: CallId) -> Result<(AttemptId, PoolId, CallSize), ProxyError> {
         let gone = || ProxyError::NoRoute("the Service has been removed".to_owned());
         let copies = self.calls.copies();
         let call = self.calls.get_mut(id).ok_or_else(gone)?;
@@ -121,36 +123,39 @@ impl Relay {
         // A client leaves as many places of the queue free as its calls take, so that no single client fills a queue.
         let max_waiting =
             (self.limits.relay.max_waiting_calls_per_endpoint as usize).saturating_sub(own_waiting).max(1);
-        let pick =
-            cluster.pick(self.now, call, lane, max_waiting).ok_or_else(|| cluster.why_none(self.now, own_waiting))?;
+        let pick = cluster
+            .pick(self.now, call, lane, &self.pools, max_waiting)
+            .ok_or_else(|| cluster.why_none(self.now, &self.pools, own_waiting))?;
         let endpoint = pick.endpoint;
         let method = call.request.get(Known::Path).map_or_else(Method::default, Method::of_path);
         let size = CallSize::of(call);
-        let member = cluster.members.get(&endpoint);
-        let key = call.pool_key(endpoint, member.and_then(|member| member.endpoint.proxy.as_ref()), lane);
-        let attempt = call.attempts.begin(id, pick.of(method), key, self.now);
+        let Some(pool) = cluster.pool(cluster_id, endpoint, call, lane, &mut self.pools) else {
+            cluster.balancer.finish(self.now, pick, Outcome::NotSent);
+            return Err(gone());
+        };
+        let attempt = call.attempts.begin(id, pick.of(method), pool, self.now);
         if call.traffic.is_none() {
-            call.traffic = member.and_then(|member| member.traffic);
+            call.traffic = cluster.members.get(endpoint).and_then(|member| member.traffic);
             match call.traffic.and_then(|place| cluster.traffic(place)) {
                 Some(_) if call.is_guess => {}
                 Some(traffic) => traffic.request(),
-                None => self.count_first_request(id, key),
+                None => self.count_first_request(id, pool),
             }
         }
-        Ok((attempt, cluster_id, key, size))
+        Ok((attempt, pool, size))
     }
 
     /// Counts the first call to an endpoint, and looks up the metrics series for the next ones. Outbound calls count
     /// under the identity of their endpoint.
-    fn count_first_request(&mut self, id: CallId, key: PoolKey) {
-        let Some(cluster_id) = self.calls.get(id).and_then(|call| call.cluster) else { return };
+    fn count_first_request(&mut self, id: CallId, pool: PoolId) {
+        let Some((cluster_id, key)) = self.pools.get(pool).map(|pool| (pool.cluster, pool.key)) else { return };
         let Some(cluster) = self.clusters.get(cluster_id) else { return };
         let proxy = cluster.member(key.endpoint).and_then(|endpoint| endpoint.proxy.as_ref());
         let server = proxy.and_then(|proxy| self.id_of(proxy));
         let tls = self.endpoint_tls(cluster.target.direction(), key.hop, server);
         let Some(cluster) = self.clusters.get_mut(cluster_id) else { return };
         let place = cluster.traffic_place(&self.metrics, tls);
-        if let Some(member) = cluster.members.get_mut(&key.endpoint) {
+        if let Some(member) = cluster.members.get_mut(key.endpoint) {
             member.traffic = Some(place);
         }
         self.count_request(id, cluster_id, place);
@@ -166,20 +171,6 @@ impl Relay {
         {
             traffic.request();
         }
-    }
-
-    pub(crate) fn pool(&mut self, cluster: ClusterId, key: PoolKey) -> Option<&mut Pool> {
-        self.clusters.get_mut(cluster)?.pools.get_mut(&key)
-    }
-
-    /// Returns the pool of an endpoint that the cluster has. The first call to the endpoint creates the pool.
-    pub(crate) fn pool_of_member(&mut self, cluster: ClusterId, key: PoolKey) -> Option<&mut Pool> {
-        let state = self.clusters.get(cluster)?;
-        if !state.pools.contains_key(&key) {
-            let address = key.hop.address(state.member(key.endpoint)?);
-            self.clusters.get_mut(cluster)?.pools.insert(key, Pool::new(address));
-        }
-        self.pool(cluster, key)
     }
 }
 

@@ -133,7 +133,7 @@ impl Relay {
     /// Tells all connections whether memory is short, and updates their charges.
     fn save_memory(&mut self, on: bool) {
         let clients = self.clients.iter().map(|(id, _)| LinkId::Client(id));
-        let upstreams = self.upstreams.iter().map(|(id, _)| LinkId::Endpoint(id));
+        let upstreams = self.pools.upstreams().map(|(id, _)| LinkId::Endpoint(id));
         for id in clients.chain(upstreams).collect::<Vec<_>>() {
             if let Some(link) = self.link(id) {
                 link.codec.save_memory(on);

@@ -127,7 +127,7 @@ impl Relay {
     /// on a shared connection.
     pub(crate) fn cancel_upstream(&mut self, id: UpstreamId, stream: StreamKey, client: Option<ClientId>) {
         let now = self.now;
-        let Some(upstream) = self.upstreams.get_mut(id) else { return };
+        let Some(upstream) = self.pools.upstream_mut(id) else { return };
         if !upstream.link.codec.is_open(stream) {
             return;
         }
@@ -167,7 +167,7 @@ impl Relay {
 
     fn reset_cancelled_of(&mut self, id: UpstreamId) {
         let now = self.now;
-        let Some(upstream) = self.upstreams.get_mut(id) else { return };
+        let Some(upstream) = self.pools.upstream_mut(id) else { return };
         let Some(http2) = upstream.link.codec.http2() else { return };
         let over = upstream.cancelled.reset_some(now, http2, upstream.key.lane.is_common(), &self.limits.relay);
         let left = upstream.cancelled.len();

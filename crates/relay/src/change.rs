@@ -4,7 +4,7 @@
 //! A mesh that replaces another as a whole is compared with all state of the worker. For a mesh that comes with a list
 //! of its changes, the cost depends on that list only, however large the mesh is.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use leno_model::discovery::Subject;
@@ -13,7 +13,8 @@ use rustc_hash::FxHashSet;
 
 use crate::Relay;
 use crate::cluster::ClusterId;
-use crate::cluster::{Pool, Standing, TargetKey};
+use crate::cluster::{Standing, TargetKey};
+use crate::pools::PoolId;
 use crate::retry::Failure;
 
 impl Relay {
@@ -121,12 +122,7 @@ impl Relay {
         let Some(state) = self.clusters.get_mut(id) else { return };
         state.standing = standing;
         let target = state.target.clone();
-        let mut pools = Vec::new();
-        if standing == Standing::Removed {
-            state.balancer.set_endpoints(self.now, []);
-            state.members.clear();
-            pools.extend(std::mem::take(&mut state.pools).into_values());
-        }
+        let pools = if standing == Standing::Removed { state.clear(self.now) } else { Vec::new() };
         self.lose_target(&target, id);
         for pool in pools {
             self.pool_gone(pool);
@@ -143,14 +139,15 @@ impl Relay {
 
     /// Handles the removal of an endpoint. Its calls in flight finish, and calls that wait for it are sent to other
     /// endpoints.
-    fn pool_gone(&mut self, pool: Pool) {
-        for connection in pool.connections.iter() {
-            match self.upstreams.get_mut(connection) {
+    fn pool_gone(&mut self, id: PoolId) {
+        let Some(mut pool) = self.pools.remove(id) else { return };
+        for connection in pool.connections().iter() {
+            match self.pools.upstream_mut(connection) {
                 Some(upstream) if upstream.ready => upstream.retired = true,
                 _ => self.close_upstream(connection, "its endpoint has left"),
             }
         }
-        for id in pool.waiting.into_attempts() {
+        for id in pool.take_waiting() {
             self.attempt_failed(id, Failure::NotSent);
         }
     }
@@ -168,8 +165,8 @@ impl Relay {
         if !self.clusters.get(id).is_some_and(is_over) {
             return;
         }
-        let pools = self.clusters.get_mut(id).map(|state| std::mem::take(&mut state.pools));
-        for pool in pools.into_iter().flat_map(HashMap::into_values) {
+        let pools = self.clusters.get_mut(id).map(|state| state.clear(self.now));
+        for pool in pools.into_iter().flatten() {
             self.pool_gone(pool);
         }
         self.clusters.remove(id);

@@ -1,5 +1,5 @@
-//! Cluster: the state that a worker keeps for a target of calls: its endpoints, their connections, and the calls that
-//! wait for a connection.
+//! Cluster: the state that a worker keeps for a target of calls: its endpoints, their balancer, and which pools of
+//! connections they have.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,18 +9,15 @@ use std::time::Instant;
 use leno_model::balance::{Balancer, EndpointId, Pick, Policy};
 use leno_model::mesh::{Cluster, ClusterKey, Endpoint};
 use leno_model::protocol::Protocol;
-use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::accounts::Lane;
 use crate::call::Call;
-use crate::connections::Connections;
 use crate::follow::Routes;
 use crate::hop::PoolKey;
-use crate::limits::{RelayLimits, ms};
 use crate::metrics::{Tls, TrafficMetrics, WorkerMetrics};
+use crate::pools::{Pool, PoolId, Pools};
 use crate::reply::ProxyError;
 use crate::slots::Id;
-use crate::waiting::Waiting;
 
 /// Most metrics series for the calls of one cluster.
 const MAX_TRAFFIC_SERIES: usize = 1_000;
@@ -78,8 +75,7 @@ pub(crate) struct ClusterState {
     pub(crate) traffic: Vec<(Option<Tls>, Arc<TrafficMetrics>)>,
     /// Whether metrics name the target's port, if this is a port of our own application.
     pub(crate) is_named: bool,
-    pub(crate) members: FxHashMap<EndpointId, Member>,
-    pub(crate) pools: FxHashMap<PoolKey, Pool>,
+    pub(crate) members: Members,
     /// Whether a pool may have a queue, or may have failed to connect. If not, every endpoint takes calls, and no pool
     /// needs to be asked.
     pub(crate) may_be_busy: bool,
@@ -104,97 +100,111 @@ pub(crate) enum Standing {
 /// An endpoint as the mesh knows it.
 #[derive(Debug)]
 pub(crate) struct Member {
+    pub(crate) id: EndpointId,
     pub(crate) endpoint: Endpoint,
     /// Index of the metrics series of calls to the endpoint, in the cluster's `traffic`; `None` before the first call.
     pub(crate) traffic: Option<u32>,
+    /// The endpoint's pools; few, since there is one for each hop and lane that calls have used.
+    pools: Vec<(PoolKey, PoolId)>,
 }
 
-/// The connections to one endpoint under one [`PoolKey`], and the calls that wait for such a connection.
-#[derive(Debug)]
-pub(crate) struct Pool {
-    /// The address to connect to.
-    pub(crate) address: SocketAddr,
-    /// Connections that take calls, or will once they are established.
-    pub(crate) connections: Connections,
-    /// Number of connections that are being established.
-    pub(crate) connecting: usize,
-    pub(crate) waiting: Waiting,
-    /// The pool is in the worker's list of pools with waiting calls.
-    pub(crate) listed: bool,
-    /// It has been logged that calls wait here. It is logged again only after the queue has been empty.
-    pub(crate) wait_is_told: bool,
-    /// Number of connections that failed in a row.
-    pub(crate) failures: u32,
-    /// No connection is tried before this time.
-    pub(crate) retry_at: Option<Instant>,
-    pub(crate) last_error: String,
+impl Member {
+    /// Returns the pool for a call.
+    #[inline]
+    fn pool(&self, key: PoolKey) -> Option<PoolId> {
+        self.pools.iter().find(|(of, _)| *of == key).map(|(_, pool)| *pool)
+    }
+
+    pub(crate) fn pools(&self) -> impl Iterator<Item = PoolId> {
+        self.pools.iter().map(|(_, pool)| *pool)
+    }
 }
 
-impl Pool {
-    pub(crate) fn new(address: SocketAddr) -> Self {
-        Self {
-            address,
-            connections: Connections::default(),
-            connecting: 0,
-            waiting: Waiting::default(),
-            listed: false,
-            wait_is_told: false,
-            failures: 0,
-            retry_at: None,
-            last_error: String::new(),
+/// The endpoints of a cluster, in the places that [`EndpointId::slot`] gives them.
+#[derive(Debug, Default)]
+pub(crate) struct Members {
+    by_slot: Vec<Option<Member>>,
+}
+
+impl Members {
+    #[inline]
+    pub(crate) fn get(&self, id: EndpointId) -> Option<&Member> {
+        self.by_slot.get(id.slot())?.as_ref().filter(|member| member.id == id)
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: EndpointId) -> Option<&mut Member> {
+        self.by_slot.get_mut(id.slot())?.as_mut().filter(|member| member.id == id)
+    }
+
+    fn insert(&mut self, member: Member) {
+        let slot = member.id.slot();
+        if self.by_slot.len() <= slot {
+            self.by_slot.resize_with(slot + 1, || None);
+        }
+        if let Some(place) = self.by_slot.get_mut(slot) {
+            *place = Some(member);
         }
     }
 
-    /// Returns whether a call may be sent here, or may wait here in a queue of at most `max_waiting` calls.
-    fn takes_calls(&self, now: Instant, max_waiting: usize) -> bool {
-        self.waiting.len() < max_waiting && !self.is_backing_off(now)
+    /// Removes an endpoint, unless the endpoint in its place is another one.
+    fn remove(&mut self, id: EndpointId) -> Option<Member> {
+        self.by_slot.get_mut(id.slot())?.take_if(|member| member.id == id)
     }
 
-    fn is_backing_off(&self, now: Instant) -> bool {
-        self.connections.is_empty() && self.retry_at.is_some_and(|at| now < at)
-    }
-
-    /// Records a failed connection. The next pause is twice as long, with jitter.
-    pub(crate) fn back_off(&mut self, now: Instant, why: String, random: u64, relay: &RelayLimits) {
-        let pause = ms(relay.min_backoff_ms).saturating_mul(1 << self.failures.min(16)).min(ms(relay.max_backoff_ms));
-        // Between half of the pause and all of it, so that proxies do not reconnect at the same time.
-        let jitter = pause.mul_f64((random % 1_000) as f64 / 2_000.0);
-        self.failures = self.failures.saturating_add(1);
-        self.retry_at = Some(now + pause / 2 + jitter);
-        self.last_error = why;
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Member> {
+        self.by_slot.iter().flatten()
     }
 }
 
 impl ClusterState {
     /// Replaces the cluster's endpoints and settings. Returns the pools of endpoints that were removed or changed.
-    pub(crate) fn update(&mut self, now: Instant, cluster: Arc<Cluster>) -> Vec<Pool> {
+    pub(crate) fn update(&mut self, now: Instant, cluster: Arc<Cluster>) -> Vec<PoolId> {
         self.balancer.set_policy(cluster.balancer);
         self.balancer.set_endpoints(now, cluster.endpoints.iter().map(|endpoint| endpoint.address));
         let mut before = std::mem::take(&mut self.members);
-        let mut same = FxHashSet::default();
+        let mut gone = Vec::new();
         for (id, address) in self.balancer.endpoints() {
             let place = cluster.endpoints.binary_search_by_key(&address, |endpoint| endpoint.address);
             let Some(endpoint) = place.ok().and_then(|place| cluster.endpoints.get(place)) else { continue };
-            if before.remove(&id).is_some_and(|before| before.endpoint.proxy == endpoint.proxy) {
-                same.insert(id);
+            let mut member = Member { id, endpoint: endpoint.clone(), traffic: None, pools: Vec::new() };
+            if let Some(same) = before.remove(id) {
+                match same.endpoint.proxy == endpoint.proxy {
+                    true => member.pools = same.pools,
+                    false => gone.extend(same.pools()),
+                }
             }
-            self.members.insert(id, Member { endpoint: endpoint.clone(), traffic: None });
+            self.members.insert(member);
         }
+        gone.extend(before.iter().flat_map(Member::pools));
         self.cluster = cluster;
-        self.pools.extract_if(|key, _| !same.contains(&key.endpoint)).map(|(_, pool)| pool).collect()
+        gone
     }
 
-    /// Chooses an endpoint for `call`, which uses connections of `lane`. An endpoint that did not process the call before is chosen only if no other is
-    /// usable.
-    pub(crate) fn pick(&mut self, now: Instant, call: &Call, lane: Lane, max_waiting: usize) -> Option<Pick> {
+    /// Removes all endpoints. Returns their pools.
+    pub(crate) fn clear(&mut self, now: Instant) -> Vec<PoolId> {
+        self.balancer.set_endpoints(now, []);
+        std::mem::take(&mut self.members).iter().flat_map(Member::pools).collect()
+    }
+
+    /// Chooses an endpoint for `call`, which uses connections of `lane`. An endpoint that did not process the call before
+    /// is chosen only if no other is usable.
+    pub(crate) fn pick(
+        &mut self,
+        now: Instant,
+        call: &Call,
+        lane: Lane,
+        pools: &Pools,
+        max_waiting: usize,
+    ) -> Option<Pick> {
         if !self.may_be_busy && call.tried.is_empty() {
             return self.balancer.pick(now, |_| true);
         }
-        let (members, pools) = (&self.members, &self.pools);
+        let members = &self.members;
         let usable = |id| {
-            let Some(member): Option<&Member> = members.get(&id) else { return false };
-            let pool = pools.get(&call.pool_key(id, member.endpoint.proxy.as_ref(), lane));
-            pool.is_none_or(|pool: &Pool| pool.takes_calls(now, max_waiting))
+            let Some(member) = members.get(id) else { return false };
+            let pool = member.pool(call.pool_key(id, member.endpoint.proxy.as_ref(), lane));
+            pool.and_then(|pool| pools.get(pool)).is_none_or(|pool| pool.takes_calls(now, max_waiting))
         };
         if call.tried.is_empty() {
             return self.balancer.pick(now, usable);
@@ -204,22 +214,41 @@ impl ClusterState {
             .or_else(|| self.balancer.pick(now, usable))
     }
 
+    /// Returns the pool of an endpoint whose connections `call` may use. The first call creates the pool.
+    #[inline]
+    pub(crate) fn pool(
+        &mut self,
+        own: ClusterId,
+        endpoint: EndpointId,
+        call: &Call,
+        lane: Lane,
+        pools: &mut Pools,
+    ) -> Option<PoolId> {
+        let member = self.members.get_mut(endpoint)?;
+        let key = call.pool_key(endpoint, member.endpoint.proxy.as_ref(), lane);
+        if let Some(pool) = member.pool(key) {
+            return Some(pool);
+        }
+        let pool = pools.insert(Pool::new(own, key, key.hop.address(&member.endpoint)));
+        member.pools.push((key, pool));
+        Some(pool)
+    }
+
     /// Finds out again whether a pool has a queue, or has failed to connect.
-    pub(crate) fn check_pools(&mut self) {
-        self.may_be_busy =
-            self.may_be_busy && self.pools.values().any(|pool| !pool.waiting.is_empty() || pool.retry_at.is_some());
+    pub(crate) fn check_pools(&mut self, pools: &Pools) {
+        self.may_be_busy = self.may_be_busy && self.pools(pools).any(Pool::may_be_busy);
     }
 
     /// Returns the reason why no endpoint can take a call.
-    pub(crate) fn why_none(&self, now: Instant, own: usize) -> ProxyError {
+    pub(crate) fn why_none(&self, now: Instant, pools: &Pools, own: usize) -> ProxyError {
         let cluster = self.target.to_string();
-        if let Some(failed) = self.pools.values().find(|pool| pool.is_backing_off(now)) {
+        if let Some(failed) = self.pools(pools).find(|pool| pool.is_backing_off(now)) {
             return ProxyError::Connect { endpoint: failed.address, why: failed.last_error.clone() };
         }
-        if self.members.is_empty() {
+        if self.members.iter().next().is_none() {
             return ProxyError::NoEndpoint { cluster };
         }
-        let waiting = self.pools.values().map(|pool| pool.waiting.len()).sum();
+        let waiting = self.pools(pools).map(|pool| pool.waiting().len()).sum();
         ProxyError::QueueFull { cluster, waiting, own }
     }
 
@@ -249,17 +278,22 @@ impl ClusterState {
 
     /// Returns an endpoint as the mesh knows it.
     pub(crate) fn member(&self, endpoint: EndpointId) -> Option<&Endpoint> {
-        self.members.get(&endpoint).map(|member| &member.endpoint)
+        self.members.get(endpoint).map(|member| &member.endpoint)
     }
 
     /// Returns the pools of an endpoint.
-    pub(crate) fn pools_of(&self, endpoint: EndpointId) -> impl Iterator<Item = &Pool> {
-        self.pools.iter().filter(move |(key, _)| key.endpoint == endpoint).map(|(_, pool)| pool)
+    pub(crate) fn pools_of<'a>(&'a self, endpoint: EndpointId, pools: &'a Pools) -> impl Iterator<Item = &'a Pool> {
+        self.members.get(endpoint).into_iter().flat_map(Member::pools).filter_map(|pool| pools.get(pool))
+    }
+
+    /// Returns the pools of all endpoints.
+    fn pools<'a>(&'a self, pools: &'a Pools) -> impl Iterator<Item = &'a Pool> {
+        self.members.iter().flat_map(Member::pools).filter_map(|pool| pools.get(pool))
     }
 
     /// Returns whether the state can be dropped: there are no calls and no connections.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.calls == 0 && self.pools.values().all(|pool| pool.connections.is_empty() && pool.waiting.is_empty())
+    pub(crate) fn is_idle(&self, pools: &Pools) -> bool {
+        self.calls == 0 && self.pools(pools).all(Pool::is_idle)
     }
 }
 

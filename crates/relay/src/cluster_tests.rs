@@ -3,7 +3,6 @@ use leno_http2::{FieldSection, StreamKey};
 use super::*;
 use crate::attempt::AttemptId;
 use crate::hop;
-use crate::waiting::Turn;
 
 #[test]
 fn a_target_has_a_host_as_clients_write_it() {
@@ -22,10 +21,7 @@ fn a_target_has_a_host_as_clients_write_it() {
     }
 }
 
-#[test]
-fn an_endpoint_with_a_full_queue_gets_no_call_until_its_queue_is_empty() {
-    let now = Instant::now();
-    let address = "10.0.0.1:8080".parse().expect("an address");
+fn state_of(address: SocketAddr, now: Instant) -> ClusterState {
     let cluster = single(address, None);
     let mut state = ClusterState {
         target: TargetKey::Address(address),
@@ -33,25 +29,54 @@ fn an_endpoint_with_a_full_queue_gets_no_call_until_its_queue_is_empty() {
         balancer: Balancer::new(Policy::Random, 1),
         traffic: Vec::new(),
         is_named: true,
-        members: FxHashMap::default(),
-        pools: FxHashMap::default(),
+        members: Members::default(),
         may_be_busy: false,
         routes: None,
         calls: 0,
         standing: Standing::Known,
     };
     state.update(now, cluster);
-    let nobody = (None, StreamKey::numbered(0));
-    let call = Call::new(nobody, FieldSection::new(), hop::Protocol::Http2, true, now);
-    let endpoint = *state.members.keys().next().expect("one endpoint");
-    let mut pool = Pool::new(address);
-    pool.waiting.join(Turn(1), AttemptId::numbered(0), true);
-    state.pools.insert(call.pool_key(endpoint, None, Lane::Shared), pool);
+    state
+}
+
+fn a_call(now: Instant) -> Call {
+    Call::new((None, StreamKey::numbered(0)), FieldSection::new(), hop::Protocol::Http2, true, now)
+}
+
+#[test]
+fn an_endpoint_with_a_full_queue_gets_no_call_until_its_queue_is_empty() {
+    let now = Instant::now();
+    let mut state = state_of("10.0.0.1:8080".parse().expect("an address"), now);
+    let (mut pools, call, own) = (Pools::default(), a_call(now), ClusterId::numbered(0));
+    let endpoint = state.members.iter().next().expect("one endpoint").id;
+    let pool = state.pool(own, endpoint, &call, Lane::Shared, &mut pools).expect("a pool");
+    let turn = pools.join(pool, AttemptId::numbered(0), true);
 
     state.may_be_busy = true;
-    state.check_pools();
-    assert!(state.may_be_busy && state.pick(now, &call, Lane::Shared, 1).is_none());
-    state.pools.values_mut().for_each(|pool| pool.waiting.leave(Turn(1)));
-    state.check_pools();
-    assert!(!state.may_be_busy && state.pick(now, &call, Lane::Shared, 1).is_some());
+    state.check_pools(&pools);
+    assert!(state.may_be_busy && state.pick(now, &call, Lane::Shared, &pools, 1).is_none());
+    pools.leave(pool, turn);
+    state.check_pools(&pools);
+    assert!(!state.may_be_busy && state.pick(now, &call, Lane::Shared, &pools, 1).is_some());
+}
+
+#[test]
+fn each_lane_of_an_endpoint_has_a_pool_until_the_endpoint_leaves_or_changes() {
+    let now = Instant::now();
+    let address: SocketAddr = "10.0.0.1:8080".parse().expect("an address");
+    let mut state = state_of(address, now);
+    let (mut pools, call, own) = (Pools::default(), a_call(now), ClusterId::numbered(0));
+    let endpoint = state.members.iter().next().expect("one endpoint").id;
+    let mut pool_of = |state: &mut ClusterState, lane| state.pool(own, endpoint, &call, lane, &mut pools);
+    let shared = pool_of(&mut state, Lane::Shared).expect("a pool");
+    let alone = pool_of(&mut state, Lane::Own(3)).expect("a pool");
+    assert_eq!(pool_of(&mut state, Lane::Shared), Some(shared));
+    assert_ne!(shared, alone);
+
+    let same = state.cluster.clone();
+    assert_eq!(state.update(now, same), []);
+    assert_eq!(pool_of(&mut state, Lane::Own(3)), Some(alone));
+    let other = single("10.0.0.2:8080".parse().expect("an address"), None);
+    assert_eq!(state.update(now, other), [shared, alone]);
+    assert!(pool_of(&mut state, Lane::Shared).is_none(), "the endpoint has left");
 }

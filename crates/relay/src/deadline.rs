@@ -100,7 +100,7 @@ impl Relay {
         let call = self.calls.get(id.call)?;
         let route = call.route.as_ref()?;
         let (upstream, _) = call.attempts.get(id)?.stream()?;
-        let endpoint = self.upstreams.get(upstream)?.address;
+        let endpoint = self.pools.upstream(upstream)?.address;
         let timeout = route.timeouts().backend_request.unwrap_or_default();
         Some(ProxyError::BackendTimeout { endpoint, route: route.name().clone(), timeout })
     }

@@ -26,7 +26,7 @@ impl Relay {
         if !self.accounts.dribbled(account, &self.limits.relay) {
             return false;
         }
-        let Some(upstream) = self.upstreams.get_mut(upstream_id) else { return false };
+        let Some(upstream) = self.pools.upstream_mut(upstream_id) else { return false };
         let Some(http2) = upstream.link.codec.http2() else { return false };
         http2.collect_data(stream, bytes);
         if !std::mem::replace(&mut upstream.collects, true) {
@@ -42,7 +42,7 @@ impl Relay {
         if self.collect(id.call, upstream_id, stream, bytes) {
             return;
         }
-        if let Some(upstream) = self.upstreams.get_mut(upstream_id) {
+        if let Some(upstream) = self.pools.upstream_mut(upstream_id) {
             let taken = upstream.link.codec.send_data(stream, bytes, false);
             self.request_bytes_sent(id, taken);
         }
@@ -51,7 +51,7 @@ impl Relay {
     /// Sends some of the collected content.
     pub(crate) fn release_collected(&mut self) {
         for id in std::mem::take(&mut self.collecting) {
-            let Some(upstream) = self.upstreams.get_mut(id).filter(|upstream| upstream.collects) else { continue };
+            let Some(upstream) = self.pools.upstream_mut(id).filter(|upstream| upstream.collects) else { continue };
             let http2 = upstream.link.codec.http2();
             upstream.collects = http2.is_some_and(|http2| http2.release_collected(MAX_RELEASED_PER_SWEEP));
             if upstream.collects {

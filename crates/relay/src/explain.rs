@@ -56,11 +56,11 @@ impl Relay {
         let ids = state.balancer.endpoints();
         ids.zip(explanations)
             .map(|((id, _), balancer)| {
-                let failed = state.pools_of(id).find(|pool| pool.failures > 0);
+                let failed = state.pools_of(id, &self.pools).find(|pool| pool.failures > 0);
                 EndpointExplanation {
                     balancer,
-                    connections: state.pools_of(id).map(|pool| pool.connections.len()).sum(),
-                    waiting: state.pools_of(id).map(|pool| pool.waiting.len()).sum(),
+                    connections: state.pools_of(id, &self.pools).map(|pool| pool.connections().len()).sum(),
+                    waiting: state.pools_of(id, &self.pools).map(|pool| pool.waiting().len()).sum(),
                     connect_failures: failed.map_or(0, |pool| pool.failures),
                     last_connect_error: failed.map(|pool| pool.last_error.clone()),
                 }

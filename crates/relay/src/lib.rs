@@ -36,6 +36,7 @@ mod cluster;
 mod clusters;
 mod codec;
 mod config;
+mod connect;
 mod connections;
 mod deadline;
 mod declared;
@@ -58,7 +59,7 @@ pub mod metrics;
 mod mirror;
 mod opaque;
 mod origin;
-mod pool;
+mod pools;
 mod ports;
 #[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "there are two directions"))]
 mod record;

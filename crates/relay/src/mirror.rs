@@ -178,7 +178,7 @@ impl Relay {
         bytes: usize,
         end_stream: bool,
     ) {
-        if let Some(upstream) = self.upstreams.get_mut(upstream) {
+        if let Some(upstream) = self.pools.upstream_mut(upstream) {
             upstream.link.codec.release(stream, bytes);
         }
         self.mark_dirty(LinkId::Endpoint(upstream));

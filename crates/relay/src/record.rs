@@ -111,7 +111,7 @@ impl Relay {
     fn log_access(&mut self, id: CallId, ending: Ending, grpc_status: Option<u8>, duration: Duration) {
         let Some(call) = self.calls.get(id) else { return };
         let Some(client) = self.clients.get(call.client) else { return };
-        let upstream = call.attempts.latest_stream().and_then(|(upstream, _)| self.upstreams.get(upstream));
+        let upstream = call.attempts.latest_stream().and_then(|(upstream, _)| self.pools.upstream(upstream));
         let direction = client.origin.door.direction();
         let field = |known| call.request.get(known).unwrap_or_default();
         let is_answered = matches!(ending, Ending::Answered { .. } | Ending::ProxyError { .. });

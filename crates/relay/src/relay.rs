@@ -25,15 +25,15 @@ use crate::config::{Config, Settings};
 use crate::discover::Question;
 use crate::effect::Effect;
 use crate::failure::FailureLog;
-use crate::hop::PoolKey;
 use crate::limits::Limits;
 use crate::link::LinkId;
 use crate::metrics::{Direction, NoTlsReason, Target, Tls, TrafficLabels, TrafficMetrics, WorkerMetrics};
 use crate::origin::Door;
+use crate::pools::Pools;
 use crate::ports::Ports;
 use crate::server_first::ServerFirst;
 use crate::slots::Slots;
-use crate::upstream::{Upstream, UpstreamId};
+use crate::upstream::UpstreamId;
 
 /// See [the crate](crate).
 pub struct Relay {
@@ -70,15 +70,12 @@ pub struct Relay {
     pub(crate) ports: Ports,
     pub(crate) server_first: ServerFirst,
     pub(crate) clients: Slots<Client>,
-    pub(crate) upstreams: Slots<Upstream>,
+    pub(crate) pools: Pools,
     pub(crate) calls: Calls,
     pub(crate) accounts: Accounts,
-    pub(crate) next_turn: u64,
 
     /// Calls to be sent before this turn of the loop ends.
     pub(crate) to_send: VecDeque<CallId>,
-    /// Endpoints with calls that wait for a connection.
-    pub(crate) waited_for: Vec<(ClusterId, PoolKey)>,
     /// Links that have output to write.
     pub(crate) dirty: Vec<LinkId>,
     /// Clients whose protocol was guessed wrong.
@@ -128,12 +125,10 @@ impl Relay {
             ports: Ports::default(),
             server_first: ServerFirst::default(),
             clients: Default::default(),
-            upstreams: Default::default(),
+            pools: Pools::default(),
             calls: Calls::new(now),
             accounts: Default::default(),
-            next_turn: 0,
             to_send: Default::default(),
-            waited_for: Vec::new(),
             dirty: Vec::new(),
             recalled: Vec::new(),
             cancelling: Vec::new(),
@@ -190,7 +185,7 @@ impl Relay {
 
     /// Returns whether a connection to an endpoint has not ended.
     pub fn has_upstream(&self, id: UpstreamId) -> bool {
-        self.upstreams.contains(id)
+        self.pools.upstream(id).is_some()
     }
 
     /// Returns whether memory was used in a burst and was not given back ([`Relay::shrink`]).

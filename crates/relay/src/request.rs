@@ -212,7 +212,7 @@ impl Relay {
         bytes: &[u8],
         end_stream: bool,
     ) {
-        let Some(link) = self.upstreams.get_mut(upstream).map(|upstream| &mut upstream.link) else { return };
+        let Some(link) = self.pools.upstream_mut(upstream).map(|upstream| &mut upstream.link) else { return };
         let taken = link.codec.send_data(stream, bytes, end_stream);
         self.mark_dirty(LinkId::Endpoint(upstream));
         self.request_bytes_sent(id, taken);
@@ -251,7 +251,7 @@ impl Relay {
         self.request_is_complete(id);
         self.note_size(id);
         for (_, upstream, stream) in self.streams_of(id) {
-            if let Some(upstream) = self.upstreams.get_mut(upstream) {
+            if let Some(upstream) = self.pools.upstream_mut(upstream) {
                 upstream.link.codec.send_headers(stream, Section::Trailers, fields, true);
             }
             self.mark_dirty(LinkId::Endpoint(upstream));
@@ -343,7 +343,7 @@ impl Relay {
         }
         for attempt in call.attempts.iter() {
             match attempt.stage {
-                Stage::Waiting(turn) => self.give_up_turn(call.client, call.cluster, attempt.pool, turn),
+                Stage::Waiting(turn) => self.give_up_turn(call.client, attempt.pool, turn),
                 Stage::Sent(upstream, stream) => self.cancel_upstream(upstream, stream, call.client),
                 Stage::Chosen | Stage::Lost => {}
             }

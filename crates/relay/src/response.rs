@@ -56,7 +56,7 @@ impl Relay {
         fields: &mut FieldSection,
         end_stream: bool,
     ) {
-        if self.upstreams.get(upstream).is_some_and(|upstream| upstream.key.hop == Hop::Plain(Protocol::Http2)) {
+        if self.pools.upstream(upstream).is_some_and(|upstream| upstream.key.hop == Hop::Plain(Protocol::Http2)) {
             // HTTP/2 has no upgrades, so this internal field can only come from the application itself.
             fields.remove(Known::LenoUpgrade);
         }
@@ -127,7 +127,7 @@ impl Relay {
             self.count_guess(id);
         }
         if taken > 0 && !end_stream {
-            if let Some(upstream) = self.upstreams.get_mut(upstream) {
+            if let Some(upstream) = self.pools.upstream_mut(upstream) {
                 upstream.link.codec.release(stream, taken);
             }
             self.mark_dirty(LinkId::Endpoint(upstream));
@@ -161,7 +161,7 @@ impl Relay {
 
     fn on_reset(&mut self, upstream_id: UpstreamId, id: AttemptId, code: ErrorCode, by_peer: bool) {
         let Some(response) = self.calls.get(id.call).map(|call| call.response) else { return };
-        let Some(upstream) = self.upstreams.get(upstream_id) else { return };
+        let Some(upstream) = self.pools.upstream(upstream_id) else { return };
         let (endpoint, hop) = (upstream.address, upstream.key.hop);
         let failure = match response {
             // The server has answered the request and needs no more of it (RFC 9113 section 8.1).
@@ -180,31 +180,31 @@ impl Relay {
     }
 
     fn response_broken(&mut self, upstream: UpstreamId, id: AttemptId, why: &'static str) {
-        let Some(endpoint) = self.upstreams.get(upstream).map(|upstream| upstream.address) else { return };
+        let Some(endpoint) = self.pools.upstream(upstream).map(|upstream| upstream.address) else { return };
         self.attempt_failed(id, Failure::Fault(ProxyError::Protocol { endpoint, why: why.to_owned() }));
     }
 
     /// Handles GOAWAY: calls that the server did not process are sent to another endpoint, the others finish on this
     /// connection.
     fn on_goaway(&mut self, upstream_id: UpstreamId, last_stream: u32, code: ErrorCode) {
-        let Some(upstream) = self.upstreams.get(upstream_id) else { return };
+        let Some(upstream) = self.pools.upstream(upstream_id) else { return };
         if code != ErrorCode::NO_ERROR {
             tracing::warn!("{} sent GOAWAY {code}", upstream.address);
         }
-        let (cluster, key) = (upstream.cluster, upstream.key);
+        let pool = upstream.pool;
         let was_short = self.now - upstream.link.opened < SHORT_LIFE;
         let was_no_use = was_short && upstream.calls == 0 && !upstream.retired;
         self.retire(upstream_id);
         if was_no_use {
             // The server may send such a GOAWAY on every connection, so the next attempt waits a little.
             let error = format!("GOAWAY {code} before the first call");
-            self.connecting_failed(cluster, key, &ConnectionFailure::Connect { error });
+            self.connecting_failed(pool, &ConnectionFailure::Connect { error });
         }
-        let Some(upstream) = self.upstreams.get_mut(upstream_id) else { return };
+        let Some(upstream) = self.pools.upstream_mut(upstream_id) else { return };
         let endpoint = upstream.address;
         let Some(http2) = upstream.link.codec.http2() else { return };
         for (stream, token) in http2.streams_above(last_stream) {
-            if let Some(http2) = self.upstreams.get_mut(upstream_id).and_then(|upstream| upstream.link.codec.http2()) {
+            if let Some(http2) = self.pools.upstream_mut(upstream_id).and_then(|upstream| upstream.link.codec.http2()) {
                 http2.abandon(stream);
             }
             if let Some(id) = self.calls.on(upstream_id, stream, token) {
@@ -239,7 +239,7 @@ impl Relay {
             let call = self.calls.of(client, stream, token);
             let answering = call.and_then(|(_, call)| call.attempts.latest_stream());
             let Some((upstream, upstream_stream)) = answering else { continue };
-            if let Some(upstream) = self.upstreams.get_mut(upstream) {
+            if let Some(upstream) = self.pools.upstream_mut(upstream) {
                 upstream.link.codec.release(upstream_stream, bytes as usize);
             }
             self.mark_dirty(LinkId::Endpoint(upstream));
@@ -248,7 +248,7 @@ impl Relay {
 
     fn return_room_to_clients(&mut self, upstream: UpstreamId) {
         while let Some(Drained { stream, token, bytes }) =
-            self.upstreams.get_mut(upstream).and_then(|upstream| upstream.link.codec.next_drained())
+            self.pools.upstream_mut(upstream).and_then(|upstream| upstream.link.codec.next_drained())
         {
             if let Some(id) = self.calls.on(upstream, stream, token) {
                 self.request_bytes_sent(id, bytes as usize);

@@ -8,11 +8,13 @@ use crate::Relay;
 use crate::attempt::{AttemptId, Stage};
 use crate::call::CallId;
 use crate::client::ClientId;
-use crate::cluster::ClusterId;
 use crate::deadline::time_left;
 use crate::grpc;
-use crate::hop::{Hop, PoolKey, Protocol};
+use crate::hop::{Hop, Protocol};
 use crate::link::LinkId;
+use crate::pools::PoolId;
+#[cfg(doc)]
+use crate::pools::Pools;
 use crate::reply::ProxyError;
 use crate::retry::Failure;
 use crate::upstream::CallSize;
@@ -28,7 +30,7 @@ impl Relay {
     }
 
     fn send(&mut self, id: CallId) {
-        let (attempt, cluster, key, size) = match self.begin_attempt(id) {
+        let (attempt, pool, size) = match self.begin_attempt(id) {
             Ok(begun) => begun,
             Err(error) => {
                 if matches!(error, ProxyError::QueueFull { .. }) {
@@ -37,37 +39,26 @@ impl Relay {
                 return self.fail(id, &error);
             }
         };
-        match self.find_connection(cluster, key, size).filter(|_| self.next_in_line(cluster, key).is_none()) {
+        match self.pools.find(pool, size).filter(|_| self.next_in_line(pool).is_none()) {
             Some(upstream) => self.open_on(attempt, upstream),
-            None => self.wait_for_connection(attempt, cluster, key),
+            None => self.wait_for_connection(attempt, pool),
         }
     }
 
-    fn wait_for_connection(&mut self, id: AttemptId, cluster: ClusterId, key: PoolKey) {
-        let turn = self.take_turn();
+    fn wait_for_connection(&mut self, id: AttemptId, pool: PoolId) {
         let Some(call) = self.calls.get_mut(id.call) else { return };
+        let turn = self.pools.join(pool, id, CallSize::of(call).is_small());
         let Some(attempt) = call.attempts.get_mut(id) else { return };
         attempt.stage = Stage::Waiting(turn);
         attempt.since = self.now;
-        let is_small = CallSize::of(call).is_small();
         self.metrics.waited_total.add(1);
         if let Some(client) = self.clients.get_mut(call.client) {
             client.waiting_calls += 1;
         }
-        if let Some(state) = self.clusters.get_mut(cluster) {
-            state.may_be_busy = true;
+        if let Some(cluster) = self.clusters.get_mut(call.cluster) {
+            cluster.may_be_busy = true;
         }
-        let Some(pool) = self.pool_of_member(cluster, key) else { return };
-        pool.waiting.join(turn, id, is_small);
-        if !std::mem::replace(&mut pool.listed, true) {
-            self.waited_for.push((cluster, key));
-        }
-        self.connect(cluster, key);
-    }
-
-    fn take_turn(&mut self) -> Turn {
-        self.next_turn += 1;
-        Turn(self.next_turn)
+        self.connect(pool);
     }
 
     /// Removes an attempt from the queue of its endpoint if it waits there, and its call from its client's share of the
@@ -77,91 +68,63 @@ impl Relay {
         let Some(attempt) = call.attempts.get_mut(id) else { return };
         let Stage::Waiting(turn) = attempt.stage else { return };
         attempt.stage = Stage::Chosen;
-        let (client, cluster, key) = (call.client, call.cluster, attempt.pool);
-        self.give_up_turn(client, cluster, key, turn);
+        let (client, pool) = (call.client, attempt.pool);
+        self.give_up_turn(client, pool, turn);
     }
 
     /// Does the same as [`Self::leave_queue`] for an attempt at a call that is over.
-    pub(crate) fn give_up_turn(
-        &mut self,
-        client: Option<ClientId>,
-        cluster: Option<ClusterId>,
-        key: PoolKey,
-        turn: Turn,
-    ) {
+    pub(crate) fn give_up_turn(&mut self, client: Option<ClientId>, pool: PoolId, turn: Turn) {
         if let Some(client) = self.clients.get_mut(client) {
             client.waiting_calls = client.waiting_calls.saturating_sub(1);
         }
-        if let Some(pool) = cluster.and_then(|cluster| self.pool(cluster, key)) {
-            pool.waiting.leave(turn);
-        }
+        self.pools.leave(pool, turn);
     }
 
     /// Marks a waiting call as small in its queue, if it is small now that its request has ended.
     pub(crate) fn note_size(&mut self, id: CallId) {
-        let Some(call) = self.calls.get(id) else { return };
-        let (Some(cluster), true) = (call.cluster, CallSize::of(call).is_small()) else { return };
+        let Some(call) = self.calls.get(id).filter(|call| CallSize::of(call).is_small()) else { return };
         for attempt in call.attempts.iter() {
-            let Stage::Waiting(turn) = attempt.stage else { continue };
-            let pool = self.clusters.get_mut(cluster).and_then(|state| state.pools.get_mut(&attempt.pool));
-            if let Some(pool) = pool {
-                pool.waiting.note_small(turn);
+            if let Stage::Waiting(turn) = attempt.stage {
+                self.pools.note_small(attempt.pool, turn);
             }
         }
     }
 
     /// Sends waiting calls as far as connections have room.
     pub fn serve_waiting(&mut self) {
-        if self.waited_for.is_empty() {
-            return;
+        let mut place = 0;
+        while let Some(&pool) = self.pools.waited_for().get(place) {
+            self.serve_pool(pool);
+            place += 1;
         }
-        for (cluster, key) in std::mem::take(&mut self.waited_for) {
-            let all_served = self.serve_pool(cluster, key);
-            if let Some(pool) = self.pool(cluster, key) {
-                pool.listed = !all_served;
-                pool.wait_is_told &= !all_served;
-                if !all_served {
-                    self.waited_for.push((cluster, key));
-                }
-            }
+        if place > 0 {
+            self.pools.unlist_served();
         }
     }
 
-    fn serve_pool(&mut self, cluster: ClusterId, key: PoolKey) -> bool {
-        while let Some((turn, id, upstream)) = self.next_in_line(cluster, key) {
+    fn serve_pool(&mut self, pool: PoolId) {
+        while let Some((turn, id, upstream)) = self.next_in_line(pool) {
             self.leave_queue(id);
             // Remove the entry even if the attempt does not know that it waits here, so that this loop ends.
-            if let Some(pool) = self.pool(cluster, key) {
-                pool.waiting.leave(turn);
-            }
+            self.pools.leave(pool, turn);
             self.open_on(id, upstream);
         }
-        let all_served = self.first_waiting(cluster, key).is_none();
-        if !all_served {
-            self.connect(cluster, key);
+        if self.pools.first_waiting(pool).is_some() {
+            self.connect(pool);
         }
-        all_served
     }
 
-    /// Returns the waiting call that can be sent now, and the connection for it: the first call, or the first small
-    /// call if the first one needs a larger flow-control window than there is.
-    fn next_in_line(&self, cluster: ClusterId, key: PoolKey) -> Option<(Turn, AttemptId, UpstreamId)> {
-        let waiting = &self.clusters.get(cluster)?.pools.get(&key)?.waiting;
+    /// See [`Pools::next_in_line`].
+    #[inline]
+    fn next_in_line(&self, pool: PoolId) -> Option<(Turn, AttemptId, UpstreamId)> {
         let size_of = |id: AttemptId| self.calls.get(id.call).map_or(CallSize::Open, CallSize::of);
-        let connected = |(turn, id)| Some((turn, id, self.find_connection(cluster, key, size_of(id))?));
-        let first = waiting.first()?;
-        connected(first).or_else(|| connected(waiting.first_small().filter(|small| *small != first)?))
-    }
-
-    /// The call at the head of an endpoint's queue.
-    pub(crate) fn first_waiting(&mut self, cluster: ClusterId, key: PoolKey) -> Option<AttemptId> {
-        self.pool(cluster, key)?.waiting.first().map(|(_, id)| id)
+        self.pools.next_in_line(pool, size_of)
     }
 
     /// Opens the stream of an attempt, and sends the part of the request that has arrived.
     fn open_on(&mut self, id: AttemptId, upstream_id: UpstreamId) {
         let now = self.now;
-        let (Some(call), Some(upstream)) = (self.calls.get_mut(id.call), self.upstreams.get_mut(upstream_id)) else {
+        let (Some(call), Some(upstream)) = (self.calls.get_mut(id.call), self.pools.upstream_mut(upstream_id)) else {
             return;
         };
         let limit_bytes = upstream.link.codec.max_request_bytes();
@@ -212,7 +175,7 @@ impl Relay {
         if is_routed {
             self.calls.limit_attempt(id, now);
         }
-        self.note_room(upstream_id);
+        self.pools.note_room(upstream_id);
         self.mark_dirty(LinkId::Endpoint(upstream_id));
         if answers_itself {
             self.read_on(LinkId::Endpoint(upstream_id));

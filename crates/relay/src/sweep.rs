@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 use leno_http2::{ErrorCode, FieldSection};
 
 use crate::client::ClientId;
-use crate::cluster::ClusterId;
 use crate::effect::Effect;
-use crate::hop::PoolKey;
 use crate::limits::ms;
 use crate::link::LinkId;
+use crate::pools::PoolId;
 use crate::reply::ProxyError;
 use crate::upstream::UpstreamId;
 use crate::{GOAWAY_GRACE, Relay, SWEEP_EVERY};
@@ -51,7 +50,7 @@ impl Relay {
         self.sweep_questions();
         if self.has_swept_all() {
             self.forget_idle_addresses();
-            self.clusters.iter_mut().for_each(|(_, state)| state.check_pools());
+            self.clusters.iter_mut().for_each(|(_, state)| state.check_pools(&self.pools));
             for line in self.failures.left_out(self.now) {
                 tracing::warn!("{line}");
             }
@@ -155,7 +154,7 @@ impl Relay {
 
     fn sweep_upstreams(&mut self) {
         // Connect timeouts are short, so connections that are not ready are checked in every sweep.
-        let in_turn = self.upstreams.iter().filter(|(id, upstream)| !upstream.ready || self.is_in_turn(id.place()));
+        let in_turn = self.pools.upstreams().filter(|(id, upstream)| !upstream.ready || self.is_in_turn(id.place()));
         for id in in_turn.map(|(id, _)| id).collect::<Vec<_>>() {
             if let Verdict::Close(why) = self.judge_upstream(id) {
                 self.close_upstream(id, why);
@@ -166,7 +165,7 @@ impl Relay {
     fn judge_upstream(&mut self, id: UpstreamId) -> Verdict {
         let now = self.now;
         let past = |since: Option<Instant>, limit: Duration| since.is_some_and(|since| now - since >= limit);
-        let Some(upstream) = self.upstreams.get(id) else { return Verdict::Keep };
+        let Some(upstream) = self.pools.upstream(id) else { return Verdict::Keep };
         let (opened, is_outdated) = (Some(upstream.link.opened), upstream.is_outdated);
         let settings = match self.clusters.get(upstream.cluster) {
             Some(state) => state.cluster.settings.clone(),
@@ -187,18 +186,20 @@ impl Relay {
             self.replace_outdated(id);
         }
         let relay = &self.limits.relay;
-        let Some(upstream) = self.upstreams.get_mut(id) else { return Verdict::Keep };
+        let Some(upstream) = self.pools.upstream_mut(id) else { return Verdict::Keep };
+        let is_retired = upstream.retired;
         let link = &mut upstream.link;
         if past(link.blocked_since, ms(relay.unread_timeout_ms)) && !link.codec.is_opaque() {
             return Verdict::Close("it left its socket unread for unread_timeout_ms");
         }
         if link.codec.stream_count() == 0 {
             let idle_since = *upstream.idle_since.get_or_insert(now);
-            let pool = self.clusters.get(upstream.cluster).and_then(|state| state.pools.get(&upstream.key));
-            let is_spare = pool.is_some_and(|pool| pool.connections.len() > 1) || !upstream.key.lane.is_common();
+            let (pool, lane) = (upstream.pool, upstream.key.lane);
+            let has_others = self.pools.get(pool).is_some_and(|pool| pool.connections().len() > 1);
+            let is_spare = has_others || !lane.is_common();
             let limit = if is_spare { settings.idle_timeout.min(SPARE_IDLE) } else { settings.idle_timeout };
             let idle = past(Some(idle_since), limit);
-            return if upstream.retired || idle { Verdict::Close("idle") } else { Verdict::Keep };
+            return if is_retired || idle { Verdict::Close("idle") } else { Verdict::Keep };
         }
         upstream.idle_since = None;
         let Some(http2) = link.codec.http2() else { return Verdict::Keep };
@@ -221,46 +222,43 @@ impl Relay {
     fn sweep_waiting(&mut self) {
         let limit = ms(self.limits.relay.max_wait_ms);
         let mut waiting_calls = 0;
-        for (cluster, key) in self.waited_for.clone() {
-            waiting_calls += self.tell_of_waiting(cluster, key);
-            while let Some(id) = self.first_waiting(cluster, key) {
+        for pool in self.pools.waited_for().to_vec() {
+            waiting_calls += self.tell_of_waiting(pool);
+            while let Some(id) = self.pools.first_waiting(pool) {
                 let Some(attempt) = self.calls.attempt(id) else { break };
                 let waited = self.now - attempt.since;
                 if waited < limit {
                     break;
                 }
-                let name = self.clusters.get(cluster).map_or(String::new(), |state| state.target.to_string());
-                self.fail(id.call, &ProxyError::WaitedTooLong { cluster: name, waited_ms: waited.as_millis() });
+                let cluster = self.pools.get(pool).and_then(|pool| self.clusters.get(pool.cluster));
+                let cluster = cluster.map_or(String::new(), |state| state.target.to_string());
+                self.fail(id.call, &ProxyError::WaitedTooLong { cluster, waited_ms: waited.as_millis() });
             }
         }
         self.metrics.waiting_calls.set(waiting_calls);
     }
 
     /// Logs once that calls wait because their endpoint grants no more streams. Returns the number of waiting calls.
-    fn tell_of_waiting(&mut self, cluster: ClusterId, key: PoolKey) -> u64 {
-        let Some(state) = self.clusters.get(cluster) else { return 0 };
+    fn tell_of_waiting(&mut self, id: PoolId) -> u64 {
+        let Some(pool) = self.pools.get(id) else { return 0 };
+        let Some(state) = self.clusters.get(pool.cluster) else { return 0 };
         let most = usize::from(state.cluster.settings.max_connections_per_endpoint);
-        let target = state.target.clone();
-        let first = self.first_waiting(cluster, key).and_then(|id| self.calls.attempt(id));
-        let since = first.map(|attempt| attempt.since);
-        let (now, upstreams) = (self.now, &self.upstreams);
-        let Some(pool) = self.clusters.get_mut(cluster).and_then(|state| state.pools.get_mut(&key)) else { return 0 };
-        let waiting = pool.waiting.len();
-        let is_long = since.is_some_and(|since| now - since >= TELL_AFTER);
-        if key.hop.is_shared() && is_long && pool.connections.len() >= most && !pool.wait_is_told {
-            pool.wait_is_told = true;
-            let streams: usize = pool
-                .connections
-                .iter()
-                .filter_map(|id| upstreams.get(id))
-                .map(|upstream| upstream.link.codec.stream_count())
-                .sum();
+        let first = self.pools.first_waiting(id).and_then(|id| self.calls.attempt(id));
+        let is_long = first.is_some_and(|attempt| self.now - attempt.since >= TELL_AFTER);
+        let waiting = pool.waiting().len();
+        if pool.key.hop.is_shared() && is_long && pool.connections().len() >= most && !pool.wait_is_told {
+            let connections = pool.connections().iter().filter_map(|id| self.pools.upstream(id));
+            let streams: usize = connections.map(|upstream| upstream.link.codec.stream_count()).sum();
             tracing::warn!(
-                "{waiting} calls wait for {target} at {}: it grants {streams} streams on {most} connections, and all of them are \
+                "{waiting} calls wait for {} at {}: it grants {streams} streams on {most} connections, and all of them are \
                  open; raise its limit of concurrent streams or the annotation leno.dev/max-connections-per-endpoint, or add \
                  endpoints",
+                state.target,
                 pool.address
             );
+            if let Some(pool) = self.pools.get_mut(id) {
+                pool.wait_is_told = true;
+            }
         }
         waiting as u64
     }
@@ -270,7 +268,7 @@ impl Relay {
         self.burst = false;
         self.clients.shrink_to_fit();
         self.accounts.shrink();
-        self.upstreams.shrink_to_fit();
+        self.pools.shrink();
         self.calls.shrink();
         self.fields = FieldSection::new();
         self.to_send.shrink_to_fit();

@@ -12,7 +12,7 @@ impl Relay {
     pub fn link(&mut self, id: LinkId) -> Option<&mut Link> {
         match id {
             LinkId::Client(id) => self.clients.get_mut(id).map(|client| &mut client.link),
-            LinkId::Endpoint(id) => self.upstreams.get_mut(id).map(|upstream| &mut upstream.link),
+            LinkId::Endpoint(id) => self.pools.upstream_mut(id).map(|upstream| &mut upstream.link),
         }
     }
 
@@ -84,7 +84,7 @@ impl Relay {
     /// Does what follows after input was handled. Returns `None`.
     fn end_input<T>(&mut self, id: LinkId, outcome: Result<(), Closed>) -> Option<T> {
         if let LinkId::Endpoint(upstream) = id {
-            self.note_room(upstream);
+            self.pools.note_room(upstream);
         }
         match outcome {
             Ok(()) => self.mark_dirty(id),
@@ -194,7 +194,7 @@ impl Relay {
         self.return_room(id);
         self.charge(id);
         if let LinkId::Endpoint(upstream) = id {
-            self.note_room(upstream);
+            self.pools.note_room(upstream);
         }
         let Some(link) = self.link(id) else { return };
         if let LinkId::Client(client) = id

@@ -29,7 +29,7 @@ impl Relay {
     /// is at its limit.
     pub(crate) fn has_room_in_tunnel(&mut self, id: UpstreamId) -> bool {
         let max_bytes = self.limits.relay.max_tunnel_bytes_per_client as usize;
-        let Some(upstream) = self.upstreams.get_mut(id) else { return false };
+        let Some(upstream) = self.pools.upstream_mut(id) else { return false };
         let Some(opaque) = upstream.link.codec.opaque() else { return true };
         let (stream, token) = opaque.stream();
         let call = self.calls.on(id, stream, token).and_then(|id| self.calls.get(id.call));
@@ -54,7 +54,7 @@ impl Relay {
             return;
         }
         for id in std::mem::take(&mut client.held_back) {
-            let Some(upstream) = self.upstreams.get_mut(id) else { continue };
+            let Some(upstream) = self.pools.upstream_mut(id) else { continue };
             if let Some(opaque) = upstream.link.codec.opaque() {
                 opaque.hold(false);
             }

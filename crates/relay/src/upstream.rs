@@ -20,6 +20,7 @@ use crate::hop::{Hop, PoolKey, Protocol};
 use crate::link::{Link, LinkId};
 use crate::opaque::Opaque;
 use crate::origin::Door;
+use crate::pools::PoolId;
 use crate::slots::Id;
 
 /// Smallest room in an endpoint's connection window, in bytes, for a call with more than a little content. With less
@@ -35,6 +36,9 @@ pub type UpstreamId = Id<Upstream>;
 pub struct Upstream {
     pub(crate) link: Link,
     pub(crate) cluster: ClusterId,
+    /// The pool to which the connection belongs, and its key. The pool is removed before the connection ends if the
+    /// endpoint leaves.
+    pub(crate) pool: PoolId,
     pub(crate) key: PoolKey,
     /// The address to which the connection is opened.
     pub(crate) address: SocketAddr,
@@ -95,13 +99,16 @@ impl Upstream {
 }
 
 impl Relay {
-    pub(crate) fn add_upstream(&mut self, cluster: ClusterId, key: PoolKey, address: SocketAddr, member: &Endpoint) {
+    /// Begins to connect to an endpoint, for a pool of this endpoint.
+    pub(crate) fn add_upstream(&mut self, pool_id: PoolId, member: &Endpoint) {
         let now = self.now;
+        let Some(pool) = self.pools.get(pool_id) else { return };
+        let (cluster, key, address) = (pool.cluster, pool.key, pool.address);
         let proxy = member.proxy.as_ref().filter(|_| key.hop.is_mutual_tls());
         let expected = proxy.and_then(|proxy| self.id_of(proxy));
         if proxy.is_some() && expected.is_none() {
             let error = "it takes mutual TLS only; start this proxy with --identity and --issuer".to_owned();
-            return self.connecting_failed(cluster, key, &ConnectionFailure::Connect { error });
+            return self.connecting_failed(pool_id, &ConnectionFailure::Connect { error });
         }
         let codec = match key.hop {
             Hop::Plain(Protocol::Http1) => {
@@ -114,9 +121,10 @@ impl Relay {
         };
         let may_be_unread = codec.is_opaque();
         let tls = expected.clone().map(|expected| ServerTls { target_port: member.address.port(), expected });
-        let id = self.upstreams.insert(Upstream {
+        let id = self.pools.add(Upstream {
             link: Link::new(None, codec, now),
             cluster,
+            pool: pool_id,
             key,
             address,
             target: member.address,
@@ -130,10 +138,6 @@ impl Relay {
             collects: false,
             cancelled: CancelledCalls::new(now, &self.limits.relay),
         });
-        if let Some(pool) = self.pool(cluster, key) {
-            pool.connections.push(id);
-            pool.connecting += 1;
-        }
         let is_redirected = key.hop == Hop::Mesh && address == member.address;
         let inbound = self.listening.iter().find(|(door, _)| is_redirected && *door == Door::Inbound);
         let own_inbound_port = inbound.map(|(_, address)| address.port());
@@ -142,7 +146,7 @@ impl Relay {
 
     /// Records which wire carries the bytes of a connection, and to which address the wire leads.
     pub fn attach_upstream(&mut self, id: UpstreamId, wire: WireId, address: SocketAddr) {
-        if let Some(upstream) = self.upstreams.get_mut(id) {
+        if let Some(upstream) = self.pools.upstream_mut(id) {
             upstream.link.wire = Some(wire);
             upstream.address = address;
         }
@@ -156,7 +160,7 @@ impl Relay {
 
     /// Continues to open a connection: TCP is established.
     pub fn connected(&mut self, id: UpstreamId) {
-        let Some(upstream) = self.upstreams.get_mut(id) else { return };
+        let Some(upstream) = self.pools.upstream_mut(id) else { return };
         let (cluster, is_checked) = (upstream.cluster, upstream.expected.is_none());
         // Only an HTTP/2 server tells us when it is ready.
         let is_ready = upstream.link.codec.http2().is_none();
@@ -183,7 +187,7 @@ impl Relay {
 
     /// Counts the connection in the metrics of its server, whose identity is proved now if it must be.
     pub fn count_upstream(&mut self, id: UpstreamId) {
-        let Some(upstream) = self.upstreams.get(id) else { return };
+        let Some(upstream) = self.pools.upstream(id) else { return };
         if let (Some(wire), Some(series)) = (upstream.link.wire, self.endpoint_series(upstream)) {
             self.effects.push(Effect::Count(wire, series));
         }
@@ -193,22 +197,17 @@ impl Relay {
     /// protocol has none. A server that allows no streams yet is not ready.
     pub(crate) fn upstream_ready(&mut self, id: UpstreamId) {
         let is_short_of_memory = self.is_short_of_memory();
-        let Some(upstream) = self.upstreams.get_mut(id) else { return };
+        let Some(upstream) = self.pools.upstream_mut(id) else { return };
         let takes_none = |http2: &mut Connection| http2.peer_settings().max_concurrent_streams == 0;
         if upstream.link.codec.http2().is_some_and(takes_none) {
             return;
         }
-        if std::mem::replace(&mut upstream.ready, true) {
+        if upstream.ready {
             return;
         }
         upstream.idle_since = Some(self.now);
         upstream.link.codec.save_memory(is_short_of_memory);
-        let (cluster, key) = (upstream.cluster, upstream.key);
-        if let Some(pool) = self.pool(cluster, key) {
-            pool.connecting = pool.connecting.saturating_sub(1);
-            pool.failures = 0;
-            pool.retry_at = None;
-        }
-        self.note_room(id);
+        self.pools.note_ready(id);
+        self.pools.note_room(id);
     }
 }

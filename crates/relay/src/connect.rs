@@ -1,99 +1,65 @@
-//! The pool: a worker's connections to endpoints, opened on demand, closed when idle, shared by all clients.
+//! Connect: connections to endpoints are opened on demand, taken out of their pools, replaced and ended.
 
 use std::net::SocketAddr;
 
 use crate::Relay;
-use crate::cluster::ClusterId;
 use crate::codec::CodecError;
 use crate::effect::Effect;
 use crate::failure::{ConnectionFailure, FailedConnection};
-use crate::hop::PoolKey;
 use crate::metrics::{Direction, Peer};
+use crate::pools::PoolId;
 use crate::reply::ProxyError;
 use crate::retry::Failure;
-use crate::upstream::{CallSize, UpstreamId};
+use crate::upstream::UpstreamId;
 
 impl Relay {
-    /// Returns a connection of the pool that can accept a call now.
-    pub(crate) fn find_connection(&self, cluster: ClusterId, key: PoolKey, size: CallSize) -> Option<UpstreamId> {
-        let connections = &self.clusters.get(cluster)?.pools.get(&key)?.connections;
-        let has_room = |&id: &UpstreamId| self.upstreams.get(id).is_some_and(|upstream| upstream.has_room(size));
-        // The oldest shared connection with room gets the call, so that the others become idle.
-        if key.hop.is_shared() { connections.iter().find(has_room) } else { connections.free().find(has_room) }
-    }
-
-    /// Records whether a connection is free now. Does nothing if the connection can carry several calls at a time.
-    #[inline]
-    pub(crate) fn note_room(&mut self, id: UpstreamId) {
-        if self.upstreams.get(id).is_some_and(|upstream| !upstream.key.hop.is_shared()) {
-            self.note_unshared_room(id);
-        }
-    }
-
-    fn note_unshared_room(&mut self, id: UpstreamId) {
-        let Some(upstream) = self.upstreams.get(id) else { return };
-        let (cluster, key, is_free) = (upstream.cluster, upstream.key, upstream.has_room(CallSize::Open));
-        if let Some(pool) = self.pool(cluster, key) {
-            pool.connections.set_free(id, is_free);
-        }
-    }
-
     /// Opens another connection to an endpoint, unless as many are being opened as the waiting calls can use, the limit
     /// is reached, or the last attempt has failed recently.
-    pub(crate) fn connect(&mut self, cluster: ClusterId, key: PoolKey) {
-        let now = self.now;
+    pub(crate) fn connect(&mut self, id: PoolId) {
         let most_unshared = self.limits.relay.max_unshared_connections_per_endpoint as usize;
-        let Some(state) = self.clusters.get(cluster) else { return };
-        let (Some(pool), Some(member)) = (state.pools.get(&key), state.member(key.endpoint)) else { return };
-        let (most, useful) = match key.hop.is_shared() {
+        let Some(pool) = self.pools.get(id) else { return };
+        let Some(state) = self.clusters.get(pool.cluster) else { return };
+        let Some(member) = state.member(pool.key.endpoint) else { return };
+        let (most, useful) = match pool.key.hop.is_shared() {
             true => (usize::from(state.cluster.settings.max_connections_per_endpoint), 1),
-            false => (most_unshared, pool.waiting.len()),
+            false => (most_unshared, pool.waiting().len()),
         };
-        let backing_off = pool.retry_at.is_some_and(|at| now < at);
-        if pool.connecting >= useful || pool.connections.len() >= most || backing_off {
+        if pool.connecting() >= useful || pool.connections().len() >= most || pool.is_pausing(self.now) {
             return;
         }
-        let (address, member) = (pool.address, member.clone());
-        self.add_upstream(cluster, key, address, &member);
+        let member = member.clone();
+        self.add_upstream(id, &member);
     }
 
     /// Takes a connection out of the pool, so that it gets no new calls.
     pub fn retire(&mut self, id: UpstreamId) {
-        let Some(upstream) = self.upstreams.get_mut(id) else { return };
-        upstream.retired = true;
-        let (cluster, key, ready) = (upstream.cluster, upstream.key, upstream.ready);
-        if let Some(pool) = self.pool(cluster, key)
-            && pool.connections.remove(id)
-        {
-            pool.connecting = pool.connecting.saturating_sub(usize::from(!ready));
-        }
+        self.pools.retire(id);
     }
 
     /// Replaces a connection on which we have shown an old certificate. If it has streams, opens a new connection at
     /// once, even if the old one was retired before. So the server sees the new certificate before the old one expires,
     /// and keeps the streams.
     pub(crate) fn replace_outdated(&mut self, id: UpstreamId) {
-        let Some(upstream) = self.upstreams.get_mut(id) else { return };
+        let Some(upstream) = self.pools.upstream_mut(id) else { return };
         upstream.is_outdated = false;
         let is_used = upstream.link.codec.stream_count() > 0;
-        let (cluster, key) = (upstream.cluster, upstream.key);
-        self.retire(id);
+        let pool = upstream.pool;
+        self.pools.retire(id);
         if is_used {
-            self.connect(cluster, key);
+            self.connect(pool);
         }
     }
 
     /// Takes a connection out of the pool, and opens another one.
     pub fn replace(&mut self, id: UpstreamId) {
-        let Some(upstream) = self.upstreams.get(id) else { return };
-        let (cluster, key) = (upstream.cluster, upstream.key);
-        self.retire(id);
-        self.connect(cluster, key);
+        let Some(pool) = self.pools.upstream(id).map(|upstream| upstream.pool) else { return };
+        self.pools.retire(id);
+        self.connect(pool);
     }
 
     /// Replaces the connections on which we have shown our former certificate.
     pub fn show_new_certificate(&mut self) {
-        for (_, upstream) in self.upstreams.iter_mut().filter(|(_, upstream)| upstream.expected.is_some()) {
+        for upstream in self.pools.upstreams_mut().filter(|upstream| upstream.expected.is_some()) {
             upstream.is_outdated = true;
         }
     }
@@ -105,7 +71,7 @@ impl Relay {
 
     /// Ends the connection of a server that broke the protocol: the calls that it was answering fail with the reason.
     pub(crate) fn end_violator(&mut self, upstream_id: UpstreamId, error: &CodecError) {
-        let Some(upstream) = self.upstreams.get(upstream_id) else { return };
+        let Some(upstream) = self.pools.upstream(upstream_id) else { return };
         let (address, codec) = (upstream.address, &upstream.link.codec);
         let mut answering = codec.open_streams();
         answering.retain(|(stream, _)| codec.is_taken_up(*stream));
@@ -136,17 +102,15 @@ impl Relay {
 
     /// Removes a connection that has ended or cannot be used.
     pub fn end_upstream(&mut self, upstream_id: UpstreamId, why: &ConnectionFailure) {
-        self.retire(upstream_id);
-        let Some(upstream) = self.upstreams.remove(upstream_id) else { return };
+        let Some(upstream) = self.pools.end(upstream_id) else { return };
         self.discharge(&upstream.link);
         self.effects.extend(upstream.link.wire.map(Effect::Close));
         for client in upstream.cancelled.clients() {
             self.cancelled_call_is_over(client);
         }
-        let (cluster, key) = (upstream.cluster, upstream.key);
         if !upstream.ready {
-            self.connecting_failed(cluster, key, why);
-        } else if key.hop.is_shared() && upstream.link.codec.stream_count() > upstream.cancelled.len() {
+            self.connecting_failed(upstream.pool, why);
+        } else if upstream.key.hop.is_shared() && upstream.link.codec.stream_count() > upstream.cancelled.len() {
             tracing::info!("the connection to {} ended with calls in flight: {why}", upstream.address);
         }
         for (stream, token) in upstream.link.codec.open_streams() {
@@ -158,22 +122,21 @@ impl Relay {
 
     /// Handles a failed connection to an endpoint: no other is opened for a while. If the pool has no connection left,
     /// its waiting calls are sent elsewhere.
-    pub(crate) fn connecting_failed(&mut self, cluster: ClusterId, key: PoolKey, why: &ConnectionFailure) {
+    pub(crate) fn connecting_failed(&mut self, id: PoolId, why: &ConnectionFailure) {
         let random = self.random.u64(..);
-        let now = self.now;
-        let Some(state) = self.clusters.get_mut(cluster) else { return };
-        state.may_be_busy = true;
-        let Some(pool) = state.pools.get_mut(&key) else { return };
-        let direction = state.target.direction();
+        let Some(pool) = self.pools.get_mut(id) else { return };
+        let Some(cluster) = self.clusters.get_mut(pool.cluster) else { return };
+        cluster.may_be_busy = true;
+        let direction = cluster.target.direction();
         self.metrics.count_failed_connection(direction, why.label());
         if pool.failures == 0 {
-            let (side, address, target) = (direction.label(), pool.address, &state.target);
+            let (side, address, target) = (direction.label(), pool.address, &cluster.target);
             tracing::warn!("{side} connection to {address}, for {target}, failed: {why}");
         }
         let (endpoint, why) = (pool.address, why.to_string());
-        pool.back_off(now, why.clone(), random, &self.limits.relay);
-        if pool.connections.is_empty() {
-            for id in std::mem::take(&mut pool.waiting).into_attempts() {
+        pool.back_off(self.now, why.clone(), random, &self.limits.relay);
+        if pool.connections().is_empty() {
+            for id in pool.take_waiting() {
                 self.attempt_failed(id, Failure::NotConnected { endpoint, why: why.clone() });
             }
         }
