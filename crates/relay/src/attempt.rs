@@ -104,11 +104,13 @@ impl Attempts {
     }
 
     /// Returns how many attempts have not ended.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.current.len()
     }
 
     /// Begins another attempt at the call `call`.
+    #[inline]
     pub(crate) fn begin(&mut self, call: CallId, pick: Pick, pool: PoolId, now: Instant) -> AttemptId {
         self.begun += 1;
         let number = self.begun;
@@ -141,10 +143,12 @@ impl Attempts {
         self.current.iter_mut().find(|attempt| attempt.number == id.number)
     }
 
+    #[inline]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Attempt> {
         self.current.iter()
     }
 
+    #[inline]
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Attempt> {
         self.current.iter_mut()
     }

@@ -4,11 +4,15 @@
 use std::time::{Duration, Instant};
 
 use leno_http2::{FieldSection, StreamKey};
+use smallvec::SmallVec;
 
-use crate::attempt::{Attempt, AttemptId};
+use crate::attempt::{Attempt, AttemptId, Stage};
 use crate::call::{Call, CallId};
 use crate::client::ClientId;
+use crate::cluster::ClusterId;
 use crate::deadline::Alarm;
+use crate::follow::Followed;
+use crate::pools::PoolId;
 use crate::slots::Slots;
 use crate::timers::{TimerKey, Timers};
 use crate::upstream::UpstreamId;
@@ -29,6 +33,19 @@ pub(crate) struct Calls {
     copies: usize,
     copy_bytes: usize,
     spare_sections: Vec<FieldSection>,
+}
+
+/// A call that has ended: what others hold for it.
+pub(crate) struct Ended {
+    pub(crate) client: Option<ClientId>,
+    pub(crate) client_stream: StreamKey,
+    pub(crate) cluster: Option<ClusterId>,
+    pub(crate) fields_bytes: u32,
+    pub(crate) counts_as_open: bool,
+    pub(crate) request_ended: bool,
+    pub(crate) route: Option<Box<Followed>>,
+    /// The pool and the stage of each attempt.
+    pub(crate) attempts: SmallVec<[(PoolId, Stage); 1]>,
 }
 
 impl Calls {
@@ -85,20 +102,31 @@ impl Calls {
         self.slots.insert(call)
     }
 
-    /// Removes a call that is over, and gives back what it holds: its timers, its content and its field section.
-    pub(crate) fn remove(&mut self, id: CallId) -> Option<Call> {
-        let mut call = self.slots.remove(id)?;
-        cancel_timers(&mut self.timers, &mut call);
+    /// Removes a call that is over, and gives back what it holds here: its timers, its content and its field section.
+    /// Returns what others hold for it.
+    pub(crate) fn end(&mut self, id: CallId) -> Option<Ended> {
+        let call = self.slots.get_mut(id)?;
+        cancel_timers(&mut self.timers, call);
         if call.replayable {
             self.replay_bytes = self.replay_bytes.saturating_sub(call.body.len());
         }
-        let request = std::mem::take(&mut call.request);
-        self.keep_section(request);
+        keep_section(&mut self.spare_sections, std::mem::take(&mut call.request));
         if call.is_mirror() {
             self.copies = self.copies.saturating_sub(1);
-            self.copied_content_sent(kept_bytes(&call));
+            self.copy_bytes = self.copy_bytes.saturating_sub(kept_bytes(call));
         }
-        Some(call)
+        let ended = Ended {
+            client: call.client,
+            client_stream: call.client_stream,
+            cluster: call.cluster,
+            fields_bytes: call.fields_bytes,
+            counts_as_open: call.counts_as_open,
+            request_ended: call.request_ended,
+            route: call.route.take(),
+            attempts: call.attempts.iter().map(|attempt| (attempt.pool, attempt.stage)).collect(),
+        };
+        self.slots.discard(id);
+        Some(ended)
     }
 
     /// Returns the bytes of content that all calls hold together.
@@ -151,10 +179,6 @@ impl Calls {
     /// Returns an empty field section for the next request.
     pub(crate) fn take_section(&mut self) -> FieldSection {
         self.spare_sections.pop().unwrap_or_default()
-    }
-
-    fn keep_section(&mut self, section: FieldSection) {
-        keep_section(&mut self.spare_sections, section);
     }
 }
 

@@ -125,12 +125,16 @@ impl CancelledCalls {
 impl Relay {
     /// Cancels a call on its server, if its stream is still open: at once on a connection that carries one call, later
     /// on a shared connection.
+    #[inline]
     pub(crate) fn cancel_upstream(&mut self, id: UpstreamId, stream: StreamKey, client: Option<ClientId>) {
+        if self.pools.upstream(id).is_some_and(|upstream| upstream.link.codec.is_open(stream)) {
+            self.cancel_open(id, stream, client);
+        }
+    }
+
+    fn cancel_open(&mut self, id: UpstreamId, stream: StreamKey, client: Option<ClientId>) {
         let now = self.now;
         let Some(upstream) = self.pools.upstream_mut(id) else { return };
-        if !upstream.link.codec.is_open(stream) {
-            return;
-        }
         if !upstream.key.hop.is_shared() {
             upstream.link.codec.reset(stream, ErrorCode::CANCEL);
             return self.mark_dirty(LinkId::Endpoint(id));

@@ -155,6 +155,7 @@ impl Relay {
 }
 
 /// Tells the balancer how the attempts at a call have ended. It knows already of those that have failed.
+#[inline]
 fn finish_picks(call: &mut Call, cluster: &mut ClusterState, now: Instant, ending: Ending) {
     let http_status = call.http_status;
     for attempt in call.attempts.iter_mut() {

@@ -170,8 +170,9 @@ impl Relay {
         if !call.attempts.is_sent() {
             // The call was not sent yet, so its content stays here. The client gets no more flow-control window for it,
             // which bounds the content.
+            let is_waiting = call.attempts.len() > 0;
             self.calls.keep(id, bytes);
-            if end_stream {
+            if end_stream && is_waiting {
                 self.note_size(id);
             }
             return;
@@ -332,7 +333,7 @@ impl Relay {
     /// Ends a call, whatever its state: both streams forget it, it is recorded, its memory is given back.
     pub(crate) fn end_call(&mut self, id: CallId, ending: Ending) {
         self.record(id, ending);
-        let Some(call) = self.calls.remove(id) else { return };
+        let Some(call) = self.calls.end(id) else { return };
         if let Some(client) = self.clients.get_mut(call.client) {
             client.link.codec.set_token(call.client_stream, NO_CALL);
             client.fields_bytes = client.fields_bytes.saturating_sub(call.fields_bytes as usize);
@@ -341,9 +342,9 @@ impl Relay {
             }
             self.accounts.call_ended(client.account);
         }
-        for attempt in call.attempts.iter() {
-            match attempt.stage {
-                Stage::Waiting(turn) => self.give_up_turn(call.client, attempt.pool, turn),
+        for (pool, stage) in call.attempts {
+            match stage {
+                Stage::Waiting(turn) => self.give_up_turn(call.client, pool, turn),
                 Stage::Sent(upstream, stream) => self.cancel_upstream(upstream, stream, call.client),
                 Stage::Chosen | Stage::Lost => {}
             }

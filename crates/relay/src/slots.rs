@@ -6,8 +6,6 @@ use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 
-use slab::Slab;
-
 /// Number of bits of a serial number. With them, a place, and two bits for the kind of an entry fit into a poll token.
 const SERIAL_BITS: u32 = 29;
 const MAX_SERIAL: u32 = (1 << SERIAL_BITS) - 1;
@@ -99,30 +97,36 @@ impl<T> fmt::Debug for Id<T> {
 #[derive(Debug)]
 struct Entry<T> {
     serial: NonZeroU32,
-    value: T,
+    /// `None` after the entry was removed.
+    value: Option<T>,
 }
 
 /// A table of values. It grows as needed and reuses the places of removed entries.
+///
+/// Calls are large and end often, so an entry can be dropped where it is ([`Slots::discard`]); a slab moves it out first.
+///
+/// Invariant: `free` has the places of the entries without a value.
 #[derive(Debug)]
 pub struct Slots<T> {
-    entries: Slab<Entry<T>>,
+    entries: Vec<Entry<T>>,
+    free: Vec<u32>,
     /// The serial number of the next entry.
     next: NonZeroU32,
 }
 
 impl<T> Default for Slots<T> {
     fn default() -> Self {
-        Self { entries: Slab::new(), next: NonZeroU32::MIN }
+        Self { entries: Vec::new(), free: Vec::new(), next: NonZeroU32::MIN }
     }
 }
 
 impl<T> Slots<T> {
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.len() - self.free.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.len() == 0
     }
 
     /// Returns the entry with this id; `None` if it was removed, or if there is no id.
@@ -130,7 +134,7 @@ impl<T> Slots<T> {
     pub fn get(&self, id: impl Into<Option<Id<T>>>) -> Option<&T> {
         let id = id.into()?;
         let entry = self.entries.get(id.place as usize)?;
-        (entry.serial == id.serial).then_some(&entry.value)
+        if entry.serial == id.serial { entry.value.as_ref() } else { None }
     }
 
     /// Does the same as [`Slots::get`].
@@ -138,14 +142,15 @@ impl<T> Slots<T> {
     pub fn get_mut(&mut self, id: impl Into<Option<Id<T>>>) -> Option<&mut T> {
         let id = id.into()?;
         let entry = self.entries.get_mut(id.place as usize)?;
-        (entry.serial == id.serial).then_some(&mut entry.value)
+        if entry.serial == id.serial { entry.value.as_mut() } else { None }
     }
 
     /// Returns the entry that is at a place now.
     #[inline]
     pub fn at_mut(&mut self, place: u32) -> Option<(Id<T>, &mut T)> {
         let entry = self.entries.get_mut(place as usize)?;
-        Some((Id::new(place, entry.serial), &mut entry.value))
+        let id = Id::new(place, entry.serial);
+        entry.value.as_mut().map(|value| (id, value))
     }
 
     pub fn contains(&self, id: Id<T>) -> bool {
@@ -156,29 +161,57 @@ impl<T> Slots<T> {
     pub fn insert(&mut self, value: T) -> Id<T> {
         let serial = self.next;
         self.next = NonZeroU32::new(serial.get() % MAX_SERIAL + 1).unwrap_or(NonZeroU32::MIN);
+        if let Some(place) = self.free.pop()
+            && let Some(entry) = self.entries.get_mut(place as usize)
+        {
+            entry.serial = serial;
+            entry.value = Some(value);
+            return Id::new(place, serial);
+        }
         // A worker has far fewer than 2^32 entries: its limits of connections and calls are 32-bit numbers.
-        let place = self.entries.insert(Entry { serial, value }) as u32;
+        let place = self.entries.len() as u32;
+        self.entries.push(Entry { serial, value: Some(value) });
         Id::new(place, serial)
     }
 
     /// Removes an entry and returns it; `None` if it was removed before.
     #[inline]
     pub fn remove(&mut self, id: Id<T>) -> Option<T> {
-        self.get(id)?;
-        self.entries.try_remove(id.place as usize).map(|entry| entry.value)
+        let entry = self.entries.get_mut(id.place as usize)?;
+        let value = if entry.serial == id.serial { entry.value.take() } else { None };
+        if value.is_some() {
+            self.free.push(id.place);
+        }
+        value
+    }
+
+    /// Removes an entry and drops it. Does nothing if it was removed before.
+    #[inline]
+    pub fn discard(&mut self, id: Id<T>) {
+        let Some(entry) = self.entries.get_mut(id.place as usize) else { return };
+        if entry.serial == id.serial && entry.value.is_some() {
+            entry.value = None;
+            self.free.push(id.place);
+        }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (Id<T>, &T)> {
-        self.entries.iter().map(|(place, entry)| (Id::new(place as u32, entry.serial), &entry.value))
+        let places = self.entries.iter().zip(0..);
+        places.filter_map(|(entry, place)| entry.value.as_ref().map(|value| (Id::new(place, entry.serial), value)))
     }
 
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Id<T>, &mut T)> {
-        self.entries.iter_mut().map(|(place, entry)| (Id::new(place as u32, entry.serial), &mut entry.value))
+        let places = self.entries.iter_mut().zip(0..);
+        places.filter_map(|(entry, place)| entry.value.as_mut().map(|value| (Id::new(place, entry.serial), value)))
     }
 
     /// Gives back memory that a larger number of entries has used.
     pub fn shrink_to_fit(&mut self) {
+        while self.entries.pop_if(|entry| entry.value.is_none()).is_some() {}
+        let places = self.entries.len() as u32;
+        self.free.retain(|&place| place < places);
         self.entries.shrink_to_fit();
+        self.free.shrink_to_fit();
     }
 }
 

@@ -41,3 +41,23 @@ fn no_id_finds_nothing() {
     slots.insert(1);
     assert_eq!(slots.get(None), None);
 }
+
+#[test]
+fn memory_of_many_entries_is_given_back_and_places_stay() {
+    let mut slots = Slots::default();
+    let ids: Vec<_> = (0..100).map(|n| slots.insert(n)).collect();
+    for &id in ids.iter().filter(|id| id.place() != 40 && id.place() != 7) {
+        slots.discard(id);
+        slots.discard(id);
+    }
+    slots.shrink_to_fit();
+    assert_eq!((slots.len(), slots.entries.len(), slots.free.len()), (2, 41, 39));
+    assert_eq!(slots.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [7, 40]);
+    let more: Vec<_> = (0..40).map(|n| slots.insert(n)).collect();
+    assert!(more.iter().all(|id| !ids.contains(id)), "no id of an entry that was removed");
+    let mut places: Vec<_> = slots.iter().map(|(id, _)| id.place()).collect();
+    places.dedup();
+    assert_eq!((slots.len(), places.len(), slots.entries.len()), (42, 42, 42));
+    slots.remove(ids[40]);
+    assert_eq!((slots.remove(ids[40]), slots.len()), (None, 41));
+}
