@@ -86,12 +86,13 @@ impl Relay {
     /// Returns the gate for a client's calls to a cluster; `None` if our own application makes the calls, or if the
     /// proxy has no identity.
     pub(crate) fn gate(&self, client: &Client, cluster: ClusterId) -> Option<Gate> {
-        let cluster = self.clusters.get(cluster)?;
+        let cluster = self.targets.get(cluster)?;
         let TargetKey::Local(address) = cluster.target else { return None };
-        let own = self.own.as_ref()?;
+        let own = self.targets.own()?;
         let port = address.port();
         let policy = self
-            .mesh
+            .targets
+            .mesh()
             .inbound_policy(own, port, self.settings.default_policy)
             .with_probes(self.settings.probes.on(port));
         let decided_by = match policy.enforced() {
@@ -106,7 +107,7 @@ impl Relay {
 
     /// Returns whether a routed call is a probe that the spec of our own Pod describes.
     pub(crate) fn is_probe(&self, client: ClientId, id: CallId) -> bool {
-        let (Some(client), Some(call)) = (self.clients.get(client), self.calls.get(id)) else {
+        let (Some(client), Some(call)) = (self.downstreams.get(client), self.calls.get(id)) else {
             return false;
         };
         let gate = client.latest_route.as_ref().and_then(|route| route.gate.as_ref());
@@ -116,7 +117,8 @@ impl Relay {
     /// Refuses the bytes of a connection to a port that is declared to speak HTTP, if they are neither HTTP nor TLS.
     /// The connection may have begun before the proxy knew what its port is declared to speak.
     pub(crate) fn check_contents(&mut self, client: ClientId) -> Result<(), ProxyError> {
-        let Some(origin) = self.clients.get(client).filter(|client| self.breaks_declaration(client)).map(|c| c.origin)
+        let Some(origin) =
+            self.downstreams.get(client).filter(|client| self.breaks_declaration(client)).map(|c| c.origin)
         else {
             return Ok(());
         };
@@ -127,7 +129,7 @@ impl Relay {
     /// Checks a routed call against the policy, and counts the decision.
     pub(crate) fn authorize(&mut self, client: ClientId, id: CallId) -> Result<(), ProxyError> {
         self.check_contents(client)?;
-        let (Some(downstream), Some(call)) = (self.clients.get(client), self.calls.get_mut(id)) else {
+        let (Some(downstream), Some(call)) = (self.downstreams.get(client), self.calls.get_mut(id)) else {
             return Ok(());
         };
         let Some(gate) = downstream.latest_route.as_ref().and_then(|route| route.gate.as_ref()) else { return Ok(()) };
@@ -152,7 +154,7 @@ impl Relay {
                 let text = self.denial(downstream, gate.port, &reason);
                 let why = ConnectionFailure::Denied {
                     client: downstream.peer_id.as_deref().cloned(),
-                    server: self.own.clone(),
+                    server: self.targets.own().cloned(),
                     port: gate.port,
                     reason: reason.to_string(),
                 };
@@ -177,7 +179,7 @@ impl Relay {
             Some(id) => id.to_string(),
             None => format!("{} without an identity", client.origin.peer.ip()),
         };
-        let own = self.own.as_ref().map_or_else(String::new, |own| format!(" of {own}"));
+        let own = self.targets.own().map_or_else(String::new, |own| format!(" of {own}"));
         format!("{caller} may not call port {port}{own}: {reason}")
     }
 }

@@ -10,12 +10,12 @@ use leno_model::mesh::{Cluster, Mesh};
 use rustc_hash::FxHashSet;
 
 use crate::Relay;
-use crate::accounts::{Accounts, Lane};
+use crate::accounts::Lane;
 use crate::attempt::AttemptId;
 use crate::call::{Call, CallId};
-use crate::client::Client;
 use crate::cluster::ClusterId;
 use crate::cluster::{ClusterState, Members, Standing, TargetKey, single};
+use crate::downstreams::Downstreams;
 use crate::hop::Protocol;
 use crate::limits::{RelayLimits, ms};
 use crate::pools::PoolId;
@@ -26,26 +26,26 @@ impl Relay {
     /// Returns the state of a Service's cluster. The first call to the Service creates the state.
     pub(crate) fn service_state(&mut self, cluster: &Arc<Cluster>) -> ClusterId {
         let target = TargetKey::Service(cluster.key.clone());
-        match self.cluster_by_key.get(&target) {
-            Some(&id) => id,
+        match self.targets.find(&target) {
+            Some(id) => id,
             None => self.add_cluster(target, cluster.clone()),
         }
     }
 
     /// Returns the state of an address that belongs to no Service. The first call to the address creates the state.
     pub(crate) fn address_state(&mut self, target: TargetKey) -> Result<ClusterId, ProxyError> {
-        if let Some(&id) = self.cluster_by_key.get(&target) {
+        if let Some(id) = self.targets.find(&target) {
             return Ok(id);
         }
         let most = self.limits.relay.max_targets as usize;
         // Callers choose ports of our application. These ports may use half of all targets, and leave the rest to the
         // calls of our application itself.
-        let is_full_of_local = self.clusters.local() >= most.div_ceil(2);
-        if self.clusters.len() >= most || (is_full_of_local && matches!(target, TargetKey::Local(_))) {
-            return Err(ProxyError::TooManyTargets { targets: self.clusters.len() });
+        let is_full_of_local = self.targets.local() >= most.div_ceil(2);
+        if self.targets.len() >= most || (is_full_of_local && matches!(target, TargetKey::Local(_))) {
+            return Err(ProxyError::TooManyTargets { targets: self.targets.len() });
         }
         let cluster = match target {
-            TargetKey::Address(address) => self.cluster_of_address(&self.mesh, address),
+            TargetKey::Address(address) => self.cluster_of_address(self.targets.mesh(), address),
             TargetKey::Local(address) => single(address, None),
             TargetKey::Service(_) => return Err(ProxyError::NoRoute("a Service has no address here".to_owned())),
         };
@@ -72,20 +72,18 @@ impl Relay {
         };
         let mut state = ClusterState {
             is_named,
-            target: target.clone(),
+            target,
             balancer: Balancer::new(cluster.balancer, seed),
             traffic: Vec::new(),
             cluster: cluster.clone(),
             members: Members::default(),
             may_be_busy: false,
-            routes: self.routes_to(&target),
+            routes: None,
             calls: 0,
             standing: Standing::Known,
         };
         state.update(self.now, cluster);
-        let id = self.clusters.insert(state);
-        self.cluster_by_key.insert(target, id);
-        id
+        self.targets.insert(state)
     }
 
     /// Forgets addresses without calls and without connections.
@@ -93,10 +91,9 @@ impl Relay {
         let pools = &self.pools;
         let is_left = |state: &ClusterState| !matches!(state.target, TargetKey::Service(_)) && state.is_idle(pools);
         let left: FxHashSet<ClusterId> =
-            self.clusters.iter().filter(|(_, state)| is_left(state)).map(|(id, _)| id).collect();
+            self.targets.iter().filter(|(_, state)| is_left(state)).map(|(id, _)| id).collect();
         for &id in &left {
-            if let Some(mut state) = self.clusters.remove(id) {
-                self.lose_target(&state.target, id);
+            if let Some(mut state) = self.targets.remove(id) {
                 for pool in state.clear(self.now) {
                     self.pools.remove(pool);
                 }
@@ -111,14 +108,14 @@ impl Relay {
         let gone = || ProxyError::NoRoute("the Service has been removed".to_owned());
         let copies = self.calls.copies();
         let call = self.calls.get_mut(id).ok_or_else(gone)?;
-        let client = self.clients.get(call.client);
-        let lane = choose_lane(call, client, &mut self.accounts, &self.limits.relay);
+        let lane = choose_lane(call, &mut self.downstreams, &self.limits.relay);
         let cluster_id = call.cluster.ok_or_else(gone)?;
-        let cluster = self.clusters.get_mut(cluster_id).ok_or_else(gone)?;
+        let cluster = self.targets.get_mut(cluster_id).ok_or_else(gone)?;
         if cluster.standing == Standing::Removed {
             return Err(gone());
         }
         // All copies of requests together count as one client.
+        let client = self.downstreams.get(call.client);
         let own_waiting = client.map_or(copies, |client| client.waiting_calls);
         // A client leaves as many places of the queue free as its calls take, so that no single client fills a queue.
         let max_waiting =
@@ -149,11 +146,11 @@ impl Relay {
     /// under the identity of their endpoint.
     fn count_first_request(&mut self, id: CallId, pool: PoolId) {
         let Some((cluster_id, key)) = self.pools.get(pool).map(|pool| (pool.cluster, pool.key)) else { return };
-        let Some(cluster) = self.clusters.get(cluster_id) else { return };
+        let Some(cluster) = self.targets.get(cluster_id) else { return };
         let proxy = cluster.member(key.endpoint).and_then(|endpoint| endpoint.proxy.as_ref());
-        let server = proxy.and_then(|proxy| self.id_of(proxy));
+        let server = proxy.and_then(|proxy| self.targets.id_of(proxy));
         let tls = self.endpoint_tls(cluster.target.direction(), key.hop, server);
-        let Some(cluster) = self.clusters.get_mut(cluster_id) else { return };
+        let Some(cluster) = self.targets.get_mut(cluster_id) else { return };
         let place = cluster.traffic_place(&self.metrics, tls);
         if let Some(member) = cluster.members.get_mut(key.endpoint) {
             member.traffic = Some(place);
@@ -167,7 +164,7 @@ impl Relay {
         let Some(call) = self.calls.get_mut(id) else { return };
         call.traffic = Some(place);
         if !call.is_guess
-            && let Some(traffic) = self.clusters.get(cluster).and_then(|cluster| cluster.traffic(place))
+            && let Some(traffic) = self.targets.get(cluster).and_then(|cluster| cluster.traffic(place))
         {
             traffic.request();
         }
@@ -177,18 +174,18 @@ impl Relay {
 /// Selects the connections that a call may use. Copies of requests, and opaque connections of our own application, use
 /// the shared ones: they belong to no account that could exceed its share. A caller's opaque connection takes a whole
 /// connection of the application, so the account's limit on calls applies to it as well.
-fn choose_lane(call: &mut Call, client: Option<&Client>, accounts: &mut Accounts, relay: &RelayLimits) -> Lane {
-    let Some(client) = client else { return Lane::Shared };
+fn choose_lane(call: &mut Call, downstreams: &mut Downstreams, relay: &RelayLimits) -> Lane {
+    let Some(account) = downstreams.get(call.client).map(|client| client.account) else { return Lane::Shared };
     let is_opaque = call.protocol == Protocol::Opaque;
-    if is_opaque && !accounts.is_of_a_caller(client.account) {
+    if is_opaque && !downstreams.accounts().is_of_a_caller(account) {
         return Lane::Shared;
     }
     // The request of an opaque connection ends only with the connection, so it tells nothing that it is still open.
     let is_open = !is_opaque && !call.request_ended && !call.counts_as_open;
-    let lane = accounts.lane(client.account, is_open, relay);
+    let lane = downstreams.lane(account, is_open, relay);
     if is_open && lane.is_common() {
         call.counts_as_open = true;
-        accounts.request_open(client.account);
+        downstreams.request_open(call.client);
     }
     lane
 }

@@ -89,7 +89,7 @@ impl Relay {
             // Content and fields count for the client that sent them, or that does not read them, wherever they wait.
             bytes += link.codec.queue_memory_bytes() + link.codec.held_bytes();
             bytes += link.codec.stream_count() * CALL_BYTES;
-            bytes += self.clients.get(client).map_or(0, Client::memory_bytes);
+            bytes += self.downstreams.get(client).map_or(0, Client::memory_bytes);
         } else {
             // The client is charged for the content that waits here, but not for the unused capacity of its buffers.
             // Trailers that wait count twice, here and for the client.
@@ -132,7 +132,7 @@ impl Relay {
 
     /// Tells all connections whether memory is short, and updates their charges.
     fn save_memory(&mut self, on: bool) {
-        let clients = self.clients.iter().map(|(id, _)| LinkId::Client(id));
+        let clients = self.downstreams.iter().map(|(id, _)| LinkId::Client(id));
         let upstreams = self.pools.upstreams().map(|(id, _)| LinkId::Endpoint(id));
         for id in clients.chain(upstreams).collect::<Vec<_>>() {
             if let Some(link) = self.link(id) {
@@ -162,9 +162,10 @@ impl Relay {
     /// application count as one account here. If there are other accounts, it is left out as long as it holds at most
     /// half of the budget.
     fn clients_of_heaviest(&self) -> Vec<ClientId> {
-        let account_of = |client: &Client| self.accounts.is_of_a_caller(client.account).then_some(client.account);
+        let account_of =
+            |client: &Client| self.downstreams.accounts().is_of_a_caller(client.account).then_some(client.account);
         let mut totals: FxHashMap<Option<AccountId>, usize> = FxHashMap::default();
-        for (_, client) in self.clients.iter() {
+        for (_, client) in self.downstreams.iter() {
             *totals.entry(account_of(client)).or_default() += client.link.charged_bytes;
         }
         // Connections to endpoints and stored requests count as memory of our own application too.
@@ -174,7 +175,7 @@ impl Relay {
             totals.remove(&None);
         }
         let Some((heaviest, _)) = totals.into_iter().max_by_key(|(_, total)| *total) else { return Vec::new() };
-        let clients = self.clients.iter().filter(|(_, client)| account_of(client) == heaviest);
+        let clients = self.downstreams.iter().filter(|(_, client)| account_of(client) == heaviest);
         let mut clients: Vec<_> = clients.map(|(id, client)| (client.link.charged_bytes, id)).collect();
         clients.sort_unstable();
         clients.into_iter().map(|(_, id)| id).collect()
@@ -182,7 +183,7 @@ impl Relay {
 
     /// Closes a client's connection at once, because the worker needs its memory.
     fn give_up(&mut self, id: ClientId) {
-        let Some(client) = self.clients.get_mut(id) else { return };
+        let Some(client) = self.downstreams.get_mut(id) else { return };
         let (peer, bytes, max_bytes) = (client.origin.peer, client.link.charged_bytes, self.budget.max_bytes);
         tracing::warn!(
             "{peer} is disconnected: it is among those that hold the most memory ({bytes} bytes) and the worker's budget of \

@@ -1,6 +1,7 @@
 //! The calls in flight of a worker, and what they hold together: timers, content that is kept for another attempt, and
 //! field sections.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use leno_http2::{FieldSection, StreamKey};
@@ -33,6 +34,8 @@ pub(crate) struct Calls {
     copies: usize,
     copy_bytes: usize,
     spare_sections: Vec<FieldSection>,
+    /// Calls to be sent before this turn of the event loop ends; some may be over.
+    to_send: VecDeque<CallId>,
 }
 
 /// A call that has ended: what others hold for it.
@@ -57,6 +60,7 @@ impl Calls {
             copies: 0,
             copy_bytes: 0,
             spare_sections: Vec::new(),
+            to_send: VecDeque::new(),
         }
     }
 
@@ -139,6 +143,26 @@ impl Calls {
         self.slots.shrink_to_fit();
         self.timers.shrink();
         self.spare_sections = Vec::new();
+        self.to_send.shrink_to_fit();
+    }
+}
+
+/// Calls to be sent.
+impl Calls {
+    /// Lists a call to be sent before this turn of the event loop ends.
+    #[inline]
+    pub(crate) fn list(&mut self, id: CallId) {
+        self.to_send.push_back(id);
+    }
+
+    /// Returns the next call to be sent, which may be over.
+    #[inline]
+    pub(crate) fn next_listed(&mut self) -> Option<CallId> {
+        self.to_send.pop_front()
+    }
+
+    pub(crate) fn has_listed(&self) -> bool {
+        !self.to_send.is_empty()
     }
 }
 

@@ -141,12 +141,7 @@ impl Relay {
         }
         upstream.link.codec.set_token(stream, NO_CALL);
         let is_common = upstream.key.lane.is_common();
-        if let Some(client) = self.clients.get_mut(client) {
-            client.cancelled_calls += 1;
-            if is_common {
-                self.accounts.cancelled(client.account, &self.limits.relay);
-            }
-        }
+        self.downstreams.call_cancelled(client, is_common, &self.limits.relay);
         if upstream.cancelled.len() == 0 {
             self.cancelling.push(id);
         }
@@ -186,13 +181,7 @@ impl Relay {
             self.mark_dirty(LinkId::Endpoint(id));
         }
         for client in over {
-            self.cancelled_call_is_over(client);
-        }
-    }
-
-    pub(crate) fn cancelled_call_is_over(&mut self, client: Option<ClientId>) {
-        if let Some(client) = self.clients.get_mut(client) {
-            client.cancelled_calls = client.cancelled_calls.saturating_sub(1);
+            self.downstreams.cancelled_call_is_over(client);
         }
     }
 }

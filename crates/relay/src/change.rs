@@ -21,13 +21,13 @@ impl Relay {
     /// Applies a new mesh. Clusters keep the state of the endpoints that remain. Calls in flight continue unless the
     /// new policies deny them.
     pub fn set_mesh(&mut self, mesh: &Arc<Mesh>) {
-        self.mesh_version += 1;
+        self.targets.outdate();
         self.burst = true;
         let is_known = |state: &super::cluster::ClusterState| state.standing == Standing::Known;
-        let known: Vec<_> = self.clusters.iter().filter(|(_, state)| is_known(state)).collect();
+        let known: Vec<_> = self.targets.iter().filter(|(_, state)| is_known(state)).collect();
         let known: Vec<_> = known.into_iter().map(|(id, state)| (id, state.target.clone())).collect();
-        let has_new_policies = !mesh.has_policies_of(&self.mesh);
-        self.mesh = mesh.clone();
+        let has_new_policies = !mesh.has_policies_of(self.targets.mesh());
+        self.targets.replace_mesh(mesh);
         for (id, target) in known {
             match &target {
                 TargetKey::Service(key) => match mesh.cluster(key) {
@@ -38,7 +38,7 @@ impl Relay {
                 TargetKey::Local(_) => {}
             }
         }
-        self.renew_routes();
+        self.targets.renew_routes();
         if has_new_policies {
             self.review_calls();
         }
@@ -50,9 +50,9 @@ impl Relay {
         self.burst |= !changes.forgotten.is_empty();
         if changes.policies {
             // Makes every client look up its route again, since another policy may apply to its calls now.
-            self.mesh_version += 1;
+            self.targets.outdate();
         }
-        let before = std::mem::replace(&mut self.mesh, mesh.clone());
+        let before = self.targets.replace_mesh(mesh);
         let mut lost = FxHashSet::default();
         for subject in &changes.forgotten {
             if let Subject::Address(address) = subject {
@@ -65,12 +65,7 @@ impl Relay {
             self.change_addresses(endpoints.map(Arc::as_ref));
         }
         for key in &changes.routes {
-            let target = TargetKey::Service(key.clone());
-            let routes = self.routes_to(&target);
-            let state = self.cluster_by_key.get(&target).and_then(|&id| self.clusters.get_mut(id));
-            if let Some(state) = state {
-                state.routes = routes;
-            }
+            self.targets.renew_routes_to(&TargetKey::Service(key.clone()));
         }
         self.forget_latest_routes(&lost, &changes.changed_answers);
         if changes.policies {
@@ -82,8 +77,8 @@ impl Relay {
     /// Updates a Service's cluster. Returns its id if the mesh no longer has it.
     fn change_cluster(&mut self, key: &ClusterKey, is_forgotten: bool) -> Option<ClusterId> {
         let target = TargetKey::Service(key.clone());
-        if let Some(cluster) = self.mesh.cluster(key).cloned() {
-            let id = *self.cluster_by_key.get(&target)?;
+        if let Some(cluster) = self.targets.mesh().cluster(key).cloned() {
+            let id = self.targets.find(&target)?;
             self.update_cluster(id, cluster);
             return None;
         }
@@ -95,8 +90,8 @@ impl Relay {
     fn change_addresses<'a>(&mut self, clusters: impl Iterator<Item = &'a Cluster>) {
         for endpoint in clusters.flat_map(Cluster::all_endpoints) {
             let address = canonical(endpoint.address);
-            if let Some(&id) = self.cluster_by_key.get(&TargetKey::Address(address)) {
-                let cluster = self.cluster_of_address(&self.mesh, address);
+            if let Some(id) = self.targets.find(&TargetKey::Address(address)) {
+                let cluster = self.cluster_of_address(self.targets.mesh(), address);
                 self.update_cluster(id, cluster);
             }
         }
@@ -104,7 +99,7 @@ impl Relay {
 
     fn update_cluster(&mut self, id: ClusterId, cluster: Arc<Cluster>) {
         let now = self.now;
-        let gone = self.clusters.get_mut(id).map(|state| state.update(now, cluster));
+        let gone = self.targets.get_mut(id).map(|state| state.update(now, cluster));
         for pool in gone.into_iter().flatten() {
             self.pool_gone(pool);
         }
@@ -112,29 +107,21 @@ impl Relay {
 
     /// Hides a target's cluster from new calls. Returns its id, if there is one.
     fn lose_target_of(&mut self, target: &TargetKey, standing: Standing) -> Option<ClusterId> {
-        let id = *self.cluster_by_key.get(target)?;
+        let id = self.targets.find(target)?;
         self.lose_cluster(id, standing);
         Some(id)
     }
 
     /// Hides a cluster that the mesh no longer has. Its state is dropped when its last call ends.
     fn lose_cluster(&mut self, id: ClusterId, standing: Standing) {
-        let Some(state) = self.clusters.get_mut(id) else { return };
+        let Some(state) = self.targets.get_mut(id) else { return };
         state.standing = standing;
-        let target = state.target.clone();
         let pools = if standing == Standing::Removed { state.clear(self.now) } else { Vec::new() };
-        self.lose_target(&target, id);
+        self.targets.hide(id);
         for pool in pools {
             self.pool_gone(pool);
         }
         self.drop_cluster_if_unused(id);
-    }
-
-    /// Hides this cluster from new calls to its target. Does nothing if the target has another cluster by now.
-    pub(crate) fn lose_target(&mut self, target: &TargetKey, id: ClusterId) {
-        if self.cluster_by_key.get(target) == Some(&id) {
-            self.cluster_by_key.remove(target);
-        }
     }
 
     /// Handles the removal of an endpoint. Its calls in flight finish, and calls that wait for it are sent to other
@@ -153,7 +140,7 @@ impl Relay {
     }
 
     pub(crate) fn call_left_cluster(&mut self, id: ClusterId) {
-        let Some(cluster) = self.clusters.get_mut(id) else { return };
+        let Some(cluster) = self.targets.get_mut(id) else { return };
         cluster.calls = cluster.calls.saturating_sub(1);
         if cluster.standing != Standing::Known {
             self.drop_cluster_if_unused(id);
@@ -162,14 +149,14 @@ impl Relay {
 
     fn drop_cluster_if_unused(&mut self, id: ClusterId) {
         let is_over = |state: &super::cluster::ClusterState| state.standing != Standing::Known && state.calls == 0;
-        if !self.clusters.get(id).is_some_and(is_over) {
+        if !self.targets.get(id).is_some_and(is_over) {
             return;
         }
-        let pools = self.clusters.get_mut(id).map(|state| state.clear(self.now));
+        let pools = self.targets.get_mut(id).map(|state| state.clear(self.now));
         for pool in pools.into_iter().flatten() {
             self.pool_gone(pool);
         }
-        self.clusters.remove(id);
+        self.targets.remove(id);
     }
 
     /// Makes clients look up their route again if it leads to one of `clusters`, or depends on an answer in `answers`,
@@ -178,8 +165,8 @@ impl Relay {
         if clusters.is_empty() && answers.is_empty() {
             return;
         }
-        let mesh = self.mesh.clone();
-        for (_, client) in self.clients.iter_mut() {
+        let mesh = self.targets.mesh().clone();
+        for client in self.downstreams.iter_mut() {
             let Some(latest) = &client.latest_route else { continue };
             let has_changed = || client.subject(&mesh).is_some_and(|subject| answers.contains(&subject));
             if clusters.contains(&latest.cluster) || (!answers.is_empty() && has_changed()) {
@@ -192,7 +179,7 @@ impl Relay {
     fn take_changed_answers(&mut self, changes: &Changes) {
         let mut calls = Vec::new();
         for subject in &changes.answered {
-            if let Some(question) = self.questions.remove(subject) {
+            if let Some(question) = self.questions.take(subject) {
                 calls.extend(question.calls);
             }
         }

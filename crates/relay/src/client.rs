@@ -165,15 +165,17 @@ impl Relay {
         link.held = first;
         link.opened = opened;
         link.codec.save_memory(self.is_short_of_memory());
-        let account = self.accounts.enter(account_of(&origin, peer_id.as_ref()));
-        let told = peer_id.as_ref().zip(self.own.as_ref());
+        let told = peer_id.as_ref().zip(self.targets.own());
         let told = told.map(|(id, own)| Box::new(Told::of(id, own, self.settings.forwarded_client_cert)));
-        let client = Client { told, has_tls, ..Client::new(link, origin, target, peer_id, account) };
         if let (Direction::Inbound, Some(target)) = (origin.door.direction(), target) {
             self.ports.name(target.port());
         }
-        self.effects.push(Effect::Count(wire, self.client_series(&client)));
-        self.clients.insert(client)
+        let account = account_of(&origin, peer_id.as_ref());
+        let client = |account| Client { told, has_tls, ..Client::new(link, origin, target, peer_id, account) };
+        let id = self.downstreams.add(account, client);
+        let series = self.downstreams.get(id).map(|client| self.client_series(client));
+        self.effects.extend(series.map(|series| Effect::Count(wire, series)));
+        id
     }
 
     fn codec_for(&self, speaks: Speaks, target: Option<SocketAddr>) -> Codec {
@@ -205,7 +207,7 @@ impl Relay {
 
     /// Tells a client that its connection ends, unless it has been told.
     pub fn shut_down_client(&mut self, id: ClientId) {
-        if let Some(client) = self.clients.get_mut(id) {
+        if let Some(client) = self.downstreams.get_mut(id) {
             client.shut_down(self.now);
             self.mark_dirty(LinkId::Client(id));
         }
@@ -214,7 +216,7 @@ impl Relay {
     /// Ends a connection that has lost its place to another one: after its calls if it has any, is not opaque and
     /// `may_finish`, else at once. Returns whether it finishes its calls.
     pub fn yield_place(&mut self, id: ClientId, may_finish: bool) -> bool {
-        let Some(client) = self.clients.get_mut(id) else { return false };
+        let Some(client) = self.downstreams.get_mut(id) else { return false };
         let has_calls = !client.link.codec.is_opaque() && client.link.codec.stream_count() > 0;
         let finishes = may_finish && has_calls && client.yielding_since.is_none();
         let origin = client.origin;
@@ -231,15 +233,14 @@ impl Relay {
     /// Closes a client's connection and cancels its calls.
     pub(crate) fn close_client(&mut self, id: ClientId) {
         self.cancel_calls_of(id);
-        if let Some(client) = self.clients.remove(id) {
+        if let Some(client) = self.downstreams.remove(id) {
             self.discharge(&client.link);
             self.effects.extend(client.link.wire.map(Effect::Close));
-            self.accounts.leave(client.account);
         }
     }
 
     pub(crate) fn cancel_calls_of(&mut self, client_id: ClientId) {
-        let Some(client) = self.clients.get(client_id) else { return };
+        let Some(client) = self.downstreams.get(client_id) else { return };
         for (stream, token) in client.link.codec.open_streams() {
             if let Some((id, _)) = self.calls.of(client_id, stream, token) {
                 self.end_call(id, Ending::Cancelled);
@@ -251,7 +252,7 @@ impl Relay {
     /// tells the client why.
     pub(crate) fn dismiss_client(&mut self, id: ClientId, error: &CodecError) {
         self.cancel_calls_of(id);
-        let Some(client) = self.clients.get(id) else { return };
+        let Some(client) = self.downstreams.get(id) else { return };
         tracing::info!("{} is disconnected: {error}", client.origin.peer);
         self.metrics.count_abuse(error.label());
         self.begin_closing(LinkId::Client(id));

@@ -18,7 +18,7 @@ impl Relay {
     pub(crate) fn connect(&mut self, id: PoolId) {
         let most_unshared = self.limits.relay.max_unshared_connections_per_endpoint as usize;
         let Some(pool) = self.pools.get(id) else { return };
-        let Some(state) = self.clusters.get(pool.cluster) else { return };
+        let Some(state) = self.targets.get(pool.cluster) else { return };
         let Some(member) = state.member(pool.key.endpoint) else { return };
         let (most, useful) = match pool.key.hop.is_shared() {
             true => (usize::from(state.cluster.settings.max_connections_per_endpoint), 1),
@@ -76,7 +76,7 @@ impl Relay {
         let mut answering = codec.open_streams();
         answering.retain(|(stream, _)| codec.is_taken_up(*stream));
         let direction =
-            self.clusters.get(upstream.cluster).map_or(Direction::Outbound, |state| state.target.direction());
+            self.targets.get(upstream.cluster).map_or(Direction::Outbound, |state| state.target.direction());
         let why = || ConnectionFailure::Violation { error: error.to_string() };
         // If the connection was not ready, `end_upstream` below reports its failure, with the calls that wait for it.
         if upstream.ready {
@@ -106,7 +106,7 @@ impl Relay {
         self.discharge(&upstream.link);
         self.effects.extend(upstream.link.wire.map(Effect::Close));
         for client in upstream.cancelled.clients() {
-            self.cancelled_call_is_over(client);
+            self.downstreams.cancelled_call_is_over(client);
         }
         if !upstream.ready {
             self.connecting_failed(upstream.pool, why);
@@ -125,7 +125,7 @@ impl Relay {
     pub(crate) fn connecting_failed(&mut self, id: PoolId, why: &ConnectionFailure) {
         let random = self.random.u64(..);
         let Some(pool) = self.pools.get_mut(id) else { return };
-        let Some(cluster) = self.clusters.get_mut(pool.cluster) else { return };
+        let Some(cluster) = self.targets.get_mut(pool.cluster) else { return };
         cluster.may_be_busy = true;
         let direction = cluster.target.direction();
         self.metrics.count_failed_connection(direction, why.label());

@@ -20,14 +20,14 @@ impl Relay {
     pub fn declared_http(&self, origin: &Origin) -> Option<Protocol> {
         let original = origin.original_destination?;
         let port = original.port();
-        let is_told = || !self.settings.probes.on(port).is_empty() || self.mesh.is_own_http_port(port);
+        let is_told = || !self.settings.probes.on(port).is_empty() || self.targets.mesh().is_own_http_port(port);
         let is_http =
             self.settings.http_ports.contains(port) || (!self.settings.opaque_ports.contains(port) && is_told());
         if origin.door == Door::Inbound && is_http {
             return Some(Protocol::Http1);
         }
-        let of_service = self.mesh.cluster_by_address(original).filter(|_| origin.door == Door::Outbound);
-        let of_endpoint = || self.mesh.endpoint_by_address(original).map(|(cluster, _)| cluster);
+        let of_service = self.targets.mesh().cluster_by_address(original).filter(|_| origin.door == Door::Outbound);
+        let of_endpoint = || self.targets.mesh().endpoint_by_address(original).map(|(cluster, _)| cluster);
         let declared = of_service.or_else(of_endpoint)?.protocol;
         declared.is_http().then_some(declared)
     }
@@ -56,15 +56,15 @@ impl Relay {
         }
         // What the Services of our own Pod declare takes precedence over what Services of other namespaces declare for
         // the same address.
-        if origin.door == Door::Inbound && self.mesh.is_own_http_port(original.port()) {
+        if origin.door == Door::Inbound && self.targets.mesh().is_own_http_port(original.port()) {
             return Inspection::Protocol;
         }
-        let Some(cluster) = self.mesh.cluster_by_address(original) else {
-            let of_endpoint = self.mesh.endpoint_by_address(original).map(|(cluster, _)| cluster.protocol);
+        let Some(cluster) = self.targets.mesh().cluster_by_address(original) else {
+            let of_endpoint = self.targets.mesh().endpoint_by_address(original).map(|(cluster, _)| cluster.protocol);
             return of_endpoint.unwrap_or_else(|| Protocol::of_port(original.port())).into();
         };
         let routes = match origin.door {
-            Door::Outbound => self.mesh.routes(&cluster.key, self.namespace()),
+            Door::Outbound => self.targets.mesh().routes(&cluster.key, self.targets.namespace()),
             Door::Inbound | Door::Tunnel => None,
         };
         match routes.map(|routes| routes.kind()) {
@@ -99,8 +99,8 @@ impl Relay {
     }
 
     fn lets_strangers_in(&self, origin: &Origin) -> bool {
-        let (Some(own), Some(destination)) = (&self.own, origin.original_destination) else { return true };
-        let policy = self.mesh.inbound_policy(own, destination.port(), self.settings.default_policy);
+        let (Some(own), Some(destination)) = (self.targets.own(), origin.original_destination) else { return true };
+        let policy = self.targets.mesh().inbound_policy(own, destination.port(), self.settings.default_policy);
         let stranger = Caller { identity: None, address: origin.peer.ip() };
         matches!(policy.authorize(&stranger, None), Decision::Allow | Decision::AllowAudited(_))
     }

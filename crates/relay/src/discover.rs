@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use leno_model::discovery::Subject;
+use rustc_hash::FxHashMap;
 
 use crate::call::CallId;
 use crate::effect::Effect;
@@ -20,6 +21,48 @@ pub(crate) struct Question {
     pub(crate) calls: Vec<CallId>,
 }
 
+/// The questions that the control plane has not answered, and which answers calls use.
+#[derive(Debug)]
+pub(crate) struct Questions {
+    /// Whether questions that the mesh cannot answer can be asked. If not, the mesh is complete.
+    discovers: bool,
+    open: FxHashMap<Subject, Question>,
+    /// Subjects that were looked up for calls since the last report, and when.
+    used: FxHashMap<Subject, Instant>,
+}
+
+impl Questions {
+    pub(crate) fn new(discovers: bool) -> Self {
+        Self { discovers, open: FxHashMap::default(), used: FxHashMap::default() }
+    }
+
+    /// Removes a question, for whatever reason it is no longer open.
+    pub(crate) fn take(&mut self, subject: &Subject) -> Option<Question> {
+        self.open.remove(subject)
+    }
+
+    /// The subjects of the open questions.
+    pub(crate) fn subjects(&self) -> impl Iterator<Item = &Subject> {
+        self.open.keys()
+    }
+
+    /// Returns whether the use of another answer is recorded, if at most `max_subjects` are. Without a control plane, no
+    /// answer is forgotten. Beyond the limit, the oldest answers would be forgotten anyway.
+    pub(crate) fn records_use(&self, max_subjects: usize) -> bool {
+        self.discovers && self.used.len() < max_subjects
+    }
+
+    /// Records that the target of a call was looked up in the answer about `subject`.
+    pub(crate) fn note_use(&mut self, subject: Subject, now: Instant) {
+        self.used.insert(subject, now);
+    }
+
+    /// Returns the answers that were used since this was called last, and when.
+    pub(crate) fn take_used(&mut self) -> impl Iterator<Item = (Subject, Instant)> {
+        std::mem::take(&mut self.used).into_iter()
+    }
+}
+
 impl Relay {
     /// Makes a call wait for the control plane's answer about `subject`.
     pub(crate) fn wait_for_answer(&mut self, id: CallId, subject: &Subject) {
@@ -30,7 +73,7 @@ impl Relay {
         self.set_deadline(id);
         let calls = &self.calls;
         let is_waiting = |id: &CallId| calls.contains(*id);
-        let Some(question) = self.questions.get_mut(subject) else { return };
+        let Some(question) = self.questions.open.get_mut(subject) else { return };
         if question.calls.len() >= most {
             question.calls.retain(is_waiting);
         }
@@ -53,36 +96,36 @@ impl Relay {
     pub fn awaits_answer(&self, origin: &Origin) -> bool {
         let limit = ms(self.limits.relay.discovery_timeout_ms);
         let limit = limit.saturating_sub((limit / 10).max(SWEEP_EVERY * 2));
-        let question = self.unanswered(origin).and_then(|subject| self.questions.get(&subject));
+        let question = self.unanswered(origin).and_then(|subject| self.questions.open.get(&subject));
         question.is_some_and(|question| self.now - question.since < limit)
     }
 
     fn unanswered(&self, origin: &Origin) -> Option<Subject> {
-        self.mesh.unanswered_address(origin.original_destination?)
+        self.targets.mesh().unanswered_address(origin.original_destination?)
     }
 
     /// Asks the control plane about `subject`, unless the question is already open.
     fn ask(&mut self, subject: &Subject) -> Result<(), ProxyError> {
-        if self.questions.contains_key(subject) {
+        if self.questions.open.contains_key(subject) {
             return Ok(());
         }
-        let too_many = || ProxyError::TooManyTargets { targets: self.questions.len() };
-        if self.questions.len() >= self.limits.relay.max_questions as usize {
+        let too_many = || ProxyError::TooManyTargets { targets: self.questions.open.len() };
+        if self.questions.open.len() >= self.limits.relay.max_questions as usize {
             return Err(too_many());
         }
-        if !self.discovers {
+        if !self.questions.discovers {
             return Err(unanswered(subject, 0));
         }
         self.effects.push(Effect::Ask(subject.clone()));
-        self.questions.insert(subject.clone(), Question { since: self.now, calls: Vec::new() });
+        self.questions.open.insert(subject.clone(), Question { since: self.now, calls: Vec::new() });
         Ok(())
     }
 
     /// Fails the calls that wait for an answer to a question that cannot be asked: because too many are open
     /// (`too_many`), or because the proxy ends.
     pub fn refuse_question(&mut self, subject: &Subject, too_many: bool) {
-        let Some(question) = self.questions.remove(subject) else { return };
-        let targets = self.questions.len();
+        let Some(question) = self.questions.take(subject) else { return };
+        let targets = self.questions.open.len();
         let error = if too_many { ProxyError::TooManyTargets { targets } } else { unanswered(subject, 0) };
         for id in question.calls {
             if self.calls.contains(id) {
@@ -93,9 +136,9 @@ impl Relay {
 
     /// Continues the calls whose answer is in a new mesh that replaced the old one as a whole.
     pub(crate) fn take_answers(&mut self) {
-        let mesh = self.mesh.clone();
+        let mesh = self.targets.mesh().clone();
         let mut calls = Vec::new();
-        for (_, question) in self.questions.extract_if(|subject, _| mesh.answers(subject)) {
+        for (_, question) in self.questions.open.extract_if(|subject, _| mesh.answers(subject)) {
             calls.extend(question.calls);
         }
         for id in calls {
@@ -107,7 +150,7 @@ impl Relay {
     pub(crate) fn sweep_questions(&mut self) {
         let limit = ms(self.limits.relay.discovery_timeout_ms);
         let now = self.now;
-        let late: Vec<_> = self.questions.extract_if(|_, question| now - question.since >= limit).collect();
+        let late: Vec<_> = self.questions.open.extract_if(|_, question| now - question.since >= limit).collect();
         for (subject, question) in late {
             for id in question.calls {
                 if self.calls.contains(id) {

@@ -21,9 +21,8 @@ impl Relay {
     /// send the content.
     #[cold]
     pub(crate) fn collect(&mut self, id: CallId, upstream_id: UpstreamId, stream: StreamKey, bytes: &[u8]) -> bool {
-        let client = self.calls.get(id).and_then(|call| self.clients.get(call.client));
-        let Some(account) = client.map(|client| client.account) else { return false };
-        if !self.accounts.dribbled(account, &self.limits.relay) {
+        let Some(client) = self.calls.get(id).map(|call| call.client) else { return false };
+        if !self.downstreams.dribbled(client, &self.limits.relay) {
             return false;
         }
         let Some(upstream) = self.pools.upstream_mut(upstream_id) else { return false };

@@ -46,7 +46,7 @@ impl Relay {
             calls: state.calls,
             endpoints: self.explain_endpoints(state),
         };
-        let mut clusters: Vec<_> = self.clusters.iter().map(|(_, state)| explain_cluster(state)).collect();
+        let mut clusters: Vec<_> = self.targets.iter().map(|(_, state)| explain_cluster(state)).collect();
         clusters.sort_by(|a, b| a.cluster.cmp(&b.cluster));
         clusters
     }

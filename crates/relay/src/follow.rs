@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::Relay;
 use crate::call::{Call, CallId};
-use crate::cluster::{ClusterId, TargetKey};
+use crate::cluster::ClusterId;
 use crate::filter::{self, Head};
 use crate::hop::Protocol;
 use crate::metrics::{RouteLabels, RouteMetrics};
@@ -123,7 +123,7 @@ impl Followed {
 impl Relay {
     /// Sends a call as the routes say that are attached to its cluster. Without routes, sends it to the cluster itself.
     pub(crate) fn follow(&mut self, id: CallId, cluster: ClusterId) {
-        if self.clusters.get(cluster).is_some_and(|state| state.routes.is_some()) {
+        if self.targets.get(cluster).is_some_and(|state| state.routes.is_some()) {
             self.follow_routes(id, cluster);
         } else {
             self.admit(id, cluster);
@@ -131,10 +131,10 @@ impl Relay {
     }
 
     fn follow_routes(&mut self, id: CallId, cluster: ClusterId) {
-        let routes = self.clusters.get_mut(cluster).and_then(|state| state.routes.take());
+        let routes = self.targets.get_mut(cluster).and_then(|state| state.routes.take());
         let Some(mut routes) = routes else { return self.admit(id, cluster) };
         let way = self.find_way(id, &mut routes);
-        if let Some(state) = self.clusters.get_mut(cluster) {
+        if let Some(state) = self.targets.get_mut(cluster) {
             state.routes = Some(routes);
         }
         match way {
@@ -153,7 +153,7 @@ impl Relay {
     fn find_way(&mut self, id: CallId, routes: &mut Routes) -> Result<Way, ProxyError> {
         let gone = || ProxyError::NoRoute("the call is over".to_owned());
         let call = self.calls.get(id).ok_or_else(gone)?;
-        let server = || self.clients.get(call.client).and_then(|client| client.link.codec.server());
+        let server = || self.downstreams.get(call.client).and_then(|client| client.link.codec.server());
         let found = match routes.table.kind() {
             RouteKind::Grpc | RouteKind::Http if call.protocol == Protocol::Opaque => return Ok(Way::Straight),
             RouteKind::Grpc | RouteKind::Http | RouteKind::Tcp => routes.table.find(&Head(&call.request)),
@@ -231,34 +231,8 @@ impl Relay {
 
     /// Returns a Service's cluster, if the mesh has it.
     pub(crate) fn state_of(&mut self, key: &ClusterKey) -> Option<ClusterId> {
-        let cluster = self.mesh.cluster(key)?.clone();
+        let cluster = self.targets.mesh().cluster(key)?.clone();
         Some(self.service_state(&cluster))
-    }
-
-    /// Returns the routes for our own application's calls to a target.
-    pub(crate) fn routes_to(&self, target: &TargetKey) -> Option<Box<Routes>> {
-        let TargetKey::Service(key) = target else { return None };
-        let table = self.mesh.routes(key, self.namespace())?;
-        Some(Box::new(Routes::new(key.clone(), table.clone())))
-    }
-
-    /// Returns the namespace of our own application.
-    pub(crate) fn namespace(&self) -> &str {
-        match &self.own {
-            Some(own) => &own.workload.namespace,
-            None => self.mesh.default_namespace(),
-        }
-    }
-
-    /// Attaches the current routes to all clusters, after a change of the mesh or of our identity.
-    pub(crate) fn renew_routes(&mut self) {
-        let targets: Vec<_> = self.clusters.iter().map(|(id, state)| (id, state.target.clone())).collect();
-        for (id, target) in targets {
-            let routes = self.routes_to(&target);
-            if let Some(state) = self.clusters.get_mut(id) {
-                state.routes = routes;
-            }
-        }
     }
 }
 

@@ -68,7 +68,7 @@ impl Relay {
         match (expected, direction) {
             (Some(id), _) if hop.is_mutual_tls() => Tls::Mutual(id),
             (_, Direction::Inbound) => Tls::None(NoTlsReason::Loopback),
-            (_, Direction::Outbound) if self.own.is_some() => Tls::None(NoTlsReason::NotInMesh),
+            (_, Direction::Outbound) if self.targets.own().is_some() => Tls::None(NoTlsReason::NotInMesh),
             (_, Direction::Outbound) => Tls::Disabled,
         }
     }
@@ -79,7 +79,7 @@ impl Relay {
         let target = match (direction, client.target) {
             (Direction::Inbound, Some(target)) if !self.ports.is_named(target.port()) => Target::Other,
             (Direction::Inbound, Some(target)) => Target::Port(target.port()),
-            (Direction::Outbound, Some(target)) => match self.mesh.cluster_by_address(target) {
+            (Direction::Outbound, Some(target)) => match self.targets.mesh().cluster_by_address(target) {
                 Some(cluster) => Target::Service(cluster.key.clone()),
                 None => Target::Unknown,
             },
@@ -91,7 +91,7 @@ impl Relay {
 
     /// Returns the series in which a connection to an endpoint counts.
     pub(crate) fn endpoint_series(&self, upstream: &Upstream) -> Option<Arc<TcpMetrics>> {
-        let cluster = self.clusters.get(upstream.cluster)?;
+        let cluster = self.targets.get(upstream.cluster)?;
         let tls = self.endpoint_tls(cluster.target.direction(), upstream.key.hop, upstream.expected.clone());
         let traffic = cluster.traffic_labels(tls);
         Some(self.metrics.connections(&ConnectionLabels { peer: Peer::Destination, traffic }))

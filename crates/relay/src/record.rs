@@ -61,8 +61,8 @@ impl Relay {
             call
         };
         let latency = now - call.started;
-        let cluster = self.clusters.get_mut(call.cluster);
-        let door = self.clients.get(call.client).map_or(Door::Outbound, |client| client.origin.door);
+        let cluster = self.targets.get_mut(call.cluster);
+        let door = self.downstreams.get(call.client).map_or(Door::Outbound, |client| client.origin.door);
         let direction = door.direction();
         let series = call.traffic.zip(cluster.as_ref()).and_then(|(place, cluster)| cluster.traffic(place));
         let metrics = series.unwrap_or_else(|| {
@@ -103,14 +103,14 @@ impl Relay {
     /// call.
     fn forget_guess(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id) else { return };
-        if let Some(cluster) = self.clusters.get_mut(call.cluster) {
+        if let Some(cluster) = self.targets.get_mut(call.cluster) {
             finish_picks(call, cluster, self.now, Ending::Cancelled);
         }
     }
 
     fn log_access(&mut self, id: CallId, ending: Ending, grpc_status: Option<u8>, duration: Duration) {
         let Some(call) = self.calls.get(id) else { return };
-        let Some(client) = self.clients.get(call.client) else { return };
+        let Some(client) = self.downstreams.get(call.client) else { return };
         let upstream = call.attempts.latest_stream().and_then(|(upstream, _)| self.pools.upstream(upstream));
         let direction = client.origin.door.direction();
         let field = |known| call.request.get(known).unwrap_or_default();

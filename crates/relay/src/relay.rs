@@ -2,27 +2,20 @@
 //! connections to endpoints. It knows no socket, no thread and no clock: bytes, events and the time come from the event
 //! loop, and [`Effect`]s go back to it.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leno_http2::FieldSection;
-use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
 use leno_model::spiffe::SpiffeId;
-use rustc_hash::FxHashMap;
 
 use crate::access_log::AccessLog;
-use crate::accounts::Accounts;
 use crate::budget::Budget;
-use crate::call::CallId;
 use crate::calls::Calls;
-use crate::client::{Client, ClientId};
-use crate::cluster::{ClusterId, TargetKey};
-use crate::clusters::Clusters;
 use crate::config::{Config, Settings};
-use crate::discover::Question;
+use crate::discover::Questions;
+use crate::downstreams::Downstreams;
 use crate::effect::Effect;
 use crate::failure::FailureLog;
 use crate::limits::Limits;
@@ -32,7 +25,7 @@ use crate::origin::Door;
 use crate::pools::Pools;
 use crate::ports::Ports;
 use crate::server_first::ServerFirst;
-use crate::slots::Slots;
+use crate::targets::Targets;
 use crate::upstream::UpstreamId;
 
 /// See [the crate](crate).
@@ -49,37 +42,21 @@ pub struct Relay {
     /// What the event loop has to do.
     pub(crate) effects: Vec<Effect>,
 
-    pub(crate) mesh: Arc<Mesh>,
-    /// Our own identity; `None` without mutual TLS.
-    pub(crate) own: Option<SpiffeId>,
     /// The addresses that the proxy listens on.
     pub(crate) listening: Vec<(Door, SocketAddr)>,
     pub(crate) settings: Settings,
-    /// Version of the mesh: increases with each mesh received. A route that was found under an older version is looked
-    /// up again.
-    pub(crate) mesh_version: u64,
-    /// Whether questions that the mesh cannot answer can be asked. If not, the mesh is complete.
-    pub(crate) discovers: bool,
-    pub(crate) questions: FxHashMap<Subject, Question>,
-    /// Subjects that were looked up for calls since the last report, and when.
-    pub(crate) used: FxHashMap<Subject, Instant>,
-    pub(crate) clusters: Clusters,
-    pub(crate) cluster_by_key: FxHashMap<TargetKey, ClusterId>,
+    pub(crate) questions: Questions,
+    pub(crate) targets: Targets,
 
     /// Ports of the application that metrics name.
     pub(crate) ports: Ports,
     pub(crate) server_first: ServerFirst,
-    pub(crate) clients: Slots<Client>,
+    pub(crate) downstreams: Downstreams,
     pub(crate) pools: Pools,
     pub(crate) calls: Calls,
-    pub(crate) accounts: Accounts,
 
-    /// Calls to be sent before this turn of the loop ends.
-    pub(crate) to_send: VecDeque<CallId>,
     /// Links that have output to write.
     pub(crate) dirty: Vec<LinkId>,
-    /// Clients whose protocol was guessed wrong.
-    pub(crate) recalled: Vec<ClientId>,
     /// Connections to endpoints that have not been told of all cancelled calls.
     pub(crate) cancelling: Vec<UpstreamId>,
     /// Upstream connections that collect short pieces of content before they send them.
@@ -112,25 +89,16 @@ impl Relay {
             index: config.index,
             seed: config.seed,
             effects: Vec::new(),
-            mesh,
-            own: config.own,
             listening: config.listening,
             settings: config.settings,
-            mesh_version: 0,
-            discovers: config.discovers,
-            questions: Default::default(),
-            used: Default::default(),
-            clusters: Default::default(),
-            cluster_by_key: Default::default(),
+            questions: Questions::new(config.discovers),
+            targets: Targets::new(mesh, config.own),
             ports: Ports::default(),
             server_first: ServerFirst::default(),
-            clients: Default::default(),
+            downstreams: Downstreams::default(),
             pools: Pools::default(),
             calls: Calls::new(now),
-            accounts: Default::default(),
-            to_send: Default::default(),
             dirty: Vec::new(),
-            recalled: Vec::new(),
             cancelling: Vec::new(),
             collecting: Vec::new(),
             next_reset_tick: None,
@@ -195,7 +163,7 @@ impl Relay {
 
     /// Returns how long the event loop may wait for events before the relay has something else to do.
     pub fn wait(&self) -> Duration {
-        if !self.to_send.is_empty() || !self.recalled.is_empty() {
+        if self.calls.has_listed() || self.downstreams.has_recalled() {
             return Duration::ZERO;
         }
         let until = |at: Instant| at.saturating_duration_since(self.now);
@@ -211,12 +179,11 @@ impl Relay {
 
     /// Uses a new identity of our own from now on.
     pub fn set_own(&mut self, own: &SpiffeId) {
-        self.own = Some(own.clone());
-        self.renew_routes();
+        self.targets.set_own(own);
     }
 
     pub fn has_no_clients(&self) -> bool {
-        self.clients.is_empty()
+        self.downstreams.is_empty()
     }
 
     /// Returns whether a connection has sent its last output.

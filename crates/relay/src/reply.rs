@@ -176,7 +176,7 @@ impl Relay {
             return self.fail_mirror(id, error.is_endpoints());
         }
         let (http_status, grpc_status) = error.statuses();
-        let downstream = self.clients.get(client);
+        let downstream = self.downstreams.get(client);
         let door = downstream.map_or(Door::Outbound, |client| client.origin.door);
         let is_proxys =
             downstream.is_some_and(|client| client.origin.door != Door::Outbound && client.peer_id.is_some());
@@ -185,7 +185,7 @@ impl Relay {
         if let Some(call) = self.calls.get_mut(id) {
             call.http_status = if is_grpc { 200 } else { http_status };
         }
-        if let Some(link) = self.clients.get_mut(client).map(|client| &mut client.link) {
+        if let Some(link) = self.downstreams.get_mut(client).map(|client| &mut client.link) {
             let message = error.to_string();
             match (response, is_grpc) {
                 // The client's proxy sends the call to another endpoint (RFC 9113 section 8.7).
@@ -221,7 +221,7 @@ impl Relay {
         let Some(call) = self.calls.get_mut(id) else { return };
         call.http_status = status;
         let (client, stream) = (call.client, call.client_stream);
-        if let Some(link) = self.clients.get_mut(client).map(|client| &mut client.link) {
+        if let Some(link) = self.downstreams.get_mut(client).map(|client| &mut client.link) {
             let mut fields = FieldSection::new();
             fields.push(b":status", status.to_string().as_bytes());
             fields.push(b"location", location);

@@ -60,7 +60,7 @@ impl Relay {
         oversize: bool,
         fields: &mut FieldSection,
     ) {
-        let Some(downstream) = self.clients.get_mut(client) else { return };
+        let Some(downstream) = self.downstreams.get_mut(client) else { return };
         downstream.idle_since = None;
         // An opaque connection is one request from its start, so that request does not show that the client has sent
         // anything.
@@ -85,13 +85,12 @@ impl Relay {
         let mut call = Call::new((Some(client), stream), request, protocol, end_stream, self.now);
         call.is_guess = is_guess;
         call.fields_bytes = call.fields_memory_bytes();
-        let fields_bytes = call.fields_bytes as usize;
+        let fields_bytes = call.fields_bytes;
         let id = self.calls.insert(call);
-        if let Some(downstream) = self.clients.get_mut(client) {
+        if let Some(downstream) = self.downstreams.get_mut(client) {
             downstream.link.codec.set_token(stream, id.place());
-            downstream.fields_bytes += fields_bytes;
-            self.accounts.call_begun(downstream.account);
         }
+        self.downstreams.call_begun(client, fields_bytes);
         if oversize {
             let limit_bytes = self.limits.client.max_header_list_bytes;
             return self.fail(id, &ProxyError::HeaderListTooLarge { limit_bytes });
@@ -122,7 +121,7 @@ impl Relay {
     fn join_cluster(&mut self, id: CallId, cluster: ClusterId) {
         let Some(call) = self.calls.get_mut(id) else { return };
         call.cluster = Some(cluster);
-        if let Some(cluster) = self.clusters.get_mut(cluster) {
+        if let Some(cluster) = self.targets.get_mut(cluster) {
             cluster.calls += 1;
         }
     }
@@ -131,10 +130,10 @@ impl Relay {
     /// calls are counted when their endpoint is known.
     fn count_inbound(&mut self, client: ClientId, id: CallId, cluster: ClusterId) {
         let place = if self.is_probe(client, id) {
-            let state = self.clusters.get_mut(cluster);
+            let state = self.targets.get_mut(cluster);
             state.map(|state| state.traffic_place(&self.metrics, Tls::None(NoTlsReason::Probe)))
         } else {
-            let latest = self.clients.get(client).and_then(|client| client.latest_route.as_ref());
+            let latest = self.downstreams.get(client).and_then(|client| client.latest_route.as_ref());
             latest.and_then(|latest| latest.traffic)
         };
         if let Some(place) = place {
@@ -148,15 +147,14 @@ impl Relay {
         let calls = self.calls.len();
         self.join_cluster(id, cluster);
         let Some(call) = self.calls.get(id) else { return };
-        let account = self.clients.get(call.client).map(|client| client.account);
-        if !self.accounts.may_begin(account, calls, self.limits.relay.max_calls as usize) {
+        if !self.downstreams.may_begin(call.client, calls, self.limits.relay.max_calls as usize) {
             return self.fail(id, &ProxyError::TooManyCalls { calls });
         }
         if call.route.is_some() || call.request.contains(Known::GrpcTimeout) {
             self.set_deadline(id);
         }
         self.expect_content(id);
-        self.to_send.push_back(id);
+        self.calls.list(id);
     }
 
     /// Forwards content of a request, or keeps it until the call is sent.
@@ -221,7 +219,7 @@ impl Relay {
 
     fn on_request_trailers(&mut self, client: ClientId, id: CallId, oversize: bool, fields: &mut FieldSection) {
         // An application may read trailers as if they were part of the header section.
-        if self.clients.get(client).is_some_and(|client| client.origin.door != Door::Outbound) {
+        if self.downstreams.get(client).is_some_and(|client| client.origin.door != Door::Outbound) {
             strip_identities(fields);
             self.settings.forwarded_for.strip_trailer(fields);
         }
@@ -264,10 +262,8 @@ impl Relay {
     /// ([`crate::accounts`]).
     fn request_is_complete(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id) else { return };
-        if std::mem::take(&mut call.counts_as_open)
-            && let Some(client) = self.clients.get(call.client)
-        {
-            self.accounts.request_ended(client.account);
+        if std::mem::take(&mut call.counts_as_open) {
+            self.downstreams.request_ended(call.client);
         }
     }
 
@@ -289,7 +285,7 @@ impl Relay {
         let Some(room) = sent_bytes.checked_sub(call.released).filter(|&room| room > 0) else { return };
         call.released = sent_bytes;
         let (client, stream) = (call.client, call.client_stream);
-        match self.clients.get_mut(client) {
+        match self.downstreams.get_mut(client) {
             Some(client) => client.link.codec.release(stream, room),
             None => return self.calls.copied_content_sent(room),
         }
@@ -317,7 +313,7 @@ impl Relay {
         let Some(call) = self.calls.get_mut(id) else { return };
         let after = call.fields_memory_bytes();
         let before = std::mem::replace(&mut call.fields_bytes, after);
-        if let Some(client) = self.clients.get_mut(call.client) {
+        if let Some(client) = self.downstreams.get_mut(call.client) {
             client.fields_bytes = (client.fields_bytes + after as usize).saturating_sub(before as usize);
         }
     }
@@ -334,14 +330,10 @@ impl Relay {
     pub(crate) fn end_call(&mut self, id: CallId, ending: Ending) {
         self.record(id, ending);
         let Some(call) = self.calls.end(id) else { return };
-        if let Some(client) = self.clients.get_mut(call.client) {
+        if let Some(client) = self.downstreams.get_mut(call.client) {
             client.link.codec.set_token(call.client_stream, NO_CALL);
-            client.fields_bytes = client.fields_bytes.saturating_sub(call.fields_bytes as usize);
-            if call.counts_as_open {
-                self.accounts.request_ended(client.account);
-            }
-            self.accounts.call_ended(client.account);
         }
+        self.downstreams.call_ended(call.client, call.fields_bytes, call.counts_as_open);
         for (pool, stage) in call.attempts {
             match stage {
                 Stage::Waiting(turn) => self.give_up_turn(call.client, pool, turn),
@@ -359,7 +351,7 @@ impl Relay {
 
     /// Resets a client's stream.
     pub(crate) fn reset_client_stream(&mut self, client: Option<ClientId>, stream: StreamKey, code: ErrorCode) {
-        if let Some(client) = self.clients.get_mut(client) {
+        if let Some(client) = self.downstreams.get_mut(client) {
             client.link.codec.reset(stream, code);
         }
         self.mark_client(client);

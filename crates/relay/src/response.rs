@@ -73,7 +73,7 @@ impl Relay {
         if section == Section::Response {
             self.begin_response(id, fields);
         }
-        if let Some(client) = self.clients.get_mut(client) {
+        if let Some(client) = self.downstreams.get_mut(client) {
             client.link.codec.send_headers(client_stream, section, fields, end_stream);
         }
         self.mark_client(client);
@@ -93,7 +93,7 @@ impl Relay {
         if let Some(route) = &call.route {
             route.modify_response(fields);
         }
-        let cluster = self.clusters.get_mut(call.cluster);
+        let cluster = self.targets.get_mut(call.cluster);
         let has_others = call.attempts.len() > 1;
         let Some(attempt) = call.attempts.get_mut(id) else { return };
         if let (Some(pick), Some(cluster)) = (attempt.pick.as_mut(), cluster) {
@@ -115,7 +115,7 @@ impl Relay {
         let Some(call) = self.calls.get_mut(id) else { return };
         call.response_bytes += bytes.len() as u64;
         let (client, client_stream, is_guess) = (call.client, call.client_stream, call.is_guess);
-        let Some(to) = self.clients.get_mut(client) else {
+        let Some(to) = self.downstreams.get_mut(client) else {
             return self.discard((upstream, stream), id, bytes.len(), end_stream);
         };
         let taken = to.link.codec.send_data(client_stream, bytes, end_stream);
@@ -141,7 +141,7 @@ impl Relay {
 
     /// Resets the stream that overflows the client's buffer, and drops the output that is queued for it.
     fn fail_slow_client(&mut self, id: CallId, client: Option<ClientId>, stream: StreamKey, buffered_bytes: usize) {
-        let door = self.clients.get(client).map_or(Door::Outbound, |client| client.origin.door);
+        let door = self.downstreams.get(client).map_or(Door::Outbound, |client| client.origin.door);
         self.metrics.count_proxy_error(door.direction(), ProxyError::ClientTooSlow { buffered_bytes }.why());
         self.reset_client_stream(client, stream, ErrorCode::ENHANCE_YOUR_CALM);
         self.end_call(id, Ending::Cancelled);
@@ -215,7 +215,7 @@ impl Relay {
 
     /// Tells the client to send no more on a stream whose response is complete.
     pub(crate) fn stop_client(&mut self, client: Option<ClientId>, stream: StreamKey) {
-        if let Some(client) = self.clients.get_mut(client) {
+        if let Some(client) = self.downstreams.get_mut(client) {
             client.link.codec.stop_receiving(stream);
         }
         self.mark_client(client);
@@ -234,7 +234,7 @@ impl Relay {
 
     fn return_room_to_endpoints(&mut self, client: ClientId) {
         while let Some(Drained { stream, token, bytes }) =
-            self.clients.get_mut(client).and_then(|client| client.link.codec.next_drained())
+            self.downstreams.get_mut(client).and_then(|client| client.link.codec.next_drained())
         {
             let call = self.calls.of(client, stream, token);
             let answering = call.and_then(|(_, call)| call.attempts.latest_stream());

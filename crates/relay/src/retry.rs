@@ -111,7 +111,7 @@ impl Relay {
         let now = self.now;
         let Some(call) = self.calls.get_mut(id.call) else { return };
         let next = next(call, &failure, self.limits.relay.max_attempts);
-        let cluster = self.clusters.get_mut(call.cluster);
+        let cluster = self.targets.get_mut(call.cluster);
         let Some(attempt) = call.attempts.get_mut(id) else { return };
         if let (Some(pick), Some(cluster)) = (attempt.pick.take(), cluster) {
             let endpoint = pick.endpoint;
@@ -130,7 +130,7 @@ impl Relay {
                 }
                 self.leave_queue(id);
                 self.calls.end_attempt(id);
-                self.to_send.push_back(id.call);
+                self.calls.list(id.call);
             }
             Next::AwaitOthers => self.abandon(id),
             Next::Fail(error) => self.fail(id.call, &error),
@@ -162,7 +162,7 @@ impl Relay {
         let Some(mut attempt) = self.calls.end_attempt(id) else { return };
         let Some(call) = self.calls.get(id.call) else { return };
         let client = call.client;
-        if let (Some(pick), Some(cluster)) = (attempt.pick.take(), self.clusters.get_mut(call.cluster)) {
+        if let (Some(pick), Some(cluster)) = (attempt.pick.take(), self.targets.get_mut(call.cluster)) {
             cluster.balancer.finish(now, pick, attempt.unanswered(now));
         }
         if let Some((upstream, stream)) = attempt.stream() {

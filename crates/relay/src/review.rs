@@ -21,23 +21,23 @@ impl Relay {
     pub(crate) fn review_calls(&mut self) {
         // While the policies are unknown, no new call is accepted, and calls that were accepted before cannot be
         // authorized again.
-        if self.mesh.unanswered_inbound().is_some() {
+        if self.targets.mesh().unanswered_inbound().is_some() {
             return;
         }
-        let from_others = self.clients.iter().filter(|(_, client)| client.origin.door != Door::Outbound);
+        let from_others = self.downstreams.iter().filter(|(_, client)| client.origin.door != Door::Outbound);
         for id in from_others.map(|(id, _)| id).collect::<Vec<_>>() {
             self.review_calls_of(id);
         }
     }
 
     fn review_calls_of(&mut self, client_id: ClientId) {
-        let Some(client) = self.clients.get(client_id) else { return };
+        let Some(client) = self.downstreams.get(client_id) else { return };
         let mut gate: Option<(ClusterId, Option<Gate>)> = None;
         for (stream, token) in client.link.codec.open_streams() {
             let Some((id, call)) = self.calls.of(client_id, stream, token) else { continue };
             let Some(cluster) = call.cluster else { continue };
             if gate.as_ref().is_none_or(|(of, _)| *of != cluster) {
-                gate = self.clients.get(client_id).map(|client| (cluster, self.gate(client, cluster)));
+                gate = self.downstreams.get(client_id).map(|client| (cluster, self.gate(client, cluster)));
             }
             if let Err(denied) = self.check_contents(client_id) {
                 self.end_accepted(id, &denied);
@@ -48,7 +48,7 @@ impl Relay {
     }
 
     fn review_call(&mut self, client_id: ClientId, id: CallId, gate: &Gate) {
-        let (Some(client), Some(call)) = (self.clients.get(client_id), self.calls.get(id)) else { return };
+        let (Some(client), Some(call)) = (self.downstreams.get(client_id), self.calls.get(id)) else { return };
         let is_opaque = call.protocol == Protocol::Opaque;
         // After the response has begun, calls other than health checks may have lost their request. They are decided
         // without it.
@@ -57,7 +57,7 @@ impl Relay {
         let (origin, text) = (client.origin, self.denial(client, gate.port(), &reason));
         let why = ConnectionFailure::Withdrawn {
             client: client.peer_id.as_deref().cloned(),
-            server: self.own.clone(),
+            server: self.targets.own().cloned(),
             port: gate.port(),
             reason: reason.to_string(),
         };
@@ -77,7 +77,7 @@ impl Relay {
     /// Ends the connection of a client whose certificate is no longer valid: answers its calls with the reason, and
     /// sends GOAWAY.
     pub fn withdraw(&mut self, client_id: ClientId, why: ConnectionFailure) {
-        let Some(client) = self.clients.get(client_id) else { return };
+        let Some(client) = self.downstreams.get(client_id) else { return };
         let (origin, denied) = (client.origin, ProxyError::Denied(why.to_string()));
         for (stream, token) in client.link.codec.open_streams() {
             if let Some((id, _)) = self.calls.of(client_id, stream, token) {
@@ -85,7 +85,7 @@ impl Relay {
             }
         }
         self.report(origin, why);
-        if let Some(client) = self.clients.get_mut(client_id) {
+        if let Some(client) = self.downstreams.get_mut(client_id) {
             client.link.codec.go_away(ErrorCode::NO_ERROR, "your certificate is good no more; connect with a new one");
         }
         self.begin_closing(LinkId::Client(client_id));

@@ -25,7 +25,7 @@ use crate::reply::ProxyError;
 impl Relay {
     /// Finds the cluster of a call: by its connection's destination if that is known, else by the request's authority.
     pub(crate) fn route(&mut self, client: ClientId, id: CallId) -> Result<Routed, ProxyError> {
-        let (Some(downstream), Some(call)) = (self.clients.get(client), self.calls.get(id)) else {
+        let (Some(downstream), Some(call)) = (self.downstreams.get(client), self.calls.get(id)) else {
             return Err(ProxyError::NoRoute("the connection is gone".to_owned()));
         };
         let method = call.request.get(Known::Method).unwrap_or_default();
@@ -36,7 +36,7 @@ impl Relay {
         let authority =
             call.request.get(Known::Authority).or_else(|| call.request.get(Known::Host)).unwrap_or_default();
         if let Some(latest) = &downstream.latest_route
-            && latest.mesh_version == self.mesh_version
+            && latest.mesh_version == self.targets.version()
             && latest.authority == authority
         {
             return Ok(Routed::To(latest.cluster));
@@ -48,13 +48,13 @@ impl Relay {
             Found::Unanswered(subject) => return Ok(Routed::Later(subject)),
         };
         self.note_use(client, &authority);
-        let gate = self.clients.get(client).and_then(|client| self.gate(client, cluster));
-        let Some(downstream) = self.clients.get_mut(client) else { return Ok(Routed::To(cluster)) };
+        let gate = self.downstreams.get(client).and_then(|client| self.gate(client, cluster));
+        let Some(downstream) = self.downstreams.get_mut(client) else { return Ok(Routed::To(cluster)) };
         let is_inbound = downstream.origin.door.direction() == Direction::Inbound;
         let tls = is_inbound.then(|| downstream.tls_label());
-        let state = self.clusters.get_mut(cluster);
+        let state = self.targets.get_mut(cluster);
         let traffic = tls.zip(state).map(|(tls, state)| state.traffic_place(&self.metrics, tls));
-        let mesh_version = self.mesh_version;
+        let mesh_version = self.targets.version();
         downstream.latest_route = Some(LatestRoute { authority, mesh_version, cluster, traffic, gate });
         Ok(Routed::To(cluster))
     }
@@ -68,7 +68,7 @@ impl Relay {
         if call.request.contains(Known::Authority) || call.request.contains(Known::Host) {
             return;
         }
-        if let Some(state) = self.clusters.get(cluster) {
+        if let Some(state) = self.targets.get(cluster) {
             call.request.set(Known::Authority, state.target.host().as_bytes());
         }
     }
@@ -76,21 +76,21 @@ impl Relay {
     fn find_target(&self, client: &Client, authority: &[u8]) -> Result<Found, ProxyError> {
         let local = client.origin.local.ip();
         let unanswered = match (client.origin.door, client.target) {
-            (Door::Outbound, Some(address)) => self.mesh.unanswered_address(address),
-            (Door::Outbound, None) => self.mesh.unanswered_authority(authority),
+            (Door::Outbound, Some(address)) => self.targets.mesh().unanswered_address(address),
+            (Door::Outbound, None) => self.targets.mesh().unanswered_authority(authority),
             // While it is unknown whether policies protect the application, no caller is allowed.
-            (Door::Inbound | Door::Tunnel, _) => self.mesh.unanswered_inbound(),
+            (Door::Inbound | Door::Tunnel, _) => self.targets.mesh().unanswered_inbound(),
         };
         if let Some(subject) = unanswered {
             return Ok(Found::Unanswered(subject));
         }
         match (client.origin.door, client.target) {
             (Door::Outbound, Some(address)) if self.is_own(address, local) => Err(ProxyError::Loop { target: address }),
-            (Door::Outbound, Some(address)) => Ok(match self.mesh.cluster_by_address(address) {
+            (Door::Outbound, Some(address)) => Ok(match self.targets.mesh().cluster_by_address(address) {
                 Some(cluster) => Found::Service(cluster.clone()),
                 None => Found::Address(TargetKey::Address(address)),
             }),
-            (Door::Outbound, None) => match self.mesh.cluster_by_authority(authority) {
+            (Door::Outbound, None) => match self.targets.mesh().cluster_by_authority(authority) {
                 Ok(cluster) => Ok(Found::Service(cluster.clone())),
                 Err(unroutable) => Err(ProxyError::NoRoute(unroutable.to_string())),
             },

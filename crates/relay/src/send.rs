@@ -24,7 +24,7 @@ use crate::waiting::Turn;
 impl Relay {
     /// Sends the calls of this turn. A call that was cancelled before is not sent, so no endpoint learns of it.
     pub fn dispatch(&mut self) {
-        while let Some(id) = self.to_send.pop_front() {
+        while let Some(id) = self.calls.next_listed() {
             self.send(id);
         }
     }
@@ -52,10 +52,10 @@ impl Relay {
         attempt.stage = Stage::Waiting(turn);
         attempt.since = self.now;
         self.metrics.waited_total.add(1);
-        if let Some(client) = self.clients.get_mut(call.client) {
+        if let Some(client) = self.downstreams.get_mut(call.client) {
             client.waiting_calls += 1;
         }
-        if let Some(cluster) = self.clusters.get_mut(call.cluster) {
+        if let Some(cluster) = self.targets.get_mut(call.cluster) {
             cluster.may_be_busy = true;
         }
         self.connect(pool);
@@ -74,7 +74,7 @@ impl Relay {
 
     /// Does the same as [`Self::leave_queue`] for an attempt at a call that is over.
     pub(crate) fn give_up_turn(&mut self, client: Option<ClientId>, pool: PoolId, turn: Turn) {
-        if let Some(client) = self.clients.get_mut(client) {
+        if let Some(client) = self.downstreams.get_mut(client) {
             client.waiting_calls = client.waiting_calls.saturating_sub(1);
         }
         self.pools.leave(pool, turn);

@@ -61,7 +61,7 @@ impl Relay {
     /// Checks a guess by the client's first bytes. Returns whether it was wrong: then the bytes are kept for the
     /// arrival that the connection becomes again.
     pub(crate) fn settle_guess(&mut self, client_id: ClientId, bytes: &[u8]) -> bool {
-        let Some(client) = self.clients.get_mut(client_id) else { return false };
+        let Some(client) = self.downstreams.get_mut(client_id) else { return false };
         let Some(opaque) = client.link.codec.opaque() else { return false };
         let Some(destination) = client.origin.original_destination else { return false };
         if opaque.takes_server_first() {
@@ -80,7 +80,7 @@ impl Relay {
         // If the port has been declared as HTTP meanwhile, opaque bytes are refused, as on every new connection to it.
         let is_refused = || origin.door == Door::Inbound && self.declared_http(&origin).is_some();
         let is_right = detect(bytes) == Detected::Opaque && !is_refused();
-        let Some(client) = self.clients.get_mut(client_id) else { return false };
+        let Some(client) = self.downstreams.get_mut(client_id) else { return false };
         let Some(opaque) = client.link.codec.opaque() else { return false };
         if is_right {
             opaque.keep_guess();
@@ -93,18 +93,18 @@ impl Relay {
         }
         opaque.recall();
         client.link.held.extend_from_slice(bytes);
-        self.recalled.push(client_id);
+        self.downstreams.recall(client_id);
         true
     }
 
     /// Counts a call that was a guess until now, unless the guess was wrong.
     pub(crate) fn count_guess(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id).filter(|call| call.is_guess) else { return };
-        let Some(client) = self.clients.get(call.client).filter(|client| !client.link.codec.is_recalled()) else {
+        let Some(client) = self.downstreams.get(call.client).filter(|client| !client.link.codec.is_recalled()) else {
             return;
         };
         call.is_guess = false;
-        let cluster = self.clusters.get(call.cluster);
+        let cluster = self.targets.get(call.cluster);
         if let Some(traffic) = cluster.zip(call.traffic).and_then(|(cluster, place)| cluster.traffic(place)) {
             traffic.request();
         }
@@ -115,8 +115,8 @@ impl Relay {
 
     /// Gives up the clients whose protocol was guessed wrong: it is detected again.
     pub fn recall_clients(&mut self) {
-        for id in std::mem::take(&mut self.recalled) {
-            if self.clients.get(id).is_some_and(|client| client.link.codec.is_recalled()) {
+        for id in self.downstreams.take_recalled() {
+            if self.downstreams.get(id).is_some_and(|client| client.link.codec.is_recalled()) {
                 self.recall_client(id);
             }
         }
@@ -124,9 +124,8 @@ impl Relay {
 
     fn recall_client(&mut self, id: ClientId) {
         self.cancel_calls_of(id);
-        let Some(mut client) = self.clients.remove(id) else { return };
+        let Some(mut client) = self.downstreams.remove(id) else { return };
         self.discharge(&client.link);
-        self.accounts.leave(client.account);
         let Some(wire) = client.link.wire else { return };
         let first = std::mem::take(&mut client.link.held);
         self.effects.push(Effect::Recall { wire, origin: client.origin, first });

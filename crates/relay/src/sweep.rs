@@ -42,7 +42,7 @@ impl Relay {
         }
         self.next_sweep = self.now + SWEEP_EVERY;
         self.sweep_turn = (self.sweep_turn + 1) % TURNS;
-        self.accounts.sweep();
+        self.downstreams.sweep();
         self.release_collected();
         self.sweep_clients();
         self.sweep_upstreams();
@@ -50,7 +50,7 @@ impl Relay {
         self.sweep_questions();
         if self.has_swept_all() {
             self.forget_idle_addresses();
-            self.clusters.iter_mut().for_each(|(_, state)| state.check_pools(&self.pools));
+            self.targets.iter_mut().for_each(|state| state.check_pools(&self.pools));
             for line in self.failures.left_out(self.now) {
                 tracing::warn!("{line}");
             }
@@ -69,14 +69,14 @@ impl Relay {
     }
 
     fn sweep_clients(&mut self) {
-        let in_turn = self.clients.iter().map(|(id, _)| id).filter(|id| self.is_in_turn(id.place()));
+        let in_turn = self.downstreams.iter().map(|(id, _)| id).filter(|id| self.is_in_turn(id.place()));
         for id in in_turn.collect::<Vec<_>>() {
             match self.judge_client(id) {
                 Verdict::Keep => {}
                 Verdict::Close(_) => self.close_client(id),
                 Verdict::Dismiss(label, code, why) => {
                     self.metrics.count_abuse(label);
-                    let Some(client) = self.clients.get_mut(id) else { continue };
+                    let Some(client) = self.downstreams.get_mut(id) else { continue };
                     tracing::info!("{} is disconnected: {why}", client.origin.peer);
                     client.link.codec.go_away(code, why);
                     self.cancel_calls_of(id);
@@ -90,7 +90,7 @@ impl Relay {
         let now = self.now;
         let relay = &self.limits.relay;
         let past = |since: Option<Instant>, limit: Duration| since.is_some_and(|since| now - since >= limit);
-        let Some(client) = self.clients.get_mut(id) else { return Verdict::Keep };
+        let Some(client) = self.downstreams.get_mut(id) else { return Verdict::Keep };
         let is_tunnel = client.is_tunnel();
         let link = &mut client.link;
         if link.closing_since.is_some() {
@@ -167,7 +167,7 @@ impl Relay {
         let past = |since: Option<Instant>, limit: Duration| since.is_some_and(|since| now - since >= limit);
         let Some(upstream) = self.pools.upstream(id) else { return Verdict::Keep };
         let (opened, is_outdated) = (Some(upstream.link.opened), upstream.is_outdated);
-        let settings = match self.clusters.get(upstream.cluster) {
+        let settings = match self.targets.get(upstream.cluster) {
             Some(state) => state.cluster.settings.clone(),
             None => Default::default(),
         };
@@ -230,7 +230,7 @@ impl Relay {
                 if waited < limit {
                     break;
                 }
-                let cluster = self.pools.get(pool).and_then(|pool| self.clusters.get(pool.cluster));
+                let cluster = self.pools.get(pool).and_then(|pool| self.targets.get(pool.cluster));
                 let cluster = cluster.map_or(String::new(), |state| state.target.to_string());
                 self.fail(id.call, &ProxyError::WaitedTooLong { cluster, waited_ms: waited.as_millis() });
             }
@@ -241,7 +241,7 @@ impl Relay {
     /// Logs once that calls wait because their endpoint grants no more streams. Returns the number of waiting calls.
     fn tell_of_waiting(&mut self, id: PoolId) -> u64 {
         let Some(pool) = self.pools.get(id) else { return 0 };
-        let Some(state) = self.clusters.get(pool.cluster) else { return 0 };
+        let Some(state) = self.targets.get(pool.cluster) else { return 0 };
         let most = usize::from(state.cluster.settings.max_connections_per_endpoint);
         let first = self.pools.first_waiting(id).and_then(|id| self.calls.attempt(id));
         let is_long = first.is_some_and(|attempt| self.now - attempt.since >= TELL_AFTER);
@@ -266,18 +266,16 @@ impl Relay {
     /// Gives back memory that a burst has used.
     pub fn shrink(&mut self) {
         self.burst = false;
-        self.clients.shrink_to_fit();
-        self.accounts.shrink();
+        self.downstreams.shrink();
         self.pools.shrink();
         self.calls.shrink();
         self.fields = FieldSection::new();
-        self.to_send.shrink_to_fit();
         self.dirty.shrink_to_fit();
     }
 
     /// Tells all clients that their connections end.
     pub fn shut_down(&mut self) {
-        for id in self.clients.iter().map(|(id, _)| id).collect::<Vec<ClientId>>() {
+        for id in self.downstreams.ids() {
             self.shut_down_client(id);
         }
     }

@@ -11,7 +11,7 @@ use crate::link::{Link, LinkId};
 impl Relay {
     pub fn link(&mut self, id: LinkId) -> Option<&mut Link> {
         match id {
-            LinkId::Client(id) => self.clients.get_mut(id).map(|client| &mut client.link),
+            LinkId::Client(id) => self.downstreams.get_mut(id).map(|client| &mut client.link),
             LinkId::Endpoint(id) => self.pools.upstream_mut(id).map(|upstream| &mut upstream.link),
         }
     }
@@ -200,7 +200,7 @@ impl Relay {
         if let LinkId::Client(client) = id
             && link.codec.is_recalled()
         {
-            self.recalled.push(client);
+            self.downstreams.recall(client);
         } else if link.codec.is_aborted() {
             let wire = link.wire;
             self.effects.extend(wire.map(Effect::Abort));

@@ -33,7 +33,7 @@ impl Relay {
         let Some(opaque) = upstream.link.codec.opaque() else { return true };
         let (stream, token) = opaque.stream();
         let call = self.calls.on(id, stream, token).and_then(|id| self.calls.get(id.call));
-        let client = self.clients.get_mut(call.and_then(|call| call.client));
+        let client = self.downstreams.get_mut(call.and_then(|call| call.client));
         let Some(client) = client.filter(|client| client.is_tunnel()) else { return true };
         opaque.limit_unreleased(share_bytes(max_bytes, client.link.codec.stream_count()));
         if client.link.codec.queued_bytes() >= max_bytes {
@@ -49,7 +49,9 @@ impl Relay {
     /// free.
     pub(crate) fn read_on_for_tunnel(&mut self, client: ClientId) {
         let max_bytes = self.limits.relay.max_tunnel_bytes_per_client as usize;
-        let Some(client) = self.clients.get_mut(client).filter(|client| !client.held_back.is_empty()) else { return };
+        let Some(client) = self.downstreams.get_mut(client).filter(|client| !client.held_back.is_empty()) else {
+            return;
+        };
         if client.link.codec.queued_bytes() > max_bytes / 2 {
             return;
         }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use leno_http2::limits::{OUTPUT_HIGH_WATER_BYTES, SMALL_UPLOAD_BYTES};
 use leno_http2::{Connection, Role};
-use leno_model::mesh::{Endpoint, EndpointProxy};
+use leno_model::mesh::Endpoint;
 use leno_model::spiffe::SpiffeId;
 
 use crate::Relay;
@@ -105,7 +105,7 @@ impl Relay {
         let Some(pool) = self.pools.get(pool_id) else { return };
         let (cluster, key, address) = (pool.cluster, pool.key, pool.address);
         let proxy = member.proxy.as_ref().filter(|_| key.hop.is_mutual_tls());
-        let expected = proxy.and_then(|proxy| self.id_of(proxy));
+        let expected = proxy.and_then(|proxy| self.targets.id_of(proxy));
         if proxy.is_some() && expected.is_none() {
             let error = "it takes mutual TLS only; start this proxy with --identity and --issuer".to_owned();
             return self.connecting_failed(pool_id, &ConnectionFailure::Connect { error });
@@ -152,12 +152,6 @@ impl Relay {
         }
     }
 
-    /// Returns the identity that a proxy must prove; `None` if we have no identity, whose trust domain applies.
-    pub(crate) fn id_of(&self, proxy: &EndpointProxy) -> Option<SpiffeId> {
-        let trust_domain = self.own.as_ref()?.trust_domain.clone();
-        Some(SpiffeId { trust_domain, workload: proxy.identity.clone() })
-    }
-
     /// Continues to open a connection: TCP is established.
     pub fn connected(&mut self, id: UpstreamId) {
         let Some(upstream) = self.pools.upstream_mut(id) else { return };
@@ -176,12 +170,12 @@ impl Relay {
 
     /// If an established connection leads to our own application, names the application's port in metrics from now on.
     fn note_port(&mut self, cluster: ClusterId) {
-        let Some(state) = self.clusters.get_mut(cluster) else { return };
+        let Some(state) = self.targets.get_mut(cluster) else { return };
         let TargetKey::Local(address) = state.target else { return };
         if self.ports.serve(address.port()) {
             state.name_port();
             // This makes clients look up again which metrics count their calls.
-            self.mesh_version += 1;
+            self.targets.outdate();
         }
     }
 

@@ -43,42 +43,40 @@ impl Client {
 impl Relay {
     /// Records that a client looked up the target of its calls.
     pub(crate) fn note_use(&mut self, client: ClientId, authority: &[u8]) {
-        // Without a control plane, no answer is forgotten. Beyond the limit, the oldest answers would be forgotten
-        // anyway.
-        if !self.discovers || self.used.len() >= self.limits.relay.max_subjects as usize {
+        if !self.questions.records_use(self.limits.relay.max_subjects as usize) {
             return;
         }
-        let Some(client) = self.clients.get(client).filter(|client| client.origin.door == Door::Outbound) else {
+        let Some(client) = self.downstreams.get(client).filter(|client| client.origin.door == Door::Outbound) else {
             return;
         };
         let subject = match client.target {
             Some(address) => Some(Subject::Address(canonical(address))),
-            None => self.mesh.subject(authority),
+            None => self.targets.mesh().subject(authority),
         };
         if let Some(subject) = subject {
-            self.used.insert(subject, self.now);
+            self.questions.note_use(subject, self.now);
         }
     }
 
     /// Returns the questions and clusters that calls use, or have used since the last report.
     pub fn report_usage(&mut self) -> Usage {
-        let mut usage = Usage { in_use: self.questions.keys().cloned().collect(), ..Usage::default() };
-        for (_, client) in self.clients.iter() {
-            let Some(subject) = client.subject(&self.mesh) else { continue };
+        let mut usage = Usage { in_use: self.questions.subjects().cloned().collect(), ..Usage::default() };
+        for (_, client) in self.downstreams.iter() {
+            let Some(subject) = client.subject(self.targets.mesh()) else { continue };
             if client.link.codec.stream_count() > 0 {
                 usage.in_use.insert(subject);
             } else {
                 usage.used.push((subject, client.idle_since.unwrap_or(self.now)));
             }
         }
-        for (_, state) in self.clusters.iter().filter(|(_, state)| state.calls > 0) {
+        for (_, state) in self.targets.iter().filter(|(_, state)| state.calls > 0) {
             match &state.target {
                 TargetKey::Service(key) => usage.clusters.push(key.clone()),
                 TargetKey::Address(address) => drop(usage.in_use.insert(Subject::Address(*address))),
                 TargetKey::Local(_) => {}
             }
         }
-        usage.used.extend(std::mem::take(&mut self.used));
+        usage.used.extend(self.questions.take_used());
         usage
     }
 }
