@@ -83,7 +83,7 @@ impl Relay {
     /// Updates the charge of a link.
     pub(crate) fn charge(&mut self, id: LinkId) {
         let Some(link) = self.link(id) else { return };
-        let mut bytes = CONNECTION_BYTES + link.codec.memory_bytes() + link.held.capacity();
+        let mut bytes = CONNECTION_BYTES + link.codec.memory_bytes() + link.pending_input.capacity();
         bytes += link.wire_bytes;
         if let LinkId::Client(client) = id {
             // Content and fields count for the client that sent them, or that does not read them, wherever they wait.

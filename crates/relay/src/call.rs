@@ -10,7 +10,7 @@ use leno_model::balance::EndpointId;
 use crate::attempt::Attempts;
 use crate::client::ClientId;
 use crate::cluster::ClusterId;
-use crate::follow::Followed;
+use crate::follow::CallRoute;
 use crate::grpc;
 use crate::hop::Protocol;
 use crate::slots::Id;
@@ -73,7 +73,7 @@ pub(crate) struct Call {
     /// The value of `request_bytes` at the latest such check.
     pub(crate) content_seen: u64,
     /// The route rule that the call matched, if routes are attached to its destination.
-    pub(crate) route: Option<Box<Followed>>,
+    pub(crate) route: Option<Box<CallRoute>>,
 
     /// The protocol of the application that made the call.
     pub(crate) protocol: Protocol,

@@ -12,7 +12,7 @@ use crate::call::{Call, CallId};
 use crate::client::ClientId;
 use crate::cluster::ClusterId;
 use crate::deadline::Alarm;
-use crate::follow::Followed;
+use crate::follow::CallRoute;
 use crate::pools::PoolId;
 use crate::slots::Slots;
 use crate::timers::{TimerKey, Timers};
@@ -46,7 +46,7 @@ pub(crate) struct Ended {
     pub(crate) fields_bytes: u32,
     pub(crate) counts_as_open: bool,
     pub(crate) request_ended: bool,
-    pub(crate) route: Option<Box<Followed>>,
+    pub(crate) route: Option<Box<CallRoute>>,
     /// The pool and the stage of each attempt.
     pub(crate) attempts: SmallVec<[(PoolId, Stage); 1]>,
 }

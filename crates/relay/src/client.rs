@@ -17,11 +17,11 @@ use crate::effect::Effect;
 use crate::effect::WireId;
 use crate::failure::{ConnectionFailure, FailedConnection};
 use crate::link::{Link, LinkId};
-use crate::metrics::{Direction, Peer};
+use crate::metrics::{Direction, PeerLabel};
 use crate::opaque::{Contents, Opaque};
 use crate::origin::{Door, Origin};
 use crate::record::Ending;
-use crate::route::Told;
+use crate::route::IdentityFields;
 use crate::slots::Id;
 use crate::upstream::UpstreamId;
 
@@ -41,7 +41,7 @@ pub struct Client {
     /// The client's TLS ends at the proxy.
     pub(crate) has_tls: bool,
     /// Header fields that tell the application who the client is, added to each request.
-    pub(crate) told: Option<Box<Told>>,
+    pub(crate) identity_fields: Option<Box<IdentityFields>>,
     /// The account that the client's calls are charged to.
     pub(crate) account: AccountId,
     /// The route of the latest call. The next calls use it too, since all calls of a gRPC client have the same
@@ -122,7 +122,7 @@ impl Client {
             target,
             peer_id,
             has_tls: false,
-            told: None,
+            identity_fields: None,
             account,
             latest_route: None,
             cancelled_calls: 0,
@@ -162,16 +162,17 @@ impl Relay {
         let Accepted { wire, origin, target, peer_id, has_tls, speaks, first, opened } = accepted;
         let mut link = Link::new(Some(wire), self.codec_for(speaks, target), self.now);
         link.has_received = !first.is_empty();
-        link.held = first;
+        link.pending_input = first;
         link.opened = opened;
         link.codec.save_memory(self.is_short_of_memory());
-        let told = peer_id.as_ref().zip(self.targets.own());
-        let told = told.map(|(id, own)| Box::new(Told::of(id, own, self.settings.forwarded_client_cert)));
+        let ids = peer_id.as_ref().zip(self.targets.own());
+        let identity_fields =
+            ids.map(|(id, own)| Box::new(IdentityFields::of(id, own, self.settings.forwarded_client_cert)));
         if let (Direction::Inbound, Some(target)) = (origin.door.direction(), target) {
             self.ports.name(target.port());
         }
         let account = account_of(&origin, peer_id.as_ref());
-        let client = |account| Client { told, has_tls, ..Client::new(link, origin, target, peer_id, account) };
+        let client = |account| Client { identity_fields, has_tls, ..Client::new(link, origin, target, peer_id, account) };
         let id = self.downstreams.add(account, client);
         let series = self.downstreams.get(id).map(|client| self.client_series(client));
         self.effects.extend(series.map(|series| Effect::Count(wire, series)));
@@ -262,7 +263,7 @@ impl Relay {
     pub fn report(&mut self, origin: Origin, why: ConnectionFailure) {
         let direction = origin.door.direction();
         self.metrics.count_failed_connection(direction, why.label());
-        let failed = FailedConnection { direction, peer: Peer::Source, address: origin.peer, why };
+        let failed = FailedConnection { direction, peer: PeerLabel::Source, address: origin.peer, why };
         if let Some(line) = self.failures.line(&failed, self.now) {
             tracing::warn!("{line}");
         }

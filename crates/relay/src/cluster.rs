@@ -14,7 +14,7 @@ use crate::accounts::Lane;
 use crate::call::Call;
 use crate::follow::Routes;
 use crate::hop::PoolKey;
-use crate::metrics::{Tls, TrafficMetrics, WorkerMetrics};
+use crate::metrics::{TlsLabel, TrafficMetrics, WorkerMetrics};
 use crate::pools::{Pool, PoolId, Pools};
 use crate::reply::ProxyError;
 use crate::slots::Id;
@@ -72,7 +72,7 @@ pub(crate) struct ClusterState {
     pub(crate) balancer: Balancer,
     /// The metrics series of calls, by the TLS label of the peer. An entry without a label is only for calls that began
     /// before [`ClusterState::name_port`].
-    pub(crate) traffic: Vec<(Option<Tls>, Arc<TrafficMetrics>)>,
+    pub(crate) traffic: Vec<(Option<TlsLabel>, Arc<TrafficMetrics>)>,
     /// Whether metrics name the target's port, if this is a port of our own application.
     pub(crate) is_named: bool,
     pub(crate) members: Members,
@@ -253,10 +253,10 @@ impl ClusterState {
     }
 
     /// Returns the index of the series for calls with this TLS label.
-    pub(crate) fn traffic_place(&mut self, metrics: &WorkerMetrics, tls: Tls) -> u32 {
+    pub(crate) fn traffic_place(&mut self, metrics: &WorkerMetrics, tls: TlsLabel) -> u32 {
         // Clients beyond the limit count in one common series. For so many clients, the metrics combine the series
         // anyway.
-        let tls = if self.traffic.len() < MAX_TRAFFIC_SERIES { tls } else { Tls::MutualOther };
+        let tls = if self.traffic.len() < MAX_TRAFFIC_SERIES { tls } else { TlsLabel::MutualOther };
         let place = self.traffic.iter().position(|(of, _)| of.as_ref() == Some(&tls)).unwrap_or_else(|| {
             let series = metrics.traffic(&self.traffic_labels(tls.clone()));
             self.traffic.push((Some(tls), series));

@@ -41,7 +41,7 @@ impl CodecError {
 }
 
 /// Evaluates the same expression for each protocol.
-macro_rules! each {
+macro_rules! for_protocol {
     ($self:expr, $inner:ident => $expression:expr) => {
         match $self {
             Codec::Http2($inner) => $expression,
@@ -202,15 +202,15 @@ impl Codec {
     }
 
     pub(crate) fn output(&mut self) -> &[u8] {
-        each!(self, codec => codec.output())
+        for_protocol!(self, codec => codec.output())
     }
 
     pub(crate) fn advance_output(&mut self, n: usize) {
-        each!(self, codec => codec.advance_output(n));
+        for_protocol!(self, codec => codec.advance_output(n));
     }
 
     pub(crate) fn pending_output(&self) -> usize {
-        each!(self, codec => codec.pending_output())
+        for_protocol!(self, codec => codec.pending_output())
     }
 
     pub(crate) fn wants_write(&self) -> bool {
@@ -223,17 +223,17 @@ impl Codec {
 
     /// Returns the bytes of content that were received and have not been forwarded.
     pub(crate) fn held_bytes(&self) -> usize {
-        usize::try_from(each!(self, codec => codec.held_bytes())).unwrap_or(usize::MAX)
+        usize::try_from(for_protocol!(self, codec => codec.held_bytes())).unwrap_or(usize::MAX)
     }
 
     /// Sets whether memory is short. If it is, the codec keeps no empty buffers, and receive windows stop growing.
     pub(crate) fn save_memory(&mut self, on: bool) {
-        each!(self, codec => codec.save_memory(on));
+        for_protocol!(self, codec => codec.save_memory(on));
     }
 
     /// Returns the memory of the codec's buffers, tables and lists, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        each!(self, codec => codec.memory_bytes())
+        for_protocol!(self, codec => codec.memory_bytes())
     }
 
     /// Returns the memory of content and trailers that wait for the peer, in bytes.
@@ -247,7 +247,7 @@ impl Codec {
     }
 
     pub(crate) fn queued_bytes(&self) -> usize {
-        each!(self, codec => codec.queued_bytes())
+        for_protocol!(self, codec => codec.queued_bytes())
     }
 
     /// Returns for how many bytes of content the peer's connection window has room.
@@ -259,7 +259,7 @@ impl Codec {
     }
 
     pub(crate) fn next_drained(&mut self) -> Option<Drained> {
-        each!(self, codec => codec.next_drained())
+        for_protocol!(self, codec => codec.next_drained())
     }
 
     pub(crate) fn stream_count(&self) -> usize {
@@ -341,7 +341,7 @@ impl Codec {
 
     /// Returns whether the end was announced and all streams have finished.
     pub(crate) fn is_drained(&self) -> bool {
-        each!(self, codec => codec.is_drained())
+        for_protocol!(self, codec => codec.is_drained())
     }
 
     /// Returns whether the connection must be closed once the output is written, even if streams are open.

@@ -6,7 +6,7 @@ use crate::Relay;
 use crate::codec::CodecError;
 use crate::effect::Effect;
 use crate::failure::{ConnectionFailure, FailedConnection};
-use crate::metrics::{Direction, Peer};
+use crate::metrics::{Direction, PeerLabel};
 use crate::pools::PoolId;
 use crate::reply::ProxyError;
 use crate::retry::Failure;
@@ -94,7 +94,7 @@ impl Relay {
     /// Counts and logs a failure of a server's connection.
     fn report_server(&mut self, direction: Direction, address: SocketAddr, why: ConnectionFailure) {
         self.metrics.count_failed_connection(direction, why.label());
-        let failed = FailedConnection { direction, peer: Peer::Destination, address, why };
+        let failed = FailedConnection { direction, peer: PeerLabel::Destination, address, why };
         if let Some(line) = self.failures.line(&failed, self.now) {
             tracing::warn!("{line}");
         }

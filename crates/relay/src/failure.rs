@@ -11,7 +11,7 @@ use leno_model::spiffe::SpiffeId;
 
 pub(crate) use log::FailureLog;
 
-use crate::metrics::{Direction, Peer};
+use crate::metrics::{Direction, PeerLabel};
 
 /// Longest quoted text in a line, in characters.
 const QUOTED_MAX_CHARS: usize = 500;
@@ -22,7 +22,7 @@ pub struct FailedConnection {
     /// This proxy's side.
     pub direction: Direction,
     /// Whether the connection is from a client or to a server.
-    pub peer: Peer,
+    pub peer: PeerLabel,
     /// The address of the client or of the server.
     pub address: SocketAddr,
     pub why: ConnectionFailure,
@@ -128,8 +128,8 @@ impl fmt::Display for FailedConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (side, address, why) = (self.direction.label(), self.address, &self.why);
         match self.peer {
-            Peer::Source => write!(f, "{side} connection from {address} failed: {why}"),
-            Peer::Destination => write!(f, "{side} connection to {address} failed: {why}"),
+            PeerLabel::Source => write!(f, "{side} connection from {address} failed: {why}"),
+            PeerLabel::Destination => write!(f, "{side} connection to {address} failed: {why}"),
         }
     }
 }

@@ -3,7 +3,7 @@ use leno_model::spiffe::SpiffeId;
 use rustls::CertificateError;
 
 use super::{ConnectionFailure, FailedConnection};
-use crate::metrics::{Direction, Peer};
+use crate::metrics::{Direction, PeerLabel};
 
 fn id(name: &str) -> SpiffeId {
     format!("spiffe://example.org/ns/shop/sa/{name}").parse().expect("it is a SPIFFE id")
@@ -11,12 +11,12 @@ fn id(name: &str) -> SpiffeId {
 
 fn inbound(why: ConnectionFailure) -> String {
     let address = ([10, 0, 0, 1], 4_000).into();
-    FailedConnection { direction: Direction::Inbound, peer: Peer::Source, address, why }.to_string()
+    FailedConnection { direction: Direction::Inbound, peer: PeerLabel::Source, address, why }.to_string()
 }
 
 fn outbound(why: ConnectionFailure) -> String {
     let address = ([10, 0, 0, 2], 8_080).into();
-    FailedConnection { direction: Direction::Outbound, peer: Peer::Destination, address, why }.to_string()
+    FailedConnection { direction: Direction::Outbound, peer: PeerLabel::Destination, address, why }.to_string()
 }
 
 /// One failure of every kind.

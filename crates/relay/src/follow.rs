@@ -17,7 +17,7 @@ use crate::cluster::ClusterId;
 use crate::filter::{self, Head};
 use crate::hop::Protocol;
 use crate::metrics::{RouteLabels, RouteMetrics};
-use crate::mirror::Copies;
+use crate::mirror::MirrorCopies;
 use crate::record::Ending;
 use crate::reply::ProxyError;
 
@@ -27,21 +27,21 @@ pub(crate) struct Routes {
     parent: ClusterKey,
     table: Arc<RouteTable>,
     /// The rules that calls have matched, by their memory address, which does not change while the table exists.
-    met: FxHashMap<usize, Arc<MetRule>>,
+    matched: FxHashMap<usize, Arc<MatchedRule>>,
 }
 
 /// A rule that calls have matched.
 #[derive(Debug)]
-pub(crate) struct MetRule {
+pub(crate) struct MatchedRule {
     rule: Arc<Rule>,
     /// The rule's backends, in the order of the rule.
-    backends: Box<[MetBackend]>,
+    backends: Box<[RuleBackend]>,
     /// The metrics of requests that go to no backend.
     metrics: Arc<RouteMetrics>,
 }
 
 #[derive(Debug)]
-struct MetBackend {
+struct RuleBackend {
     /// The backend's cluster, valid only in the current mesh; `None` if the mesh does not have the cluster.
     cluster: Option<ClusterId>,
     metrics: Arc<RouteMetrics>,
@@ -49,8 +49,8 @@ struct MetBackend {
 
 /// What a call stores about the rule that it matched.
 #[derive(Debug)]
-pub(crate) struct Followed {
-    met: Arc<MetRule>,
+pub(crate) struct CallRoute {
+    rule: Arc<MatchedRule>,
     /// Index of the chosen backend; `None` if the proxy answered the request itself.
     backend: Option<usize>,
     /// The call's deadline was set by the rule, not by the caller.
@@ -60,38 +60,38 @@ pub(crate) struct Followed {
 }
 
 /// Where a call goes.
-enum Way {
+enum Destination {
     /// Routes of this kind do not apply to the call: it goes to the cluster itself.
-    Straight,
+    Unrouted,
     /// The call goes to this cluster, and copies of it to others.
-    To(ClusterId, Option<Box<Copies>>),
+    Cluster(ClusterId, Option<Box<MirrorCopies>>),
     /// The proxy answers the call with a status and a `location`.
     Redirect(u16, Vec<u8>),
 }
 
 impl Routes {
     pub(crate) fn new(parent: ClusterKey, table: Arc<RouteTable>) -> Self {
-        Self { parent, table, met: FxHashMap::default() }
+        Self { parent, table, matched: FxHashMap::default() }
     }
 }
 
-impl Followed {
-    fn new(met: Arc<MetRule>) -> Self {
-        Self { met, backend: None, sets_deadline: false, mirrors: Vec::new() }
+impl CallRoute {
+    fn new(rule: Arc<MatchedRule>) -> Self {
+        Self { rule, backend: None, sets_deadline: false, mirrors: Vec::new() }
     }
 
     /// Returns the name of the route that the rule belongs to.
     pub(crate) fn name(&self) -> &RouteName {
-        &self.met.rule.route
+        &self.rule.rule.route
     }
 
     /// The rule's own name.
     pub(crate) fn rule_name(&self) -> Option<&str> {
-        self.met.rule.name.as_deref()
+        self.rule.rule.name.as_deref()
     }
 
     pub(crate) fn timeouts(&self) -> &Timeouts {
-        &self.met.rule.timeouts
+        &self.rule.rule.timeouts
     }
 
     /// Counts how the call ended.
@@ -106,14 +106,14 @@ impl Followed {
     }
 
     fn metrics(&self) -> &RouteMetrics {
-        let chosen = self.backend.and_then(|place| self.met.backends.get(place));
-        chosen.map_or(&*self.met.metrics, |backend| &*backend.metrics)
+        let chosen = self.backend.and_then(|place| self.rule.backends.get(place));
+        chosen.map_or(&*self.rule.metrics, |backend| &*backend.metrics)
     }
 
     /// Changes the header fields of a response: first as its backend says, then as the rule does.
     pub(crate) fn modify_response(&self, fields: &mut FieldSection) {
-        let chosen = self.backend.and_then(|place| self.met.rule.backends.get(place));
-        let filters = chosen.map(|backend| &backend.filters).into_iter().chain([&self.met.rule.filters]);
+        let chosen = self.backend.and_then(|place| self.rule.rule.backends.get(place));
+        let filters = chosen.map(|backend| &backend.filters).into_iter().chain([&self.rule.rule.filters]);
         for modifier in filters.filter_map(|filters| filters.response_headers.as_ref()) {
             filter::modify(fields, modifier);
         }
@@ -133,49 +133,49 @@ impl Relay {
     fn follow_routes(&mut self, id: CallId, cluster: ClusterId) {
         let routes = self.targets.get_mut(cluster).and_then(|state| state.routes.take());
         let Some(mut routes) = routes else { return self.admit(id, cluster) };
-        let way = self.find_way(id, &mut routes);
+        let destination = self.choose_destination(id, &mut routes);
         if let Some(state) = self.targets.get_mut(cluster) {
             state.routes = Some(routes);
         }
-        match way {
-            Ok(Way::Straight) => self.admit(id, cluster),
-            Ok(Way::To(cluster, copies)) => {
+        match destination {
+            Ok(Destination::Unrouted) => self.admit(id, cluster),
+            Ok(Destination::Cluster(cluster, copies)) => {
                 self.admit(id, cluster);
                 if let Some(copies) = copies {
                     self.mirror(id, *copies);
                 }
             }
-            Ok(Way::Redirect(status, location)) => self.redirect(id, status, &location),
+            Ok(Destination::Redirect(status, location)) => self.redirect(id, status, &location),
             Err(error) => self.fail(id, &error),
         }
     }
 
-    fn find_way(&mut self, id: CallId, routes: &mut Routes) -> Result<Way, ProxyError> {
+    fn choose_destination(&mut self, id: CallId, routes: &mut Routes) -> Result<Destination, ProxyError> {
         let gone = || ProxyError::NoRoute("the call is over".to_owned());
         let call = self.calls.get(id).ok_or_else(gone)?;
         let server = || self.downstreams.get(call.client).and_then(|client| client.link.codec.server());
         let found = match routes.table.kind() {
-            RouteKind::Grpc | RouteKind::Http if call.protocol == Protocol::Opaque => return Ok(Way::Straight),
+            RouteKind::Grpc | RouteKind::Http if call.protocol == Protocol::Opaque => return Ok(Destination::Unrouted),
             RouteKind::Grpc | RouteKind::Http | RouteKind::Tcp => routes.table.find(&Head(&call.request)),
             RouteKind::Tls => match server() {
                 Some(name) => routes.table.find_server(name),
-                None => return Ok(Way::Straight),
+                None => return Ok(Destination::Unrouted),
             },
         };
         let Some(Found { rule, path }) = found else {
             return Err(ProxyError::NoMatch { cluster: routes.parent.to_string() });
         };
         let address = Arc::as_ptr(rule).addr();
-        let met = match routes.met.get(&address) {
-            Some(met) => met.clone(),
+        let matched = match routes.matched.get(&address) {
+            Some(matched) => matched.clone(),
             None => {
-                let met = Arc::new(self.meet(&routes.parent, rule));
-                routes.met.insert(address, met.clone());
-                met
+                let matched = Arc::new(self.prepare_rule(&routes.parent, rule));
+                routes.matched.insert(address, matched.clone());
+                matched
             }
         };
         let call = self.calls.get_mut(id).ok_or_else(gone)?;
-        call.route = Some(Box::new(Followed::new(met)));
+        call.route = Some(Box::new(CallRoute::new(matched)));
         if let Some(redirect) = redirect(call, &rule.filters, path, routes.parent.port) {
             return Ok(redirect);
         }
@@ -183,16 +183,22 @@ impl Relay {
     }
 
     /// Chooses a backend, and changes the request as the rule and the backend say.
-    fn take_backend(&mut self, id: CallId, rule: &Rule, path: &PathMatch, port: u16) -> Result<Way, ProxyError> {
+    fn take_backend(
+        &mut self,
+        id: CallId,
+        rule: &Rule,
+        path: &PathMatch,
+        port: u16,
+    ) -> Result<Destination, ProxyError> {
         let random = self.random.u64(..);
         let no_backend = || ProxyError::NoBackend { route: rule.route.clone() };
         let backend = rule.choose(random).ok_or_else(no_backend)?;
         let place = rule.backends.iter().position(|candidate| std::ptr::eq(candidate, backend));
         let call = self.calls.get_mut(id).ok_or_else(no_backend)?;
-        let followed = call.route.as_mut().ok_or_else(no_backend)?;
-        followed.backend = place;
-        followed.metrics().requests.add(1);
-        let cluster = place.and_then(|place| followed.met.backends.get(place)?.cluster);
+        let route = call.route.as_mut().ok_or_else(no_backend)?;
+        route.backend = place;
+        route.metrics().requests.add(1);
+        let cluster = place.and_then(|place| route.rule.backends.get(place)?.cluster);
         let invalid = |why: &str| ProxyError::InvalidBackend { route: rule.route.clone(), why: why.to_owned() };
         let cluster = match (&backend.to, cluster) {
             (_, Some(cluster)) => cluster,
@@ -202,16 +208,16 @@ impl Relay {
         if let Some(redirect) = redirect(call, &backend.filters, path, port) {
             return Ok(redirect);
         }
-        let copied = self.draw_mirrors(id, [&rule.filters, &backend.filters]);
+        let copied = self.choose_mirrors(id, [&rule.filters, &backend.filters]);
         let call = self.calls.get_mut(id).ok_or_else(no_backend)?;
         change(&mut call.request, &rule.filters, path);
         let copies = copied.map(|drawn| drawn.copy(&call.request));
         change(&mut call.request, &backend.filters, path);
-        Ok(Way::To(cluster, copies))
+        Ok(Destination::Cluster(cluster, copies))
     }
 
     /// Looks up the clusters and metrics for calls that match a rule.
-    fn meet(&mut self, parent: &ClusterKey, rule: &Arc<Rule>) -> MetRule {
+    fn prepare_rule(&mut self, parent: &ClusterKey, rule: &Arc<Rule>) -> MatchedRule {
         let labels = |backend: Option<&ClusterKey>| RouteLabels {
             parent: parent.clone(),
             route: rule.route.clone(),
@@ -223,10 +229,10 @@ impl Relay {
                 BackendTarget::Invalid(_) => None,
             };
             let cluster = key.and_then(|key| self.state_of(key));
-            MetBackend { cluster, metrics: self.metrics.route(&labels(key)) }
+            RuleBackend { cluster, metrics: self.metrics.route(&labels(key)) }
         });
         let backends = backends.collect();
-        MetRule { rule: rule.clone(), backends, metrics: self.metrics.route(&labels(None)) }
+        MatchedRule { rule: rule.clone(), backends, metrics: self.metrics.route(&labels(None)) }
     }
 
     /// Returns a Service's cluster, if the mesh has it.
@@ -237,10 +243,10 @@ impl Relay {
 }
 
 /// Returns the redirect for a request, if the filters contain one.
-fn redirect(call: &Call, filters: &Filters, path: &PathMatch, port: u16) -> Option<Way> {
+fn redirect(call: &Call, filters: &Filters, path: &PathMatch, port: u16) -> Option<Destination> {
     let redirect = filters.redirect.as_ref()?;
     let (status, location) = redirect.location(&Head(&call.request), Scheme::Http, port, path);
-    Some(Way::Redirect(status, location))
+    Some(Destination::Redirect(status, location))
 }
 
 /// Changes a request as the filters say.

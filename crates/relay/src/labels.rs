@@ -9,7 +9,9 @@ use crate::client::Client;
 use crate::cluster::{ClusterState, TargetKey};
 use crate::codec::Codec;
 use crate::hop::Hop;
-use crate::metrics::{ConnectionLabels, Direction, NoTlsReason, Peer, Target, TcpMetrics, Tls, TrafficLabels};
+use crate::metrics::{
+    ConnectionLabels, Direction, NoTlsReason, PeerLabel, TargetLabel, TcpMetrics, TlsLabel, TrafficLabels,
+};
 use crate::origin::Door;
 use crate::upstream::Upstream;
 
@@ -33,30 +35,30 @@ impl TargetKey {
 }
 
 impl ClusterState {
-    fn label(&self) -> Target {
+    fn label(&self) -> TargetLabel {
         match &self.target {
-            TargetKey::Service(key) => Target::Service(key.clone()),
-            TargetKey::Address(_) => Target::Unknown,
-            TargetKey::Local(_) if !self.is_named => Target::Other,
-            TargetKey::Local(address) => Target::Port(address.port()),
+            TargetKey::Service(key) => TargetLabel::Service(key.clone()),
+            TargetKey::Address(_) => TargetLabel::Unknown,
+            TargetKey::Local(_) if !self.is_named => TargetLabel::Other,
+            TargetKey::Local(address) => TargetLabel::Port(address.port()),
         }
     }
 
     /// Returns the labels of calls to the cluster.
-    pub(crate) fn traffic_labels(&self, tls: Tls) -> TrafficLabels {
+    pub(crate) fn traffic_labels(&self, tls: TlsLabel) -> TrafficLabels {
         TrafficLabels { direction: self.target.direction(), target: self.label(), tls }
     }
 }
 
 impl Client {
     /// Returns the TLS label: the client's identity, or why there is none.
-    pub(crate) fn tls_label(&self) -> Tls {
+    pub(crate) fn tls_label(&self) -> TlsLabel {
         match (self.origin.door, &self.peer_id, self.has_tls, &self.link.codec) {
-            (_, Some(id), ..) => Tls::Mutual(SpiffeId::clone(id)),
-            (_, None, true, _) => Tls::NoCertificate,
-            (_, None, false, Codec::Opaque(opaque)) if opaque.carries_tls() => Tls::Opaque,
-            (Door::Outbound, ..) => Tls::None(NoTlsReason::Loopback),
-            (Door::Inbound | Door::Tunnel, ..) => Tls::None(NoTlsReason::NoTlsFromRemote),
+            (_, Some(id), ..) => TlsLabel::Mutual(SpiffeId::clone(id)),
+            (_, None, true, _) => TlsLabel::NoCertificate,
+            (_, None, false, Codec::Opaque(opaque)) if opaque.carries_tls() => TlsLabel::Opaque,
+            (Door::Outbound, ..) => TlsLabel::None(NoTlsReason::Loopback),
+            (Door::Inbound | Door::Tunnel, ..) => TlsLabel::None(NoTlsReason::NoTlsFromRemote),
         }
     }
 }
@@ -64,12 +66,12 @@ impl Client {
 impl Relay {
     /// Returns the TLS label of a call to an endpoint: the identity that is expected there, or why the hop has no
     /// mutual TLS.
-    pub(crate) fn endpoint_tls(&self, direction: Direction, hop: Hop, expected: Option<SpiffeId>) -> Tls {
+    pub(crate) fn endpoint_tls(&self, direction: Direction, hop: Hop, expected: Option<SpiffeId>) -> TlsLabel {
         match (expected, direction) {
-            (Some(id), _) if hop.is_mutual_tls() => Tls::Mutual(id),
-            (_, Direction::Inbound) => Tls::None(NoTlsReason::Loopback),
-            (_, Direction::Outbound) if self.targets.own().is_some() => Tls::None(NoTlsReason::NotInMesh),
-            (_, Direction::Outbound) => Tls::Disabled,
+            (Some(id), _) if hop.is_mutual_tls() => TlsLabel::Mutual(id),
+            (_, Direction::Inbound) => TlsLabel::None(NoTlsReason::Loopback),
+            (_, Direction::Outbound) if self.targets.own().is_some() => TlsLabel::None(NoTlsReason::NotInMesh),
+            (_, Direction::Outbound) => TlsLabel::Disabled,
         }
     }
 
@@ -77,16 +79,16 @@ impl Relay {
     pub(crate) fn client_series(&self, client: &Client) -> Arc<TcpMetrics> {
         let direction = client.origin.door.direction();
         let target = match (direction, client.target) {
-            (Direction::Inbound, Some(target)) if !self.ports.is_named(target.port()) => Target::Other,
-            (Direction::Inbound, Some(target)) => Target::Port(target.port()),
+            (Direction::Inbound, Some(target)) if !self.ports.is_named(target.port()) => TargetLabel::Other,
+            (Direction::Inbound, Some(target)) => TargetLabel::Port(target.port()),
             (Direction::Outbound, Some(target)) => match self.targets.mesh().cluster_by_address(target) {
-                Some(cluster) => Target::Service(cluster.key.clone()),
-                None => Target::Unknown,
+                Some(cluster) => TargetLabel::Service(cluster.key.clone()),
+                None => TargetLabel::Unknown,
             },
-            (_, None) => Target::Unknown,
+            (_, None) => TargetLabel::Unknown,
         };
         let traffic = TrafficLabels { direction, target, tls: client.tls_label() };
-        self.metrics.connections(&ConnectionLabels { peer: Peer::Source, traffic })
+        self.metrics.connections(&ConnectionLabels { peer: PeerLabel::Source, traffic })
     }
 
     /// Returns the series in which a connection to an endpoint counts.
@@ -94,6 +96,6 @@ impl Relay {
         let cluster = self.targets.get(upstream.cluster)?;
         let tls = self.endpoint_tls(cluster.target.direction(), upstream.key.hop, upstream.expected.clone());
         let traffic = cluster.traffic_labels(tls);
-        Some(self.metrics.connections(&ConnectionLabels { peer: Peer::Destination, traffic }))
+        Some(self.metrics.connections(&ConnectionLabels { peer: PeerLabel::Destination, traffic }))
     }
 }

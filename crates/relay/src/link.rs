@@ -32,7 +32,7 @@ pub struct Link {
     pub(crate) wire_bytes: usize,
     pub(crate) codec: Codec,
     /// Input that the codec did not take because it is paused.
-    pub(crate) held: Vec<u8>,
+    pub(crate) pending_input: Vec<u8>,
     /// Memory that the worker's budget counts for this link, in bytes.
     pub(crate) charged_bytes: usize,
     /// The link is in the worker's list of links to flush.
@@ -57,7 +57,7 @@ impl Link {
             wire,
             wire_bytes: 0,
             codec,
-            held: Vec::new(),
+            pending_input: Vec::new(),
             charged_bytes: 0,
             dirty: false,
             paused: false,

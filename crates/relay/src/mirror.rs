@@ -19,33 +19,33 @@ use crate::upstream::UpstreamId;
 
 /// The clusters that get a copy of a request, selected before the filters change the request.
 #[derive(Debug)]
-pub(crate) struct Drawn {
+pub(crate) struct MirrorTargets {
     clusters: Vec<ClusterId>,
     authority: Option<Vec<u8>>,
 }
 
 /// Copies of a request that are to be sent.
 #[derive(Debug)]
-pub(crate) struct Copies {
+pub(crate) struct MirrorCopies {
     /// The cluster that each copy is sent to.
     clusters: Vec<ClusterId>,
     request: FieldSection,
 }
 
-impl Drawn {
+impl MirrorTargets {
     /// Returns the copies: the request as it is now, but with the authority that the client sent.
-    pub(crate) fn copy(self, request: &FieldSection) -> Box<Copies> {
+    pub(crate) fn copy(self, request: &FieldSection) -> Box<MirrorCopies> {
         let mut request = request.clone();
         if let Some(authority) = &self.authority {
             request.set(Known::Authority, authority);
         }
-        Box::new(Copies { clusters: self.clusters, request })
+        Box::new(MirrorCopies { clusters: self.clusters, request })
     }
 }
 
 impl Relay {
     /// Selects the clusters that get a copy of a request.
-    pub(crate) fn draw_mirrors(&mut self, id: CallId, filters: [&Filters; 2]) -> Option<Drawn> {
+    pub(crate) fn choose_mirrors(&mut self, id: CallId, filters: [&Filters; 2]) -> Option<MirrorTargets> {
         if filters.iter().all(|filters| filters.mirrors.is_empty()) {
             return None;
         }
@@ -54,7 +54,7 @@ impl Relay {
         let request = &self.calls.get(id)?.request;
         // No copies of an upgrade: after it, client and server react to each other, and a copy has no client.
         let is_copied = !clusters.is_empty() && !request.contains(Known::LenoUpgrade);
-        is_copied.then(|| Drawn { clusters, authority: request.get(Known::Authority).map(<[u8]>::to_vec) })
+        is_copied.then(|| MirrorTargets { clusters, authority: request.get(Known::Authority).map(<[u8]>::to_vec) })
     }
 
     /// Returns the cluster of a mirror, if the mirror's share selects this request.
@@ -64,7 +64,7 @@ impl Relay {
     }
 
     /// Begins the copies of a call's request.
-    pub(crate) fn mirror(&mut self, original: CallId, copies: Copies) {
+    pub(crate) fn mirror(&mut self, original: CallId, copies: MirrorCopies) {
         let mut begun = Vec::with_capacity(copies.clusters.len());
         for cluster in copies.clusters {
             begun.extend(self.begin_mirror(original, cluster, &copies.request));

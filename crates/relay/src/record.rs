@@ -12,7 +12,7 @@ use crate::call::{Call, CallId};
 use crate::cluster::ClusterState;
 use crate::grpc::Status;
 use crate::hop::Protocol;
-use crate::metrics::{Direction, Tls};
+use crate::metrics::{Direction, TlsLabel};
 use crate::origin::Door;
 
 /// How a call ended.
@@ -120,7 +120,7 @@ impl Relay {
             (Direction::Outbound, Some(upstream)) => {
                 self.endpoint_tls(direction, upstream.key.hop, upstream.expected.clone()).label()
             }
-            (Direction::Outbound, None) => Tls::Disabled.label(),
+            (Direction::Outbound, None) => TlsLabel::Disabled.label(),
         };
         self.access_log.write(&access_log::Record {
             time: SystemTime::now() - duration,

@@ -20,7 +20,7 @@ use crate::effect::Effect;
 use crate::failure::FailureLog;
 use crate::limits::Limits;
 use crate::link::LinkId;
-use crate::metrics::{Direction, NoTlsReason, Target, Tls, TrafficLabels, TrafficMetrics, WorkerMetrics};
+use crate::metrics::{Direction, NoTlsReason, TargetLabel, TlsLabel, TrafficLabels, TrafficMetrics, WorkerMetrics};
 use crate::origin::Door;
 use crate::pools::Pools;
 use crate::ports::Ports;
@@ -195,8 +195,8 @@ impl Relay {
 /// Returns the metrics of calls whose destination is unknown.
 fn unrouted(metrics: &WorkerMetrics, direction: Direction) -> Arc<TrafficMetrics> {
     let tls = match direction {
-        Direction::Inbound => Tls::None(NoTlsReason::NoTlsFromRemote),
-        Direction::Outbound => Tls::Disabled,
+        Direction::Inbound => TlsLabel::None(NoTlsReason::NoTlsFromRemote),
+        Direction::Outbound => TlsLabel::Disabled,
     };
-    metrics.traffic(&TrafficLabels { direction, target: Target::Unknown, tls })
+    metrics.traffic(&TrafficLabels { direction, target: TargetLabel::Unknown, tls })
 }

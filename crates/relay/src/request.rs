@@ -12,11 +12,11 @@ use crate::client::ClientId;
 use crate::cluster::ClusterId;
 use crate::effect::Effect;
 use crate::link::LinkId;
-use crate::metrics::{NoTlsReason, Tls};
+use crate::metrics::{NoTlsReason, TlsLabel};
 use crate::origin::Door;
 use crate::record::Ending;
 use crate::reply::ProxyError;
-use crate::route::{Routed, protocol_of, strip_identities, tell_client};
+use crate::route::{Routed, protocol_of, set_client_fields, strip_identities};
 use crate::upstream::UpstreamId;
 
 /// A call whose fields take at most this many bytes is charged for them until it ends, even if the fields are freed
@@ -78,7 +78,7 @@ impl Relay {
         let mut request = self.calls.take_section();
         std::mem::swap(&mut request, fields);
         let protocol = protocol_of(downstream, &mut request);
-        tell_client(downstream, self.settings.forwarded_for, &mut request);
+        set_client_fields(downstream, self.settings.forwarded_for, &mut request);
         // Large trailers of another call may have been read into the same memory.
         request.shrink(MAX_SPARE_SECTION_BYTES);
         let is_guess = downstream.link.codec.is_guess();
@@ -131,7 +131,7 @@ impl Relay {
     fn count_inbound(&mut self, client: ClientId, id: CallId, cluster: ClusterId) {
         let place = if self.is_probe(client, id) {
             let state = self.targets.get_mut(cluster);
-            state.map(|state| state.traffic_place(&self.metrics, Tls::None(NoTlsReason::Probe)))
+            state.map(|state| state.traffic_place(&self.metrics, TlsLabel::None(NoTlsReason::Probe)))
         } else {
             let latest = self.downstreams.get(client).and_then(|client| client.latest_route.as_ref());
             latest.and_then(|latest| latest.traffic)

@@ -177,13 +177,13 @@ fn asks_for_http2(protocols: &[u8]) -> bool {
 
 /// The fields that tell the application about a client; they are added to each of the client's requests.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct IdentityFields {
     id: PreparedField,
     /// `x-forwarded-client-cert`, if it is enabled.
     certificate: Option<PreparedField>,
 }
 
-impl Told {
+impl IdentityFields {
     /// Describes the client `id` to the workload `own`.
     pub(crate) fn of(id: &SpiffeId, own: &SpiffeId, with_certificate: bool) -> Self {
         let certificate = || PreparedField::new(Known::XForwardedClientCert, format!("By={own};URI={id}").as_bytes());
@@ -263,15 +263,15 @@ impl ForwardedFor {
 }
 
 /// Sets the fields of an inbound request that tell the application who its client is.
-pub(crate) fn tell_client(client: &Client, forwarded_for: ForwardedFor, request: &mut FieldSection) {
+pub(crate) fn set_client_fields(client: &Client, forwarded_for: ForwardedFor, request: &mut FieldSection) {
     if client.origin.door.direction() == Direction::Outbound {
         return;
     }
     forwarded_for.write(client.origin.peer.ip(), request);
     strip_identities(request);
-    if let Some(told) = &client.told {
-        request.push_prepared(&told.id);
-        if let Some(certificate) = &told.certificate {
+    if let Some(fields) = &client.identity_fields {
+        request.push_prepared(&fields.id);
+        if let Some(certificate) = &fields.certificate {
             request.push_prepared(certificate);
         }
     }

@@ -92,7 +92,7 @@ impl Relay {
             return false;
         }
         opaque.recall();
-        client.link.held.extend_from_slice(bytes);
+        client.link.pending_input.extend_from_slice(bytes);
         self.downstreams.recall(client_id);
         true
     }
@@ -127,7 +127,7 @@ impl Relay {
         let Some(mut client) = self.downstreams.remove(id) else { return };
         self.discharge(&client.link);
         let Some(wire) = client.link.wire else { return };
-        let first = std::mem::take(&mut client.link.held);
+        let first = std::mem::take(&mut client.link.pending_input);
         self.effects.push(Effect::Recall { wire, origin: client.origin, first });
     }
 }

@@ -36,7 +36,7 @@ impl Relay {
             return Ok(None);
         }
         let is_opaque = link.codec.is_opaque();
-        let held = std::mem::take(&mut link.held);
+        let held = std::mem::take(&mut link.pending_input);
         // Also without held bytes: the codec may have an event that does not come from the peer.
         self.interpret(id, &held, fields)?;
         if let LinkId::Endpoint(upstream) = id
@@ -46,7 +46,7 @@ impl Relay {
             return Ok(None);
         }
         let Some(link) = self.link(id) else { return Ok(None) };
-        Ok(link.held.is_empty().then(|| link.codec.read_room()))
+        Ok(link.pending_input.is_empty().then(|| link.codec.read_room()))
     }
 
     /// Handles bytes that a connection has received.
@@ -106,7 +106,7 @@ impl Relay {
             match link.codec.receive(now, &mut input, fields)? {
                 Some(event) => self.on_event(id, &event, fields),
                 None => {
-                    link.held.extend_from_slice(input);
+                    link.pending_input.extend_from_slice(input);
                     link.paused |= !input.is_empty() || link.codec.is_paused();
                     return Ok(());
                 }

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
 
 use leno_http2::frame::kind;
-use leno_relay::metrics::{Direction, Peer};
+use leno_relay::metrics::{Direction, PeerLabel};
 
 use crate::peer::{answer, call, frame, open_call};
 use crate::proxy::{CallInFlight, Proxy, eventually};
@@ -31,7 +31,7 @@ fn the_end_behind_more_bytes_than_one_read_takes_is_noticed() {
         client.send(&burst);
         client.socket.shutdown(Shutdown::Both).expect("a socket");
     }
-    eventually("no connection is left", || proxy.metrics.open_connections(Direction::Outbound, Peer::Source) == 0);
+    eventually("no connection is left", || proxy.metrics.open_connections(Direction::Outbound, PeerLabel::Source) == 0);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Connections that the proxy closes because of a peer's behaviour, and the calls on them.
 
 use leno_http2::frame::kind;
-use leno_relay::metrics::{Direction, Peer};
+use leno_relay::metrics::{Direction, PeerLabel};
 
 use crate::peer::{Server, answer, call, call_with, headers, rst_stream};
 use crate::proxy::{Proxy, eventually};
@@ -40,7 +40,7 @@ fn an_answer_never_goes_to_the_client_that_took_the_place_of_a_dismissed_one() {
     attacker.send(&one_reset_too_many());
     attacker.expect(kind::GOAWAY);
     drop(attacker);
-    eventually("the attacker is gone", || proxy.metrics.open_connections(Direction::Outbound, Peer::Source) == 0);
+    eventually("the attacker is gone", || proxy.metrics.open_connections(Direction::Outbound, PeerLabel::Source) == 0);
 
     let mut victim = proxy.connect();
     victim.send(&call_with(1, "who", "victim"));

@@ -1,7 +1,7 @@
 //! Calls that wait for a connection.
 
 use leno_http2::frame::kind;
-use leno_relay::metrics::{Direction, Peer};
+use leno_relay::metrics::{Direction, PeerLabel};
 
 use crate::peer::{Server, answer, call, data, open_call, rst_stream};
 use crate::proxy::{CallInFlight, Proxy, eventually, mesh};
@@ -16,7 +16,7 @@ fn cancelled_calls_leave_the_queue_to_others() {
         client.send(&call(stream));
     }
     eventually("ten calls wait", || {
-        proxy.metrics.open_connections(Direction::Outbound, Peer::Destination) == 1 && proxy.waiting_calls() == 10
+        proxy.metrics.open_connections(Direction::Outbound, PeerLabel::Destination) == 1 && proxy.waiting_calls() == 10
     });
     // The first call, at the head of the queue, is not cancelled.
     for stream in (3..20).step_by(2) {
@@ -57,8 +57,9 @@ fn a_clients_share_of_the_queue_comes_back_with_its_calls() {
     let limits = [("max_waiting_calls_per_endpoint", "20"), ("max_rapid_resets", "1000")];
     let proxy = Proxy::start_with(&[server.address()], "", &limits);
     let mut client = proxy.connect();
-    let ten_wait =
-        || proxy.metrics.open_connections(Direction::Outbound, Peer::Destination) == 1 && proxy.waiting_calls() == 10;
+    let ten_wait = || {
+        proxy.metrics.open_connections(Direction::Outbound, PeerLabel::Destination) == 1 && proxy.waiting_calls() == 10
+    };
     let mut streams = (1..).step_by(2);
     for _ in 0..3 {
         let cancelled: Vec<u32> = streams.by_ref().take(10).collect();
@@ -78,7 +79,7 @@ fn a_clients_share_of_the_queue_comes_back_with_its_calls() {
         }
         drop(endpoint);
         eventually("the connection is gone", || {
-            proxy.metrics.open_connections(Direction::Outbound, Peer::Destination) == 0
+            proxy.metrics.open_connections(Direction::Outbound, PeerLabel::Destination) == 0
         });
     }
 }
@@ -90,11 +91,11 @@ fn a_call_whose_endpoints_keep_leaving_is_answered_in_the_end() {
     let mut client = proxy.connect();
     client.send(&call(1));
     eventually("the call waits", || {
-        proxy.metrics.opened_connections(Direction::Outbound, Peer::Destination) == 1 && proxy.waiting_calls() == 1
+        proxy.metrics.opened_connections(Direction::Outbound, PeerLabel::Destination) == 1 && proxy.waiting_calls() == 1
     });
     proxy.set_mesh(mesh("echo", &[silent[1].address()], ""));
     eventually("it waits elsewhere", || {
-        proxy.metrics.opened_connections(Direction::Outbound, Peer::Destination) == 2 && proxy.waiting_calls() == 1
+        proxy.metrics.opened_connections(Direction::Outbound, PeerLabel::Destination) == 2 && proxy.waiting_calls() == 1
     });
     proxy.set_mesh(mesh("echo", &[silent[2].address()], ""));
     assert_eq!(client.expect(kind::HEADERS).field("leno-proxy-error"), "too-many-attempts");

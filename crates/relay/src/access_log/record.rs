@@ -39,7 +39,7 @@ pub struct Record<'a> {
     pub server: Option<SocketAddr>,
     /// The server's workload, if its certificate proves it.
     pub server_id: Option<&'a SpiffeId>,
-    /// How the other proxy is authenticated: a value of [`Tls::label`](crate::metrics::Tls::label).
+    /// How the other proxy is authenticated: a value of [`TlsLabel::label`](crate::metrics::TlsLabel::label).
     pub tls: &'static str,
     /// The client's protocol.
     pub protocol: Protocol,

@@ -2,10 +2,10 @@ use std::time::{Duration, Instant};
 
 use super::{FailureLog, MAX_LINES, WINDOW};
 use crate::failure::{ConnectionFailure, FailedConnection};
-use crate::metrics::{Direction, Peer};
+use crate::metrics::{Direction, PeerLabel};
 
 fn failed(direction: Direction, why: ConnectionFailure) -> FailedConnection {
-    FailedConnection { direction, peer: Peer::Source, address: ([10, 0, 0, 1], 4_000).into(), why }
+    FailedConnection { direction, peer: PeerLabel::Source, address: ([10, 0, 0, 1], 4_000).into(), why }
 }
 
 fn denied(port: u16) -> FailedConnection {

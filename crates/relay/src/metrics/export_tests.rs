@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use crate::metrics::fixtures::{assert_line, inbound, outbound, scrape};
 use crate::metrics::{
-    AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, NoTlsReason, Peer, Target, Tls, TrafficLabels,
-    WorkerMetrics,
+    AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, NoTlsReason, PeerLabel, TargetLabel, TlsLabel,
+    TrafficLabels, WorkerMetrics,
 };
 
 const ECHO: &str = r#"direction="outbound",authority="echo.default.svc.cluster.local:50051",dst_namespace="default",dst_service="echo",dst_port="50051",tls="true",server_id="spiffe://example.org/ns/shop/sa/echo""#;
@@ -41,8 +41,8 @@ fn calls_of_two_workers_are_summed_under_linkerds_names() {
 #[test]
 fn calls_of_no_cluster_have_no_destination() {
     let worker = WorkerMetrics::new();
-    let tls = Tls::None(NoTlsReason::NotInMesh);
-    worker.traffic(&TrafficLabels { direction: Direction::Outbound, target: Target::Unknown, tls }).request();
+    let tls = TlsLabel::None(NoTlsReason::NotInMesh);
+    worker.traffic(&TrafficLabels { direction: Direction::Outbound, target: TargetLabel::Unknown, tls }).request();
     let labels = r#"direction="outbound",tls="no_identity",no_tls_reason="not_provided_by_service_discovery""#;
     assert_line(&scrape(&[worker]), &format!("request_total{{{labels}}} 1"));
 }
@@ -50,8 +50,8 @@ fn calls_of_no_cluster_have_no_destination() {
 #[test]
 fn connections_of_two_workers_are_summed_by_peer() {
     let workers = [WorkerMetrics::new(), WorkerMetrics::new()];
-    let source = ConnectionLabels { peer: Peer::Source, traffic: inbound(8080, "web") };
-    let destination = ConnectionLabels { peer: Peer::Destination, traffic: outbound(50051) };
+    let source = ConnectionLabels { peer: PeerLabel::Source, traffic: inbound(8080, "web") };
+    let destination = ConnectionLabels { peer: PeerLabel::Destination, traffic: outbound(50051) };
     for worker in &workers {
         worker.connections(&source).opened();
     }

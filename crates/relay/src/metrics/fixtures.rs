@@ -9,7 +9,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
 
-use super::{Direction, RelayScrape, Target, Tls, TrafficLabels, WorkerMetrics};
+use super::{Direction, RelayScrape, TargetLabel, TlsLabel, TrafficLabels, WorkerMetrics};
 
 /// The name of a workload.
 pub(super) fn workload(name: &str) -> String {
@@ -17,19 +17,19 @@ pub(super) fn workload(name: &str) -> String {
 }
 
 /// Mutual TLS with a workload.
-pub(super) fn mutual(name: &str) -> Tls {
-    Tls::Mutual(workload(name).parse().expect("it is a SPIFFE id"))
+pub(super) fn mutual(name: &str) -> TlsLabel {
+    TlsLabel::Mutual(workload(name).parse().expect("it is a SPIFFE id"))
 }
 
 /// Calls of a workload to a port of the own application.
 pub(super) fn inbound(port: u16, client: &str) -> TrafficLabels {
-    TrafficLabels { direction: Direction::Inbound, target: Target::Port(port), tls: mutual(client) }
+    TrafficLabels { direction: Direction::Inbound, target: TargetLabel::Port(port), tls: mutual(client) }
 }
 
 /// Calls of the own application to a cluster.
 pub(super) fn outbound(port: u16) -> TrafficLabels {
     let key = ClusterKey { namespace: "default".into(), service: "echo".into(), port };
-    TrafficLabels { direction: Direction::Outbound, target: Target::Service(key), tls: mutual("echo") }
+    TrafficLabels { direction: Direction::Outbound, target: TargetLabel::Service(key), tls: mutual("echo") }
 }
 
 #[derive(Debug)]

@@ -20,7 +20,7 @@ pub enum Direction {
 
 /// The neighbour at the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Peer {
+pub enum PeerLabel {
     /// Downstream: it opened the connection.
     Source,
     /// Upstream: the proxy opened the connection.
@@ -29,7 +29,7 @@ pub enum Peer {
 
 /// The destination of traffic.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Target {
+pub enum TargetLabel {
     /// A cluster of the mesh.
     Service(ClusterKey),
     /// A port of the own application.
@@ -42,7 +42,7 @@ pub enum Target {
 
 /// How the remote peer, which is not the own application, is authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Tls {
+pub enum TlsLabel {
     /// By mutual TLS, as this workload.
     Mutual(SpiffeId),
     /// By mutual TLS, as a workload beyond the limit of series.
@@ -76,16 +76,16 @@ pub struct TrafficLabels {
     /// This proxy's side.
     pub direction: Direction,
     /// The destination of the calls.
-    pub target: Target,
+    pub target: TargetLabel,
     /// How the client (inbound) or the server (outbound) is authenticated.
-    pub tls: Tls,
+    pub tls: TlsLabel,
 }
 
 /// The labels of a series about connections.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionLabels {
     /// The neighbour.
-    pub peer: Peer,
+    pub peer: PeerLabel,
     /// The traffic on the connection; `tls` is the connection's own.
     pub traffic: TrafficLabels,
 }
@@ -131,7 +131,7 @@ impl NoTlsReason {
     }
 }
 
-impl Tls {
+impl TlsLabel {
     /// The label `tls`.
     pub fn label(&self) -> &'static str {
         match self {
@@ -166,7 +166,7 @@ impl Tls {
     }
 }
 
-impl Target {
+impl TargetLabel {
     fn push(&self, direction: Direction, labels: &mut Labels) {
         match (self, direction) {
             (Self::Service(ClusterKey { namespace, service, port }), _) => {
@@ -189,7 +189,7 @@ impl Target {
 impl TrafficLabels {
     /// The labels of the series for traffic beyond a limit: without names, but with the kind of security.
     pub(super) fn beyond_limit(&self) -> Self {
-        Self { direction: self.direction, target: Target::Other, tls: self.tls.without_name() }
+        Self { direction: self.direction, target: TargetLabel::Other, tls: self.tls.without_name() }
     }
 
     /// The labels of calls.
@@ -214,8 +214,8 @@ impl ConnectionLabels {
     /// The labels of connections.
     pub(super) fn labels(&self) -> Labels {
         let peer = match self.peer {
-            Peer::Source => "src",
-            Peer::Destination => "dst",
+            PeerLabel::Source => "src",
+            PeerLabel::Destination => "dst",
         };
         let mut labels = vec![("direction", self.traffic.direction.label().to_owned()), ("peer", peer.to_owned())];
         self.traffic.push_target_and_tls(&mut labels);

@@ -1,5 +1,6 @@
 use super::{
-    AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, Labels, NoTlsReason, Peer, Target, Tls, TrafficLabels,
+    AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, Labels, NoTlsReason, PeerLabel, TargetLabel, TlsLabel,
+    TrafficLabels,
 };
 use crate::metrics::fixtures::{inbound, mutual, outbound};
 
@@ -27,11 +28,11 @@ fn calls_to_a_cluster_name_it_and_the_workload_that_serves_it() {
 #[test]
 fn every_state_of_tls_is_told_apart_as_linkerd_does() {
     let tls_labels =
-        |tls| text(&TrafficLabels { direction: Direction::Inbound, target: Target::Unknown, tls }.labels());
-    let none = |reason| tls_labels(Tls::None(reason));
-    assert_eq!(tls_labels(Tls::NoCertificate), "direction=inbound tls=true client_id=");
-    assert_eq!(tls_labels(Tls::Opaque), "direction=inbound tls=opaque");
-    assert_eq!(tls_labels(Tls::Disabled), "direction=inbound tls=disabled");
+        |tls| text(&TrafficLabels { direction: Direction::Inbound, target: TargetLabel::Unknown, tls }.labels());
+    let none = |reason| tls_labels(TlsLabel::None(reason));
+    assert_eq!(tls_labels(TlsLabel::NoCertificate), "direction=inbound tls=true client_id=");
+    assert_eq!(tls_labels(TlsLabel::Opaque), "direction=inbound tls=opaque");
+    assert_eq!(tls_labels(TlsLabel::Disabled), "direction=inbound tls=disabled");
     assert_eq!(none(NoTlsReason::Loopback), "direction=inbound tls=no_identity no_tls_reason=loopback");
     assert_eq!(
         none(NoTlsReason::NoTlsFromRemote),
@@ -46,7 +47,7 @@ fn every_state_of_tls_is_told_apart_as_linkerd_does() {
 
 #[test]
 fn beyond_a_limit_no_name_is_left_but_whether_it_was_secure_is() {
-    let connection = ConnectionLabels { peer: Peer::Source, traffic: inbound(8080, "web") };
+    let connection = ConnectionLabels { peer: PeerLabel::Source, traffic: inbound(8080, "web") };
     assert_eq!(
         text(&connection.beyond_limit().labels()),
         "direction=inbound peer=src target_port=other tls=true client_id=other"
@@ -59,7 +60,7 @@ fn beyond_a_limit_no_name_is_left_but_whether_it_was_secure_is() {
 
 #[test]
 fn decisions_name_the_policy_if_it_is_told_and_have_no_direction() {
-    let traffic = TrafficLabels { direction: Direction::Inbound, target: Target::Port(80), tls: mutual("web") };
+    let traffic = TrafficLabels { direction: Direction::Inbound, target: TargetLabel::Port(80), tls: mutual("web") };
     let decided_by = |policy| AuthorizationLabels { traffic: traffic.clone(), policy };
     let who = "target_port=80 srv_port=80 tls=true client_id=spiffe://example.org/ns/shop/sa/web";
     assert_eq!(text(&decided_by(None).labels()), who);

@@ -26,7 +26,8 @@ pub use counter::{Counter, Gauge};
 pub use export::RelayScrape;
 pub use histogram::Histogram;
 pub use labels::{
-    AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, NoTlsReason, Peer, Target, Tls, TrafficLabels,
+    AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, NoTlsReason, PeerLabel, TargetLabel, TlsLabel,
+    TrafficLabels,
 };
 pub use route::{RouteLabels, RouteMetrics};
 pub use tcp::TcpMetrics;

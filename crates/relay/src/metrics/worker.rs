@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::keyed::CountByKey;
-use super::labels::{AuthorizationLabels, ConnectionLabels, Direction, Peer, TrafficLabels};
+use super::labels::{AuthorizationLabels, ConnectionLabels, Direction, PeerLabel, TrafficLabels};
 use super::route::{RouteLabels, RouteMetrics};
 use super::series::SeriesTable;
 use super::{AuthorizationMetrics, Counter, Gauge, TcpMetrics, TrafficMetrics};
@@ -42,9 +42,9 @@ pub struct WorkerMetrics {
     pub waiting_calls: Gauge,
     /// Clients that reached their limit of open streams, and so had to delay further calls.
     pub full_clients_total: Counter,
-    /// Copies of requests sent to mirrors.
+    /// MirrorCopies of requests sent to mirrors.
     pub mirrored_total: Counter,
-    /// Copies of requests that were aborted or not sent: a limit was reached, or their endpoint had failed.
+    /// MirrorCopies of requests that were aborted or not sent: a limit was reached, or their endpoint had failed.
     pub mirrors_dropped_total: Counter,
     /// Lines of the access log that were dropped because its writer did not keep up.
     pub access_log_dropped_total: Counter,
@@ -96,13 +96,13 @@ impl WorkerMetrics {
     }
 
     /// Number of open connections with this neighbour.
-    pub fn open_connections(&self, direction: Direction, peer: Peer) -> u64 {
+    pub fn open_connections(&self, direction: Direction, peer: PeerLabel) -> u64 {
         let connections = self.connections.of(direction);
         connections.sum(|labels, tcp| if labels.peer == peer { tcp.open_connections.get() } else { 0 })
     }
 
     /// Number of connections opened so far with this neighbour, in the series that still exist.
-    pub fn opened_connections(&self, direction: Direction, peer: Peer) -> u64 {
+    pub fn opened_connections(&self, direction: Direction, peer: PeerLabel) -> u64 {
         let connections = self.connections.of(direction);
         connections.sum(|labels, tcp| if labels.peer == peer { tcp.open_total.get() } else { 0 })
     }
