@@ -17,9 +17,9 @@ use leno_http2::ErrorCode;
 use rustc_hash::FxHashMap;
 
 use crate::Relay;
-use crate::accounts::AccountId;
-use crate::client::Client;
-use crate::client::ClientId;
+use crate::downstream::accounts::AccountId;
+use crate::downstream::client::Client;
+use crate::downstream::client::ClientId;
 use crate::link::{Link, LinkId};
 
 /// Memory of a connection besides its buffers and tables: its structs in the proxy and in the kernel.

@@ -8,10 +8,10 @@ use leno_model::protocol::PortRanges;
 use leno_model::spiffe::SpiffeId;
 
 use crate::access_log::AccessLog;
+use crate::downstream::origin::Door;
 use crate::limits::Limits;
 use crate::metrics::WorkerMetrics;
-use crate::origin::Door;
-use crate::route::ForwardedFor;
+use crate::target::find::ForwardedFor;
 
 /// What a relay needs to start.
 pub struct Config {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use leno_model::discovery::Subject;
 use leno_model::spiffe::SpiffeId;
 
+use crate::downstream::origin::Origin;
 use crate::metrics::TcpMetrics;
-use crate::origin::Origin;
+use crate::pool::upstream::UpstreamId;
 use crate::slots::Id;
-use crate::upstream::UpstreamId;
 
 /// What carries the bytes of a connection. Only the event loop has such a table.
 #[derive(Debug)]

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use leno_model::spiffe::SpiffeId;
 
 use crate::Relay;
-use crate::client::Client;
-use crate::cluster::{ClusterState, TargetKey};
-use crate::codec::Codec;
-use crate::hop::Hop;
+use crate::downstream::client::Client;
+use crate::downstream::origin::Door;
+use crate::link::codec::Codec;
 use crate::metrics::{
     ConnectionLabels, Direction, NoTlsReason, PeerLabel, TargetLabel, TcpMetrics, TlsLabel, TrafficLabels,
 };
-use crate::origin::Door;
-use crate::upstream::Upstream;
+use crate::pool::hop::Hop;
+use crate::pool::upstream::Upstream;
+use crate::target::cluster::{ClusterState, TargetKey};
 
 impl Door {
     /// Returns the direction of connections at this door.

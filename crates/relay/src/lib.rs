@@ -22,84 +22,44 @@
     expect(clippy::indexing_slicing, clippy::expect_used, reason = "months are from 1 to 12; memory is writable")
 )]
 pub mod access_log;
-mod accounts;
-mod attempt;
-mod authorize;
-mod balance;
 mod budget;
 mod call;
-mod calls;
-mod cancel;
-mod change;
-mod client;
-mod cluster;
-mod codec;
 mod config;
-mod connect;
-mod connections;
-mod deadline;
-mod declared;
-pub mod detect;
-mod discover;
-mod downstreams;
-mod dribble;
+mod downstream;
 mod effect;
-mod explain;
 #[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "the index was just found"))]
 pub mod failure;
-mod filter;
-mod follow;
-pub mod grpc;
-mod hop;
 mod labels;
 pub mod limits;
 mod link;
 #[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "a table has a place for each bucket"))]
 pub mod metrics;
-mod mirror;
-mod opaque;
-mod origin;
-mod pools;
-mod ports;
-#[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "there are two directions"))]
-mod record;
+mod pool;
 mod relay;
-mod reply;
-mod request;
-mod response;
-mod retry;
-mod review;
-mod route;
-mod send;
-mod server_first;
 mod slots;
 mod sweep;
-mod targets;
+mod target;
 #[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "slots are below their number"))]
 mod timers;
 mod transfer;
-mod tunnel;
-mod upstream;
-mod usage;
-mod waiting;
 
 use std::time::Duration;
 
 use leno_http2::Violation;
 
 pub use budget::{CONNECTION_BYTES, Relief};
-pub use client::{Accepted, ClientId, Speaks};
 pub use config::{Config, Settings};
+pub use downstream::client::{Accepted, ClientId, Speaks};
+pub use downstream::origin::{Door, Inspection, Origin};
 pub use effect::{Effect, ServerTls, WireId};
-pub use explain::{ClusterExplanation, EndpointExplanation};
-pub use link::{Link, LinkId};
-pub use opaque::Contents;
-pub use origin::{Door, Inspection, Origin};
+pub use link::opaque::Contents;
+pub use link::{Link, LinkId, detect, grpc};
+pub use pool::upstream::UpstreamId;
 pub use relay::Relay;
-pub use route::ForwardedFor;
 pub use slots::{Id, Slots};
-pub use upstream::UpstreamId;
-pub use usage::Usage;
+pub use target::explain::{ClusterExplanation, EndpointExplanation};
+pub use target::find::ForwardedFor;
+pub use target::usage::Usage;
 
 /// Time between two sweeps. An established connection is checked for timeouts in every tenth sweep.
 pub const SWEEP_EVERY: Duration = Duration::from_millis(100);

@@ -12,21 +12,21 @@ use leno_model::spiffe::SpiffeId;
 
 use crate::access_log::AccessLog;
 use crate::budget::Budget;
-use crate::calls::Calls;
+use crate::call::calls::Calls;
 use crate::config::{Config, Settings};
-use crate::discover::Questions;
-use crate::downstreams::Downstreams;
+use crate::downstream::downstreams::Downstreams;
+use crate::downstream::origin::Door;
+use crate::downstream::server_first::ServerFirst;
 use crate::effect::Effect;
 use crate::failure::FailureLog;
 use crate::limits::Limits;
 use crate::link::LinkId;
 use crate::metrics::{Direction, NoTlsReason, TargetLabel, TlsLabel, TrafficLabels, TrafficMetrics, WorkerMetrics};
-use crate::origin::Door;
-use crate::pools::Pools;
-use crate::ports::Ports;
-use crate::server_first::ServerFirst;
-use crate::targets::Targets;
-use crate::upstream::UpstreamId;
+use crate::pool::pools::Pools;
+use crate::pool::upstream::UpstreamId;
+use crate::target::discover::Questions;
+use crate::target::ports::Ports;
+use crate::target::targets::Targets;
 
 /// See [the crate](crate).
 pub struct Relay {

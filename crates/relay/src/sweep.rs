@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use leno_http2::{ErrorCode, FieldSection};
 
-use crate::client::ClientId;
+use crate::call::reply::ProxyError;
+use crate::downstream::client::ClientId;
 use crate::effect::Effect;
 use crate::limits::ms;
 use crate::link::LinkId;
-use crate::pools::PoolId;
-use crate::reply::ProxyError;
-use crate::upstream::UpstreamId;
+use crate::pool::pools::PoolId;
+use crate::pool::upstream::UpstreamId;
 use crate::{GOAWAY_GRACE, Relay, SWEEP_EVERY};
 
 /// Each connection is checked once in this many sweeps.

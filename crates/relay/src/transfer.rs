@@ -3,9 +3,9 @@
 use leno_http2::{Event, FieldSection};
 
 use crate::Relay;
-use crate::client::ClientId;
-use crate::codec::CodecError;
+use crate::downstream::client::ClientId;
 use crate::effect::Effect;
+use crate::link::codec::CodecError;
 use crate::link::{Link, LinkId};
 
 impl Relay {

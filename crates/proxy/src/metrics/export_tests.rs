@@ -3,7 +3,8 @@ use std::time::{Duration, Instant, SystemTime};
 use leno_admin::Exposition;
 use leno_identity::upkeep::IdentityMetrics;
 use leno_relay::metrics::{
-    AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, Peer, Target, Tls, TrafficLabels, WorkerMetrics,
+    AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, PeerLabel, TargetLabel, TlsLabel, TrafficLabels,
+    WorkerMetrics,
 };
 
 use super::Scrape;
@@ -38,11 +39,13 @@ fn configuration_identity_and_process_are_exported() {
 /// The older text of a proxy with all kinds of series.
 fn text_of_everything() -> String {
     let worker = WorkerMetrics::new();
-    let calls = |direction| TrafficLabels { direction, target: Target::Port(8080), tls: Tls::Disabled };
+    let calls = |direction| TrafficLabels { direction, target: TargetLabel::Port(8080), tls: TlsLabel::Disabled };
     let cluster = worker.traffic(&calls(Direction::Outbound));
     cluster.request();
     cluster.response(200, Some(0), false, Duration::from_millis(1));
-    worker.connections(&ConnectionLabels { peer: Peer::Destination, traffic: calls(Direction::Outbound) }).opened();
+    worker
+        .connections(&ConnectionLabels { peer: PeerLabel::Destination, traffic: calls(Direction::Outbound) })
+        .opened();
     let policy = Some(DecidedBy::AuthorizationPolicy("shop/carts".into()));
     worker.authorizations(&AuthorizationLabels { traffic: calls(Direction::Inbound), policy }).http.allowed.add(1);
     worker.count_abuse("rapid_reset");

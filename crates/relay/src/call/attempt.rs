@@ -1,0 +1,194 @@
+//! Attempt: the endpoint's half of a call. An attempt begins when an endpoint is chosen for the call. It then waits for a
+//! connection, or has a stream on one. Most calls have one attempt; a call that was not processed gets another. A call may
+//! also have several attempts at once: the first whose response begins answers the call, and the others are cancelled.
+
+use std::time::Instant;
+
+use leno_http2::StreamKey;
+use leno_model::balance::{Outcome, Pick};
+use smallvec::SmallVec;
+
+use crate::call::CallId;
+use crate::pool::pools::PoolId;
+use crate::pool::upstream::UpstreamId;
+use crate::pool::waiting::Turn;
+use crate::timers::TimerKey;
+
+/// Identifies an attempt within its worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AttemptId {
+    pub(crate) call: CallId,
+    /// Counts the attempts of the call, from 1.
+    number: u32,
+}
+
+#[cfg(test)]
+impl AttemptId {
+    /// Returns the id of the first attempt at a call that needs no entry: equal numbers make equal ids.
+    pub(crate) fn numbered(call: u32) -> Self {
+        Self { call: CallId::numbered(call), number: 1 }
+    }
+}
+
+/// How far an attempt is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The endpoint is chosen.
+    Chosen,
+    /// The call waits for a connection, and has this turn in the queue of its pool.
+    Waiting(Turn),
+    /// The call has this stream of this connection.
+    Sent(UpstreamId, StreamKey),
+    /// The connection has ended.
+    Lost,
+}
+
+/// One attempt at a call.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    number: u32,
+    /// `None` once the balancer knows how the attempt ended.
+    pub(crate) pick: Option<Pick>,
+    /// The pool of connections that the attempt may use.
+    pub(crate) pool: PoolId,
+    pub(crate) stage: Stage,
+    /// When the attempt reached its stage.
+    pub(crate) since: Instant,
+    /// Bytes of request content that the endpoint's connection has moved to its output.
+    pub(crate) sent_bytes: usize,
+    /// Size of a copy of the trailers that waits behind content in the endpoint's connection, in bytes; 0 without such
+    /// a copy.
+    pub(crate) trailers_bytes: u32,
+    /// The timer that limits the attempt.
+    pub(crate) timer: Option<TimerKey>,
+}
+
+impl Attempt {
+    /// Returns the stream of the attempt, if it was sent and its connection still exists.
+    #[inline]
+    pub(crate) fn stream(&self) -> Option<(UpstreamId, StreamKey)> {
+        match self.stage {
+            Stage::Sent(upstream, stream) => Some((upstream, stream)),
+            Stage::Chosen | Stage::Waiting(_) | Stage::Lost => None,
+        }
+    }
+
+    /// Returns the balancer's outcome for an attempt that ends now without an answer, and not because the endpoint
+    /// failed.
+    pub(crate) fn unanswered(&self, now: Instant) -> Outcome {
+        match self.stage {
+            Stage::Sent(..) => Outcome::Cancelled { waited: now - self.since },
+            Stage::Chosen | Stage::Waiting(_) | Stage::Lost => Outcome::NotSent,
+        }
+    }
+
+    /// Records that trailers of `bytes` bytes wait in the endpoint's connection until all content has gone.
+    pub(crate) fn trailers_wait(&mut self, bytes: usize) {
+        self.trailers_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+    }
+}
+
+/// The attempts at a call that have not ended, and how many have begun.
+///
+/// Invariants: numbers are unique and ascending. Once the response has begun, there is at most one attempt.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    current: SmallVec<[Attempt; 1]>,
+    begun: u32,
+}
+
+impl Attempts {
+    /// Returns how many attempts have begun.
+    pub(crate) fn begun(&self) -> u32 {
+        self.begun
+    }
+
+    /// Returns how many attempts have not ended.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.current.len()
+    }
+
+    /// Begins another attempt at the call `call`.
+    #[inline]
+    pub(crate) fn begin(&mut self, call: CallId, pick: Pick, pool: PoolId, now: Instant) -> AttemptId {
+        self.begun += 1;
+        let number = self.begun;
+        self.current.push(Attempt {
+            number,
+            pick: Some(pick),
+            pool,
+            stage: Stage::Chosen,
+            since: now,
+            sent_bytes: 0,
+            trailers_bytes: 0,
+            timer: None,
+        });
+        AttemptId { call, number }
+    }
+
+    /// Removes an attempt that has ended.
+    pub(crate) fn end(&mut self, id: AttemptId) -> Option<Attempt> {
+        let place = self.current.iter().position(|attempt| attempt.number == id.number)?;
+        Some(self.current.remove(place))
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: AttemptId) -> Option<&Attempt> {
+        self.current.iter().find(|attempt| attempt.number == id.number)
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: AttemptId) -> Option<&mut Attempt> {
+        self.current.iter_mut().find(|attempt| attempt.number == id.number)
+    }
+
+    #[inline]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Attempt> {
+        self.current.iter()
+    }
+
+    #[inline]
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Attempt> {
+        self.current.iter_mut()
+    }
+
+    /// Returns the attempts of the call `call` with their ids.
+    pub(crate) fn ids(&self, call: CallId) -> impl Iterator<Item = (AttemptId, &Attempt)> {
+        self.current.iter().map(move |attempt| (AttemptId { call, number: attempt.number }, attempt))
+    }
+
+    /// Returns the id of the attempt of `call` that has this stream.
+    #[inline]
+    pub(crate) fn on(&self, call: CallId, upstream: UpstreamId, stream: StreamKey) -> Option<AttemptId> {
+        let attempt = self.current.iter().find(|attempt| attempt.stage == Stage::Sent(upstream, stream))?;
+        Some(AttemptId { call, number: attempt.number })
+    }
+
+    /// Returns the stream of the latest attempt, if it has one.
+    pub(crate) fn latest_stream(&self) -> Option<(UpstreamId, StreamKey)> {
+        self.current.last().and_then(Attempt::stream)
+    }
+
+    /// Returns whether an attempt has a stream.
+    #[inline]
+    pub(crate) fn is_sent(&self) -> bool {
+        self.current.iter().any(|attempt| attempt.stream().is_some())
+    }
+
+    /// Returns how many bytes of the request's content every attempt has sent: the client may send as much again.
+    #[inline]
+    pub(crate) fn sent_bytes(&self) -> usize {
+        self.current.iter().map(|attempt| attempt.sent_bytes).min().unwrap_or(0)
+    }
+
+    /// Returns the size of all copies of the trailers that wait in endpoints' connections, in bytes.
+    #[inline]
+    pub(crate) fn trailers_bytes(&self) -> u32 {
+        self.current.iter().fold(0, |bytes, attempt| bytes.saturating_add(attempt.trailers_bytes))
+    }
+}
+
+#[cfg(test)]
+#[path = "attempt_tests.rs"]
+pub(crate) mod tests;

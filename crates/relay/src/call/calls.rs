@@ -1,0 +1,322 @@
+//! The calls in flight of a worker, and what they hold together: timers, content that is kept for another attempt, and
+//! field sections.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use leno_http2::{FieldSection, StreamKey};
+use smallvec::SmallVec;
+
+use crate::call::attempt::{Attempt, AttemptId, Stage};
+use crate::call::deadline::Alarm;
+use crate::call::{Call, CallId};
+use crate::downstream::client::ClientId;
+use crate::pool::pools::PoolId;
+use crate::pool::upstream::UpstreamId;
+use crate::slots::Slots;
+use crate::target::cluster::ClusterId;
+use crate::target::routes::CallRoute;
+use crate::timers::{TimerKey, Timers};
+
+/// Most field sections that are kept for later calls.
+const MAX_SPARE_SECTIONS: usize = 256;
+/// Most memory that a spare field section may keep, in bytes.
+const MAX_SPARE_SECTION_BYTES: usize = 4_096;
+
+/// Invariants: each timer in `timers` is in the state of one call in `slots`; `replay_bytes` is the sum of the bodies of
+/// the calls that are replayable; `copies` is the number of calls without a client.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    slots: Slots<Call>,
+    timers: Timers<Alarm>,
+    replay_bytes: usize,
+    /// Number of copies of requests in flight, and the bytes of content that they hold.
+    copies: usize,
+    copy_bytes: usize,
+    spare_sections: Vec<FieldSection>,
+    /// Calls to be sent before this turn of the event loop ends; some may be over.
+    to_send: VecDeque<CallId>,
+}
+
+/// A call that has ended: what others hold for it.
+pub(crate) struct Ended {
+    pub(crate) client: Option<ClientId>,
+    pub(crate) client_stream: StreamKey,
+    pub(crate) cluster: Option<ClusterId>,
+    pub(crate) fields_bytes: u32,
+    pub(crate) counts_as_open: bool,
+    pub(crate) request_ended: bool,
+    pub(crate) route: Option<Box<CallRoute>>,
+    /// The pool and the stage of each attempt.
+    pub(crate) attempts: SmallVec<[(PoolId, Stage); 1]>,
+}
+
+impl Calls {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            slots: Slots::default(),
+            timers: Timers::new(now),
+            replay_bytes: 0,
+            copies: 0,
+            copy_bytes: 0,
+            spare_sections: Vec::new(),
+            to_send: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn contains(&self, id: CallId) -> bool {
+        self.slots.contains(id)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: CallId) -> Option<&Call> {
+        self.slots.get(id)
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: CallId) -> Option<&mut Call> {
+        self.slots.get_mut(id)
+    }
+
+    /// Returns the call of a client's stream, which has this token; `None` if the call is over.
+    #[inline]
+    pub(crate) fn of(&mut self, client: ClientId, stream: StreamKey, token: u32) -> Option<(CallId, &mut Call)> {
+        let found = self.slots.at_mut(token)?;
+        (found.1.client == Some(client) && found.1.client_stream == stream).then_some(found)
+    }
+
+    /// Returns the attempt of an endpoint's stream, which has this token; `None` if the attempt has ended.
+    #[inline]
+    pub(crate) fn on(&mut self, upstream: UpstreamId, stream: StreamKey, token: u32) -> Option<AttemptId> {
+        let (id, call) = self.slots.at_mut(token)?;
+        call.attempts.on(id, upstream, stream)
+    }
+
+    #[inline]
+    pub(crate) fn attempt(&self, id: AttemptId) -> Option<&Attempt> {
+        self.slots.get(id.call)?.attempts.get(id)
+    }
+
+    pub(crate) fn insert(&mut self, call: Call) -> CallId {
+        self.copies += usize::from(call.is_mirror());
+        self.slots.insert(call)
+    }
+
+    /// Removes a call that is over, and gives back what it holds here: its timers, its content and its field section.
+    /// Returns what others hold for it.
+    pub(crate) fn end(&mut self, id: CallId) -> Option<Ended> {
+        let call = self.slots.get_mut(id)?;
+        cancel_timers(&mut self.timers, call);
+        if call.replayable {
+            self.replay_bytes = self.replay_bytes.saturating_sub(call.body.len());
+        }
+        keep_section(&mut self.spare_sections, std::mem::take(&mut call.request));
+        if call.is_mirror() {
+            self.copies = self.copies.saturating_sub(1);
+            self.copy_bytes = self.copy_bytes.saturating_sub(kept_bytes(call));
+        }
+        let ended = Ended {
+            client: call.client,
+            client_stream: call.client_stream,
+            cluster: call.cluster,
+            fields_bytes: call.fields_bytes,
+            counts_as_open: call.counts_as_open,
+            request_ended: call.request_ended,
+            route: call.route.take(),
+            attempts: call.attempts.iter().map(|attempt| (attempt.pool, attempt.stage)).collect(),
+        };
+        self.slots.discard(id);
+        Some(ended)
+    }
+
+    /// Returns the bytes of content that all calls hold together.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.replay_bytes + self.copy_bytes
+    }
+
+    /// Frees memory that is no longer needed after a burst.
+    pub(crate) fn shrink(&mut self) {
+        self.slots.shrink_to_fit();
+        self.timers.shrink();
+        self.spare_sections = Vec::new();
+        self.to_send.shrink_to_fit();
+    }
+}
+
+/// Calls to be sent.
+impl Calls {
+    /// Lists a call to be sent before this turn of the event loop ends.
+    #[inline]
+    pub(crate) fn list(&mut self, id: CallId) {
+        self.to_send.push_back(id);
+    }
+
+    /// Returns the next call to be sent, which may be over.
+    #[inline]
+    pub(crate) fn next_listed(&mut self) -> Option<CallId> {
+        self.to_send.pop_front()
+    }
+
+    pub(crate) fn has_listed(&self) -> bool {
+        !self.to_send.is_empty()
+    }
+}
+
+/// Content that is kept for another attempt.
+impl Calls {
+    /// Returns whether `more_bytes` of content may be kept in addition to that of all calls.
+    pub(crate) fn has_room_for_replay(&self, more_bytes: usize, max_bytes: usize) -> bool {
+        self.replay_bytes + more_bytes <= max_bytes
+    }
+
+    /// Keeps content of a request, which is sent later or may be sent again.
+    #[inline]
+    pub(crate) fn keep(&mut self, id: CallId, bytes: &[u8]) {
+        if let Some(call) = self.slots.get_mut(id) {
+            call.body.extend_from_slice(bytes);
+            self.replay_bytes += bytes.len();
+        }
+    }
+
+    /// Drops the kept copy of a request, so that its call can no longer be sent to another endpoint. If `keeps_fields`,
+    /// the request's fields stay. Returns the call, if it had a copy until now.
+    pub(crate) fn stop_replay(&mut self, id: CallId, keeps_fields: bool) -> Option<&Call> {
+        let call = self.slots.get_mut(id)?;
+        if !std::mem::replace(&mut call.replayable, false) {
+            return None;
+        }
+        self.replay_bytes = self.replay_bytes.saturating_sub(call.body.len());
+        call.body = Vec::new();
+        call.trailers = None;
+        // A health check keeps its request: when policies change, its path decides whether it is still allowed.
+        if !keeps_fields && !call.is_health_check {
+            let request = std::mem::take(&mut call.request);
+            keep_section(&mut self.spare_sections, request);
+        }
+        self.slots.get(id)
+    }
+
+    /// Returns an empty field section for the next request.
+    pub(crate) fn take_section(&mut self) -> FieldSection {
+        self.spare_sections.pop().unwrap_or_default()
+    }
+}
+
+/// Keeps a request's field section for later calls, once the request is no longer needed.
+fn keep_section(spare_sections: &mut Vec<FieldSection>, mut section: FieldSection) {
+    if spare_sections.len() < MAX_SPARE_SECTIONS && section.capacity_bytes() > 0 {
+        section.clear();
+        section.shrink(MAX_SPARE_SECTION_BYTES);
+        spare_sections.push(section);
+    }
+}
+
+/// Copies of requests.
+impl Calls {
+    pub(crate) fn copies(&self) -> usize {
+        self.copies
+    }
+
+    /// Counts content that a copy holds from now on, if all copies together then hold at most `max_bytes`. Returns
+    /// whether they do.
+    pub(crate) fn hold_copied_content(&mut self, bytes: usize, max_bytes: usize) -> bool {
+        let fits = self.copy_bytes + bytes <= max_bytes;
+        self.copy_bytes += if fits { bytes } else { 0 };
+        fits
+    }
+
+    /// Counts content that a copy no longer holds.
+    pub(crate) fn copied_content_sent(&mut self, bytes: usize) {
+        self.copy_bytes = self.copy_bytes.saturating_sub(bytes);
+    }
+}
+
+/// Returns the bytes of content that a copy of a request holds.
+pub(crate) fn kept_bytes(copy: &Call) -> usize {
+    (copy.request_bytes as usize).saturating_sub(copy.released)
+}
+
+/// Timers.
+impl Calls {
+    /// Sets the deadline of a call to `at`, unless it already has an earlier one.
+    pub(crate) fn end_by(&mut self, id: CallId, at: Instant) {
+        let Some(call) = self.slots.get_mut(id) else { return };
+        match call.deadline {
+            Some((earlier, _)) if earlier <= at => return,
+            Some((_, timer)) => self.timers.cancel(timer),
+            None => {}
+        }
+        call.deadline = Some((at, self.timers.set(at, Alarm::Call(id))));
+    }
+
+    /// Sets the timer of an attempt that was sent, if the call's route rule limits attempts.
+    pub(crate) fn limit_attempt(&mut self, id: AttemptId, now: Instant) {
+        let Some(call) = self.slots.get_mut(id.call) else { return };
+        let timeout = call.route.as_ref().and_then(|route| route.timeouts().backend_request);
+        if let (Some(timeout), Some(attempt)) = (timeout, call.attempts.get_mut(id)) {
+            attempt.timer = Some(self.timers.set(now + timeout, Alarm::Attempt(id)));
+        }
+    }
+
+    /// Removes an attempt that has ended, with its timer.
+    pub(crate) fn end_attempt(&mut self, id: AttemptId) -> Option<Attempt> {
+        let mut attempt = self.slots.get_mut(id.call)?.attempts.end(id)?;
+        cancel_timer(&mut self.timers, &mut attempt.timer);
+        Some(attempt)
+    }
+
+    /// Sets the timer of the next check whether a request's content still arrives.
+    pub(crate) fn check_content_at(&mut self, id: CallId, at: Instant) {
+        let Some(call) = self.slots.get_mut(id) else { return };
+        call.content_seen = call.request_bytes;
+        call.content_timer = Some(self.timers.set(at, Alarm::Content(id)));
+    }
+
+    /// Cancels all timers of a call.
+    pub(crate) fn cancel_timers(&mut self, id: CallId) {
+        if let Some(call) = self.slots.get_mut(id) {
+            cancel_timers(&mut self.timers, call);
+        }
+    }
+
+    /// Returns how long to wait until a timer may be due; `None` without timers.
+    pub(crate) fn next_timer_in(&self, now: Instant) -> Option<Duration> {
+        self.timers.next_in(now)
+    }
+
+    /// Returns the timers that are due, and removes them.
+    pub(crate) fn expire(&mut self, now: Instant) -> Vec<Alarm> {
+        let mut due = Vec::new();
+        self.timers.expire(now, &mut due);
+        // An expired timer must not be cancelled: its key may already belong to another timer.
+        for alarm in &due {
+            let Some(call) = self.slots.get_mut(alarm.call()) else { continue };
+            match *alarm {
+                Alarm::Call(_) => call.deadline = None,
+                Alarm::Attempt(id) => call.attempts.get_mut(id).into_iter().for_each(|attempt| attempt.timer = None),
+                Alarm::Content(_) => call.content_timer = None,
+            }
+        }
+        due
+    }
+}
+
+fn cancel_timers(timers: &mut Timers<Alarm>, call: &mut Call) {
+    if let Some((_, timer)) = call.deadline.take() {
+        timers.cancel(timer);
+    }
+    cancel_timer(timers, &mut call.content_timer);
+    for attempt in call.attempts.iter_mut() {
+        cancel_timer(timers, &mut attempt.timer);
+    }
+}
+
+fn cancel_timer(timers: &mut Timers<Alarm>, timer: &mut Option<TimerKey>) {
+    if let Some(timer) = timer.take() {
+        timers.cancel(timer);
+    }
+}

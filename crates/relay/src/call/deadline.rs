@@ -1,0 +1,148 @@
+//! Deadline: limits the time of a call, of each attempt at it, and of pauses in its request content.
+
+use std::time::{Duration, Instant};
+
+use leno_http2::fields::Known;
+
+use crate::Relay;
+use crate::call::attempt::AttemptId;
+use crate::call::reply::ProxyError;
+use crate::call::retry::Failure;
+use crate::call::{Call, CallId, Response};
+use crate::limits::ms;
+use crate::link::grpc;
+use crate::pool::hop::Protocol;
+
+/// The value of a timer: what it limits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Alarm {
+    /// A whole call.
+    Call(CallId),
+    /// One attempt at one backend.
+    Attempt(AttemptId),
+    /// Each pause in the content of a call's request.
+    Content(CallId),
+}
+
+impl Alarm {
+    pub(crate) fn call(self) -> CallId {
+        match self {
+            Self::Call(id) | Self::Content(id) => id,
+            Self::Attempt(id) => id.call,
+        }
+    }
+}
+
+impl Relay {
+    /// Sets the deadline of a call, counted from its arrival: the timeout that the caller asks for, or the timeout of
+    /// the route rule if that is shorter.
+    pub(crate) fn set_deadline(&mut self, id: CallId) {
+        let Some(call) = self.calls.get_mut(id) else { return };
+        if let Some(timeout) = time_allowed(call) {
+            let at = call.started + timeout;
+            self.calls.end_by(id, at);
+        }
+    }
+
+    /// Sets a timer for an incomplete request, to check whether its content still arrives. A gRPC client, a tunnel and
+    /// an upgraded connection may be silent for as long as they like, but not a gRPC call that policy allows only as a
+    /// health check.
+    pub(crate) fn expect_content(&mut self, id: CallId) {
+        let Some(call) = self.calls.get(id) else { return };
+        // Most calls are gRPC calls, so the cheapest checks come first.
+        if call.request_ended || call.content_timer.is_some() || (call.is_grpc && !call.is_health_check) {
+            return;
+        }
+        if call.is_mirror() || may_be_silent(call) {
+            return;
+        }
+        self.calls.check_content_at(id, self.now + ms(self.limits.relay.content_timeout_ms));
+    }
+
+    /// Fails a call if its endpoint has waited too long for request content. If content waits in the proxy, the client
+    /// is not to blame, and the call goes on.
+    fn content_is_late(&mut self, id: CallId) {
+        let Some(call) = self.calls.get(id) else { return };
+        if call.request_ended || call.response != Response::Awaited {
+            return;
+        }
+        let has_come =
+            call.request_bytes > call.content_seen || call.released < call.attempts.sent_bytes().max(call.body.len());
+        if has_come {
+            return self.expect_content(id);
+        }
+        self.metrics.count_abuse("late_content");
+        self.fail(id, &ProxyError::ContentLate { waited_ms: self.limits.relay.content_timeout_ms });
+    }
+
+    /// Fails the calls whose time is over.
+    pub fn expire_deadlines(&mut self) {
+        for alarm in self.calls.expire(self.now) {
+            let Some(call) = self.calls.get(alarm.call()) else { continue };
+            match alarm {
+                _ if call.is_mirror() => self.drop_mirror(alarm.call()),
+                Alarm::Call(id) => {
+                    let error = out_of_time(call);
+                    self.metrics.deadline_exceeded_total.add(1);
+                    self.fail(id, &error);
+                }
+                Alarm::Attempt(id) => {
+                    let Some(error) = self.attempt_out_of_time(id) else { continue };
+                    self.metrics.deadline_exceeded_total.add(1);
+                    self.attempt_failed(id, &Failure::Fault(error));
+                }
+                Alarm::Content(id) => self.content_is_late(id),
+            }
+        }
+    }
+
+    fn attempt_out_of_time(&self, id: AttemptId) -> Option<ProxyError> {
+        let call = self.calls.get(id.call)?;
+        let route = call.route.as_ref()?;
+        let (upstream, _) = call.attempts.get(id)?.stream()?;
+        let endpoint = self.pools.upstream(upstream)?.address;
+        let timeout = route.timeouts().backend_request.unwrap_or_default();
+        Some(ProxyError::BackendTimeout { endpoint, route: route.name().clone(), timeout })
+    }
+}
+
+/// Returns the time left until a call's deadline, to be sent to its server in `grpc-timeout`. Returns `None` if the call
+/// has no deadline, if its request has no such field, or if no time has passed since the call began.
+pub(crate) fn time_left(call: &Call, now: Instant) -> Option<Duration> {
+    let (at, _) = call.deadline?;
+    let is_told = now > call.started && call.request.contains(Known::GrpcTimeout);
+    is_told.then(|| at.saturating_duration_since(now))
+}
+
+/// Returns how long a call may take. If the route rule allows less than the caller asks for, a gRPC server is told of
+/// the rule's timeout instead of the caller's.
+fn time_allowed(call: &mut Call) -> Option<Duration> {
+    let asked = call.request.get(Known::GrpcTimeout).and_then(grpc::parse_timeout);
+    let Some(route) = &mut call.route else { return asked };
+    let Some(allowed) = route.timeouts().request.filter(|allowed| asked.is_none_or(|asked| *allowed < asked)) else {
+        return asked;
+    };
+    route.sets_deadline = true;
+    if call.is_grpc {
+        call.request.set(Known::GrpcTimeout, grpc::format_timeout(allowed).as_bytes());
+    }
+    Some(allowed)
+}
+
+/// Returns the error for a call whose time is over.
+fn out_of_time(call: &Call) -> ProxyError {
+    match call.route.as_ref().filter(|route| route.sets_deadline) {
+        Some(route) => {
+            let timeout = route.timeouts().request.unwrap_or_default();
+            ProxyError::RequestTimeout { route: route.name().clone(), timeout }
+        }
+        None => ProxyError::DeadlineExceeded,
+    }
+}
+
+/// Returns whether a request that is not gRPC may pause its content for as long as it likes.
+fn may_be_silent(call: &Call) -> bool {
+    call.protocol == Protocol::Opaque
+        || call.request.contains(Known::LenoUpgrade)
+        || call.request.get(Known::Method) == Some(b"CONNECT")
+}

@@ -1,0 +1,51 @@
+//! End: a call ends when both its request and its response are complete, or whenever either cannot go on.
+
+use crate::Relay;
+use crate::call::attempt::Stage;
+use crate::call::record::Ending;
+use crate::call::{Call, CallId, NO_CALL, Response};
+
+impl Relay {
+    /// Records a call whose response was relayed completely. The call ends once its request is complete, too.
+    pub(crate) fn response_complete(&mut self, id: CallId, ending: Ending) {
+        self.record(id, ending);
+        let Some(call) = self.calls.get_mut(id) else { return };
+        call.response = Response::Ended;
+        if call.request_ended {
+            self.end_call(id, Ending::Complete);
+        } else {
+            self.calls.cancel_timers(id);
+        }
+    }
+
+    /// Ends a call if both its request and its response are complete.
+    pub(crate) fn end_call_if_complete(&mut self, id: CallId) {
+        let complete = |call: &Call| call.request_ended && call.response == Response::Ended;
+        if self.calls.get(id).is_some_and(complete) {
+            self.end_call(id, Ending::Complete);
+        }
+    }
+
+    /// Ends a call, whatever its state: both streams forget it, it is recorded, its memory is given back.
+    pub(crate) fn end_call(&mut self, id: CallId, ending: Ending) {
+        self.record(id, ending);
+        let Some(call) = self.calls.end(id) else { return };
+        if let Some(client) = self.downstreams.get_mut(call.client) {
+            client.link.codec.set_token(call.client_stream, NO_CALL);
+        }
+        self.downstreams.call_ended(call.client, call.fields_bytes, call.counts_as_open);
+        for (pool, stage) in call.attempts {
+            match stage {
+                Stage::Waiting(turn) => self.give_up_turn(call.client, pool, turn),
+                Stage::Sent(upstream, stream) => self.cancel_upstream(upstream, stream, call.client),
+                Stage::Chosen | Stage::Lost => {}
+            }
+        }
+        if let Some(cluster) = call.cluster {
+            self.call_left_cluster(cluster);
+        }
+        if let Some(route) = &call.route {
+            self.release_mirrors(call.request_ended, &route.mirrors);
+        }
+    }
+}

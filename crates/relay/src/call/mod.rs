@@ -1,0 +1,187 @@
+//! A call, from the headers of its request to the last byte of its response. This file has the client's half of it; the
+//! endpoint's half is an [`Attempt`](attempt::Attempt). What happens at each point of a call is decided in one place:
+//!
+//! | when | file |
+//! |---|---|
+//! | the request arrives; the call is admitted | `request` |
+//! | the call gets its target and its endpoint | [`target`](crate::target) |
+//! | an attempt begins, waits, and is sent | `send` |
+//! | a response begins and goes on | `response` |
+//! | an attempt ends without an answer | `retry` |
+//! | a timer fires | `deadline` |
+//! | the proxy itself answers | `reply` |
+//! | the call ends, and is recorded | `end`, `record` |
+//!
+//! `calls` owns all calls, `attempt` has the attempts at one call, `mirror` makes copies of requests.
+
+pub(crate) mod attempt;
+pub(crate) mod calls;
+pub(crate) mod deadline;
+pub(crate) mod end;
+pub(crate) mod mirror;
+#[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "there are two directions"))]
+pub(crate) mod record;
+pub(crate) mod reply;
+pub(crate) mod request;
+pub(crate) mod response;
+pub(crate) mod retry;
+pub(crate) mod send;
+
+use std::time::Instant;
+
+use leno_http2::fields::Known;
+use leno_http2::{FieldSection, StreamKey};
+use leno_model::balance::EndpointId;
+
+use crate::call::attempt::Attempts;
+use crate::downstream::client::ClientId;
+use crate::link::grpc;
+use crate::pool::hop::Protocol;
+use crate::slots::Id;
+use crate::target::cluster::ClusterId;
+use crate::target::routes::CallRoute;
+use crate::timers::TimerKey;
+
+/// Token of a stream whose call is over.
+pub(crate) const NO_CALL: u32 = u32::MAX;
+
+/// Identifies a call within its worker.
+pub(crate) type CallId = Id<Call>;
+
+/// How much of the response has been relayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Response {
+    /// Nothing: the call can still be sent to another endpoint.
+    Awaited,
+    /// The header section.
+    Begun,
+    /// The whole response; the client may still be sending its request.
+    Ended,
+}
+
+/// A call in flight.
+///
+/// Invariants: `released` is at most what every attempt has sent, except while the call is being sent again; `request` and
+/// `body` are complete while `replayable`.
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// The client's connection, and the stream on it. A copy of another call's request has no client.
+    pub(crate) client: Option<ClientId>,
+    pub(crate) client_stream: StreamKey,
+    /// The cluster that the call is routed to; `None` until it is routed, or if it cannot be.
+    pub(crate) cluster: Option<ClusterId>,
+    /// Index of the metrics series in which the call counts, among the cluster's series; `None` before it counts.
+    pub(crate) traffic: Option<u32>,
+    pub(crate) attempts: Attempts,
+    /// Endpoints that were chosen for earlier attempts and did not process the call.
+    pub(crate) tried: Vec<EndpointId>,
+
+    pub(crate) request: FieldSection,
+    /// Memory of the request's fields and trailers that is counted for the client, in bytes.
+    pub(crate) fields_bytes: u32,
+    /// Request content that has not been sent, or that is kept for another attempt.
+    pub(crate) body: Vec<u8>,
+    /// The request's trailers, if they came before the call was sent or are kept for another attempt.
+    pub(crate) trailers: Option<Box<FieldSection>>,
+    pub(crate) request_ended: bool,
+    /// The account counts the call among its calls with incomplete requests.
+    pub(crate) counts_as_open: bool,
+    /// The latest piece of content had a few bytes only, or there was no content yet.
+    pub(crate) short_part: bool,
+    pub(crate) replayable: bool,
+    /// Bytes of content for which the client was given room (flow control) again.
+    pub(crate) released: usize,
+
+    pub(crate) started: Instant,
+    pub(crate) deadline: Option<(Instant, TimerKey)>,
+    /// The timer of the next check whether content still arrives; `None` for calls whose clients may be silent.
+    pub(crate) content_timer: Option<TimerKey>,
+    /// The value of `request_bytes` at the latest such check.
+    pub(crate) content_seen: u64,
+    /// The route rule that the call matched, if routes are attached to its destination.
+    pub(crate) route: Option<Box<CallRoute>>,
+
+    /// The protocol of the application that made the call.
+    pub(crate) protocol: Protocol,
+    pub(crate) is_grpc: bool,
+    /// The connection of the call is a guess: we only assume that its server speaks first. The call counts nowhere yet.
+    pub(crate) is_guess: bool,
+    /// Policy allows the call only because it asks for a workload's health.
+    pub(crate) is_health_check: bool,
+    /// The request is a HEAD: no response to it has content, not even one that the proxy itself makes.
+    pub(crate) is_head: bool,
+    pub(crate) response: Response,
+    pub(crate) http_status: u16,
+    /// Bytes of content received from the client. `response_bytes` are those received from the endpoint.
+    pub(crate) request_bytes: u64,
+    pub(crate) response_bytes: u64,
+    /// Number of interim responses (1xx) received.
+    pub(crate) interim_responses: u32,
+    /// The metrics and the balancer have been told how the call ended.
+    pub(crate) recorded: bool,
+}
+
+impl Call {
+    /// Creates a call whose request has begun.
+    #[inline]
+    pub(crate) fn new(
+        (client, client_stream): (Option<ClientId>, StreamKey),
+        request: FieldSection,
+        protocol: Protocol,
+        request_ended: bool,
+        now: Instant,
+    ) -> Self {
+        Self {
+            client,
+            client_stream,
+            cluster: None,
+            traffic: None,
+            attempts: Attempts::default(),
+            tried: Vec::new(),
+            is_grpc: grpc::is_grpc(&request),
+            is_head: request.get(Known::Method) == Some(b"HEAD"),
+            fields_bytes: 0,
+            request,
+            is_guess: false,
+            is_health_check: false,
+            body: Vec::new(),
+            trailers: None,
+            request_ended,
+            counts_as_open: false,
+            short_part: true,
+            replayable: true,
+            released: 0,
+            started: now,
+            deadline: None,
+            content_timer: None,
+            content_seen: 0,
+            route: None,
+            protocol,
+            response: Response::Awaited,
+            http_status: 0,
+            request_bytes: 0,
+            response_bytes: 0,
+            interim_responses: 0,
+            recorded: false,
+        }
+    }
+
+    /// Returns whether the call is a copy of another call's request. The response to a copy is dropped.
+    pub(crate) fn is_mirror(&self) -> bool {
+        self.client.is_none()
+    }
+
+    /// Returns the memory of the request's fields and trailers, wherever they wait, in bytes.
+    #[inline]
+    pub(crate) fn fields_memory_bytes(&self) -> u32 {
+        let trailers = self.trailers.as_ref().map_or(0, |trailers| trailers.capacity_bytes());
+        let bytes = u32::try_from(self.request.capacity_bytes() + trailers).unwrap_or(u32::MAX);
+        bytes.saturating_add(self.attempts.trailers_bytes())
+    }
+
+    /// Returns whether the call may be sent to another endpoint: no part of a response was received, the whole request
+    /// is stored, and attempts are left.
+    pub(crate) fn can_be_resent(&self, max_attempts: u32) -> bool {
+        self.replayable && self.response == Response::Awaited && self.attempts.begun() < max_attempts
+    }
+}

@@ -1,0 +1,175 @@
+//! Record: reports the end of every call to metrics, the balancer and the access log, exactly once, however the call
+//! ends.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use leno_http2::fields::Known;
+use leno_model::balance::Outcome;
+
+use crate::Relay;
+use crate::access_log;
+use crate::call::{Call, CallId};
+use crate::downstream::origin::Door;
+use crate::link::grpc::Status;
+use crate::metrics::{Direction, TlsLabel};
+use crate::pool::hop::Protocol;
+use crate::target::cluster::ClusterState;
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The endpoint's response was relayed to its end.
+    Answered { grpc_status: Option<u8>, pushback: Option<Duration> },
+    /// The endpoint reset the stream, or failed to serve a mirrored copy. The balancer knows this already.
+    Broken,
+    /// The proxy answered with an error. If this is an endpoint's fault, the balancer knows it already.
+    ProxyError { why: &'static str, grpc_status: Option<u8> },
+    /// The client cancelled the call or closed its connection.
+    Cancelled,
+    /// Nothing to add: the call was recorded when its response ended.
+    Complete,
+}
+
+/// Returns whether the statuses show a failure of the endpoint rather than of the request.
+fn is_endpoint_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
+    const FAILURES: [Status; 3] = [Status::Unavailable, Status::ResourceExhausted, Status::Internal];
+    http_status >= 500 || http_status == 429 || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
+}
+
+/// Returns whether dashboards count a response as a failure. Other meshes use the same rule.
+fn is_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
+    const FAILURES: [Status; 3] = [Status::Unknown, Status::DeadlineExceeded, Status::DataLoss];
+    is_endpoint_failure(http_status, grpc_status) || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
+}
+
+impl Relay {
+    /// Reports how a call ended. Does nothing if that was reported before.
+    pub(crate) fn record(&mut self, id: CallId, ending: Ending) {
+        let now = self.now;
+        let Some(call) = self.calls.get_mut(id) else { return };
+        if std::mem::replace(&mut call.recorded, true) {
+            return;
+        }
+        let call = if call.is_guess {
+            self.count_guess(id);
+            let Some(call) = self.calls.get_mut(id) else { return };
+            if call.is_guess {
+                return self.forget_guess(id);
+            }
+            call
+        } else {
+            call
+        };
+        let latency = now - call.started;
+        let cluster = self.targets.get_mut(call.cluster);
+        let door = self.downstreams.get(call.client).map_or(Door::Outbound, |client| client.origin.door);
+        let direction = door.direction();
+        let series = call.traffic.zip(cluster.as_ref()).and_then(|(place, cluster)| cluster.traffic(place));
+        let metrics = series.unwrap_or_else(|| {
+            let unrouted = &*self.unrouted[direction as usize];
+            unrouted.request();
+            unrouted
+        });
+        let grpc_status = match ending {
+            Ending::Answered { grpc_status, .. } | Ending::ProxyError { grpc_status, .. } => grpc_status,
+            Ending::Broken | Ending::Cancelled | Ending::Complete => None,
+        };
+        match ending {
+            Ending::Answered { .. } | Ending::ProxyError { .. } => {
+                metrics.response(call.http_status, grpc_status, is_failure(call.http_status, grpc_status), latency);
+            }
+            Ending::Broken => {
+                // A reset before the response headers counts as 502 (Bad Gateway).
+                let status = if call.http_status == 0 { 502 } else { call.http_status };
+                metrics.response(status, None, true, latency);
+            }
+            Ending::Cancelled | Ending::Complete => {
+                metrics.no_response();
+                self.metrics.cancelled_total.add(1);
+            }
+        }
+        if let Some(route) = &call.route {
+            route.ended(call.http_status, grpc_status, ending);
+        }
+        if let Some(cluster) = cluster {
+            finish_picks(call, cluster, now, ending);
+        }
+        if self.access_log.is_on() {
+            self.log_access(id, ending, grpc_status, latency);
+        }
+    }
+
+    /// Reports to the balancer alone the end of a connection that was taken for an opaque one by mistake: it was no
+    /// call.
+    fn forget_guess(&mut self, id: CallId) {
+        let Some(call) = self.calls.get_mut(id) else { return };
+        if let Some(cluster) = self.targets.get_mut(call.cluster) {
+            finish_picks(call, cluster, self.now, Ending::Cancelled);
+        }
+    }
+
+    fn log_access(&mut self, id: CallId, ending: Ending, grpc_status: Option<u8>, duration: Duration) {
+        let Some(call) = self.calls.get(id) else { return };
+        let Some(client) = self.downstreams.get(call.client) else { return };
+        let upstream = call.attempts.latest_stream().and_then(|(upstream, _)| self.pools.upstream(upstream));
+        let direction = client.origin.door.direction();
+        let field = |known| call.request.get(known).unwrap_or_default();
+        let is_answered = matches!(ending, Ending::Answered { .. } | Ending::ProxyError { .. });
+        let tls = match (direction, upstream) {
+            (Direction::Inbound, _) => client.tls_label().label(),
+            (Direction::Outbound, Some(upstream)) => {
+                self.endpoint_tls(direction, upstream.key.hop, upstream.expected.clone()).label()
+            }
+            (Direction::Outbound, None) => TlsLabel::Disabled.label(),
+        };
+        self.access_log.write(&access_log::Record {
+            time: SystemTime::now() - duration,
+            direction,
+            client: client.origin.peer,
+            client_id: client.peer_id.as_deref(),
+            server: upstream.map(|upstream| upstream.address),
+            server_id: upstream.and_then(|upstream| upstream.expected.as_ref()),
+            tls,
+            protocol: match call.protocol {
+                Protocol::Http2 => access_log::Protocol::Http2,
+                Protocol::Http1 => access_log::Protocol::Http11,
+                Protocol::Opaque => access_log::Protocol::Opaque,
+            },
+            method: field(Known::Method),
+            authority: field(Known::Authority),
+            path: field(Known::Path),
+            route: call.route.as_ref().map(|route| (route.name(), route.rule_name())),
+            status: (is_answered && call.http_status != 0).then_some(call.http_status),
+            grpc_status,
+            request_bytes: call.request_bytes,
+            response_bytes: call.response_bytes,
+            duration,
+            request_id: field(Known::XRequestId),
+            user_agent: field(Known::UserAgent),
+            proxy_error: match ending {
+                Ending::ProxyError { why, .. } => Some(why),
+                _ => None,
+            },
+        });
+    }
+}
+
+/// Tells the balancer how the attempts at a call have ended. It knows already of those that have failed.
+#[inline]
+fn finish_picks(call: &mut Call, cluster: &mut ClusterState, now: Instant, ending: Ending) {
+    let http_status = call.http_status;
+    for attempt in call.attempts.iter_mut() {
+        let Some(pick) = attempt.pick.take() else { continue };
+        let latency = now - attempt.since;
+        let outcome = match ending {
+            Ending::Answered { grpc_status, pushback } if is_endpoint_failure(http_status, grpc_status) => {
+                Outcome::Failure { latency, pushback }
+            }
+            Ending::Answered { .. } => Outcome::Success { latency },
+            Ending::Broken | Ending::ProxyError { .. } | Ending::Cancelled | Ending::Complete => {
+                attempt.unanswered(now)
+            }
+        };
+        cluster.balancer.finish(now, pick, outcome);
+    }
+}

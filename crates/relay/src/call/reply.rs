@@ -1,0 +1,257 @@
+//! Responses that the proxy itself creates and marks as its own, so that users do not blame the application: the table
+//! of errors.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use leno_http2::{ErrorCode, FieldSection, Section};
+use leno_model::discovery::Subject;
+use leno_model::route::RouteName;
+
+use crate::Relay;
+use crate::call::CallId;
+use crate::call::Response;
+use crate::call::record::Ending;
+use crate::downstream::origin::Door;
+use crate::link::codec::CodecError;
+use crate::link::grpc::{self, Status};
+
+/// Why a call got no answer from an endpoint. Its text tells the caller what to do.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(crate) enum ProxyError {
+    #[error("{0}")]
+    NoRoute(String),
+    #[error(
+        "no rule of the routes attached to {cluster} matches this request; add a rule without matches for the rest"
+    )]
+    NoMatch { cluster: String },
+    #[error("the rule of {route} that matches this request has no backend with a weight; add one")]
+    NoBackend { route: RouteName },
+    #[error("{route}: {why}")]
+    InvalidBackend { route: RouteName, why: String },
+    #[error("the request's header fields exceed {limit_bytes} bytes; send fewer or shorter ones")]
+    HeaderListTooLarge { limit_bytes: u32 },
+    #[error("the request cannot be written in HTTP/1: {0}")]
+    Unwritable(leno_http1::Unwritable),
+    #[error("{cluster} has no ready endpoint; check its pods")]
+    NoEndpoint { cluster: String },
+    #[error(
+        "all connections to {cluster} are busy and {waiting} calls wait already, {own} of this client; try again later"
+    )]
+    QueueFull { cluster: String, waiting: usize, own: usize },
+    #[error("no connection to {cluster} was free within {waited_ms} ms; try again later")]
+    WaitedTooLong { cluster: String, waited_ms: u128 },
+    #[error("the proxy has {calls} calls in flight, its limit; try again later")]
+    TooManyCalls { calls: usize },
+    #[error("cannot connect to {endpoint}: {why}")]
+    Connect { endpoint: SocketAddr, why: String },
+    #[error("the proxy knows {targets} addresses, its limit; try again later")]
+    TooManyTargets { targets: usize },
+    #[error("the control plane has not said within {waited_ms} ms what {subject} is; look whether leno-control runs")]
+    Unanswered { subject: Subject, waited_ms: u128 },
+    #[error("the control plane has not said within {waited_ms} ms who may call; look whether leno-control runs")]
+    PoliciesUnknown { waited_ms: u128 },
+    #[error("{target} is this proxy itself, so the call would go round for ever; call the application's port")]
+    Loop { target: SocketAddr },
+    #[error("{0}")]
+    Denied(String),
+    #[error("{endpoint} closed the connection before it answered")]
+    ConnectionClosed { endpoint: SocketAddr },
+    #[error("{endpoint} broke the protocol: {why}")]
+    Protocol { endpoint: SocketAddr, why: String },
+    #[error("the response of {endpoint} is malformed: {why}; correct the server")]
+    Malformed { endpoint: SocketAddr, why: &'static str },
+    #[error("{endpoint} refused the call, and so did the others tried; look whether the applications there run")]
+    Refused { endpoint: SocketAddr },
+    #[error("the call was given to {attempts} endpoints, its limit, and none took it; try again later")]
+    TooManyAttempts { attempts: u32 },
+    #[error("the call's deadline passed")]
+    DeadlineExceeded,
+    #[error("the request took longer than the {timeout:?} that {route} allows it")]
+    RequestTimeout { route: RouteName, timeout: Duration },
+    #[error("no content of the request came for {waited_ms} ms; send it, or end the request")]
+    ContentLate { waited_ms: u32 },
+    #[error("{endpoint} took longer than the {timeout:?} that {route} allows a backend")]
+    BackendTimeout { endpoint: SocketAddr, route: RouteName, timeout: Duration },
+    #[error("{buffered_bytes} bytes of responses wait for this client; read faster")]
+    ClientTooSlow { buffered_bytes: usize },
+}
+
+impl ProxyError {
+    /// Returns the error for a call whose server violated the protocol of the connection.
+    pub(crate) fn violation(endpoint: SocketAddr, error: &CodecError) -> Self {
+        match error {
+            CodecError::Http1(error) => Self::Malformed { endpoint, why: error.why },
+            CodecError::Http2(error) => Self::Protocol { endpoint, why: error.why.to_string() },
+        }
+    }
+
+    /// Returns the value of the field `leno-proxy-error`, which is also the label in metrics.
+    pub(crate) fn why(&self) -> &'static str {
+        match self {
+            Self::NoRoute(_) => "no-route",
+            Self::NoMatch { .. } => "no-matching-rule",
+            Self::NoBackend { .. } => "no-backend",
+            Self::InvalidBackend { .. } => "invalid-backend",
+            Self::HeaderListTooLarge { .. } => "header-list-too-large",
+            Self::Unwritable(_) => "unwritable-request",
+            Self::NoEndpoint { .. } => "no-endpoint",
+            Self::QueueFull { .. } => "queue-full",
+            Self::WaitedTooLong { .. } => "waited-too-long",
+            Self::TooManyCalls { .. } => "too-many-calls",
+            Self::TooManyTargets { .. } => "too-many-targets",
+            Self::Unanswered { .. } => "unanswered",
+            Self::PoliciesUnknown { .. } => "policies-unknown",
+            Self::Loop { .. } => "loop",
+            Self::Denied(_) => "denied",
+            Self::Connect { .. } => "connect-failed",
+            Self::ConnectionClosed { .. } => "connection-closed",
+            Self::Protocol { .. } => "protocol-error",
+            Self::Malformed { .. } => "malformed-response",
+            Self::Refused { .. } => "refused",
+            Self::TooManyAttempts { .. } => "too-many-attempts",
+            Self::DeadlineExceeded => "deadline-exceeded",
+            Self::RequestTimeout { .. } => "request-timeout",
+            Self::BackendTimeout { .. } => "backend-timeout",
+            Self::ContentLate { .. } => "content-late",
+            Self::ClientTooSlow { .. } => "client-too-slow",
+        }
+    }
+
+    /// Returns whether no application has received the call, so that another endpoint may get it.
+    fn is_unprocessed(&self) -> bool {
+        matches!(self, Self::Connect { .. } | Self::Refused { .. } | Self::TooManyAttempts { .. })
+    }
+
+    /// Returns whether the endpoint that had the call has failed.
+    fn is_endpoints(&self) -> bool {
+        matches!(
+            self,
+            Self::ConnectionClosed { .. }
+                | Self::Protocol { .. }
+                | Self::Malformed { .. }
+                | Self::BackendTimeout { .. }
+        )
+    }
+
+    fn statuses(&self) -> (u16, Status) {
+        match self {
+            Self::NoRoute(_) | Self::NoMatch { .. } => (404, Status::Unimplemented),
+            Self::NoBackend { .. } | Self::InvalidBackend { .. } => (500, Status::Unavailable),
+            Self::Unwritable(_) => (400, Status::Internal),
+            Self::HeaderListTooLarge { .. } => (431, Status::ResourceExhausted),
+            Self::NoEndpoint { .. }
+            | Self::QueueFull { .. }
+            | Self::WaitedTooLong { .. }
+            | Self::TooManyCalls { .. }
+            | Self::TooManyTargets { .. }
+            | Self::Unanswered { .. }
+            | Self::PoliciesUnknown { .. }
+            | Self::Refused { .. }
+            | Self::TooManyAttempts { .. } => (503, Status::Unavailable),
+            Self::Connect { .. } | Self::ConnectionClosed { .. } | Self::Protocol { .. } | Self::Malformed { .. } => {
+                (502, Status::Unavailable)
+            }
+            Self::ContentLate { .. } => (408, Status::DeadlineExceeded),
+            Self::Loop { .. } => (508, Status::Aborted),
+            Self::Denied(_) => (403, Status::PermissionDenied),
+            Self::DeadlineExceeded | Self::RequestTimeout { .. } | Self::BackendTimeout { .. } => {
+                (504, Status::DeadlineExceeded)
+            }
+            Self::ClientTooSlow { .. } => (503, Status::ResourceExhausted),
+        }
+    }
+}
+
+impl Relay {
+    /// Answers a call with an error and ends it.
+    pub(crate) fn fail(&mut self, id: CallId, error: &ProxyError) {
+        let Some(call) = self.calls.get(id) else { return };
+        let (client, stream, response) = (call.client, call.client_stream, call.response);
+        let (is_grpc, is_head) = (call.is_grpc, call.is_head);
+        if response == Response::Ended {
+            return self.end_call(id, Ending::Complete);
+        }
+        if call.is_mirror() {
+            return self.fail_mirror(id, error.is_endpoints());
+        }
+        let (http_status, grpc_status) = error.statuses();
+        let downstream = self.downstreams.get(client);
+        let door = downstream.map_or(Door::Outbound, |client| client.origin.door);
+        let is_proxys =
+            downstream.is_some_and(|client| client.origin.door != Door::Outbound && client.peer_id.is_some());
+        self.metrics.count_proxy_error(door.direction(), error.why());
+        tracing::debug!(why = error.why(), "{error}");
+        if let Some(call) = self.calls.get_mut(id) {
+            call.http_status = if is_grpc { 200 } else { http_status };
+        }
+        if let Some(link) = self.downstreams.get_mut(client).map(|client| &mut client.link) {
+            let message = error.to_string();
+            match (response, is_grpc) {
+                // The client's proxy sends the call to another endpoint (RFC 9113 section 8.7).
+                (Response::Awaited, _) if is_proxys && error.is_unprocessed() => {
+                    link.codec.reset(stream, ErrorCode::REFUSED_STREAM);
+                }
+                (Response::Awaited, true) => {
+                    let fields = grpc_error(Section::Response, grpc_status, &message, error.why());
+                    link.codec.send_headers(stream, Section::Response, &fields, true);
+                }
+                (Response::Awaited, false) => {
+                    let fields = http_error(http_status, &message, error);
+                    link.codec.send_headers(stream, Section::Response, &fields, is_head);
+                    if !is_head {
+                        link.codec.send_data(stream, format!("{message}\n").as_bytes(), true);
+                    }
+                }
+                (_, true) => {
+                    let fields = grpc_error(Section::Trailers, grpc_status, &message, error.why());
+                    link.codec.send_headers(stream, Section::Trailers, &fields, true);
+                }
+                (_, false) => link.codec.reset(stream, ErrorCode::INTERNAL_ERROR),
+            }
+            link.codec.stop_receiving(stream);
+            self.mark_client(client);
+        }
+        let grpc_status = is_grpc.then_some(grpc_status as u8);
+        self.end_call(id, Ending::ProxyError { why: error.why(), grpc_status });
+    }
+
+    /// Answers a call with a redirect instead of sending it to an endpoint, and ends the call.
+    pub(crate) fn redirect(&mut self, id: CallId, status: u16, location: &[u8]) {
+        let Some(call) = self.calls.get_mut(id) else { return };
+        call.http_status = status;
+        let (client, stream) = (call.client, call.client_stream);
+        if let Some(link) = self.downstreams.get_mut(client).map(|client| &mut client.link) {
+            let mut fields = FieldSection::new();
+            fields.push(b":status", status.to_string().as_bytes());
+            fields.push(b"location", location);
+            fields.push(b"content-length", b"0");
+            link.codec.send_headers(stream, Section::Response, &fields, true);
+            link.codec.stop_receiving(stream);
+            self.mark_client(client);
+        }
+        self.end_call(id, Ending::Answered { grpc_status: None, pushback: None });
+    }
+}
+
+/// Returns the fields of a trailers-only response, or trailers.
+fn grpc_error(section: Section, status: Status, message: &str, why: &str) -> FieldSection {
+    let mut fields = FieldSection::new();
+    if section == Section::Response {
+        fields.push(b":status", b"200");
+        fields.push(b"content-type", b"application/grpc");
+    }
+    fields.push(b"grpc-status", (status as u8).to_string().as_bytes());
+    fields.push(b"grpc-message", grpc::encode_message(message).as_bytes());
+    fields.push(b"leno-proxy-error", why.as_bytes());
+    fields
+}
+
+fn http_error(status: u16, message: &str, error: &ProxyError) -> FieldSection {
+    let mut fields = FieldSection::new();
+    fields.push(b":status", status.to_string().as_bytes());
+    fields.push(b"content-type", b"text/plain");
+    fields.push(b"content-length", (message.len() + 1).to_string().as_bytes());
+    fields.push(b"leno-proxy-error", error.why().as_bytes());
+    fields
+}

@@ -1,0 +1,328 @@
+//! Route: handles a client's events. Calls begin, continue and end here.
+
+use leno_http2::fields::Known;
+use leno_http2::limits::DRIBBLE_BYTES;
+use leno_http2::{ErrorCode, Event, FieldSection, Section, StreamKey};
+use smallvec::SmallVec;
+
+use crate::Relay;
+use crate::call::attempt::AttemptId;
+use crate::call::record::Ending;
+use crate::call::reply::ProxyError;
+use crate::call::{Call, CallId};
+use crate::downstream::client::ClientId;
+use crate::downstream::origin::Door;
+use crate::effect::Effect;
+use crate::link::LinkId;
+use crate::metrics::{NoTlsReason, TlsLabel};
+use crate::pool::upstream::UpstreamId;
+use crate::target::cluster::ClusterId;
+use crate::target::find::{Routed, protocol_of, set_client_fields, strip_identities};
+
+/// A call whose fields take at most this many bytes is charged for them until it ends, even if the fields are freed
+/// before.
+const FEW_FIELDS_BYTES: u32 = 1 << 10;
+/// Most memory that a spare field section may keep, in bytes.
+const MAX_SPARE_SECTION_BYTES: usize = 4_096;
+
+impl Relay {
+    pub(crate) fn on_client_event(&mut self, client: ClientId, event: &Event<'_>, fields: &mut FieldSection) {
+        match *event {
+            Event::Headers { stream, section: Section::Request, end_stream, oversize, .. } => {
+                self.on_request(client, stream, end_stream, oversize, fields);
+            }
+            Event::Headers { stream, token, oversize, .. } => {
+                if let Some((id, _)) = self.calls.of(client, stream, token) {
+                    self.on_request_trailers(client, id, oversize, fields);
+                }
+            }
+            Event::Data { stream, token, bytes, end_stream } => {
+                let Some((id, call)) = self.calls.of(client, stream, token) else { return };
+                if call.route.is_some() {
+                    self.mirror_data(id, bytes, end_stream);
+                }
+                self.take_request_data(id, bytes, end_stream);
+            }
+            Event::Reset { stream, token, .. } => {
+                if let Some((id, _)) = self.calls.of(client, stream, token) {
+                    self.end_call(id, Ending::Cancelled);
+                }
+            }
+            Event::GoAway { .. } | Event::Settings => {}
+        }
+    }
+
+    fn on_request(
+        &mut self,
+        client: ClientId,
+        stream: StreamKey,
+        end_stream: bool,
+        oversize: bool,
+        fields: &mut FieldSection,
+    ) {
+        let Some(downstream) = self.downstreams.get_mut(client) else { return };
+        downstream.idle_since = None;
+        // An opaque connection is one request from its start, so that request does not show that the client has sent
+        // anything.
+        if !downstream.has_spoken && !downstream.link.codec.is_opaque() {
+            downstream.has_spoken = true;
+            self.effects.extend(downstream.link.wire.map(Effect::Settle));
+        }
+        let relay = &self.limits.relay;
+        if downstream.cancelled_calls >= relay.max_cancelled_calls_per_client {
+            // The client's cancelled calls still occupy endpoints, so it gets no new calls until the endpoints know of
+            // them.
+            downstream.link.codec.reset(stream, ErrorCode::REFUSED_STREAM);
+            return;
+        }
+        let mut request = self.calls.take_section();
+        std::mem::swap(&mut request, fields);
+        let protocol = protocol_of(downstream, &mut request);
+        set_client_fields(downstream, self.settings.forwarded_for, &mut request);
+        // Large trailers of another call may have been read into the same memory.
+        request.shrink(MAX_SPARE_SECTION_BYTES);
+        let is_guess = downstream.link.codec.is_guess();
+        let mut call = Call::new((Some(client), stream), request, protocol, end_stream, self.now);
+        call.is_guess = is_guess;
+        call.fields_bytes = call.fields_memory_bytes();
+        let fields_bytes = call.fields_bytes;
+        let id = self.calls.insert(call);
+        if let Some(downstream) = self.downstreams.get_mut(client) {
+            downstream.link.codec.set_token(stream, id.place());
+        }
+        self.downstreams.call_begun(client, fields_bytes);
+        if oversize {
+            let limit_bytes = self.limits.client.max_header_list_bytes;
+            return self.fail(id, &ProxyError::HeaderListTooLarge { limit_bytes });
+        }
+        self.enter(id);
+    }
+
+    /// Finds the target of a call, and authorizes the call.
+    pub(crate) fn enter(&mut self, id: CallId) {
+        let Some(client) = self.calls.get(id).and_then(|call| call.client) else { return };
+        let cluster = match self.route(client, id) {
+            Ok(Routed::To(cluster)) => cluster,
+            Ok(Routed::Later(subject)) => return self.wait_for_answer(id, &subject),
+            Err(error) => return self.fail(id, &error),
+        };
+        self.name_host(id, cluster);
+        self.count_inbound(client, id, cluster);
+        match self.authorize(client, id) {
+            Ok(()) => self.follow(id, cluster),
+            Err(denied) => {
+                self.join_cluster(id, cluster);
+                self.fail(id, &denied);
+            }
+        }
+    }
+
+    /// Assigns a call to its cluster, which counts it until it ends.
+    fn join_cluster(&mut self, id: CallId, cluster: ClusterId) {
+        let Some(call) = self.calls.get_mut(id) else { return };
+        call.cluster = Some(cluster);
+        if let Some(cluster) = self.targets.get_mut(cluster) {
+            cluster.calls += 1;
+        }
+    }
+
+    /// Counts an inbound call in the metrics of its client; a kubelet's probes have metrics of their own. Outbound
+    /// calls are counted when their endpoint is known.
+    fn count_inbound(&mut self, client: ClientId, id: CallId, cluster: ClusterId) {
+        let place = if self.is_probe(client, id) {
+            let state = self.targets.get_mut(cluster);
+            state.map(|state| state.traffic_place(&self.metrics, TlsLabel::None(NoTlsReason::Probe)))
+        } else {
+            let latest = self.downstreams.get(client).and_then(|client| client.latest_route.as_ref());
+            latest.and_then(|latest| latest.traffic)
+        };
+        if let Some(place) = place {
+            self.count_request(id, cluster, place);
+        }
+    }
+
+    /// Starts the deadline of a call whose cluster is known, and lists the call to be sent after all input of this turn
+    /// is read.
+    pub(crate) fn admit(&mut self, id: CallId, cluster: ClusterId) {
+        let calls = self.calls.len();
+        self.join_cluster(id, cluster);
+        let Some(call) = self.calls.get(id) else { return };
+        if !self.downstreams.may_begin(call.client, calls, self.limits.relay.max_calls as usize) {
+            return self.fail(id, &ProxyError::TooManyCalls { calls });
+        }
+        if call.route.is_some() || call.request.contains(Known::GrpcTimeout) {
+            self.set_deadline(id);
+        }
+        self.expect_content(id);
+        self.calls.list(id);
+    }
+
+    /// Forwards content of a request, or keeps it until the call is sent.
+    #[inline]
+    pub(crate) fn take_request_data(&mut self, id: CallId, bytes: &[u8], end_stream: bool) {
+        let Some(call) = self.calls.get_mut(id) else { return };
+        call.request_ended |= end_stream;
+        call.request_bytes += bytes.len() as u64;
+        let is_short = bytes.len() < DRIBBLE_BYTES && !end_stream;
+        let dribbles = std::mem::replace(&mut call.short_part, is_short) && is_short;
+        if !call.attempts.is_sent() {
+            // The call was not sent yet, so its content stays here. The client gets no more flow-control window for it,
+            // which bounds the content.
+            let is_waiting = call.attempts.len() > 0;
+            self.calls.keep(id, bytes);
+            if end_stream && is_waiting {
+                self.note_size(id);
+            }
+            return;
+        }
+        if call.replayable {
+            let kept_bytes = call.body.len();
+            if self.may_keep(kept_bytes, bytes.len()) {
+                self.calls.keep(id, bytes);
+            } else {
+                self.stop_replay(id);
+            }
+        }
+        if end_stream {
+            self.request_is_complete(id);
+        }
+        for (attempt, upstream, stream) in self.streams_of(id) {
+            if !dribbles || !self.collect(id, upstream, stream, bytes) {
+                self.send_data(attempt, (upstream, stream), bytes, end_stream);
+            }
+        }
+        if end_stream {
+            self.end_call_if_complete(id);
+        }
+    }
+
+    /// Returns the streams of all attempts that have one.
+    #[inline]
+    fn streams_of(&self, id: CallId) -> SmallVec<[(AttemptId, UpstreamId, StreamKey); 1]> {
+        let attempts = self.calls.get(id).into_iter().flat_map(|call| call.attempts.ids(id));
+        attempts.filter_map(|(id, attempt)| attempt.stream().map(|(upstream, stream)| (id, upstream, stream))).collect()
+    }
+
+    /// Sends content of a request on the stream of one attempt.
+    fn send_data(
+        &mut self,
+        id: AttemptId,
+        (upstream, stream): (UpstreamId, StreamKey),
+        bytes: &[u8],
+        end_stream: bool,
+    ) {
+        let Some(link) = self.pools.upstream_mut(upstream).map(|upstream| &mut upstream.link) else { return };
+        let taken = link.codec.send_data(stream, bytes, end_stream);
+        self.mark_dirty(LinkId::Endpoint(upstream));
+        self.request_bytes_sent(id, taken);
+    }
+
+    fn on_request_trailers(&mut self, client: ClientId, id: CallId, oversize: bool, fields: &mut FieldSection) {
+        // An application may read trailers as if they were part of the header section.
+        if self.downstreams.get(client).is_some_and(|client| client.origin.door != Door::Outbound) {
+            strip_identities(fields);
+            self.settings.forwarded_for.strip_trailer(fields);
+        }
+        if oversize {
+            let limit_bytes = self.limits.client.max_header_list_bytes;
+            return self.fail(id, &ProxyError::HeaderListTooLarge { limit_bytes });
+        }
+        if self.calls.get(id).is_some_and(|call| call.route.is_some()) {
+            self.mirror_trailers(id, fields);
+        }
+        self.take_request_trailers(id, fields);
+    }
+
+    /// Forwards the trailers of a request, or keeps them until the call is sent.
+    pub(crate) fn take_request_trailers(&mut self, id: CallId, fields: &FieldSection) {
+        let Some(call) = self.calls.get_mut(id) else { return };
+        call.request_ended = true;
+        if call.replayable || !call.attempts.is_sent() {
+            call.trailers = Some(Box::new(fields.clone()));
+        }
+        let request_bytes = call.request_bytes;
+        for attempt in call.attempts.iter_mut() {
+            if attempt.stream().is_some() && request_bytes > attempt.sent_bytes as u64 {
+                attempt.trailers_wait(fields.list_size());
+            }
+        }
+        self.count_fields(id);
+        self.request_is_complete(id);
+        self.note_size(id);
+        for (_, upstream, stream) in self.streams_of(id) {
+            if let Some(upstream) = self.pools.upstream_mut(upstream) {
+                upstream.link.codec.send_headers(stream, Section::Trailers, fields, true);
+            }
+            self.mark_dirty(LinkId::Endpoint(upstream));
+        }
+        self.end_call_if_complete(id);
+    }
+
+    /// Records the end of a request: it no longer counts among the incomplete requests of its client
+    /// ([`crate::downstream::accounts`]).
+    fn request_is_complete(&mut self, id: CallId) {
+        let Some(call) = self.calls.get_mut(id) else { return };
+        if std::mem::take(&mut call.counts_as_open) {
+            self.downstreams.request_ended(call.client);
+        }
+    }
+
+    /// Records that content of a request was sent to the endpoint of an attempt, and lets the client send as much again
+    /// as every attempt has sent.
+    pub(crate) fn request_bytes_sent(&mut self, id: AttemptId, bytes: usize) {
+        let Some(mut call) = self.calls.get_mut(id.call) else { return };
+        let request_bytes = call.request_bytes;
+        let Some(attempt) = call.attempts.get_mut(id) else { return };
+        attempt.sent_bytes += bytes;
+        if attempt.trailers_bytes > 0 && attempt.sent_bytes as u64 >= request_bytes {
+            // The trailers that waited behind the content have been sent, too.
+            attempt.trailers_bytes = 0;
+            self.count_fields(id.call);
+            let Some(same) = self.calls.get_mut(id.call) else { return };
+            call = same;
+        }
+        let sent_bytes = call.attempts.sent_bytes();
+        let Some(room) = sent_bytes.checked_sub(call.released).filter(|&room| room > 0) else { return };
+        call.released = sent_bytes;
+        let (client, stream) = (call.client, call.client_stream);
+        match self.downstreams.get_mut(client) {
+            Some(client) => client.link.codec.release(stream, room),
+            None => return self.calls.copied_content_sent(room),
+        }
+        self.mark_client(client);
+    }
+
+    /// Returns whether a call that was sent may keep `more_bytes` of content beside `kept_bytes`, in case it has to be
+    /// sent to another endpoint.
+    pub(crate) fn may_keep(&self, kept_bytes: usize, more_bytes: usize) -> bool {
+        let relay = &self.limits.relay;
+        kept_bytes + more_bytes <= relay.max_replay_bytes_per_call as usize
+            && self.calls.has_room_for_replay(more_bytes, relay.max_replay_bytes as usize)
+    }
+
+    /// Drops the kept copy of the request, so that the call can no longer be sent to another endpoint.
+    pub(crate) fn stop_replay(&mut self, id: CallId) {
+        let Some(call) = self.calls.stop_replay(id, self.access_log.is_on()) else { return };
+        if call.fields_bytes > FEW_FIELDS_BYTES {
+            self.count_fields(id);
+        }
+    }
+
+    /// Updates the memory that the client is charged for the fields of a call.
+    pub(crate) fn count_fields(&mut self, id: CallId) {
+        let Some(call) = self.calls.get_mut(id) else { return };
+        let after = call.fields_memory_bytes();
+        let before = std::mem::replace(&mut call.fields_bytes, after);
+        if let Some(client) = self.downstreams.get_mut(call.client) {
+            client.fields_bytes = (client.fields_bytes + after as usize).saturating_sub(before as usize);
+        }
+    }
+
+    /// Resets a client's stream.
+    pub(crate) fn reset_client_stream(&mut self, client: Option<ClientId>, stream: StreamKey, code: ErrorCode) {
+        if let Some(client) = self.downstreams.get_mut(client) {
+            client.link.codec.reset(stream, code);
+        }
+        self.mark_client(client);
+    }
+}

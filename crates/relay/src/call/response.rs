@@ -1,0 +1,261 @@
+//! Relay: forwards an endpoint's frames to the client that waits for them.
+
+use std::time::Duration;
+
+use leno_http2::fields::Known;
+use leno_http2::{Drained, ErrorCode, Event, FieldSection, Section, StreamKey};
+
+use crate::Relay;
+use crate::call::attempt::AttemptId;
+use crate::call::record::Ending;
+use crate::call::reply::ProxyError;
+use crate::call::retry::Failure;
+use crate::call::{CallId, Response};
+use crate::downstream::client::ClientId;
+use crate::downstream::origin::Door;
+use crate::failure::ConnectionFailure;
+use crate::link::LinkId;
+use crate::link::grpc;
+use crate::pool::hop::{Hop, Protocol};
+use crate::pool::upstream::UpstreamId;
+
+/// A connection on which the server sends GOAWAY sooner than this, and before the first call, counts as a failed
+/// attempt to connect.
+const SHORT_LIFE: Duration = Duration::from_secs(1);
+
+impl Relay {
+    pub(crate) fn on_endpoint_event(&mut self, upstream: UpstreamId, event: &Event<'_>, fields: &mut FieldSection) {
+        match *event {
+            Event::Headers { stream, token, section, end_stream, oversize } => {
+                let Some(id) = self.calls.on(upstream, stream, token) else { return };
+                if oversize {
+                    return self.response_broken(upstream, id, "its header fields are too large");
+                }
+                self.on_response_headers(upstream, id, section, fields, end_stream);
+            }
+            Event::Data { stream, token, bytes, end_stream } => {
+                if let Some(id) = self.calls.on(upstream, stream, token) {
+                    self.on_response_data((upstream, stream), id.call, bytes, end_stream);
+                }
+            }
+            Event::Reset { stream, token, code, by_peer } => {
+                if let Some(id) = self.calls.on(upstream, stream, token) {
+                    self.on_reset(upstream, id, code, by_peer);
+                }
+            }
+            Event::GoAway { last_stream, code } => self.on_goaway(upstream, last_stream, code),
+            Event::Settings => self.upstream_ready(upstream),
+        }
+    }
+
+    fn on_response_headers(
+        &mut self,
+        upstream: UpstreamId,
+        id: AttemptId,
+        section: Section,
+        fields: &mut FieldSection,
+        end_stream: bool,
+    ) {
+        if self.pools.upstream(upstream).is_some_and(|upstream| upstream.key.hop == Hop::Plain(Protocol::Http2)) {
+            // HTTP/2 has no upgrades, so this internal field can only come from the application itself.
+            fields.remove(Known::LenoUpgrade);
+        }
+        let max_interim_responses = self.limits.relay.max_interim_responses;
+        let Some(call) = self.calls.get_mut(id.call) else { return };
+        let (client, client_stream) = (call.client, call.client_stream);
+        if section == Section::Interim {
+            call.interim_responses += 1;
+            if call.interim_responses > max_interim_responses {
+                self.metrics.count_abuse("interim_responses");
+                return self.response_broken(upstream, id, "too many interim responses (1xx)");
+            }
+        }
+        if section == Section::Response {
+            self.begin_response(id, fields);
+        }
+        if let Some(client) = self.downstreams.get_mut(client) {
+            client.link.codec.send_headers(client_stream, section, fields, end_stream);
+        }
+        self.mark_client(client);
+        if end_stream {
+            let ending = Ending::Answered { grpc_status: grpc::status(fields), pushback: grpc::pushback(fields) };
+            self.response_complete(id.call, ending);
+        }
+    }
+
+    /// Handles the header section of a response, with which an attempt begins to answer its call. From now on the call
+    /// has no other attempt, and gets no other.
+    fn begin_response(&mut self, id: AttemptId, fields: &mut FieldSection) {
+        let now = self.now;
+        let Some(call) = self.calls.get_mut(id.call) else { return };
+        call.response = Response::Begun;
+        call.http_status = status_seen(fields);
+        if let Some(route) = &call.route {
+            route.modify_response(fields);
+        }
+        let cluster = self.targets.get_mut(call.cluster);
+        let has_others = call.attempts.len() > 1;
+        let Some(attempt) = call.attempts.get_mut(id) else { return };
+        if let (Some(pick), Some(cluster)) = (attempt.pick.as_mut(), cluster) {
+            cluster.balancer.answered(now, pick, now - attempt.since);
+        }
+        if has_others {
+            self.abandon_others(id);
+        }
+        self.stop_replay(id.call);
+    }
+
+    fn on_response_data(
+        &mut self,
+        (upstream, stream): (UpstreamId, StreamKey),
+        id: CallId,
+        bytes: &[u8],
+        end_stream: bool,
+    ) {
+        let Some(call) = self.calls.get_mut(id) else { return };
+        call.response_bytes += bytes.len() as u64;
+        let (client, client_stream, is_guess) = (call.client, call.client_stream, call.is_guess);
+        let Some(to) = self.downstreams.get_mut(client) else {
+            return self.discard((upstream, stream), id, bytes.len(), end_stream);
+        };
+        let taken = to.link.codec.send_data(client_stream, bytes, end_stream);
+        let is_settled = is_guess && !to.link.codec.is_guess();
+        let buffered_bytes = to.link.codec.queued_bytes();
+        let is_tunnel = to.is_tunnel();
+        self.mark_client(client);
+        if is_settled {
+            self.count_guess(id);
+        }
+        if taken > 0 && !end_stream {
+            if let Some(upstream) = self.pools.upstream_mut(upstream) {
+                upstream.link.codec.release(stream, taken);
+            }
+            self.mark_dirty(LinkId::Endpoint(upstream));
+        }
+        if end_stream {
+            self.response_complete(id, Ending::Answered { grpc_status: None, pushback: None });
+        } else if buffered_bytes > self.limits.relay.max_buffered_bytes_per_client as usize && !is_tunnel {
+            self.fail_slow_client(id, client, client_stream, buffered_bytes);
+        }
+    }
+
+    /// Resets the stream that overflows the client's buffer, and drops the output that is queued for it.
+    fn fail_slow_client(&mut self, id: CallId, client: Option<ClientId>, stream: StreamKey, buffered_bytes: usize) {
+        let door = self.downstreams.get(client).map_or(Door::Outbound, |client| client.origin.door);
+        self.metrics.count_proxy_error(door.direction(), ProxyError::ClientTooSlow { buffered_bytes }.why());
+        self.reset_client_stream(client, stream, ErrorCode::ENHANCE_YOUR_CALM);
+        self.end_call(id, Ending::Cancelled);
+    }
+
+    fn on_reset(&mut self, upstream_id: UpstreamId, id: AttemptId, code: ErrorCode, by_peer: bool) {
+        let Some(response) = self.calls.get(id.call).map(|call| call.response) else { return };
+        let Some(upstream) = self.pools.upstream(upstream_id) else { return };
+        let (endpoint, hop) = (upstream.address, upstream.key.hop);
+        let failure = match response {
+            // The server has answered the request and needs no more of it (RFC 9113 section 8.1).
+            Response::Ended => Failure::Reset(code),
+            _ if !by_peer => return self.response_broken(upstream_id, id, "a malformed response"),
+            // In HTTP/1, a reset means that the server closed the connection.
+            Response::Awaited if hop == Hop::Plain(Protocol::Http1) => {
+                Failure::Lost { endpoint, was_used: upstream.calls > 1 }
+            }
+            Response::Awaited if code == ErrorCode::REFUSED_STREAM => {
+                Failure::Refused { endpoint, by_proxy: hop.is_mutual_tls() }
+            }
+            Response::Awaited | Response::Begun => Failure::Reset(code),
+        };
+        self.attempt_failed(id, &failure);
+    }
+
+    fn response_broken(&mut self, upstream: UpstreamId, id: AttemptId, why: &'static str) {
+        let Some(endpoint) = self.pools.upstream(upstream).map(|upstream| upstream.address) else { return };
+        self.attempt_failed(id, &Failure::Fault(ProxyError::Protocol { endpoint, why: why.to_owned() }));
+    }
+
+    /// Handles GOAWAY: calls that the server did not process are sent to another endpoint, the others finish on this
+    /// connection.
+    fn on_goaway(&mut self, upstream_id: UpstreamId, last_stream: u32, code: ErrorCode) {
+        let Some(upstream) = self.pools.upstream(upstream_id) else { return };
+        if code != ErrorCode::NO_ERROR {
+            tracing::warn!("{} sent GOAWAY {code}", upstream.address);
+        }
+        let pool = upstream.pool;
+        let was_short = self.now - upstream.link.opened < SHORT_LIFE;
+        let was_no_use = was_short && upstream.calls == 0 && !upstream.retired;
+        self.retire(upstream_id);
+        if was_no_use {
+            // The server may send such a GOAWAY on every connection, so the next attempt waits a little.
+            let error = format!("GOAWAY {code} before the first call");
+            self.connecting_failed(pool, &ConnectionFailure::Connect { error });
+        }
+        let Some(upstream) = self.pools.upstream_mut(upstream_id) else { return };
+        let endpoint = upstream.address;
+        let Some(http2) = upstream.link.codec.http2() else { return };
+        for (stream, token) in http2.streams_above(last_stream) {
+            if let Some(http2) = self.pools.upstream_mut(upstream_id).and_then(|upstream| upstream.link.codec.http2()) {
+                http2.abandon(stream);
+            }
+            if let Some(id) = self.calls.on(upstream_id, stream, token) {
+                self.attempt_failed(id, &Failure::GoneAway { endpoint });
+            }
+        }
+    }
+
+    /// Tells the client to send no more on a stream whose response is complete.
+    pub(crate) fn stop_client(&mut self, client: Option<ClientId>, stream: StreamKey) {
+        if let Some(client) = self.downstreams.get_mut(client) {
+            client.link.codec.stop_receiving(stream);
+        }
+        self.mark_client(client);
+    }
+
+    /// After queued DATA was written to a link, lets the other side of each call send as much again.
+    pub(crate) fn return_room(&mut self, link: LinkId) {
+        match link {
+            LinkId::Client(client) => {
+                self.return_room_to_endpoints(client);
+                self.read_on_for_tunnel(client);
+            }
+            LinkId::Endpoint(upstream) => self.return_room_to_clients(upstream),
+        }
+    }
+
+    fn return_room_to_endpoints(&mut self, client: ClientId) {
+        while let Some(Drained { stream, token, bytes }) =
+            self.downstreams.get_mut(client).and_then(|client| client.link.codec.next_drained())
+        {
+            let call = self.calls.of(client, stream, token);
+            let answering = call.and_then(|(_, call)| call.attempts.latest_stream());
+            let Some((upstream, upstream_stream)) = answering else { continue };
+            if let Some(upstream) = self.pools.upstream_mut(upstream) {
+                upstream.link.codec.release(upstream_stream, bytes as usize);
+            }
+            self.mark_dirty(LinkId::Endpoint(upstream));
+        }
+    }
+
+    fn return_room_to_clients(&mut self, upstream: UpstreamId) {
+        while let Some(Drained { stream, token, bytes }) =
+            self.pools.upstream_mut(upstream).and_then(|upstream| upstream.link.codec.next_drained())
+        {
+            if let Some(id) = self.calls.on(upstream, stream, token) {
+                self.request_bytes_sent(id, bytes as usize);
+            }
+        }
+    }
+}
+
+/// Returns `:status` as a number. The engine has checked that it has three digits.
+fn status_code(fields: &FieldSection) -> u16 {
+    let digits = fields.get(Known::Status).unwrap_or_default();
+    digits.iter().fold(0, |n, digit| n * 10 + u16::from(digit - b'0'))
+}
+
+/// Returns the status that the client receives. Between proxies and codecs, 200 with the internal field for upgrades
+/// stands for 101.
+fn status_seen(fields: &FieldSection) -> u16 {
+    match status_code(fields) {
+        200 if fields.contains(Known::LenoUpgrade) => 101,
+        status => status,
+    }
+}

@@ -1,0 +1,177 @@
+//! Retry: what becomes of a call when one of its attempts ends without an answer. All such decisions are here: whether the
+//! call goes to another endpoint, how it is answered if not, and what the balancer learns.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use leno_http2::fields::Known;
+use leno_http2::{ErrorCode, FieldSection};
+use leno_model::balance::Outcome;
+
+use crate::Relay;
+use crate::call::attempt::{Attempt, AttemptId, Stage};
+use crate::call::record::Ending;
+use crate::call::reply::ProxyError;
+use crate::call::{Call, Response};
+use crate::pool::hop::Protocol;
+
+/// Why an attempt ended without an answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Nothing was sent: the endpoint has left while the call waited, or the connection takes no more calls.
+    NotSent,
+    /// No connection to the endpoint could be opened.
+    NotConnected { endpoint: SocketAddr, why: String },
+    /// The server rejected the call unprocessed (REFUSED_STREAM, RFC 9113 section 8.7). A proxy rejects calls that it
+    /// cannot forward to its application; a server rejects calls that are too much for it at the moment.
+    Refused { endpoint: SocketAddr, by_proxy: bool },
+    /// The server does not process the call, since it closes the connection (GOAWAY, RFC 9113 section 6.8).
+    GoneAway { endpoint: SocketAddr },
+    /// The connection was lost. `was_used`: it had carried other calls before.
+    Lost { endpoint: SocketAddr, was_used: bool },
+    /// The server reset the stream.
+    Reset(ErrorCode),
+    /// The endpoint sent a malformed response, or took too long.
+    Fault(ProxyError),
+    /// The endpoint broke the protocol of the connection, which ends therefore.
+    Violation(ProxyError),
+}
+
+/// What the relay does when an attempt has ended without an answer.
+#[derive(Debug)]
+enum Next {
+    /// Send the call to another endpoint.
+    Resend,
+    /// Wait: another attempt may answer.
+    AwaitOthers,
+    /// Answer the call with an error.
+    Fail(ProxyError),
+    /// Reset the client's stream with the server's code.
+    Reset(ErrorCode),
+    /// End the call: the response was complete before.
+    End,
+}
+
+/// Decides what happens to a call after the failure of one of its attempts.
+fn next(call: &Call, failure: &Failure, max_attempts: u32) -> Next {
+    if call.response == Response::Ended {
+        return Next::End;
+    }
+    if call.attempts.len() > 1 {
+        return Next::AwaitOthers;
+    }
+    let attempts = call.attempts.begun();
+    let can_be_resent = call.can_be_resent(max_attempts);
+    match *failure {
+        Failure::NotSent | Failure::NotConnected { .. } if attempts < max_attempts => Next::Resend,
+        Failure::Refused { .. } | Failure::GoneAway { .. } if can_be_resent => Next::Resend,
+        // A server may close a used HTTP/1 connection at any moment, even while the next request is on its way. So a
+        // request that may be repeated is sent again (RFC 9110 section 9.2.2).
+        Failure::Lost { was_used: true, .. }
+            if can_be_resent && call.protocol == Protocol::Http1 && is_idempotent(&call.request) =>
+        {
+            Next::Resend
+        }
+        Failure::NotSent => Next::Fail(ProxyError::TooManyAttempts { attempts }),
+        Failure::NotConnected { endpoint, ref why } => Next::Fail(ProxyError::Connect { endpoint, why: why.clone() }),
+        Failure::Refused { endpoint, .. } | Failure::GoneAway { endpoint } => {
+            Next::Fail(ProxyError::Refused { endpoint })
+        }
+        Failure::Lost { endpoint, .. } => Next::Fail(ProxyError::ConnectionClosed { endpoint }),
+        Failure::Reset(code) => Next::Reset(code),
+        Failure::Fault(ref error) | Failure::Violation(ref error) => Next::Fail(error.clone()),
+    }
+}
+
+/// Returns what the balancer learns about the endpoint of an attempt that failed.
+fn outcome(attempt: &Attempt, failure: &Failure, next: &Next, now: Instant) -> Outcome {
+    let has_failed = match failure {
+        Failure::NotSent | Failure::GoneAway { .. } => false,
+        Failure::Refused { by_proxy, .. } => *by_proxy,
+        // If the call is sent again, the server has only closed a connection that it no longer needed.
+        Failure::Lost { .. } => !matches!(next, Next::Resend),
+        Failure::NotConnected { .. } | Failure::Reset(_) | Failure::Fault(_) | Failure::Violation(_) => true,
+    };
+    match has_failed {
+        true => Outcome::Failure { latency: now - attempt.since, pushback: None },
+        false => Outcome::NotSent,
+    }
+}
+
+/// Returns whether a request may be repeated (RFC 9110 section 9.2.2).
+fn is_idempotent(request: &FieldSection) -> bool {
+    let method = request.get(Known::Method).unwrap_or_default();
+    matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE")
+        && !request.contains(Known::LenoUpgrade)
+}
+
+impl Relay {
+    /// Handles the end of an attempt that was not answered.
+    pub(crate) fn attempt_failed(&mut self, id: AttemptId, failure: &Failure) {
+        let now = self.now;
+        let Some(call) = self.calls.get_mut(id.call) else { return };
+        let next = next(call, failure, self.limits.relay.max_attempts);
+        let cluster = self.targets.get_mut(call.cluster);
+        let Some(attempt) = call.attempts.get_mut(id) else { return };
+        if let (Some(pick), Some(cluster)) = (attempt.pick.take(), cluster) {
+            let endpoint = pick.endpoint;
+            cluster.balancer.finish(now, pick, outcome(attempt, failure, &next, now));
+            call.tried.push(endpoint);
+        }
+        // There is no stream to cancel any more.
+        if matches!(failure, Failure::Lost { .. } | Failure::Violation(_)) {
+            attempt.stage = Stage::Lost;
+        }
+        let client = (call.client, call.client_stream);
+        match next {
+            Next::Resend => {
+                if !matches!(failure, Failure::NotSent | Failure::NotConnected { .. }) {
+                    self.metrics.resent_total.add(1);
+                }
+                self.leave_queue(id);
+                self.calls.end_attempt(id);
+                self.calls.list(id.call);
+            }
+            Next::AwaitOthers => self.abandon(id),
+            Next::Fail(error) => self.fail(id.call, &error),
+            Next::Reset(code) => {
+                self.reset_client_stream(client.0, client.1, code);
+                self.end_call(id.call, Ending::Broken);
+            }
+            Next::End => {
+                self.stop_client(client.0, client.1);
+                self.end_call(id.call, Ending::Complete);
+            }
+        }
+    }
+
+    /// Cancels all attempts of a call but `answering`, whose response has begun.
+    #[cold]
+    pub(crate) fn abandon_others(&mut self, answering: AttemptId) {
+        let Some(call) = self.calls.get(answering.call) else { return };
+        let others = call.attempts.ids(answering.call).map(|(id, _)| id).filter(|id| *id != answering);
+        for id in others.collect::<Vec<_>>() {
+            self.abandon(id);
+        }
+    }
+
+    /// Ends an attempt, and leaves its call to the others.
+    fn abandon(&mut self, id: AttemptId) {
+        self.leave_queue(id);
+        let now = self.now;
+        let Some(mut attempt) = self.calls.end_attempt(id) else { return };
+        let Some(call) = self.calls.get(id.call) else { return };
+        let client = call.client;
+        if let (Some(pick), Some(cluster)) = (attempt.pick.take(), self.targets.get_mut(call.cluster)) {
+            cluster.balancer.finish(now, pick, attempt.unanswered(now));
+        }
+        if let Some((upstream, stream)) = attempt.stream() {
+            self.cancel_upstream(upstream, stream, client);
+        }
+        self.count_fields(id.call);
+    }
+}
+
+#[cfg(test)]
+#[path = "retry_tests.rs"]
+mod tests;

@@ -1,0 +1,121 @@
+use std::time::Duration;
+
+use leno_http2::StreamKey;
+
+use super::*;
+use crate::call::attempt::tests::Attempted;
+
+const MAX_ATTEMPTS: u32 = 3;
+
+fn call(protocol: Protocol, method: &str, attempted: Attempted, now: Instant) -> Call {
+    let mut request = FieldSection::new();
+    request.push(b":method", method.as_bytes());
+    let mut call = Call::new((None, StreamKey::numbered(0)), request, protocol, true, now);
+    call.attempts = attempted.attempts;
+    call
+}
+
+/// A call after `attempts` attempts, of which only the latest has not ended.
+fn tried(protocol: Protocol, method: &str, attempts: u32) -> (Call, AttemptId) {
+    let now = Instant::now();
+    let mut attempted = Attempted::new(now);
+    let mut latest = attempted.begin(now);
+    for _ in 1..attempts {
+        assert!(attempted.attempts.end(latest).is_some());
+        latest = attempted.begin(now);
+    }
+    (call(protocol, method, attempted, now), latest)
+}
+
+fn failures() -> Vec<Failure> {
+    let endpoint = "10.0.0.1:80".parse().expect("an address");
+    vec![
+        Failure::NotSent,
+        Failure::NotConnected { endpoint, why: "connection refused".to_owned() },
+        Failure::Refused { endpoint, by_proxy: false },
+        Failure::Refused { endpoint, by_proxy: true },
+        Failure::GoneAway { endpoint },
+        Failure::Lost { endpoint, was_used: false },
+        Failure::Lost { endpoint, was_used: true },
+        Failure::Reset(ErrorCode::REFUSED_STREAM),
+        Failure::Fault(ProxyError::ConnectionClosed { endpoint }),
+        Failure::Violation(ProxyError::ConnectionClosed { endpoint }),
+    ]
+}
+
+/// What happens after each failure, in the order of [`failures`]: `r` the call is sent again, `w` it waits for another
+/// attempt, `f` it fails, `x` its stream is reset, `e` it ends.
+fn after_each(call: &Call) -> String {
+    let letter = |failure: &Failure| match next(call, failure, MAX_ATTEMPTS) {
+        Next::Resend => 'r',
+        Next::AwaitOthers => 'w',
+        Next::Fail(_) => 'f',
+        Next::Reset(_) => 'x',
+        Next::End => 'e',
+    };
+    failures().iter().map(letter).collect()
+}
+
+#[test]
+fn only_what_no_server_has_processed_is_sent_again() {
+    for (protocol, method, expected) in [
+        (Protocol::Http2, "POST", "rrrrrffxff"),
+        // Not even a GET: over HTTP/2, the server says which calls it did not process.
+        (Protocol::Http2, "GET", "rrrrrffxff"),
+        (Protocol::Http1, "POST", "rrrrrffxff"),
+        (Protocol::Http1, "GET", "rrrrrfrxff"),
+    ] {
+        let (call, _) = tried(protocol, method, 1);
+        assert_eq!(after_each(&call), expected, "{protocol:?} {method}");
+    }
+}
+
+#[test]
+fn a_call_whose_request_is_not_stored_goes_to_another_endpoint_only_if_it_was_not_sent() {
+    let (mut call, _) = tried(Protocol::Http1, "GET", 1);
+    call.replayable = false;
+    assert_eq!(after_each(&call), "rrfffffxff");
+}
+
+#[test]
+fn a_call_without_attempts_left_fails() {
+    let (call, _) = tried(Protocol::Http1, "GET", MAX_ATTEMPTS);
+    assert_eq!(after_each(&call), "fffffffxff");
+    let (call, _) = tried(Protocol::Http1, "GET", MAX_ATTEMPTS - 1);
+    assert_eq!(after_each(&call), "rrrrrfrxff");
+}
+
+#[test]
+fn once_the_response_has_begun_nothing_is_sent_again() {
+    let (mut call, _) = tried(Protocol::Http1, "GET", 1);
+    call.response = Response::Begun;
+    assert_eq!(after_each(&call)[2..], *"fffffxff");
+    call.response = Response::Ended;
+    assert_eq!(after_each(&call), "eeeeeeeeee");
+}
+
+#[test]
+fn a_call_with_another_attempt_waits_for_that() {
+    let now = Instant::now();
+    let mut attempted = Attempted::new(now);
+    attempted.begin(now);
+    attempted.begin(now);
+    let call = call(Protocol::Http2, "POST", attempted, now);
+    assert_eq!(after_each(&call), "wwwwwwwwww");
+}
+
+#[test]
+fn the_balancer_hears_of_failures_of_the_endpoint_only() {
+    let (call, id) = tried(Protocol::Http1, "GET", 1);
+    let attempt = call.attempts.get(id).expect("an attempt");
+    let (latency, pushback) = (Duration::from_millis(20), None);
+    let letter = |failure: &Failure| {
+        let next = next(&call, failure, MAX_ATTEMPTS);
+        match outcome(attempt, failure, &next, attempt.since + latency) {
+            Outcome::NotSent => '-',
+            failed if failed == (Outcome::Failure { latency, pushback }) => 'f',
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(failures().iter().map(letter).collect::<String>(), "-f-f-f-fff");
+}

@@ -1,0 +1,194 @@
+//! Send: begins an attempt at a call, and sends it to its endpoint over a pooled connection, or lets it wait for one.
+
+use leno_http2::fields::Known;
+use leno_http2::limits::DRIBBLE_BYTES;
+use leno_http2::{OpenError, Section};
+
+use crate::Relay;
+use crate::call::CallId;
+use crate::call::attempt::{AttemptId, Stage};
+use crate::call::deadline::time_left;
+use crate::call::reply::ProxyError;
+use crate::call::retry::Failure;
+use crate::downstream::client::ClientId;
+use crate::link::LinkId;
+use crate::link::grpc;
+use crate::pool::hop::{Hop, Protocol};
+use crate::pool::pools::PoolId;
+#[cfg(doc)]
+use crate::pool::pools::Pools;
+use crate::pool::upstream::CallSize;
+use crate::pool::upstream::UpstreamId;
+use crate::pool::waiting::Turn;
+
+impl Relay {
+    /// Sends the calls of this turn. A call that was cancelled before is not sent, so no endpoint learns of it.
+    pub fn dispatch(&mut self) {
+        while let Some(id) = self.calls.next_listed() {
+            self.send(id);
+        }
+    }
+
+    fn send(&mut self, id: CallId) {
+        let (attempt, pool, size) = match self.begin_attempt(id) {
+            Ok(begun) => begun,
+            Err(error) => {
+                if matches!(error, ProxyError::QueueFull { .. }) {
+                    self.metrics.queue_full_total.add(1);
+                }
+                return self.fail(id, &error);
+            }
+        };
+        match self.pools.find(pool, size).filter(|_| self.next_in_line(pool).is_none()) {
+            Some(upstream) => self.open_on(attempt, upstream),
+            None => self.wait_for_connection(attempt, pool),
+        }
+    }
+
+    fn wait_for_connection(&mut self, id: AttemptId, pool: PoolId) {
+        let Some(call) = self.calls.get_mut(id.call) else { return };
+        let turn = self.pools.join(pool, id, CallSize::of(call).is_small());
+        let Some(attempt) = call.attempts.get_mut(id) else { return };
+        attempt.stage = Stage::Waiting(turn);
+        attempt.since = self.now;
+        self.metrics.waited_total.add(1);
+        if let Some(client) = self.downstreams.get_mut(call.client) {
+            client.waiting_calls += 1;
+        }
+        if let Some(cluster) = self.targets.get_mut(call.cluster) {
+            cluster.may_be_busy = true;
+        }
+        self.connect(pool);
+    }
+
+    /// Removes an attempt from the queue of its endpoint if it waits there, and its call from its client's share of the
+    /// queues.
+    pub(crate) fn leave_queue(&mut self, id: AttemptId) {
+        let Some(call) = self.calls.get_mut(id.call) else { return };
+        let Some(attempt) = call.attempts.get_mut(id) else { return };
+        let Stage::Waiting(turn) = attempt.stage else { return };
+        attempt.stage = Stage::Chosen;
+        let (client, pool) = (call.client, attempt.pool);
+        self.give_up_turn(client, pool, turn);
+    }
+
+    /// Does the same as [`Self::leave_queue`] for an attempt at a call that is over.
+    pub(crate) fn give_up_turn(&mut self, client: Option<ClientId>, pool: PoolId, turn: Turn) {
+        if let Some(client) = self.downstreams.get_mut(client) {
+            client.waiting_calls = client.waiting_calls.saturating_sub(1);
+        }
+        self.pools.leave(pool, turn);
+    }
+
+    /// Marks a waiting call as small in its queue, if it is small now that its request has ended.
+    pub(crate) fn note_size(&mut self, id: CallId) {
+        let Some(call) = self.calls.get(id).filter(|call| CallSize::of(call).is_small()) else { return };
+        for attempt in call.attempts.iter() {
+            if let Stage::Waiting(turn) = attempt.stage {
+                self.pools.note_small(attempt.pool, turn);
+            }
+        }
+    }
+
+    /// Sends waiting calls as far as connections have room.
+    pub fn serve_waiting(&mut self) {
+        let mut place = 0;
+        while let Some(&pool) = self.pools.waited_for().get(place) {
+            self.serve_pool(pool);
+            place += 1;
+        }
+        if place > 0 {
+            self.pools.unlist_served();
+        }
+    }
+
+    fn serve_pool(&mut self, pool: PoolId) {
+        while let Some((turn, id, upstream)) = self.next_in_line(pool) {
+            self.leave_queue(id);
+            // Remove the entry even if the attempt does not know that it waits here, so that this loop ends.
+            self.pools.leave(pool, turn);
+            self.open_on(id, upstream);
+        }
+        if self.pools.first_waiting(pool).is_some() {
+            self.connect(pool);
+        }
+    }
+
+    /// See [`Pools::next_in_line`].
+    #[inline]
+    fn next_in_line(&self, pool: PoolId) -> Option<(Turn, AttemptId, UpstreamId)> {
+        let size_of = |id: AttemptId| self.calls.get(id.call).map_or(CallSize::Open, CallSize::of);
+        self.pools.next_in_line(pool, size_of)
+    }
+
+    /// Opens the stream of an attempt, and sends the part of the request that has arrived.
+    fn open_on(&mut self, id: AttemptId, upstream_id: UpstreamId) {
+        let now = self.now;
+        let (Some(call), Some(upstream)) = (self.calls.get_mut(id.call), self.pools.upstream_mut(upstream_id)) else {
+            return;
+        };
+        let limit_bytes = upstream.link.codec.max_request_bytes();
+        if call.request.list_size() > limit_bytes as usize {
+            return self.fail(id.call, &ProxyError::HeaderListTooLarge { limit_bytes });
+        }
+        if let Some(time_left) = time_left(call, now) {
+            call.request.set(Known::GrpcTimeout, grpc::format_timeout(time_left).as_bytes());
+        }
+        let hop = upstream.key.hop;
+        hop.dress(&mut call.request, call.protocol, upstream.target);
+        if hop == Hop::Plain(Protocol::Http1)
+            && let Err(why) = leno_http1::check_request(&call.request)
+        {
+            return self.fail(id.call, &ProxyError::Unwritable(why));
+        }
+        let ends_with_body = call.request_ended && call.trailers.is_none();
+        let codec = &mut upstream.link.codec;
+        let stream = match codec.open(now, id.call.place(), &call.request, ends_with_body && call.body.is_empty()) {
+            Ok(stream) => stream,
+            Err(OpenError::StreamLimit | OpenError::Closed) => return self.attempt_failed(id, &Failure::NotSent),
+        };
+        upstream.idle_since = None;
+        upstream.calls += 1;
+        let (is_routed, is_mirror) = (call.route.is_some(), call.is_mirror());
+        let Some(attempt) = call.attempts.get_mut(id) else { return };
+        attempt.stage = Stage::Sent(upstream_id, stream);
+        attempt.since = now;
+        let is_short = (1..DRIBBLE_BYTES).contains(&call.body.len()) && !call.request_ended;
+        let short_body = if is_short { call.body.clone() } else { Vec::new() };
+        let taken = match call.body.is_empty() || is_short {
+            true => 0,
+            false => codec.send_data(stream, &call.body, ends_with_body),
+        };
+        if let Some(trailers) = &call.trailers {
+            codec.send_headers(stream, Section::Trailers, trailers, true);
+            let bytes = trailers.list_size();
+            if taken < call.body.len() {
+                attempt.trailers_wait(bytes);
+            }
+        }
+        let (kept_bytes, has_trailers) = (call.body.len(), call.trailers.is_some());
+        // The codec of an opaque connection creates the response itself, when the connection is read next.
+        let answers_itself = codec.is_opaque();
+        if has_trailers {
+            self.count_fields(id.call);
+        }
+        if is_routed {
+            self.calls.limit_attempt(id, now);
+        }
+        self.pools.note_room(upstream_id);
+        self.mark_dirty(LinkId::Endpoint(upstream_id));
+        if answers_itself {
+            self.read_on(LinkId::Endpoint(upstream_id));
+        }
+        if is_short {
+            self.send_short_body(id, upstream_id, stream, &short_body);
+        }
+        if taken > 0 {
+            self.request_bytes_sent(id, taken);
+        }
+        // A mirrored copy is sent only once.
+        if is_mirror || !self.may_keep(kept_bytes, 0) {
+            self.stop_replay(id.call);
+        }
+    }
+}

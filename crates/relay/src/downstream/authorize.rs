@@ -1,0 +1,185 @@
+//! Authorize: checks each call from other workloads against the authorization policies.
+
+use std::sync::Arc;
+
+use leno_http2::fields::Known;
+use leno_model::policy::{Caller, Decision, PortPolicy, Reason, Request};
+
+use crate::Relay;
+use crate::call::Call;
+use crate::call::CallId;
+use crate::call::reply::ProxyError;
+use crate::downstream::client::Client;
+use crate::downstream::client::ClientId;
+use crate::failure::ConnectionFailure;
+use crate::metrics::{AuthorizationLabels, AuthorizationMetrics, DecidedBy, Decisions};
+use crate::pool::hop::Protocol;
+use crate::target::cluster::ClusterId;
+use crate::target::cluster::TargetKey;
+
+/// Decides whether a client's calls to one port of our application are allowed.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    policy: PortPolicy,
+    port: u16,
+    metrics: Arc<AuthorizationMetrics>,
+    /// The decision for this client without regard to its requests. Only health checks can be allowed in addition, so
+    /// the calls of an allowed client need no further check of the policy.
+    standing: Decision,
+}
+
+impl Gate {
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Counts a call that is denied, also one that was accepted before.
+    pub(crate) fn count_denied(&self, is_opaque: bool) {
+        self.counts(is_opaque).denied.add(1);
+    }
+
+    /// Counts a connection that was accepted on the guess that it is opaque, once this is certain.
+    pub(crate) fn count_guess(&self) {
+        match self.standing {
+            Decision::Allow => self.metrics.tcp.allowed.add(1),
+            Decision::AllowAudited(_) => self.metrics.tcp.audited.add(1),
+            // The connection was accepted before the policy changed.
+            Decision::Deny(_) => {}
+        }
+    }
+
+    fn counts(&self, is_opaque: bool) -> &Decisions {
+        if is_opaque { &self.metrics.tcp } else { &self.metrics.http }
+    }
+
+    /// Returns whether a call is a kubelet's probe of this port. A client with an identity is no kubelet.
+    fn is_probe(&self, client: &Client, call: &Call) -> bool {
+        let can_be = self.policy.has_probes() && client.peer_id.is_none() && call.protocol != Protocol::Opaque;
+        can_be && !call.request.is_empty() && self.policy.is_probe(&request(call))
+    }
+
+    /// Decides whether a client's call is allowed. If the request is no longer stored, the call does not count as a
+    /// health check.
+    pub(crate) fn decide(&self, client: &Client, call: &Call) -> Decision {
+        if self.standing == Decision::Allow || call.protocol == Protocol::Opaque || call.request.is_empty() {
+            return self.standing.clone();
+        }
+        self.policy.authorize(&caller(client), Some(&request(call)))
+    }
+}
+
+fn caller(client: &Client) -> Caller<'_> {
+    Caller { identity: client.peer_id.as_deref(), address: client.origin.peer.ip() }
+}
+
+/// Returns the parts of a request that policies match.
+fn request(call: &Call) -> Request<'_> {
+    Request {
+        method: call.request.get(Known::Method).unwrap_or_default(),
+        path: call.request.get(Known::Path).unwrap_or_default(),
+        upgrade: call.request.contains(Known::LenoUpgrade),
+        has_content: !call.request_ended,
+    }
+}
+
+impl Relay {
+    /// Returns the gate for a client's calls to a cluster; `None` if our own application makes the calls, or if the
+    /// proxy has no identity.
+    pub(crate) fn gate(&self, client: &Client, cluster: ClusterId) -> Option<Gate> {
+        let cluster = self.targets.get(cluster)?;
+        let TargetKey::Local(address) = cluster.target else { return None };
+        let own = self.targets.own()?;
+        let port = address.port();
+        let policy = self
+            .targets
+            .mesh()
+            .inbound_policy(own, port, self.settings.default_policy)
+            .with_probes(self.settings.probes.on(port));
+        let decided_by = match policy.enforced() {
+            Some(policy) => DecidedBy::AuthorizationPolicy(format!("{}/{}", policy.namespace, policy.name).into()),
+            None => DecidedBy::Default(self.settings.default_policy.name()),
+        };
+        let traffic = cluster.traffic_labels(client.tls_label());
+        let metrics = self.metrics.authorizations(&AuthorizationLabels { traffic, policy: Some(decided_by) });
+        let standing = policy.authorize(&caller(client), None);
+        Some(Gate { policy, port: address.port(), metrics, standing })
+    }
+
+    /// Returns whether a routed call is a probe that the spec of our own Pod describes.
+    pub(crate) fn is_probe(&self, client: ClientId, id: CallId) -> bool {
+        let (Some(client), Some(call)) = (self.downstreams.get(client), self.calls.get(id)) else {
+            return false;
+        };
+        let gate = client.latest_route.as_ref().and_then(|route| route.gate.as_ref());
+        gate.is_some_and(|gate| gate.is_probe(client, call))
+    }
+
+    /// Refuses the bytes of a connection to a port that is declared to speak HTTP, if they are neither HTTP nor TLS.
+    /// The connection may have begun before the proxy knew what its port is declared to speak.
+    pub(crate) fn check_contents(&mut self, client: ClientId) -> Result<(), ProxyError> {
+        let Some(origin) =
+            self.downstreams.get(client).filter(|client| self.breaks_declaration(client)).map(|c| c.origin)
+        else {
+            return Ok(());
+        };
+        self.report(origin, ConnectionFailure::NotHttp);
+        Err(ProxyError::Denied(ConnectionFailure::NotHttp.to_string()))
+    }
+
+    /// Checks a routed call against the policy, and counts the decision.
+    pub(crate) fn authorize(&mut self, client: ClientId, id: CallId) -> Result<(), ProxyError> {
+        self.check_contents(client)?;
+        let (Some(downstream), Some(call)) = (self.downstreams.get(client), self.calls.get_mut(id)) else {
+            return Ok(());
+        };
+        let Some(gate) = downstream.latest_route.as_ref().and_then(|route| route.gate.as_ref()) else { return Ok(()) };
+        let is_opaque = call.protocol == Protocol::Opaque;
+        match gate.decide(downstream, call) {
+            Decision::Allow => {
+                call.is_health_check = gate.standing != Decision::Allow;
+                if !call.is_guess {
+                    gate.counts(is_opaque).allowed.add(1);
+                }
+                Ok(())
+            }
+            Decision::AllowAudited(reason) => {
+                if !call.is_guess {
+                    gate.counts(is_opaque).audited.add(1);
+                }
+                tracing::info!("audited: {}", self.describe(downstream, gate.port, &reason));
+                Ok(())
+            }
+            Decision::Deny(reason) => {
+                gate.count_denied(is_opaque);
+                let text = self.denial(downstream, gate.port, &reason);
+                let why = ConnectionFailure::Denied {
+                    client: downstream.peer_id.as_deref().cloned(),
+                    server: self.targets.own().cloned(),
+                    port: gate.port,
+                    reason: reason.to_string(),
+                };
+                let origin = downstream.origin;
+                self.report(origin, why);
+                Err(ProxyError::Denied(text))
+            }
+        }
+    }
+
+    /// Returns the error text for a client that is denied. Only members of the mesh learn who the workload is and which
+    /// policies it has. Our own log has this for all clients.
+    pub(crate) fn denial(&self, client: &Client, port: u16, reason: &Reason) -> String {
+        match client.peer_id {
+            Some(_) => self.describe(client, port, reason),
+            None => "denied: policy does not allow this call; ask the owner of the workload for access".to_owned(),
+        }
+    }
+
+    fn describe(&self, client: &Client, port: u16, reason: &Reason) -> String {
+        let caller = match &client.peer_id {
+            Some(id) => id.to_string(),
+            None => format!("{} without an identity", client.origin.peer.ip()),
+        };
+        let own = self.targets.own().map_or_else(String::new, |own| format!(" of {own}"));
+        format!("{caller} may not call port {port}{own}: {reason}")
+    }
+}

@@ -1,0 +1,282 @@
+//! Client: the connection of a client, which is our own application or a caller of it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use leno_accept::Source;
+use leno_http2::{Connection, Role};
+use leno_model::spiffe::SpiffeId;
+
+use crate::Relay;
+use crate::call::record::Ending;
+use crate::downstream::accounts::{AccountId, AccountKey};
+use crate::downstream::authorize::Gate;
+use crate::downstream::origin::{Door, Origin};
+use crate::effect::Effect;
+use crate::effect::WireId;
+use crate::failure::{ConnectionFailure, FailedConnection};
+use crate::link::codec::{Codec, CodecError};
+use crate::link::opaque::{Contents, Opaque};
+use crate::link::{Link, LinkId};
+use crate::metrics::{Direction, PeerLabel};
+use crate::pool::upstream::UpstreamId;
+use crate::slots::Id;
+use crate::target::cluster::ClusterId;
+use crate::target::find::IdentityFields;
+
+/// Identifies a client's connection within its worker.
+pub type ClientId = Id<Client>;
+
+/// A client's connection.
+#[derive(Debug)]
+pub struct Client {
+    pub(crate) link: Link,
+    pub(crate) origin: Origin,
+    /// The connection's destination: the address of a Service or an endpoint, or a port of our own application. `None`
+    /// if only the calls themselves name it.
+    pub(crate) target: Option<SocketAddr>,
+    /// The client's identity, proved by its certificate.
+    pub(crate) peer_id: Option<Arc<SpiffeId>>,
+    /// The client's TLS ends at the proxy.
+    pub(crate) has_tls: bool,
+    /// Header fields that tell the application who the client is, added to each request.
+    pub(crate) identity_fields: Option<Box<IdentityFields>>,
+    /// The account that the client's calls are charged to.
+    pub(crate) account: AccountId,
+    /// The route of the latest call. The next calls use it too, since all calls of a gRPC client have the same
+    /// authority.
+    pub(crate) latest_route: Option<LatestRoute>,
+    /// Number of cancelled calls that endpoints have not been told of.
+    pub(crate) cancelled_calls: u32,
+    /// Connections to our application that are not read because this tunnel already buffers as many bytes as it may.
+    pub(crate) held_back: Vec<UpstreamId>,
+    /// Number of calls that wait for connections to endpoints.
+    pub(crate) waiting_calls: usize,
+    /// Memory of the request fields of all its calls, in bytes.
+    pub(crate) fields_bytes: usize,
+    /// The client has or had as many streams open as it may, and this has been logged.
+    pub(crate) is_full: bool,
+    pub(crate) idle_since: Option<Instant>,
+    /// When the client was told that its connection ends.
+    pub(crate) leaving_since: Option<Instant>,
+    /// The client has sent something complete: a request, or bytes that the proxy does not parse.
+    pub(crate) has_spoken: bool,
+    /// When the connection lost its place to another connection.
+    pub(crate) yielding_since: Option<Instant>,
+}
+
+/// An accepted connection whose protocol is known.
+#[derive(Debug)]
+pub struct Accepted {
+    pub wire: WireId,
+    pub origin: Origin,
+    /// The destination of the connection; `None` if only the calls themselves name it.
+    pub target: Option<SocketAddr>,
+    /// The client's identity, proved by its certificate.
+    pub peer_id: Option<Arc<SpiffeId>>,
+    /// The client's TLS ends at the proxy.
+    pub has_tls: bool,
+    pub speaks: Speaks,
+    /// The bytes that the client has sent so far.
+    pub first: Vec<u8>,
+    /// When the connection was accepted.
+    pub opened: Instant,
+}
+
+/// The detected contents of a connection.
+#[derive(Debug)]
+pub enum Speaks {
+    Http2,
+    Http1,
+    /// Bytes that the proxy does not parse.
+    Opaque(Contents),
+    /// Nothing so far: the server may speak first.
+    Nothing,
+}
+
+/// The result of a route lookup.
+#[derive(Debug)]
+pub(crate) struct LatestRoute {
+    pub(crate) authority: Vec<u8>,
+    pub(crate) mesh_version: u64,
+    pub(crate) cluster: ClusterId,
+    /// Index of the metrics series of inbound calls, among the cluster's series.
+    pub(crate) traffic: Option<u32>,
+    /// Decides whether inbound calls are allowed.
+    pub(crate) gate: Option<Gate>,
+}
+
+impl Client {
+    pub(crate) fn new(
+        link: Link,
+        origin: Origin,
+        target: Option<SocketAddr>,
+        peer_id: Option<Arc<SpiffeId>>,
+        account: AccountId,
+    ) -> Self {
+        Self {
+            idle_since: Some(link.last_read),
+            link,
+            origin,
+            target,
+            peer_id,
+            has_tls: false,
+            identity_fields: None,
+            account,
+            latest_route: None,
+            cancelled_calls: 0,
+            held_back: Vec::new(),
+            waiting_calls: 0,
+            fields_bytes: 0,
+            is_full: false,
+            leaving_since: None,
+            has_spoken: false,
+            yielding_since: None,
+        }
+    }
+
+    /// Returns whether the connection is a tunnel. Each stream of a tunnel is a connection of an application, with flow
+    /// control of its own, and may stay unread as long as that application likes.
+    pub(crate) fn is_tunnel(&self) -> bool {
+        self.origin.door == Door::Tunnel
+    }
+
+    /// Returns the client's memory besides its link, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let authority = self.latest_route.as_ref().map_or(0, |latest| latest.authority.capacity());
+        self.fields_bytes + authority + self.held_back.capacity() * size_of::<UpstreamId>()
+    }
+
+    /// Tells the client that its connection ends, unless it has been told.
+    pub(crate) fn shut_down(&mut self, now: Instant) {
+        self.leaving_since.get_or_insert(now);
+        self.link.codec.shut_down();
+    }
+}
+
+impl Relay {
+    /// Begins to serve an accepted connection whose protocol is known. Its first bytes are handled when the connection is
+    /// read next.
+    pub fn add_client(&mut self, accepted: Accepted) -> ClientId {
+        let Accepted { wire, origin, target, peer_id, has_tls, speaks, first, opened } = accepted;
+        let mut link = Link::new(Some(wire), self.codec_for(speaks, target), self.now);
+        link.has_received = !first.is_empty();
+        link.pending_input = first;
+        link.opened = opened;
+        link.codec.save_memory(self.is_short_of_memory());
+        let ids = peer_id.as_ref().zip(self.targets.own());
+        let identity_fields =
+            ids.map(|(id, own)| Box::new(IdentityFields::of(id, own, self.settings.forwarded_client_cert)));
+        if let (Direction::Inbound, Some(target)) = (origin.door.direction(), target) {
+            self.ports.name(target.port());
+        }
+        let account = account_of(&origin, peer_id.as_ref());
+        let client =
+            |account| Client { identity_fields, has_tls, ..Client::new(link, origin, target, peer_id, account) };
+        let id = self.downstreams.add(account, client);
+        let series = self.downstreams.get(id).map(|client| self.client_series(client));
+        self.effects.extend(series.map(|series| Effect::Count(wire, series)));
+        id
+    }
+
+    fn codec_for(&self, speaks: Speaks, target: Option<SocketAddr>) -> Codec {
+        let limits = &self.limits;
+        let written = || target.map(|target| target.to_string());
+        match speaks {
+            Speaks::Http2 => Codec::Http2(Connection::new(Role::Server, limits.client.clone(), self.now)),
+            Speaks::Http1 => {
+                Codec::Http1(leno_http1::Connection::new(Role::Server, limits.http1_client.clone(), self.now))
+            }
+            Speaks::Opaque(contents) => {
+                let name = match &contents {
+                    Contents::Tls(Some(name)) => Some(format!("{name}:443")),
+                    Contents::Tls(None) | Contents::Unknown => None,
+                };
+                Codec::Opaque(Opaque::accepted(written().or(name).unwrap_or_default(), contents))
+            }
+            Speaks::Nothing => Codec::Opaque(Opaque::guessed(written().unwrap_or_default())),
+        }
+    }
+
+    /// During a drain, tells a new client that its connection ends. Requests that the client has already sent are still
+    /// answered, so this is called after the connection was read once.
+    pub fn shut_down_if_draining(&mut self, id: ClientId) {
+        if self.draining.is_some() {
+            self.shut_down_client(id);
+        }
+    }
+
+    /// Tells a client that its connection ends, unless it has been told.
+    pub fn shut_down_client(&mut self, id: ClientId) {
+        if let Some(client) = self.downstreams.get_mut(id) {
+            client.shut_down(self.now);
+            self.mark_dirty(LinkId::Client(id));
+        }
+    }
+
+    /// Ends a connection that has lost its place to another one: after its calls if it has any, is not opaque and
+    /// `may_finish`, else at once. Returns whether it finishes its calls.
+    pub fn yield_place(&mut self, id: ClientId, may_finish: bool) -> bool {
+        let Some(client) = self.downstreams.get_mut(id) else { return false };
+        let has_calls = !client.link.codec.is_opaque() && client.link.codec.stream_count() > 0;
+        let finishes = may_finish && has_calls && client.yielding_since.is_none();
+        let origin = client.origin;
+        if finishes {
+            client.yielding_since = Some(self.now);
+            self.shut_down_client(id);
+        } else {
+            self.close_client(id);
+        }
+        self.report(origin, ConnectionFailure::Yielded);
+        finishes
+    }
+
+    /// Closes a client's connection and cancels its calls.
+    pub(crate) fn close_client(&mut self, id: ClientId) {
+        self.cancel_calls_of(id);
+        if let Some(client) = self.downstreams.remove(id) {
+            self.discharge(&client.link);
+            self.effects.extend(client.link.wire.map(Effect::Close));
+        }
+    }
+
+    pub(crate) fn cancel_calls_of(&mut self, client_id: ClientId) {
+        let Some(client) = self.downstreams.get(client_id) else { return };
+        for (stream, token) in client.link.codec.open_streams() {
+            if let Some((id, _)) = self.calls.of(client_id, stream, token) {
+                self.end_call(id, Ending::Cancelled);
+            }
+        }
+    }
+
+    /// Ends the connection of a client that broke the protocol or a limit. Cancels its calls, and sends the output that
+    /// tells the client why.
+    pub(crate) fn dismiss_client(&mut self, id: ClientId, error: &CodecError) {
+        self.cancel_calls_of(id);
+        let Some(client) = self.downstreams.get(id) else { return };
+        tracing::info!("{} is disconnected: {error}", client.origin.peer);
+        self.metrics.count_abuse(error.label());
+        self.begin_closing(LinkId::Client(id));
+    }
+
+    /// Counts and logs a client's connection that was refused or ended.
+    pub fn report(&mut self, origin: Origin, why: ConnectionFailure) {
+        let direction = origin.door.direction();
+        self.metrics.count_failed_connection(direction, why.label());
+        let failed = FailedConnection { direction, peer: PeerLabel::Source, address: origin.peer, why };
+        if let Some(line) = self.failures.line(&failed, self.now) {
+            tracing::warn!("{line}");
+        }
+    }
+}
+
+/// Returns the key of the account that a connection's calls are charged to. `None` for our own application: each of its
+/// connections is a separate account.
+fn account_of(origin: &Origin, peer_id: Option<&Arc<SpiffeId>>) -> Option<AccountKey> {
+    match (origin.door, peer_id) {
+        (Door::Outbound, _) => None,
+        (_, Some(id)) => Some(AccountKey::Identity(id.clone())),
+        (_, None) => Some(AccountKey::Address(Source::of(origin.peer.ip()))),
+    }
+}

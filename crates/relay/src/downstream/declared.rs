@@ -1,0 +1,107 @@
+//! Declared: what is declared about the destination of a connection, and so what to detect in the connection before it
+//! carries calls.
+
+use std::net::{IpAddr, SocketAddr};
+
+use leno_model::policy::{Caller, Decision};
+use leno_model::protocol::Protocol;
+use leno_model::route::RouteKind;
+
+use crate::Relay;
+use crate::downstream::client::Client;
+use crate::downstream::origin::{Door, Inspection, Origin};
+
+impl Relay {
+    /// Returns which HTTP the connection's port is declared to speak, if any. The proxy rejects other bytes at such a
+    /// port: a lenient server could read them as a request, and no policy would have checked it.
+    ///
+    /// An HTTP or gRPC probe in the Pod's spec declares its port too. In a cluster, the control plane tells the proxy
+    /// which ports the Services of its own Pod declare.
+    pub fn declared_http(&self, origin: &Origin) -> Option<Protocol> {
+        let original = origin.original_destination?;
+        let port = original.port();
+        let is_told = || !self.settings.probes.on(port).is_empty() || self.targets.mesh().is_own_http_port(port);
+        let is_http =
+            self.settings.http_ports.contains(port) || (!self.settings.opaque_ports.contains(port) && is_told());
+        if origin.door == Door::Inbound && is_http {
+            return Some(Protocol::Http1);
+        }
+        let of_service = self.targets.mesh().cluster_by_address(original).filter(|_| origin.door == Door::Outbound);
+        let of_endpoint = || self.targets.mesh().endpoint_by_address(original).map(|(cluster, _)| cluster);
+        let declared = of_service.or_else(of_endpoint)?.protocol;
+        declared.is_http().then_some(declared)
+    }
+
+    /// Returns whether a client sends bytes that are neither HTTP nor TLS to a port of our application that is declared
+    /// to speak HTTP and not declared opaque. A connection that is only guessed to be opaque does not count:
+    /// [`Relay::settle_guess`] decides on it.
+    pub(crate) fn breaks_declaration(&self, client: &Client) -> bool {
+        let codec = &client.link.codec;
+        let carries_other = client.origin.door == Door::Inbound && codec.is_opaque() && codec.server().is_none();
+        carries_other
+            && !codec.is_guess()
+            && self.inspection(&client.origin) == Inspection::Protocol
+            && self.declared_http(&client.origin).is_some()
+    }
+
+    /// Returns what to detect in a connection, from the declarations about its destination.
+    pub fn inspection(&self, origin: &Origin) -> Inspection {
+        let Some(original) = origin.original_destination else { return Inspection::Protocol };
+        if origin.door == Door::Inbound && self.settings.http_ports.contains(original.port()) {
+            // `--http-ports` takes precedence over the declaration of a Service.
+            return Inspection::Protocol;
+        }
+        if origin.door == Door::Inbound && self.settings.opaque_ports.contains(original.port()) {
+            return Inspection::Nothing;
+        }
+        // What the Services of our own Pod declare takes precedence over what Services of other namespaces declare for
+        // the same address.
+        if origin.door == Door::Inbound && self.targets.mesh().is_own_http_port(original.port()) {
+            return Inspection::Protocol;
+        }
+        let Some(cluster) = self.targets.mesh().cluster_by_address(original) else {
+            let of_endpoint = self.targets.mesh().endpoint_by_address(original).map(|(cluster, _)| cluster.protocol);
+            return of_endpoint.unwrap_or_else(|| Protocol::of_port(original.port())).into();
+        };
+        let routes = match origin.door {
+            Door::Outbound => self.targets.mesh().routes(&cluster.key, self.targets.namespace()),
+            Door::Inbound | Door::Tunnel => None,
+        };
+        match routes.map(|routes| routes.kind()) {
+            Some(RouteKind::Tcp) => Inspection::Nothing,
+            Some(RouteKind::Tls) if cluster.protocol == Protocol::Opaque => Inspection::ServerName,
+            Some(RouteKind::Tls | RouteKind::Grpc | RouteKind::Http) | None => cluster.protocol.into(),
+        }
+    }
+
+    /// Returns whether `address` is one of our own listeners, for a connection that arrived at the address `local`. A
+    /// call forwarded there would come back to the proxy, without end.
+    pub fn is_own(&self, address: SocketAddr, local: IpAddr) -> bool {
+        let ip = address.ip();
+        let is_here = ip.is_loopback() || ip == local;
+        self.listening
+            .iter()
+            .any(|(_, own)| own.port() == address.port() && (own.ip() == ip || (own.ip().is_unspecified() && is_here)))
+    }
+
+    /// Returns whether a silent connection may be guessed to be opaque, with a server that speaks first. That is allowed
+    /// only where clients without a certificate are allowed. A client with a certificate shows it in its first bytes. If
+    /// that client is slow, a guess would treat it as one without a certificate, and its connection would be denied.
+    pub fn may_guess(&self, origin: &Origin) -> bool {
+        self.draining.is_none()
+            && self.inspection(origin) == Inspection::Protocol
+            && self.declared_http(origin).is_none()
+            && match origin.door {
+                Door::Outbound => true,
+                Door::Inbound => self.lets_strangers_in(origin),
+                Door::Tunnel => false,
+            }
+    }
+
+    fn lets_strangers_in(&self, origin: &Origin) -> bool {
+        let (Some(own), Some(destination)) = (self.targets.own(), origin.original_destination) else { return true };
+        let policy = self.targets.mesh().inbound_policy(own, destination.port(), self.settings.default_policy);
+        let stranger = Caller { identity: None, address: origin.peer.ip() };
+        matches!(policy.authorize(&stranger, None), Decision::Allow | Decision::AllowAudited(_))
+    }
+}

@@ -1,0 +1,162 @@
+//! The downstreams of a worker: the connections of clients, and the accounts to which their calls are charged.
+
+use crate::downstream::accounts::{AccountId, AccountKey, Accounts, Lane};
+use crate::downstream::client::{Client, ClientId};
+use crate::limits::RelayLimits;
+use crate::slots::Slots;
+
+/// Invariant: each client counts once as a connection of its account.
+#[derive(Debug, Default)]
+pub(crate) struct Downstreams {
+    clients: Slots<Client>,
+    accounts: Accounts,
+    /// Clients whose protocol was guessed wrong.
+    recalled: Vec<ClientId>,
+}
+
+/// Clients.
+impl Downstreams {
+    #[inline]
+    pub(crate) fn get(&self, id: impl Into<Option<ClientId>>) -> Option<&Client> {
+        self.clients.get(id)
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: impl Into<Option<ClientId>>) -> Option<&mut Client> {
+        self.clients.get_mut(id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ClientId, &Client)> {
+        self.clients.iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Client> {
+        self.clients.iter_mut().map(|(_, client)| client)
+    }
+
+    /// Returns the ids of all clients.
+    pub(crate) fn ids(&self) -> Vec<ClientId> {
+        self.clients.iter().map(|(id, _)| id).collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.clients.is_empty()
+    }
+
+    /// Adds a client, whose calls are charged to the account `key`.
+    pub(crate) fn add(&mut self, key: Option<AccountKey>, client: impl FnOnce(AccountId) -> Client) -> ClientId {
+        let account = self.accounts.enter(key);
+        self.clients.insert(client(account))
+    }
+
+    pub(crate) fn remove(&mut self, id: ClientId) -> Option<Client> {
+        let client = self.clients.remove(id)?;
+        self.accounts.leave(client.account);
+        Some(client)
+    }
+
+    /// Lists a client whose protocol was guessed wrong.
+    pub(crate) fn recall(&mut self, id: ClientId) {
+        self.recalled.push(id);
+    }
+
+    pub(crate) fn has_recalled(&self) -> bool {
+        !self.recalled.is_empty()
+    }
+
+    pub(crate) fn take_recalled(&mut self) -> Vec<ClientId> {
+        std::mem::take(&mut self.recalled)
+    }
+
+    /// Gives back memory that a burst has used.
+    pub(crate) fn shrink(&mut self) {
+        self.clients.shrink_to_fit();
+        self.accounts.shrink();
+    }
+}
+
+/// What the accounts of clients have in flight. Copies of requests have no client, and so no account.
+impl Downstreams {
+    /// The accounts, for questions about one of them.
+    pub(crate) fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
+    /// Returns whether a client may begin another call; see [`Accounts::may_begin`].
+    pub(crate) fn may_begin(&self, client: Option<ClientId>, calls: usize, max_calls: usize) -> bool {
+        let account = self.clients.get(client).map(|client| client.account);
+        self.accounts.may_begin(account, calls, max_calls)
+    }
+
+    /// Counts a call of a client that has begun, with the memory of its request's fields.
+    #[inline]
+    pub(crate) fn call_begun(&mut self, id: ClientId, fields_bytes: u32) {
+        if let Some(client) = self.clients.get_mut(id) {
+            client.fields_bytes += fields_bytes as usize;
+            self.accounts.call_begun(client.account);
+        }
+    }
+
+    /// Counts the end of a call of a client. `was_open`: it counted among the calls with incomplete requests.
+    #[inline]
+    pub(crate) fn call_ended(&mut self, id: Option<ClientId>, fields_bytes: u32, was_open: bool) {
+        let Some(client) = self.clients.get_mut(id) else { return };
+        client.fields_bytes = client.fields_bytes.saturating_sub(fields_bytes as usize);
+        if was_open {
+            self.accounts.request_ended(client.account);
+        }
+        self.accounts.call_ended(client.account);
+    }
+
+    /// Counts a call that is sent on a common connection before its request is complete.
+    pub(crate) fn request_open(&mut self, id: Option<ClientId>) {
+        if let Some(client) = self.clients.get(id) {
+            self.accounts.request_open(client.account);
+        }
+    }
+
+    /// Counts the end of such a request.
+    pub(crate) fn request_ended(&mut self, id: Option<ClientId>) {
+        if let Some(client) = self.clients.get(id) {
+            self.accounts.request_ended(client.account);
+        }
+    }
+
+    /// Selects the lane of a client's call; see [`Accounts::lane`].
+    #[inline]
+    pub(crate) fn lane(&mut self, account: AccountId, is_open: bool, relay: &RelayLimits) -> Lane {
+        self.accounts.lane(account, is_open, relay)
+    }
+
+    /// Counts a call that a client has cancelled and whose server is not told yet. `is_common`: the connection to the
+    /// server belongs to several accounts.
+    pub(crate) fn call_cancelled(&mut self, id: Option<ClientId>, is_common: bool, relay: &RelayLimits) {
+        let Some(client) = self.clients.get_mut(id) else { return };
+        client.cancelled_calls += 1;
+        if is_common {
+            self.accounts.cancelled(client.account, relay);
+        }
+    }
+
+    /// Counts a server that was told of a cancelled call.
+    pub(crate) fn cancelled_call_is_over(&mut self, id: Option<ClientId>) {
+        if let Some(client) = self.clients.get_mut(id) {
+            client.cancelled_calls = client.cancelled_calls.saturating_sub(1);
+        }
+    }
+
+    /// Counts a piece of content of a few bytes; see [`Accounts::dribbled`].
+    pub(crate) fn dribbled(&mut self, id: Option<ClientId>, relay: &RelayLimits) -> bool {
+        let account = self.clients.get(id).map(|client| client.account);
+        account.is_some_and(|account| self.accounts.dribbled(account, relay))
+    }
+
+    /// Counts a sweep: a tenth of a second has passed.
+    pub(crate) fn sweep(&mut self) {
+        self.accounts.sweep();
+    }
+}
+
+#[cfg(test)]
+#[path = "downstreams_tests.rs"]
+mod tests;

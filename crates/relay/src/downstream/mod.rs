@@ -1,0 +1,21 @@
+//! The side of clients: our own application, and the callers of our application.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `downstreams` | the owner: all clients and their accounts |
+//! | `client` | a client's connection, from its first call to its end |
+//! | `origin`, `declared` | where a connection comes from, and what is declared about its destination |
+//! | `accounts` | what each identity or address has in flight, and which connections its calls may use |
+//! | `authorize`, `review` | policy: when a call begins, and again when policies change |
+//! | `server_first` | connections whose server may speak first |
+//! | `tunnel` | the limit that the streams of a tunnel share |
+
+pub(crate) mod accounts;
+pub(crate) mod authorize;
+pub(crate) mod client;
+pub(crate) mod declared;
+pub(crate) mod downstreams;
+pub(crate) mod origin;
+pub(crate) mod review;
+pub(crate) mod server_first;
+pub(crate) mod tunnel;

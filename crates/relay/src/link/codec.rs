@@ -1,0 +1,394 @@
+//! Codec: the protocol of a connection. All protocols have the same events and methods, so that one relay forwards a
+//! call from any protocol to any other.
+
+use std::time::Instant;
+
+use leno_http2::{Connection, ConnectionError, Drained, ErrorCode, Event, FieldSection, OpenError, Section, StreamKey};
+
+use crate::link::opaque::Opaque;
+use crate::violation_label;
+
+/// The protocol of one connection, and its state.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly every connection is HTTP/2")]
+pub(crate) enum Codec {
+    /// RFC 9113.
+    Http2(Connection),
+    /// RFC 9112.
+    Http1(leno_http1::Connection),
+    /// Bytes that the proxy does not parse.
+    Opaque(Opaque),
+}
+
+/// Why a connection cannot go on: its peer broke the protocol or a limit. The output has the message that tells the
+/// peer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CodecError {
+    #[error("{0}")]
+    Http2(#[from] ConnectionError),
+    #[error("{0}")]
+    Http1(#[from] leno_http1::ConnectionError),
+}
+
+impl CodecError {
+    /// Returns the label in metrics.
+    pub(crate) fn label(&self) -> &'static str {
+        match self {
+            Self::Http2(error) => violation_label(&error.why),
+            Self::Http1(_) => "http1_error",
+        }
+    }
+}
+
+/// Evaluates the same expression for each protocol.
+macro_rules! for_protocol {
+    ($self:expr, $inner:ident => $expression:expr) => {
+        match $self {
+            Codec::Http2($inner) => $expression,
+            Codec::Http1($inner) => $expression,
+            Codec::Opaque($inner) => $expression,
+        }
+    };
+}
+
+impl Codec {
+    /// Parses `input` from the front, until there is an event or no more input. The caller keeps input that is left,
+    /// and passes it again once the connection is no longer paused.
+    pub(crate) fn receive<'a>(
+        &mut self,
+        now: Instant,
+        input: &mut &'a [u8],
+        fields: &mut FieldSection,
+    ) -> Result<Option<Event<'a>>, CodecError> {
+        match self {
+            Self::Http2(http2) => Ok(http2.receive(now, input, fields)?),
+            Self::Http1(http1) => Ok(http1.receive(now, input, fields)?),
+            Self::Opaque(opaque) => Ok(opaque.receive(input, fields)),
+        }
+    }
+
+    /// Handles the end of the peer's input. Returns the event that it causes, if any.
+    pub(crate) fn input_ended(&mut self, now: Instant) -> Option<Event<'static>> {
+        match self {
+            Self::Http2(_) => None,
+            Self::Http1(http1) => http1.input_ended(now),
+            Self::Opaque(opaque) => opaque.input_ended(),
+        }
+    }
+
+    /// Returns whether a peer that has closed its sending side may still read. HTTP/2 has no such state.
+    pub(crate) fn is_half_closable(&self) -> bool {
+        !matches!(self, Self::Http2(_))
+    }
+
+    /// Returns whether input must not be read for now.
+    pub(crate) fn is_paused(&self) -> bool {
+        match self {
+            Self::Http2(_) => false,
+            Self::Http1(http1) => http1.is_paused(),
+            Self::Opaque(opaque) => opaque.is_paused(),
+        }
+    }
+
+    /// Returns the most bytes to read from the socket now. This is at least one, so that the end of the input is
+    /// noticed.
+    pub(crate) fn read_room(&self) -> usize {
+        match self {
+            Self::Http2(_) | Self::Http1(_) => usize::MAX,
+            Self::Opaque(opaque) => opaque.read_room().max(1),
+        }
+    }
+
+    /// Returns the codec of a connection without a protocol.
+    pub(crate) fn opaque(&mut self) -> Option<&mut Opaque> {
+        match self {
+            Self::Opaque(opaque) => Some(opaque),
+            Self::Http2(_) | Self::Http1(_) => None,
+        }
+    }
+
+    /// Returns the server name in the application's own TLS, if the connection carries TLS that is relayed. The inner
+    /// `None` means that the client sent no server name.
+    pub(crate) fn server(&self) -> Option<Option<&str>> {
+        match self {
+            Self::Opaque(opaque) => opaque.server(),
+            Self::Http2(_) | Self::Http1(_) => None,
+        }
+    }
+
+    /// See [`Connection::open`].
+    pub(crate) fn open(
+        &mut self,
+        now: Instant,
+        token: u32,
+        fields: &FieldSection,
+        end_stream: bool,
+    ) -> Result<StreamKey, OpenError> {
+        match self {
+            Self::Http2(http2) => http2.open(now, token, fields, end_stream),
+            Self::Http1(http1) => http1.open(now, token, fields, end_stream),
+            Self::Opaque(opaque) if opaque.takes_streams() => Ok(opaque.open(token)),
+            Self::Opaque(_) => Err(OpenError::Closed),
+        }
+    }
+
+    /// Whether another stream can be opened now.
+    pub(crate) fn has_free_stream(&self) -> bool {
+        match self {
+            Self::Http2(http2) => {
+                http2.takes_streams() && http2.stream_count() < http2.peer_settings().max_concurrent_streams as usize
+            }
+            Self::Http1(http1) => http1.takes_streams() && http1.stream_count() == 0,
+            Self::Opaque(opaque) => opaque.takes_streams(),
+        }
+    }
+
+    /// Returns the size of the largest request header section that the peer accepts, in bytes.
+    pub(crate) fn max_request_bytes(&self) -> u32 {
+        match self {
+            Self::Http2(http2) => http2.peer_settings().max_header_list_bytes,
+            Self::Http1(_) | Self::Opaque(_) => u32::MAX,
+        }
+    }
+
+    pub(crate) fn set_token(&mut self, stream: StreamKey, token: u32) {
+        match self {
+            Self::Http2(http2) => http2.set_token(stream, token),
+            Self::Http1(http1) => http1.set_token(stream, token),
+            Self::Opaque(opaque) => opaque.set_token(token),
+        }
+    }
+
+    pub(crate) fn send_headers(&mut self, stream: StreamKey, section: Section, fields: &FieldSection, end: bool) {
+        match self {
+            Self::Http2(http2) => http2.send_headers(stream, section, fields, end),
+            Self::Http1(http1) => http1.send_headers(stream, section, fields, end),
+            Self::Opaque(opaque) => opaque.send_headers(fields, end),
+        }
+    }
+
+    /// See [`Connection::send_data`].
+    pub(crate) fn send_data(&mut self, stream: StreamKey, bytes: &[u8], end: bool) -> usize {
+        match self {
+            Self::Http2(http2) => http2.send_data(stream, bytes, end),
+            Self::Http1(http1) => http1.send_data(stream, bytes, end),
+            Self::Opaque(opaque) => opaque.send_data(bytes, end),
+        }
+    }
+
+    pub(crate) fn reset(&mut self, stream: StreamKey, code: ErrorCode) {
+        match self {
+            Self::Http2(http2) => http2.reset(stream, code),
+            Self::Http1(http1) => http1.reset(stream, code),
+            Self::Opaque(opaque) => opaque.reset(code),
+        }
+    }
+
+    /// See [`Connection::stop_receiving`].
+    pub(crate) fn stop_receiving(&mut self, stream: StreamKey) {
+        match self {
+            Self::Http2(http2) => http2.stop_receiving(stream),
+            Self::Http1(http1) => http1.stop_receiving(stream),
+            Self::Opaque(opaque) => opaque.stop_receiving(),
+        }
+    }
+
+    pub(crate) fn release(&mut self, stream: StreamKey, bytes: usize) {
+        match self {
+            Self::Http2(http2) => http2.release(stream, bytes),
+            Self::Http1(http1) => http1.release(stream, bytes),
+            Self::Opaque(opaque) => opaque.release(bytes),
+        }
+    }
+
+    pub(crate) fn output(&mut self) -> &[u8] {
+        for_protocol!(self, codec => codec.output())
+    }
+
+    pub(crate) fn advance_output(&mut self, n: usize) {
+        for_protocol!(self, codec => codec.advance_output(n));
+    }
+
+    pub(crate) fn pending_output(&self) -> usize {
+        for_protocol!(self, codec => codec.pending_output())
+    }
+
+    pub(crate) fn wants_write(&self) -> bool {
+        match self {
+            Self::Http2(http2) => http2.wants_write(),
+            Self::Http1(http1) => http1.wants_write(),
+            Self::Opaque(opaque) => !opaque.output().is_empty(),
+        }
+    }
+
+    /// Returns the bytes of content that were received and have not been forwarded.
+    pub(crate) fn held_bytes(&self) -> usize {
+        usize::try_from(for_protocol!(self, codec => codec.held_bytes())).unwrap_or(usize::MAX)
+    }
+
+    /// Sets whether memory is short. If it is, the codec keeps no empty buffers, and receive windows stop growing.
+    pub(crate) fn save_memory(&mut self, on: bool) {
+        for_protocol!(self, codec => codec.save_memory(on));
+    }
+
+    /// Returns the memory of the codec's buffers, tables and lists, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        for_protocol!(self, codec => codec.memory_bytes())
+    }
+
+    /// Returns the memory of content and trailers that wait for the peer, in bytes.
+    pub(crate) fn queue_memory_bytes(&self) -> usize {
+        match self {
+            Self::Http2(http2) => http2.queue_memory_bytes(),
+            Self::Http1(http1) => http1.queue_memory_bytes(),
+            // Opaque bytes wait in the output, which is counted as a buffer.
+            Self::Opaque(_) => 0,
+        }
+    }
+
+    pub(crate) fn queued_bytes(&self) -> usize {
+        for_protocol!(self, codec => codec.queued_bytes())
+    }
+
+    /// Returns for how many bytes of content the peer's connection window has room.
+    pub(crate) fn send_window_bytes(&self) -> usize {
+        match self {
+            Self::Http2(http2) => http2.send_window_bytes(),
+            Self::Http1(_) | Self::Opaque(_) => usize::MAX,
+        }
+    }
+
+    pub(crate) fn next_drained(&mut self) -> Option<Drained> {
+        for_protocol!(self, codec => codec.next_drained())
+    }
+
+    pub(crate) fn stream_count(&self) -> usize {
+        match self {
+            Self::Http2(http2) => http2.stream_count(),
+            Self::Http1(http1) => http1.stream_count(),
+            Self::Opaque(opaque) => usize::from(opaque.is_open()),
+        }
+    }
+
+    /// Returns all open streams and their tokens.
+    pub(crate) fn open_streams(&self) -> Vec<(StreamKey, u32)> {
+        match self {
+            Self::Http2(http2) => http2.open_streams(),
+            Self::Http1(http1) => http1.open_streams(),
+            Self::Opaque(opaque) => opaque.is_open().then(|| opaque.stream()).into_iter().collect(),
+        }
+    }
+
+    pub(crate) fn is_open(&self, stream: StreamKey) -> bool {
+        match self {
+            Self::Http2(http2) => http2.is_open(stream),
+            Self::Http1(http1) => http1.is_open(stream),
+            Self::Opaque(opaque) => opaque.is_open(),
+        }
+    }
+
+    /// Returns whether the failure of the connection may be caused by this stream: over HTTP/1, only if its response
+    /// has begun.
+    pub(crate) fn is_taken_up(&self, stream: StreamKey) -> bool {
+        match self {
+            Self::Http1(http1) => http1.is_taken_up(stream),
+            Self::Http2(_) | Self::Opaque(_) => true,
+        }
+    }
+
+    /// Returns the HTTP/2 engine, if the connection speaks HTTP/2.
+    pub(crate) fn http2(&mut self) -> Option<&mut Connection> {
+        match self {
+            Self::Http2(http2) => Some(http2),
+            Self::Http1(_) | Self::Opaque(_) => None,
+        }
+    }
+
+    /// Whether the peer is known to speak the protocol.
+    pub(crate) fn is_established(&self) -> bool {
+        match self {
+            Self::Http2(http2) => http2.is_established(),
+            Self::Http1(_) | Self::Opaque(_) => true,
+        }
+    }
+
+    /// Returns when the incomplete frame or header section began, if there is one.
+    pub(crate) fn incomplete_since(&self) -> Option<Instant> {
+        match self {
+            Self::Http2(http2) => http2.incomplete_since(),
+            Self::Http1(http1) => http1.incomplete_since(),
+            Self::Opaque(_) => None,
+        }
+    }
+
+    /// Announces the end of the connection. Open streams may finish.
+    pub(crate) fn shut_down(&mut self) {
+        match self {
+            Self::Http2(http2) => http2.shut_down(),
+            Self::Http1(http1) => http1.shut_down(),
+            Self::Opaque(_) => {}
+        }
+    }
+
+    /// Makes the connection accept no more streams. HTTP/2 sends GOAWAY with `code` and `why`.
+    pub(crate) fn go_away(&mut self, code: ErrorCode, why: &str) {
+        match self {
+            Self::Http2(http2) => http2.go_away(code, why),
+            Self::Http1(http1) => http1.shut_down(),
+            Self::Opaque(_) => {}
+        }
+    }
+
+    /// Returns whether the end was announced and all streams have finished.
+    pub(crate) fn is_drained(&self) -> bool {
+        for_protocol!(self, codec => codec.is_drained())
+    }
+
+    /// Returns whether the connection must be closed once the output is written, even if streams are open.
+    pub(crate) fn must_close(&self) -> bool {
+        match self {
+            Self::Http2(_) | Self::Opaque(_) => false,
+            Self::Http1(http1) => http1.must_close(),
+        }
+    }
+
+    /// Whether nothing more will be sent once the output is empty: the socket's sending side is closed then.
+    pub(crate) fn ends_output(&self) -> bool {
+        match self {
+            Self::Http2(_) => false,
+            Self::Http1(http1) => http1.ends_output(),
+            Self::Opaque(opaque) => opaque.ends_output(),
+        }
+    }
+
+    /// Returns whether the connection must be reset at once.
+    pub(crate) fn is_aborted(&self) -> bool {
+        match self {
+            Self::Http2(_) => false,
+            Self::Http1(http1) => http1.must_abort(),
+            Self::Opaque(opaque) => opaque.is_aborted(),
+        }
+    }
+
+    /// Returns whether the connection is a guess: we assume opaque bytes and a server that speaks first, and neither
+    /// side has sent anything.
+    pub(crate) fn is_guess(&self) -> bool {
+        matches!(self, Self::Opaque(opaque) if opaque.is_guess())
+    }
+
+    /// Returns whether bytes that were guessed to be opaque have turned out to be something else.
+    pub(crate) fn is_recalled(&self) -> bool {
+        matches!(self, Self::Opaque(opaque) if opaque.is_recalled())
+    }
+
+    /// Returns whether the bytes are opaque. Peers may then be slow as long as they like, since the proxy does not know
+    /// their protocol.
+    pub(crate) fn is_opaque(&self) -> bool {
+        matches!(self, Self::Opaque(_))
+    }
+    /// Returns whether the protocol has flow-control windows. A peer that wants no more bytes then keeps its windows
+    /// closed, but still reads its socket.
+    pub(crate) fn has_windows(&self) -> bool {
+        matches!(self, Self::Http2(_))
+    }
+}

@@ -1,0 +1,160 @@
+//! Link: a connection with its codec, one side of the relay. Its bytes come from a `wire` and go to it.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `detect` | which protocol do the first bytes show? |
+//! | `codec` | one interface for HTTP/2, HTTP/1 and opaque bytes |
+//! | `opaque` | opaque bytes as one CONNECT stream |
+//! | `grpc` | what the relay knows of gRPC: statuses, deadlines |
+
+pub(crate) mod codec;
+pub mod detect;
+pub mod grpc;
+pub(crate) mod opaque;
+
+use std::time::Instant;
+
+use crate::downstream::client::ClientId;
+use crate::effect::WireId;
+use crate::link::codec::Codec;
+use crate::pool::upstream::UpstreamId;
+
+/// Most bytes that the peer of a closing connection may still send before the connection is closed.
+const MAX_LINGER_BYTES: usize = 4 << 20;
+
+/// If a client's socket accepts no bytes and more content than this waits for it, no further requests of the client are
+/// read.
+const MAX_QUEUED_WHILE_BLOCKED_BYTES: usize = 4 << 20;
+
+/// Identifies a link within its relay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkId {
+    /// A client opened the connection.
+    Client(ClientId),
+    /// We opened the connection, to an endpoint.
+    Endpoint(UpstreamId),
+}
+
+/// A connection with its codec: one side of the relay.
+#[derive(Debug)]
+pub struct Link {
+    /// `None` until the event loop has begun to connect to the endpoint.
+    pub(crate) wire: Option<WireId>,
+    /// Memory that the wire holds, in bytes.
+    pub(crate) wire_bytes: usize,
+    pub(crate) codec: Codec,
+    /// Input that the codec did not take because it is paused.
+    pub(crate) pending_input: Vec<u8>,
+    /// Memory that the worker's budget counts for this link, in bytes.
+    pub(crate) charged_bytes: usize,
+    /// The link is in the worker's list of links to flush.
+    pub(crate) dirty: bool,
+    /// The socket is not read, because the codec is paused or because of [`Link::is_deaf`].
+    pub(crate) paused: bool,
+    /// When the socket stopped accepting bytes; `None` while it accepts them.
+    pub(crate) blocked_since: Option<Instant>,
+    pub(crate) opened: Instant,
+    pub(crate) last_read: Instant,
+    pub(crate) has_received: bool,
+    /// When queued DATA began to wait for the peer's windows without progress.
+    pub(crate) stalled_since: Option<Instant>,
+    /// When the proxy sent its last output. Bytes that still arrive are dropped.
+    pub(crate) closing_since: Option<Instant>,
+    lingered_bytes: usize,
+}
+
+impl Link {
+    pub(crate) fn new(wire: Option<WireId>, codec: Codec, now: Instant) -> Self {
+        Self {
+            wire,
+            wire_bytes: 0,
+            codec,
+            pending_input: Vec::new(),
+            charged_bytes: 0,
+            dirty: false,
+            paused: false,
+            blocked_since: None,
+            opened: now,
+            last_read: now,
+            has_received: false,
+            stalled_since: None,
+            closing_since: None,
+            lingered_bytes: 0,
+        }
+    }
+
+    /// Records that bytes were received. Returns whether the connection is closing and has received as many bytes as it
+    /// may meanwhile.
+    pub(crate) fn note_received(&mut self, now: Instant, bytes: usize) -> bool {
+        if bytes == 0 {
+            return false;
+        }
+        self.last_read = now;
+        self.has_received = true;
+        if self.closing_since.is_some() {
+            self.lingered_bytes += bytes;
+        }
+        self.lingered_bytes > MAX_LINGER_BYTES
+    }
+
+    /// Which wire carries the connection's bytes; `None` until the event loop has begun to connect to the endpoint.
+    pub fn wire(&self) -> Option<WireId> {
+        self.wire
+    }
+
+    /// Records how much memory the wire holds, in bytes.
+    pub fn set_wire_bytes(&mut self, bytes: usize) {
+        self.wire_bytes = bytes;
+    }
+
+    /// Returns whether nothing is sent any more after the output that there is now.
+    pub fn is_closing(&self) -> bool {
+        self.closing_since.is_some()
+    }
+
+    /// Returns bytes to be written, beginning with the first. More may follow once these are written.
+    pub fn output(&mut self) -> &[u8] {
+        self.codec.output()
+    }
+
+    /// Records that bytes of the output were written.
+    pub fn note_written(&mut self, bytes: usize) {
+        self.blocked_since = None;
+        self.stalled_since = None;
+        self.codec.advance_output(bytes);
+    }
+
+    /// Records that no more output can be written now: because there is none, or because the socket accepts no bytes.
+    pub fn note_flushed(&mut self, now: Instant, is_blocked: bool) {
+        if is_blocked {
+            self.blocked_since.get_or_insert(now);
+        } else {
+            self.blocked_since = None;
+        }
+        if self.codec.queued_bytes() == 0 {
+            self.stalled_since = None;
+        } else {
+            self.stalled_since.get_or_insert(now);
+        }
+    }
+
+    /// Returns whether we send nothing more once the output is written.
+    pub fn is_finished(&self) -> bool {
+        self.codec.ends_output() && self.codec.pending_output() == 0
+    }
+
+    /// Begins to close the connection: after the output that there is now, we send nothing more, and wait for the peer to
+    /// close. If the proxy closed the socket at once, a TCP reset could discard that output before the peer reads it.
+    pub(crate) fn begin_closing(&mut self, now: Instant) {
+        self.closing_since.get_or_insert(now);
+    }
+
+    /// Returns whether an HTTP/2 client does not read its socket while much content waits for it. Then the worker does
+    /// not read from the client either, so that it cannot make the proxy hold the responses to ever more requests. Its
+    /// frames are not needed meanwhile: the output that waits needs no window from the client.
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.blocked_since.is_some()
+            && self.codec.has_windows()
+            && self.codec.queued_bytes() > MAX_QUEUED_WHILE_BLOCKED_BYTES
+    }
+}

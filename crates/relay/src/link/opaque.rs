@@ -1,0 +1,347 @@
+//! Presents an opaque connection as one CONNECT stream, so that the loop that relays calls can relay its bytes.
+//!
+//! The received bytes become the content of a request if we accepted the connection, or of a response if we opened it.
+//! The end of the input becomes END_STREAM. Each direction ends on its own (TCP's half-close).
+
+use leno_http2::fields::Known;
+use leno_http2::limits::OUTPUT_HIGH_WATER_BYTES;
+use leno_http2::{Drained, ErrorCode, Event, FieldSection, OutputBuffer, Role, Section, StreamKey};
+
+use crate::link::detect::is_server_preface;
+
+/// Most bytes that were read and not yet forwarded. With this many, the socket is not read.
+pub(crate) const MAX_UNRELEASED_BYTES: usize = 256 << 10;
+/// Largest empty output buffer that a connection keeps, in bytes: most connections are idle most of the time.
+const KEPT_OUTPUT_BYTES: usize = 16 << 10;
+/// TLS record with the fatal alert unrecognized_name: there is no such server here (RFC 6066 section 3, RFC 8446
+/// section 6).
+const UNRECOGNIZED_NAME: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
+/// Number of the only stream.
+const STREAM: u32 = 1;
+
+/// The known contents of a connection.
+#[derive(Debug)]
+pub enum Contents {
+    Unknown,
+    /// The application's own TLS, to the server with this name (SNI) if the client names one.
+    Tls(Option<Box<str>>),
+}
+
+/// A connection whose protocol the proxy does not parse.
+#[derive(Debug)]
+pub(crate) struct Opaque {
+    role: Role,
+    /// The destination, in the form of CONNECT's `:authority`.
+    target: Box<str>,
+    contents: Contents,
+    token: u32,
+    /// Whether the first event was returned: the headers of the request or of the response.
+    announced: bool,
+    /// Whether a call uses the connection. Only set on a connection that we opened.
+    taken: bool,
+    unreleased_bytes: usize,
+    /// The socket is not read while this many bytes are unreleased. This is below [`MAX_UNRELEASED_BYTES`] if many
+    /// connections share a tunnel.
+    max_unreleased_bytes: usize,
+    /// Whether the socket is not read until the tunnel that the connection shares has room.
+    held: bool,
+    received_end: bool,
+    out: OutputBuffer,
+    /// Bytes of output for which the sender may not send as many again yet.
+    owed_bytes: usize,
+    sent_end: bool,
+    aborted: bool,
+    opening: Opening,
+}
+
+/// State of an accepted connection: which side has sent the first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    /// The first side is known, or does not matter.
+    Settled,
+    /// Neither side has sent bytes. That they will be opaque is a guess.
+    Guess,
+    /// The server has sent bytes, the client has not.
+    ServerSpoke,
+    /// The guess was wrong: the client has sent bytes that are not opaque, or the server has sent HTTP/2.
+    Recalled,
+}
+
+impl Opaque {
+    /// Creates the state of a connection that an application has opened to `target`.
+    pub(crate) fn accepted(target: String, contents: Contents) -> Self {
+        Self { contents, ..Self::new(Role::Server, target.into()) }
+    }
+
+    /// Creates the state of a connection that an application has opened to `target`, and on which it has sent nothing.
+    pub(crate) fn guessed(target: String) -> Self {
+        Self { opening: Opening::Guess, ..Self::new(Role::Server, target.into()) }
+    }
+
+    /// Creates the state of a connection that we open.
+    pub(crate) fn opened() -> Self {
+        Self::new(Role::Client, Box::default())
+    }
+
+    fn new(role: Role, target: Box<str>) -> Self {
+        Self {
+            role,
+            target,
+            contents: Contents::Unknown,
+            token: 0,
+            announced: false,
+            taken: false,
+            unreleased_bytes: 0,
+            max_unreleased_bytes: MAX_UNRELEASED_BYTES,
+            held: false,
+            received_end: false,
+            out: OutputBuffer::default(),
+            owed_bytes: 0,
+            sent_end: false,
+            aborted: false,
+            opening: Opening::Settled,
+        }
+    }
+
+    /// Returns the headers of the request or response first, and then the bytes unchanged.
+    pub(crate) fn receive<'a>(&mut self, input: &mut &'a [u8], fields: &mut FieldSection) -> Option<Event<'a>> {
+        let stream = StreamKey::numbered(STREAM);
+        if !self.announced {
+            if self.role == Role::Client && !self.taken {
+                return None;
+            }
+            self.announced = true;
+            fields.clear();
+            let section = match self.role {
+                Role::Server => {
+                    fields.push(b":method", b"CONNECT");
+                    fields.push(b":authority", self.target.as_bytes());
+                    Section::Request
+                }
+                Role::Client => {
+                    fields.push(b":status", b"200");
+                    Section::Response
+                }
+            };
+            return Some(Event::Headers { stream, token: self.token, section, end_stream: false, oversize: false });
+        }
+        if input.is_empty() || self.is_paused() || self.received_end {
+            return None;
+        }
+        let bytes = std::mem::take(input);
+        self.unreleased_bytes += bytes.len();
+        Some(Event::Data { stream, token: self.token, bytes, end_stream: false })
+    }
+
+    /// Handles the end of the peer's bytes. Returns the event with END_STREAM once.
+    pub(crate) fn input_ended(&mut self) -> Option<Event<'static>> {
+        if !self.announced || std::mem::replace(&mut self.received_end, true) {
+            return None;
+        }
+        Some(Event::Data { stream: StreamKey::numbered(STREAM), token: self.token, bytes: &[], end_stream: true })
+    }
+
+    /// Assigns the connection to its only call, and returns the call's stream.
+    pub(crate) fn open(&mut self, token: u32) -> StreamKey {
+        self.taken = true;
+        self.token = token;
+        StreamKey::numbered(STREAM)
+    }
+
+    pub(crate) fn takes_streams(&self) -> bool {
+        self.role == Role::Client && !self.taken && !self.aborted
+    }
+
+    pub(crate) fn set_token(&mut self, token: u32) {
+        self.token = token;
+    }
+
+    /// Returns the key and the token of the only stream.
+    pub(crate) fn stream(&self) -> (StreamKey, u32) {
+        (StreamKey::numbered(STREAM), self.token)
+    }
+
+    /// Handles the headers of a response. A status other than 200 means that there is no connection to a server. The
+    /// client learns this from an alert if it waits for a TLS handshake, else from a TCP reset, because an orderly
+    /// close would look like a response. The exception is 404: no server expects these bytes, so the connection is
+    /// closed in order, as RFC 9113 section 3.4 demands of an HTTP/2 server.
+    pub(crate) fn send_headers(&mut self, fields: &FieldSection, end_stream: bool) {
+        let status = fields.get(Known::Status).unwrap_or(b"200");
+        let is_refused = status != b"200";
+        if is_refused && status != b"404" && !self.carries_tls() {
+            self.aborted = true;
+            return;
+        }
+        if is_refused {
+            if self.carries_tls() {
+                self.out.bytes.extend_from_slice(&UNRECOGNIZED_NAME);
+            }
+            self.received_end = true;
+        }
+        self.sent_end |= end_stream || is_refused;
+    }
+
+    /// Queues output. Returns how many bytes the sender may send again at once; [`Drained`] events allow the rest
+    /// later.
+    pub(crate) fn send_data(&mut self, bytes: &[u8], end_stream: bool) -> usize {
+        if self.sent_end || self.aborted || self.is_recalled() {
+            return bytes.len();
+        }
+        if self.opening == Opening::Guess && !bytes.is_empty() {
+            if is_server_preface(bytes) {
+                self.recall();
+                return bytes.len();
+            }
+            self.opening = Opening::ServerSpoke;
+        }
+        let room = OUTPUT_HIGH_WATER_BYTES.saturating_sub(self.pending_output());
+        let taken = if self.owed_bytes == 0 { bytes.len().min(room) } else { 0 };
+        self.owed_bytes += bytes.len() - taken;
+        self.out.bytes.extend_from_slice(bytes);
+        self.sent_end = end_stream;
+        taken
+    }
+
+    pub(crate) fn output(&self) -> &[u8] {
+        if self.aborted { &[] } else { self.out.waiting() }
+    }
+
+    pub(crate) fn advance_output(&mut self, n: usize) {
+        self.out.advance(n, KEPT_OUTPUT_BYTES);
+    }
+
+    /// Sets whether memory is short. If it is, the connection keeps no empty output buffer.
+    pub(crate) fn save_memory(&mut self, on: bool) {
+        self.out.save_memory(on);
+    }
+
+    pub(crate) fn pending_output(&self) -> usize {
+        self.out.waiting_bytes()
+    }
+
+    /// Memory of the output, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.out.bytes.capacity()
+    }
+
+    /// Bytes that were read and not yet forwarded.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.unreleased_bytes as u64
+    }
+
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.owed_bytes
+    }
+
+    pub(crate) fn next_drained(&mut self) -> Option<Drained> {
+        let bytes = self.owed_bytes.min(OUTPUT_HIGH_WATER_BYTES.saturating_sub(self.pending_output()));
+        if bytes == 0 {
+            return None;
+        }
+        self.owed_bytes -= bytes;
+        Some(Drained { stream: StreamKey::numbered(STREAM), token: self.token, bytes: bytes as u32 })
+    }
+
+    /// Records that bytes were forwarded, so that as many more may be read.
+    pub(crate) fn release(&mut self, bytes: usize) {
+        self.unreleased_bytes = self.unreleased_bytes.saturating_sub(bytes);
+    }
+
+    /// Whether the socket must not be read now: bytes have not been forwarded, the tunnel has no room, or the guess was
+    /// wrong.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.held || self.unreleased_bytes >= self.max_unreleased_bytes || self.is_recalled()
+    }
+
+    /// Stops reading the socket, or allows it again.
+    pub(crate) fn hold(&mut self, held: bool) {
+        self.held = held;
+    }
+
+    /// Sets how many bytes may be read and not yet forwarded.
+    pub(crate) fn limit_unreleased(&mut self, bytes: usize) {
+        self.max_unreleased_bytes = bytes.min(MAX_UNRELEASED_BYTES);
+    }
+
+    /// Bytes that may be read now.
+    pub(crate) fn read_room(&self) -> usize {
+        self.max_unreleased_bytes.saturating_sub(self.unreleased_bytes)
+    }
+
+    /// Stops reading what the peer sends. The connection ends with our output.
+    pub(crate) fn stop_receiving(&mut self) {
+        self.received_end = true;
+    }
+
+    pub(crate) fn reset(&mut self, _code: ErrorCode) {
+        self.aborted = true;
+    }
+
+    /// Whether the connection has a call in progress.
+    pub(crate) fn is_open(&self) -> bool {
+        let begun = if self.role == Role::Server { self.announced } else { self.taken };
+        begun && !self.aborted && !(self.received_end && self.sent_end)
+    }
+
+    /// Whether we send nothing after the queued output.
+    pub(crate) fn ends_output(&self) -> bool {
+        self.sent_end
+    }
+
+    /// Whether both directions have ended.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.received_end && self.sent_end
+    }
+
+    /// Whether neither side has sent bytes, and the server may still do so. Once the server has ended its side, the
+    /// client's bytes have no receiver, with or without a proxy.
+    pub(crate) fn is_guess(&self) -> bool {
+        self.opening == Opening::Guess && !self.sent_end
+    }
+
+    /// Returns `true` once if the server has sent bytes before the client.
+    pub(crate) fn takes_server_first(&mut self) -> bool {
+        let is_first = self.opening == Opening::ServerSpoke;
+        if is_first {
+            self.opening = Opening::Settled;
+        }
+        is_first
+    }
+
+    /// Confirms the guess: the bytes are opaque.
+    pub(crate) fn keep_guess(&mut self) {
+        self.opening = Opening::Settled;
+    }
+
+    /// Withdraws the guess: from now on nothing is read here, and nothing that the server sends is forwarded.
+    pub(crate) fn recall(&mut self) {
+        self.opening = Opening::Recalled;
+    }
+
+    pub(crate) fn is_recalled(&self) -> bool {
+        self.opening == Opening::Recalled
+    }
+
+    /// Whether the bytes are the application's own TLS.
+    pub(crate) fn carries_tls(&self) -> bool {
+        self.server().is_some()
+    }
+
+    /// Returns the server name (SNI) of the application's own TLS. The outer `None` means no TLS, the inner `None` no
+    /// name.
+    pub(crate) fn server(&self) -> Option<Option<&str>> {
+        match &self.contents {
+            Contents::Unknown => None,
+            Contents::Tls(name) => Some(name.as_deref()),
+        }
+    }
+
+    /// Whether the connection must be reset, without its remaining output.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.aborted
+    }
+}
+
+#[cfg(test)]
+#[path = "opaque_tests.rs"]
+mod tests;

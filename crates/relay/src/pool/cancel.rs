@@ -1,0 +1,187 @@
+//! Cancel: calls that have ended while their server still works on them.
+//!
+//! A client may cancel as many calls as it likes, but the calls of many clients share a connection. Servers close a
+//! connection on which too many calls are reset, or are reset before the server has looked at them. So the proxy resets
+//! a call on its server a little later, once the server is known to process it, and only so many calls per second. A
+//! connection with too many cancelled calls is replaced.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use leno_http2::{Connection, ErrorCode, StreamKey};
+
+use crate::Relay;
+use crate::call::NO_CALL;
+use crate::downstream::client::ClientId;
+use crate::limits::RelayLimits;
+use crate::link::LinkId;
+use crate::pool::upstream::UpstreamId;
+
+/// Interval at which cancelled calls are reset on their servers, while there are any.
+const TICK: Duration = Duration::from_millis(10);
+/// Shortest time between the cancellation of a call and its reset: by then the server has most likely read the request.
+const CANCEL_AFTER: Duration = Duration::from_millis(10);
+/// Most resets per second, on one connection, of calls that the server is not known to process. The strictest servers
+/// accept 20.
+const MAX_BLIND_RESETS: u32 = 8;
+/// Most cancelled calls on one connection that have not been reset. A connection with more of them takes no new calls.
+/// It is closed when only cancelled calls are left, which tells the server of all of them at once.
+const MAX_CANCELLED: usize = 128;
+
+/// On an account's own lane, a connection with more such calls than this is closed as soon as only cancelled calls are
+/// left.
+const MAX_CANCELLED_ALONE: usize = 32;
+
+/// The cancelled calls of one connection that have not been reset on the server.
+#[derive(Debug)]
+pub(crate) struct CancelledCalls {
+    /// Oldest first.
+    calls: VecDeque<Cancelled>,
+    /// Number of resets that may be sent now (a token bucket).
+    allowed: f64,
+    counted: Instant,
+    /// Number of blind resets in the current second: resets of calls that the server may not have begun to process.
+    blind: u32,
+    blind_since: Instant,
+}
+
+#[derive(Debug)]
+struct Cancelled {
+    stream: StreamKey,
+    since: Instant,
+    /// `None` if the call was a copy of a request.
+    client: Option<ClientId>,
+}
+
+impl CancelledCalls {
+    pub(crate) fn new(now: Instant, relay: &RelayLimits) -> Self {
+        Self { calls: VecDeque::new(), allowed: f64::from(relay.reset_burst), counted: now, blind: 0, blind_since: now }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Returns the client of each cancelled call.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = Option<ClientId>> {
+        self.calls.iter().map(|cancelled| cancelled.client)
+    }
+
+    /// Resets the calls that may be reset now, and drops calls that have ended by themselves. Returns the clients of
+    /// both.
+    ///
+    /// The token bucket protects connections that several accounts use. On an account's own lane it is always full:
+    /// calls that the server processes are reset at once, as they would be without a proxy.
+    fn reset_some(
+        &mut self,
+        now: Instant,
+        http2: &mut Connection,
+        is_common: bool,
+        relay: &RelayLimits,
+    ) -> Vec<Option<ClientId>> {
+        if !is_common {
+            self.allowed = f64::from(relay.reset_burst);
+        }
+        let elapsed = now.saturating_duration_since(self.counted).as_secs_f64();
+        self.counted = now;
+        let refilled = self.allowed + elapsed * f64::from(relay.resets_per_second);
+        self.allowed = refilled.min(f64::from(relay.reset_burst));
+
+        let mut left_this_tick = relay.max_resets_per_tick;
+        let mut over = Vec::new();
+        for cancelled in std::mem::take(&mut self.calls) {
+            if !http2.is_open(cancelled.stream) {
+                over.push(cancelled.client);
+            } else if left_this_tick > 0 && self.may_reset(now, &cancelled, http2) {
+                left_this_tick -= 1;
+                self.allowed -= 1.0;
+                http2.reset(cancelled.stream, ErrorCode::CANCEL);
+                over.push(cancelled.client);
+            } else {
+                self.calls.push_back(cancelled);
+            }
+        }
+        over
+    }
+
+    /// Returns whether the call may be reset now. Of the calls that the server is not known to process, only a few are
+    /// reset: a slow server would take many such resets for an attack.
+    fn may_reset(&mut self, now: Instant, cancelled: &Cancelled, http2: &Connection) -> bool {
+        if now - cancelled.since < CANCEL_AFTER || self.allowed < 1.0 {
+            return false;
+        }
+        if http2.is_taken_up(cancelled.stream) {
+            return true;
+        }
+        if now - self.blind_since >= Duration::from_secs(1) {
+            self.blind_since = now;
+            self.blind = 0;
+        }
+        self.blind += 1;
+        self.blind <= MAX_BLIND_RESETS
+    }
+}
+
+impl Relay {
+    /// Cancels a call on its server, if its stream is still open: at once on a connection that carries one call, later
+    /// on a shared connection.
+    #[inline]
+    pub(crate) fn cancel_upstream(&mut self, id: UpstreamId, stream: StreamKey, client: Option<ClientId>) {
+        if self.pools.upstream(id).is_some_and(|upstream| upstream.link.codec.is_open(stream)) {
+            self.cancel_open(id, stream, client);
+        }
+    }
+
+    fn cancel_open(&mut self, id: UpstreamId, stream: StreamKey, client: Option<ClientId>) {
+        let now = self.now;
+        let Some(upstream) = self.pools.upstream_mut(id) else { return };
+        if !upstream.key.hop.is_shared() {
+            upstream.link.codec.reset(stream, ErrorCode::CANCEL);
+            return self.mark_dirty(LinkId::Endpoint(id));
+        }
+        upstream.link.codec.set_token(stream, NO_CALL);
+        let is_common = upstream.key.lane.is_common();
+        self.downstreams.call_cancelled(client, is_common, &self.limits.relay);
+        if upstream.cancelled.len() == 0 {
+            self.cancelling.push(id);
+        }
+        upstream.cancelled.calls.push_back(Cancelled { stream, since: now, client });
+        let is_full = upstream.cancelled.len() > MAX_CANCELLED;
+        self.next_reset_tick.get_or_insert(now + TICK);
+        if is_full {
+            self.retire(id);
+        }
+    }
+
+    /// Resets cancelled calls on their servers, as many as may be reset now.
+    pub(crate) fn reset_cancelled(&mut self) {
+        if self.next_reset_tick.is_none_or(|tick| self.now < tick) {
+            return;
+        }
+        self.next_reset_tick = None;
+        for id in std::mem::take(&mut self.cancelling) {
+            self.reset_cancelled_of(id);
+        }
+    }
+
+    fn reset_cancelled_of(&mut self, id: UpstreamId) {
+        let now = self.now;
+        let Some(upstream) = self.pools.upstream_mut(id) else { return };
+        let Some(http2) = upstream.link.codec.http2() else { return };
+        let over = upstream.cancelled.reset_some(now, http2, upstream.key.lane.is_common(), &self.limits.relay);
+        let left = upstream.cancelled.len();
+        let is_given_up = upstream.retired || (!upstream.key.lane.is_common() && left > MAX_CANCELLED_ALONE);
+        if is_given_up && http2.stream_count() == left {
+            self.close_upstream(id, "only cancelled calls are left");
+        } else {
+            if left > 0 {
+                self.cancelling.push(id);
+                self.next_reset_tick = Some(now + TICK);
+            }
+            self.mark_dirty(LinkId::Endpoint(id));
+        }
+        for client in over {
+            self.downstreams.cancelled_call_is_over(client);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Connect: connections to endpoints are opened on demand, taken out of their pools, replaced and ended.
+
+use std::net::SocketAddr;
+
+use crate::Relay;
+use crate::call::reply::ProxyError;
+use crate::call::retry::Failure;
+use crate::effect::Effect;
+use crate::failure::{ConnectionFailure, FailedConnection};
+use crate::link::codec::CodecError;
+use crate::metrics::{Direction, PeerLabel};
+use crate::pool::pools::PoolId;
+use crate::pool::upstream::UpstreamId;
+
+impl Relay {
+    /// Opens another connection to an endpoint, unless as many are being opened as the waiting calls can use, the limit
+    /// is reached, or the last attempt has failed recently.
+    pub(crate) fn connect(&mut self, id: PoolId) {
+        let most_unshared = self.limits.relay.max_unshared_connections_per_endpoint as usize;
+        let Some(pool) = self.pools.get(id) else { return };
+        let Some(state) = self.targets.get(pool.cluster) else { return };
+        let Some(member) = state.member(pool.key.endpoint) else { return };
+        let (most, useful) = match pool.key.hop.is_shared() {
+            true => (usize::from(state.cluster.settings.max_connections_per_endpoint), 1),
+            false => (most_unshared, pool.waiting().len()),
+        };
+        if pool.connecting() >= useful || pool.connections().len() >= most || pool.is_pausing(self.now) {
+            return;
+        }
+        let member = member.clone();
+        self.add_upstream(id, &member);
+    }
+
+    /// Takes a connection out of the pool, so that it gets no new calls.
+    pub fn retire(&mut self, id: UpstreamId) {
+        self.pools.retire(id);
+    }
+
+    /// Replaces a connection on which we have shown an old certificate. If it has streams, opens a new connection at
+    /// once, even if the old one was retired before. So the server sees the new certificate before the old one expires,
+    /// and keeps the streams.
+    pub(crate) fn replace_outdated(&mut self, id: UpstreamId) {
+        let Some(upstream) = self.pools.upstream_mut(id) else { return };
+        upstream.is_outdated = false;
+        let is_used = upstream.link.codec.stream_count() > 0;
+        let pool = upstream.pool;
+        self.pools.retire(id);
+        if is_used {
+            self.connect(pool);
+        }
+    }
+
+    /// Takes a connection out of the pool, and opens another one.
+    pub fn replace(&mut self, id: UpstreamId) {
+        let Some(pool) = self.pools.upstream(id).map(|upstream| upstream.pool) else { return };
+        self.pools.retire(id);
+        self.connect(pool);
+    }
+
+    /// Replaces the connections on which we have shown our former certificate.
+    pub fn show_new_certificate(&mut self) {
+        for upstream in self.pools.upstreams_mut().filter(|upstream| upstream.expected.is_some()) {
+            upstream.is_outdated = true;
+        }
+    }
+
+    /// Removes a connection that has ended. Its calls are answered, or sent to another endpoint.
+    pub fn close_upstream(&mut self, id: UpstreamId, why: &str) {
+        self.end_upstream(id, &ConnectionFailure::Connect { error: why.to_owned() });
+    }
+
+    /// Ends the connection of a server that broke the protocol: the calls that it was answering fail with the reason.
+    pub(crate) fn end_violator(&mut self, upstream_id: UpstreamId, error: &CodecError) {
+        let Some(upstream) = self.pools.upstream(upstream_id) else { return };
+        let (address, codec) = (upstream.address, &upstream.link.codec);
+        let mut answering = codec.open_streams();
+        answering.retain(|(stream, _)| codec.is_taken_up(*stream));
+        let direction =
+            self.targets.get(upstream.cluster).map_or(Direction::Outbound, |state| state.target.direction());
+        let why = || ConnectionFailure::Violation { error: error.to_string() };
+        // If the connection was not ready, `end_upstream` below reports its failure, with the calls that wait for it.
+        if upstream.ready {
+            self.report_server(direction, address, why());
+        }
+        for (stream, token) in answering {
+            if let Some(id) = self.calls.on(upstream_id, stream, token) {
+                let error = ProxyError::violation(address, error);
+                self.attempt_failed(id, &Failure::Violation(error));
+            }
+        }
+        self.end_upstream(upstream_id, &why());
+    }
+
+    /// Counts and logs a failure of a server's connection.
+    fn report_server(&mut self, direction: Direction, address: SocketAddr, why: ConnectionFailure) {
+        self.metrics.count_failed_connection(direction, why.label());
+        let failed = FailedConnection { direction, peer: PeerLabel::Destination, address, why };
+        if let Some(line) = self.failures.line(&failed, self.now) {
+            tracing::warn!("{line}");
+        }
+    }
+
+    /// Removes a connection that has ended or cannot be used.
+    pub fn end_upstream(&mut self, upstream_id: UpstreamId, why: &ConnectionFailure) {
+        let Some(upstream) = self.pools.end(upstream_id) else { return };
+        self.discharge(&upstream.link);
+        self.effects.extend(upstream.link.wire.map(Effect::Close));
+        for client in upstream.cancelled.clients() {
+            self.downstreams.cancelled_call_is_over(client);
+        }
+        if !upstream.ready {
+            self.connecting_failed(upstream.pool, why);
+        } else if upstream.key.hop.is_shared() && upstream.link.codec.stream_count() > upstream.cancelled.len() {
+            tracing::info!("the connection to {} ended with calls in flight: {why}", upstream.address);
+        }
+        for (stream, token) in upstream.link.codec.open_streams() {
+            if let Some(id) = self.calls.on(upstream_id, stream, token) {
+                self.attempt_failed(id, &Failure::Lost { endpoint: upstream.address, was_used: upstream.calls > 1 });
+            }
+        }
+    }
+
+    /// Handles a failed connection to an endpoint: no other is opened for a while. If the pool has no connection left,
+    /// its waiting calls are sent elsewhere.
+    pub(crate) fn connecting_failed(&mut self, id: PoolId, why: &ConnectionFailure) {
+        let random = self.random.u64(..);
+        let Some(pool) = self.pools.get_mut(id) else { return };
+        let Some(cluster) = self.targets.get_mut(pool.cluster) else { return };
+        cluster.may_be_busy = true;
+        let direction = cluster.target.direction();
+        self.metrics.count_failed_connection(direction, why.label());
+        if pool.failures == 0 {
+            let (side, address, target) = (direction.label(), pool.address, &cluster.target);
+            tracing::warn!("{side} connection to {address}, for {target}, failed: {why}");
+        }
+        let (endpoint, why) = (pool.address, why.to_string());
+        pool.back_off(self.now, why.clone(), random, &self.limits.relay);
+        if pool.connections().is_empty() {
+            for id in pool.take_waiting() {
+                self.attempt_failed(id, &Failure::NotConnected { endpoint, why: why.clone() });
+            }
+        }
+    }
+}

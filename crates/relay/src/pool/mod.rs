@@ -1,0 +1,20 @@
+//! The side of endpoints: pools of connections, and the attempts that wait for one.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `pools` | the owner: all pools, connections and queues |
+//! | `hop` | how a call travels to an endpoint, and so which pool it may use |
+//! | `connections`, `waiting` | the connections and the queue of one pool |
+//! | `connect` | connections are opened, replaced and ended |
+//! | `upstream` | one connection, until calls may use it |
+//! | `cancel` | calls that have ended while their server still works on them |
+//! | `dribble` | request content that arrives a few bytes at a time |
+
+pub(crate) mod cancel;
+pub(crate) mod connect;
+pub(crate) mod connections;
+pub(crate) mod dribble;
+pub(crate) mod hop;
+pub(crate) mod pools;
+pub(crate) mod upstream;
+pub(crate) mod waiting;

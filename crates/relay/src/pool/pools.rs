@@ -1,0 +1,307 @@
+//! The pools of a worker: its connections to endpoints, shared by all clients, and the attempts that wait for one.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use crate::call::attempt::AttemptId;
+use crate::limits::{RelayLimits, ms};
+use crate::pool::connections::Connections;
+use crate::pool::hop::PoolKey;
+use crate::pool::upstream::{CallSize, Upstream, UpstreamId};
+use crate::pool::waiting::{Turn, Waiting};
+use crate::slots::{Id, Slots};
+use crate::target::cluster::ClusterId;
+
+/// Identifies a pool within its worker.
+pub(crate) type PoolId = Id<Pool>;
+
+/// The connections to one endpoint under one [`PoolKey`], and the attempts that wait for such a connection.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) cluster: ClusterId,
+    pub(crate) key: PoolKey,
+    /// The address to connect to.
+    pub(crate) address: SocketAddr,
+    connections: Connections,
+    /// How many of `connections` are being established.
+    connecting: usize,
+    waiting: Waiting,
+    /// The pool is in [`Pools::waited_for`].
+    listed: bool,
+    /// It has been logged that calls wait here. It is logged again only after the queue has been empty.
+    pub(crate) wait_is_told: bool,
+    /// Number of connections that failed in a row.
+    pub(crate) failures: u32,
+    /// No connection is tried before this time.
+    retry_at: Option<Instant>,
+    pub(crate) last_error: String,
+}
+
+impl Pool {
+    pub(crate) fn new(cluster: ClusterId, key: PoolKey, address: SocketAddr) -> Self {
+        Self {
+            cluster,
+            key,
+            address,
+            connections: Connections::default(),
+            connecting: 0,
+            waiting: Waiting::default(),
+            listed: false,
+            wait_is_told: false,
+            failures: 0,
+            retry_at: None,
+            last_error: String::new(),
+        }
+    }
+
+    /// The connections that take calls, or will once they are established.
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
+    /// Number of connections that are being established.
+    pub(crate) fn connecting(&self) -> usize {
+        self.connecting
+    }
+
+    /// The attempts that wait for a connection.
+    pub(crate) fn waiting(&self) -> &Waiting {
+        &self.waiting
+    }
+
+    /// Returns whether a call may be sent here, or may wait here in a queue of at most `max_waiting` calls.
+    pub(crate) fn takes_calls(&self, now: Instant, max_waiting: usize) -> bool {
+        self.waiting.len() < max_waiting && !self.is_backing_off(now)
+    }
+
+    /// Returns whether the pool has no connection and opens none for now.
+    pub(crate) fn is_backing_off(&self, now: Instant) -> bool {
+        self.connections.is_empty() && self.is_pausing(now)
+    }
+
+    /// Returns whether no connection is opened for now.
+    pub(crate) fn is_pausing(&self, now: Instant) -> bool {
+        self.retry_at.is_some_and(|at| now < at)
+    }
+
+    /// Returns whether calls may have to avoid this endpoint: it has a queue, or has failed.
+    pub(crate) fn may_be_busy(&self) -> bool {
+        !self.waiting.is_empty() || self.retry_at.is_some()
+    }
+
+    /// Returns whether the pool has neither connections nor attempts that wait.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.connections.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Records a failed connection. The next pause is twice as long, with jitter.
+    pub(crate) fn back_off(&mut self, now: Instant, why: String, random: u64, relay: &RelayLimits) {
+        let pause = ms(relay.min_backoff_ms).saturating_mul(1 << self.failures.min(16)).min(ms(relay.max_backoff_ms));
+        // Between half of the pause and all of it, so that proxies do not reconnect at the same time.
+        let jitter = pause.mul_f64((random % 1_000) as f64 / 2_000.0);
+        self.failures = self.failures.saturating_add(1);
+        self.retry_at = Some(now + pause / 2 + jitter);
+        self.last_error = why;
+    }
+
+    /// Removes all attempts from the queue, and returns them in the order in which they came.
+    pub(crate) fn take_waiting(&mut self) -> impl Iterator<Item = AttemptId> + use<> {
+        std::mem::take(&mut self.waiting).into_attempts()
+    }
+}
+
+/// All pools and all connections to endpoints.
+///
+/// Invariants: a connection is in its pool until it is retired or ends; `connecting` counts those of a pool's connections
+/// that are not ready; a pool with waiting attempts is in `waited_for`.
+#[derive(Debug, Default)]
+pub(crate) struct Pools {
+    pools: Slots<Pool>,
+    upstreams: Slots<Upstream>,
+    /// Pools with attempts that wait.
+    waited_for: Vec<PoolId>,
+    latest_turn: u64,
+}
+
+/// Pools.
+impl Pools {
+    #[inline]
+    pub(crate) fn get(&self, id: PoolId) -> Option<&Pool> {
+        self.pools.get(id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: PoolId) -> Option<&mut Pool> {
+        self.pools.get_mut(id)
+    }
+
+    pub(crate) fn insert(&mut self, pool: Pool) -> PoolId {
+        self.pools.insert(pool)
+    }
+
+    /// Removes the pool of an endpoint that has left. Its connections stay until they end.
+    pub(crate) fn remove(&mut self, id: PoolId) -> Option<Pool> {
+        self.pools.remove(id)
+    }
+
+    /// Returns a connection of the pool that can accept a call now.
+    #[inline]
+    pub(crate) fn find(&self, id: PoolId, size: CallSize) -> Option<UpstreamId> {
+        let pool = self.pools.get(id)?;
+        let has_room = |&id: &UpstreamId| self.upstreams.get(id).is_some_and(|upstream| upstream.has_room(size));
+        // The oldest shared connection with room gets the call, so that the others become idle.
+        match pool.key.hop.is_shared() {
+            true => pool.connections.iter().find(has_room),
+            false => pool.connections.free().find(has_room),
+        }
+    }
+}
+
+/// Connections.
+impl Pools {
+    #[inline]
+    pub(crate) fn upstream(&self, id: UpstreamId) -> Option<&Upstream> {
+        self.upstreams.get(id)
+    }
+
+    #[inline]
+    pub(crate) fn upstream_mut(&mut self, id: UpstreamId) -> Option<&mut Upstream> {
+        self.upstreams.get_mut(id)
+    }
+
+    pub(crate) fn upstreams(&self) -> impl Iterator<Item = (UpstreamId, &Upstream)> {
+        self.upstreams.iter()
+    }
+
+    pub(crate) fn upstreams_mut(&mut self) -> impl Iterator<Item = &mut Upstream> {
+        self.upstreams.iter_mut().map(|(_, upstream)| upstream)
+    }
+
+    /// Adds a connection that is being established to its pool.
+    pub(crate) fn add(&mut self, upstream: Upstream) -> UpstreamId {
+        let pool = upstream.pool;
+        let id = self.upstreams.insert(upstream);
+        if let Some(pool) = self.pools.get_mut(pool) {
+            pool.connections.push(id);
+            pool.connecting += 1;
+        }
+        id
+    }
+
+    /// Records that a connection is ready for calls.
+    pub(crate) fn note_ready(&mut self, id: UpstreamId) {
+        let Some(upstream) = self.upstreams.get_mut(id) else { return };
+        if std::mem::replace(&mut upstream.ready, true) {
+            return;
+        }
+        if let Some(pool) = self.pools.get_mut(upstream.pool) {
+            pool.connecting = pool.connecting.saturating_sub(usize::from(!upstream.retired));
+            pool.failures = 0;
+            pool.retry_at = None;
+        }
+    }
+
+    /// Records whether a connection is free now. Does nothing if the connection can carry several calls at a time.
+    #[inline]
+    pub(crate) fn note_room(&mut self, id: UpstreamId) {
+        let Some(upstream) = self.upstreams.get(id) else { return };
+        if upstream.key.hop.is_shared() {
+            return;
+        }
+        let is_free = upstream.has_room(CallSize::Open);
+        if let Some(pool) = self.pools.get_mut(upstream.pool) {
+            pool.connections.set_free(id, is_free);
+        }
+    }
+
+    /// Takes a connection out of its pool, so that it gets no new calls.
+    pub(crate) fn retire(&mut self, id: UpstreamId) {
+        let Some(upstream) = self.upstreams.get_mut(id) else { return };
+        upstream.retired = true;
+        if let Some(pool) = self.pools.get_mut(upstream.pool)
+            && pool.connections.remove(id)
+        {
+            pool.connecting = pool.connecting.saturating_sub(usize::from(!upstream.ready));
+        }
+    }
+
+    /// Removes a connection that has ended.
+    pub(crate) fn end(&mut self, id: UpstreamId) -> Option<Upstream> {
+        self.retire(id);
+        self.upstreams.remove(id)
+    }
+
+    /// Gives back memory that a burst has used.
+    pub(crate) fn shrink(&mut self) {
+        self.pools.shrink_to_fit();
+        self.upstreams.shrink_to_fit();
+    }
+}
+
+/// Attempts that wait for a connection.
+impl Pools {
+    /// Lets an attempt join the queue of a pool. Returns its turn.
+    pub(crate) fn join(&mut self, id: PoolId, attempt: AttemptId, is_small: bool) -> Turn {
+        self.latest_turn += 1;
+        let turn = Turn(self.latest_turn);
+        if let Some(pool) = self.pools.get_mut(id) {
+            pool.waiting.join(turn, attempt, is_small);
+            if !std::mem::replace(&mut pool.listed, true) {
+                self.waited_for.push(id);
+            }
+        }
+        turn
+    }
+
+    /// Removes an attempt from the queue of a pool.
+    pub(crate) fn leave(&mut self, id: PoolId, turn: Turn) {
+        if let Some(pool) = self.pools.get_mut(id) {
+            pool.waiting.leave(turn);
+        }
+    }
+
+    /// Marks a waiting attempt as small in its queue.
+    pub(crate) fn note_small(&mut self, id: PoolId, turn: Turn) {
+        if let Some(pool) = self.pools.get_mut(id) {
+            pool.waiting.note_small(turn);
+        }
+    }
+
+    /// Returns the attempt at the head of a pool's queue.
+    pub(crate) fn first_waiting(&self, id: PoolId) -> Option<AttemptId> {
+        self.pools.get(id)?.waiting.first().map(|(_, attempt)| attempt)
+    }
+
+    /// Returns the waiting attempt that can be sent now, and the connection for it: the first attempt, or the first small
+    /// one if the first one needs a larger flow-control window than there is. `size_of` is the size of an attempt's call.
+    #[inline]
+    pub(crate) fn next_in_line(
+        &self,
+        id: PoolId,
+        size_of: impl Fn(AttemptId) -> CallSize,
+    ) -> Option<(Turn, AttemptId, UpstreamId)> {
+        let waiting = &self.pools.get(id)?.waiting;
+        let first = waiting.first()?;
+        let connected = |(turn, attempt)| Some((turn, attempt, self.find(id, size_of(attempt))?));
+        connected(first).or_else(|| connected(waiting.first_small().filter(|small| *small != first)?))
+    }
+
+    /// Returns the pools in whose queues attempts may wait.
+    pub(crate) fn waited_for(&self) -> &[PoolId] {
+        &self.waited_for
+    }
+
+    /// Takes the pools out of the list in whose queues nothing waits any more.
+    pub(crate) fn unlist_served(&mut self) {
+        let pools = &mut self.pools;
+        self.waited_for.retain(|&id| {
+            let Some(pool) = pools.get_mut(id) else { return false };
+            pool.listed = !pool.waiting.is_empty();
+            pool.wait_is_told &= pool.listed;
+            pool.listed
+        });
+    }
+}
+
+#[cfg(test)]
+#[path = "pools_tests.rs"]
+mod tests;

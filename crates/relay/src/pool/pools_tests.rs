@@ -1,0 +1,120 @@
+use leno_http2::{Connection, Role};
+use leno_model::balance::{Balancer, EndpointId, Policy};
+
+use super::*;
+use crate::downstream::accounts::Lane;
+use crate::limits::Limits;
+use crate::link::Link;
+use crate::link::codec::Codec;
+use crate::link::opaque::Opaque;
+use crate::pool::cancel::CancelledCalls;
+use crate::pool::hop::{Hop, Protocol};
+
+fn endpoint(now: Instant) -> EndpointId {
+    let mut balancer = Balancer::new(Policy::Random, 1);
+    balancer.set_endpoints(now, ["10.0.0.1:80".parse().expect("an address")]);
+    balancer.endpoints().next().expect("an endpoint").0
+}
+
+fn pool(protocol: Protocol, now: Instant) -> Pool {
+    let key = PoolKey::new(endpoint(now), Hop::Plain(protocol), Lane::Shared);
+    Pool::new(ClusterId::numbered(0), key, "10.0.0.1:80".parse().expect("an address"))
+}
+
+/// A connection of a pool.
+fn upstream(pools: &Pools, id: PoolId, now: Instant) -> Upstream {
+    let pool = pools.get(id).expect("a pool");
+    let limits = Limits::default();
+    let codec = match pool.key.hop {
+        Hop::Plain(Protocol::Opaque) => Codec::Opaque(Opaque::opened()),
+        _ => Codec::Http2(Connection::new(Role::Client, limits.endpoint.clone(), now)),
+    };
+    Upstream {
+        link: Link::new(None, codec, now),
+        cluster: pool.cluster,
+        pool: id,
+        key: pool.key,
+        address: pool.address,
+        target: pool.address,
+        expected: None,
+        ready: false,
+        calls: 0,
+        retired: false,
+        is_outdated: false,
+        idle_since: None,
+        ping_sent: None,
+        collects: false,
+        cancelled: CancelledCalls::new(now, &limits.relay),
+    }
+}
+
+#[test]
+fn the_connections_that_are_being_established_are_counted_however_they_end() {
+    let now = Instant::now();
+    let mut pools = Pools::default();
+    let id = pools.insert(pool(Protocol::Http2, now));
+    let connections: Vec<UpstreamId> = (0..4)
+        .map(|_| {
+            let upstream = upstream(&pools, id, now);
+            pools.add(upstream)
+        })
+        .collect();
+    let counts = |pools: &Pools| {
+        let pool = pools.get(id).expect("a pool");
+        (pool.connecting(), pool.connections().len())
+    };
+    assert_eq!(counts(&pools), (4, 4));
+    pools.note_ready(connections[0]);
+    pools.note_ready(connections[0]);
+    assert_eq!(counts(&pools), (3, 4), "ready once");
+    pools.retire(connections[1]);
+    pools.retire(connections[1]);
+    assert_eq!(counts(&pools), (2, 3), "retired before it was ready");
+    pools.note_ready(connections[1]);
+    assert_eq!(counts(&pools), (2, 3), "a retired one no longer counts");
+    assert!(pools.end(connections[2]).is_some() && pools.end(connections[2]).is_none());
+    assert_eq!(counts(&pools), (1, 2));
+    pools.retire(connections[0]);
+    pools.end(connections[3]);
+    assert_eq!(counts(&pools), (0, 0));
+    assert_eq!(pools.upstreams().count(), 2, "retired ones end later");
+}
+
+#[test]
+fn an_unshared_connection_is_found_while_it_is_free() {
+    let now = Instant::now();
+    let mut pools = Pools::default();
+    let id = pools.insert(pool(Protocol::Opaque, now));
+    let connection = upstream(&pools, id, now);
+    let connection = pools.add(connection);
+    assert_eq!(pools.find(id, CallSize::Open), None, "it is being established");
+    pools.note_ready(connection);
+    pools.note_room(connection);
+    assert_eq!(pools.find(id, CallSize::Open), Some(connection));
+    pools.retire(connection);
+    pools.note_room(connection);
+    assert_eq!(pools.find(id, CallSize::Open), None);
+}
+
+#[test]
+fn pools_are_listed_while_attempts_wait() {
+    let now = Instant::now();
+    let mut pools = Pools::default();
+    let [first, second] = [(); 2].map(|()| pools.insert(pool(Protocol::Http2, now)));
+    let turns = [1, 2].map(|call| pools.join(first, AttemptId::numbered(call), true));
+    let turn = pools.join(second, AttemptId::numbered(3), false);
+    assert!(turns[0] < turns[1] && turns[1] < turn);
+    assert_eq!(pools.waited_for(), [first, second]);
+    assert_eq!(pools.first_waiting(first), Some(AttemptId::numbered(1)));
+
+    pools.leave(second, turn);
+    pools.leave(first, turns[0]);
+    pools.unlist_served();
+    assert_eq!(pools.waited_for(), [first]);
+    pools.join(second, AttemptId::numbered(4), true);
+    assert_eq!(pools.waited_for(), [first, second], "listed again");
+    let mut gone = pools.remove(first).expect("a pool");
+    assert_eq!(gone.take_waiting().collect::<Vec<_>>(), [AttemptId::numbered(2)]);
+    pools.unlist_served();
+    assert_eq!(pools.waited_for(), [second]);
+}

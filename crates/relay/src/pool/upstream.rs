@@ -1,0 +1,207 @@
+//! Upstream: a connection to an endpoint, from its first packet to the moment when calls may use it.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use leno_http2::limits::{OUTPUT_HIGH_WATER_BYTES, SMALL_UPLOAD_BYTES};
+use leno_http2::{Connection, Role};
+use leno_model::mesh::Endpoint;
+use leno_model::spiffe::SpiffeId;
+
+use crate::Relay;
+use crate::call::Call;
+use crate::downstream::origin::Door;
+use crate::effect::WireId;
+use crate::effect::{Effect, ServerTls};
+use crate::failure::ConnectionFailure;
+use crate::link::codec::Codec;
+use crate::link::opaque::Opaque;
+use crate::link::{Link, LinkId};
+use crate::pool::cancel::CancelledCalls;
+use crate::pool::hop::{Hop, PoolKey, Protocol};
+use crate::pool::pools::PoolId;
+use crate::slots::Id;
+use crate::target::cluster::{ClusterId, TargetKey};
+
+/// Smallest room in an endpoint's connection window, in bytes, for a call with more than a little content. With less
+/// room, such a call uses another connection: the application does not read the content that fills the window. This is
+/// half of a server's initial window.
+const MIN_WINDOW_BYTES: usize = 32_767;
+
+/// Identifies a connection to an endpoint within its worker.
+pub type UpstreamId = Id<Upstream>;
+
+/// A connection to an endpoint.
+#[derive(Debug)]
+pub struct Upstream {
+    pub(crate) link: Link,
+    pub(crate) cluster: ClusterId,
+    /// The pool to which the connection belongs, and its key. The pool is removed before the connection ends if the
+    /// endpoint leaves.
+    pub(crate) pool: PoolId,
+    pub(crate) key: PoolKey,
+    /// The address to which the connection is opened.
+    pub(crate) address: SocketAddr,
+    /// The endpoint's own address. If the endpoint has a proxy, we name this address to it.
+    pub(crate) target: SocketAddr,
+    /// The identity that the server must prove; `None` without TLS.
+    pub(crate) expected: Option<SpiffeId>,
+    /// Whether the connection has ever been ready for calls. If so, its loss is no failure to connect.
+    pub(crate) ready: bool,
+    /// How many calls have been sent on it.
+    pub(crate) calls: u64,
+    /// Whether the connection gets no new calls, and closes after its last one.
+    pub(crate) retired: bool,
+    /// Whether we have shown a certificate on the connection that was replaced since.
+    pub(crate) is_outdated: bool,
+    pub(crate) idle_since: Option<Instant>,
+    pub(crate) ping_sent: Option<Instant>,
+    /// Whether the connection is in the worker's list of connections on which short pieces of content are collected.
+    pub(crate) collects: bool,
+    /// Streams whose calls were cancelled, and whose server has not been told yet.
+    pub(crate) cancelled: CancelledCalls,
+}
+
+/// How much of an endpoint's flow-control window a call needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum CallSize {
+    /// All of the content has arrived; its number of bytes.
+    Complete(usize),
+    /// The client is still sending.
+    Open,
+}
+
+impl CallSize {
+    pub(crate) fn of(call: &Call) -> Self {
+        if call.request_ended { Self::Complete(call.body.len()) } else { Self::Open }
+    }
+
+    /// Returns whether the call may use the part of a flow-control window that is reserved for small calls.
+    pub(crate) fn is_small(self) -> bool {
+        matches!(self, Self::Complete(bytes) if bytes <= SMALL_UPLOAD_BYTES)
+    }
+}
+
+impl Upstream {
+    /// Returns whether a call of this size can be sent on the connection now.
+    pub(crate) fn has_room(&self, size: CallSize) -> bool {
+        let codec = &self.link.codec;
+        let fits = match size {
+            CallSize::Complete(bytes) if bytes <= SMALL_UPLOAD_BYTES => codec.send_window_bytes() >= bytes,
+            CallSize::Complete(_) | CallSize::Open => codec.send_window_bytes() >= MIN_WINDOW_BYTES,
+        };
+        self.ready
+            && !self.retired
+            && codec.has_free_stream()
+            && codec.pending_output() < OUTPUT_HIGH_WATER_BYTES
+            && (fits || codec.stream_count() == 0)
+    }
+}
+
+impl Relay {
+    /// Begins to connect to an endpoint, for a pool of this endpoint.
+    pub(crate) fn add_upstream(&mut self, pool_id: PoolId, member: &Endpoint) {
+        let now = self.now;
+        let Some(pool) = self.pools.get(pool_id) else { return };
+        let (cluster, key, address) = (pool.cluster, pool.key, pool.address);
+        let proxy = member.proxy.as_ref().filter(|_| key.hop.is_mutual_tls());
+        let expected = proxy.and_then(|proxy| self.targets.id_of(proxy));
+        if proxy.is_some() && expected.is_none() {
+            let error = "it takes mutual TLS only; start this proxy with --identity and --issuer".to_owned();
+            return self.connecting_failed(pool_id, &ConnectionFailure::Connect { error });
+        }
+        let codec = match key.hop {
+            Hop::Plain(Protocol::Http1) => {
+                Codec::Http1(leno_http1::Connection::new(Role::Client, self.limits.http1_endpoint.clone(), now))
+            }
+            Hop::Plain(Protocol::Opaque) => Codec::Opaque(Opaque::opened()),
+            Hop::Plain(Protocol::Http2) | Hop::Mesh | Hop::Tunnel => {
+                Codec::Http2(Connection::new(Role::Client, self.limits.endpoint.clone(), now))
+            }
+        };
+        let may_be_unread = codec.is_opaque();
+        let tls = expected.clone().map(|expected| ServerTls { target_port: member.address.port(), expected });
+        let id = self.pools.add(Upstream {
+            link: Link::new(None, codec, now),
+            cluster,
+            pool: pool_id,
+            key,
+            address,
+            target: member.address,
+            expected,
+            ready: false,
+            calls: 0,
+            retired: false,
+            is_outdated: false,
+            idle_since: None,
+            ping_sent: None,
+            collects: false,
+            cancelled: CancelledCalls::new(now, &self.limits.relay),
+        });
+        let is_redirected = key.hop == Hop::Mesh && address == member.address;
+        let inbound = self.listening.iter().find(|(door, _)| is_redirected && *door == Door::Inbound);
+        let own_inbound_port = inbound.map(|(_, address)| address.port());
+        self.effects.push(Effect::Connect { upstream: id, address, tls, may_be_unread, own_inbound_port });
+    }
+
+    /// Records which wire carries the bytes of a connection, and to which address the wire leads.
+    pub fn attach_upstream(&mut self, id: UpstreamId, wire: WireId, address: SocketAddr) {
+        if let Some(upstream) = self.pools.upstream_mut(id) {
+            upstream.link.wire = Some(wire);
+            upstream.address = address;
+        }
+    }
+
+    /// Continues to open a connection: TCP is established.
+    pub fn connected(&mut self, id: UpstreamId) {
+        let Some(upstream) = self.pools.upstream_mut(id) else { return };
+        let (cluster, is_checked) = (upstream.cluster, upstream.expected.is_none());
+        // Only an HTTP/2 server tells us when it is ready.
+        let is_ready = upstream.link.codec.http2().is_none();
+        self.mark_dirty(LinkId::Endpoint(id));
+        self.note_port(cluster);
+        if is_checked {
+            self.count_upstream(id);
+        }
+        if is_ready {
+            self.upstream_ready(id);
+        }
+    }
+
+    /// If an established connection leads to our own application, names the application's port in metrics from now on.
+    fn note_port(&mut self, cluster: ClusterId) {
+        let Some(state) = self.targets.get_mut(cluster) else { return };
+        let TargetKey::Local(address) = state.target else { return };
+        if self.ports.serve(address.port()) {
+            state.name_port();
+            // This makes clients look up again which metrics count their calls.
+            self.targets.outdate();
+        }
+    }
+
+    /// Counts the connection in the metrics of its server, whose identity is proved now if it must be.
+    pub fn count_upstream(&mut self, id: UpstreamId) {
+        let Some(upstream) = self.pools.upstream(id) else { return };
+        if let (Some(wire), Some(series)) = (upstream.link.wire, self.endpoint_series(upstream)) {
+            self.effects.push(Effect::Count(wire, series));
+        }
+    }
+
+    /// Marks the connection as ready for calls. Called when the server's SETTINGS have arrived, or at once if its
+    /// protocol has none. A server that allows no streams yet is not ready.
+    pub(crate) fn upstream_ready(&mut self, id: UpstreamId) {
+        let is_short_of_memory = self.is_short_of_memory();
+        let Some(upstream) = self.pools.upstream_mut(id) else { return };
+        let takes_none = |http2: &mut Connection| http2.peer_settings().max_concurrent_streams == 0;
+        if upstream.link.codec.http2().is_some_and(takes_none) {
+            return;
+        }
+        if upstream.ready {
+            return;
+        }
+        upstream.idle_since = Some(self.now);
+        upstream.link.codec.save_memory(is_short_of_memory);
+        self.pools.note_ready(id);
+        self.pools.note_room(id);
+    }
+}

@@ -1,0 +1,191 @@
+//! Balance: which endpoint a call goes to.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use leno_http2::fields::Known;
+use leno_model::balance::{Balancer, Method, Outcome};
+use leno_model::mesh::{Cluster, Mesh};
+use rustc_hash::FxHashSet;
+
+use crate::Relay;
+use crate::call::attempt::AttemptId;
+use crate::call::reply::ProxyError;
+use crate::call::{Call, CallId};
+use crate::downstream::accounts::Lane;
+use crate::downstream::downstreams::Downstreams;
+use crate::limits::{RelayLimits, ms};
+use crate::pool::hop::Protocol;
+use crate::pool::pools::PoolId;
+use crate::pool::upstream::CallSize;
+use crate::target::cluster::ClusterId;
+use crate::target::cluster::{ClusterState, Members, Standing, TargetKey, single};
+
+impl Relay {
+    /// Returns the state of a Service's cluster. The first call to the Service creates the state.
+    pub(crate) fn service_state(&mut self, cluster: &Arc<Cluster>) -> ClusterId {
+        let target = TargetKey::Service(cluster.key.clone());
+        match self.targets.find(&target) {
+            Some(id) => id,
+            None => self.add_cluster(target, cluster.clone()),
+        }
+    }
+
+    /// Returns the state of an address that belongs to no Service. The first call to the address creates the state.
+    pub(crate) fn address_state(&mut self, target: TargetKey) -> Result<ClusterId, ProxyError> {
+        if let Some(id) = self.targets.find(&target) {
+            return Ok(id);
+        }
+        let most = self.limits.relay.max_targets as usize;
+        // Callers choose ports of our application. These ports may use half of all targets, and leave the rest to the
+        // calls of our application itself.
+        let is_full_of_local = self.targets.local() >= most.div_ceil(2);
+        if self.targets.len() >= most || (is_full_of_local && matches!(target, TargetKey::Local(_))) {
+            return Err(ProxyError::TooManyTargets { targets: self.targets.len() });
+        }
+        let cluster = match target {
+            TargetKey::Address(address) => self.cluster_of_address(self.targets.mesh(), address),
+            TargetKey::Local(address) => single(address, None),
+            TargetKey::Service(_) => return Err(ProxyError::NoRoute("a Service has no address here".to_owned())),
+        };
+        Ok(self.add_cluster(target, cluster))
+    }
+
+    pub(crate) fn cluster_of_address(&self, mesh: &Mesh, address: SocketAddr) -> Arc<Cluster> {
+        let known = mesh.endpoint_by_address(address);
+        let mut cluster = single(address, known.map(|(cluster, endpoint)| (&**cluster, endpoint)));
+        if known.is_none() {
+            Arc::make_mut(&mut cluster).settings.connect_timeout = ms(self.limits.relay.egress_connect_timeout_ms);
+        }
+        cluster
+    }
+
+    fn add_cluster(&mut self, target: TargetKey, cluster: Arc<Cluster>) -> ClusterId {
+        let seed = self.seed ^ self.random.u64(..);
+        let is_named = match &target {
+            TargetKey::Local(address) => {
+                self.ports.name(address.port());
+                self.ports.is_named(address.port())
+            }
+            TargetKey::Service(_) | TargetKey::Address(_) => true,
+        };
+        let mut state = ClusterState {
+            is_named,
+            target,
+            balancer: Balancer::new(cluster.balancer, seed),
+            traffic: Vec::new(),
+            cluster: cluster.clone(),
+            members: Members::default(),
+            may_be_busy: false,
+            routes: None,
+            calls: 0,
+            standing: Standing::Known,
+        };
+        state.update(self.now, cluster);
+        self.targets.insert(state)
+    }
+
+    /// Forgets addresses without calls and without connections.
+    pub(crate) fn forget_idle_addresses(&mut self) {
+        let pools = &self.pools;
+        let is_left = |state: &ClusterState| !matches!(state.target, TargetKey::Service(_)) && state.is_idle(pools);
+        let left: FxHashSet<ClusterId> =
+            self.targets.iter().filter(|(_, state)| is_left(state)).map(|(id, _)| id).collect();
+        for &id in &left {
+            if let Some(mut state) = self.targets.remove(id) {
+                for pool in state.clear(self.now) {
+                    self.pools.remove(pool);
+                }
+            }
+        }
+        self.forget_latest_routes(&left, &BTreeSet::new());
+    }
+
+    /// Begins an attempt at a call: chooses its endpoint. Also returns the pool whose connections the call may use, and how
+    /// much of a flow-control window it needs.
+    pub(crate) fn begin_attempt(&mut self, id: CallId) -> Result<(AttemptId, PoolId, CallSize), ProxyError> {
+        let gone = || ProxyError::NoRoute("the Service has been removed".to_owned());
+        let copies = self.calls.copies();
+        let call = self.calls.get_mut(id).ok_or_else(gone)?;
+        let lane = choose_lane(call, &mut self.downstreams, &self.limits.relay);
+        let cluster_id = call.cluster.ok_or_else(gone)?;
+        let cluster = self.targets.get_mut(cluster_id).ok_or_else(gone)?;
+        if cluster.standing == Standing::Removed {
+            return Err(gone());
+        }
+        // All copies of requests together count as one client.
+        let client = self.downstreams.get(call.client);
+        let own_waiting = client.map_or(copies, |client| client.waiting_calls);
+        // A client leaves as many places of the queue free as its calls take, so that no single client fills a queue.
+        let max_waiting =
+            (self.limits.relay.max_waiting_calls_per_endpoint as usize).saturating_sub(own_waiting).max(1);
+        let pick = cluster
+            .pick(self.now, call, lane, &self.pools, max_waiting)
+            .ok_or_else(|| cluster.why_none(self.now, &self.pools, own_waiting))?;
+        let endpoint = pick.endpoint;
+        let method = call.request.get(Known::Path).map_or_else(Method::default, Method::of_path);
+        let size = CallSize::of(call);
+        let Some(pool) = cluster.pool(cluster_id, endpoint, call, lane, &mut self.pools) else {
+            cluster.balancer.finish(self.now, pick, Outcome::NotSent);
+            return Err(gone());
+        };
+        let attempt = call.attempts.begin(id, pick.of(method), pool, self.now);
+        if call.traffic.is_none() {
+            call.traffic = cluster.members.get(endpoint).and_then(|member| member.traffic);
+            match call.traffic.and_then(|place| cluster.traffic(place)) {
+                Some(_) if call.is_guess => {}
+                Some(traffic) => traffic.request(),
+                None => self.count_first_request(id, pool),
+            }
+        }
+        Ok((attempt, pool, size))
+    }
+
+    /// Counts the first call to an endpoint, and looks up the metrics series for the next ones. Outbound calls count
+    /// under the identity of their endpoint.
+    fn count_first_request(&mut self, id: CallId, pool: PoolId) {
+        let Some((cluster_id, key)) = self.pools.get(pool).map(|pool| (pool.cluster, pool.key)) else { return };
+        let Some(cluster) = self.targets.get(cluster_id) else { return };
+        let proxy = cluster.member(key.endpoint).and_then(|endpoint| endpoint.proxy.as_ref());
+        let server = proxy.and_then(|proxy| self.targets.id_of(proxy));
+        let tls = self.endpoint_tls(cluster.target.direction(), key.hop, server);
+        let Some(cluster) = self.targets.get_mut(cluster_id) else { return };
+        let place = cluster.traffic_place(&self.metrics, tls);
+        if let Some(member) = cluster.members.get_mut(key.endpoint) {
+            member.traffic = Some(place);
+        }
+        self.count_request(id, cluster_id, place);
+    }
+
+    /// Counts a new call in the series at index `place` of its cluster. For a connection that is only guessed to be
+    /// opaque, this stores the index and counts nothing.
+    pub(crate) fn count_request(&mut self, id: CallId, cluster: ClusterId, place: u32) {
+        let Some(call) = self.calls.get_mut(id) else { return };
+        call.traffic = Some(place);
+        if !call.is_guess
+            && let Some(traffic) = self.targets.get(cluster).and_then(|cluster| cluster.traffic(place))
+        {
+            traffic.request();
+        }
+    }
+}
+
+/// Selects the connections that a call may use. Copies of requests, and opaque connections of our own application, use
+/// the shared ones: they belong to no account that could exceed its share. A caller's opaque connection takes a whole
+/// connection of the application, so the account's limit on calls applies to it as well.
+fn choose_lane(call: &mut Call, downstreams: &mut Downstreams, relay: &RelayLimits) -> Lane {
+    let Some(account) = downstreams.get(call.client).map(|client| client.account) else { return Lane::Shared };
+    let is_opaque = call.protocol == Protocol::Opaque;
+    if is_opaque && !downstreams.accounts().is_of_a_caller(account) {
+        return Lane::Shared;
+    }
+    // The request of an opaque connection ends only with the connection, so it tells nothing that it is still open.
+    let is_open = !is_opaque && !call.request_ended && !call.counts_as_open;
+    let lane = downstreams.lane(account, is_open, relay);
+    if is_open && lane.is_common() {
+        call.counts_as_open = true;
+        downstreams.request_open(call.client);
+    }
+    lane
+}

@@ -1,0 +1,191 @@
+//! Change: applies a new mesh to a worker: to its clusters, its routes, and the calls that wait for an answer of the
+//! control plane.
+//!
+//! A mesh that replaces another as a whole is compared with all state of the worker. For a mesh that comes with a list
+//! of its changes, the cost depends on that list only, however large the mesh is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use leno_model::discovery::Subject;
+use leno_model::mesh::{Changes, Cluster, ClusterKey, Mesh, canonical};
+use rustc_hash::FxHashSet;
+
+use crate::Relay;
+use crate::call::retry::Failure;
+use crate::pool::pools::PoolId;
+use crate::target::cluster::ClusterId;
+use crate::target::cluster::{Standing, TargetKey};
+
+impl Relay {
+    /// Applies a new mesh. Clusters keep the state of the endpoints that remain. Calls in flight continue unless the
+    /// new policies deny them.
+    pub fn set_mesh(&mut self, mesh: &Arc<Mesh>) {
+        self.targets.outdate();
+        self.burst = true;
+        let is_known = |state: &crate::target::cluster::ClusterState| state.standing == Standing::Known;
+        let known: Vec<_> = self.targets.iter().filter(|(_, state)| is_known(state)).collect();
+        let known: Vec<_> = known.into_iter().map(|(id, state)| (id, state.target.clone())).collect();
+        let has_new_policies = !mesh.has_policies_of(self.targets.mesh());
+        self.targets.replace_mesh(mesh);
+        for (id, target) in known {
+            match &target {
+                TargetKey::Service(key) => match mesh.cluster(key) {
+                    Some(cluster) => self.update_cluster(id, cluster.clone()),
+                    None => self.lose_cluster(id, Standing::Removed),
+                },
+                TargetKey::Address(address) => self.update_cluster(id, self.cluster_of_address(mesh, *address)),
+                TargetKey::Local(_) => {}
+            }
+        }
+        self.targets.renew_routes();
+        if has_new_policies {
+            self.review_calls();
+        }
+        self.take_answers();
+    }
+
+    /// Applies a mesh that differs from the one before only in `changes`.
+    pub fn change_mesh(&mut self, mesh: &Arc<Mesh>, changes: &Changes) {
+        self.burst |= !changes.forgotten.is_empty();
+        if changes.policies {
+            // Makes every client look up its route again, since another policy may apply to its calls now.
+            self.targets.outdate();
+        }
+        let before = self.targets.replace_mesh(mesh);
+        let mut lost = FxHashSet::default();
+        for subject in &changes.forgotten {
+            if let Subject::Address(address) = subject {
+                lost.extend(self.lose_target_of(&TargetKey::Address(*address), Standing::Forgotten));
+            }
+        }
+        for key in &changes.clusters {
+            lost.extend(self.change_cluster(key, changes.forgotten_clusters.contains(key)));
+            let endpoints = [&before, mesh].into_iter().filter_map(|mesh| mesh.cluster(key));
+            self.change_addresses(endpoints.map(Arc::as_ref));
+        }
+        for key in &changes.routes {
+            self.targets.renew_routes_to(&TargetKey::Service(key.clone()));
+        }
+        self.forget_latest_routes(&lost, &changes.changed_answers);
+        if changes.policies {
+            self.review_calls();
+        }
+        self.take_changed_answers(changes);
+    }
+
+    /// Updates a Service's cluster. Returns its id if the mesh no longer has it.
+    fn change_cluster(&mut self, key: &ClusterKey, is_forgotten: bool) -> Option<ClusterId> {
+        let target = TargetKey::Service(key.clone());
+        if let Some(cluster) = self.targets.mesh().cluster(key).cloned() {
+            let id = self.targets.find(&target)?;
+            self.update_cluster(id, cluster);
+            return None;
+        }
+        let standing = if is_forgotten { Standing::Forgotten } else { Standing::Removed };
+        self.lose_target_of(&target, standing)
+    }
+
+    /// Updates the state of addresses that calls connect to directly and that are endpoints of these clusters.
+    fn change_addresses<'a>(&mut self, clusters: impl Iterator<Item = &'a Cluster>) {
+        for endpoint in clusters.flat_map(Cluster::all_endpoints) {
+            let address = canonical(endpoint.address);
+            if let Some(id) = self.targets.find(&TargetKey::Address(address)) {
+                let cluster = self.cluster_of_address(self.targets.mesh(), address);
+                self.update_cluster(id, cluster);
+            }
+        }
+    }
+
+    fn update_cluster(&mut self, id: ClusterId, cluster: Arc<Cluster>) {
+        let now = self.now;
+        let gone = self.targets.get_mut(id).map(|state| state.update(now, cluster));
+        for pool in gone.into_iter().flatten() {
+            self.pool_gone(pool);
+        }
+    }
+
+    /// Hides a target's cluster from new calls. Returns its id, if there is one.
+    fn lose_target_of(&mut self, target: &TargetKey, standing: Standing) -> Option<ClusterId> {
+        let id = self.targets.find(target)?;
+        self.lose_cluster(id, standing);
+        Some(id)
+    }
+
+    /// Hides a cluster that the mesh no longer has. Its state is dropped when its last call ends.
+    fn lose_cluster(&mut self, id: ClusterId, standing: Standing) {
+        let Some(state) = self.targets.get_mut(id) else { return };
+        state.standing = standing;
+        let pools = if standing == Standing::Removed { state.clear(self.now) } else { Vec::new() };
+        self.targets.hide(id);
+        for pool in pools {
+            self.pool_gone(pool);
+        }
+        self.drop_cluster_if_unused(id);
+    }
+
+    /// Handles the removal of an endpoint. Its calls in flight finish, and calls that wait for it are sent to other
+    /// endpoints.
+    fn pool_gone(&mut self, id: PoolId) {
+        let Some(mut pool) = self.pools.remove(id) else { return };
+        for connection in pool.connections().iter() {
+            match self.pools.upstream_mut(connection) {
+                Some(upstream) if upstream.ready => upstream.retired = true,
+                _ => self.close_upstream(connection, "its endpoint has left"),
+            }
+        }
+        for id in pool.take_waiting() {
+            self.attempt_failed(id, &Failure::NotSent);
+        }
+    }
+
+    pub(crate) fn call_left_cluster(&mut self, id: ClusterId) {
+        let Some(cluster) = self.targets.get_mut(id) else { return };
+        cluster.calls = cluster.calls.saturating_sub(1);
+        if cluster.standing != Standing::Known {
+            self.drop_cluster_if_unused(id);
+        }
+    }
+
+    fn drop_cluster_if_unused(&mut self, id: ClusterId) {
+        let is_over =
+            |state: &crate::target::cluster::ClusterState| state.standing != Standing::Known && state.calls == 0;
+        if !self.targets.get(id).is_some_and(is_over) {
+            return;
+        }
+        let pools = self.targets.get_mut(id).map(|state| state.clear(self.now));
+        for pool in pools.into_iter().flatten() {
+            self.pool_gone(pool);
+        }
+        self.targets.remove(id);
+    }
+
+    /// Makes clients look up their route again if it leads to one of `clusters`, or depends on an answer in `answers`,
+    /// which have changed.
+    pub(crate) fn forget_latest_routes(&mut self, clusters: &FxHashSet<ClusterId>, answers: &BTreeSet<Subject>) {
+        if clusters.is_empty() && answers.is_empty() {
+            return;
+        }
+        let mesh = self.targets.mesh().clone();
+        for client in self.downstreams.iter_mut() {
+            let Some(latest) = &client.latest_route else { continue };
+            let has_changed = || client.subject(&mesh).is_some_and(|subject| answers.contains(&subject));
+            if clusters.contains(&latest.cluster) || (!answers.is_empty() && has_changed()) {
+                client.latest_route = None;
+            }
+        }
+    }
+
+    /// Continues the calls whose answer from the control plane has arrived.
+    fn take_changed_answers(&mut self, changes: &Changes) {
+        let mut calls = Vec::new();
+        for subject in &changes.answered {
+            if let Some(question) = self.questions.take(subject) {
+                calls.extend(question.calls);
+            }
+        }
+        for id in calls {
+            self.enter(id);
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Cluster: the state that a worker keeps for a target of calls: its endpoints, their balancer, and which pools of
+//! connections they have.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use leno_model::balance::{Balancer, EndpointId, Pick, Policy};
+use leno_model::mesh::{Cluster, ClusterKey, Endpoint};
+use leno_model::protocol::Protocol;
+
+use crate::call::Call;
+use crate::call::reply::ProxyError;
+use crate::downstream::accounts::Lane;
+use crate::metrics::{TlsLabel, TrafficMetrics, WorkerMetrics};
+use crate::pool::hop::PoolKey;
+use crate::pool::pools::{Pool, PoolId, Pools};
+use crate::slots::Id;
+use crate::target::routes::Routes;
+
+/// Most metrics series for the calls of one cluster.
+const MAX_TRAFFIC_SERIES: usize = 1_000;
+
+/// The target of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum TargetKey {
+    /// A Service's port.
+    Service(ClusterKey),
+    /// An address that our own application connected to: of an endpoint, or outside of the mesh.
+    Address(SocketAddr),
+    /// A port of our own application.
+    Local(SocketAddr),
+}
+
+/// The default port of HTTP, which clients leave out of `Host` (RFC 9110 section 4.2.1).
+const HTTP_PORT: u16 = 80;
+
+impl TargetKey {
+    /// Returns what a client would write in `Host`.
+    pub(crate) fn host(&self) -> String {
+        let (host, port) = match self {
+            Self::Service(ClusterKey { namespace, service, port }) => {
+                (format!("{service}.{namespace}.svc.cluster.local"), *port)
+            }
+            Self::Address(SocketAddr::V6(address)) | Self::Local(SocketAddr::V6(address)) => {
+                (format!("[{}]", address.ip()), address.port())
+            }
+            Self::Address(address) | Self::Local(address) => (address.ip().to_string(), address.port()),
+        };
+        if port == HTTP_PORT { host } else { format!("{host}:{port}") }
+    }
+}
+
+impl fmt::Display for TargetKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Service(key) => key.fmt(f),
+            Self::Address(address) | Self::Local(address) => address.fmt(f),
+        }
+    }
+}
+
+/// Identifies a cluster within its worker.
+pub(crate) type ClusterId = Id<ClusterState>;
+
+/// A cluster that calls have been sent to.
+#[derive(Debug)]
+pub(crate) struct ClusterState {
+    pub(crate) target: TargetKey,
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) balancer: Balancer,
+    /// The metrics series of calls, by the TLS label of the peer. An entry without a label is only for calls that began
+    /// before [`ClusterState::name_port`].
+    pub(crate) traffic: Vec<(Option<TlsLabel>, Arc<TrafficMetrics>)>,
+    /// Whether metrics name the target's port, if this is a port of our own application.
+    pub(crate) is_named: bool,
+    pub(crate) members: Members,
+    /// Whether a pool may have a queue, or may have failed to connect. If not, every endpoint takes calls, and no pool
+    /// needs to be asked.
+    pub(crate) may_be_busy: bool,
+    /// The routes that are attached to this cluster; `None` if calls go to the cluster itself.
+    pub(crate) routes: Option<Box<Routes>>,
+    /// Calls in flight.
+    pub(crate) calls: usize,
+    pub(crate) standing: Standing,
+}
+
+/// Whether the mesh still has a cluster. If not, the cluster's state is dropped when its last call ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Known,
+    /// The cluster was removed from the mesh: calls that wait for an endpoint fail.
+    Removed,
+    /// The cluster was unused for so long that the proxy no longer asks the control plane about it. Calls that arrive
+    /// at the same moment are still sent.
+    Forgotten,
+}
+
+/// An endpoint as the mesh knows it.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) id: EndpointId,
+    pub(crate) endpoint: Endpoint,
+    /// Index of the metrics series of calls to the endpoint, in the cluster's `traffic`; `None` before the first call.
+    pub(crate) traffic: Option<u32>,
+    /// The endpoint's pools; few, since there is one for each hop and lane that calls have used.
+    pools: Vec<(PoolKey, PoolId)>,
+}
+
+impl Member {
+    /// Returns the pool for a call.
+    #[inline]
+    fn pool(&self, key: PoolKey) -> Option<PoolId> {
+        self.pools.iter().find(|(of, _)| *of == key).map(|(_, pool)| *pool)
+    }
+
+    pub(crate) fn pools(&self) -> impl Iterator<Item = PoolId> {
+        self.pools.iter().map(|(_, pool)| *pool)
+    }
+}
+
+/// The endpoints of a cluster, in the places that [`EndpointId::slot`] gives them.
+#[derive(Debug, Default)]
+pub(crate) struct Members {
+    by_slot: Vec<Option<Member>>,
+}
+
+impl Members {
+    #[inline]
+    pub(crate) fn get(&self, id: EndpointId) -> Option<&Member> {
+        self.by_slot.get(id.slot())?.as_ref().filter(|member| member.id == id)
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: EndpointId) -> Option<&mut Member> {
+        self.by_slot.get_mut(id.slot())?.as_mut().filter(|member| member.id == id)
+    }
+
+    fn insert(&mut self, member: Member) {
+        let slot = member.id.slot();
+        if self.by_slot.len() <= slot {
+            self.by_slot.resize_with(slot + 1, || None);
+        }
+        if let Some(place) = self.by_slot.get_mut(slot) {
+            *place = Some(member);
+        }
+    }
+
+    /// Removes an endpoint, unless the endpoint in its place is another one.
+    fn remove(&mut self, id: EndpointId) -> Option<Member> {
+        self.by_slot.get_mut(id.slot())?.take_if(|member| member.id == id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Member> {
+        self.by_slot.iter().flatten()
+    }
+}
+
+impl ClusterState {
+    /// Replaces the cluster's endpoints and settings. Returns the pools of endpoints that were removed or changed.
+    pub(crate) fn update(&mut self, now: Instant, cluster: Arc<Cluster>) -> Vec<PoolId> {
+        self.balancer.set_policy(cluster.balancer);
+        self.balancer.set_endpoints(now, cluster.endpoints.iter().map(|endpoint| endpoint.address));
+        let mut before = std::mem::take(&mut self.members);
+        let mut gone = Vec::new();
+        for (id, address) in self.balancer.endpoints() {
+            let place = cluster.endpoints.binary_search_by_key(&address, |endpoint| endpoint.address);
+            let Some(endpoint) = place.ok().and_then(|place| cluster.endpoints.get(place)) else { continue };
+            let mut member = Member { id, endpoint: endpoint.clone(), traffic: None, pools: Vec::new() };
+            if let Some(same) = before.remove(id) {
+                match same.endpoint.proxy == endpoint.proxy {
+                    true => member.pools = same.pools,
+                    false => gone.extend(same.pools()),
+                }
+            }
+            self.members.insert(member);
+        }
+        gone.extend(before.iter().flat_map(Member::pools));
+        self.cluster = cluster;
+        gone
+    }
+
+    /// Removes all endpoints. Returns their pools.
+    pub(crate) fn clear(&mut self, now: Instant) -> Vec<PoolId> {
+        self.balancer.set_endpoints(now, []);
+        std::mem::take(&mut self.members).iter().flat_map(Member::pools).collect()
+    }
+
+    /// Chooses an endpoint for `call`, which uses connections of `lane`. An endpoint that did not process the call before
+    /// is chosen only if no other is usable.
+    pub(crate) fn pick(
+        &mut self,
+        now: Instant,
+        call: &Call,
+        lane: Lane,
+        pools: &Pools,
+        max_waiting: usize,
+    ) -> Option<Pick> {
+        if !self.may_be_busy && call.tried.is_empty() {
+            return self.balancer.pick(now, |_| true);
+        }
+        let members = &self.members;
+        let usable = |id| {
+            let Some(member) = members.get(id) else { return false };
+            let pool = member.pool(call.pool_key(id, member.endpoint.proxy.as_ref(), lane));
+            pool.and_then(|pool| pools.get(pool)).is_none_or(|pool| pool.takes_calls(now, max_waiting))
+        };
+        if call.tried.is_empty() {
+            return self.balancer.pick(now, usable);
+        }
+        self.balancer
+            .pick(now, |id| !call.tried.contains(&id) && usable(id))
+            .or_else(|| self.balancer.pick(now, usable))
+    }
+
+    /// Returns the pool of an endpoint whose connections `call` may use. The first call creates the pool.
+    #[inline]
+    pub(crate) fn pool(
+        &mut self,
+        own: ClusterId,
+        endpoint: EndpointId,
+        call: &Call,
+        lane: Lane,
+        pools: &mut Pools,
+    ) -> Option<PoolId> {
+        let member = self.members.get_mut(endpoint)?;
+        let key = call.pool_key(endpoint, member.endpoint.proxy.as_ref(), lane);
+        if let Some(pool) = member.pool(key) {
+            return Some(pool);
+        }
+        let pool = pools.insert(Pool::new(own, key, key.hop.address(&member.endpoint)));
+        member.pools.push((key, pool));
+        Some(pool)
+    }
+
+    /// Finds out again whether a pool has a queue, or has failed to connect.
+    pub(crate) fn check_pools(&mut self, pools: &Pools) {
+        self.may_be_busy = self.may_be_busy && self.pools(pools).any(Pool::may_be_busy);
+    }
+
+    /// Returns the reason why no endpoint can take a call.
+    pub(crate) fn why_none(&self, now: Instant, pools: &Pools, own: usize) -> ProxyError {
+        let cluster = self.target.to_string();
+        if let Some(failed) = self.pools(pools).find(|pool| pool.is_backing_off(now)) {
+            return ProxyError::Connect { endpoint: failed.address, why: failed.last_error.clone() };
+        }
+        if self.members.iter().next().is_none() {
+            return ProxyError::NoEndpoint { cluster };
+        }
+        let waiting = self.pools(pools).map(|pool| pool.waiting().len()).sum();
+        ProxyError::QueueFull { cluster, waiting, own }
+    }
+
+    /// Returns the index of the series for calls with this TLS label.
+    pub(crate) fn traffic_place(&mut self, metrics: &WorkerMetrics, tls: TlsLabel) -> u32 {
+        // Clients beyond the limit count in one common series. For so many clients, the metrics combine the series
+        // anyway.
+        let tls = if self.traffic.len() < MAX_TRAFFIC_SERIES { tls } else { TlsLabel::MutualOther };
+        let place = self.traffic.iter().position(|(of, _)| of.as_ref() == Some(&tls)).unwrap_or_else(|| {
+            let series = metrics.traffic(&self.traffic_labels(tls.clone()));
+            self.traffic.push((Some(tls), series));
+            self.traffic.len() - 1
+        });
+        place as u32
+    }
+
+    /// Makes metrics name the port: calls that begin from now on count under its number.
+    pub(crate) fn name_port(&mut self) {
+        self.is_named = true;
+        self.traffic.iter_mut().for_each(|(of, _)| *of = None);
+    }
+
+    /// Returns the series at an index that [`ClusterState::traffic_place`] returned.
+    pub(crate) fn traffic(&self, place: u32) -> Option<&TrafficMetrics> {
+        self.traffic.get(place as usize).map(|(_, series)| &**series)
+    }
+
+    /// Returns an endpoint as the mesh knows it.
+    pub(crate) fn member(&self, endpoint: EndpointId) -> Option<&Endpoint> {
+        self.members.get(endpoint).map(|member| &member.endpoint)
+    }
+
+    /// Returns the pools of an endpoint.
+    pub(crate) fn pools_of<'a>(&'a self, endpoint: EndpointId, pools: &'a Pools) -> impl Iterator<Item = &'a Pool> {
+        self.members.get(endpoint).into_iter().flat_map(Member::pools).filter_map(|pool| pools.get(pool))
+    }
+
+    /// Returns the pools of all endpoints.
+    fn pools<'a>(&'a self, pools: &'a Pools) -> impl Iterator<Item = &'a Pool> {
+        self.members.iter().flat_map(Member::pools).filter_map(|pool| pools.get(pool))
+    }
+
+    /// Returns whether the state can be dropped: there are no calls and no connections.
+    pub(crate) fn is_idle(&self, pools: &Pools) -> bool {
+        self.calls == 0 && self.pools(pools).all(Pool::is_idle)
+    }
+}
+
+/// Creates the cluster of an address that belongs to no Service. `known` is the endpoint at the address, with its
+/// cluster, if the mesh has one.
+pub(crate) fn single(address: SocketAddr, known: Option<(&Cluster, &Endpoint)>) -> Arc<Cluster> {
+    let unknown = || Endpoint { address, zone: None, hostname: None, pod: None, proxy: None };
+    Arc::new(Cluster {
+        key: ClusterKey { namespace: Box::default(), service: address.ip().to_string().into(), port: address.port() },
+        balancer: Policy::Random,
+        protocol: Protocol::Detect,
+        settings: known.map(|(cluster, _)| cluster.settings.clone()).unwrap_or_default(),
+        cluster_ips: Box::default(),
+        endpoints: vec![known.map_or_else(unknown, |(_, endpoint)| endpoint.clone())],
+        unready_endpoints: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+#[path = "cluster_tests.rs"]
+mod tests;

@@ -1,0 +1,82 @@
+use leno_http2::{FieldSection, StreamKey};
+
+use super::*;
+use crate::call::attempt::AttemptId;
+use crate::pool::hop;
+
+#[test]
+fn a_target_has_a_host_as_clients_write_it() {
+    let service = |port| TargetKey::Service(ClusterKey { namespace: "shop".into(), service: "web".into(), port });
+    assert_eq!(service(8080).host(), "web.shop.svc.cluster.local:8080");
+    assert_eq!(service(80).host(), "web.shop.svc.cluster.local");
+    for (address, host) in [
+        ("10.0.0.1:8080", "10.0.0.1:8080"),
+        ("10.0.0.1:80", "10.0.0.1"),
+        ("[fd00::1]:8080", "[fd00::1]:8080"),
+        ("[fd00::1]:80", "[fd00::1]"),
+    ] {
+        let address = address.parse().expect("an address");
+        assert_eq!(TargetKey::Address(address).host(), host);
+        assert_eq!(TargetKey::Local(address).host(), host);
+    }
+}
+
+fn state_of(address: SocketAddr, now: Instant) -> ClusterState {
+    let cluster = single(address, None);
+    let mut state = ClusterState {
+        target: TargetKey::Address(address),
+        cluster: cluster.clone(),
+        balancer: Balancer::new(Policy::Random, 1),
+        traffic: Vec::new(),
+        is_named: true,
+        members: Members::default(),
+        may_be_busy: false,
+        routes: None,
+        calls: 0,
+        standing: Standing::Known,
+    };
+    state.update(now, cluster);
+    state
+}
+
+fn a_call(now: Instant) -> Call {
+    Call::new((None, StreamKey::numbered(0)), FieldSection::new(), hop::Protocol::Http2, true, now)
+}
+
+#[test]
+fn an_endpoint_with_a_full_queue_gets_no_call_until_its_queue_is_empty() {
+    let now = Instant::now();
+    let mut state = state_of("10.0.0.1:8080".parse().expect("an address"), now);
+    let (mut pools, call, own) = (Pools::default(), a_call(now), ClusterId::numbered(0));
+    let endpoint = state.members.iter().next().expect("one endpoint").id;
+    let pool = state.pool(own, endpoint, &call, Lane::Shared, &mut pools).expect("a pool");
+    let turn = pools.join(pool, AttemptId::numbered(0), true);
+
+    state.may_be_busy = true;
+    state.check_pools(&pools);
+    assert!(state.may_be_busy && state.pick(now, &call, Lane::Shared, &pools, 1).is_none());
+    pools.leave(pool, turn);
+    state.check_pools(&pools);
+    assert!(!state.may_be_busy && state.pick(now, &call, Lane::Shared, &pools, 1).is_some());
+}
+
+#[test]
+fn each_lane_of_an_endpoint_has_a_pool_until_the_endpoint_leaves_or_changes() {
+    let now = Instant::now();
+    let address: SocketAddr = "10.0.0.1:8080".parse().expect("an address");
+    let mut state = state_of(address, now);
+    let (mut pools, call, own) = (Pools::default(), a_call(now), ClusterId::numbered(0));
+    let endpoint = state.members.iter().next().expect("one endpoint").id;
+    let mut pool_of = |state: &mut ClusterState, lane| state.pool(own, endpoint, &call, lane, &mut pools);
+    let shared = pool_of(&mut state, Lane::Shared).expect("a pool");
+    let alone = pool_of(&mut state, Lane::Own(3)).expect("a pool");
+    assert_eq!(pool_of(&mut state, Lane::Shared), Some(shared));
+    assert_ne!(shared, alone);
+
+    let same = state.cluster.clone();
+    assert_eq!(state.update(now, same), []);
+    assert_eq!(pool_of(&mut state, Lane::Own(3)), Some(alone));
+    let other = single("10.0.0.2:8080".parse().expect("an address"), None);
+    assert_eq!(state.update(now, other), [shared, alone]);
+    assert!(pool_of(&mut state, Lane::Shared).is_none(), "the endpoint has left");
+}

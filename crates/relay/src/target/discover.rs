@@ -1,0 +1,170 @@
+//! Discover: asks the control plane what a call's destination is, or which policies apply to inbound calls, when a call
+//! first needs the answer. Calls wait for the answer.
+
+use std::time::Instant;
+
+use leno_model::discovery::Subject;
+use rustc_hash::FxHashMap;
+
+use crate::call::CallId;
+use crate::call::reply::ProxyError;
+use crate::downstream::origin::Origin;
+use crate::effect::Effect;
+use crate::limits::ms;
+use crate::{Relay, SWEEP_EVERY};
+
+/// A question that the control plane has not answered.
+#[derive(Debug)]
+pub(crate) struct Question {
+    since: Instant,
+    /// The calls that wait for the answer; some may be over.
+    pub(crate) calls: Vec<CallId>,
+}
+
+/// The questions that the control plane has not answered, and which answers calls use.
+#[derive(Debug)]
+pub(crate) struct Questions {
+    /// Whether questions that the mesh cannot answer can be asked. If not, the mesh is complete.
+    discovers: bool,
+    open: FxHashMap<Subject, Question>,
+    /// Subjects that were looked up for calls since the last report, and when.
+    used: FxHashMap<Subject, Instant>,
+}
+
+impl Questions {
+    pub(crate) fn new(discovers: bool) -> Self {
+        Self { discovers, open: FxHashMap::default(), used: FxHashMap::default() }
+    }
+
+    /// Removes a question, for whatever reason it is no longer open.
+    pub(crate) fn take(&mut self, subject: &Subject) -> Option<Question> {
+        self.open.remove(subject)
+    }
+
+    /// The subjects of the open questions.
+    pub(crate) fn subjects(&self) -> impl Iterator<Item = &Subject> {
+        self.open.keys()
+    }
+
+    /// Returns whether the use of another answer is recorded, if at most `max_subjects` are. Without a control plane, no
+    /// answer is forgotten. Beyond the limit, the oldest answers would be forgotten anyway.
+    pub(crate) fn records_use(&self, max_subjects: usize) -> bool {
+        self.discovers && self.used.len() < max_subjects
+    }
+
+    /// Records that the target of a call was looked up in the answer about `subject`.
+    pub(crate) fn note_use(&mut self, subject: Subject, now: Instant) {
+        self.used.insert(subject, now);
+    }
+
+    /// Returns the answers that were used since this was called last, and when.
+    pub(crate) fn take_used(&mut self) -> impl Iterator<Item = (Subject, Instant)> {
+        std::mem::take(&mut self.used).into_iter()
+    }
+}
+
+impl Relay {
+    /// Makes a call wait for the control plane's answer about `subject`.
+    pub(crate) fn wait_for_answer(&mut self, id: CallId, subject: &Subject) {
+        let most = self.limits.relay.max_waiting_calls_per_endpoint as usize;
+        if let Err(error) = self.ask(subject) {
+            return self.fail(id, &error);
+        }
+        self.set_deadline(id);
+        let calls = &self.calls;
+        let is_waiting = |id: &CallId| calls.contains(*id);
+        let Some(question) = self.questions.open.get_mut(subject) else { return };
+        if question.calls.len() >= most {
+            question.calls.retain(is_waiting);
+        }
+        if question.calls.len() < most {
+            return question.calls.push(id);
+        }
+        let waiting = question.calls.len();
+        self.fail(id, &ProxyError::QueueFull { cluster: subject.to_string(), waiting, own: waiting });
+    }
+
+    /// Asks the control plane about the destination of a connection of our own application, if the mesh has no answer.
+    /// Returns whether an answer is expected. If the question cannot be sent, the calls on the connection fail with the
+    /// reason.
+    pub fn asks_first(&mut self, origin: &Origin) -> bool {
+        self.unanswered(origin).is_some_and(|subject| self.ask(&subject).is_ok())
+    }
+
+    /// Returns whether the connection stays unread for now, until the answer arrives. Shortly before the answer is
+    /// overdue, the connection is read, so that its calls can fail with the reason.
+    pub fn awaits_answer(&self, origin: &Origin) -> bool {
+        let limit = ms(self.limits.relay.discovery_timeout_ms);
+        let limit = limit.saturating_sub((limit / 10).max(SWEEP_EVERY * 2));
+        let question = self.unanswered(origin).and_then(|subject| self.questions.open.get(&subject));
+        question.is_some_and(|question| self.now - question.since < limit)
+    }
+
+    fn unanswered(&self, origin: &Origin) -> Option<Subject> {
+        self.targets.mesh().unanswered_address(origin.original_destination?)
+    }
+
+    /// Asks the control plane about `subject`, unless the question is already open.
+    fn ask(&mut self, subject: &Subject) -> Result<(), ProxyError> {
+        if self.questions.open.contains_key(subject) {
+            return Ok(());
+        }
+        let too_many = || ProxyError::TooManyTargets { targets: self.questions.open.len() };
+        if self.questions.open.len() >= self.limits.relay.max_questions as usize {
+            return Err(too_many());
+        }
+        if !self.questions.discovers {
+            return Err(unanswered(subject, 0));
+        }
+        self.effects.push(Effect::Ask(subject.clone()));
+        self.questions.open.insert(subject.clone(), Question { since: self.now, calls: Vec::new() });
+        Ok(())
+    }
+
+    /// Fails the calls that wait for an answer to a question that cannot be asked: because too many are open
+    /// (`too_many`), or because the proxy ends.
+    pub fn refuse_question(&mut self, subject: &Subject, too_many: bool) {
+        let Some(question) = self.questions.take(subject) else { return };
+        let targets = self.questions.open.len();
+        let error = if too_many { ProxyError::TooManyTargets { targets } } else { unanswered(subject, 0) };
+        for id in question.calls {
+            if self.calls.contains(id) {
+                self.fail(id, &error);
+            }
+        }
+    }
+
+    /// Continues the calls whose answer is in a new mesh that replaced the old one as a whole.
+    pub(crate) fn take_answers(&mut self) {
+        let mesh = self.targets.mesh().clone();
+        let mut calls = Vec::new();
+        for (_, question) in self.questions.open.extract_if(|subject, _| mesh.answers(subject)) {
+            calls.extend(question.calls);
+        }
+        for id in calls {
+            self.enter(id);
+        }
+    }
+
+    /// Fails the calls whose question was not answered in time. The next call asks the control plane again.
+    pub(crate) fn sweep_questions(&mut self) {
+        let limit = ms(self.limits.relay.discovery_timeout_ms);
+        let now = self.now;
+        let late: Vec<_> = self.questions.open.extract_if(|_, question| now - question.since >= limit).collect();
+        for (subject, question) in late {
+            for id in question.calls {
+                if self.calls.contains(id) {
+                    self.fail(id, &unanswered(&subject, limit.as_millis()));
+                }
+            }
+        }
+    }
+}
+
+/// Returns the error for a call whose question was not answered.
+fn unanswered(subject: &Subject, waited_ms: u128) -> ProxyError {
+    match subject {
+        Subject::Inbound => ProxyError::PoliciesUnknown { waited_ms },
+        subject => ProxyError::Unanswered { subject: subject.clone(), waited_ms },
+    }
+}

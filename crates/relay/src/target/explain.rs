@@ -1,0 +1,70 @@
+//! Explain: the state of the clusters in use, for `/balancer`.
+
+use leno_model::balance::{Explanation, Policy};
+
+use crate::Relay;
+use crate::target::cluster::ClusterState;
+
+/// One cluster as a worker's balancer sees it, for /balancer.
+#[derive(Debug, serde::Serialize)]
+pub struct ClusterExplanation {
+    /// `service.namespace:port`.
+    pub cluster: String,
+    /// How endpoints are chosen.
+    pub policy: Policy,
+    /// Number of the worker.
+    pub worker: usize,
+    /// Calls in flight.
+    pub calls: usize,
+    /// Endpoints, ascending by address.
+    pub endpoints: Vec<EndpointExplanation>,
+}
+
+/// One endpoint as a worker sees it.
+#[derive(Debug, serde::Serialize)]
+pub struct EndpointExplanation {
+    /// The balancer's state of the endpoint.
+    #[serde(flatten)]
+    pub balancer: Explanation,
+    /// Connections that take calls.
+    pub connections: usize,
+    /// Calls that wait for a connection.
+    pub waiting: usize,
+    /// Number of connections that failed in a row.
+    pub connect_failures: u32,
+    /// Why the last connection failed; none while connections succeed.
+    pub last_connect_error: Option<String>,
+}
+
+impl Relay {
+    /// Returns the state of all clusters in use.
+    pub fn explain(&self) -> Vec<ClusterExplanation> {
+        let explain_cluster = |state: &ClusterState| ClusterExplanation {
+            cluster: state.target.to_string(),
+            policy: state.cluster.balancer,
+            worker: self.index,
+            calls: state.calls,
+            endpoints: self.explain_endpoints(state),
+        };
+        let mut clusters: Vec<_> = self.targets.iter().map(|(_, state)| explain_cluster(state)).collect();
+        clusters.sort_by(|a, b| a.cluster.cmp(&b.cluster));
+        clusters
+    }
+
+    fn explain_endpoints(&self, state: &ClusterState) -> Vec<EndpointExplanation> {
+        let explanations = state.balancer.explain(self.now);
+        let ids = state.balancer.endpoints();
+        ids.zip(explanations)
+            .map(|((id, _), balancer)| {
+                let failed = state.pools_of(id, &self.pools).find(|pool| pool.failures > 0);
+                EndpointExplanation {
+                    balancer,
+                    connections: state.pools_of(id, &self.pools).map(|pool| pool.connections().len()).sum(),
+                    waiting: state.pools_of(id, &self.pools).map(|pool| pool.waiting().len()).sum(),
+                    connect_failures: failed.map_or(0, |pool| pool.failures),
+                    last_connect_error: failed.map(|pool| pool.last_error.clone()),
+                }
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,282 @@
+//! Target: finds the destination of a call, by its connection's destination or by its authority, and the protocol of
+//! the application that made it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use leno_http2::FieldSection;
+use leno_http2::fields::{FieldLine, Known, PreparedField};
+use leno_model::discovery::Subject;
+use leno_model::mesh::{Cluster, canonical};
+use leno_model::spiffe::SpiffeId;
+
+use crate::Relay;
+use crate::call::CallId;
+use crate::call::reply::ProxyError;
+use crate::downstream::client::ClientId;
+use crate::downstream::client::{Client, LatestRoute};
+use crate::downstream::origin::Door;
+use crate::link::codec::Codec;
+use crate::metrics::Direction;
+use crate::pool::hop::Protocol;
+use crate::target::cluster::ClusterId;
+use crate::target::cluster::TargetKey;
+
+impl Relay {
+    /// Finds the cluster of a call: by its connection's destination if that is known, else by the request's authority.
+    pub(crate) fn route(&mut self, client: ClientId, id: CallId) -> Result<Routed, ProxyError> {
+        let (Some(downstream), Some(call)) = (self.downstreams.get(client), self.calls.get(id)) else {
+            return Err(ProxyError::NoRoute("the connection is gone".to_owned()));
+        };
+        let method = call.request.get(Known::Method).unwrap_or_default();
+        if downstream.origin.door == Door::Tunnel && method != b"CONNECT" {
+            let what = "a tunnel takes CONNECT requests; send others to the proxy's inbound port";
+            return Err(ProxyError::NoRoute(format!("{}: {what}", method.escape_ascii())));
+        }
+        let authority =
+            call.request.get(Known::Authority).or_else(|| call.request.get(Known::Host)).unwrap_or_default();
+        if let Some(latest) = &downstream.latest_route
+            && latest.mesh_version == self.targets.version()
+            && latest.authority == authority
+        {
+            return Ok(Routed::To(latest.cluster));
+        }
+        let authority = authority.to_vec();
+        let cluster = match self.find_target(downstream, &authority)? {
+            Found::Service(cluster) => self.service_state(&cluster),
+            Found::Address(target) => self.address_state(target)?,
+            Found::Unanswered(subject) => return Ok(Routed::Later(subject)),
+        };
+        self.note_use(client, &authority);
+        let gate = self.downstreams.get(client).and_then(|client| self.gate(client, cluster));
+        let Some(downstream) = self.downstreams.get_mut(client) else { return Ok(Routed::To(cluster)) };
+        let is_inbound = downstream.origin.door.direction() == Direction::Inbound;
+        let tls = is_inbound.then(|| downstream.tls_label());
+        let state = self.targets.get_mut(cluster);
+        let traffic = tls.zip(state).map(|(tls, state)| state.traffic_place(&self.metrics, tls));
+        let mesh_version = self.targets.version();
+        downstream.latest_route = Some(LatestRoute { authority, mesh_version, cluster, traffic, gate });
+        Ok(Routed::To(cluster))
+    }
+
+    /// Adds the target's name to an HTTP/1 request without a host: we forward it as HTTP/1.1, where servers answer 400
+    /// without a host.
+    pub(crate) fn name_host(&mut self, id: CallId, cluster: ClusterId) {
+        let Some(call) = self.calls.get_mut(id).filter(|call| call.protocol == Protocol::Http1) else {
+            return;
+        };
+        if call.request.contains(Known::Authority) || call.request.contains(Known::Host) {
+            return;
+        }
+        if let Some(state) = self.targets.get(cluster) {
+            call.request.set(Known::Authority, state.target.host().as_bytes());
+        }
+    }
+
+    fn find_target(&self, client: &Client, authority: &[u8]) -> Result<Found, ProxyError> {
+        let local = client.origin.local.ip();
+        let unanswered = match (client.origin.door, client.target) {
+            (Door::Outbound, Some(address)) => self.targets.mesh().unanswered_address(address),
+            (Door::Outbound, None) => self.targets.mesh().unanswered_authority(authority),
+            // While it is unknown whether policies protect the application, no caller is allowed.
+            (Door::Inbound | Door::Tunnel, _) => self.targets.mesh().unanswered_inbound(),
+        };
+        if let Some(subject) = unanswered {
+            return Ok(Found::Unanswered(subject));
+        }
+        match (client.origin.door, client.target) {
+            (Door::Outbound, Some(address)) if self.is_own(address, local) => Err(ProxyError::Loop { target: address }),
+            (Door::Outbound, Some(address)) => Ok(match self.targets.mesh().cluster_by_address(address) {
+                Some(cluster) => Found::Service(cluster.clone()),
+                None => Found::Address(TargetKey::Address(address)),
+            }),
+            (Door::Outbound, None) => match self.targets.mesh().cluster_by_authority(authority) {
+                Ok(cluster) => Ok(Found::Service(cluster.clone())),
+                Err(unroutable) => Err(ProxyError::NoRoute(unroutable.to_string())),
+            },
+            (Door::Inbound, Some(address)) => self.local_target(address, local),
+            (Door::Inbound, None) => {
+                let what = "this connection was not redirected here, so nothing tells which port it is for";
+                Err(ProxyError::NoRoute(format!("{what}; call the application's port")))
+            }
+            (Door::Tunnel, _) => {
+                let target = tunnel_target(authority, local)?;
+                if self.settings.http_ports.contains(target.port()) {
+                    let what = "this port speaks HTTP only (--http-ports); send requests to the proxy's inbound port";
+                    return Err(ProxyError::NoRoute(format!("CONNECT {target}: {what}")));
+                }
+                self.local_target(target, local)
+            }
+        }
+    }
+
+    /// Returns a port of our own application as a target. It must not be a listener of this proxy.
+    fn local_target(&self, address: SocketAddr, local: IpAddr) -> Result<Found, ProxyError> {
+        if self.is_own(address, local) {
+            return Err(ProxyError::Loop { target: address });
+        }
+        Ok(Found::Address(TargetKey::Local(address)))
+    }
+}
+
+/// The destination of a call.
+enum Found {
+    Service(Arc<Cluster>),
+    Address(TargetKey),
+    /// Unknown until the control plane has answered this question.
+    Unanswered(Subject),
+}
+
+/// The cluster of a call.
+pub(crate) enum Routed {
+    To(ClusterId),
+    /// Unknown until the control plane has answered this question.
+    Later(Subject),
+}
+
+/// Parses the destination of a CONNECT request, which must be the address at which the client reached us: a tunnel
+/// leads to no third party.
+fn tunnel_target(authority: &[u8], local: IpAddr) -> Result<SocketAddr, ProxyError> {
+    let refused = |why: &str| ProxyError::NoRoute(format!("CONNECT {}: {why}", authority.escape_ascii()));
+    let text = std::str::from_utf8(authority).map_err(|_| refused("not an address and port"))?;
+    let address: SocketAddr = text.parse().map_err(|_| refused("not an address and port"))?;
+    // Reject loopback addresses, too, unless the client reached us at that address: servers there are for this machine
+    // only.
+    if address.ip().to_canonical() == local {
+        Ok(canonical(address))
+    } else {
+        Err(refused("not an address of the workload that this proxy stands before"))
+    }
+}
+
+/// Returns the protocol of the application that made a request. Removes the fields that only proxies may send to each
+/// other.
+pub(crate) fn protocol_of(client: &Client, request: &mut FieldSection) -> Protocol {
+    let asks_for_tunnel = client.target.is_none() && request.get(Known::Method) == Some(b"CONNECT");
+    let protocol = match (&client.link.codec, client.origin.door) {
+        (Codec::Opaque(_), _) | (_, Door::Tunnel) => Protocol::Opaque,
+        // If a client uses us as an explicit proxy (RFC 9110 section 9.3.6), we relay its bytes, whatever they are.
+        (_, Door::Outbound) if asks_for_tunnel => Protocol::Opaque,
+        (Codec::Http1(_), _) => Protocol::Http1,
+        (Codec::Http2(_), Door::Inbound) if client.peer_id.is_some() => Protocol::of_request_from_proxy(request),
+        (Codec::Http2(_), _) => Protocol::Http2,
+    };
+    request.remove(Known::LenoOrigProto);
+    // Do not forward an upgrade to HTTP/2: a client can start with HTTP/2 at once, and after an upgrade the proxy would
+    // not see the calls.
+    if protocol == Protocol::Http2 || request.get(Known::LenoUpgrade).is_some_and(asks_for_http2) {
+        request.remove(Known::LenoUpgrade);
+    }
+    protocol
+}
+
+/// Returns whether `h2c` is among the protocols that an upgrade asks for.
+fn asks_for_http2(protocols: &[u8]) -> bool {
+    protocols.split(|&byte| byte == b',').any(|protocol| protocol.trim_ascii().eq_ignore_ascii_case(b"h2c"))
+}
+
+/// The fields that tell the application about a client; they are added to each of the client's requests.
+#[derive(Debug)]
+pub(crate) struct IdentityFields {
+    id: PreparedField,
+    /// `x-forwarded-client-cert`, if it is enabled.
+    certificate: Option<PreparedField>,
+}
+
+impl IdentityFields {
+    /// Describes the client `id` to the workload `own`.
+    pub(crate) fn of(id: &SpiffeId, own: &SpiffeId, with_certificate: bool) -> Self {
+        let certificate = || PreparedField::new(Known::XForwardedClientCert, format!("By={own};URI={id}").as_bytes());
+        Self {
+            id: PreparedField::new(Known::LenoClientId, id.to_string().as_bytes()),
+            certificate: with_certificate.then(certificate),
+        }
+    }
+}
+
+/// Removes from another workload's message the fields that only the application's own proxy may set.
+pub(crate) fn strip_identities(fields: &mut FieldSection) {
+    for known in [Known::LenoClientId, Known::L5dClientId, Known::XForwardedClientCert] {
+        fields.remove(known);
+    }
+    remove_twins(fields, &[Known::LenoClientId, Known::L5dClientId, Known::XForwardedClientCert]);
+}
+
+/// Removes fields whose names differ from these by `_` in place of `-`. CGI, WSGI and Rack turn both into the same
+/// variable.
+fn remove_twins(fields: &mut FieldSection, names: &[Known]) {
+    let is_twin = |found: &[u8]| {
+        let as_hyphens = |byte: &u8| if *byte == b'_' { b'-' } else { *byte };
+        names.iter().any(|known| {
+            let name = known.name().as_bytes();
+            name.len() == found.len() && found.iter().map(as_hyphens).eq(name.iter().copied())
+        })
+    };
+    let twin = |line: FieldLine<'_>| (line.known == Known::Other && is_twin(line.name)).then(|| line.name.to_vec());
+    let mut twins: Vec<_> = fields.iter().filter_map(twin).collect();
+    twins.sort_unstable();
+    twins.dedup();
+    for name in twins {
+        fields.remove_named(&name);
+    }
+}
+
+/// How the proxy changes `x-forwarded-for` in requests to the application.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ForwardedFor {
+    /// It passes as it came
+    #[default]
+    Keep,
+    /// The client's address is added to it
+    Append,
+    /// It has the client's address and nothing else
+    Set,
+}
+
+impl ForwardedFor {
+    /// Removes trailers that an application could read in place of the header field.
+    pub(crate) fn strip_trailer(self, trailers: &mut FieldSection) {
+        if self != Self::Keep {
+            trailers.remove(Known::XForwardedFor);
+            remove_twins(trailers, &[Known::XForwardedFor]);
+        }
+    }
+
+    /// Writes one field line, since applications often read only the first.
+    fn write(self, client: IpAddr, request: &mut FieldSection) {
+        let mut value = Vec::new();
+        match self {
+            Self::Keep => return,
+            Self::Append => {
+                for line in request.iter().filter(|line| line.known == Known::XForwardedFor && !line.value.is_empty()) {
+                    value.extend_from_slice(line.value);
+                    value.extend_from_slice(b", ");
+                }
+            }
+            Self::Set => {}
+        }
+        value.extend_from_slice(client.to_canonical().to_string().as_bytes());
+        request.remove(Known::XForwardedFor);
+        remove_twins(request, &[Known::XForwardedFor]);
+        request.push(b"x-forwarded-for", &value);
+    }
+}
+
+/// Sets the fields of an inbound request that tell the application who its client is.
+pub(crate) fn set_client_fields(client: &Client, forwarded_for: ForwardedFor, request: &mut FieldSection) {
+    if client.origin.door.direction() == Direction::Outbound {
+        return;
+    }
+    forwarded_for.write(client.origin.peer.ip(), request);
+    strip_identities(request);
+    if let Some(fields) = &client.identity_fields {
+        request.push_prepared(&fields.id);
+        if let Some(certificate) = &fields.certificate {
+            request.push_prepared(certificate);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "find_tests.rs"]
+mod tests;

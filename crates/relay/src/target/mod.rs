@@ -1,0 +1,25 @@
+//! What calls are for: the mesh, the clusters in use, and the endpoint of each attempt.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `targets` | the owner: the mesh, and all clusters in use |
+//! | `cluster` | one cluster: its endpoints, their balancer and their pools |
+//! | `find` | which cluster is a call for? |
+//! | `routes`, `filter` | which rule matches the call, to which backend does it lead, and how does it change the call? |
+//! | `balance` | which endpoint does an attempt go to? |
+//! | `discover`, `usage` | questions to the control plane, and which answers are in use |
+//! | `change` | a new mesh |
+//! | `ports` | which ports of our application metrics name |
+//! | `explain` | the state of clusters, for `/balancer` |
+
+pub(crate) mod balance;
+pub(crate) mod change;
+pub(crate) mod cluster;
+pub(crate) mod discover;
+pub(crate) mod explain;
+pub(crate) mod filter;
+pub(crate) mod find;
+pub(crate) mod ports;
+pub(crate) mod routes;
+pub(crate) mod targets;
+pub(crate) mod usage;

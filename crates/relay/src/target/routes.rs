@@ -1,0 +1,260 @@
+//! Follow: applies the routes that are attached to a call's cluster. The worker finds a rule and chooses a backend once
+//! for each call, however often the call is sent. It changes, copies or answers the request as the rule says. An opaque
+//! connection is a call too, but a rule can only choose its destination.
+
+use std::sync::Arc;
+
+use leno_http2::FieldSection;
+use leno_model::mesh::ClusterKey;
+use leno_model::route::{
+    BackendTarget, Filters, Found, PathMatch, RouteKind, RouteName, RouteTable, Rule, Scheme, Timeouts,
+};
+use rustc_hash::FxHashMap;
+
+use crate::Relay;
+use crate::call::mirror::MirrorCopies;
+use crate::call::record::Ending;
+use crate::call::reply::ProxyError;
+use crate::call::{Call, CallId};
+use crate::metrics::{RouteLabels, RouteMetrics};
+use crate::pool::hop::Protocol;
+use crate::target::cluster::ClusterId;
+use crate::target::filter::{self, Head};
+
+/// The routes that are attached to a cluster, and the rules that its calls have matched.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    parent: ClusterKey,
+    table: Arc<RouteTable>,
+    /// The rules that calls have matched, by their memory address, which does not change while the table exists.
+    matched: FxHashMap<usize, Arc<MatchedRule>>,
+}
+
+/// A rule that calls have matched.
+#[derive(Debug)]
+pub(crate) struct MatchedRule {
+    rule: Arc<Rule>,
+    /// The rule's backends, in the order of the rule.
+    backends: Box<[RuleBackend]>,
+    /// The metrics of requests that go to no backend.
+    metrics: Arc<RouteMetrics>,
+}
+
+#[derive(Debug)]
+struct RuleBackend {
+    /// The backend's cluster, valid only in the current mesh; `None` if the mesh does not have the cluster.
+    cluster: Option<ClusterId>,
+    metrics: Arc<RouteMetrics>,
+}
+
+/// What a call stores about the rule that it matched.
+#[derive(Debug)]
+pub(crate) struct CallRoute {
+    rule: Arc<MatchedRule>,
+    /// Index of the chosen backend; `None` if the proxy answered the request itself.
+    backend: Option<usize>,
+    /// The call's deadline was set by the rule, not by the caller.
+    pub(crate) sets_deadline: bool,
+    /// Copies of the request that are in flight.
+    pub(crate) mirrors: Vec<CallId>,
+}
+
+/// Where a call goes.
+enum Destination {
+    /// Routes of this kind do not apply to the call: it goes to the cluster itself.
+    Unrouted,
+    /// The call goes to this cluster, and copies of it to others.
+    Cluster(ClusterId, Option<Box<MirrorCopies>>),
+    /// The proxy answers the call with a status and a `location`.
+    Redirect(u16, Vec<u8>),
+}
+
+impl Routes {
+    pub(crate) fn new(parent: ClusterKey, table: Arc<RouteTable>) -> Self {
+        Self { parent, table, matched: FxHashMap::default() }
+    }
+}
+
+impl CallRoute {
+    fn new(rule: Arc<MatchedRule>) -> Self {
+        Self { rule, backend: None, sets_deadline: false, mirrors: Vec::new() }
+    }
+
+    /// Returns the name of the route that the rule belongs to.
+    pub(crate) fn name(&self) -> &RouteName {
+        &self.rule.rule.route
+    }
+
+    /// The rule's own name.
+    pub(crate) fn rule_name(&self) -> Option<&str> {
+        self.rule.rule.name.as_deref()
+    }
+
+    pub(crate) fn timeouts(&self) -> &Timeouts {
+        &self.rule.rule.timeouts
+    }
+
+    /// Counts how the call ended.
+    pub(crate) fn ended(&self, http_status: u16, grpc_status: Option<u8>, ending: Ending) {
+        let status = (http_status != 0).then_some(http_status);
+        match ending {
+            Ending::Answered { .. } => self.metrics().ended(status, grpc_status, ""),
+            Ending::ProxyError { why, .. } => self.metrics().ended(status, grpc_status, why),
+            Ending::Broken => self.metrics().ended(status, None, "reset"),
+            Ending::Cancelled | Ending::Complete => self.metrics().ended(status, None, "cancelled"),
+        }
+    }
+
+    fn metrics(&self) -> &RouteMetrics {
+        let chosen = self.backend.and_then(|place| self.rule.backends.get(place));
+        chosen.map_or(&*self.rule.metrics, |backend| &*backend.metrics)
+    }
+
+    /// Changes the header fields of a response: first as its backend says, then as the rule does.
+    pub(crate) fn modify_response(&self, fields: &mut FieldSection) {
+        let chosen = self.backend.and_then(|place| self.rule.rule.backends.get(place));
+        let filters = chosen.map(|backend| &backend.filters).into_iter().chain([&self.rule.rule.filters]);
+        for modifier in filters.filter_map(|filters| filters.response_headers.as_ref()) {
+            filter::modify(fields, modifier);
+        }
+    }
+}
+
+impl Relay {
+    /// Sends a call as the routes say that are attached to its cluster. Without routes, sends it to the cluster itself.
+    pub(crate) fn follow(&mut self, id: CallId, cluster: ClusterId) {
+        if self.targets.get(cluster).is_some_and(|state| state.routes.is_some()) {
+            self.follow_routes(id, cluster);
+        } else {
+            self.admit(id, cluster);
+        }
+    }
+
+    fn follow_routes(&mut self, id: CallId, cluster: ClusterId) {
+        let routes = self.targets.get_mut(cluster).and_then(|state| state.routes.take());
+        let Some(mut routes) = routes else { return self.admit(id, cluster) };
+        let destination = self.choose_destination(id, &mut routes);
+        if let Some(state) = self.targets.get_mut(cluster) {
+            state.routes = Some(routes);
+        }
+        match destination {
+            Ok(Destination::Unrouted) => self.admit(id, cluster),
+            Ok(Destination::Cluster(cluster, copies)) => {
+                self.admit(id, cluster);
+                if let Some(copies) = copies {
+                    self.mirror(id, *copies);
+                }
+            }
+            Ok(Destination::Redirect(status, location)) => self.redirect(id, status, &location),
+            Err(error) => self.fail(id, &error),
+        }
+    }
+
+    fn choose_destination(&mut self, id: CallId, routes: &mut Routes) -> Result<Destination, ProxyError> {
+        let gone = || ProxyError::NoRoute("the call is over".to_owned());
+        let call = self.calls.get(id).ok_or_else(gone)?;
+        let server = || self.downstreams.get(call.client).and_then(|client| client.link.codec.server());
+        let found = match routes.table.kind() {
+            RouteKind::Grpc | RouteKind::Http if call.protocol == Protocol::Opaque => return Ok(Destination::Unrouted),
+            RouteKind::Grpc | RouteKind::Http | RouteKind::Tcp => routes.table.find(&Head(&call.request)),
+            RouteKind::Tls => match server() {
+                Some(name) => routes.table.find_server(name),
+                None => return Ok(Destination::Unrouted),
+            },
+        };
+        let Some(Found { rule, path }) = found else {
+            return Err(ProxyError::NoMatch { cluster: routes.parent.to_string() });
+        };
+        let address = Arc::as_ptr(rule).addr();
+        let matched = match routes.matched.get(&address) {
+            Some(matched) => matched.clone(),
+            None => {
+                let matched = Arc::new(self.prepare_rule(&routes.parent, rule));
+                routes.matched.insert(address, matched.clone());
+                matched
+            }
+        };
+        let call = self.calls.get_mut(id).ok_or_else(gone)?;
+        call.route = Some(Box::new(CallRoute::new(matched)));
+        if let Some(redirect) = redirect(call, &rule.filters, path, routes.parent.port) {
+            return Ok(redirect);
+        }
+        self.take_backend(id, rule, path, routes.parent.port)
+    }
+
+    /// Chooses a backend, and changes the request as the rule and the backend say.
+    fn take_backend(
+        &mut self,
+        id: CallId,
+        rule: &Rule,
+        path: &PathMatch,
+        port: u16,
+    ) -> Result<Destination, ProxyError> {
+        let random = self.random.u64(..);
+        let no_backend = || ProxyError::NoBackend { route: rule.route.clone() };
+        let backend = rule.choose(random).ok_or_else(no_backend)?;
+        let place = rule.backends.iter().position(|candidate| std::ptr::eq(candidate, backend));
+        let call = self.calls.get_mut(id).ok_or_else(no_backend)?;
+        let route = call.route.as_mut().ok_or_else(no_backend)?;
+        route.backend = place;
+        route.metrics().requests.add(1);
+        let cluster = place.and_then(|place| route.rule.backends.get(place)?.cluster);
+        let invalid = |why: &str| ProxyError::InvalidBackend { route: rule.route.clone(), why: why.to_owned() };
+        let cluster = match (&backend.to, cluster) {
+            (_, Some(cluster)) => cluster,
+            (BackendTarget::Invalid(why), None) => return Err(invalid(why)),
+            (BackendTarget::Cluster(key), None) => return Err(invalid(&format!("the mesh has no Service {key}"))),
+        };
+        if let Some(redirect) = redirect(call, &backend.filters, path, port) {
+            return Ok(redirect);
+        }
+        let copied = self.choose_mirrors(id, [&rule.filters, &backend.filters]);
+        let call = self.calls.get_mut(id).ok_or_else(no_backend)?;
+        change(&mut call.request, &rule.filters, path);
+        let copies = copied.map(|drawn| drawn.copy(&call.request));
+        change(&mut call.request, &backend.filters, path);
+        Ok(Destination::Cluster(cluster, copies))
+    }
+
+    /// Looks up the clusters and metrics for calls that match a rule.
+    fn prepare_rule(&mut self, parent: &ClusterKey, rule: &Arc<Rule>) -> MatchedRule {
+        let labels = |backend: Option<&ClusterKey>| RouteLabels {
+            parent: parent.clone(),
+            route: rule.route.clone(),
+            backend: backend.cloned(),
+        };
+        let backends = rule.backends.iter().map(|backend| {
+            let key = match &backend.to {
+                BackendTarget::Cluster(key) => Some(key),
+                BackendTarget::Invalid(_) => None,
+            };
+            let cluster = key.and_then(|key| self.state_of(key));
+            RuleBackend { cluster, metrics: self.metrics.route(&labels(key)) }
+        });
+        let backends = backends.collect();
+        MatchedRule { rule: rule.clone(), backends, metrics: self.metrics.route(&labels(None)) }
+    }
+
+    /// Returns a Service's cluster, if the mesh has it.
+    pub(crate) fn state_of(&mut self, key: &ClusterKey) -> Option<ClusterId> {
+        let cluster = self.targets.mesh().cluster(key)?.clone();
+        Some(self.service_state(&cluster))
+    }
+}
+
+/// Returns the redirect for a request, if the filters contain one.
+fn redirect(call: &Call, filters: &Filters, path: &PathMatch, port: u16) -> Option<Destination> {
+    let redirect = filters.redirect.as_ref()?;
+    let (status, location) = redirect.location(&Head(&call.request), Scheme::Http, port, path);
+    Some(Destination::Redirect(status, location))
+}
+
+/// Changes a request as the filters say.
+fn change(request: &mut FieldSection, filters: &Filters, path: &PathMatch) {
+    if let Some(modifier) = &filters.request_headers {
+        filter::modify(request, modifier);
+    }
+    if let Some(rewrite) = &filters.rewrite {
+        filter::rewrite(request, rewrite, path);
+    }
+}
