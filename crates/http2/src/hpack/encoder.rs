@@ -1,11 +1,21 @@
 //! Encodes field sections for a proxy, where the fields of many clients share one upstream connection's table.
 //!
-//! A field enters the table when it occurs for the second time, so that values that never repeat (request ids,
-//! timeouts, traces) use no entry. Inserted fields are Huffman-coded, because they are sent once. Other literals are
-//! sent raw, because coding costs time on both sides and saves few bytes on a fast network. Names come from the static
-//! table only: a name in the dynamic table belongs to a field that repeats as a whole.
+//! Except for secrets ([`is_secret`]), the encoder does not judge a field by its name, but by what the connection has
+//! sent before:
+//!
+//! - A field enters the table when it occurs for the second time. So a `date` costs one byte for the rest of its
+//!   second. A value that never repeats (a request id, a time-out, a trace) evicts nothing.
+//! - A name enters the table when it occurs for the second time, with the value that it then has. Later literals refer
+//!   to that entry, and so a value that never repeats is sent without its name. Names of the static table need no
+//!   entry. The entries for names take at most half of the table, and a name is inserted again only after its entry was
+//!   evicted.
+//!
+//! Inserted fields are Huffman-coded, because they are sent once. In other literals, only values of [`CODED_BYTES`] are
+//! Huffman-coded: ids, traces, dates.
 
-use super::index::Index;
+use std::ops::RangeInclusive;
+
+use super::index::{self, Index};
 use super::static_table::{self, Match};
 use super::table::DynamicTable;
 use super::{DEFAULT_TABLE_SIZE, huffman, integer};
@@ -17,6 +27,15 @@ const SIZE_UPDATE: u8 = 0x20;
 const NEVER_INDEXED: u8 = 0x10;
 const WITHOUT_INDEXING: u8 = 0;
 const HUFFMAN: u8 = 0x80;
+/// The largest length of a string that fits in one byte, with the bit [`HUFFMAN`] (RFC 7541 section 5.2).
+const ONE_BYTE_LENGTH_MAX: u8 = 0x7e;
+
+/// Lengths of values, in bytes, that are Huffman-coded in a literal that is not inserted. Coding saves about a quarter of
+/// an id, for about 15 instructions per byte here and as many at the receiver. A shorter value would save two or three
+/// bytes. A longer value would cost more than all other fields of a request.
+const CODED_BYTES: RangeInclusive<usize> = 16..=128;
+/// An entry for a name takes at most this fraction of the table, so that all such entries take at most half of it.
+const NAME_FRACTION: usize = 2 * index::NAMES;
 
 /// Encodes the field blocks of one direction of a connection.
 #[derive(Debug)]
@@ -70,33 +89,61 @@ impl Encoder {
         }
     }
 
+    /// Appends a field. Searches the tables only: most fields are in one of them.
+    #[inline]
     fn encode_field(&mut self, field: &FieldLine<'_>, out: &mut Vec<u8>) {
-        let name_index = match static_table::find(field.known, field.value) {
+        if field.never_indexed {
+            return self.encode_literal(field, out);
+        }
+        if static_table::has_values(field.known)
+            && let Match::Field(index) = static_table::find(field.known, field.value)
+        {
+            return integer::encode(index, 7, INDEXED, out);
+        }
+        if let Some(index) = &self.index
+            && let Some(age) = index.find(&self.table, field.hash, field.text, field.name.len())
+        {
+            return integer::encode(static_table::LEN + 1 + age, 7, INDEXED, out);
+        }
+        self.encode_literal(field, out);
+    }
+
+    /// Appends a field that is not in the dynamic table, and decides whether both sides insert it.
+    // Not inline, so that the loop over indexed fields keeps its state in registers.
+    #[inline(never)]
+    fn encode_literal(&mut self, field: &FieldLine<'_>, out: &mut Vec<u8>) {
+        let static_name = match static_table::find(field.known, field.value) {
             Match::Field(index) if !field.never_indexed => return integer::encode(index, 7, INDEXED, out),
             Match::Field(index) | Match::Name(index) => index,
             Match::None => 0,
         };
         if field.never_indexed || is_secret(field.known) {
-            return encode_literal(NEVER_INDEXED, name_index, field, out);
+            return write_literal(NEVER_INDEXED, static_name, field, out);
         }
-        if is_varying(field.known) || !self.has_room_for(field) {
-            return encode_literal(WITHOUT_INDEXING, name_index, field, out);
+        let size = field.text.len() + LINE_OVERHEAD;
+        let table_size = self.table.max_size();
+        if size > table_size / 4 * 3 {
+            // The field would evict nearly all others.
+            return write_literal(WITHOUT_INDEXING, static_name, field, out);
         }
-        let index = self.index.get_or_insert_with(|| Box::new(Index::new()));
-        if let Some(age) = index.find(&self.table, field.hash, field.text, field.name.len()) {
-            return integer::encode(static_table::LEN + 1 + age, 7, INDEXED, out);
+        let (table, index) = (&mut self.table, self.index.get_or_insert_default());
+        let name_age = if static_name == 0 { index.find_name(table, field.name) } else { None };
+        let name_index = name_age.map_or(static_name, |age| static_table::LEN + 1 + age);
+        let field_repeats = index.is_second_sight(field.hash);
+        let name_repeats = !field_repeats
+            && name_index == 0
+            && size <= table_size / NAME_FRACTION
+            && index.has_free_name(table)
+            && index.is_second_sight_of_name(field.name);
+        if !(field_repeats || name_repeats) || !index.add(table, field.hash) {
+            return write_literal(WITHOUT_INDEXING, name_index, field, out);
         }
-        if index.is_second_sight(field.hash) && index.add(&self.table, field.hash) {
-            let facts = Facts { hash: field.hash, known: field.known, defects: Defects::NONE };
-            self.table.insert(field.text, field.name.len(), facts);
-            return encode_inserted(name_index, field, out);
+        let facts = Facts { hash: field.hash, known: field.known, defects: Defects::NONE };
+        table.insert(field.text, field.name.len(), facts);
+        if name_repeats || name_age.is_some() {
+            index.add_name(table, field.name);
         }
-        encode_literal(WITHOUT_INDEXING, name_index, field, out);
-    }
-
-    /// Whether a field takes at most 3/4 of the table: a larger field would evict nearly all others.
-    fn has_room_for(&self, field: &FieldLine<'_>) -> bool {
-        field.text.len() + LINE_OVERHEAD <= self.table.max_size() / 4 * 3
+        write_inserted(name_index, field, out);
     }
 }
 
@@ -107,72 +154,58 @@ impl Default for Encoder {
 }
 
 /// Whether a value may be a secret of one client. In a table that clients share, another client could guess the secret
-/// from sizes (RFC 7541 section 7.1), so no hop may index the field.
+/// from sizes (RFC 7541 section 7.1), so no hop may index the field. This costs bytes: a client that sends the same
+/// token directly to its server sends one byte for it.
 fn is_secret(known: Known) -> bool {
     use Known::{Authorization, Cookie, ProxyAuthorization, SetCookie};
     matches!(known, Authorization | Cookie | ProxyAuthorization | SetCookie)
 }
 
-/// Whether a field's value probably differs in the next message, so that an entry in the table would be useless.
-fn is_varying(known: Known) -> bool {
-    use Known::{
-        Age, Baggage, ContentLength, ContentRange, Date, Etag, Expires, GrpcMessage, GrpcRetryPushbackMs,
-        GrpcStatusDetailsBin, GrpcTimeout, GrpcTraceBin, IfModifiedSince, IfNoneMatch, LastModified, Traceparent,
-        Tracestate, XForwardedFor, XRequestId,
-    };
-    matches!(
-        known,
-        Age | Baggage
-            | ContentLength
-            | ContentRange
-            | Date
-            | Etag
-            | Expires
-            | GrpcMessage
-            | GrpcRetryPushbackMs
-            | GrpcStatusDetailsBin
-            | GrpcTimeout
-            | GrpcTraceBin
-            | IfModifiedSince
-            | IfNoneMatch
-            | LastModified
-            | Traceparent
-            | Tracestate
-            | XForwardedFor
-            | XRequestId
-    )
-}
-
-/// Writes a literal as raw bytes; a `name_index` of 0 means that the name follows.
-fn encode_literal(pattern: u8, name_index: usize, field: &FieldLine<'_>, out: &mut Vec<u8>) {
+/// Writes a literal that the peer does not insert in its table. A `name_index` of 0 means that the name follows.
+fn write_literal(pattern: u8, name_index: usize, field: &FieldLine<'_>, out: &mut Vec<u8>) {
     integer::encode(name_index, 4, pattern, out);
     if name_index == 0 {
-        encode_raw(field.name, out);
+        write_raw(field.name, out);
     }
-    encode_raw(field.value, out);
+    if pattern == WITHOUT_INDEXING && CODED_BYTES.contains(&field.value.len()) {
+        write_shortest(field.value, out);
+    } else {
+        write_raw(field.value, out);
+    }
 }
 
 /// Writes a literal that the peer inserts in its table, as short as possible.
-fn encode_inserted(name_index: usize, field: &FieldLine<'_>, out: &mut Vec<u8>) {
+fn write_inserted(name_index: usize, field: &FieldLine<'_>, out: &mut Vec<u8>) {
     integer::encode(name_index, 6, INCREMENTAL, out);
     if name_index == 0 {
-        encode_shortest(field.name, out);
+        write_shortest(field.name, out);
     }
-    encode_shortest(field.value, out);
+    write_shortest(field.value, out);
 }
 
-fn encode_raw(string: &[u8], out: &mut Vec<u8>) {
+fn write_raw(string: &[u8], out: &mut Vec<u8>) {
     integer::encode(string.len(), 7, 0, out);
     out.extend_from_slice(string);
 }
 
-fn encode_shortest(string: &[u8], out: &mut Vec<u8>) {
-    let huffman_len = huffman::encoded_len(string);
-    if huffman_len >= string.len() {
-        return encode_raw(string, out);
-    }
-    integer::encode(huffman_len, 7, HUFFMAN, out);
+fn write_shortest(string: &[u8], out: &mut Vec<u8>) {
+    // Most strings are so short that one byte holds their coded length, which is known only afterwards.
+    let start = out.len();
+    out.push(HUFFMAN);
     huffman::encode(string, out);
+    let coded_len = out.len() - start - 1;
+    if coded_len >= string.len() {
+        out.truncate(start);
+        return write_raw(string, out);
+    }
+    match (out.get_mut(start), u8::try_from(coded_len)) {
+        (Some(length), Ok(short @ ..=ONE_BYTE_LENGTH_MAX)) => *length |= short,
+        _ => {
+            out.truncate(start);
+            integer::encode(coded_len, 7, HUFFMAN, out);
+            huffman::encode(string, out);
+        }
+    }
 }
 
 #[cfg(test)]

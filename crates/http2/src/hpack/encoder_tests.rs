@@ -76,11 +76,76 @@ fn never_indexed_fields_stay_so_even_if_a_table_has_them() {
 }
 
 #[test]
-fn varying_fields_are_never_inserted() {
-    for name in ["content-length", "grpc-timeout", "date", "grpc-message", "etag", "traceparent", "x-request-id"] {
-        let block = third(&[(name, "1")]);
-        assert_eq!(block[0] & 0xf0, 0, "{name} is a literal without indexing");
+fn date_is_one_byte_for_the_rest_of_its_second() {
+    let mut encoder = Encoder::new();
+    for second in 10..60 {
+        let fields = &[("date", &*format!("Tue, 25 Nov 2025 22:06:{second} GMT"))];
+        let lengths: Vec<_> = (0..1000).map(|_| encode(&mut encoder, fields).len()).collect();
+        // A literal, Huffman-coded: 2 bytes for the name and 1 for the length.
+        assert!((20..=27).contains(&lengths[0]), "{}", lengths[0]);
+        assert!((20..=27).contains(&lengths[1]), "{}", lengths[1]);
+        assert!(lengths[2..].iter().all(|&length| length == 1));
     }
+}
+
+#[test]
+fn name_of_values_that_differ_is_sent_twice_and_then_by_its_index() {
+    let mut encoder = Encoder::new();
+    assert_eq!(encode(&mut encoder, &[("grpc-timeout", "1u")]), [&[0x00, 12][..], b"grpc-timeout\x021u"].concat());
+    assert_eq!(encode(&mut encoder, &[("grpc-timeout", "2u")])[0], 0x40, "inserted for its name");
+    // Index 62 does not fit in 4 bits.
+    assert_eq!(encode(&mut encoder, &[("grpc-timeout", "3u")]), [&[0x0f, 62 - 15][..], b"\x023u"].concat());
+    assert_eq!(entries_of(&encoder.table), pairs(&[("grpc-timeout", "2u")]));
+    // The second value and the third repeat: the former is in the table, and the latter is inserted with the same name.
+    assert_eq!(encode(&mut encoder, &[("grpc-timeout", "2u")]), [0xbe]);
+    assert_eq!(encode(&mut encoder, &[("grpc-timeout", "3u")])[..2], [0x40 | 62, 0x02]);
+    assert_eq!(encode(&mut encoder, &[("grpc-timeout", "3u")]), [0xbe]);
+}
+
+#[test]
+fn long_fields_are_not_inserted_for_their_name() {
+    let mut encoder = Encoder::new();
+    let limit = DEFAULT_TABLE_SIZE / NAME_FRACTION - LINE_OVERHEAD - 1;
+    for (letter, length, first_byte) in
+        [("a", limit + 1, 0x00), ("b", limit + 1, 0x00), ("c", limit, 0x00), ("d", limit, 0x40), ("e", limit + 1, 0x0f)]
+    {
+        assert_eq!(encode(&mut encoder, &[("x", &letter.repeat(length))])[0], first_byte, "{letter}");
+    }
+}
+
+#[test]
+fn unique_values_of_any_number_of_names_take_at_most_half_of_the_table() {
+    let mut encoder = Encoder::new();
+    let repeated = &[("x-tenant", "blue")];
+    for _ in 0..2 {
+        encode(&mut encoder, repeated);
+    }
+    for number in 0..10_000 {
+        let (name, value) = (format!("x-{:03}", number % 500 / 2), format!("{number:09}"));
+        encode(&mut encoder, &[(&name, &value)]);
+        assert_eq!(encode(&mut encoder, repeated).len(), 1);
+    }
+    assert_eq!(entries_of(&encoder.table).len(), 1 + index::NAMES);
+}
+
+#[test]
+fn values_of_the_length_of_an_id_are_huffman_coded() {
+    let digits = "0123456789abcdef".repeat(9);
+    let literal_len = |length: usize| encode(&mut Encoder::new(), &[("date", &digits[..length])]).len() - 3;
+    assert_eq!(literal_len(CODED_BYTES.start() - 1), CODED_BYTES.start() - 1);
+    // 15 of 16 digits have codes of 5 and 6 bits on average.
+    assert_eq!(literal_len(*CODED_BYTES.start()), (16 * 45_usize).div_ceil(64));
+    assert_eq!(literal_len(*CODED_BYTES.end()), 128 * 45 / 64);
+}
+
+#[test]
+fn long_strings_are_huffman_coded_when_they_are_inserted() {
+    let mut encoder = Encoder::new();
+    let fields = &[("date", &*"a".repeat(1000))];
+    encode(&mut encoder, fields);
+    let inserted = encode(&mut encoder, fields);
+    assert_eq!(inserted[..4], [0x40 | 33, 0xff, 0xf2, 0x03], "a coded length of 625 bytes");
+    assert_eq!(inserted.len(), 4 + 625);
 }
 
 #[test]
@@ -92,8 +157,9 @@ fn unique_values_do_not_evict_what_repeats() {
     }
     for number in 0..10_000 {
         encode(&mut encoder, &[("x-unique", &format!("{number:032}"))]);
-        assert_eq!(encode(&mut encoder, repeated), [0xbe]);
+        assert_eq!(encode(&mut encoder, repeated).len(), 1);
     }
+    assert_eq!(entries_of(&encoder.table).len(), 2, "one of them for its name");
 }
 
 #[test]
@@ -180,7 +246,7 @@ fn full_table_is_decoded_right_whatever_is_evicted() {
 #[test]
 fn encoder_is_small_and_allocates_nothing_for_static_fields() {
     let mut encoder = Encoder::new();
-    encode(&mut encoder, &[(":method", "GET"), (":status", "200"), ("content-length", "5")]);
+    encode(&mut encoder, &[(":method", "GET"), (":status", "200"), ("cookie", "a=b")]);
     assert_eq!(encoder.memory_bytes(), 0);
     assert!(size_of::<Encoder>() <= 128, "{}", size_of::<Encoder>());
 }

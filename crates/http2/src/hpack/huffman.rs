@@ -31,6 +31,10 @@ const SYMBOLS: usize = 257;
 const EOS: u16 = 256;
 const MIN_CODE_BITS: usize = 5;
 const MAX_CODE_BITS: u32 = 30;
+/// Number of symbols that are decoded at once if their codes are short.
+const GROUP: usize = 4;
+/// Bits that the codes of a group have at most. Any other code is shorter.
+const GROUP_BITS: u32 = 8 * GROUP as u32;
 const MAX_PADDING_BITS: u32 = 7;
 const LENGTH_COUNT: usize = MAX_CODE_BITS as usize + 1;
 
@@ -72,6 +76,10 @@ pub(super) fn decode(input: &[u8], output: &mut Vec<u8>) -> Result<(), InvalidHu
     let mut window = Window { bits: 0, count: 0, rest: input };
     loop {
         window.refill();
+        if let Some(symbols) = window.next_group() {
+            output.extend_from_slice(&symbols);
+            continue;
+        }
         let (symbol, length) = first_symbol(window.bits);
         if length > window.count {
             return window.check_padding();
@@ -90,9 +98,31 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// Ensures that the window holds a complete code, if there is one.
+    /// Takes the next symbols if their codes have at most 8 bits each and the window holds as many.
+    fn next_group(&mut self) -> Option<[u8; GROUP]> {
+        if self.count < GROUP_BITS {
+            return None;
+        }
+        let mut bits = self.bits;
+        let mut count = self.count;
+        let mut all_short = true;
+        let symbols = [(); GROUP].map(|()| {
+            let short = SHORT.get((bits >> 56) as usize).copied().unwrap_or(Short { symbol: 0, length: 0 });
+            bits <<= short.length;
+            count -= u32::from(short.length);
+            all_short &= short.length != 0;
+            short.symbol
+        });
+        if !all_short {
+            return None;
+        }
+        (self.bits, self.count) = (bits, count);
+        Some(symbols)
+    }
+
+    /// Ensures that the window holds the codes of a group, or the rest of the string.
     fn refill(&mut self) {
-        if self.count >= MAX_CODE_BITS {
+        if self.count >= GROUP_BITS {
             return;
         }
         if let Some((bytes, rest)) = self.rest.split_first_chunk::<4>() {
@@ -137,24 +167,23 @@ fn first_long_symbol(bits: u64) -> (u16, u32) {
     (symbol, length)
 }
 
-/// How many bytes [`encode`] appends for `input`.
-pub(super) fn encoded_len(input: &[u8]) -> usize {
-    let bits: usize = input.iter().map(|&byte| usize::from(code(byte).length)).sum();
-    bits.div_ceil(8)
-}
-
 /// Encodes `input` to the end of `output`, padded with ones to a whole byte.
 pub(super) fn encode(input: &[u8], output: &mut Vec<u8>) {
+    // The lowest `count` bits of `bits` are not yet written: fewer than 32 before each code.
     let mut bits: u64 = 0;
     let mut count = 0;
     for &byte in input {
         let code = code(byte);
         bits = bits << code.length | u64::from(code.bits);
         count += u32::from(code.length);
-        while count >= 8 {
-            count -= 8;
-            output.push((bits >> count) as u8);
+        if count >= 32 {
+            count -= 32;
+            output.extend_from_slice(&((bits >> count) as u32).to_be_bytes());
         }
+    }
+    while count >= 8 {
+        count -= 8;
+        output.push((bits >> count) as u8);
     }
     if count > 0 {
         let padding = 8 - count;

@@ -1,14 +1,20 @@
-//! An encoder's index of sent fields: finds a field's entry in the encoder's table, and remembers fields that occurred
-//! once.
+//! An encoder's index of sent fields: finds a field's entry in the encoder's table, finds an entry with a field's name,
+//! and remembers fields and names that occurred once.
 //!
-//! Both parts have a fixed size, and forget fields instead of growing or probing further. A peer that chooses colliding
+//! All parts have a fixed size, and forget fields instead of growing or probing further. A peer that chooses colliding
 //! fields thus only reduces compression.
+
+use std::hash::Hasher;
+
+use rustc_hash::FxHasher;
 
 use super::table::DynamicTable;
 
-const SETS: usize = 32;
-const WAYS: usize = 8;
-const SEEN: usize = 64;
+const SETS: usize = 64;
+const WAYS: usize = 6;
+const SEEN: usize = 128;
+/// Maximum number of names that have an entry at the same time.
+pub(super) const NAMES: usize = 16;
 
 /// Insertions are numbered modulo 2^16. A table has far fewer entries, so a number determines an entry's age.
 #[derive(Debug)]
@@ -16,25 +22,29 @@ pub(super) struct Index {
     /// For each set, the numbers of the entries whose hash selects the set. Numbers of evicted entries mark free
     /// places.
     sets: [[u16; WAYS]; SETS],
-    /// Parts of the hashes of fields that occurred once and were not inserted; 0 is empty.
+    /// Parts of the hashes of fields and names that occurred once and were not inserted; 0 is empty.
     seen: [u16; SEEN],
+    /// The names to whose entries literals refer.
+    names: [Name; NAMES],
     /// The number of the next insertion. The first is 1, so that the initial 0 in a set marks a free place.
     next: u16,
 }
 
-impl Index {
-    pub(super) fn new() -> Self {
-        Self { sets: [[0; WAYS]; SETS], seen: [0; SEEN], next: 1 }
-    }
+/// A name, and the entry that has the name.
+#[derive(Debug, Clone, Copy)]
+struct Name {
+    /// Part of the name's hash.
+    tag: u16,
+    /// The entry's number. The number of an evicted entry marks a free place.
+    number: u16,
+}
 
+impl Index {
     /// The age of the entry of `table` that equals this field.
     pub(super) fn find(&self, table: &DynamicTable, hash: u32, text: &[u8], name_len: usize) -> Option<usize> {
         let set = self.sets.get(hash as usize % SETS)?;
-        set.iter().map(|&number| age(self.next, number)).find(|&age| {
-            table
-                .get(age)
-                .is_some_and(|field| field.facts.hash == hash && field.name_len == name_len && field.text == text)
-        })
+        let mut ages = set.iter().map(|&number| age(self.next, number));
+        ages.find(|&age| table.is_field(age, hash, text, name_len))
     }
 
     /// Records a field before the encoder inserts it in `table`. Returns false if the field's set has no free place.
@@ -50,17 +60,65 @@ impl Index {
         true
     }
 
+    /// The age of an entry of `table` that was recorded by [`Index::add_name`] and has this name.
+    pub(super) fn find_name(&self, table: &DynamicTable, name: &[u8]) -> Option<usize> {
+        let tag = tag(name_hash(name));
+        let same_tag = self.names.iter().filter(|place| place.tag == tag);
+        let mut ages = same_tag.map(|place| age(self.next, place.number));
+        ages.find(|&age| table.get(age).is_some_and(|field| field.name() == name))
+    }
+
+    /// Whether [`Index::add_name`] finds a free place for a name that has none.
+    pub(super) fn has_free_name(&self, table: &DynamicTable) -> bool {
+        self.names.iter().any(|place| age(self.next, place.number) >= table.len())
+    }
+
+    /// Records that the newest entry of `table` has this name. The entry replaces an older entry with the name.
+    pub(super) fn add_name(&mut self, table: &DynamicTable, name: &[u8]) {
+        let (tag, next) = (tag(name_hash(name)), self.next);
+        let is_free = |place: &Name| age(next, place.number) >= table.len();
+        let has_name = |place: &Name| place.tag == tag && !is_free(place);
+        let place = self.names.iter().position(has_name).or_else(|| self.names.iter().position(is_free));
+        if let Some(place) = place.and_then(|place| self.names.get_mut(place)) {
+            *place = Name { tag, number: next.wrapping_sub(1) };
+        }
+    }
+
     /// Records an occurrence of a field. Returns whether the field has occurred recently before; in this case, the
     /// field is forgotten.
     pub(super) fn is_second_sight(&mut self, hash: u32) -> bool {
-        let Some(seen) = self.seen.get_mut((hash >> 5) as usize % SEEN) else {
+        let Some(seen) = self.seen.get_mut((hash >> 6) as usize % SEEN) else {
             return false;
         };
-        let mark = (hash >> 16) as u16 | 1;
+        let mark = tag(hash);
         let second = *seen == mark;
         *seen = if second { 0 } else { mark };
         second
     }
+
+    /// As [`Index::is_second_sight`], for a name.
+    pub(super) fn is_second_sight_of_name(&mut self, name: &[u8]) -> bool {
+        self.is_second_sight(name_hash(name))
+    }
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        let free = Name { tag: 0, number: 0 };
+        Self { sets: [[0; WAYS]; SETS], seen: [0; SEEN], names: [free; NAMES], next: 1 }
+    }
+}
+
+/// Hashes a name. As for fields, a collision costs only compression.
+fn name_hash(name: &[u8]) -> u32 {
+    let mut hasher = FxHasher::default();
+    hasher.write(name);
+    hasher.finish() as u32
+}
+
+/// Part of a hash; never 0.
+fn tag(hash: u32) -> u16 {
+    (hash >> 16) as u16 | 1
 }
 
 /// Number of insertions after the insertion with this number.

@@ -16,7 +16,7 @@ fn insert(index: &mut Index, table: &mut DynamicTable, hash: u32, text: &[u8]) -
 
 #[test]
 fn inserted_fields_are_found_at_their_age() {
-    let (mut index, mut table) = (Index::new(), table());
+    let (mut index, mut table) = (Index::default(), table());
     assert!(insert(&mut index, &mut table, 7, b"a1"));
     assert!(insert(&mut index, &mut table, 9, b"b2"));
     assert_eq!(index.find(&table, 7, b"a1", 1), Some(1));
@@ -25,7 +25,7 @@ fn inserted_fields_are_found_at_their_age() {
 
 #[test]
 fn equal_hash_of_other_bytes_is_a_miss() {
-    let (mut index, mut table) = (Index::new(), table());
+    let (mut index, mut table) = (Index::default(), table());
     insert(&mut index, &mut table, 7, b"a1");
     assert_eq!(index.find(&table, 7, b"a2", 1), None);
     // The same bytes, split differently into name and value.
@@ -34,7 +34,7 @@ fn equal_hash_of_other_bytes_is_a_miss() {
 
 #[test]
 fn colliding_fields_fill_one_set_and_the_next_is_not_added() {
-    let (mut index, mut table) = (Index::new(), table());
+    let (mut index, mut table) = (Index::default(), table());
     for value in 0..WAYS as u8 {
         assert!(insert(&mut index, &mut table, 7, &[b'a', value]));
     }
@@ -45,7 +45,7 @@ fn colliding_fields_fill_one_set_and_the_next_is_not_added() {
 
 #[test]
 fn places_of_evicted_entries_are_used_again() {
-    let (mut index, mut table) = (Index::new(), DynamicTable::new(3 * 34));
+    let (mut index, mut table) = (Index::default(), DynamicTable::new(3 * 34));
     // The insertion numbers wrap around three times.
     for round in 0..200_000u32 {
         let text = [b'a', round as u8];
@@ -58,15 +58,55 @@ fn places_of_evicted_entries_are_used_again() {
 
 #[test]
 fn a_field_is_seen_twice_and_then_forgotten() {
-    let mut index = Index::new();
+    let mut index = Index::default();
     let sights: Vec<_> = (0..4).map(|_| index.is_second_sight(0x1234_5678)).collect();
     assert_eq!(sights, [false, true, false, true]);
 }
 
 #[test]
 fn a_later_field_takes_the_place_of_one_seen_once() {
-    let mut index = Index::new();
+    let mut index = Index::default();
     assert!(!index.is_second_sight(0x0001_0000));
     assert!(!index.is_second_sight(0x0003_0000));
     assert!(!index.is_second_sight(0x0001_0000));
+}
+
+#[test]
+fn names_are_found_at_the_age_of_their_newest_entry() {
+    let (mut index, mut table) = (Index::default(), table());
+    assert_eq!(index.find_name(&table, b"a"), None);
+    for (hash, text) in [(7, b"a1"), (8, b"b1"), (9, b"a2")] {
+        assert!(insert(&mut index, &mut table, hash, text));
+        index.add_name(&table, &text[..1]);
+    }
+    assert_eq!(index.find_name(&table, b"a"), Some(0));
+    assert_eq!(index.find_name(&table, b"b"), Some(1));
+    assert_eq!(index.names.iter().filter(|name| name.number != 0).count(), 2);
+}
+
+#[test]
+fn equal_tag_of_another_name_is_a_miss() {
+    let (mut index, mut table) = (Index::default(), table());
+    assert!(insert(&mut index, &mut table, 7, b"a1"));
+    index.add_name(&table, b"b");
+    assert_eq!(index.find_name(&table, b"b"), None);
+}
+
+#[test]
+fn names_take_places_until_their_entries_are_evicted() {
+    let (mut index, mut table) = (Index::default(), DynamicTable::new(NAMES * 34));
+    for name in 0..NAMES as u8 {
+        assert!(index.has_free_name(&table));
+        assert!(insert(&mut index, &mut table, name.into(), &[name, b'1']));
+        index.add_name(&table, &[name]);
+    }
+    assert!(!index.has_free_name(&table));
+    // Evicts the first name's entry.
+    assert!(insert(&mut index, &mut table, 100, b"x1"));
+    assert_eq!(index.find_name(&table, &[0]), None);
+    assert_eq!(index.find_name(&table, &[1]), Some(NAMES - 1));
+    assert!(index.has_free_name(&table));
+    index.add_name(&table, b"x");
+    assert_eq!(index.find_name(&table, b"x"), Some(0));
+    assert!(!index.has_free_name(&table));
 }

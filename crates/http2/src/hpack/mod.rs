@@ -25,4 +25,6 @@ mod differential_tests;
 #[cfg(test)]
 mod round_trip_tests;
 #[cfg(test)]
+mod steady_stream_tests;
+#[cfg(test)]
 mod testing;

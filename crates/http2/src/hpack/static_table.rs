@@ -81,8 +81,15 @@ static FIELDS: [Field<'static>; LEN] = fields![
     WwwAuthenticate "www-authenticate" "",
 ];
 
-/// The index of the first entry of each name, by the number of its [`Known`]; 0 if the table does not have the name.
-static FIRST_OF_NAME: [u8; Known::COUNT] = first_of_name();
+/// The entries of each name, by the number of its [`Known`].
+static ENTRIES_OF_NAME: [Entries; Known::COUNT] = entries_of_name();
+
+/// The adjacent entries of one name; none if the table does not have the name.
+#[derive(Clone, Copy)]
+struct Entries {
+    first_index: u8,
+    count: u8,
+}
 
 /// The part of a field that is in the static table.
 #[derive(Debug, PartialEq, Eq)]
@@ -99,14 +106,22 @@ pub(super) fn get(index: usize) -> Option<Field<'static>> {
     FIELDS.get(index.checked_sub(1)?).copied()
 }
 
-/// Looks for a field. Entries with equal names are adjacent.
+/// Whether a name has entries with a value, beside those that encoders use for their name only.
+#[inline]
+pub(super) fn has_values(known: Known) -> bool {
+    use Known::{AcceptEncoding, Method, Path, Scheme, Status};
+    matches!(known, AcceptEncoding | Method | Path | Scheme | Status)
+}
+
+/// Looks for a field.
+#[inline]
 pub(super) fn find(known: Known, value: &[u8]) -> Match {
-    let first = FIRST_OF_NAME.get(known as usize).copied().map_or(0, usize::from);
-    if first == 0 {
+    let Some(Entries { first_index, count: count @ 1.. }) = ENTRIES_OF_NAME.get(known as usize) else {
         return Match::None;
-    }
-    let entries = FIELDS.iter().skip(first - 1).take_while(|field| field.facts.known == known);
-    let same_value = (first..).zip(entries).find(|(_, field)| field.value() == value);
+    };
+    let first = usize::from(*first_index);
+    let fields = FIELDS.get(first - 1..first - 1 + usize::from(*count)).unwrap_or_default();
+    let same_value = (first..).zip(fields).find(|(_, field)| field.value() == value);
     same_value.map_or(Match::Name(first), |(index, _)| Match::Field(index))
 }
 
@@ -120,15 +135,17 @@ const fn facts(known: Known) -> Facts {
 }
 
 #[expect(clippy::indexing_slicing, reason = "evaluated at compile time only")]
-const fn first_of_name() -> [u8; Known::COUNT] {
+const fn entries_of_name() -> [Entries; Known::COUNT] {
     let fields = &FIELDS;
-    let mut first = [0; Known::COUNT];
+    let mut entries = [Entries { first_index: 0, count: 0 }; Known::COUNT];
     let mut index = LEN;
     while index > 0 {
-        first[fields[index - 1].facts.known as usize] = index as u8;
+        let of_name = &mut entries[fields[index - 1].facts.known as usize];
+        of_name.first_index = index as u8;
+        of_name.count += 1;
         index -= 1;
     }
-    first
+    entries
 }
 
 #[cfg(test)]

@@ -24,6 +24,15 @@ fn other_values_find_the_first_entry_of_the_name() {
 }
 
 #[test]
+fn names_with_values_are_those_of_entries_with_a_value() {
+    for field in &FIELDS {
+        let has_value = FIELDS.iter().any(|other| other.name() == field.name() && !other.value().is_empty());
+        assert_eq!(has_values(field.facts.known), has_value, "{}", field.name().escape_ascii());
+    }
+    assert!(!has_values(Known::Other) && !has_values(Known::UnknownPseudo) && !has_values(Known::Te));
+}
+
+#[test]
 fn names_beyond_the_table_are_not_found() {
     for known in [Known::Te, Known::GrpcStatus, Known::Other, Known::UnknownPseudo] {
         assert_eq!(find(known, b""), Match::None);

@@ -69,12 +69,17 @@ impl DynamicTable {
 
     /// Returns the entry that has `age` newer entries.
     pub(super) fn get(&self, age: usize) -> Option<Field<'_>> {
-        let position = self.entries.len().checked_sub(age)?.checked_sub(1)?;
-        let entry = self.entries.get(position)?;
-        let start = entry.start.wrapping_sub(self.base) as usize;
-        let name_len = usize::from(entry.name_len);
-        let text = self.bytes.get(start..start + name_len + usize::from(entry.value_len))?;
-        Some(Field { text, name_len, facts: entry.facts })
+        let entry = self.entry(age)?;
+        Some(Field { text: self.text(entry)?, name_len: usize::from(entry.name_len), facts: entry.facts })
+    }
+
+    /// Whether the entry that has `age` newer entries is this field. Compares the hashes first, so that other fields
+    /// cost little.
+    #[inline]
+    pub(super) fn is_field(&self, age: usize, hash: u32, text: &[u8], name_len: usize) -> bool {
+        self.entry(age).is_some_and(|entry| {
+            entry.facts.hash == hash && usize::from(entry.name_len) == name_len && self.text(entry) == Some(text)
+        })
     }
 
     /// Adds an entry, and evicts entries that do not fit beside it. An entry larger than the table is not added, but
@@ -111,6 +116,19 @@ impl DynamicTable {
     /// The memory allocated for entries, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
+    }
+
+    #[inline]
+    fn entry(&self, age: usize) -> Option<&Entry> {
+        // An age beyond the oldest entry wraps to a position beyond the newest.
+        self.entries.get(self.entries.len().wrapping_sub(age).wrapping_sub(1))
+    }
+
+    /// The name and then the value of an entry.
+    #[inline]
+    fn text(&self, entry: &Entry) -> Option<&[u8]> {
+        let start = entry.start.wrapping_sub(self.base) as usize;
+        self.bytes.get(start..start + usize::from(entry.name_len) + usize::from(entry.value_len))
     }
 
     fn evict_until(&mut self, size: usize) {
