@@ -12,6 +12,7 @@ pub(crate) use defects::Facts;
 pub use known::Known;
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes that each field adds to the size of a list or table, beside its name and value (RFC 7541 section 4.1).
 pub(crate) const LINE_OVERHEAD: usize = 32;
@@ -26,9 +27,14 @@ pub struct FieldSection {
     names: u128,
     defects: Defects,
     has_regular: bool,
+    /// If this is not 0, only sections with the same fields have the same number. Each change of the fields sets it to 0.
+    content: u64,
 }
 
-#[derive(Clone)]
+/// The latest number of a content that any section of the process has got.
+static CONTENTS: AtomicU64 = AtomicU64::new(0);
+
+#[derive(Clone, Copy)]
 struct Line {
     start: u32,
     name_len: u32,
@@ -90,6 +96,7 @@ impl FieldSection {
         self.names = 0;
         self.defects = Defects::NONE;
         self.has_regular = false;
+        self.content = 0;
     }
 
     /// Number of stored fields.
@@ -153,15 +160,18 @@ impl FieldSection {
     }
 
     /// The value of the first field of that name; `None` for [`Known::Other`] and [`Known::UnknownPseudo`].
+    #[inline]
     pub fn get(&self, known: Known) -> Option<&[u8]> {
-        if !self.contains(known) {
-            return None;
-        }
+        if self.contains(known) { self.find(known) } else { None }
+    }
+
+    fn find(&self, known: Known) -> Option<&[u8]> {
         let line = self.lines.iter().find(|line| line.facts.known == known)?;
         Some(self.line(line).value)
     }
 
     /// Whether there is a field of that name; false for [`Known::Other`] and [`Known::UnknownPseudo`].
+    #[inline]
     pub fn contains(&self, known: Known) -> bool {
         self.names & known.bit() != 0
     }
@@ -175,6 +185,7 @@ impl FieldSection {
         if name.is_empty() {
             return;
         }
+        self.content = 0;
         let (start, facts) = self.write(name, value);
         if !self.admit(start, name.len() + value.len(), usize::MAX) {
             self.bytes.truncate(start);
@@ -197,12 +208,12 @@ impl FieldSection {
     }
 
     /// Removes every field of that name; does nothing for [`Known::Other`] and [`Known::UnknownPseudo`].
+    #[inline]
     pub fn remove(&mut self, known: Known) {
-        if !self.contains(known) {
-            return;
+        if self.contains(known) {
+            self.remove_lines(|line, _| line.facts.known == known);
+            self.names &= !known.bit();
         }
-        self.remove_lines(|line, _| line.facts.known == known);
-        self.names &= !known.bit();
     }
 
     /// Removes every field whose name has exactly these bytes, whether [`Known`] lists the name or not.
@@ -215,6 +226,7 @@ impl FieldSection {
 
     /// Removes the lines for which `is_removed` returns true. `is_removed` also gets the line's name.
     fn remove_lines(&mut self, is_removed: impl Fn(&Line, &[u8]) -> bool) {
+        self.content = 0;
         let (bytes, mut removed_size) = (&self.bytes, 0);
         self.lines.retain(|line| {
             let start = line.start as usize;
@@ -226,6 +238,34 @@ impl FieldSection {
             !is_removed
         });
         self.list_size = self.list_size.saturating_sub(removed_size);
+    }
+
+    /// Makes this section a copy of another, in the memory that it has.
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.lines.clear();
+        self.lines.extend_from_slice(&other.lines);
+        self.list_size = other.list_size;
+        self.names = other.names;
+        self.defects = other.defects;
+        self.has_regular = other.has_regular;
+        self.content = other.content;
+    }
+
+    /// Gives the section's fields a number that no other fields have or will have.
+    pub(crate) fn number_content(&mut self) {
+        self.content = CONTENTS.fetch_add(1, Ordering::Relaxed) + 1;
+    }
+
+    /// The number of the section's fields; 0 if they have none. Sections with the same number have the same fields.
+    pub(crate) fn content(&self) -> u64 {
+        self.content
+    }
+
+    /// The memory that the fields need, in bytes.
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.bytes.len() + self.lines.len() * size_of::<Line>()
     }
 
     /// The memory allocated for fields, in bytes.
@@ -297,6 +337,7 @@ impl FieldSection {
 
     /// Counts a field of `text_len` bytes at `start`, and decides whether to store it.
     fn admit(&mut self, start: usize, text_len: usize, max_list_size: usize) -> bool {
+        self.content = 0;
         self.list_size = self.list_size.saturating_add(text_len).saturating_add(LINE_OVERHEAD);
         let addressable = start.saturating_add(text_len) <= u32::MAX as usize;
         let admitted = addressable && self.list_size <= max_list_size;

@@ -45,6 +45,7 @@ mod message;
 mod queue;
 mod settings;
 mod stream;
+mod stream_index;
 
 pub use buffer::OutputBuffer;
 pub use connection::{Connection, Drained, Event, OpenError, Role};

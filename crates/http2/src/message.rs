@@ -34,10 +34,10 @@ pub(crate) struct Framing {
 /// Checks a request's header section (RFC 9113 sections 8.2 and 8.3.1, CONNECT: 8.5).
 pub(crate) fn check_request(fields: &FieldSection) -> Result<Framing, Malformed> {
     check_lines(fields)?;
-    if fields.get(Known::Status).is_some() {
+    if fields.contains(Known::Status) {
         return Err("a request has :status");
     }
-    if fields.get(Known::Protocol).is_some() {
+    if fields.contains(Known::Protocol) {
         return Err("extended CONNECT is not enabled");
     }
     let method = fields.get(Known::Method).ok_or("a request has no :method")?;
@@ -63,8 +63,9 @@ pub(crate) fn check_request(fields: &FieldSection) -> Result<Framing, Malformed>
 
 /// RFC 3986 section 3.1: a letter, then letters, digits, `+`, `-` and `.`.
 fn is_scheme(scheme: &[u8]) -> bool {
-    scheme.first().is_some_and(u8::is_ascii_alphabetic)
-        && scheme.iter().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'+' | b'-' | b'.'))
+    matches!(scheme, b"http" | b"https")
+        || scheme.first().is_some_and(u8::is_ascii_alphabetic)
+            && scheme.iter().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'+' | b'-' | b'.'))
 }
 
 /// Checks the header section of a final or an interim response (RFC 9113 section 8.3.2).
@@ -72,7 +73,7 @@ pub(crate) fn check_response(fields: &FieldSection) -> Result<Framing, Malformed
     check_lines(fields)?;
     if [Known::Method, Known::Path, Known::Scheme, Known::Authority, Known::Protocol]
         .iter()
-        .any(|&pseudo| fields.get(pseudo).is_some())
+        .any(|&pseudo| fields.contains(pseudo))
     {
         return Err("a response has a request's pseudo-header field");
     }
@@ -100,6 +101,9 @@ pub(crate) fn check_trailers(fields: &FieldSection) -> Result<(), Malformed> {
 
 fn check_lines(fields: &FieldSection) -> Result<(), Malformed> {
     let defects = fields.defects();
+    if defects.is_empty() {
+        return Ok(());
+    }
     for (defect, why) in [
         (Defects::BAD_NAME, "a field name has a character that is not allowed"),
         (Defects::BAD_VALUE, "a field value has a character that is not allowed"),
@@ -117,6 +121,9 @@ fn check_lines(fields: &FieldSection) -> Result<(), Malformed> {
 
 /// Returns the content length. Several fields are allowed if they are equal (RFC 9110 section 8.6).
 fn content_length(fields: &FieldSection) -> Result<Option<u64>, Malformed> {
+    if !fields.contains(Known::ContentLength) {
+        return Ok(None);
+    }
     let mut length = None;
     for line in fields.iter().filter(|line| line.known == Known::ContentLength) {
         let value = parse_content_length(line.value).ok_or("content-length is not a number")?;

@@ -1,9 +1,8 @@
 //! One stream: its states (RFC 9113 section 5.1), windows (section 5.2) and queued DATA.
 
-use rustc_hash::FxHashMap;
-
 use crate::fields::FieldSection;
 use crate::queue::ContentQueue;
+use crate::stream_index::StreamIndex;
 
 /// Identifies a stream of one connection. Identifiers are never reused, so a stale key finds no stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -99,16 +98,12 @@ impl Stream {
     }
 }
 
-/// Memory of one identifier in a hash map, in bytes: the identifier, its slot, its tag, and a share of the free places,
-/// which are an eighth of all places.
-const MAP_PLACE_BYTES: usize = 11;
-
 /// The open streams of a connection, by identifier and by slot.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     slots: Vec<Option<Stream>>,
     free: Vec<u32>,
-    by_id: FxHashMap<u32, u32>,
+    by_id: StreamIndex,
     by_peer: u32,
     grown_bytes: u32,
     /// Received and unreleased bytes of all streams.
@@ -124,8 +119,7 @@ impl Streams {
     pub(crate) fn memory_bytes(&self) -> usize {
         let slots = self.slots.capacity().saturating_mul(size_of::<Option<Stream>>());
         let free = self.free.capacity().saturating_mul(size_of::<u32>());
-        let by_id = self.by_id.capacity().saturating_mul(MAP_PLACE_BYTES);
-        slots.saturating_add(free).saturating_add(by_id)
+        slots.saturating_add(free).saturating_add(self.by_id.memory_bytes())
     }
 
     /// Number of streams that the peer opened.
@@ -187,7 +181,7 @@ impl Streams {
     }
 
     pub(crate) fn find(&self, id: u32) -> Option<StreamKey> {
-        self.by_id.get(&id).map(|&slot| StreamKey { slot, id })
+        self.by_id.get(id).map(|slot| StreamKey { slot, id })
     }
 
     pub(crate) fn get(&self, key: StreamKey) -> Option<&Stream> {
@@ -201,13 +195,13 @@ impl Streams {
     pub(crate) fn remove(&mut self, key: StreamKey) -> Option<Stream> {
         self.get(key)?;
         let stream = self.slots.get_mut(key.slot as usize)?.take()?;
-        self.by_id.remove(&key.id);
+        self.by_id.remove(key.id);
         self.by_peer -= u32::from(stream.by_peer);
         self.grown_bytes -= stream.grown_bytes;
         self.held_bytes -= u64::from(stream.unreleased);
         self.free.push(key.slot);
         // Free the memory of a burst as soon as the connection is idle.
-        if self.by_id.is_empty() && self.slots.len() > 16 {
+        if self.by_id.len() == 0 && self.slots.len() > 16 {
             *self = Self::default();
         }
         Some(stream)

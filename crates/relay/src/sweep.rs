@@ -22,6 +22,8 @@ const LINGER: Duration = Duration::from_secs(1);
 /// How long a connection without a call is kept if its endpoint has another one, or if the connection belongs to a
 /// single account.
 const SPARE_IDLE: Duration = Duration::from_secs(3);
+/// How long a connection without a call keeps the memory that only a busy connection needs.
+const REST_AFTER: Duration = Duration::from_secs(2);
 /// Calls that have waited for a connection this long are reported in the log.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 /// The action that a sweep takes for a connection.
@@ -140,7 +142,10 @@ impl Relay {
         if link.codec.stream_count() > 0 {
             client.idle_since = None;
         } else {
-            client.idle_since.get_or_insert(now);
+            let idle_since = *client.idle_since.get_or_insert(now);
+            if now - idle_since >= REST_AFTER {
+                link.codec.rest();
+            }
         }
         let idle_timeout = ms(relay.client_idle_timeout_ms);
         if past(client.leaving_since, GOAWAY_GRACE) {
@@ -194,6 +199,9 @@ impl Relay {
         }
         if link.codec.stream_count() == 0 {
             let idle_since = *upstream.idle_since.get_or_insert(now);
+            if now - idle_since >= REST_AFTER {
+                link.codec.rest();
+            }
             let (pool, lane) = (upstream.pool, upstream.key.lane);
             let has_others = self.pools.get(pool).is_some_and(|pool| pool.connections().len() > 1);
             let is_spare = has_others || !lane.is_common();

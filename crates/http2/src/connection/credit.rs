@@ -48,6 +48,8 @@ impl Connection {
     /// connection keeps no empty output buffer.
     pub fn save_memory(&mut self, on: bool) {
         self.out.save_memory(on);
+        self.decoder.save_memory(on);
+        self.encoder.save_memory(on);
     }
 
     /// Returns credit for the connection's window at once: only each stream's window limits the peer, so that a stalled

@@ -28,6 +28,12 @@ impl Connection {
         .fold(0, usize::saturating_add)
     }
 
+    /// Frees memory that only a busy connection needs. Call it when a connection has been idle for a while.
+    pub fn rest(&mut self) {
+        self.decoder.rest();
+        self.encoder.rest();
+    }
+
     /// Memory of DATA that waits for windows or for the socket, and of trailers that wait for DATA, in bytes.
     pub fn queue_memory_bytes(&self) -> usize {
         self.queue_memory_bytes

@@ -2,6 +2,7 @@
 
 use super::huffman::{self, InvalidHuffman};
 use super::integer;
+use super::repeats::{BlockHash, DecodedBlocks};
 use super::static_table;
 use super::table::{DynamicTable, Field, MAX_TABLE_SIZE};
 use crate::fields::{Facts, FieldSection};
@@ -61,6 +62,7 @@ pub struct Decoder {
     /// The size that this side announced and the peer acknowledged.
     allowed_size: usize,
     must_shrink: bool,
+    pub(super) repeats: DecodedBlocks,
 }
 
 /// How the peer asks us to index a literal (RFC 7541 section 6.2).
@@ -76,7 +78,7 @@ impl Decoder {
     /// [`DEFAULT_TABLE_SIZE`](super::DEFAULT_TABLE_SIZE) until the peer has acknowledged another size.
     pub fn new(max_table_size: usize) -> Self {
         let table = DynamicTable::new(max_table_size);
-        Self { allowed_size: table.max_size(), table, must_shrink: false }
+        Self { allowed_size: table.max_size(), table, must_shrink: false, repeats: DecodedBlocks::default() }
     }
 
     /// Changes the size of the table, in bytes, after the peer has acknowledged the SETTINGS with this size.
@@ -96,9 +98,27 @@ impl Decoder {
     /// # Errors
     /// See [`DecodeError`]; do not use the decoder and `out` afterwards.
     pub fn decode(&mut self, block: &[u8], max_list_size: usize, out: &mut FieldSection) -> Result<(), DecodeError> {
+        let hash = BlockHash::of(block).filter(|_| !self.must_shrink);
+        if let Some(hash) = hash
+            && let Some(fields) = self.repeats.find(hash, block)
+            && fields.list_size() <= max_list_size
+        {
+            out.copy_from(fields);
+            return Ok(());
+        }
+        let is_lasting = self.decode_all(block, max_list_size, out)?;
+        if let Some(hash) = hash.filter(|_| is_lasting) {
+            self.repeats.note(hash, block, out);
+        }
+        Ok(())
+    }
+
+    /// Does what [`Decoder::decode`] says. Returns whether the block has the same fields if it occurs again, and no field
+    /// that must not be stored.
+    fn decode_all(&mut self, block: &[u8], max_list_size: usize, out: &mut FieldSection) -> Result<bool, DecodeError> {
         let mut input = block;
+        let mut is_lasting = !self.decode_size_updates(&mut input)?;
         let mut copies_left = max_list_size.saturating_mul(COPIES_MAX).max(COPIES_MIN_BYTES);
-        self.decode_size_updates(&mut input)?;
         while let Some((&first, rest)) = input.split_first() {
             input = rest;
             let indexing = match first {
@@ -113,28 +133,43 @@ impl Decoder {
                 0x10.. => Indexing::Never,
                 _ => Indexing::Without,
             };
+            is_lasting &= indexing == Indexing::Without;
             let copied = self.decode_literal(first, indexing, &mut input, max_list_size, out)?;
             copies_left = copies_left.checked_sub(copied).ok_or(DecodeError::TooManyCopies)?;
         }
-        Ok(())
+        Ok(is_lasting)
     }
 
-    /// The memory of the table, in bytes, without the decoder itself.
+    /// The memory of the table and of remembered blocks, in bytes, without the decoder itself.
     pub fn memory_bytes(&self) -> usize {
-        self.table.memory_bytes()
+        self.table.memory_bytes() + self.repeats.memory_bytes()
     }
 
-    fn decode_size_updates(&mut self, input: &mut &[u8]) -> Result<(), DecodeError> {
+    /// Forgets blocks that were remembered to decode them faster.
+    pub fn rest(&mut self) {
+        self.repeats.forget();
+    }
+
+    /// Does the same as [`Decoder::rest`], and remembers no block while `on`.
+    pub fn save_memory(&mut self, on: bool) {
+        self.repeats.save_memory(on);
+    }
+
+    /// Returns whether there were any.
+    fn decode_size_updates(&mut self, input: &mut &[u8]) -> Result<bool, DecodeError> {
+        let mut has_updates = false;
         while let Some((&first @ 0x20..=0x3f, rest)) = input.split_first() {
             *input = rest;
             let requested = integer::decode(first, 5, input)?;
             if requested > self.allowed_size {
                 return Err(DecodeError::SizeUpdateTooLarge { requested, allowed: self.allowed_size });
             }
+            self.repeats.forget();
             self.table.set_max_size(requested);
             self.must_shrink = false;
+            has_updates = true;
         }
-        if self.must_shrink { Err(DecodeError::SizeUpdateMissing) } else { Ok(()) }
+        if self.must_shrink { Err(DecodeError::SizeUpdateMissing) } else { Ok(has_updates) }
     }
 
     /// Decodes a literal and appends it to `out`. Returns the number of bytes of its name that were copied from a
@@ -162,6 +197,7 @@ impl Decoder {
         decode_string(input, out.tail())?;
         let facts = Facts::of_field(name, out.tail_from(start), name_len);
         if indexing == Indexing::Incremental {
+            self.repeats.forget();
             self.table.insert(out.tail_from(start), name_len, facts);
         }
         out.commit(start, name_len, facts, indexing == Indexing::Never, max_list_size);

@@ -16,6 +16,7 @@
 use std::ops::RangeInclusive;
 
 use super::index::{self, Index};
+use super::repeats::EncodedBlocks;
 use super::static_table::{self, Match};
 use super::table::DynamicTable;
 use super::{DEFAULT_TABLE_SIZE, huffman, integer};
@@ -46,12 +47,14 @@ pub struct Encoder {
     /// The smallest table size that was set since the last block. The next block must announce it (RFC 7541 section
     /// 4.2).
     smallest_pending_size: Option<usize>,
+    pub(super) repeats: EncodedBlocks,
 }
 
 impl Encoder {
     /// An encoder for a peer that has not yet announced a table size.
     pub fn new() -> Self {
-        Self { table: DynamicTable::new(DEFAULT_TABLE_SIZE), index: None, smallest_pending_size: None }
+        let table = DynamicTable::new(DEFAULT_TABLE_SIZE);
+        Self { table, index: None, smallest_pending_size: None, repeats: EncodedBlocks::default() }
     }
 
     /// Applies the peer's SETTINGS_HEADER_TABLE_SIZE, in bytes, of which at most 4096 are used.
@@ -63,20 +66,39 @@ impl Encoder {
             return;
         }
         self.smallest_pending_size = Some(self.smallest_pending_size.map_or(size, |smallest| smallest.min(size)));
+        self.repeats.forget();
         self.table.set_max_size(size);
     }
 
     /// Appends the field block of `fields` to `out`.
     pub fn encode(&mut self, fields: &FieldSection, out: &mut Vec<u8>) {
         self.encode_size_updates(out);
+        if let Some(block) = self.repeats.find(fields.content()) {
+            return out.extend_from_slice(block);
+        }
+        let (start, mut is_indexed) = (out.len(), true);
         for field in fields.iter() {
-            self.encode_field(&field, out);
+            is_indexed &= self.encode_field(&field, out);
+        }
+        if is_indexed && let Some(block) = out.get(start..) {
+            self.repeats.note(fields.content(), block);
         }
     }
 
-    /// The memory of the table and its index, in bytes, without the encoder itself.
+    /// The memory of the table, of its index and of remembered blocks, in bytes, without the encoder itself.
     pub fn memory_bytes(&self) -> usize {
-        self.table.memory_bytes() + self.index.as_ref().map_or(0, |_| size_of::<Index>())
+        let repeats = self.repeats.memory_bytes();
+        repeats + self.table.memory_bytes() + self.index.as_ref().map_or(0, |_| size_of::<Index>())
+    }
+
+    /// Forgets blocks that were remembered to encode their sections faster.
+    pub fn rest(&mut self) {
+        self.repeats.free();
+    }
+
+    /// Does the same as [`Encoder::rest`], and remembers no block while `on`.
+    pub fn save_memory(&mut self, on: bool) {
+        self.repeats.save_memory(on);
     }
 
     fn encode_size_updates(&mut self, out: &mut Vec<u8>) {
@@ -89,23 +111,27 @@ impl Encoder {
         }
     }
 
-    /// Appends a field. Searches the tables only: most fields are in one of them.
+    /// Appends a field. Searches the tables only: most fields are in one of them. Returns whether the field is.
     #[inline]
-    fn encode_field(&mut self, field: &FieldLine<'_>, out: &mut Vec<u8>) {
+    fn encode_field(&mut self, field: &FieldLine<'_>, out: &mut Vec<u8>) -> bool {
         if field.never_indexed {
-            return self.encode_literal(field, out);
+            self.encode_literal(field, out);
+            return false;
         }
         if static_table::has_values(field.known)
             && let Match::Field(index) = static_table::find(field.known, field.value)
         {
-            return integer::encode(index, 7, INDEXED, out);
+            integer::encode(index, 7, INDEXED, out);
+            return true;
         }
         if let Some(index) = &self.index
             && let Some(age) = index.find(&self.table, field.hash, field.text, field.name.len())
         {
-            return integer::encode(static_table::LEN + 1 + age, 7, INDEXED, out);
+            integer::encode(static_table::LEN + 1 + age, 7, INDEXED, out);
+            return true;
         }
         self.encode_literal(field, out);
+        false
     }
 
     /// Appends a field that is not in the dynamic table, and decides whether both sides insert it.
@@ -139,6 +165,7 @@ impl Encoder {
             return write_literal(WITHOUT_INDEXING, name_index, field, out);
         }
         let facts = Facts { hash: field.hash, known: field.known, defects: Defects::NONE };
+        self.repeats.forget();
         table.insert(field.text, field.name.len(), facts);
         if name_repeats || name_age.is_some() {
             index.add_name(table, field.name);

@@ -8,6 +8,7 @@ mod encoder;
 mod huffman;
 mod index;
 mod integer;
+mod repeats;
 mod static_table;
 mod table;
 

@@ -226,6 +226,13 @@ impl Codec {
         usize::try_from(for_protocol!(self, codec => codec.held_bytes())).unwrap_or(usize::MAX)
     }
 
+    /// Frees memory that only a busy connection needs.
+    pub(crate) fn rest(&mut self) {
+        if let Self::Http2(http2) = self {
+            http2.rest();
+        }
+    }
+
     /// Sets whether memory is short. If it is, the codec keeps no empty buffers, and receive windows stop growing.
     pub(crate) fn save_memory(&mut self, on: bool) {
         for_protocol!(self, codec => codec.save_memory(on));

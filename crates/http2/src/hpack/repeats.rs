@@ -1,0 +1,182 @@
+//! Field blocks that repeat. The responses and trailers of a gRPC server are mostly the same, and often the requests of a
+//! client too. A decoder remembers such blocks with their fields, and an encoder remembers sections with their blocks, so
+//! that a repeated block costs a comparison and a copy.
+//!
+//! What a block means depends on the dynamic table. So everything is forgotten when the table changes, and a block that
+//! changes the table is not remembered.
+
+use std::hash::Hasher;
+
+use rustc_hash::FxHasher;
+
+use crate::fields::FieldSection;
+
+/// Number of blocks that a decoder remembers.
+const DECODED: usize = 8;
+/// Longest block that a decoder remembers, in bytes.
+const DECODED_BLOCK_MAX_BYTES: usize = 128;
+/// Most memory of a remembered block's fields, in bytes.
+const DECODED_FIELDS_MAX_BYTES: usize = 768;
+/// Number of sections that an encoder remembers; a power of two.
+const ENCODED: usize = 16;
+/// Longest block that an encoder remembers, in bytes. Each field of such a block is an index of one or two bytes.
+const ENCODED_BLOCK_MAX_BYTES: usize = 30;
+
+/// The blocks that a decoder remembers: those that occurred twice.
+#[derive(Debug, Default)]
+pub(super) struct DecodedBlocks {
+    blocks: Option<Box<[Decoded; DECODED]>>,
+    /// Parts of the hashes of blocks that occurred once.
+    seen: [u16; DECODED],
+    is_saving: bool,
+}
+
+#[derive(Debug, Default)]
+struct Decoded {
+    /// Empty if the place is free.
+    block: Box<[u8]>,
+    fields: FieldSection,
+}
+
+/// The hash of a block that may be remembered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BlockHash(u32);
+
+impl BlockHash {
+    /// Returns `None` for a block that is too long to be remembered.
+    #[inline]
+    pub(super) fn of(block: &[u8]) -> Option<Self> {
+        if block.is_empty() || block.len() > DECODED_BLOCK_MAX_BYTES {
+            return None;
+        }
+        let mut hasher = FxHasher::default();
+        hasher.write(block);
+        Some(Self(hasher.finish() as u32))
+    }
+
+    fn place(self) -> usize {
+        self.0 as usize % DECODED
+    }
+
+    fn tag(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+}
+
+impl DecodedBlocks {
+    /// Returns the fields of a block, if it is remembered.
+    #[inline]
+    pub(super) fn find(&self, hash: BlockHash, block: &[u8]) -> Option<&FieldSection> {
+        let decoded = self.blocks.as_ref()?.get(hash.place())?;
+        (*decoded.block == *block).then_some(&decoded.fields)
+    }
+
+    /// Records a block that was decoded and has not changed the table. Remembers it if it has occurred before.
+    pub(super) fn note(&mut self, hash: BlockHash, block: &[u8], fields: &FieldSection) {
+        let Some(seen) = self.seen.get_mut(hash.place()) else { return };
+        if std::mem::replace(seen, hash.tag()) != hash.tag() || self.is_saving {
+            return;
+        }
+        if fields.used_bytes() > DECODED_FIELDS_MAX_BYTES || !fields.defects().is_empty() {
+            return;
+        }
+        let place = self.blocks.get_or_insert_default().get_mut(hash.place());
+        if let Some(decoded) = place {
+            decoded.block = block.into();
+            decoded.fields = FieldSection::new();
+            decoded.fields.copy_from(fields);
+            decoded.fields.number_content();
+        }
+    }
+
+    /// Forgets all blocks, because the table changes.
+    #[inline]
+    pub(super) fn forget(&mut self) {
+        self.blocks = None;
+        // A block must occur twice again: many changes of the table would otherwise cost many copies.
+        self.seen = [0; DECODED];
+    }
+
+    /// Forgets all blocks, and remembers none while `on`.
+    pub(super) fn save_memory(&mut self, on: bool) {
+        self.is_saving = on;
+        self.forget();
+    }
+
+    /// The memory of the remembered blocks, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let of_one = |decoded: &Decoded| decoded.block.len() + decoded.fields.capacity_bytes();
+        let blocks = self.blocks.as_ref();
+        blocks.map_or(0, |blocks| size_of_val(&**blocks) + blocks.iter().map(of_one).sum::<usize>())
+    }
+}
+
+/// The sections that an encoder remembers: those whose fields are all in its tables.
+#[derive(Debug, Default)]
+pub(super) struct EncodedBlocks {
+    blocks: Option<Box<[Encoded; ENCODED]>>,
+    is_saving: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Encoded {
+    /// The number of the section's content; 0 if the place is free.
+    content: u64,
+    len: u8,
+    block: [u8; ENCODED_BLOCK_MAX_BYTES],
+}
+
+impl EncodedBlocks {
+    /// Returns the block of a section with this number of its content, if it is remembered.
+    #[inline]
+    pub(super) fn find(&self, content: u64) -> Option<&[u8]> {
+        let encoded = self.blocks.as_ref()?.get(content as usize % ENCODED)?;
+        if encoded.content != content || content == 0 {
+            return None;
+        }
+        encoded.block.get(..usize::from(encoded.len))
+    }
+
+    /// Remembers the block of a section whose content has a number. The block must not have changed the table.
+    pub(super) fn note(&mut self, content: u64, block: &[u8]) {
+        let Ok(len) = u8::try_from(block.len()) else { return };
+        if content == 0 || self.is_saving || block.len() > ENCODED_BLOCK_MAX_BYTES {
+            return;
+        }
+        let blocks = self.blocks.get_or_insert_default();
+        if let Some(encoded) = blocks.get_mut(content as usize % ENCODED)
+            && let Some(start) = encoded.block.get_mut(..block.len())
+        {
+            start.copy_from_slice(block);
+            (encoded.content, encoded.len) = (content, len);
+        }
+    }
+
+    /// Forgets all blocks, because the table changes.
+    #[inline]
+    pub(super) fn forget(&mut self) {
+        for encoded in self.blocks.iter_mut().flat_map(|blocks| blocks.iter_mut()) {
+            encoded.content = 0;
+        }
+    }
+
+    /// Frees the memory of all blocks.
+    pub(super) fn free(&mut self) {
+        self.blocks = None;
+    }
+
+    /// Frees the memory of all blocks, and remembers none while `on`.
+    pub(super) fn save_memory(&mut self, on: bool) {
+        self.is_saving = on;
+        self.free();
+    }
+
+    /// The memory of the remembered blocks, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.blocks.as_ref().map_or(0, |blocks| size_of_val(&**blocks))
+    }
+}
+
+#[cfg(test)]
+#[path = "repeats_tests.rs"]
+mod tests;

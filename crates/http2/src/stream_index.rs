@@ -1,0 +1,105 @@
+//! Finds an open stream's slot by the stream's identifier.
+//!
+//! Identifiers ascend, and most streams end soon after they were opened. So the open identifiers are close together, and
+//! a table that is indexed by the identifier itself finds nearly all of them without a hash. A stream whose place is taken
+//! is in a hash map: a peer that chooses its identifiers so that they share places gets what a hash map costs.
+
+use rustc_hash::FxHashMap;
+
+/// Smallest number of places, a power of two.
+const MIN_PLACES: usize = 16;
+/// Memory of one identifier in a hash map, in bytes: the identifier, its slot, its tag, and a share of the free places,
+/// which are an eighth of all places.
+const MAP_PLACE_BYTES: usize = 11;
+
+/// Invariant: each stream is either in its place or in `displaced`.
+#[derive(Debug, Default)]
+pub(crate) struct StreamIndex {
+    /// Their number is 0 or a power of two, and at least twice the number of streams.
+    places: Vec<Place>,
+    displaced: FxHashMap<u32, u32>,
+    len: usize,
+}
+
+/// A stream; identifier 0 marks a free place.
+#[derive(Debug, Default, Clone, Copy)]
+struct Place {
+    id: u32,
+    slot: u32,
+}
+
+impl StreamIndex {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The allocated memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let displaced = self.displaced.capacity().saturating_mul(MAP_PLACE_BYTES);
+        self.places.capacity().saturating_mul(size_of::<Place>()).saturating_add(displaced)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: u32) -> Option<u32> {
+        match self.places.get(self.place_of(id)) {
+            Some(place) if place.id == id && id != 0 => Some(place.slot),
+            _ if self.displaced.is_empty() => None,
+            _ => self.displaced.get(&id).copied(),
+        }
+    }
+
+    /// Adds a stream that is not in the index. Its identifier is not 0.
+    #[inline]
+    pub(crate) fn insert(&mut self, id: u32, slot: u32) {
+        self.len += 1;
+        if self.len * 2 > self.places.len() {
+            self.grow();
+        }
+        self.put(id, slot);
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, id: u32) {
+        let at = self.place_of(id);
+        match self.places.get_mut(at) {
+            Some(place) if place.id == id && id != 0 => {
+                *place = Place::default();
+                self.len -= 1;
+            }
+            _ if self.displaced.remove(&id).is_some() => self.len -= 1,
+            _ => {}
+        }
+    }
+
+    /// Identifiers of one peer are all odd or all even, so their lowest bit tells streams of a connection apart only
+    /// seldom.
+    #[inline]
+    fn place_of(&self, id: u32) -> usize {
+        (id >> 1) as usize & self.places.len().wrapping_sub(1)
+    }
+
+    fn put(&mut self, id: u32, slot: u32) {
+        let at = self.place_of(id);
+        match self.places.get_mut(at) {
+            Some(place) if place.id == 0 => *place = Place { id, slot },
+            _ => drop(self.displaced.insert(id, slot)),
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let places = vec![Place::default(); (self.places.len() * 2).max(MIN_PLACES)];
+        let placed = std::mem::replace(&mut self.places, places);
+        let displaced = std::mem::take(&mut self.displaced);
+        for place in placed.into_iter().filter(|place| place.id != 0) {
+            self.put(place.id, place.slot);
+        }
+        for (id, slot) in displaced {
+            self.put(id, slot);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "stream_index_tests.rs"]
+mod tests;
