@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -11,6 +10,7 @@ use leno_identity::authority::Authority;
 use leno_identity::directory::{BUNDLE_FILE, CERTIFICATE_FILE, KEY_FILE, write_authority};
 use leno_model::spiffe::Workload;
 
+use super::digest::digest;
 use super::error::{Error, Result, io};
 use super::files;
 use super::hosts::hosts;
@@ -234,7 +234,5 @@ fn is_of_authority(path: &Path) -> bool {
 /// share the copies.
 fn config_prefix(directory: &Path) -> Result<String> {
     let path = directory.canonicalize().map_err(io(format!("--config {}", directory.display())))?;
-    let mut hasher = DefaultHasher::new();
-    path.hash(&mut hasher);
-    Ok(format!("config.{:016x}.", hasher.finish()))
+    Ok(format!("config.{:016x}.", digest(path.as_os_str().as_encoded_bytes())))
 }

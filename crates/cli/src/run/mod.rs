@@ -4,12 +4,14 @@
 //! - [`mesh`] is the state that all runs share, and removes dead runs. [`member`] joins a run: the run gets a number in
 //!   [`state`], an address on the [`network`], copies ([`mirror`]) of the files that the proxy reads, [`manifests`]
 //!   with which other runs find this run, and [`hosts`] with which this run finds other runs.
+//! - [`digest`] gives every --config directory and every service a number that all builds of `leno` agree on.
 //! - [`process`] starts the proxy and the program, both through [`enter`]; [`supervise`] watches them until the program
 //!   ends.
 //!
 //! The namespaces reach each other and the machine itself, which is their gateway. The tool changes nothing that would
 //! let them reach further. The next run, or `leno run --clean`, removes a run that was killed.
 
+mod digest;
 pub(crate) mod enter;
 mod error;
 mod files;
