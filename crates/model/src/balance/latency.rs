@@ -10,13 +10,14 @@
 
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
+
 use super::choose::{self, Choice, Rank, Why};
 use super::endpoints::{Endpoint, EndpointId, Endpoints};
 use super::health::State;
 use super::methods::Methods;
 use super::norm::Norm;
 use super::probation::Probation;
-use super::random::Random;
 
 /// Interval between checks. A check detects silent endpoints, calculates a new norm, and compares every endpoint with it.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
@@ -96,7 +97,7 @@ impl Latency {
         &mut self,
         now: Instant,
         endpoints: &Endpoints,
-        random: &mut Random,
+        random: &mut Rng,
         mut usable: impl FnMut(EndpointId) -> bool,
     ) -> Option<Choice> {
         if self.next_probe.is_some_and(|next_probe| now >= next_probe)
@@ -148,10 +149,10 @@ fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
 
 /// Returns an endpoint's rank in one comparison. An endpoint with a partial share gets the rank of a ready endpoint in
 /// a random part of the comparisons, so that it gets its share of the calls.
-fn rank(now: Instant, endpoint: &Endpoint, compared: usize, random: &mut Random) -> Rank {
+fn rank(now: Instant, endpoint: &Endpoint, compared: usize, random: &mut Rng) -> Rank {
     let mut part_of_the_time = |otherwise| {
         let chance = endpoint.health.weight(now) / compared as f64;
-        if random.fraction() < chance { Rank::Ready } else { otherwise }
+        if random.f64() < chance { Rank::Ready } else { otherwise }
     };
     match endpoint.health.state {
         State::Ready => Rank::Ready,

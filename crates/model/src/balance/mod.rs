@@ -24,7 +24,6 @@ mod methods;
 mod norm;
 mod policy;
 mod probation;
-mod random;
 mod recent;
 
 use std::net::SocketAddr;
@@ -33,9 +32,9 @@ use std::time::{Duration, Instant};
 
 use choose::{Choice, Rank, Why};
 use endpoints::Endpoints;
+use fastrand::Rng;
 use health::Health;
 use latency::{Latency, as_ms};
-use random::Random;
 use recent::RecentPicks;
 
 pub use endpoints::EndpointId;
@@ -51,7 +50,7 @@ pub struct Balancer {
     policy: Policy,
     endpoints: Endpoints,
     latency: Latency,
-    random: Random,
+    random: Rng,
     /// Serial number of the latest pick. It starts above every new endpoint's random turn.
     turn: u64,
     /// Position at which round robin continues.
@@ -111,7 +110,7 @@ impl Balancer {
             policy,
             endpoints: Endpoints::default(),
             latency: Latency::default(),
-            random: Random::new(seed),
+            random: Rng::with_seed(seed),
             turn: 1 << 32,
             next_in_turn: 0,
             recent: RecentPicks::new(),
@@ -128,17 +127,17 @@ impl Balancer {
         let alone = old.is_empty();
         let next_address = old.get(self.next_in_turn).map(|endpoint| endpoint.address);
         let gone = self.endpoints.replace(addresses, || {
-            let chance = self.random.fraction();
+            let chance = self.random.f64();
             let health = if alone { Health::ready(now, chance) } else { Health::warming(now, chance) };
             // The turn of a new endpoint is random, and below the turn of every pick so far. So new endpoints are
             // picked first, and each worker picks them in another order.
-            (health, self.random.next() >> 32)
+            (health, self.random.u32(..).into())
         });
 
         let list = &self.endpoints.list;
         self.next_in_turn = match next_address {
             Some(next) => list.partition_point(|endpoint| endpoint.address < next),
-            None => self.random.below(list.len()),
+            None => self.random.usize(..list.len().max(1)),
         };
         self.recent.forget(&gone);
         self.latency.norm.reserve(list.len());
