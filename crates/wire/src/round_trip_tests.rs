@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use leno_model::mesh::{Cluster, ClusterKey, EndpointProxy, Mesh, MeshedPod};
+use leno_model::proxy;
 use leno_model::spiffe::TrustDomain;
 use prost::Message;
 
@@ -104,7 +105,7 @@ fn a_pods_own_cluster_is_the_same_after_its_way_over_the_wire() {
         proxy: EndpointProxy {
             identity: "ns/shop/sa/cart".parse().expect("a workload"),
             inbound_port: None,
-            tunnel_port: EndpointProxy::TUNNEL_PORT,
+            tunnel_port: proxy::TUNNEL_PORT,
         },
         skipped_ports: Default::default(),
         opaque_ports: "5000".parse().expect("a port"),

@@ -9,8 +9,9 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
-use leno_model::manifest::{SourceFile, parse_file};
+use leno_model::manifest::{DEFAULT_NAMESPACE, SourceFile, parse_file};
 use leno_model::object::{Object, Service};
+use leno_model::proxy::INBOUND_PORT;
 use leno_model::spiffe::Workload;
 
 use super::digest::digest;
@@ -18,13 +19,8 @@ use super::error::{Error, Result, io};
 use super::files;
 use super::options::Subnet;
 
-/// Namespace of objects that name no namespace. The proxy uses the same default.
-const DEFAULT_NAMESPACE: &str = "default";
 /// File name prefix of the Services.
 pub(super) const SERVICE_PREFIX: &str = "service.";
-
-/// Port on which proxies accept connections from each other.
-const INBOUND_PORT: u16 = 4143;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Name<'a> {

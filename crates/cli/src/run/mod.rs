@@ -31,7 +31,8 @@ mod user;
 use std::process::ExitCode;
 
 use error::{Error, Result, io};
-use member::{Member, PROXY_UID};
+use leno_model::proxy;
+use member::Member;
 use mesh::Mesh;
 pub(crate) use options::Options;
 use process::Proxy;
@@ -62,7 +63,7 @@ async fn run_service(mesh: &Mesh, options: &Options, service: &str) -> Result<Ex
     let mut signals = Signals::take()?;
     let mut member = Member::join(mesh, options, service)?;
     let mut proxy = Proxy::start(&member)?;
-    mesh.network.inside(member.run, || intercept::up(PROXY_UID))??;
+    mesh.network.inside(member.run, || intercept::up(proxy::UID))??;
     if let Some(signal) = signals.ending().await {
         return Ok(ExitCode::from(supervise::exit_code_of(signal)));
     }

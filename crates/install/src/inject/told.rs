@@ -1,9 +1,9 @@
 //! Reads the facts about a Pod's proxy that callers of the Pod need from the injected containers.
 
 use leno_model::protocol::PortRanges;
+use leno_model::proxy;
 
 use super::containers::{ADMIN_PORT, INBOUND_PORT, OPAQUE_PORTS, SKIP_INBOUND_PORTS};
-use super::settings::Settings;
 use crate::names::{INIT, PROXY};
 
 /// How a Pod's proxy treats the Pod's ports.
@@ -27,7 +27,7 @@ pub fn inbound_ports<'a>(containers: impl IntoIterator<Item = (&'a str, &'a [Str
         match name {
             INIT => {
                 let own = [INBOUND_PORT, ADMIN_PORT].into_iter().filter_map(|option| port(arguments, option));
-                told.skipped = own.chain([Settings::TUNNEL_PORT]).fold(value(SKIP_INBOUND_PORTS), PortRanges::with);
+                told.skipped = own.chain([proxy::TUNNEL_PORT]).fold(value(SKIP_INBOUND_PORTS), PortRanges::with);
             }
             PROXY => told.opaque = value(OPAQUE_PORTS),
             _ => {}
