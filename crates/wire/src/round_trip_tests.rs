@@ -10,7 +10,7 @@ use leno_model::spiffe::TrustDomain;
 use prost::Message;
 
 use crate::fixtures::{ENVOY, GRPC, random_mesh};
-use crate::listener::Target;
+use crate::listener::Destination;
 use crate::view::{Dialect, View};
 use crate::{cluster, endpoints, listener};
 
@@ -34,7 +34,7 @@ fn received_cluster(cluster: &Cluster, view: View<'_>) -> Cluster {
 fn received_address(address: SocketAddr, cluster: &Cluster) -> (SocketAddr, ClusterKey) {
     let written = listener::write(&address.to_string(), Some(address), cluster, None);
     let lead = listener::read(&written.encode_to_vec()).expect("ours");
-    let Target::Cluster(key) = lead.target else { panic!("{lead:?} is no cluster") };
+    let Destination::Cluster(key) = lead.destination else { panic!("{lead:?} is no cluster") };
     (lead.name.parse().expect("an address"), key)
 }
 
@@ -117,7 +117,7 @@ fn a_pods_own_cluster_is_the_same_after_its_way_over_the_wire() {
         let sent = mesh.pod_by_address(at).expect("a Pod");
         assert_eq!(received_cluster(&sent, ENVOY), sent);
         let written = listener::write_endpoint(&at.to_string(), &sent.key).encode_to_vec();
-        assert_eq!(listener::read(&written).expect("ours").target, Target::Endpoint(sent.key.clone()));
+        assert_eq!(listener::read(&written).expect("ours").destination, Destination::Endpoint(sent.key.clone()));
         // A client that knows this endpoint finds it at the Pod's address.
         let known = Mesh::new("default", vec![Arc::new(sent)], [], Vec::new(), Vec::new());
         let endpoint = known.endpoint_by_address(at).expect("the Pod").1;

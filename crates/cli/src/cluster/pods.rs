@@ -9,7 +9,7 @@ use leno_install::names::{
 use leno_model::policy::DefaultInboundPolicy;
 use leno_model::proxy::ADMIN_PORT;
 
-use super::plain::line;
+use super::printable::line;
 
 /// Longest kubelet message shown, in characters.
 const MESSAGE_MAX: usize = 160;

@@ -107,7 +107,7 @@ pub(super) fn options(probes: &[PodProbe]) -> Vec<String> {
 }
 
 /// Parses the probes in a proxy's arguments.
-pub fn told(arguments: &[String]) -> Vec<Probe> {
+pub fn of_arguments(arguments: &[String]) -> Vec<Probe> {
     let value = |argument: &String| argument.strip_prefix(OPTION)?.strip_prefix('=')?.replace("$$(", "$(").parse().ok();
     arguments.iter().filter_map(value).collect()
 }
