@@ -16,7 +16,7 @@ use crate::{Place, Room, RoomSize, Source};
 
 /// Number of connections that the kernel queues until they are accepted. The kernel drops further connections, and
 /// their clients retry after a second, which is longer than a kubelet's probe may take.
-const BACKLOG: i32 = 4_096;
+pub const BACKLOG: i32 = 4_096;
 /// Wait after an error of accepting a connection. Such errors happen when file descriptors run out.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// Shortest time between two log lines about connections that were closed for lack of places.

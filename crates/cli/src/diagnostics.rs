@@ -1,10 +1,12 @@
 //! `leno diagnostics`: commands that inspect the mesh.
 
 use std::error::Error;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use leno_install::names::XDS_PORT;
+use leno_model::proxy::OUTBOUND_PORT;
 use leno_wire::bootstrap::{Bootstrap, Certificates, Client, bootstrap};
 
 use crate::cluster::diagnose::{EndpointsOptions, PodOptions, PolicyOptions};
@@ -37,7 +39,7 @@ pub(crate) struct BootstrapOptions {
     client: Client,
 
     /// Address of the control plane's xDS port: an IP address, or a DNS name that is in its certificate, and a port
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:15010", value_parser = parse_control)]
+    #[arg(long, value_name = "HOST:PORT", default_value_t = format!("127.0.0.1:{XDS_PORT}"), value_parser = parse_control)]
     control: String,
 
     /// Name of the client in logs and on the control plane's page /clients
@@ -49,7 +51,7 @@ pub(crate) struct BootstrapOptions {
     namespace: String,
 
     /// Address on which Envoy accepts its application's connections
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4140")]
+    #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), OUTBOUND_PORT))]
     outbound: SocketAddr,
 
     /// Address of Envoy's own admin endpoint

@@ -12,7 +12,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use leno_model::manifest::{self, FILE_MAX_BYTES, Refused, SourceFile};
+use leno_model::manifest::{self, DEFAULT_NAMESPACE, FILE_MAX_BYTES, Refused, SourceFile};
 use leno_model::mesh::Mesh;
 use leno_model::object::Object;
 use leno_model::problem::{Mark, Notice, Place, Problem};
@@ -21,9 +21,6 @@ use serde::Serialize;
 
 /// Limit on the number of manifests in one directory.
 const FILES_MAX: usize = 10_000;
-
-/// The namespace of objects without one.
-const DEFAULT_NAMESPACE: &str = "default";
 
 /// The mesh in force, and the errors in its files.
 #[derive(Debug, Clone, Serialize)]

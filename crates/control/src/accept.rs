@@ -39,13 +39,14 @@ pub(crate) const WHOLE_REQUEST_MAX: Duration = Duration::from_secs(5);
 const UNREADABLE_MAX_BYTES: usize = 20 << 10;
 
 /// Returns the TLS configuration for the next connection.
-pub(crate) type Tls = Box<dyn Fn() -> Arc<ServerConfig> + Send>;
+pub(crate) type TlsConfigSource = Box<dyn Fn() -> Arc<ServerConfig> + Send>;
 
 /// Uses our workload certificate. Connections accepted after a renewal use the new one.
-pub(crate) fn by_identity(identity: watch::Receiver<Arc<TlsIdentity>>) -> Tls {
+pub(crate) fn by_identity(identity: watch::Receiver<Arc<TlsIdentity>>) -> TlsConfigSource {
     Box::new(move || identity.borrow().server.clone())
 }
 
+/// The client at the other end of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
@@ -186,7 +187,7 @@ pub(crate) enum Clients {
 /// Accepts connections for ever; unencrypted ones if there is no `tls`.
 pub(crate) async fn accept(
     mut listener: Listener,
-    tls: Option<Tls>,
+    tls: Option<TlsConfigSource>,
     clients: Clients,
     connections: mpsc::Sender<io::Result<Connection>>,
 ) -> Infallible {

@@ -1,10 +1,11 @@
 //! The command line.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Parser;
 use leno_admin::logging::{LogFilter, LogFormat};
+use leno_install::names::{CERTIFICATES_PORT, CONTROL_ADMIN_PORT, XDS_PORT};
 use leno_model::spiffe::{TrustDomain, Workload};
 
 /// Leno's control plane: sends Services and endpoints over xDS to proxies, Envoy and gRPC clients, and issues
@@ -23,11 +24,11 @@ pub(crate) struct Options {
     pub(crate) config: Option<PathBuf>,
 
     /// Address for xDS: over mutual TLS; unencrypted, and loopback only, with --config and without --identity
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:15010")]
+    #[arg(long, value_name = "ADDR", default_value_t = local(XDS_PORT))]
     pub(crate) xds: SocketAddr,
 
     /// Address where workloads of the cluster request their certificates
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:15012")]
+    #[arg(long, value_name = "ADDR", default_value_t = local(CERTIFICATES_PORT))]
     pub(crate) identity_service: SocketAddr,
 
     /// Address for the webhooks, which the API server calls before it stores a Pod or a mesh object; without it, no
@@ -65,7 +66,7 @@ pub(crate) struct Options {
     pub(crate) dns_name: Vec<String>,
 
     /// Address of the admin endpoint: /ready, /metrics, /clients and more
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:15014")]
+    #[arg(long, value_name = "ADDR", default_value_t = local(CONTROL_ADMIN_PORT))]
     pub(crate) admin: SocketAddr,
 
     /// Address for /live and /ready only: for kubelets, if a proxy protects the admin endpoint
@@ -83,4 +84,9 @@ pub(crate) struct Options {
     /// The format of log lines
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Plain)]
     pub(crate) log_format: LogFormat,
+}
+
+/// An address of this machine that no other machine can reach.
+fn local(port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
 }

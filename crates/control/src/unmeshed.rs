@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
+use hyper::StatusCode;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
@@ -28,8 +29,6 @@ const RETRY: Duration = Duration::from_secs(10);
 /// Maximum length of the part of a Pod's name that goes into its Event's name, in bytes. The Event's name may have 253
 /// bytes.
 const NAME_MAX_BYTES: usize = 200;
-/// HTTP's status for an Event that another replica has written already.
-const CONFLICT: u16 = 409;
 const REASON: &str = "WithoutProxy";
 
 /// Pods by namespace.
@@ -108,7 +107,8 @@ async fn report(client: &Client, due: Vec<(Box<str>, Unmeshed)>, reported: &mut 
         let events: Api<Event> = Api::namespaced(client.clone(), &namespace);
         match events.create(&PostParams::default(), &event(&namespace, &pod, Timestamp::now())).await {
             Ok(_) => drop(reported.pods.insert(pod.uid)),
-            Err(kube::Error::Api(status)) if status.code == CONFLICT => drop(reported.pods.insert(pod.uid)),
+            // Another replica has written this Event.
+            Err(kube::Error::Api(status)) if status.code == StatusCode::CONFLICT => drop(reported.pods.insert(pod.uid)),
             // Log at DEBUG only: a namespace that is being deleted accepts no new objects, so the error may be normal.
             Err(error) => {
                 tracing::debug!(%namespace, pod = %pod.name, %error, "no Event could be written");

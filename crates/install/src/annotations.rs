@@ -5,19 +5,18 @@
 
 use std::fmt;
 
+pub(crate) use leno_model::object::annotations::OPAQUE_PORTS;
+pub use leno_model::object::annotations::PREFIX;
 use leno_model::problem::quoted;
 use leno_model::spelling::closest;
 use serde_json::{Map, Value};
 
-/// The prefix of our annotations and labels.
-pub const PREFIX: &str = "leno.dev/";
 /// Whether a Pod gets a proxy: `enabled` or `disabled`; `grpc` gives it an identity without a proxy.
 pub const INJECT: &str = "leno.dev/inject";
 /// The label of injected Pods. The value is `true` in a Pod with a proxy, and `grpc` in a Pod with the sidecar for
 /// gRPC.
 pub const INJECTED_LABEL: &str = "leno.dev/injected";
 
-pub(crate) const OPAQUE_PORTS: &str = "leno.dev/opaque-ports";
 pub(crate) const HTTP_PORTS: &str = "leno.dev/http-ports";
 pub(crate) const SKIP_INBOUND_PORTS: &str = "leno.dev/skip-inbound-ports";
 pub(crate) const SKIP_OUTBOUND_PORTS: &str = "leno.dev/skip-outbound-ports";

@@ -35,13 +35,13 @@ pub struct Rewritten {
 pub struct Report {
     /// Its kind and name.
     pub workload: String,
-    pub verdict: Verdict,
+    pub result: WorkloadResult,
     pub warnings: Vec<String>,
 }
 
 /// The result for a workload.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
+pub enum WorkloadResult {
     /// It has a proxy now.
     Injected,
     Replaced,
@@ -57,21 +57,21 @@ pub enum Verdict {
 impl Report {
     /// Whether the workload's author must fix something.
     pub fn is_failure(&self) -> bool {
-        matches!(self.verdict, Verdict::Failed(_))
+        matches!(self.result, WorkloadResult::Failed(_))
     }
 }
 
 impl fmt::Display for Report {
     /// One line for the result, and one for each warning or error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { workload, verdict, warnings } = self;
-        match verdict {
-            Verdict::Injected => write!(f, "{workload}: injected")?,
-            Verdict::Replaced => write!(f, "{workload}: injected anew")?,
-            Verdict::Uninjected => write!(f, "{workload}: uninjected")?,
-            Verdict::Skipped(reason) => write!(f, "{workload}: skipped: {reason}")?,
-            Verdict::NothingToDo => write!(f, "{workload}: skipped: it has no proxy of ours")?,
-            Verdict::Failed(mistakes) => {
+        let Self { workload, result, warnings } = self;
+        match result {
+            WorkloadResult::Injected => write!(f, "{workload}: injected")?,
+            WorkloadResult::Replaced => write!(f, "{workload}: injected anew")?,
+            WorkloadResult::Uninjected => write!(f, "{workload}: uninjected")?,
+            WorkloadResult::Skipped(reason) => write!(f, "{workload}: skipped: {reason}")?,
+            WorkloadResult::NothingToDo => write!(f, "{workload}: skipped: it has no proxy of ours")?,
+            WorkloadResult::Failed(mistakes) => {
                 let lines: Vec<_> = mistakes.iter().map(|mistake| format!("{workload}: error: {mistake}")).collect();
                 f.write_str(&lines.join("\n"))?;
             }
@@ -99,12 +99,12 @@ pub fn inject_file(
         let namespace = Namespace { name: name.to_owned(), annotations };
         match inject(template, &namespace, Asked::ByName, options) {
             Ok(Decision { outcome: Outcome::Injected { patch, replaced }, warnings }) => {
-                (patch, if replaced { Verdict::Replaced } else { Verdict::Injected }, warnings)
+                (patch, if replaced { WorkloadResult::Replaced } else { WorkloadResult::Injected }, warnings)
             }
             Ok(Decision { outcome: Outcome::Skipped(reason), warnings }) => {
-                (Vec::new(), Verdict::Skipped(reason), warnings)
+                (Vec::new(), WorkloadResult::Skipped(reason), warnings)
             }
-            Err(mistakes) => (Vec::new(), Verdict::Failed(mistakes), Vec::new()),
+            Err(mistakes) => (Vec::new(), WorkloadResult::Failed(mistakes), Vec::new()),
         }
     }))
 }
@@ -116,8 +116,8 @@ pub fn inject_file(
 pub fn uninject_file(text: &str, format: Option<Format>) -> Result<Rewritten, Fault> {
     Ok(rewrite(yaml::split(text)?, format, |_, template| {
         let patch = uninject(template);
-        let verdict = if patch.is_empty() { Verdict::NothingToDo } else { Verdict::Uninjected };
-        (patch, verdict, Vec::new())
+        let result = if patch.is_empty() { WorkloadResult::NothingToDo } else { WorkloadResult::Uninjected };
+        (patch, result, Vec::new())
     }))
 }
 
@@ -137,7 +137,7 @@ fn namespaces(documents: &[Document<'_>]) -> HashMap<String, Map<String, Value>>
         .collect()
 }
 
-type Changed = (Vec<Operation>, Verdict, Vec<String>);
+type Changed = (Vec<Operation>, WorkloadResult, Vec<String>);
 
 fn rewrite(
     documents: Vec<Document<'_>>,
@@ -149,14 +149,15 @@ fn rewrite(
         let mut edits = Vec::new();
         for workload in workloads(&document.value) {
             let template = document.value.pointer(&workload.template).unwrap_or(&Value::Null);
-            let (patch, mut verdict, warnings) = change(&workload, template);
+            let (patch, mut result, warnings) = change(&workload, template);
             let patch: Vec<_> = patch.into_iter().map(|operation| operation.within(&workload.template)).collect();
             if let Err(misfit) = patch::apply(&mut document.value, &patch) {
                 let what = misfit.to_string();
-                verdict = Verdict::Failed(vec![Mistake::Conflict { what, fix: "check its Pod template".to_owned() }]);
+                result =
+                    WorkloadResult::Failed(vec![Mistake::Conflict { what, fix: "check its Pod template".to_owned() }]);
             }
             edits.extend(patch);
-            rewritten.reports.push(Report { workload: workload.to_string(), verdict, warnings });
+            rewritten.reports.push(Report { workload: workload.to_string(), result, warnings });
         }
         append(&mut rewritten.text, &document, &edits, format);
     }

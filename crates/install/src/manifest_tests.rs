@@ -110,14 +110,14 @@ fn the_items_of_a_list_are_injected_where_they_are() {
     let rewritten = inject_text(list.trim_end());
     let value = yaml::read(&rewritten.text).expect("it is readable");
     assert_eq!(value["items"][0]["spec"]["template"]["spec"]["initContainers"][1]["name"], "leno-proxy");
-    assert_eq!(rewritten.reports[0].verdict, Verdict::Injected);
+    assert_eq!(rewritten.reports[0].result, WorkloadResult::Injected);
 }
 
 #[test]
 fn a_namespace_in_the_file_speaks_for_its_workloads() {
     let namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: shop\n  annotations:\n    leno.dev/inject: disabled\n---\n";
     let rewritten = inject_text(&format!("{namespace}{}", golden("pod.yaml")));
-    assert_eq!(rewritten.reports[0].verdict, Verdict::Skipped(Skipped::DisabledByNamespace));
+    assert_eq!(rewritten.reports[0].result, WorkloadResult::Skipped(Skipped::DisabledByNamespace));
 }
 
 #[test]

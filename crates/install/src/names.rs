@@ -37,10 +37,12 @@ pub const PROXY: &str = "leno-proxy";
 pub const INIT: &str = "leno-init";
 /// The sidecar that gives a gRPC program without a proxy its identity.
 pub const GRPC: &str = "leno-grpc";
+/// The control plane's port for xDS.
+pub const XDS_PORT: u16 = 15_010;
+/// The control plane's port where workloads request their certificates.
+pub const CERTIFICATES_PORT: u16 = 15_012;
 /// The control plane's admin port.
 pub const CONTROL_ADMIN_PORT: u16 = 15_014;
-/// A proxy's default admin port.
-pub const ADMIN_PORT: u16 = 4191;
 /// Kubernetes' service account for a Pod that names none.
 pub const DEFAULT_SERVICE_ACCOUNT: &str = "default";
 /// Helm's annotation on each object of a release.

@@ -35,6 +35,7 @@ pub mod object;
 pub mod policy;
 pub mod problem;
 pub mod protocol;
+pub mod proxy;
 pub mod route;
 pub mod settings;
 pub mod sorted;

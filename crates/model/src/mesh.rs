@@ -157,11 +157,6 @@ impl Dialled {
     }
 }
 
-impl EndpointProxy {
-    /// Default port for opaque connections, the same as HBONE's.
-    pub const TUNNEL_PORT: u16 = 15_008;
-}
-
 impl Mesh {
     /// Creates a mesh without clusters, policies and routes.
     pub fn empty() -> Self {

@@ -2,8 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::ops::RangeInclusive;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use clap::error::ErrorKind;
 use leno_admin::logging::{LogFilter, LogFormat};
 use leno_model::policy::{DefaultInboundPolicy, Probe};
 use leno_model::protocol::PortRanges;
+use leno_model::proxy;
 use leno_model::settings::parse_duration;
 use leno_relay::limits::Limits;
 use leno_relay::{Door, ForwardedFor};
@@ -19,14 +19,8 @@ use leno_relay::{Door, ForwardedFor};
 use crate::identity_args::{IdentityArgs, parse_control};
 use crate::worker::MAX_LISTENERS;
 
-/// Maximum number of worker threads. Measurements showed no gain from more threads.
-const MAX_WORKERS: i64 = 64;
-
-/// Longest grace period.
-const MAX_GRACE: Duration = Duration::from_secs(3_600);
-
-/// Allowed times to establish a connection; the same range as for a Service's annotation `leno.dev/connect-timeout`.
-const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+/// The default address of the admin endpoint.
+pub(crate) const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), proxy::ADMIN_PORT);
 
 /// Leno's data plane: accepts gRPC connections and sends each call to the best endpoint.
 #[derive(Debug, Parser)]
@@ -96,11 +90,11 @@ pub(crate) struct Args {
     pub(crate) access_log_queries: bool,
 
     /// Address for /ready, /metrics and the other admin pages
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4191")]
+    #[arg(long, value_name = "ADDR", default_value_t = ADMIN)]
     pub(crate) admin: SocketAddr,
 
     /// Worker threads: the number of processor cores that may relay calls
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=MAX_WORKERS))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(proxy::WORKERS_MAX)))]
     pub(crate) workers: u16,
 
     /// Log levels: off, error, warn, info, debug or trace, for everything or by target: info,leno_proxy=debug
@@ -147,10 +141,10 @@ impl Args {
             return listen;
         }
         let usual = |door, ip: Ipv4Addr, port| (door, SocketAddr::new(ip.into(), port));
-        let mut listen = vec![usual(Door::Outbound, Ipv4Addr::LOCALHOST, 4140)];
+        let mut listen = vec![usual(Door::Outbound, Ipv4Addr::LOCALHOST, proxy::OUTBOUND_PORT)];
         if self.identity.identity.is_some() {
-            listen.push(usual(Door::Inbound, Ipv4Addr::UNSPECIFIED, 4143));
-            listen.push(usual(Door::Tunnel, Ipv4Addr::UNSPECIFIED, 15_008));
+            listen.push(usual(Door::Inbound, Ipv4Addr::UNSPECIFIED, proxy::INBOUND_PORT));
+            listen.push(usual(Door::Tunnel, Ipv4Addr::UNSPECIFIED, proxy::TUNNEL_PORT));
         }
         listen
     }
@@ -217,22 +211,12 @@ fn parse_limit(text: &str) -> Result<(String, String), String> {
 }
 
 fn parse_grace(text: &str) -> Result<Duration, String> {
-    const FORM: &str = "write a whole number and a unit, as 500ms, 30s or 2m, at most 60m";
-    let unit_at = text.find(|c: char| !c.is_ascii_digit()).ok_or(FORM)?;
-    let (number, unit) = text.split_at(unit_at);
-    let number: u64 = number.parse().map_err(|_| FORM)?;
-    let unit_ms = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        _ => return Err(FORM.to_owned()),
-    };
-    let grace = number.checked_mul(unit_ms).map(Duration::from_millis);
-    grace.filter(|grace| *grace <= MAX_GRACE).ok_or_else(|| FORM.to_owned())
+    proxy::parse_grace(text)
+        .ok_or_else(|| "write a whole number and a unit, as 500ms, 30s or 2m, at most 60m".to_owned())
 }
 
 fn parse_connect_timeout(text: &str) -> Result<Duration, String> {
-    let timeout = parse_duration(text).filter(|timeout| CONNECT_TIMEOUTS.contains(timeout));
+    let timeout = parse_duration(text).filter(|timeout| proxy::CONNECT_TIMEOUTS.contains(timeout));
     timeout.ok_or_else(|| "write 10ms to 1m, as 500ms or 5s".to_owned())
 }
 

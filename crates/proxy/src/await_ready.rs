@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 use tokio::runtime;
 use tokio::time::{sleep, timeout};
 
-use crate::args::{Exit, explain};
+use crate::args::{ADMIN, Exit, explain};
 
 /// The first word of the command line that chooses this mode.
 pub(crate) const WORD: &str = "await-ready";
@@ -40,7 +40,7 @@ const REASON_MAX_BYTES: usize = 1 << 10;
 #[command(name = "leno-proxy await-ready", version, max_term_width = 100)]
 pub(crate) struct Options {
     /// Where the proxy serves /ready
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4191")]
+    #[arg(long, value_name = "ADDR", default_value_t = ADMIN)]
     admin: SocketAddr,
 
     /// How long to wait: 500ms, 30s, 2m

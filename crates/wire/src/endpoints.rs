@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use leno_model::mesh::{Cluster, ClusterKey, Endpoint, EndpointProxy};
+use leno_model::proxy;
 use prost::Message;
 
 use crate::error::Unreadable;
@@ -148,7 +149,7 @@ fn read_one(lb_endpoint: &LbEndpoint, zone: Option<&str>) -> Result<Endpoint, (&
         Some(identity) => Some(EndpointProxy {
             identity: identity.parse().map_err(|_| (IDENTITY, "names no workload"))?,
             inbound_port: port(INBOUND_PORT)?,
-            tunnel_port: port(TUNNEL_PORT)?.unwrap_or(EndpointProxy::TUNNEL_PORT),
+            tunnel_port: port(TUNNEL_PORT)?.unwrap_or(proxy::TUNNEL_PORT),
         }),
     };
     let boxed = |name| facts.get(name).map(Into::into);

@@ -10,6 +10,7 @@ use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::{Cluster, ClusterKey, Endpoint, EndpointProxy, Mesh};
 use leno_model::policy::{AuthorizationPolicy, Identities, Mode, Network, Rule};
 use leno_model::protocol::Protocol;
+use leno_model::proxy;
 use leno_model::settings::Settings;
 use leno_model::translate::translate;
 
@@ -42,7 +43,7 @@ pub(crate) fn endpoint(address: &str) -> Endpoint {
 /// An endpoint behind a proxy of the workload `shop/cart`.
 pub(crate) fn meshed(address: &str, inbound_port: Option<u16>) -> Endpoint {
     let identity = "ns/shop/sa/cart".parse().expect("a workload");
-    let proxy = EndpointProxy { identity, inbound_port, tunnel_port: EndpointProxy::TUNNEL_PORT };
+    let proxy = EndpointProxy { identity, inbound_port, tunnel_port: proxy::TUNNEL_PORT };
     Endpoint { proxy: Some(proxy), ..endpoint(address) }
 }
 

@@ -25,7 +25,7 @@ use crate::routes::action::destination;
 
 /// The destination of connections to a Listener's address, or of calls to its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum Destination {
     /// Any endpoint of the cluster.
     Cluster(ClusterKey),
     /// The one endpoint of this cluster that has the address.
@@ -35,7 +35,7 @@ pub enum Target {
 /// How long a client may stay silent before we assume that its server speaks first.
 const DETECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The value of [`LEADS_TO`] for [`Target::Endpoint`].
+/// The value of [`LEADS_TO`] for [`Destination::Endpoint`].
 const ENDPOINT: &str = "endpoint";
 
 /// The content of a Listener.
@@ -43,7 +43,7 @@ const ENDPOINT: &str = "endpoint";
 pub struct Lead {
     /// The Listener's name, as the client asked for it.
     pub name: String,
-    pub target: Target,
+    pub destination: Destination,
 }
 
 /// Writes the Listener called `name` for a cluster: at the address `at`, or without an address for a Service's name.
@@ -149,7 +149,7 @@ pub fn write_endpoint(name: &str, key: &ClusterKey) -> Listener {
     }
 }
 
-/// Reads a Listener's target.
+/// Reads a Listener's destination.
 ///
 /// # Errors
 /// [`Unreadable`] if the bytes are not a Listener that Leno writes.
@@ -162,12 +162,12 @@ pub fn read(bytes: &[u8]) -> Result<Lead, Unreadable> {
     let facts = Facts::from_metadata(resource.metadata.as_ref());
     let cluster = facts.get(CLUSTER).ok_or_else(|| bad(CLUSTER, "is missing in the metadata"))?;
     let key = name::cluster_key(cluster).ok_or_else(|| bad(CLUSTER, "is not service.namespace:port"))?;
-    let target = match facts.get(LEADS_TO) {
-        None => Target::Cluster(key),
-        Some(ENDPOINT) => Target::Endpoint(key),
+    let destination = match facts.get(LEADS_TO) {
+        None => Destination::Cluster(key),
+        Some(ENDPOINT) => Destination::Endpoint(key),
         Some(_) => return Err(bad(LEADS_TO, "is not endpoint")),
     };
-    Ok(Lead { name: resource.name, target })
+    Ok(Lead { name: resource.name, destination })
 }
 
 /// Configures HTTP. The RouteConfiguration with the name `routes` routes the requests. Only the timeouts of its routes

@@ -2,7 +2,7 @@ use leno_model::discovery::Subject;
 use leno_model::protocol::Protocol;
 use prost::Message;
 
-use super::{Target, read, write, write_endpoint};
+use super::{Destination, read, write, write_endpoint};
 use crate::fixtures::{cluster, mesh};
 use crate::name::{NOWHERE, listener_subject};
 use crate::pb::http::HttpConnectionManager;
@@ -38,7 +38,7 @@ fn a_name_is_answered_with_an_api_and_an_address_with_a_socket() {
 fn a_listener_has_the_name_that_it_was_asked_for_by() {
     for name in ["echo:50051", "ECHO.shop.svc.cluster.local:50051", "10.96.0.10:50051"] {
         let lead = read(&by_name(name).encode_to_vec()).expect("ours");
-        assert_eq!((lead.name.as_str(), lead.target), (name, Target::Cluster(cluster("echo").key)));
+        assert_eq!((lead.name.as_str(), lead.destination), (name, Destination::Cluster(cluster("echo").key)));
     }
 }
 
@@ -65,7 +65,7 @@ fn the_first_bytes_tell_where_nothing_is_said_of_the_protocol() {
 fn the_address_of_one_endpoint_leads_to_it_alone() {
     let written = write_endpoint("10.244.1.1:50061", &cluster("echo").key);
     let lead = read(&written.encode_to_vec()).expect("ours");
-    assert_eq!(lead.target, Target::Endpoint(cluster("echo").key));
+    assert_eq!(lead.destination, Destination::Endpoint(cluster("echo").key));
 }
 
 #[test]

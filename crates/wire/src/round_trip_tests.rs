@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use leno_model::mesh::{Cluster, ClusterKey, EndpointProxy, Mesh, MeshedPod};
+use leno_model::proxy;
 use leno_model::spiffe::TrustDomain;
 use prost::Message;
 
 use crate::fixtures::{ENVOY, GRPC, random_mesh};
-use crate::listener::Target;
+use crate::listener::Destination;
 use crate::view::{Dialect, View};
 use crate::{cluster, endpoints, listener};
 
@@ -33,7 +34,7 @@ fn received_cluster(cluster: &Cluster, view: View<'_>) -> Cluster {
 fn received_address(address: SocketAddr, cluster: &Cluster) -> (SocketAddr, ClusterKey) {
     let written = listener::write(&address.to_string(), Some(address), cluster, None);
     let lead = listener::read(&written.encode_to_vec()).expect("ours");
-    let Target::Cluster(key) = lead.target else { panic!("{lead:?} is no cluster") };
+    let Destination::Cluster(key) = lead.destination else { panic!("{lead:?} is no cluster") };
     (lead.name.parse().expect("an address"), key)
 }
 
@@ -104,7 +105,7 @@ fn a_pods_own_cluster_is_the_same_after_its_way_over_the_wire() {
         proxy: EndpointProxy {
             identity: "ns/shop/sa/cart".parse().expect("a workload"),
             inbound_port: None,
-            tunnel_port: EndpointProxy::TUNNEL_PORT,
+            tunnel_port: proxy::TUNNEL_PORT,
         },
         skipped_ports: Default::default(),
         opaque_ports: "5000".parse().expect("a port"),
@@ -116,7 +117,7 @@ fn a_pods_own_cluster_is_the_same_after_its_way_over_the_wire() {
         let sent = mesh.pod_by_address(at).expect("a Pod");
         assert_eq!(received_cluster(&sent, ENVOY), sent);
         let written = listener::write_endpoint(&at.to_string(), &sent.key).encode_to_vec();
-        assert_eq!(listener::read(&written).expect("ours").target, Target::Endpoint(sent.key.clone()));
+        assert_eq!(listener::read(&written).expect("ours").destination, Destination::Endpoint(sent.key.clone()));
         // A client that knows this endpoint finds it at the Pod's address.
         let known = Mesh::new("default", vec![Arc::new(sent)], [], Vec::new(), Vec::new());
         let endpoint = known.endpoint_by_address(at).expect("the Pod").1;

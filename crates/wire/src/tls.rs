@@ -31,12 +31,12 @@ const MATCH_FIELD: &str = "leno.dev/peer";
 
 /// The workload whose identity the endpoint must prove, and the port in the server name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Peer<'a> {
+struct ExpectedPeer<'a> {
     target_port: u16,
     identity: &'a Workload,
 }
 
-impl<'a> Peer<'a> {
+impl<'a> ExpectedPeer<'a> {
     fn of(endpoint: &'a Endpoint) -> Option<Self> {
         let proxy = endpoint.proxy.as_ref()?;
         Some(Self { target_port: endpoint.address.port(), identity: &proxy.identity })
@@ -54,11 +54,11 @@ impl<'a> Peer<'a> {
 
 /// Returns the peers of a cluster if Envoy and gRPC can speak the cluster's protocol to a proxy, and otherwise none.
 /// Opaque bytes would need a tunnel, and HTTP/1 would need the fields that leno-proxy adds.
-fn peers(cluster: &Cluster) -> BTreeSet<Peer<'_>> {
+fn peers(cluster: &Cluster) -> BTreeSet<ExpectedPeer<'_>> {
     if !matches!(cluster.protocol, Protocol::Http2 | Protocol::Detect) {
         return BTreeSet::new();
     }
-    cluster.endpoints.iter().chain(&cluster.unready_endpoints).filter_map(Peer::of).collect()
+    cluster.endpoints.iter().chain(&cluster.unready_endpoints).filter_map(ExpectedPeer::of).collect()
 }
 
 /// Returns whether two versions of a cluster have the same transport sockets.
@@ -81,7 +81,7 @@ pub(crate) fn socket_matches(cluster: &Cluster, trust_domain: &TrustDomain) -> V
     if peers.is_empty() {
         return Vec::new();
     }
-    let secure = |peer: Peer<'_>| TransportSocketMatch {
+    let secure = |peer: ExpectedPeer<'_>| TransportSocketMatch {
         name: format!("{} {}", peer.server_name(), peer.identity),
         r#match: Some(peer.label()),
         transport_socket: Some(socket(&envoy_context(&peer, trust_domain))),
@@ -99,7 +99,7 @@ pub(crate) fn socket_matches(cluster: &Cluster, trust_domain: &TrustDomain) -> V
 
 /// Adds the metadata that [`socket_matches`] matches.
 pub(crate) fn mark(endpoint: &Endpoint, metadata: core::Metadata) -> core::Metadata {
-    match Peer::of(endpoint) {
+    match ExpectedPeer::of(endpoint) {
         Some(peer) => {
             core::Metadata { filter_metadata: [(MATCH_METADATA.to_owned(), peer.label())].into(), ..metadata }
         }
@@ -135,16 +135,16 @@ pub(crate) fn grpc_socket(cluster: &Cluster, trust_domain: &TrustDomain) -> Opti
 }
 
 /// Returns the peers, if every endpoint has a proxy and all peers have the same server name.
-fn reached_by_grpc(cluster: &Cluster) -> Option<BTreeSet<Peer<'_>>> {
+fn reached_by_grpc(cluster: &Cluster) -> Option<BTreeSet<ExpectedPeer<'_>>> {
     if peers(cluster).is_empty() {
         return None;
     }
-    let peers: BTreeSet<_> = cluster.endpoints.iter().map(Peer::of).collect::<Option<_>>()?;
+    let peers: BTreeSet<_> = cluster.endpoints.iter().map(ExpectedPeer::of).collect::<Option<_>>()?;
     let first = peers.first()?.target_port;
     peers.iter().all(|peer| peer.target_port == first).then_some(peers)
 }
 
-fn envoy_context(peer: &Peer<'_>, trust_domain: &TrustDomain) -> tls::UpstreamTlsContext {
+fn envoy_context(peer: &ExpectedPeer<'_>, trust_domain: &TrustDomain) -> tls::UpstreamTlsContext {
     let secret = |name: &str| tls::SdsSecretConfig { name: name.to_owned(), sds_config: None };
     let san = tls::SubjectAltNameMatcher {
         san_type: tls::subject_alt_name_matcher::SanType::Uri.into(),
@@ -175,7 +175,7 @@ fn envoy_context(peer: &Peer<'_>, trust_domain: &TrustDomain) -> tls::UpstreamTl
     tls::UpstreamTlsContext { sni: peer.server_name(), common_tls_context: Some(common), ..Default::default() }
 }
 
-fn id_of(peer: &Peer<'_>, trust_domain: &TrustDomain) -> matcher::StringMatcher {
+fn id_of(peer: &ExpectedPeer<'_>, trust_domain: &TrustDomain) -> matcher::StringMatcher {
     let id = SpiffeId { trust_domain: trust_domain.clone(), workload: peer.identity.clone() };
     exactly(&id.to_string())
 }

@@ -12,7 +12,7 @@ use kube::{Client, Config, Resource};
 use leno_identity::innermost;
 use serde::de::DeserializeOwned;
 
-use super::plain::line;
+use super::printable::line;
 
 /// Longest time for the API server to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use leno_model::mesh::{Cluster as Known, ClusterKey, Endpoint, EndpointProxy, Mesh};
 use leno_model::policy::{AuthorizationPolicy, Mode, Rule};
+use leno_model::proxy;
 use serde_json::json;
 
 use super::*;
@@ -11,7 +12,7 @@ use super::*;
 fn config() -> Value {
     let key = ClusterKey { namespace: "shop".into(), service: "web".into(), port: 80 };
     let identity = "ns/shop/sa/web".parse().expect("a workload");
-    let proxy = EndpointProxy { identity, inbound_port: None, tunnel_port: EndpointProxy::TUNNEL_PORT };
+    let proxy = EndpointProxy { identity, inbound_port: None, tunnel_port: proxy::TUNNEL_PORT };
     let endpoint = |address: &str, proxy| Endpoint {
         address: address.parse::<SocketAddr>().expect("an address"),
         zone: None,

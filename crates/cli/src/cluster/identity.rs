@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt;
 use leno_identity::bundle::TrustBundle;
 use leno_install::names::{ANCHORS, CONTROL_NAMESPACE, TRUST_BUNDLE};
+use leno_model::proxy::INBOUND_PORT;
 use rustls::pki_types::CertificateDer;
 use serde::Serialize;
 
@@ -21,14 +22,11 @@ use super::certificate::{Certificate, relative};
 use super::connect::{Cluster, ClusterError, Connect};
 use super::forward::{self, FORWARDS_MAX, Forwarded};
 use super::handshake;
-use super::plain::line;
 use super::pods;
+use super::printable::line;
 use super::progress::sign_of_life;
 use super::select::{Choice, Kind, Selection};
 use super::table::{Output, Table, show};
-
-/// Port for connections from other proxies, unless the Pod's annotation sets another one.
-const INBOUND_PORT: u16 = 4143;
 
 /// Options of `leno identity`.
 #[derive(Args)]

@@ -3,12 +3,13 @@
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use kube::ResourceExt;
 use leno_install::names::{
-    ADMIN_PORT, CONTROL, CONTROL_ADMIN_PORT, CONTROL_NAMESPACE, DEFAULT_SERVICE_ACCOUNT, GRPC, NAME_LABEL, PROXY,
+    CONTROL, CONTROL_ADMIN_PORT, CONTROL_NAMESPACE, DEFAULT_SERVICE_ACCOUNT, GRPC, NAME_LABEL, PROXY,
 };
 
 use leno_model::policy::DefaultInboundPolicy;
+use leno_model::proxy::ADMIN_PORT;
 
-use super::plain::line;
+use super::printable::line;
 
 /// Longest kubelet message shown, in characters.
 const MESSAGE_MAX: usize = 160;

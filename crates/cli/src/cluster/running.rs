@@ -9,6 +9,7 @@ use kube::ResourceExt;
 use leno_install::chart::merge;
 use leno_install::names::{CONFIG, CONTROL, CONTROL_NAMESPACE, HELM_RELEASE, VERSION_LABEL};
 use leno_model::problem::in_a_line;
+use semver::Version;
 use serde_json::{Map, Value};
 
 use super::connect::{Cluster, ClusterError};
@@ -121,20 +122,10 @@ fn is_helms(config: &ConfigMap) -> bool {
     config.annotations().contains_key(HELM_RELEASE)
 }
 
-/// Compares two versions as semver.org, section 11, does, but compares two pre-releases of the same version as text.
-/// `None` if one is not a version, such as the tag of a custom image.
+/// Compares two versions by their precedence. `None` if one is not a version, such as the tag of a custom image.
 fn compare(a: &str, b: &str) -> Option<Ordering> {
-    let read = |text: &str| {
-        let (numbers, pre_release) = match text.split_once('-') {
-            Some((numbers, pre_release)) => (numbers, Some(pre_release.to_owned())),
-            None => (text, None),
-        };
-        let numbers: Option<Vec<u32>> = numbers.split('.').map(|number| number.parse().ok()).collect();
-        let numbers = numbers.filter(|numbers| numbers.len() == 3)?;
-        // A pre-release is older than its release.
-        Some((numbers, pre_release.is_none(), pre_release))
-    };
-    Some(read(a)?.cmp(&read(b)?))
+    let version = |text| Version::parse(text).ok();
+    Some(version(a)?.cmp_precedence(&version(b)?))
 }
 
 #[cfg(test)]

@@ -53,6 +53,9 @@ fn versions_are_compared_by_their_numbers_and_what_is_before_a_release() {
         ("1.0.0", "1.0.0", Some(Equal)),
         ("1.0.0-rc.1", "1.0.0", Some(Less)),
         ("1.0.1", "1.0.1-rc.1", Some(Greater)),
+        ("1.0.0-rc.9", "1.0.0-rc.10", Some(Less)),
+        ("1.0.0-rc.1", "1.0.0-1", Some(Greater)),
+        ("1.0.0+a", "1.0.0+b", Some(Equal)),
         ("1.0", "1.0.0", None),
         ("latest", "1.0.0", None),
     ] {

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use leno_install::yaml;
 use serde::Serialize;
 
-use super::plain::line;
+use super::printable::line;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {

@@ -6,25 +6,21 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
-use leno_model::manifest::{SourceFile, parse_file};
+use leno_model::manifest::{DEFAULT_NAMESPACE, SourceFile, parse_file};
 use leno_model::object::{Object, Service};
+use leno_model::proxy::INBOUND_PORT;
 use leno_model::spiffe::Workload;
 
+use super::digest::digest;
 use super::error::{Error, Result, io};
 use super::files;
 use super::options::Subnet;
 
-/// Namespace of objects that name no namespace. The proxy uses the same default.
-const DEFAULT_NAMESPACE: &str = "default";
 /// File name prefix of the Services.
 pub(super) const SERVICE_PREFIX: &str = "service.";
-
-/// Port on which proxies accept connections from each other.
-const INBOUND_PORT: u16 = 4143;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Name<'a> {
@@ -135,10 +131,8 @@ fn write(path: &Path, text: &str) -> Result<()> {
 /// address again.
 fn free_address(name: Name<'_>, services: &[Service], subnet: Subnet) -> Result<Ipv4Addr> {
     let taken: BTreeSet<IpAddr> = services.iter().flat_map(|service| &service.cluster_ips).copied().collect();
-    let mut hasher = DefaultHasher::new();
-    (name.namespace, name.name).hash(&mut hasher);
     let hosts = u64::from(subnet.hosts());
-    let first = hasher.finish() % hosts;
+    let first = digest(format!("{}/{}", name.namespace, name.name).as_bytes()) % hosts;
     let candidates = (first..hosts).chain(0..first).filter_map(|index| u16::try_from(index + 1).ok());
     let free = candidates.map(|number| subnet.host(number)).find(|address| !taken.contains(&IpAddr::V4(*address)));
     free.ok_or(Error::SubnetFull { subnet, option: "--service-subnet" })

@@ -2,15 +2,16 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use leno_identity::authority::Authority;
 use leno_identity::directory::{BUNDLE_FILE, CERTIFICATE_FILE, KEY_FILE, write_authority};
+use leno_model::proxy;
 use leno_model::spiffe::Workload;
 
+use super::digest::digest;
 use super::error::{Error, Result, io};
 use super::files;
 use super::hosts::hosts;
@@ -19,9 +20,6 @@ use super::mesh::Mesh;
 use super::mirror::Mirror;
 use super::network::FIRST_RUN;
 use super::options::Options;
-
-/// User id of the proxies; it needs no entry in /etc/passwd.
-pub(super) const PROXY_UID: u32 = 2102;
 
 /// Time for the other proxies to notice that an endpoint was removed.
 pub(super) const NOTICE_TIME: Duration = Duration::from_millis(300);
@@ -95,7 +93,7 @@ impl<'a> Member<'a> {
             prefix: String::new(),
             takes: is_of_authority,
             mode: files::PRIVATE,
-            owner: Some(PROXY_UID),
+            owner: Some(proxy::UID),
         })
     }
 
@@ -220,7 +218,7 @@ fn make_private(path: &Path) -> Result<()> {
     let make = || {
         fs::create_dir_all(path)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
-        chown(path, Some(PROXY_UID), Some(PROXY_UID))
+        chown(path, Some(proxy::UID), Some(proxy::UID))
     };
     make().map_err(io(format!("making the directory {}", path.display())))
 }
@@ -234,7 +232,5 @@ fn is_of_authority(path: &Path) -> bool {
 /// share the copies.
 fn config_prefix(directory: &Path) -> Result<String> {
     let path = directory.canonicalize().map_err(io(format!("--config {}", directory.display())))?;
-    let mut hasher = DefaultHasher::new();
-    path.hash(&mut hasher);
-    Ok(format!("config.{:016x}.", hasher.finish()))
+    Ok(format!("config.{:016x}.", digest(path.as_os_str().as_encoded_bytes())))
 }

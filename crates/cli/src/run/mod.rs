@@ -4,12 +4,14 @@
 //! - [`mesh`] is the state that all runs share, and removes dead runs. [`member`] joins a run: the run gets a number in
 //!   [`state`], an address on the [`network`], copies ([`mirror`]) of the files that the proxy reads, [`manifests`]
 //!   with which other runs find this run, and [`hosts`] with which this run finds other runs.
+//! - [`digest`] gives every --config directory and every service a number that all builds of `leno` agree on.
 //! - [`process`] starts the proxy and the program, both through [`enter`]; [`supervise`] watches them until the program
 //!   ends.
 //!
 //! The namespaces reach each other and the machine itself, which is their gateway. The tool changes nothing that would
 //! let them reach further. The next run, or `leno run --clean`, removes a run that was killed.
 
+mod digest;
 pub(crate) mod enter;
 mod error;
 mod files;
@@ -29,7 +31,8 @@ mod user;
 use std::process::ExitCode;
 
 use error::{Error, Result, io};
-use member::{Member, PROXY_UID};
+use leno_model::proxy;
+use member::Member;
 use mesh::Mesh;
 pub(crate) use options::Options;
 use process::Proxy;
@@ -60,7 +63,7 @@ async fn run_service(mesh: &Mesh, options: &Options, service: &str) -> Result<Ex
     let mut signals = Signals::take()?;
     let mut member = Member::join(mesh, options, service)?;
     let mut proxy = Proxy::start(&member)?;
-    mesh.network.inside(member.run, || intercept::up(PROXY_UID))??;
+    mesh.network.inside(member.run, || intercept::up(proxy::UID))??;
     if let Some(signal) = signals.ending().await {
         return Ok(ExitCode::from(supervise::exit_code_of(signal)));
     }

@@ -10,12 +10,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use leno_lab::http;
+use leno_model::proxy;
 use leno_model::spiffe::Workload;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::enter;
 use super::error::{Error, Result, io as io_error};
-use super::member::{Member, PROXY_UID};
+use super::member::Member;
 use super::network::namespace;
 use super::user::User;
 
@@ -27,7 +28,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Additional time for the proxy to exit.
 const AFTER_GRACE: Duration = Duration::from_secs(1);
 /// The proxy's admin address, within its namespace.
-const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4191);
+const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), proxy::ADMIN_PORT);
 
 /// A running proxy. Dropping it kills the process.
 pub(super) struct Proxy(Child);
@@ -45,7 +46,7 @@ impl Proxy {
         let has_v6 = Path::new("/proc/net/if_inet6").exists();
         let mut args = proxy_args(&member.mesh.state.manifests(), &member.workload, &member.issuer(), has_v6);
         args.extend_from_slice(member.proxy_args());
-        let mut command = enter_command(member, None, Some(User::new(PROXY_UID)), args)?;
+        let mut command = enter_command(member, None, Some(User::new(proxy::UID)), args)?;
         // A separate process group: Ctrl-C must reach the program only, and the proxy must outlive it.
         command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
         let mut this = Self(command.spawn().map_err(io_error("starting the proxy"))?);
@@ -117,14 +118,14 @@ fn proxy_args(config: &Path, workload: &Workload, issuer: &Path, has_v6: bool) -
     let mut args = vec![path("--config=", config), path("--issuer=", issuer)];
     let words = [
         format!("--identity={workload}"),
-        "--outbound=127.0.0.1:4140".to_owned(),
-        format!("--inbound={any}:4143"),
-        format!("--tunnel={any}:15008"),
+        format!("--outbound=127.0.0.1:{}", proxy::OUTBOUND_PORT),
+        format!("--inbound={any}:{}", proxy::INBOUND_PORT),
+        format!("--tunnel={any}:{}", proxy::TUNNEL_PORT),
         format!("--admin={ADMIN}"),
         format!("--grace={}s", GRACE.as_secs()),
     ];
     args.extend(words.map(OsString::from));
-    args.extend(has_v6.then(|| "--outbound=[::1]:4140".into()));
+    args.extend(has_v6.then(|| format!("--outbound=[::1]:{}", proxy::OUTBOUND_PORT).into()));
     args
 }
 

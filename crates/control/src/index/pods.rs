@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use leno_model::mesh::{EndpointProxy, MeshedPod, MeshedPods};
 use leno_model::object::{Address, EndpointSlice};
 use leno_model::problem::{Mark, Notice, Place};
+use leno_model::proxy;
 use leno_model::spiffe::Workload;
 
 use super::{Name, Pod};
@@ -97,6 +98,6 @@ fn proxy(namespace: &str, service_account: &str) -> EndpointProxy {
     EndpointProxy {
         identity: Workload { namespace: namespace.into(), service_account: service_account.into() },
         inbound_port: None,
-        tunnel_port: EndpointProxy::TUNNEL_PORT,
+        tunnel_port: proxy::TUNNEL_PORT,
     }
 }

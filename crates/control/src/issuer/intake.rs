@@ -22,6 +22,7 @@ use tonic::{Status, body};
 use super::service::Service;
 use crate::accept::{Peer, Presence, WHOLE_REQUEST_MAX};
 use crate::publish::accounts::{Accounts, Held, Holder};
+use crate::publish::service::PREFIX_BYTES;
 
 /// Maximum size of a small request, in bytes. The fixed memory that is counted for each connection covers small
 /// requests. Only the memory of longer requests is counted separately. Requests with Kubernetes' tokens have about
@@ -29,8 +30,6 @@ use crate::publish::accounts::{Accounts, Held, Holder};
 pub(super) const SMALL_BYTES: usize = 8 << 10;
 /// Bytes of memory for each byte of a longer request: the decoder's buffer, which grows by doubling, and the message.
 const COPIES: usize = 3;
-/// Bytes before a message: the compressed flag and the length.
-const PREFIX_BYTES: usize = 5;
 
 /// The identity service, wrapped in the limits on requests.
 #[derive(Clone)]

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures_util::{Stream, StreamExt};
+use hyper::StatusCode;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
@@ -27,8 +28,6 @@ use super::signing::Signing;
 const CHECK: Duration = Duration::from_secs(10);
 /// How long to wait after the watch failed.
 const RETRY: Duration = Duration::from_secs(1);
-/// HTTP's status for a write that failed because another client has written since our last read.
-const CONFLICT: u16 = 409;
 
 pub(crate) struct Keeper {
     secrets: Api<Secret>,
@@ -185,7 +184,8 @@ impl Keeper {
                 tracing::info!("Secret {ISSUER} was written");
                 self.read(&written);
             }
-            Err(kube::Error::Api(status)) if status.code == CONFLICT => {}
+            // Another client has written since our last read.
+            Err(kube::Error::Api(status)) if status.code == StatusCode::CONFLICT => {}
             Err(error) => tracing::warn!("Secret {ISSUER} could not be written: {error}"),
         }
     }

@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use hyper::StatusCode;
 use k8s_openapi::api::coordination::v1 as kubernetes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
@@ -22,8 +23,6 @@ const RENEWAL: Duration = Duration::from_secs(5);
 const STOP: Duration = Duration::from_secs(12);
 /// Longest time to release the Lease when the process ends.
 const RELEASE: Duration = Duration::from_secs(2);
-/// HTTP's status for a write with an old resource version.
-const CONFLICT: u16 = 409;
 
 /// One replica's claim to lead.
 pub(crate) struct Lease {
@@ -68,7 +67,8 @@ impl Lease {
         match written {
             Ok(_) => Ok(true),
             // Another replica wrote first.
-            Err(kube::Error::Api(status)) if status.code == CONFLICT => Ok(false),
+            // Another replica has written since our last read.
+            Err(kube::Error::Api(status)) if status.code == StatusCode::CONFLICT => Ok(false),
             Err(error) => Err(error),
         }
     }

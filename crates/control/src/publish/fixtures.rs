@@ -9,6 +9,7 @@ use envoy_types::pb::envoy::service::discovery::v3::{
 use envoy_types::pb::google::rpc::Status;
 use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::{Cluster, Endpoint, EndpointProxy, Mesh, MeshedPod};
+use leno_model::proxy;
 use leno_model::spiffe::Workload;
 use leno_model::translate::translate;
 use leno_wire::limits::RESOURCE_MAX_BYTES;
@@ -57,7 +58,7 @@ pub(crate) fn with_endpoints(count: u16) -> Arc<Mesh> {
         let proxy = EndpointProxy {
             identity: Workload { namespace: "shop".into(), service_account: service_account.into() },
             inbound_port: None,
-            tunnel_port: EndpointProxy::TUNNEL_PORT,
+            tunnel_port: proxy::TUNNEL_PORT,
         };
         let pod = Some("p".repeat(POD_BYTES).into());
         Endpoint { address, zone: None, hostname: None, pod, proxy: Some(proxy) }
@@ -75,7 +76,7 @@ pub(crate) fn pod(service_account: &str) -> MeshedPod {
         proxy: EndpointProxy {
             identity: format!("ns/shop/sa/{service_account}").parse().expect("a workload"),
             inbound_port: None,
-            tunnel_port: EndpointProxy::TUNNEL_PORT,
+            tunnel_port: proxy::TUNNEL_PORT,
         },
         skipped_ports: Default::default(),
         opaque_ports: Default::default(),

@@ -23,7 +23,7 @@ pub mod limits;
 mod metered;
 mod metrics;
 mod pace;
-mod service;
+pub(crate) mod service;
 mod session;
 mod sotw;
 mod sources;

@@ -38,7 +38,7 @@ const GRPC_ACCEPT_ENCODING: &str = "grpc-accept-encoding";
 /// No compression.
 const IDENTITY: &str = "identity";
 /// Bytes before each message: the compressed flag and the length.
-const PREFIX_BYTES: usize = 5;
+pub(crate) const PREFIX_BYTES: usize = 5;
 /// Limit on responses that wait for the client. Each of the four kinds has at most one outstanding response, so no
 /// response waits for room.
 const RESPONSES_MAX: usize = 4;

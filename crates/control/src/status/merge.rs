@@ -5,7 +5,7 @@ use k8s_openapi::jiff::Timestamp;
 use leno_model::route::status::{Condition, ConditionKind, ParentRef, Reason};
 use serde_json::{Map, Value, json};
 
-use super::wanted::{Verdict, Wanted};
+use super::wanted::{StatusContent, Wanted};
 
 /// Our name in the statuses of routes (`controllerName`).
 pub(super) const CONTROLLER: &str = "leno.dev/mesh";
@@ -18,24 +18,24 @@ const NOT_FOUND: &str = "NotFound";
 pub(super) fn status(object: &Value, wanted: &Wanted, now: Timestamp) -> Option<Value> {
     let said = Said { generation: wanted.generation, now };
     let before = &object["status"];
-    let (field, after) = match &wanted.verdict {
-        Verdict::Route(parents) => {
+    let (field, after) = match &wanted.content {
+        StatusContent::Route(parents) => {
             let ours = parents.iter().map(|parent| (parent_ref(&parent.parent), parent.conditions.clone())).collect();
             ("parents", said.parents(&before["parents"], ours))
         }
-        Verdict::BrokenRoute(problem) => {
+        StatusContent::BrokenRoute(problem) => {
             let refs = object["spec"]["parentRefs"].as_array().into_iter().flatten();
             let ours = refs.filter(|parent| is_service(parent)).map(|parent| (parent.clone(), vec![unread(problem)]));
             ("parents", said.parents(&before["parents"], ours.collect()))
         }
-        Verdict::Policy { problem, missing } => {
+        StatusContent::Policy { problem, missing } => {
             let conditions = said.conditions_of_policy(&before["conditions"], problem.as_deref(), missing.as_deref());
             ("conditions", conditions)
         }
     };
     let said = before[field].as_array().cloned().unwrap_or_default();
-    (said != after).then(|| match wanted.verdict {
-        Verdict::Policy { .. } => json!({ "observedGeneration": wanted.generation, field: after }),
+    (said != after).then(|| match wanted.content {
+        StatusContent::Policy { .. } => json!({ "observedGeneration": wanted.generation, field: after }),
         _ => json!({ field: after }),
     })
 }

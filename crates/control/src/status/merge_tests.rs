@@ -3,7 +3,7 @@ use leno_model::route::status::{Condition, ConditionKind, ParentRef, ParentStatu
 use leno_model::route::{RouteKind, RouteName};
 use serde_json::{Value, json};
 
-use super::super::wanted::{Verdict, Wanted};
+use super::super::wanted::{StatusContent, Wanted};
 use super::{CONTROLLER, status};
 
 fn at(second: i64) -> Timestamp {
@@ -27,7 +27,7 @@ fn route(is_accepted: bool) -> Wanted {
     };
     let route = RouteName { kind: RouteKind::Http, namespace: "shop".into(), name: "canary".into() };
     let parents = vec![ParentStatus { route, parent, conditions: vec![condition] }];
-    Wanted { generation: 2, verdict: Verdict::Route(parents) }
+    Wanted { generation: 2, content: StatusContent::Route(parents) }
 }
 
 fn entry(status: &str, reason: &str, since: &str) -> Value {
@@ -66,7 +66,7 @@ fn a_condition_that_turns_has_a_new_time() {
 #[test]
 fn an_entry_for_a_parent_that_is_gone_goes() {
     let object = json!({ "status": { "parents": [entry("True", "Accepted", "1970-01-01T00:00:01Z")] } });
-    let none = Wanted { generation: 2, verdict: Verdict::Route(Vec::new()) };
+    let none = Wanted { generation: 2, content: StatusContent::Route(Vec::new()) };
     assert_eq!(status(&object, &none, at(60)), Some(json!({ "parents": [] })));
     // A route that never had an entry of ours gets no status at all.
     assert_eq!(status(&json!({}), &none, at(60)), None);
@@ -76,7 +76,7 @@ fn an_entry_for_a_parent_that_is_gone_goes() {
 fn a_route_that_cannot_be_read_says_so_at_each_service_it_is_for() {
     let service = json!({ "group": "", "kind": "Service", "name": "echo" });
     let object = json!({ "spec": { "parentRefs": [service, { "name": "a-gateway" }] } });
-    let broken = Wanted { generation: 2, verdict: Verdict::BrokenRoute("spec.rules: too many".to_owned()) };
+    let broken = Wanted { generation: 2, content: StatusContent::BrokenRoute("spec.rules: too many".to_owned()) };
     let after = status(&object, &broken, at(0)).expect("news");
     let parents = after["parents"].as_array().expect("a list");
     assert_eq!(parents.len(), 1);
@@ -90,8 +90,8 @@ fn a_route_that_cannot_be_read_says_so_at_each_service_it_is_for() {
 #[test]
 fn a_policy_is_accepted_or_says_why_not() {
     let said = |object: &Value, problem: Option<&str>| {
-        let verdict = Verdict::Policy { problem: problem.map(str::to_owned), missing: None };
-        status(object, &Wanted { generation: 5, verdict }, at(0))
+        let content = StatusContent::Policy { problem: problem.map(str::to_owned), missing: None };
+        status(object, &Wanted { generation: 5, content }, at(0))
     };
     let good = said(&json!({}), None).expect("news");
     assert_eq!(good["observedGeneration"], 5);
@@ -105,7 +105,7 @@ fn a_policy_is_accepted_or_says_why_not() {
 #[test]
 fn a_policy_that_names_what_does_not_exist_is_accepted_and_says_so() {
     let missing = Some("there is no service account shop/crat".to_owned());
-    let wanted = Wanted { generation: 1, verdict: Verdict::Policy { problem: None, missing } };
+    let wanted = Wanted { generation: 1, content: StatusContent::Policy { problem: None, missing } };
     let said = status(&json!({}), &wanted, at(0)).expect("news");
     let [accepted, resolved] = [0, 1].map(|index| &said["conditions"][index]);
     assert_eq!((&accepted["type"], &accepted["status"]), (&json!("Accepted"), &json!("True")));

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::Duration;
 
+use hyper::StatusCode;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
@@ -31,8 +32,6 @@ use wanted::{Wanted, wanted};
 
 /// How long to wait after a failed write.
 const RETRY: Duration = Duration::from_secs(1);
-/// HTTP's status for an object that does not exist.
-const NOT_FOUND: u16 = 404;
 
 /// The kind and name of an object whose status we write.
 type Place = (Kind, Name);
@@ -107,7 +106,8 @@ async fn write(client: &Client, (kind, name): &Place, wanted: &Wanted) -> Result
     let objects: Api<DynamicObject> = Api::namespaced_with(client.clone(), &name.namespace, &resource);
     let object = match objects.get(&name.name).await {
         Ok(object) => object,
-        Err(kube::Error::Api(status)) if status.code == NOT_FOUND => return Ok(Written::Later),
+        // The object no longer exists.
+        Err(kube::Error::Api(status)) if status.code == StatusCode::NOT_FOUND => return Ok(Written::Later),
         Err(error) => return Err(error),
     };
     if object.metadata.generation != Some(wanted.generation) {

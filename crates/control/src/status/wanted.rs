@@ -21,11 +21,11 @@ pub(crate) struct Judged {
 pub(super) struct Wanted {
     /// The generation of the object that this status describes.
     pub(super) generation: i64,
-    pub(super) verdict: Verdict,
+    pub(super) content: StatusContent,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum StatusContent {
     /// A valid route: its status at each of its parents that is a Service.
     Route(Vec<ParentStatus>),
     /// An invalid route, and the reason.
@@ -41,13 +41,13 @@ pub(super) fn wanted(judged: &Judged) -> BTreeMap<Place, Wanted> {
         let name = Name::new(&status.route.namespace, &status.route.name);
         routes.entry((Kind::of_route(status.route.kind), name)).or_default().push(status.clone());
     }
-    let verdicts = judged.observed.iter().filter_map(|(place, observed)| {
+    let statuses = judged.observed.iter().filter_map(|(place, observed)| {
         let problem = observed.problem.clone();
-        let verdict = match place.0 {
-            Kind::AuthorizationPolicy => Verdict::Policy { problem, missing: observed.missing.clone() },
+        let content = match place.0 {
+            Kind::AuthorizationPolicy => StatusContent::Policy { problem, missing: observed.missing.clone() },
             Kind::HttpRoute | Kind::GrpcRoute | Kind::TlsRoute | Kind::TcpRoute => match problem {
-                Some(problem) => Verdict::BrokenRoute(problem),
-                None => Verdict::Route(routes.remove(place).unwrap_or_default()),
+                Some(problem) => StatusContent::BrokenRoute(problem),
+                None => StatusContent::Route(routes.remove(place).unwrap_or_default()),
             },
             Kind::Service
             | Kind::EndpointSlice
@@ -56,9 +56,9 @@ pub(super) fn wanted(judged: &Judged) -> BTreeMap<Place, Wanted> {
             | Kind::ServiceAccount
             | Kind::ReferenceGrant => return None,
         };
-        Some((place.clone(), Wanted { generation: observed.generation, verdict }))
+        Some((place.clone(), Wanted { generation: observed.generation, content }))
     });
-    verdicts.collect()
+    statuses.collect()
 }
 
 #[cfg(test)]

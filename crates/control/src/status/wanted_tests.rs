@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use leno_model::route::status::{ParentRef, ParentStatus};
 use leno_model::route::{RouteKind, RouteName};
 
-use super::{Judged, Verdict, Wanted, wanted};
+use super::{Judged, StatusContent, Wanted, wanted};
 use crate::index::{Kind, Name, Observed};
 
 fn observed(kind: Kind, name: &str, problem: Option<&str>) -> ((Kind, Name), Observed) {
@@ -19,7 +19,7 @@ fn at_parent(name: &str, parent: &str) -> ParentStatus {
 }
 
 #[test]
-fn every_route_and_policy_has_a_verdict_and_nothing_else_has() {
+fn every_route_and_policy_has_a_status_and_nothing_else_has() {
     let judged = Judged {
         observed: BTreeMap::from([
             observed(Kind::GrpcRoute, "canary", None),
@@ -31,13 +31,13 @@ fn every_route_and_policy_has_a_verdict_and_nothing_else_has() {
         ]),
         routes: vec![at_parent("canary", "a"), at_parent("canary", "b")],
     };
-    let of = |kind, name: &str, verdict| ((kind, Name::new("shop", name)), Wanted { generation: 3, verdict });
+    let of = |kind, name: &str, content| ((kind, Name::new("shop", name)), Wanted { generation: 3, content });
     let expected = BTreeMap::from([
-        of(Kind::GrpcRoute, "canary", Verdict::Route(vec![at_parent("canary", "a"), at_parent("canary", "b")])),
-        of(Kind::GrpcRoute, "of-a-gateway", Verdict::Route(Vec::new())),
-        of(Kind::HttpRoute, "broken", Verdict::BrokenRoute("no".to_owned())),
-        of(Kind::AuthorizationPolicy, "good", Verdict::Policy { problem: None, missing: None }),
-        of(Kind::AuthorizationPolicy, "bad", Verdict::Policy { problem: Some("why".to_owned()), missing: None }),
+        of(Kind::GrpcRoute, "canary", StatusContent::Route(vec![at_parent("canary", "a"), at_parent("canary", "b")])),
+        of(Kind::GrpcRoute, "of-a-gateway", StatusContent::Route(Vec::new())),
+        of(Kind::HttpRoute, "broken", StatusContent::BrokenRoute("no".to_owned())),
+        of(Kind::AuthorizationPolicy, "good", StatusContent::Policy { problem: None, missing: None }),
+        of(Kind::AuthorizationPolicy, "bad", StatusContent::Policy { problem: Some("why".to_owned()), missing: None }),
     ]);
     assert_eq!(wanted(&judged), expected);
 }

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::time::Instant;
 
 use futures_util::{Stream, StreamExt};
+use hyper::StatusCode;
 use kube::Resource;
 use kube::runtime::watcher::{self, Event};
 use tokio::sync::mpsc;
@@ -12,11 +13,6 @@ use tokio::time::sleep;
 
 use super::backoff::Outage;
 use crate::index::{Change, Content, Kind, Name};
-
-/// HTTP's status for a kind that does not exist.
-const NOT_FOUND: u16 = 404;
-/// HTTP's status for a resource version that is too old to continue a watch.
-const GONE: u16 = 410;
 
 /// Sends the changes of one kind to the index.
 pub(super) struct Follower {
@@ -53,7 +49,7 @@ impl Follower {
                         self.wait_out(&error).await;
                         // The watch cannot continue from its resource version: start a new stream, which begins with a
                         // list.
-                        if status(&error) == Some(GONE) {
+                        if status(&error) == Some(StatusCode::GONE) {
                             break;
                         }
                         continue;
@@ -103,14 +99,14 @@ impl Follower {
     async fn wait_out(&mut self, error: &watcher::Error) {
         let outage = self.outage.get_or_insert_with(|| Outage::new(Instant::now()));
         let wait = outage.wait();
-        if outage.is_new() && status(error) != Some(GONE) {
+        if outage.is_new() && status(error) != Some(StatusCode::GONE) {
             tracing::warn!(kind = %self.kind, %error, "the kind cannot be watched; its known objects stay in force");
         } else {
             tracing::debug!(kind = %self.kind, %error, retry_s = wait.as_secs_f64(), "the kind still cannot be watched");
         }
         // The kind's definition exists, but the API server does not know the kind: another version is installed, or the
         // API server does not serve the kind yet.
-        if status(error) == Some(NOT_FOUND) && !self.was_listed {
+        if status(error) == Some(StatusCode::NOT_FOUND) && !self.was_listed {
             self.was_listed = true;
             self.changes.send((self.kind, Change::NotInstalled)).await.ok();
         }
@@ -123,12 +119,12 @@ fn name<K: Resource>(object: &K) -> Name {
 }
 
 /// The HTTP status that the API server answered, if it answered.
-fn status(error: &watcher::Error) -> Option<u16> {
+fn status(error: &watcher::Error) -> Option<StatusCode> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status))
         | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => Some(status.code),
+        | watcher::Error::WatchError(status) => StatusCode::from_u16(status.code).ok(),
         _ => None,
     }
 }

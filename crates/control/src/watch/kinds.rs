@@ -13,6 +13,7 @@ use leno_install::annotations::INJECT;
 use leno_install::inject::{InboundPorts, Traits, Wish, inbound_ports};
 use leno_install::names::{DEFAULT_SERVICE_ACCOUNT, GRPC, PROXY};
 use leno_model::manifest::read_object;
+use leno_model::object::{self, route};
 use leno_model::typed;
 use serde::Deserialize;
 
@@ -147,15 +148,18 @@ pub(super) struct Custom {
     plural: &'static str,
 }
 
-const GATEWAY: &str = "gateway.networking.k8s.io";
-
 pub(super) const CUSTOM: [Custom; 6] = [
-    Custom { kind: Kind::AuthorizationPolicy, group: "leno.dev", version: "v1alpha1", plural: "authorizationpolicies" },
-    Custom { kind: Kind::HttpRoute, group: GATEWAY, version: "v1", plural: "httproutes" },
-    Custom { kind: Kind::GrpcRoute, group: GATEWAY, version: "v1", plural: "grpcroutes" },
-    Custom { kind: Kind::TlsRoute, group: GATEWAY, version: "v1", plural: "tlsroutes" },
-    Custom { kind: Kind::TcpRoute, group: GATEWAY, version: "v1", plural: "tcproutes" },
-    Custom { kind: Kind::ReferenceGrant, group: GATEWAY, version: "v1beta1", plural: "referencegrants" },
+    Custom {
+        kind: Kind::AuthorizationPolicy,
+        group: object::GROUP,
+        version: "v1alpha1",
+        plural: "authorizationpolicies",
+    },
+    Custom { kind: Kind::HttpRoute, group: route::GROUP, version: "v1", plural: "httproutes" },
+    Custom { kind: Kind::GrpcRoute, group: route::GROUP, version: "v1", plural: "grpcroutes" },
+    Custom { kind: Kind::TlsRoute, group: route::GROUP, version: "v1", plural: "tlsroutes" },
+    Custom { kind: Kind::TcpRoute, group: route::GROUP, version: "v1", plural: "tcproutes" },
+    Custom { kind: Kind::ReferenceGrant, group: route::GROUP, version: "v1beta1", plural: "referencegrants" },
 ];
 
 /// The API resource of a kind that a CustomResourceDefinition defines; `None` for other kinds.

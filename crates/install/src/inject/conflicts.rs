@@ -1,5 +1,6 @@
 //! Finds parts of a Pod that conflict with the proxy.
 
+use leno_model::proxy;
 use serde_json::Value;
 
 use super::containers::PROXY_UID;
@@ -60,7 +61,7 @@ fn port_conflict(container: &str, port: i64, settings: &Settings) -> Option<Mist
 /// The proxy's ports, each with the annotation that changes it.
 fn own(settings: &Settings) -> [(Option<&'static str>, u16); 4] {
     [
-        (None, Settings::TUNNEL_PORT),
+        (None, proxy::TUNNEL_PORT),
         (Some(INBOUND_PORT), settings.inbound_port),
         (Some(OUTBOUND_PORT), settings.outbound_port),
         (Some(ADMIN_PORT), settings.admin_port),

@@ -9,14 +9,17 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use leno_model::proxy;
 
 use super::{Options, PodProbe, Settings, probes};
-use crate::names::{ANCHORS, CONTROL, CONTROL_NAMESPACE, INIT, PROXY, TOKEN_AUDIENCE, TRUST_BUNDLE};
+use crate::names::{
+    ANCHORS, CERTIFICATES_PORT, CONTROL, CONTROL_NAMESPACE, INIT, PROXY, TOKEN_AUDIENCE, TRUST_BUNDLE, XDS_PORT,
+};
 
 /// The volume with the token that proves the Pod's identity, and with the trust bundle.
 pub(super) const IDENTITY_VOLUME: &str = "leno-identity";
-/// The user that the proxy runs as; its connections are not redirected.
-pub(super) const PROXY_UID: i64 = 2102;
+/// The user that the proxy runs as, in the type of Kubernetes' fields.
+pub(super) const PROXY_UID: i64 = proxy::UID as i64;
 
 /// Options that other code reads back from the arguments of injected containers, for example to learn how clients reach
 /// the Pod's ports.
@@ -76,7 +79,7 @@ pub(super) fn proxy(settings: &Settings, options: &Options, probes: &[PodProbe])
         env: Some(pod_fields()),
         ports: Some(vec![
             port("leno-inbound", settings.inbound_port),
-            port("leno-tunnel", Settings::TUNNEL_PORT),
+            port("leno-tunnel", proxy::TUNNEL_PORT),
             port("leno-admin", settings.admin_port),
         ]),
         lifecycle: Some(awaited(settings)),
@@ -135,7 +138,7 @@ fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Vec
         format!("--inbound=[::]:{}", settings.inbound_port),
         format!("--outbound=127.0.0.1:{}", settings.outbound_port),
         format!("--outbound=[::1]:{}", settings.outbound_port),
-        format!("--tunnel=[::]:{}", Settings::TUNNEL_PORT),
+        format!("--tunnel=[::]:{}", proxy::TUNNEL_PORT),
         format!("--admin=[::]:{}", settings.admin_port),
         format!("{DEFAULT_INBOUND_POLICY}={}", settings.default_inbound_policy),
         format!("--workers={}", settings.workers),
@@ -162,8 +165,8 @@ fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Vec
 pub(super) fn identity_arguments(options: &Options) -> Vec<String> {
     let control = format!("{CONTROL}.{CONTROL_NAMESPACE}.svc.{}", options.cluster_domain);
     vec![
-        format!("--control={control}:15010"),
-        format!("--issuer={control}:15012"),
+        format!("--control={control}:{XDS_PORT}"),
+        format!("--issuer={control}:{CERTIFICATES_PORT}"),
         format!("--token={IDENTITY_DIR}/{TOKEN_FILE}"),
         format!("--trust-bundle={IDENTITY_DIR}/{ANCHORS}"),
         format!("--trust-domain={}", options.trust_domain),

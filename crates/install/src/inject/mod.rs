@@ -7,20 +7,20 @@
 mod conflicts;
 mod containers;
 mod grpc;
+mod inbound_ports;
 mod plan;
 mod probes;
 mod reserved;
 mod settings;
 mod skip;
-mod told;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use probes::{PodProbe, Unasked, of_pod as probes_of_pod, told as told_probes};
+pub use inbound_ports::{InboundPorts, inbound_ports};
+pub use probes::{PodProbe, Unasked, of_arguments as probes_of_arguments, of_pod as probes_of_pod};
 pub use settings::Settings;
 pub use skip::{Skipped, Traits, Wish, is_never_meshed};
-pub use told::{InboundPorts, inbound_ports};
 
 use crate::annotations::{Mistake, label, ours, unknown};
 use crate::patch::Operation;

@@ -4,7 +4,7 @@
 //! The proxy therefore gets the port and the path of each probe on its command line, which cannot be changed later, and
 //! allows exactly these requests. A TCP probe needs no such permission: it only connects, and sends no request.
 
-use leno_model::policy::{BadPath, HealthPath, Probe, Probes};
+use leno_model::policy::{BadPath, GRPC_HEALTH_CHECK, HealthPath, Probe, Probes};
 use leno_model::protocol::PortRanges;
 use serde_json::Value;
 
@@ -15,8 +15,6 @@ use crate::names::{INIT, PROXY};
 pub(super) const OPTION: &str = "--probe";
 
 const KINDS: [&str; 3] = ["startupProbe", "livenessProbe", "readinessProbe"];
-/// The path of a gRPC probe.
-const GRPC_PATH: &str = "/grpc.health.v1.Health/Check";
 
 /// A probe that a kubelet sends to a container over the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +61,7 @@ pub fn of_pod(template: &Value, skipped: &PortRanges) -> Vec<PodProbe> {
 fn of_container(container: &Value, probe: &Value) -> Option<(Option<u16>, Result<Probe, Unasked>)> {
     if let Some(grpc) = probe.get("grpc") {
         let port = port(container, &grpc["port"]);
-        return Some((port, asks(port, GRPC_PATH)));
+        return Some((port, asks(port, GRPC_HEALTH_CHECK)));
     }
     let http = probe.get("httpGet")?;
     if http["host"].as_str().is_some_and(|host| !host.is_empty()) {
@@ -109,7 +107,7 @@ pub(super) fn options(probes: &[PodProbe]) -> Vec<String> {
 }
 
 /// Parses the probes in a proxy's arguments.
-pub fn told(arguments: &[String]) -> Vec<Probe> {
+pub fn of_arguments(arguments: &[String]) -> Vec<Probe> {
     let value = |argument: &String| argument.strip_prefix(OPTION)?.strip_prefix('=')?.replace("$$(", "$(").parse().ok();
     arguments.iter().filter_map(value).collect()
 }

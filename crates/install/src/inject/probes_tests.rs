@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::super::{Asked, Namespace, Options, Outcome, inject};
-use super::{PodProbe, Unasked, of_pod, options, told};
+use super::{PodProbe, Unasked, of_arguments, of_pod, options};
 use leno_model::protocol::PortRanges;
 
 /// A Pod whose only container has these probes.
@@ -38,7 +38,7 @@ fn the_proxy_is_told_the_port_and_path_of_each_probe_once() {
     let probes: Vec<&String> = args.iter().filter(|arg| arg.starts_with("--probe")).collect();
     assert_eq!(probes, ["--probe=8080/healthz", "--probe=9090/grpc.health.v1.Health/Check"]);
     assert_eq!(warnings, [""; 0]);
-    let shown: Vec<String> = told(&args).iter().map(ToString::to_string).collect();
+    let shown: Vec<String> = of_arguments(&args).iter().map(ToString::to_string).collect();
     assert_eq!(shown, ["8080/healthz", "9090/grpc.health.v1.Health/Check"]);
 }
 
@@ -93,5 +93,5 @@ fn a_path_that_looks_like_a_variable_stays_what_it_is() {
     let probes = liveness(&json!({"httpGet": {"port": 8080, "path": "/$(POD_NAME)"}}));
     let args = options(&probes);
     assert_eq!(args, ["--probe=8080/$$(POD_NAME)"]);
-    assert_eq!(told(&args)[0].to_string(), "8080/$(POD_NAME)");
+    assert_eq!(of_arguments(&args)[0].to_string(), "8080/$(POD_NAME)");
 }

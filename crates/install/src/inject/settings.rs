@@ -1,10 +1,8 @@
 //! The settings of one Pod's proxy: from the installation, the namespace's annotations, and the Pod's own.
 
-use std::ops::RangeInclusive;
-use std::time::Duration;
-
 use leno_model::policy::{DefaultInboundPolicy, Network};
 use leno_model::protocol::PortRanges;
+use leno_model::proxy;
 use leno_model::settings::parse_duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -16,12 +14,6 @@ use crate::annotations::{
     PROXY_MEMORY_REQUEST, PROXY_VERSION, PROXY_WORKERS, SHUTDOWN_GRACE, SKIP_INBOUND_PORTS, SKIP_OUTBOUND_PORTS,
     SKIP_SUBNETS, ours,
 };
-
-const WORKERS_MAX: u16 = 64;
-/// Allowed range of the timeout for establishing a connection.
-const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
-/// Longest grace period of a proxy, in seconds.
-const GRACE_MAX_SECONDS: u64 = 3_600;
 
 /// Settings of a proxy, in the notation of its command line; an empty text means that the option is left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,17 +88,14 @@ impl Default for Settings {
             skip_inbound_ports: none(),
             skip_outbound_ports: none(),
             skip_subnets: none(),
-            inbound_port: 4143,
-            outbound_port: 4140,
-            admin_port: 4191,
+            inbound_port: proxy::INBOUND_PORT,
+            outbound_port: proxy::OUTBOUND_PORT,
+            admin_port: proxy::ADMIN_PORT,
         }
     }
 }
 
 impl Settings {
-    /// The port for tunnels from other proxies. It is fixed, since every proxy must know it.
-    pub const TUNNEL_PORT: u16 = 15_008;
-
     /// Applies the annotations of a namespace, then those of a Pod.
     ///
     /// # Errors
@@ -161,7 +150,7 @@ impl Settings {
             PROXY_CPU_LIMIT => self.cpu_limit = quantity(value)?,
             PROXY_MEMORY_REQUEST => self.memory_request = quantity(value)?,
             PROXY_MEMORY_LIMIT => self.memory_limit = quantity(value)?,
-            PROXY_WORKERS => self.workers = number(value).filter(|count| *count <= WORKERS_MAX)?,
+            PROXY_WORKERS => self.workers = number(value).filter(|count| *count <= proxy::WORKERS_MAX)?,
             PROXY_LOG_LEVEL => self.log_level = log_levels(value)?,
             PROXY_LOG_FORMAT => self.log_format = one_of(value, &["plain", "json"])?,
             ACCESS_LOG => self.access_log = one_of(value, &["off", "json", "apache"])?,
@@ -256,21 +245,14 @@ fn log_levels(value: &str) -> Option<String> {
 }
 
 fn grace(value: &str) -> Option<String> {
-    let (number, unit) = value.split_at(value.find(|c: char| !c.is_ascii_digit())?);
-    let number: u64 = number.parse().ok()?;
-    let milliseconds = match unit {
-        "ms" => number,
-        "s" => number.checked_mul(1_000)?,
-        "m" => number.checked_mul(60_000)?,
-        _ => return None,
-    };
-    (milliseconds <= GRACE_MAX_SECONDS * 1_000).then(|| value.to_owned())
+    proxy::parse_grace(value)?;
+    Some(value.to_owned())
 }
 
 /// Checks a connect timeout and returns it unchanged; the proxy's option has the same notation.
 fn connect_timeout(value: &str) -> Option<String> {
     let timeout = parse_duration(value)?;
-    CONNECT_TIMEOUTS.contains(&timeout).then(|| value.to_owned())
+    proxy::CONNECT_TIMEOUTS.contains(&timeout).then(|| value.to_owned())
 }
 
 #[cfg(test)]

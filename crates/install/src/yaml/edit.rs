@@ -6,12 +6,9 @@
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 use serde_json::{Value, json};
 
-use super::read::read;
+use super::read::{DEPTH_MAX, read};
 use super::write::write;
 use crate::patch::{Operation, unescape};
-
-/// Maximum nesting that an edit follows.
-const DEPTH_MAX: usize = 128;
 
 /// Makes these changes in `text` and returns the new text, whose value must be `wanted`; `None` if that is not
 /// possible.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::scalar;
 
 /// Maximum nesting of lists and mappings.
-const DEPTH_MAX: usize = 128;
+pub(super) const DEPTH_MAX: usize = 128;
 /// Maximum number of values in a document, with aliases expanded. An object in a cluster has at most 1.5 MiB, so no
 /// object has more values.
 const VALUES_MAX: usize = 1 << 20;

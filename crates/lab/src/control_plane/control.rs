@@ -17,7 +17,6 @@ use crate::targets::leno::built;
 pub(super) const CONTROL_NAMESPACE: &str = "leno-lab-control";
 /// The default trust domain of leno-control.
 const TRUST_DOMAIN: &str = "cluster.local";
-const BUILD: &str = "cargo build --release";
 
 /// A running control plane. Dropping it kills the process.
 pub(super) struct Control {
@@ -83,5 +82,5 @@ pub(super) fn program(given: Option<&Path>) -> Result<PathBuf> {
         Some(path) => path.to_owned(),
         None => std::env::current_exe().map_err(io("finding leno's own executable"))?.with_file_name("leno-control"),
     };
-    built(path, BUILD)
+    built(path)
 }

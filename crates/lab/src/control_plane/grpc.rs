@@ -19,13 +19,12 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use crate::load::{check_head, check_status, framed};
+use crate::load::{PREFIX_BYTES, check_head, check_status, framed};
 
 /// Server name for TLS. It has no effect: the client verifies the SPIFFE id instead.
 const SERVER_NAME: &str = "control.leno.internal";
 /// Longest time for a connection and the first answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-const PREFIX_BYTES: usize = 5;
 /// Largest message that a stream reads, as in leno-proxy.
 const MESSAGE_MAX_BYTES: usize = 64 << 20;
 /// Flow-control windows, of the same size as in leno-proxy's client.

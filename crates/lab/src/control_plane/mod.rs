@@ -53,8 +53,6 @@ use workload::{Called, Proxy};
 /// Longest time until all simulated proxies have received all their resources.
 const GATHER_TIMEOUT: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(100);
-/// Number of open files other than connections.
-const OTHER_FILES: u64 = 256;
 
 /// Measures the requested parts, and writes a record after each measurement. Deletes the lab's objects from the
 /// cluster, also after an error or Ctrl-C.
@@ -64,7 +62,7 @@ const OTHER_FILES: u64 = 256;
 pub fn run(options: &Options) -> Result<()> {
     let plan = options.plan()?;
     let control = control::program(options.leno_control.as_deref())?;
-    allow_open_files(u64::from(plan.proxies) + OTHER_FILES)?;
+    allow_open_files(plan.proxies)?;
     let output = Output::create(&options.out)?;
     output.describe(&experiment(plan))?;
     let mut foreground = Foreground::new()?;

@@ -27,10 +27,9 @@ use super::arrivals::Arrival;
 use super::grpc::{Server, open};
 use super::plan::{NAMESPACE, PORT, Plan, cluster, serial_of, service_of};
 use crate::error::{Error, Result, io};
+use crate::load::CONNECTING_AT_A_TIME;
 
 const PATH: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
-/// Limits concurrent handshakes, so that no listen queue overflows.
-const CONNECTING_AT_A_TIME: usize = 64;
 
 /// The environment of the proxies.
 pub(super) struct World {

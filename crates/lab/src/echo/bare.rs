@@ -14,10 +14,10 @@ use prost::Message;
 use tokio::net::{TcpListener, TcpStream};
 use tonic::Code;
 
+use super::UNARY_PATH;
 use super::proto::EchoResponse;
 use crate::load::framed;
 
-const PATH: &str = "/leno.echo.v1.Echo/Unary";
 /// Limit of concurrent calls on a connection, so high that no call waits because of it.
 const MAX_CONCURRENT_STREAMS: u32 = 100_000;
 const WINDOW_BYTES: u32 = 16 << 20;
@@ -110,7 +110,7 @@ struct Call {
 
 impl Call {
     fn new((request, respond): (Request<RecvStream>, SendResponse<Bytes>)) -> Self {
-        Self { is_unary: request.uri().path() == PATH, body: request.into_body(), respond }
+        Self { is_unary: request.uri().path() == UNARY_PATH, body: request.into_body(), respond }
     }
 
     /// Answers the call after the end of its request. An error while reading the request means that the client

@@ -27,6 +27,8 @@ pub mod proto {
     pub(super) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/echo_descriptors.bin"));
 }
 
+/// The `:path` of unary calls.
+pub(crate) const UNARY_PATH: &str = "/leno.echo.v1.Echo/Unary";
 /// Longest request message that a server accepts, and longest payload that it creates.
 pub const MAX_PAYLOAD_BYTES: u32 = 16 << 20;
 /// Size limit of a message: the longest payload, and room for the other fields.

@@ -11,14 +11,14 @@ use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use prost::Message;
 use tonic::Status;
 
+use super::PAYLOAD_BYTES;
+use crate::echo::UNARY_PATH;
 use crate::echo::proto::EchoRequest;
 
-const PATH: &str = "/leno.echo.v1.Echo/Unary";
-const PAYLOAD_BYTES: usize = 50;
 const GRPC_STATUS: &str = "grpc-status";
 const GRPC: &str = "application/grpc";
 /// Length of a gRPC message's prefix: the compression flag and the message's length.
-const PREFIX_BYTES: usize = 5;
+pub(crate) const PREFIX_BYTES: usize = 5;
 
 /// The request for every call of a client, encoded once.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ impl CallRequest {
     /// # Errors
     /// If `authority` is invalid.
     pub(super) fn new(authority: &str) -> Result<Self, http::Error> {
-        let uri = Uri::builder().scheme("http").authority(authority).path_and_query(PATH).build()?;
+        let uri = Uri::builder().scheme("http").authority(authority).path_and_query(UNARY_PATH).build()?;
         let head = Request::post(uri)
             .header(TE, "trailers")
             .header(CONTENT_TYPE, GRPC)

@@ -10,16 +10,14 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use h2::client::SendRequest;
 
-use super::Client;
 use super::call::{Answer, Call, CallRequest};
 use super::open::{Driver, open};
 use super::ready::{Ready, ReadyQueue};
+use super::{Client, RETRY_GAP};
 use crate::error::{Error, Result};
 
 /// Shortest time between two connections, so that a server that closes connections at once is not flooded.
 const REOPEN_GAP: Duration = Duration::from_millis(10);
-/// Shortest time between a failed attempt to connect and the next one.
-const RETRY_GAP: Duration = Duration::from_millis(100);
 
 type Opening = Pin<Box<dyn Future<Output = std::result::Result<(SendRequest<Bytes>, Driver), String>> + Send>>;
 

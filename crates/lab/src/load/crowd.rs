@@ -50,7 +50,7 @@ impl Crowd {
     /// # Errors
     /// If a connection cannot be opened, or the limit of open files is too low.
     pub fn gather(target: &Client, connections: u32) -> Result<Self> {
-        allow_open_files(u64::from(connections) + OTHER_FILES)?;
+        allow_open_files(connections)?;
         let clients = vec![target.clone(); connections as usize];
         let (bursts, received) = unbounded_channel();
         let (gathered, result) = mpsc::channel();
@@ -93,8 +93,9 @@ fn thread_ended() -> Error {
     Error::Usage("the crowd's thread ended early".to_owned())
 }
 
-/// Raises the limit of open files of this process and its children, as far as needed and allowed.
-pub(crate) fn allow_open_files(needed: u64) -> Result<()> {
+/// Raises the limit of open files of this process and its children until it suffices for this many connections.
+pub(crate) fn allow_open_files(connections: u32) -> Result<()> {
+    let needed = u64::from(connections) + OTHER_FILES;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|current| current >= needed) {
         return Ok(());

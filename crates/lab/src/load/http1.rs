@@ -1,23 +1,20 @@
 //! One persistent HTTP/1.1 connection, with one request at a time.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::Client;
 use super::call::Answer;
+use super::{CONNECT_TIMEOUT, Client, PAYLOAD_BYTES};
 
-const PAYLOAD_BYTES: usize = 50;
 /// Header field with the name of the answering server.
 pub(crate) const SERVER: &str = "x-echo-server";
 const MAX_FIELDS: usize = 64;
 /// Longest answer that is read.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 const READ_BYTES: usize = 4096;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A client that reconnects after a loss.
 pub(super) struct Http1 {

@@ -45,12 +45,20 @@ use workers::Worker;
 
 use crate::child::pin;
 use crate::error::{Error, Result, io};
-pub(crate) use call::{check_head, check_status, framed};
+pub(crate) use call::{PREFIX_BYTES, check_head, check_status, framed};
 pub(crate) use crowd::allow_open_files;
 pub(crate) use stats::{histogram, us};
 
 /// Maximum number of connections that open at the same time, so that no server's listen queue overflows.
-const CONNECTING_AT_A_TIME: usize = 64;
+pub(crate) const CONNECTING_AT_A_TIME: usize = 64;
+/// Longest time to open a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Shortest time between a client's failed attempt and its next one.
+const RETRY_GAP: Duration = Duration::from_millis(100);
+/// Longest time for the last calls to be answered.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
+/// Payload of each request.
+const PAYLOAD_BYTES: usize = 50;
 
 /// One client connection.
 #[derive(Debug, Clone)]

@@ -4,14 +4,13 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::Poll;
-use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::{self, SendRequest};
 use tokio::net::TcpStream;
 
-/// Longest time to open a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+use super::CONNECT_TIMEOUT;
+
 /// Receive window of a connection, so large that no answer waits for it.
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 /// Number of cancelled calls that a connection tolerates.

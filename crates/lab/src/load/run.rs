@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::channel::Ended;
 use super::channels::Channels;
@@ -10,11 +10,8 @@ use super::pace::Pace;
 use super::ready::Ready;
 use super::recorder::Recorder;
 use super::timer::Timer;
-use super::{Pattern, Plan};
+use super::{LAST_ANSWERS, Pattern, Plan};
 use crate::error::{Result, io};
-
-/// Longest time for the last calls to be answered.
-const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
 /// A connected load.
 pub(super) struct Run {

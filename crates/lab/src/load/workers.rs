@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::Notify;
 use tokio::task::{JoinSet, LocalSet};
@@ -18,13 +18,8 @@ use super::http1::Http1;
 use super::pace::Pace;
 use super::recorder::Recorder;
 use super::timer::Timer;
-use super::{Client, Exchange, Pattern, Plan};
+use super::{Client, Exchange, LAST_ANSWERS, Pattern, Plan, RETRY_GAP};
 use crate::error::{Error, Result, io};
-
-/// Longest time for the last answers.
-const LAST_ANSWERS: Duration = Duration::from_secs(5);
-/// Shortest time between a failed exchange and the client's next one.
-const RETRY_GAP: Duration = Duration::from_millis(100);
 
 /// A client that makes one exchange at a time.
 pub(super) enum Worker {

@@ -10,12 +10,10 @@ use prost::Message;
 use crate::child::{Child, Launch, find_program, free_address};
 use crate::echo::proto::{EchoRequest, EchoResponse};
 use crate::error::{Error, Result, io as io_error};
-use crate::load::framed;
+use crate::load::{PREFIX_BYTES, framed};
 
 /// Path of unary calls. `nghttpd` derives the content type from the ending.
 pub(super) const UNARY_PATH: &str = "/leno.echo.v1.Echo/Unary.grpc";
-/// Size of a gRPC message's prefix.
-const PREFIX_BYTES: usize = 5;
 const STREAM_PATH: &str = "/leno.echo.v1.Echo/ServerStream";
 const COUNT: usize = 5;
 /// More streams than a client connection through a proxy ever has in flight here.

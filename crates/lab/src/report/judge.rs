@@ -10,9 +10,9 @@ use crate::experiment::record::Scenario;
 
 use super::figures::Figure;
 use super::group::Group;
+use super::labels;
 use super::ratio::ratio;
 use super::spread::{Estimate, LEAST_REPEATS};
-use super::words;
 
 /// The result of a goal, ascending by precedence: of several figures' verdicts the greatest decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,7 +71,7 @@ impl Limit {
         if matches!(group.scenario, Scenario::SlowPod | Scenario::Recover) {
             text.push_str(&format!(", skew {} ms", group.skew_ms));
         }
-        let marks = words::marks(group.marks());
+        let marks = labels::marks(group.marks());
         if !marks.is_empty() {
             text.push_str(&format!(" ({marks})"));
         }

@@ -7,6 +7,7 @@ mod figures;
 mod goals;
 mod group;
 mod judge;
+mod labels;
 mod limits;
 mod mesh_goals;
 mod page;
@@ -16,7 +17,6 @@ mod spread;
 mod summary;
 mod table;
 mod verdict;
-mod words;
 
 #[cfg(test)]
 #[path = "example_tests.rs"]

@@ -7,14 +7,14 @@ use crate::experiment::record::{Scenario, TargetKind};
 
 use super::group::{Load, Results};
 use super::judge::Verdict;
-use super::{figures, goals, limits, table, verdict, words};
+use super::{figures, goals, labels, limits, table, verdict};
 
 /// The whole file.
 pub(super) fn text(results: &Results) -> String {
     let mut text = String::new();
     for scenario in results.scenarios() {
         // Writing to a String cannot fail.
-        let _ = write!(text, "# {}\n\n", words::scenario(scenario));
+        let _ = write!(text, "# {}\n\n", labels::scenario(scenario));
         let _ = write!(text, "{}\n\n", cell(&verdict::sentence(results, scenario)));
         let _ = write!(text, "{}\n\n", about(results, scenario));
         write_table(&mut text, results, scenario);
@@ -36,8 +36,8 @@ fn about(results: &Results, scenario: Scenario) -> String {
     let repeats = results.of(scenario).map(|group| group.runs.len()).max().unwrap_or_default();
     format!(
         "{} {}; {repeats} repeats of {} s, targets interleaved. {}, {} CPUs ({}), {} GB, Linux {}. {}.\n\n    {}",
-        words::scenario_is(scenario, experiment),
-        words::loads(&results.loads(scenario)),
+        labels::scenario_is(scenario, experiment),
+        labels::loads(&results.loads(scenario)),
         grouped(experiment.duration_s.into()),
         cell(&experiment.started),
         machine.cpus,
@@ -53,7 +53,7 @@ fn write_table(text: &mut String, results: &Results, scenario: Scenario) {
     let table = table::table(results, scenario);
     let loads = results.loads(scenario);
     let has_skews = results.skews(scenario).len() > 1;
-    let load_column = if words::vary_in_connections(&loads) { "connections" } else { "load" };
+    let load_column = if labels::vary_in_connections(&loads) { "connections" } else { "load" };
     let mut head: Vec<String> = Vec::new();
     head.extend((loads.len() > 1).then(|| load_column.to_owned()));
     head.extend(has_skews.then(|| "skew, ms".to_owned()));
@@ -63,7 +63,7 @@ fn write_table(text: &mut String, results: &Results, scenario: Scenario) {
     for section in &table.sections {
         for (target, cells) in &section.rows {
             let mut row: Vec<String> = Vec::new();
-            row.extend((loads.len() > 1).then(|| words::load_among(section.load, &loads)));
+            row.extend((loads.len() > 1).then(|| labels::load_among(section.load, &loads)));
             row.extend(has_skews.then(|| section.skew_ms.to_string()));
             row.push(name(*target));
             row.extend(cells.iter().map(|text| cell(text)));
@@ -103,7 +103,7 @@ fn write_goals(text: &mut String, results: &Results, scenario: Scenario) {
 
 /// The load of a goal; in the scenario `connections` the number of connections varies within a goal.
 pub(super) fn load_of(load: Load, scenario: Scenario) -> String {
-    if scenario == Scenario::Connections { words::load_of_all(load) } else { words::load(load) }
+    if scenario == Scenario::Connections { labels::load_of_all(load) } else { labels::load(load) }
 }
 
 /// Writes Leno's figures relative to each other target's.
@@ -115,7 +115,7 @@ fn write_beside(text: &mut String, results: &Results, scenario: Scenario) {
         return;
     }
     // Writing to a String cannot fail.
-    let _ = write!(text, "## Leno beside the others\n\nLeno's figure over the other's: {}.\n\n", words::load(load));
+    let _ = write!(text, "## Leno beside the others\n\nLeno's figure over the other's: {}.\n\n", labels::load(load));
     let names = verdict::beside(results, scenario, first).into_iter().map(|(name, _)| name.to_owned());
     let head: Vec<String> = std::iter::once("leno ÷".to_owned()).chain(names).collect();
     write_row(text, &head);

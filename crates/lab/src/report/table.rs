@@ -4,9 +4,9 @@ use crate::experiment::record::{Scenario, TargetKind};
 
 use super::figures::{self, Figure};
 use super::group::{Group, Load, Results};
+use super::labels;
 use super::ratio::ratio;
 use super::spread::Spread;
-use super::words;
 
 /// A table; every row has a cell for each column.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,7 +65,7 @@ fn columns<'a>(results: &'a Results, scenario: Scenario) -> Vec<Column<'a>> {
     }
     columns.push(("p99.9, ms".to_owned(), Box::new(|group| figures::median(group.spread(|run| Some(run.p999_ms))))));
     columns.push((
-        words::rate_name(scenario).to_owned(),
+        labels::rate_name(scenario).to_owned(),
         Box::new(|group| figures::with_range(group.spread(figures::rps))),
     ));
     if skewed {
@@ -79,7 +79,7 @@ fn columns<'a>(results: &'a Results, scenario: Scenario) -> Vec<Column<'a>> {
     }
     columns.push(("memory peak, MB".to_owned(), Box::new(|group| figures::median(group.spread(figures::peak_mb)))));
     columns.extend(of_scenario(scenario));
-    columns.push(("marks".to_owned(), Box::new(|group| words::marks(group.marks()))));
+    columns.push(("marks".to_owned(), Box::new(|group| labels::marks(group.marks()))));
     columns
 }
 
@@ -94,7 +94,7 @@ fn of_bytes<'a>() -> Vec<Column<'a>> {
         with_range("CPU per MB up, µs", figures::up_cpu_us_per_mb),
         with_range("CPU per MB down, µs", figures::down_cpu_us_per_mb),
         with_range("memory peak, MB", figures::peak_mb),
-        ("marks".to_owned(), Box::new(|group| words::marks(group.marks()))),
+        ("marks".to_owned(), Box::new(|group| labels::marks(group.marks()))),
     ]
 }
 
@@ -102,7 +102,7 @@ fn of_bytes<'a>() -> Vec<Column<'a>> {
 fn of_scenario<'a>(scenario: Scenario) -> Vec<Column<'a>> {
     match scenario {
         Scenario::SlowPod | Scenario::Connections | Scenario::FastFail => {
-            let name = format!("to the {}, %", words::pod(scenario));
+            let name = format!("to the {}, %", labels::pod(scenario));
             vec![(name, Box::new(|group: &Group| share(group.spread(figures::share_percent))))]
         }
         Scenario::Recover => {

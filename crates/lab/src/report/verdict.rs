@@ -5,9 +5,9 @@ use crate::experiment::record::{Scenario, TargetKind};
 
 use super::figures::{self, Figure};
 use super::group::{Group, Load, Results};
+use super::labels;
 use super::ratio::ratio;
 use super::spread::{Estimate, Spread};
-use super::words;
 
 /// How a target copes with the scenario's fault.
 #[derive(Debug, Clone, PartialEq)]
@@ -183,7 +183,7 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
         outcomes
     });
     let Some(((first, head), others)) = outcomes.split_first() else {
-        return format!("{}: nothing was measured that could be compared.", words::scenario(scenario));
+        return format!("{}: nothing was measured that could be compared.", labels::scenario(scenario));
     };
     let (backends, name, figure) = (results.experiment.backends, first.name(), &head.figure);
     let most = results.skews(scenario).into_iter().max().unwrap_or_default();

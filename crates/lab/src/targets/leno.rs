@@ -67,19 +67,19 @@ pub(crate) struct Program {
     pub(crate) args: Vec<OsString>,
 }
 
-/// Returns the path of a binary that `build` creates.
+/// Returns the path of a binary that [`BUILD`] creates.
 ///
 /// # Errors
 /// If the binary was not built.
-pub(crate) fn built(path: PathBuf, build: &'static str) -> Result<PathBuf> {
-    if path.is_file() { Ok(path) } else { Err(Error::NotBuilt { path, build }) }
+pub(crate) fn built(path: PathBuf) -> Result<PathBuf> {
+    if path.is_file() { Ok(path) } else { Err(Error::NotBuilt { path, build: BUILD }) }
 }
 
 /// Returns the given binary; if none is given, the leno-proxy beside this program; if there is none, this program,
 /// which contains the proxy but is larger.
 pub(crate) fn program(given: Option<&Path>) -> Result<Program> {
     if let Some(path) = given {
-        return Ok(Program { path: built(path.to_owned(), BUILD)?, args: Vec::new() });
+        return Ok(Program { path: built(path.to_owned())?, args: Vec::new() });
     }
     let leno = std::env::current_exe().map_err(io("finding leno's own executable"))?;
     let beside = leno.with_file_name("leno-proxy");

@@ -1,7 +1,8 @@
 //! Ways to choose one endpoint out of many.
 
+use fastrand::Rng;
+
 use super::endpoints::{Endpoint, EndpointId};
-use super::random::Random;
 
 /// If a cluster has at most this many endpoints, a pick compares all of them. Otherwise it draws [`DRAWS`] of them at
 /// random, and compares all of them only if none of the drawn endpoints is ready.
@@ -64,13 +65,13 @@ impl Contender {
 /// be used.
 pub(super) fn fewest_in_flight(
     list: &[Endpoint],
-    random: &mut Random,
-    mut rank: impl FnMut(&Endpoint, usize, &mut Random) -> Option<Rank>,
+    random: &mut Rng,
+    mut rank: impl FnMut(&Endpoint, usize, &mut Rng) -> Option<Rank>,
 ) -> Option<Choice> {
     if list.len() > COMPARE_ALL_MAX {
         let mut contest = Contest::default();
         for _ in 0..DRAWS {
-            let index = random.below(list.len());
+            let index = random.usize(..list.len());
             contest.enter(index, &list[index], rank(&list[index], DRAWS, random));
         }
         if contest.winner.is_some_and(|winner| winner.rank == Rank::Ready) {
@@ -123,21 +124,18 @@ pub(super) fn next_in_turn(
 }
 
 /// Returns a usable endpoint, drawn at random with equal probability.
-pub(super) fn drawn(
-    list: &[Endpoint],
-    random: &mut Random,
-    mut usable: impl FnMut(EndpointId) -> bool,
-) -> Option<Choice> {
-    let lucky = (0..DRAWS)
-        .map(|_| random.below(list.len()))
-        .find(|index| list.get(*index).is_some_and(|endpoint| usable(endpoint.id)));
+pub(super) fn drawn(list: &[Endpoint], random: &mut Rng, mut usable: impl FnMut(EndpointId) -> bool) -> Option<Choice> {
+    if list.is_empty() {
+        return None;
+    }
+    let lucky = (0..DRAWS).map(|_| random.usize(..list.len())).find(|index| usable(list[*index].id));
     let index = lucky.or_else(|| {
         let mut seen = 0;
         let mut kept = None;
         for (index, endpoint) in list.iter().enumerate() {
             if usable(endpoint.id) {
                 seen += 1;
-                if random.below(seen) == 0 {
+                if random.usize(..seen) == 0 {
                     kept = Some(index);
                 }
             }

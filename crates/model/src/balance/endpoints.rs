@@ -6,8 +6,8 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use super::baseline::Baseline;
 use super::health::Health;
-use super::norm::Norm;
 
 /// Identifies one endpoint of one [`Balancer`](super::Balancer) while the endpoint is a member.
 ///
@@ -49,7 +49,7 @@ pub(super) struct Endpoint {
 
 impl Endpoint {
     /// Records the start of a call.
-    pub(super) fn picked(&mut self, now: Instant, turn: u64, norm: &Norm) {
+    pub(super) fn picked(&mut self, now: Instant, turn: u64, baseline: &Baseline) {
         if self.unanswered == 0 {
             self.health.heard(now);
         }
@@ -57,7 +57,7 @@ impl Endpoint {
         self.unanswered += 1;
         self.picks += 1;
         self.turn = turn;
-        self.health.picked(now, norm);
+        self.health.picked(now, baseline);
     }
 }
 

@@ -61,7 +61,7 @@ impl Balancer {
             weight: health.weight(now),
             in_flight: endpoint.in_flight,
             latency_estimate_ms: health.latency.map(|estimate| estimate.full_mean_ms),
-            latency_limit_ms: health.latency.and_then(|estimate| self.latency.norm.limit_ms(&estimate)),
+            latency_limit_ms: health.latency.and_then(|estimate| self.latency.baseline.limit_ms(&estimate)),
             failure_rate: health.failure_rate,
             share: recent_picks as f64 / of.max(1) as f64,
             recent_picks,
@@ -74,14 +74,14 @@ impl Balancer {
 
     fn explain_state(&self, now: Instant, endpoint: &Endpoint) -> String {
         let health = &endpoint.health;
-        let latency = match (health.latency, self.latency.norm.latency_ms) {
+        let latency = match (health.latency, self.latency.baseline.latency_ms) {
             (None, _) => "no answer yet".to_owned(),
             (Some(estimate), None) => format!("{:.1} ms", estimate.full_mean_ms),
-            (Some(estimate), Some(norm_ms)) => {
+            (Some(estimate), Some(baseline_ms)) => {
                 format!(
-                    "{:.1} ms, {:.1} x the median {norm_ms:.1} ms",
+                    "{:.1} ms, {:.1} x the median {baseline_ms:.1} ms",
                     estimate.full_mean_ms,
-                    estimate.full_mean_ms / norm_ms,
+                    estimate.full_mean_ms / baseline_ms,
                 )
             }
         };

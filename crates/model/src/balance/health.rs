@@ -15,8 +15,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::baseline::Baseline;
 use super::estimate::Estimate;
-use super::norm::Norm;
 use super::probation::{PROBE_WAIT_MAX, PROBE_WAIT_MIN, Probation, Verdict};
 
 /// Time in which a new endpoint's share grows from a tenth of a full share to a full share.
@@ -40,9 +40,9 @@ pub(super) enum State {
         takes: Duration,
     },
     Ready,
-    /// Slower than the cluster's norm allows.
+    /// Slower than the cluster's baseline allows.
     Slow(Probation),
-    /// Fails more often than the cluster's norm allows, or its server sent pushback.
+    /// Fails more often than the cluster's baseline allows, or its server sent pushback.
     Failing(Probation),
 }
 
@@ -113,11 +113,11 @@ impl Health {
     }
 
     /// Records a call to the endpoint. On probation, that call is the probe.
-    pub(super) fn picked(&mut self, now: Instant, norm: &Norm) {
+    pub(super) fn picked(&mut self, now: Instant, baseline: &Baseline) {
         if self.probation().is_none() {
             return;
         }
-        let next_probe = now + self.paced_wait().max(norm.fair_interval);
+        let next_probe = now + self.paced_wait().max(baseline.fair_interval);
         let Some(probation) = self.probation_mut() else {
             return;
         };
@@ -150,21 +150,21 @@ impl Health {
     }
 
     /// Adds evidence for a slow endpoint's recovery: the call that began at `started` was answered.
-    pub(super) fn proved_fast(&mut self, now: Instant, started: Instant, latency_ms: f64, norm: &Norm) {
+    pub(super) fn proved_fast(&mut self, now: Instant, started: Instant, latency_ms: f64, baseline: &Baseline) {
         if matches!(self.state, State::Slow(_)) {
-            self.proved_well(now, started, latency_ms, norm);
+            self.proved_well(now, started, latency_ms, baseline);
         }
     }
 
     /// Adds evidence for a failing endpoint's recovery: the call that began at `started` succeeded.
-    pub(super) fn succeeded(&mut self, now: Instant, started: Instant, latency_ms: f64, norm: &Norm) {
+    pub(super) fn succeeded(&mut self, now: Instant, started: Instant, latency_ms: f64, baseline: &Baseline) {
         self.note_outcome(0.0);
         if matches!(self.state, State::Failing(_)) {
-            self.proved_well(now, started, latency_ms, norm);
+            self.proved_well(now, started, latency_ms, baseline);
         }
     }
 
-    fn proved_well(&mut self, now: Instant, started: Instant, latency_ms: f64, norm: &Norm) {
+    fn proved_well(&mut self, now: Instant, started: Instant, latency_ms: f64, baseline: &Baseline) {
         let slow_ms = match self.state {
             State::Slow(_) => self.latency.map(|estimate| estimate.mean_ms),
             _ => None,
@@ -176,12 +176,12 @@ impl Health {
         if started < probation.since {
             return;
         }
-        match probation.good_answer(latency_ms, slow_ms, norm) {
-            Verdict::Undecided => probation.next_probe = now.max(started + norm.fair_interval),
+        match probation.good_answer(latency_ms, slow_ms, baseline) {
+            Verdict::Undecided => probation.next_probe = now.max(started + baseline.fair_interval),
             Verdict::StillSlow => {}
             Verdict::Well { mean_ms, answers } => {
-                self.latency = Some(Estimate::of_answers(now, mean_ms, answers, norm.spread));
-                self.failure_rate = norm.failure_rate;
+                self.latency = Some(Estimate::of_answers(now, mean_ms, answers, baseline.spread));
+                self.failure_rate = baseline.failure_rate;
                 self.state = State::Warming { since: now, takes: WARM_UP_AGAIN };
             }
         }
@@ -208,23 +208,23 @@ impl Health {
         weight.max(OUTCOME_WEIGHT_MIN)
     }
 
-    /// Changes the state if the evidence, compared with the cluster's norm, requires it.
-    pub(super) fn judge(&mut self, now: Instant, norm: &Norm) {
+    /// Changes the state if the evidence, compared with the cluster's baseline, requires it.
+    pub(super) fn judge(&mut self, now: Instant, baseline: &Baseline) {
         let weight = self.outcome_weight();
         match self.state {
             State::Failing(probation) => {
                 // The other endpoints fail as often by now, so this endpoint may share the load.
-                if now >= probation.closed_until && norm.excuses(self.failure_rate, weight) {
+                if now >= probation.closed_until && baseline.excuses(self.failure_rate, weight) {
                     self.state = State::Warming { since: now, takes: WARM_UP_AGAIN };
                 }
             }
-            _ if norm.calls_failing(self.failure_rate, weight) => {
+            _ if baseline.calls_failing(self.failure_rate, weight) => {
                 self.state = State::Failing(self.probation_of(now, self.paced_wait()));
             }
             State::Slow(probation) => {
                 // The other endpoints have become as slow, perhaps because they took this endpoint's calls: relieve
                 // them at once.
-                if self.latency.is_some_and(|estimate| norm.welcomes_back(&estimate)) {
+                if self.latency.is_some_and(|estimate| baseline.welcomes_back(&estimate)) {
                     if probation.was_ready {
                         self.make_ready();
                     } else {
@@ -232,14 +232,14 @@ impl Health {
                     }
                 }
             }
-            _ if self.latency.is_some_and(|estimate| norm.calls_slow(&estimate)) => {
+            _ if self.latency.is_some_and(|estimate| baseline.calls_slow(&estimate)) => {
                 let mut probation = self.probation_of(now, self.paced_wait());
-                probation.relief = self.latency.map_or(0.0, |estimate| norm.relief_by(&estimate));
+                probation.relief = self.latency.map_or(0.0, |estimate| baseline.relief_by(&estimate));
                 self.state = State::Slow(probation);
             }
             State::Warming { since, takes } => {
                 let age = now.saturating_duration_since(since);
-                let fast = self.latency.is_some_and(|estimate| norm.calls_fast(&estimate, age));
+                let fast = self.latency.is_some_and(|estimate| baseline.calls_fast(&estimate, age));
                 if age >= takes || fast {
                     self.make_ready();
                 }
@@ -249,9 +249,9 @@ impl Health {
     }
 
     /// Sets the share of calls that a slow endpoint takes because the other endpoints are full.
-    pub(super) fn relieve(&mut self, norm: &Norm) {
+    pub(super) fn relieve(&mut self, baseline: &Baseline) {
         if let (State::Slow(probation), Some(estimate)) = (&mut self.state, &self.latency) {
-            probation.relief = norm.relief_by(estimate);
+            probation.relief = baseline.relief_by(estimate);
         }
     }
 

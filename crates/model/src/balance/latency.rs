@@ -10,15 +10,17 @@
 
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
+
+use super::baseline::Baseline;
 use super::choose::{self, Choice, Rank, Why};
 use super::endpoints::{Endpoint, EndpointId, Endpoints};
 use super::health::State;
 use super::methods::Methods;
-use super::norm::Norm;
 use super::probation::Probation;
-use super::random::Random;
 
-/// Interval between checks. A check detects silent endpoints, calculates a new norm, and compares every endpoint with it.
+/// Interval between checks. A check detects silent endpoints, calculates a new baseline, and compares every endpoint
+/// with it.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The interval of the first [`FIRST_REFRESHES`] checks. It is shorter, so that a new balancer soon finds endpoints
@@ -27,13 +29,13 @@ const FIRST_REFRESH_INTERVAL: Duration = Duration::from_millis(10);
 const FIRST_REFRESHES: u32 = 20;
 /// Time constant in seconds of the mean rate of calls.
 const RATE_MEMORY_S: f64 = 1.0;
-/// Maximum of `Norm::fair_interval`, so that the waits between probes are limited even if calls are rare.
+/// Maximum of `Baseline::fair_interval`, so that the waits between probes are limited even if calls are rare.
 const FAIR_INTERVAL_MAX: Duration = Duration::from_secs(30);
 
 /// The policy's state for the whole cluster.
 #[derive(Debug, Default)]
 pub(super) struct Latency {
-    pub(super) norm: Norm,
+    pub(super) baseline: Baseline,
     pub(super) methods: Methods,
     next_refresh: Option<Instant>,
     refreshes: u32,
@@ -47,7 +49,7 @@ pub(super) struct Latency {
 }
 
 impl Latency {
-    /// Compares every endpoint with a new norm, if the interval has passed.
+    /// Compares every endpoint with a new baseline, if the interval has passed.
     pub(super) fn refresh(&mut self, now: Instant, endpoints: &mut Endpoints) {
         if self.next_refresh.is_some_and(|next_refresh| now < next_refresh) {
             return;
@@ -64,10 +66,10 @@ impl Latency {
                 endpoint.health.waited(now, silent_ms, f64::INFINITY);
             }
         }
-        self.norm.refresh(now, self.methods.usual_ms(), &endpoints.list);
+        self.baseline.refresh(now, self.methods.usual_ms(), &endpoints.list);
         for endpoint in &mut endpoints.list {
-            endpoint.health.judge(now, &self.norm);
-            endpoint.health.relieve(&self.norm);
+            endpoint.health.judge(now, &self.baseline);
+            endpoint.health.relieve(&self.baseline);
         }
         promote_newcomers_without_elders(&mut endpoints.list);
         self.next_probe = soonest_probe(&endpoints.list);
@@ -80,14 +82,14 @@ impl Latency {
         let weight = (elapsed_s / RATE_MEMORY_S).min(1.0);
         self.calls_per_s += weight * (picks / elapsed_s - self.calls_per_s);
         let fair_interval_s = endpoints as f64 / self.calls_per_s.max(f64::MIN_POSITIVE);
-        self.norm.fair_interval =
+        self.baseline.fair_interval =
             FAIR_INTERVAL_MAX.min(Duration::try_from_secs_f64(fair_interval_s).unwrap_or(FAIR_INTERVAL_MAX));
     }
 
     /// Judges one endpoint right after an answer or a failure, because the reaction to a fault must not wait for the
     /// next refresh.
     pub(super) fn judge(&mut self, now: Instant, endpoint: &mut Endpoint) {
-        endpoint.health.judge(now, &self.norm);
+        endpoint.health.judge(now, &self.baseline);
         let probation = endpoint.health.probation();
         self.next_probe = sooner(self.next_probe, probation.map(|probation| probation.next_probe));
     }
@@ -96,7 +98,7 @@ impl Latency {
         &mut self,
         now: Instant,
         endpoints: &Endpoints,
-        random: &mut Random,
+        random: &mut Rng,
         mut usable: impl FnMut(EndpointId) -> bool,
     ) -> Option<Choice> {
         if self.next_probe.is_some_and(|next_probe| now >= next_probe)
@@ -148,10 +150,10 @@ fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
 
 /// Returns an endpoint's rank in one comparison. An endpoint with a partial share gets the rank of a ready endpoint in
 /// a random part of the comparisons, so that it gets its share of the calls.
-fn rank(now: Instant, endpoint: &Endpoint, compared: usize, random: &mut Random) -> Rank {
+fn rank(now: Instant, endpoint: &Endpoint, compared: usize, random: &mut Rng) -> Rank {
     let mut part_of_the_time = |otherwise| {
         let chance = endpoint.health.weight(now) / compared as f64;
-        if random.fraction() < chance { Rank::Ready } else { otherwise }
+        if random.f64() < chance { Rank::Ready } else { otherwise }
     };
     match endpoint.health.state {
         State::Ready => Rank::Ready,

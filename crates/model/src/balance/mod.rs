@@ -11,9 +11,10 @@
 //! | `endpoints` | which endpoints exist, and what is counted for each? |
 //! | `health` | is this endpoint ready, warming, slow or failing? |
 //! | `probation` | when is it well again? |
-//! | `estimate`, `norm`, `methods` | how slow is it, how slow is normal here, and for this method? |
+//! | `estimate`, `baseline`, `methods` | how slow is it, how slow is normal here, and for this method? |
 //! | `explain` | how can people see why? |
 
+mod baseline;
 mod choose;
 mod endpoints;
 mod estimate;
@@ -21,10 +22,8 @@ mod explain;
 mod health;
 mod latency;
 mod methods;
-mod norm;
 mod policy;
 mod probation;
-mod random;
 mod recent;
 
 use std::net::SocketAddr;
@@ -33,9 +32,9 @@ use std::time::{Duration, Instant};
 
 use choose::{Choice, Rank, Why};
 use endpoints::Endpoints;
+use fastrand::Rng;
 use health::Health;
 use latency::{Latency, as_ms};
-use random::Random;
 use recent::RecentPicks;
 
 pub use endpoints::EndpointId;
@@ -51,7 +50,7 @@ pub struct Balancer {
     policy: Policy,
     endpoints: Endpoints,
     latency: Latency,
-    random: Random,
+    random: Rng,
     /// Serial number of the latest pick. It starts above every new endpoint's random turn.
     turn: u64,
     /// Position at which round robin continues.
@@ -111,7 +110,7 @@ impl Balancer {
             policy,
             endpoints: Endpoints::default(),
             latency: Latency::default(),
-            random: Random::new(seed),
+            random: Rng::with_seed(seed),
             turn: 1 << 32,
             next_in_turn: 0,
             recent: RecentPicks::new(),
@@ -128,20 +127,20 @@ impl Balancer {
         let alone = old.is_empty();
         let next_address = old.get(self.next_in_turn).map(|endpoint| endpoint.address);
         let gone = self.endpoints.replace(addresses, || {
-            let chance = self.random.fraction();
+            let chance = self.random.f64();
             let health = if alone { Health::ready(now, chance) } else { Health::warming(now, chance) };
             // The turn of a new endpoint is random, and below the turn of every pick so far. So new endpoints are
             // picked first, and each worker picks them in another order.
-            (health, self.random.next() >> 32)
+            (health, self.random.u32(..).into())
         });
 
         let list = &self.endpoints.list;
         self.next_in_turn = match next_address {
             Some(next) => list.partition_point(|endpoint| endpoint.address < next),
-            None => self.random.below(list.len()),
+            None => self.random.usize(..list.len().max(1)),
         };
         self.recent.forget(&gone);
-        self.latency.norm.reserve(list.len());
+        self.latency.baseline.reserve(list.len());
     }
 
     /// Changes the policy; the endpoints' state stays.
@@ -167,7 +166,7 @@ impl Balancer {
         }?;
         self.turn += 1;
         let endpoint = &mut self.endpoints.list[index];
-        endpoint.picked(now, self.turn, &self.latency.norm);
+        endpoint.picked(now, self.turn, &self.latency.baseline);
         self.latency.picks += 1;
         self.recent.push(endpoint.id.slot());
         self.last_pick = Some((endpoint.id, why));
@@ -190,8 +189,8 @@ impl Balancer {
         endpoint.health.heard(now);
         let latency_ms = self.latency.methods.observe(pick.method, as_ms(latency));
         pick.answered_us = Some(NonZeroU32::MIN.saturating_add((latency_ms * 1e3) as u32));
-        endpoint.health.answered(now, latency_ms, self.latency.norm.surprise_ms);
-        endpoint.health.proved_fast(now, pick.started, latency_ms, &self.latency.norm);
+        endpoint.health.answered(now, latency_ms, self.latency.baseline.surprise_ms);
+        endpoint.health.proved_fast(now, pick.started, latency_ms, &self.latency.baseline);
         self.latency.judge(now, endpoint);
     }
 
@@ -208,29 +207,29 @@ impl Balancer {
             endpoint.unanswered -= 1;
         }
         let health = &mut endpoint.health;
-        let Latency { methods, norm, .. } = &mut self.latency;
+        let Latency { methods, baseline, .. } = &mut self.latency;
         match outcome {
             Outcome::Success { latency } => {
                 health.heard(now);
                 let latency_ms = answered_ms.unwrap_or_else(|| {
                     let latency_ms = methods.observe(method, as_ms(latency));
-                    health.answered(now, latency_ms, norm.surprise_ms);
-                    health.proved_fast(now, started, latency_ms, norm);
+                    health.answered(now, latency_ms, baseline.surprise_ms);
+                    health.proved_fast(now, started, latency_ms, baseline);
                     latency_ms
                 });
-                health.succeeded(now, started, latency_ms, norm);
+                health.succeeded(now, started, latency_ms, baseline);
             }
             Outcome::Failure { latency, pushback } => {
                 health.heard(now);
                 if answered_ms.is_none() {
                     // A fast failure is no evidence of speed; a slow failure is evidence of slowness.
-                    health.waited(now, methods.normalised(method, as_ms(latency)), norm.surprise_ms);
+                    health.waited(now, methods.normalised(method, as_ms(latency)), baseline.surprise_ms);
                 }
                 health.failed(now, pushback);
                 endpoint.failures += 1;
             }
             Outcome::Cancelled { waited } if answered_ms.is_none() => {
-                health.waited(now, methods.normalised(method, as_ms(waited)), norm.surprise_ms);
+                health.waited(now, methods.normalised(method, as_ms(waited)), baseline.surprise_ms);
             }
             Outcome::Cancelled { .. } | Outcome::NotSent => return,
         }

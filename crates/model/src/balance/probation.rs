@@ -7,12 +7,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::norm::Norm;
+use super::baseline::Baseline;
 
 /// Wait before the first probe; each probe without a good answer doubles it.
 pub(super) const PROBE_WAIT_MIN: Duration = Duration::from_millis(500);
-/// Maximum wait between probes, unless calls are so rare that `Norm::fair_interval` is longer. It is a compromise: a
-/// longer wait spends fewer calls on a slow endpoint, a shorter wait notices a recovery sooner.
+/// Maximum wait between probes, unless calls are so rare that `Baseline::fair_interval` is longer. It is a compromise:
+/// a longer wait spends fewer calls on a slow endpoint, a shorter wait notices a recovery sooner.
 pub(super) const PROBE_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Minimum number of good answers before a probation can end.
 const GOOD_ANSWERS_MIN: u32 = 5;
@@ -70,20 +70,20 @@ impl Probation {
     }
 
     /// Adds the answer to a probe. `slow_ms` is the mean latency of a slow endpoint; `None` for a failing endpoint.
-    pub(super) fn good_answer(&mut self, latency_ms: f64, slow_ms: Option<f64>, norm: &Norm) -> Verdict {
+    pub(super) fn good_answer(&mut self, latency_ms: f64, slow_ms: Option<f64>, baseline: &Baseline) -> Verdict {
         self.good_answers += 1;
         self.sum_ms += latency_ms;
-        if let Some((usual_ln_ms, deviation)) = norm.usual() {
+        if let Some((usual_ln_ms, deviation)) = baseline.usual() {
             let was = slow_ms.map_or(f64::INFINITY, |slow_ms| slow_ms.ln() - usual_ln_ms);
             let shift = was.clamp(SHIFT_RANGE.0, SHIFT_RANGE.1);
-            let excess = norm.without_noise(latency_ms).ln() - usual_ln_ms;
+            let excess = baseline.without_noise(latency_ms).ln() - usual_ln_ms;
             self.evidence += shift * (excess - shift / 2.0) / (deviation * deviation);
         }
         if self.evidence >= STILL_SLOW_EVIDENCE {
             self.start_again();
             return Verdict::StillSlow;
         }
-        if self.good_answers < GOOD_ANSWERS_MIN || (self.evidence > WELL_EVIDENCE && norm.usual().is_some()) {
+        if self.good_answers < GOOD_ANSWERS_MIN || (self.evidence > WELL_EVIDENCE && baseline.usual().is_some()) {
             return Verdict::Undecided;
         }
         Verdict::Well { mean_ms: self.sum_ms / f64::from(self.good_answers), answers: self.good_answers }

@@ -2,19 +2,19 @@ use super::super::endpoints::Endpoints;
 use super::super::health::Health;
 use super::*;
 
-/// Returns the norm of endpoints that take 10 ms, plus or minus 5 ms.
-fn norm_of_10_ms(now: Instant) -> Norm {
+/// Returns the baseline of endpoints that take 10 ms, plus or minus 5 ms.
+fn baseline_of_10_ms(now: Instant) -> Baseline {
     let mut endpoints = Endpoints::default();
     let addresses = (1..4).map(|port| std::net::SocketAddr::from(([10, 0, 0, 1], port)));
     endpoints.replace(addresses, || (Health::ready(now, 0.0), 0));
-    let mut norm = Norm::default();
+    let mut baseline = Baseline::default();
     for round in 0..200 {
         for endpoint in &mut endpoints.list {
-            endpoint.health.answered(now, if round % 2 == 0 { 5.0 } else { 15.0 }, norm.surprise_ms);
+            endpoint.health.answered(now, if round % 2 == 0 { 5.0 } else { 15.0 }, baseline.surprise_ms);
         }
     }
-    norm.refresh(now, None, &endpoints.list);
-    norm
+    baseline.refresh(now, None, &endpoints.list);
+    baseline
 }
 
 fn probation(now: Instant) -> Probation {
@@ -24,9 +24,9 @@ fn probation(now: Instant) -> Probation {
 /// Returns the verdict after answers of `latency_ms`, and how many answers the verdict took.
 fn verdict(latency_ms: f64, slow_ms: f64) -> (Verdict, u32) {
     let now = Instant::now();
-    let (norm, mut probation) = (norm_of_10_ms(now), probation(now));
+    let (baseline, mut probation) = (baseline_of_10_ms(now), probation(now));
     for answers in 1..1000 {
-        match probation.good_answer(latency_ms, Some(slow_ms), &norm) {
+        match probation.good_answer(latency_ms, Some(slow_ms), &baseline) {
             Verdict::Undecided => {}
             verdict => return (verdict, answers),
         }
@@ -64,18 +64,19 @@ fn an_endpoint_that_improved_but_is_still_slow_is_not_taken_for_well() {
 #[test]
 fn a_failed_probe_makes_worthless_what_went_well_before() {
     let now = Instant::now();
-    let (norm, mut probation) = (norm_of_10_ms(now), probation(now));
+    let (baseline, mut probation) = (baseline_of_10_ms(now), probation(now));
     for _ in 1..GOOD_ANSWERS_MIN {
-        assert_eq!(probation.good_answer(9.0, None, &norm), Verdict::Undecided);
+        assert_eq!(probation.good_answer(9.0, None, &baseline), Verdict::Undecided);
     }
     probation.start_again();
-    assert_eq!(probation.good_answer(9.0, None, &norm), Verdict::Undecided);
+    assert_eq!(probation.good_answer(9.0, None, &baseline), Verdict::Undecided);
     assert_eq!(probation.good_answers, 1);
 }
 
 #[test]
-fn without_a_norm_a_few_good_answers_suffice() {
+fn without_a_baseline_a_few_good_answers_suffice() {
     let mut probation = probation(Instant::now());
-    let verdicts: Vec<_> = (0..GOOD_ANSWERS_MIN).map(|_| probation.good_answer(9.0, None, &Norm::default())).collect();
+    let verdicts: Vec<_> =
+        (0..GOOD_ANSWERS_MIN).map(|_| probation.good_answer(9.0, None, &Baseline::default())).collect();
     assert_eq!(verdicts.last(), Some(&Verdict::Well { mean_ms: 9.0, answers: GOOD_ANSWERS_MIN }));
 }

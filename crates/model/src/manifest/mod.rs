@@ -25,8 +25,10 @@ use crate::spelling::closest;
 pub(crate) use review::{Findings, Review};
 use tree::{Node, Value};
 
-/// Maximum size of a file. A Kubernetes object has at most 1.5 MiB, a Service about 1 KiB.
-pub const FILE_MAX_BYTES: usize = 1 << 20;
+/// The namespace of an object without a namespace, in manifests that are read without Kubernetes.
+pub const DEFAULT_NAMESPACE: &str = "default";
+/// Maximum size of a file: more than a cluster can store of one object, which is 1.5 MiB. A Service has about 1 KiB.
+pub const FILE_MAX_BYTES: usize = 2 << 20;
 /// Limit on the number of problems, and on the number of notices, that are reported for one file.
 pub const FINDINGS_MAX: usize = 32;
 

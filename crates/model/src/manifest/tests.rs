@@ -92,7 +92,7 @@ fn a_file_that_is_too_large_is_refused_unread() {
     let text = "#".repeat(FILE_MAX_BYTES + 1);
     assert_eq!(
         problems(&text),
-        ["echo.yaml:1: the file has 1048577 bytes; split it into files of at most 1048576 bytes"]
+        ["echo.yaml:1: the file has 2097153 bytes; split it into files of at most 2097152 bytes"]
     );
     assert!(objects(&text[1..]).is_empty());
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use super::{MeshedPod, MeshedPods};
 use crate::mesh::{EndpointProxy, Mesh};
 use crate::protocol::Protocol;
+use crate::proxy;
 
 fn mesh() -> Mesh {
     let pod = MeshedPod {
@@ -12,7 +13,7 @@ fn mesh() -> Mesh {
         proxy: EndpointProxy {
             identity: "ns/shop/sa/cart".parse().expect("a workload"),
             inbound_port: None,
-            tunnel_port: EndpointProxy::TUNNEL_PORT,
+            tunnel_port: proxy::TUNNEL_PORT,
         },
         skipped_ports: "22,4191".parse().expect("ports"),
         opaque_ports: "5000".parse().expect("ports"),

@@ -8,17 +8,20 @@ use crate::manifest::Review;
 use crate::mesh::EndpointProxy;
 use crate::problem::quoted;
 use crate::protocol::PortRanges;
+use crate::proxy::{self, CONNECT_TIMEOUTS};
 use crate::settings::{Settings, format_duration, parse_duration};
 use crate::spelling::closest;
 use crate::spiffe::Workload;
 
-const PREFIX: &str = "leno.dev/";
+/// The prefix of our annotations and labels.
+pub const PREFIX: &str = "leno.dev/";
 const BALANCER: &str = "leno.dev/balancer";
 const CONNECT_TIMEOUT: &str = "leno.dev/connect-timeout";
 const MAX_CONNECTIONS: &str = "leno.dev/max-connections-per-endpoint";
 const IDLE_TIMEOUT: &str = "leno.dev/idle-timeout";
 const MAX_CONNECTION_AGE: &str = "leno.dev/max-connection-age";
-const OPAQUE_PORTS: &str = "leno.dev/opaque-ports";
+/// Ports whose bytes are relayed without inspection: of a Service, or of a Pod.
+pub const OPAQUE_PORTS: &str = "leno.dev/opaque-ports";
 const SERVICE: [&str; 6] = [BALANCER, CONNECT_TIMEOUT, MAX_CONNECTIONS, IDLE_TIMEOUT, MAX_CONNECTION_AGE, OPAQUE_PORTS];
 
 const IDENTITY: &str = "leno.dev/identity";
@@ -55,7 +58,7 @@ pub(super) fn of_service(annotations: Option<&Annotations>, review: &mut Review<
                 }
             },
             CONNECT_TIMEOUT => {
-                let range = (Duration::from_millis(10), 60 * SECOND);
+                let range = CONNECT_TIMEOUTS.into_inner();
                 read_duration(review, key, value, range, |read| {
                     settings.connect_timeout = read;
                 });
@@ -113,7 +116,7 @@ pub(super) fn of_slice(annotations: Option<&Annotations>, review: &mut Review<'_
         let what = "a port of proxies without their identity".to_owned();
         problem(review, key, what, &format!("add {IDENTITY}, the identity of the workload behind the proxies"));
     }
-    let tunnel_port = tunnel_port.unwrap_or(EndpointProxy::TUNNEL_PORT);
+    let tunnel_port = tunnel_port.unwrap_or(proxy::TUNNEL_PORT);
     identity.map(|identity| EndpointProxy { identity, inbound_port, tunnel_port })
 }
 

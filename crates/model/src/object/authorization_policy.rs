@@ -18,7 +18,7 @@ use crate::problem::quoted;
 use crate::spelling::closest;
 
 /// The API group of our own kinds.
-pub(crate) const GROUP: &str = "leno.dev";
+pub const GROUP: &str = "leno.dev";
 /// The `apiVersion` of an AuthorizationPolicy.
 pub(crate) const API_VERSION: &str = "leno.dev/v1alpha1";
 /// The `kind` of an AuthorizationPolicy.

@@ -1,6 +1,6 @@
 //! The parts of Kubernetes objects that the mesh keeps: checked, small, and free of Kubernetes types.
 
-mod annotations;
+pub mod annotations;
 pub(crate) mod authorization_policy;
 pub(crate) mod endpoint_slice;
 pub(crate) mod grpc_route;
@@ -13,7 +13,7 @@ pub(crate) mod tls_route;
 
 use std::sync::Arc;
 
-pub use authorization_policy::AuthorizationPolicy;
+pub use authorization_policy::{AuthorizationPolicy, GROUP};
 pub use endpoint_slice::{Address, EndpointSlice, Readiness, SlicePort};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 pub use reference_grant::{GrantFrom, GrantTo, ReferenceGrant};

@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub use allow::Allow;
 pub use decision::{Decision, Reason};
 pub use default::{DefaultInboundPolicy, UnknownDefault};
-pub use health::{BadPath, HealthPath};
+pub use health::{BadPath, GRPC_HEALTH_CHECK, HealthPath};
 pub use identities::{BadIdentities, Identities};
 pub use network::{BadNetwork, Network};
 pub use probe::{BadProbe, Probe, ProbePaths, Probes};

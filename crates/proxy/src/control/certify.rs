@@ -30,7 +30,6 @@ use tokio::time::sleep;
 
 use super::connect::{ControlPlane, Security, explain_status, read_trust_bundle};
 use super::retry::Retry;
-use super::workers::random_seed;
 
 /// Shortest and longest pause after a failed request for the first certificate.
 const RETRY_MIN: Duration = Duration::from_millis(250);
@@ -58,7 +57,7 @@ pub(super) async fn start(service: &IdentityService, workload: &Workload) -> Upk
     loop {
         let own = Rc::new(OnceCell::new());
         let issuer = ServiceIssuer { service: service.clone(), own: own.clone(), signer: RefCell::default() };
-        match Upkeep::start(Box::new(issuer), workload.clone(), random_seed()).await {
+        match Upkeep::start(Box::new(issuer), workload.clone(), fastrand::u64(..)).await {
             Ok(upkeep) => {
                 own.get_or_init(|| upkeep.identity());
                 return upkeep;

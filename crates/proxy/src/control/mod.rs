@@ -43,7 +43,7 @@ use connect::{ControlPlane, Security};
 use discovery::{Discovery, QUESTIONS_MAX};
 use shared::{Phase, Shared};
 use source::Source;
-use workers::{WorkerTemplate, log_serving, random_seed, start_access_log};
+use workers::{WorkerTemplate, log_serving, start_access_log};
 
 /// How often to check whether worker threads have ended unexpectedly.
 const WORKER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -295,7 +295,7 @@ pub(crate) async fn start_identity(workload: Workload, place: IssuerPlace) -> Re
         IssuerPlace::Service(service) => Ok(certify::start(&service, &workload).await),
         IssuerPlace::Directory { path, lifetime } => {
             let issuer = LocalIssuer::open(&path)?.with_lifetime(lifetime);
-            Upkeep::start(Box::new(issuer), workload, random_seed()).await
+            Upkeep::start(Box::new(issuer), workload, fastrand::u64(..)).await
         }
     }
 }

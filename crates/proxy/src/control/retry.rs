@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::workers::random_seed;
-
 /// Pauses that double from the shortest to the longest, each shortened randomly by up to half, so that proxies that
 /// lost the control plane at the same moment do not return at the same moment.
 pub(super) struct Retry {
@@ -21,7 +19,7 @@ impl Retry {
     pub(super) fn pause(&mut self) -> Duration {
         let whole = self.next;
         self.next = (whole * 2).min(self.longest);
-        whole / 2 + whole.mul_f64((random_seed() % 1_000) as f64 / 2_000.0)
+        whole / 2 + whole.mul_f64(0.5 * fastrand::f64())
     }
 
     /// Resets the pause to the shortest, after a good period.

@@ -1,6 +1,5 @@
 //! Starts the worker threads.
 
-use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -51,7 +50,7 @@ impl WorkerTemplate<'_> {
                 limits: self.limits.clone(),
                 memory_budget_bytes,
                 metrics: metrics.clone(),
-                seed: random_seed(),
+                seed: fastrand::u64(..),
             };
             workers.push(WorkerHandle::spawn(config, self.mesh.clone())?);
         }
@@ -93,9 +92,4 @@ pub(super) fn log_serving(workers: &[WorkerHandle], admin: SocketAddr) {
     };
     let [outbound, inbound, tunnel] = [Door::Outbound, Door::Inbound, Door::Tunnel].map(at);
     tracing::info!(outbound, inbound, tunnel, %admin, workers = workers.len(), "serving");
-}
-
-/// An unpredictable number, from the keys that the standard library gives its hash maps.
-pub(super) fn random_seed() -> u64 {
-    RandomState::new().hash_one(())
 }

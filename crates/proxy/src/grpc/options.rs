@@ -9,7 +9,7 @@ use leno_admin::logging::{LogFilter, LogFormat};
 use leno_model::spiffe::Workload;
 use leno_wire::bootstrap::{Bootstrap, Certificates, Client, bootstrap};
 
-use crate::args::{Exit, explain};
+use crate::args::{ADMIN, Exit, explain};
 use crate::identity_args::{IdentityArgs, IssuerPlace, parse_control};
 
 /// The certificate chain; the workload's certificate comes first.
@@ -42,7 +42,7 @@ struct Line {
     identity: IdentityArgs,
 
     /// Address for /live, /ready and /metrics
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4191")]
+    #[arg(long, value_name = "ADDR", default_value_t = ADMIN)]
     admin: SocketAddr,
 
     /// Log levels: off, error, warn, info, debug or trace, for everything or by target: info,leno_proxy=debug

@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use leno_accept::{has_ipv6, stream_socket, usable};
+use leno_accept::{BACKLOG, has_ipv6, stream_socket, usable};
 use leno_relay::Door;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Poll, Token};
@@ -15,8 +15,6 @@ use socket2::Socket;
 
 use super::accept::keepalive;
 
-/// Most connections that the kernel holds until they are accepted.
-const BACKLOG: i32 = 4_096;
 /// Most addresses that one worker listens on.
 pub const MAX_LISTENERS: usize = 32;
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use leno_model::mesh::HTTP_PORTS_MAX;
 use leno_model::policy::{AuthorizationPolicy, Mode};
+use leno_model::proxy::INBOUND_PORT;
 use leno_model::spiffe::TrustDomain;
 use prost::Message;
 
@@ -29,8 +30,6 @@ use crate::pb::route::{RouteMatch, route_match};
 use crate::pb::{BoolValue, RbacFilter};
 use crate::proto::{address, from_any};
 
-/// The port to which callers' connections are redirected. Nothing binds this port, but a Listener must have an address.
-const PORT: u16 = 4143;
 /// The name of the filter with the policies.
 const RBAC: &str = "envoy.filters.http.rbac";
 /// The target of a policy that selects every workload of its namespace. No service account can have this name.
@@ -74,7 +73,8 @@ pub fn write<'a>(
     };
     Listener {
         name: INBOUND.to_owned(),
-        address: Some(address(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), PORT))),
+        // Nothing binds the port, but a Listener must have an address.
+        address: Some(address(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), INBOUND_PORT))),
         bind_to_port: Some(BoolValue { value: false }),
         traffic_direction: TrafficDirection::Inbound.into(),
         filter_chains: vec![http_chain(&manager)],

@@ -1,14 +1,18 @@
 //! Checks whether nodes can find the images of an installation. If neither a node nor a registry has an image, a Pod
 //! with this image stays in ImagePullBackOff on that node.
 
-use k8s_openapi::api::core::v1::Node;
+use std::borrow::Cow;
+
+use k8s_openapi::api::core::v1::{ContainerImage, Node};
 use leno_install::chart::objects;
 use serde_json::Value;
 
 use super::report::Finding;
 
-/// Prefix that a node adds to an image name without a registry.
-const DEFAULT_REGISTRY: &str = "docker.io/library/";
+/// The registry of an image name without a registry.
+const DEFAULT_REGISTRY: &str = "docker.io";
+/// The repository in [`DEFAULT_REGISTRY`] of an image name without a slash.
+const DEFAULT_REPOSITORY: &str = "library";
 
 /// Maximum number of images that a kubelet reports; it omits the smallest ones (nodeStatusMaxImages).
 const REPORTED_MAX: usize = 50;
@@ -69,15 +73,25 @@ fn names_registry(image: &str) -> bool {
     first.contains(['.', ':']) || first == "localhost"
 }
 
-fn reported(node: &Node) -> impl Iterator<Item = &String> {
-    let images = node.status.iter().flat_map(|status| status.images.iter().flatten());
-    images.flat_map(|image| image.names.iter().flatten())
+/// The images that a node reports. An image may have several names.
+fn reported(node: &Node) -> impl Iterator<Item = &ContainerImage> {
+    node.status.iter().flat_map(|status| status.images.iter().flatten())
 }
 
-/// Whether a node reports an image, under its bare name or the full name that the container runtime gives it.
 fn has(node: &Node, image: &str) -> bool {
-    let full = format!("{DEFAULT_REGISTRY}{image}");
-    reported(node).any(|name| name == image || *name == full)
+    let full = full_name(image);
+    reported(node).any(|reported| reported.names.iter().flatten().any(|name| full_name(name) == full))
+}
+
+/// The name that container runtimes give an image.
+fn full_name(image: &str) -> Cow<'_, str> {
+    if names_registry(image) {
+        image.into()
+    } else if image.contains('/') {
+        format!("{DEFAULT_REGISTRY}/{image}").into()
+    } else {
+        format!("{DEFAULT_REGISTRY}/{DEFAULT_REPOSITORY}/{image}").into()
+    }
 }
 
 #[cfg(test)]

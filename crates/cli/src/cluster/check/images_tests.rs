@@ -6,8 +6,15 @@ use super::*;
 use crate::cluster::check::report::Checklist;
 
 fn node(name: &str, images: &[&str]) -> Node {
-    let images: Vec<Value> = images.iter().map(|image| json!({"names": [image], "sizeBytes": 1})).collect();
+    let images: Vec<Value> =
+        images.iter().map(|image| json!({"names": [image, digest(image)], "sizeBytes": 1})).collect();
     serde_json::from_value(json!({"metadata": {"name": name}, "status": {"images": images}})).expect("a Node")
+}
+
+/// The second name of an image.
+fn digest(image: &str) -> String {
+    let repository = image.rsplit_once(':').map_or(image, |(repository, _)| repository);
+    format!("{repository}@sha256:0123")
 }
 
 fn default_images() -> Vec<String> {
@@ -67,6 +74,21 @@ fn a_node_that_leaves_images_out_of_its_report_is_not_warned_of() {
     let (verdict, why, _) = concluded(&default_images(), &[node("full", &others)]);
     assert_eq!(verdict, Verdict::Ok);
     assert!(why.contains("cannot tell"), "{why}");
+    let (verdict, why, _) = concluded(&default_images(), &[node("not full", &others[1..])]);
+    assert_eq!(verdict, Verdict::Warning, "an image counts once, however many names it has: {why}");
+}
+
+#[test]
+fn an_image_without_a_registry_has_a_full_name_on_its_node() {
+    let leno = ["mesh/leno-proxy:0.1.0".to_owned(), "leno-control:0.1.0".to_owned()];
+    for names in [
+        ["docker.io/mesh/leno-proxy:0.1.0", "docker.io/library/leno-control:0.1.0"],
+        ["mesh/leno-proxy:0.1.0", "leno-control:0.1.0"],
+    ] {
+        assert_eq!(concluded(&leno, &[node("a", &names)]).0, Verdict::Ok, "{names:?}");
+    }
+    let elsewhere = ["registry.example/mesh/leno-proxy:0.1.0", "localhost/leno-control:0.1.0"];
+    assert_eq!(concluded(&leno, &[node("a", &elsewhere)]).0, Verdict::Warning);
 }
 
 #[test]

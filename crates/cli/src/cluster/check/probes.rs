@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use leno_install::inject::{PodProbe, inbound_ports, probes_of_pod, told_probes};
+use leno_install::inject::{PodProbe, inbound_ports, probes_of_arguments, probes_of_pod};
 use leno_model::mesh::Mesh;
 use leno_model::policy::{AuthorizationPolicy, Caller, Decision, Reason, Request};
 use leno_model::spiffe::{SpiffeId, Workload};
@@ -28,7 +28,7 @@ fn of_pod(pod: &Pod, mesh: &Mesh) -> Vec<Finding> {
     let ports = inbound_ports(
         containers.map(|container| (container.name.as_str(), container.args.as_deref().unwrap_or_default())),
     );
-    let told = told_probes(pods::proxy(pod).and_then(|proxy| proxy.args.as_deref()).unwrap_or_default());
+    let told = probes_of_arguments(pods::proxy(pod).and_then(|proxy| proxy.args.as_deref()).unwrap_or_default());
     let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
     let finding = |probe: &PodProbe| {
         if probe.asks.as_ref().is_ok_and(|asked| told.contains(asked)) {

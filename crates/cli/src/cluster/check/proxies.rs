@@ -20,8 +20,8 @@ use super::{ports, probes};
 use crate::cluster::certificate::relative;
 use crate::cluster::connect::ClusterError;
 use crate::cluster::identity::Shown;
-use crate::cluster::plain::line;
 use crate::cluster::pods;
+use crate::cluster::printable::line;
 use crate::cluster::scrape::Scrape;
 
 /// Minimum remaining validity of a proxy's certificate: 2 h. A proxy renews its certificate 8 h before the certificate

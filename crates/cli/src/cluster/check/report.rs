@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::cluster::connect::ClusterError;
-use crate::cluster::plain::line;
+use crate::cluster::printable::line;
 
 /// Maximum number of findings that the report shows for one check.
 const FINDINGS_MAX: usize = 20;

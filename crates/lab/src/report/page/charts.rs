@@ -7,7 +7,7 @@ use crate::experiment::record::{Scenario, TargetKind};
 use super::super::figures::{self, Figure};
 use super::super::group::{Group, Load, Results};
 use super::super::spread::Spread;
-use super::super::{verdict, words};
+use super::super::{labels, verdict};
 
 /// The range of quantiles of a latency curve.
 const CURVE: std::ops::RangeInclusive<f64> = 0.5..=0.9999;
@@ -45,7 +45,7 @@ fn curves(results: &Results, scenario: Scenario, load: Load, main: Load) -> Stri
             (!series.is_empty()).then(|| curve_panel(skew_ms, results.skews(scenario).len() > 1, series))
         })
         .collect();
-    let name = escape(&words::load(load));
+    let name = escape(&labels::load(load));
     if load == main {
         return format!(
             "<section>\n<h2>Latency</h2>\n<p class=\"note\">{name}. How many of the calls took at most how long.</p>\n\
@@ -108,12 +108,12 @@ fn over_loads(results: &Results, scenario: Scenario, main: Load) -> String {
 fn line(target: TargetKind, spreads: &[(f64, Spread)]) -> Series {
     let points = spreads.iter().map(|(x, spread)| (*x, spread.median)).collect();
     let band = spreads.iter().map(|(x, spread)| (*x, spread.min, spread.max)).collect();
-    Series { name: target.name().to_owned(), points, band, style: words::style(target) }
+    Series { name: target.name().to_owned(), points, band, style: labels::style(target) }
 }
 
 /// The fraction of calls at the faulty backend, for each skew.
 fn share_bars(results: &Results, scenario: Scenario, main: Load) -> String {
-    let pod = words::pod(scenario);
+    let pod = labels::pod(scenario);
     let mut html = String::new();
     for skew_ms in results.skews(scenario) {
         if scenario == Scenario::SlowPod && skew_ms == 0 {
@@ -208,7 +208,7 @@ fn bar(target: TargetKind, group: Option<&Group>, figure: Figure) -> Bar {
         value: spread.map(|spread| spread.median),
         range: spread.map(|spread| (spread.min, spread.max)),
         note: if spread.is_none() { "not measured".to_owned() } else { String::new() },
-        style: words::style(target),
+        style: labels::style(target),
     }
 }
 

@@ -12,14 +12,14 @@ use crate::chart::{DARK, LIGHT};
 use crate::experiment::record::Scenario;
 
 use super::group::Results;
-use super::{limits, verdict, words};
+use super::{labels, limits, verdict};
 
 const STYLE: &str = include_str!("style.css");
 
 /// The whole page.
 pub(super) fn html(results: &Results) -> String {
     let scenarios = results.scenarios();
-    let name = scenarios.first().map_or("", |&scenario| words::scenario(scenario));
+    let name = scenarios.first().map_or("", |&scenario| labels::scenario(scenario));
     let sections: String = scenarios.iter().map(|&scenario| section(results, scenario)).collect();
     let style = STYLE.replace("/*LIGHT*/", LIGHT).replace("/*DARK*/", DARK);
     format!(
@@ -39,9 +39,9 @@ fn section(results: &Results, scenario: Scenario) -> String {
     format!(
         "<header>\n<p class=\"eyebrow\">Leno lab · {}</p>\n<h1>{}</h1>\n<p class=\"lead\">{} {} of {} s, the targets taking \
          turns. {}</p>\n</header>\n{}{}{}{}",
-        escape(words::scenario(scenario)),
+        escape(labels::scenario(scenario)),
         escape(&verdict::sentence(results, scenario)),
-        escape(&words::scenario_is(scenario, experiment)),
+        escape(&labels::scenario_is(scenario, experiment)),
         if repeats == 1 { "1 repeat".to_owned() } else { format!("{repeats} repeats") },
         grouped(experiment.duration_s.into()),
         escape(&experiment.started),

@@ -6,9 +6,9 @@ use crate::experiment::record::{Scenario, TargetKind};
 
 use super::super::figures::{self, Figure};
 use super::super::group::{Group, Load, Results};
+use super::super::labels;
 use super::super::ratio::ratio;
 use super::super::verdict::{self, Certainty};
-use super::super::words;
 
 /// A figure with its unit, its explanation, and the size of its bar.
 #[derive(Debug, Clone, Default)]
@@ -57,7 +57,7 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
         "<section>\n<h2>Scorecard</h2>\n<p class=\"note\">{}.{} Bars compare within a column.</p>\n\
          <table class=\"scorecard\">\n<thead><tr><th scope=\"col\">target</th>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n\
          </table>\n</section>\n",
-        escape(&words::load(load)),
+        escape(&labels::load(load)),
         notes(scenario)
     )
 }
@@ -83,7 +83,7 @@ fn notes(scenario: Scenario) -> String {
 
 fn row_start(target: TargetKind) -> String {
     let class = if target.is_leno() { " class=\"own\"" } else { "" };
-    let (name, is) = (target.name(), words::target_is(target));
+    let (name, is) = (target.name(), labels::target_is(target));
     format!("<tr{class}><th scope=\"row\">{name}<span class=\"detail\">{is}</span></th>")
 }
 

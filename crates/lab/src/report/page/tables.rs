@@ -6,7 +6,7 @@ use crate::experiment::record::{Scenario, TargetKind};
 use super::super::goals;
 use super::super::group::Results;
 use super::super::judge::Verdict;
-use super::super::{figures, summary, table, words};
+use super::super::{figures, labels, summary, table};
 
 /// Leno's goals; empty if Leno was not measured.
 pub(super) fn goals(results: &Results, scenario: Scenario) -> String {
@@ -44,7 +44,7 @@ pub(super) fn full(results: &Results, scenario: Scenario) -> String {
     let mut body = String::new();
     for section in &table.sections {
         let skew = if section.skew_ms > 0 { format!("skew {} ms, ", section.skew_ms) } else { String::new() };
-        let name = escape(&format!("{skew}{}", words::load(section.load)));
+        let name = escape(&format!("{skew}{}", labels::load(section.load)));
         body.push_str(&format!(
             "<tr class=\"group\"><th colspan=\"{width}\" scope=\"rowgroup\"><span>{name}</span></th></tr>\n"
         ));

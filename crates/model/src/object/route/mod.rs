@@ -28,7 +28,7 @@ use crate::route::status::Reason;
 use crate::route::{Match, RouteKind, Seniority, Timeouts};
 
 /// The API group of routes, and of parents without a group.
-pub(crate) const GROUP: &str = "gateway.networking.k8s.io";
+pub const GROUP: &str = "gateway.networking.k8s.io";
 /// Their `apiVersion`.
 pub(crate) const API_VERSION: &str = "gateway.networking.k8s.io/v1";
 /// The earlier `apiVersion`, with the same content.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use leno_model::discovery::Subject;
-use leno_wire::listener::Target;
+use leno_wire::listener::Destination;
 
 /// Every subject that was asked about and not forgotten since.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct AskedSubjects {
 #[derive(Debug)]
 pub(super) struct Asked {
     /// Its destination. Outer `None`: the control plane has not answered yet. Inner `None`: the subject does not exist.
-    pub(super) lead: Option<Option<Target>>,
+    pub(super) lead: Option<Option<Destination>>,
     /// When a worker last asked about the subject, or reported that calls use it.
     used: Instant,
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use leno_model::discovery::Subject;
 use leno_model::mesh::{Changes, ClusterKey, Draft, Mesh};
 use leno_relay::Usage;
-use leno_wire::listener::{Lead, Target};
+use leno_wire::listener::{Destination, Lead};
 use leno_wire::name::{INBOUND, listener_subject};
 use leno_wire::{Kind, Unreadable, cluster, endpoints, inbound, listener, name, routes};
 
@@ -210,7 +210,7 @@ impl Knowledge {
                 let lead = resource.map(listener::read).transpose()?;
                 let subject =
                     self.subject(name).ok_or_else(|| Unreadable::new(name, "name", "names nothing to call"))?;
-                self.lead(subject, lead.as_ref().map(|Lead { target, .. }| target));
+                self.lead(subject, lead.as_ref().map(|Lead { destination, .. }| destination));
             }
             Kind::Cluster => {
                 let key = key()?;
@@ -236,24 +236,24 @@ impl Knowledge {
     }
 
     /// Sets the destination of a subject.
-    fn lead(&mut self, subject: Subject, target: Option<&Target>) {
+    fn lead(&mut self, subject: Subject, destination: Option<&Destination>) {
         let Some(asked) = self.asked.get_mut(&subject) else { return };
-        let before = asked.lead.replace(target.cloned());
-        if before.as_ref().is_some_and(|before| before.as_ref() == target) {
+        let before = asked.lead.replace(destination.cloned());
+        if before.as_ref().is_some_and(|before| before.as_ref() == destination) {
             return;
         }
-        let balanced = match target {
-            Some(Target::Cluster(key)) => Some(key),
-            Some(Target::Endpoint(_)) | None => None,
+        let balanced = match destination {
+            Some(Destination::Cluster(key)) => Some(key),
+            Some(Destination::Endpoint(_)) | None => None,
         };
         if let Subject::Address(address) = &subject {
             self.draft.set_address(*address, balanced);
         }
         // Link the new destination before unlinking the old one: if both have a cluster in common, it must not be
         // forgotten in between.
-        match target {
-            Some(Target::Cluster(key)) => self.want_cluster(key, |known| known.balanced.insert(subject.clone())),
-            Some(Target::Endpoint(key)) => self.want_cluster(key, |known| known.dialled.insert(subject.clone())),
+        match destination {
+            Some(Destination::Cluster(key)) => self.want_cluster(key, |known| known.balanced.insert(subject.clone())),
+            Some(Destination::Endpoint(key)) => self.want_cluster(key, |known| known.dialled.insert(subject.clone())),
             None => {}
         }
         self.unlink(&subject, before.flatten().as_ref());
@@ -262,9 +262,9 @@ impl Knowledge {
     }
 
     /// Removes a subject's link to its destination.
-    fn unlink(&mut self, subject: &Subject, target: Option<&Target>) {
-        match target {
-            Some(Target::Cluster(key)) => {
+    fn unlink(&mut self, subject: &Subject, destination: Option<&Destination>) {
+        match destination {
+            Some(Destination::Cluster(key)) => {
                 let Some(known) = self.clusters.get_mut(key) else { return };
                 known.balanced.remove(subject);
                 if known.balanced.is_empty() {
@@ -272,7 +272,7 @@ impl Knowledge {
                 }
                 self.forget_if_unwanted(key);
             }
-            Some(Target::Endpoint(key)) => {
+            Some(Destination::Endpoint(key)) => {
                 let Some(known) = self.clusters.get_mut(key) else { return };
                 known.dialled.remove(subject);
                 self.forget_if_unwanted(key);
@@ -378,8 +378,8 @@ impl Knowledge {
         match self.asked.get(subject).and_then(|asked| asked.lead.as_ref()) {
             None => false,
             Some(None) => true,
-            Some(Some(Target::Endpoint(key))) => known(key).is_some(),
-            Some(Some(Target::Cluster(key))) => known(key).is_some_and(KnownCluster::has_routes),
+            Some(Some(Destination::Endpoint(key))) => known(key).is_some(),
+            Some(Some(Destination::Cluster(key))) => known(key).is_some_and(KnownCluster::has_routes),
         }
     }
 }

@@ -139,5 +139,5 @@ pub(super) fn pod(scenario: Scenario) -> &'static str {
 }
 
 #[cfg(test)]
-#[path = "words_tests.rs"]
+#[path = "labels_tests.rs"]
 mod tests;

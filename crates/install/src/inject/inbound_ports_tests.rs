@@ -9,22 +9,22 @@ fn read(containers: &[Container]) -> InboundPorts {
 }
 
 #[test]
-fn what_the_containers_are_told_is_read_back() {
+fn the_ports_in_the_containers_arguments_are_read_back() {
     let settings = Settings {
         skip_inbound_ports: "22,8000-8010".to_owned(),
         opaque_ports: "3306".to_owned(),
         ..Settings::default()
     };
-    let told = read(&[init(&settings), proxy(&settings, &Options::default(), &[])]);
-    assert!(told.skipped.contains(22) && told.skipped.contains(8005) && !told.skipped.contains(3306));
-    assert!([4143, 4191, 15_008].iter().all(|own| told.skipped.contains(*own)), "the proxy's own");
-    assert!(told.opaque.contains(3306) && !told.opaque.contains(22));
+    let ports = read(&[init(&settings), proxy(&settings, &Options::default(), &[])]);
+    assert!(ports.skipped.contains(22) && ports.skipped.contains(8005) && !ports.skipped.contains(3306));
+    assert!([4143, 4191, 15_008].iter().all(|own| ports.skipped.contains(*own)), "the proxy's own");
+    assert!(ports.opaque.contains(3306) && !ports.opaque.contains(22));
 }
 
 #[test]
 fn containers_that_say_nothing_of_ports_and_those_of_others_set_nothing() {
     let arguments = ["--skip-inbound-ports=22", "--opaque-ports=22"].map(str::to_owned);
     let garbage = ["--skip-inbound-ports=all".to_owned(), "--skip-inbound-portsx=22".to_owned()];
-    let told = inbound_ports([("migrate", &arguments[..]), ("leno-init", &garbage[..])]);
-    assert_eq!(told, InboundPorts { skipped: "15008".parse().expect("a port"), ..InboundPorts::default() });
+    let ports = inbound_ports([("migrate", &arguments[..]), ("leno-init", &garbage[..])]);
+    assert_eq!(ports, InboundPorts { skipped: "15008".parse().expect("a port"), ..InboundPorts::default() });
 }

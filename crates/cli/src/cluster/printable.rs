@@ -7,5 +7,5 @@ pub(crate) fn line(text: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "plain_tests.rs"]
+#[path = "printable_tests.rs"]
 mod tests;

@@ -1,9 +1,9 @@
 //! Reads the facts about a Pod's proxy that callers of the Pod need from the injected containers.
 
 use leno_model::protocol::PortRanges;
+use leno_model::proxy;
 
 use super::containers::{ADMIN_PORT, INBOUND_PORT, OPAQUE_PORTS, SKIP_INBOUND_PORTS};
-use super::settings::Settings;
 use crate::names::{INIT, PROXY};
 
 /// How a Pod's proxy treats the Pod's ports.
@@ -18,7 +18,7 @@ pub struct InboundPorts {
 
 /// Reads the ports from init containers, each given as its name and its arguments. Unreadable arguments are ignored.
 pub fn inbound_ports<'a>(containers: impl IntoIterator<Item = (&'a str, &'a [String])>) -> InboundPorts {
-    let mut told = InboundPorts::default();
+    let mut ports = InboundPorts::default();
     for (name, arguments) in containers {
         let value = |option: &str| {
             let value = |argument: &'a String| argument.strip_prefix(option)?.strip_prefix('=')?.parse().ok();
@@ -27,13 +27,13 @@ pub fn inbound_ports<'a>(containers: impl IntoIterator<Item = (&'a str, &'a [Str
         match name {
             INIT => {
                 let own = [INBOUND_PORT, ADMIN_PORT].into_iter().filter_map(|option| port(arguments, option));
-                told.skipped = own.chain([Settings::TUNNEL_PORT]).fold(value(SKIP_INBOUND_PORTS), PortRanges::with);
+                ports.skipped = own.chain([proxy::TUNNEL_PORT]).fold(value(SKIP_INBOUND_PORTS), PortRanges::with);
             }
-            PROXY => told.opaque = value(OPAQUE_PORTS),
+            PROXY => ports.opaque = value(OPAQUE_PORTS),
             _ => {}
         }
     }
-    told
+    ports
 }
 
 fn port(arguments: &[String], option: &str) -> Option<u16> {
@@ -41,5 +41,5 @@ fn port(arguments: &[String], option: &str) -> Option<u16> {
 }
 
 #[cfg(test)]
-#[path = "told_tests.rs"]
+#[path = "inbound_ports_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! The cluster's norm, with which endpoints are compared to find slow and failing endpoints.
+//! The cluster's baseline, with which endpoints are compared to find slow and failing endpoints.
 //!
 //! An endpoint is slow if it is much slower than the median endpoint. So at most half of the endpoints can be slow. An
 //! endpoint is failing if it fails much more often than the established endpoint that fails least. So any number of
@@ -11,7 +11,7 @@ use super::endpoints::Endpoint;
 use super::estimate::Estimate;
 use super::health::State;
 
-/// An endpoint is slow if its mean exceeds this multiple of the norm, plus a margin for chance.
+/// An endpoint is slow if its mean exceeds this multiple of the baseline, plus a margin for chance.
 const SLOW_FACTOR: f64 = 1.2;
 /// The margin for chance, in standard deviations of the estimate.
 const CHANCE_DEVIATIONS: f64 = 3.0;
@@ -20,12 +20,12 @@ const SPREAD_RANGE: (f64, f64) = (0.5, 4.0);
 /// Differences in latency below this are noise of machines and schedulers, even if they exceed [`SLOW_FACTOR`].
 const FLOOR_MS: f64 = 0.5;
 /// The first answers are biased, because the fastest of many calls are answered first. A new endpoint can count as fast
-/// only after this time and after [`FAST_AFTER_NORMS`] times the norm.
+/// only after this time and after [`FAST_AFTER_BASELINES`] times the baseline.
 const FAST_AFTER_MS: f64 = 500.0;
-const FAST_AFTER_NORMS: f64 = 10.0;
-/// Because the first answers are biased, the latency with spare capacity simply equals the current norm until this
-/// multiple of the norm has passed since the first norm.
-const ROOMY_AFTER_NORMS: f64 = 5.0;
+const FAST_AFTER_BASELINES: f64 = 10.0;
+/// Because the first answers are biased, the latency with spare capacity simply equals the current baseline until this
+/// multiple of the baseline has passed since the first baseline.
+const ROOMY_AFTER_BASELINES: f64 = 5.0;
 /// One answer counts as at most this multiple of the usual latency.
 const SURPRISE_MAX: f64 = 16.0;
 /// How far the latency of the other endpoints must grow until they are treated as full. The unit is the difference
@@ -34,18 +34,18 @@ const SURPRISE_MAX: f64 = 16.0;
 const RELIEF_START: f64 = 0.25;
 /// Minimum of this growth, as a fraction of the latency with spare capacity, because that latency is not known exactly.
 const RELIEF_START_MIN: f64 = 0.3;
-/// While the norm stays above the latency with spare capacity, that latency grows by this fraction per second.
+/// While the baseline stays above the latency with spare capacity, that latency grows by this fraction per second.
 const ROOMY_GROWTH_PER_S: f64 = 0.005;
-/// A warming endpoint contributes to the norm once its variance is below this, as after 5 answers.
+/// A warming endpoint contributes to the baseline once its variance is below this, as after 5 answers.
 const ESTABLISHED_VARIANCE: f64 = 0.2;
-/// The margin for chance in the norm's failure rate, in standard deviations.
+/// The margin for chance in the baseline's failure rate, in standard deviations.
 const FAILURE_DEVIATIONS: f64 = 3.0;
 /// How much an endpoint's failure rate may exceed the failure rate of the best endpoint, as a fraction of its calls.
 const FAILURE_MARGIN: f64 = 0.1;
 
-/// The cluster's norm, as of the last refresh.
+/// The cluster's baseline, as of the last refresh.
 #[derive(Debug)]
-pub(super) struct Norm {
+pub(super) struct Baseline {
     /// The median endpoint's latency; `None` before the first answers.
     pub(super) latency_ms: Option<f64>,
     /// The uncertainty of `latency_ms`, as [`Estimate::variance`].
@@ -55,7 +55,7 @@ pub(super) struct Norm {
     pub(super) fair_interval: Duration,
     /// Limit, in ms, at which the latency of one answer is capped.
     pub(super) surprise_ms: f64,
-    /// The latency with spare capacity: the lowest recent norm.
+    /// The latency with spare capacity: the lowest recent baseline.
     roomy_ms: f64,
     first_refresh: Option<Instant>,
     refreshed: Option<Instant>,
@@ -67,7 +67,7 @@ pub(super) struct Norm {
     sorted: Vec<Estimate>,
 }
 
-impl Default for Norm {
+impl Default for Baseline {
     fn default() -> Self {
         Self {
             latency_ms: None,
@@ -84,7 +84,7 @@ impl Default for Norm {
     }
 }
 
-impl Norm {
+impl Baseline {
     /// Reserves space for a cluster of `endpoints`.
     pub(super) fn reserve(&mut self, endpoints: usize) {
         self.sorted.clear();
@@ -93,7 +93,7 @@ impl Norm {
 
     pub(super) fn refresh(&mut self, now: Instant, usual_ms: Option<f64>, endpoints: &[Endpoint]) {
         self.surprise_ms = usual_ms.map_or(f64::INFINITY, |usual_ms| usual_ms * SURPRISE_MAX);
-        // New endpoints have too few answers to set a norm, and the answers of failing endpoints do not count.
+        // New endpoints have too few answers to set a baseline, and the answers of failing endpoints do not count.
         let established = || {
             endpoints
                 .iter()
@@ -120,14 +120,14 @@ impl Norm {
     }
 
     fn remember_room(&mut self, now: Instant) {
-        let Some(norm_ms) = self.latency_ms else { return };
+        let Some(baseline_ms) = self.latency_ms else { return };
         let first_refresh = *self.first_refresh.get_or_insert(now);
         let age_ms = now.saturating_duration_since(first_refresh).as_secs_f64() * 1e3;
         let since_last = now.saturating_duration_since(self.refreshed.replace(now).unwrap_or(now));
-        self.roomy_ms = if age_ms > norm_ms * ROOMY_AFTER_NORMS && self.roomy_ms > 0.0 {
-            (self.roomy_ms * (1.0 + ROOMY_GROWTH_PER_S * since_last.as_secs_f64())).min(norm_ms)
+        self.roomy_ms = if age_ms > baseline_ms * ROOMY_AFTER_BASELINES && self.roomy_ms > 0.0 {
+            (self.roomy_ms * (1.0 + ROOMY_GROWTH_PER_S * since_last.as_secs_f64())).min(baseline_ms)
         } else {
-            norm_ms
+            baseline_ms
         };
     }
 
@@ -138,29 +138,29 @@ impl Norm {
     /// Slow servers are best used only above a threshold (Lin and Kumar 1984, "Optimal control of a queueing system
     /// with two heterogeneous servers"). Above it, the share grows gradually, to avoid oscillation.
     pub(super) fn relief_by(&self, slow: &Estimate) -> f64 {
-        let Some(norm_ms) = self.latency_ms else { return 0.0 };
+        let Some(baseline_ms) = self.latency_ms else { return 0.0 };
         let way = (slow.full_mean_ms - self.roomy_ms) * RELIEF_START;
         let start_ms = self.roomy_ms + way.max(self.roomy_ms * RELIEF_START_MIN);
-        let part = (norm_ms - start_ms) / (slow.full_mean_ms - start_ms);
-        if slow.full_mean_ms > start_ms { part.clamp(0.0, 1.0) } else { f64::from(norm_ms > start_ms) }
+        let part = (baseline_ms - start_ms) / (slow.full_mean_ms - start_ms);
+        if slow.full_mean_ms > start_ms { part.clamp(0.0, 1.0) } else { f64::from(baseline_ms > start_ms) }
     }
 
     /// Returns the mean and standard deviation of the logarithms of the usual latencies in ms, assuming a lognormal
-    /// distribution; `None` without a norm.
+    /// distribution; `None` without a baseline.
     pub(super) fn usual(&self) -> Option<(f64, f64)> {
         let variance = (1.0 + self.spread * self.spread).ln();
-        self.latency_ms.map(|norm_ms| (norm_ms.ln() - variance / 2.0, variance.sqrt()))
+        self.latency_ms.map(|baseline_ms| (baseline_ms.ln() - variance / 2.0, variance.sqrt()))
     }
 
-    /// Returns a latency minus [`FLOOR_MS`] of noise, but not less than the norm. A latency below the norm is returned
-    /// unchanged.
+    /// Returns a latency minus [`FLOOR_MS`] of noise, but not less than the baseline. A latency below the baseline is
+    /// returned unchanged.
     pub(super) fn without_noise(&self, latency_ms: f64) -> f64 {
-        self.latency_ms.map_or(latency_ms, |norm_ms| (latency_ms - FLOOR_MS).max(norm_ms.min(latency_ms)))
+        self.latency_ms.map_or(latency_ms, |baseline_ms| (latency_ms - FLOOR_MS).max(baseline_ms.min(latency_ms)))
     }
 
-    /// Returns the mean latency above which an endpoint is slow; `None` without a norm.
+    /// Returns the mean latency above which an endpoint is slow; `None` without a baseline.
     pub(super) fn limit_ms(&self, estimate: &Estimate) -> Option<f64> {
-        self.latency_ms.map(|norm_ms| norm_ms * self.limit_factor(estimate) + FLOOR_MS)
+        self.latency_ms.map(|baseline_ms| baseline_ms * self.limit_factor(estimate) + FLOOR_MS)
     }
 
     fn limit_factor(&self, estimate: &Estimate) -> f64 {
@@ -179,15 +179,15 @@ impl Norm {
         // faster endpoint is meant here.
         let factor = self.limit_factor(estimate).powi(2);
         let age_ms = age.as_secs_f64() * 1e3;
-        self.latency_ms.is_some_and(|norm_ms| {
-            age_ms > FAST_AFTER_MS.max(norm_ms * FAST_AFTER_NORMS) && estimate.mean_ms * factor < norm_ms
+        self.latency_ms.is_some_and(|baseline_ms| {
+            age_ms > FAST_AFTER_MS.max(baseline_ms * FAST_AFTER_BASELINES) && estimate.mean_ms * factor < baseline_ms
         })
     }
 
     /// Returns whether a slow endpoint is fast enough again. The limit is lower than in `calls_slow`, so that an
     /// endpoint near the limit does not change between both states all the time.
     pub(super) fn welcomes_back(&self, estimate: &Estimate) -> bool {
-        self.latency_ms.is_some_and(|norm_ms| estimate.mean_ms <= norm_ms * SLOW_FACTOR + FLOOR_MS)
+        self.latency_ms.is_some_and(|baseline_ms| estimate.mean_ms <= baseline_ms * SLOW_FACTOR + FLOOR_MS)
     }
 
     /// Returns whether a failure rate, in which the latest outcome has `weight`, is too high.
@@ -201,14 +201,14 @@ impl Norm {
         failure_rate <= self.common_failure_rate(weight)
     }
 
-    /// Returns the highest failure rate that chance can explain in endpoints with the norm's failure rate.
+    /// Returns the highest failure rate that chance can explain in endpoints with the baseline's failure rate.
     fn common_failure_rate(&self, weight: f64) -> f64 {
         let rate = self.failure_rate;
         rate + FAILURE_DEVIATIONS * (rate * (1.0 - rate) * weight / 2.0).sqrt()
     }
 }
 
-/// Returns the median; of two middle values the lower, so that with two endpoints the slow one is not the norm.
+/// Returns the median; of two middle values the lower, so that with two endpoints the slow one is not the baseline.
 fn lower_median(estimates: &mut [Estimate], by: impl Fn(&Estimate) -> f64) -> Option<Estimate> {
     let middle = estimates.len().checked_sub(1)? / 2;
     let (_, median, _) = estimates.select_nth_unstable_by(middle, |one, other| by(one).total_cmp(&by(other)));

@@ -1,0 +1,42 @@
+//! Properties of every proxy that several programs must agree on: its ports, its user, and the ranges of its options.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// Default port for connections of the application.
+pub const OUTBOUND_PORT: u16 = 4140;
+/// Default port for connections from other workloads.
+pub const INBOUND_PORT: u16 = 4143;
+/// Default port of the admin endpoint.
+pub const ADMIN_PORT: u16 = 4191;
+/// The port for opaque connections from other proxies, the same as HBONE's. Only the manifests of endpoints outside a
+/// cluster can name another port.
+pub const TUNNEL_PORT: u16 = 15_008;
+/// The user that a proxy runs as, by whom the redirection recognizes the proxy's own connections. No entry in
+/// /etc/passwd is needed.
+pub const UID: u32 = 2102;
+
+/// Maximum number of worker threads. Measurements showed no gain from more threads.
+pub const WORKERS_MAX: u16 = 64;
+/// Longest time for calls in flight to finish.
+pub const GRACE_MAX: Duration = Duration::from_secs(3_600);
+/// Allowed times to establish a connection.
+pub const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+
+/// Parses a grace period: a whole number and a unit, as `500ms`, `30s` or `2m`. `None` if the text is malformed or the
+/// period longer than [`GRACE_MAX`].
+pub fn parse_grace(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
+    let unit_ms = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        _ => return None,
+    };
+    let number: u64 = number.parse().ok()?;
+    number.checked_mul(unit_ms).map(Duration::from_millis).filter(|grace| *grace <= GRACE_MAX)
+}
+
+#[cfg(test)]
+#[path = "proxy_tests.rs"]
+mod tests;
