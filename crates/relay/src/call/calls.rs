@@ -21,7 +21,7 @@ use crate::timers::{TimerKey, Timers};
 /// Most field sections that are kept for later calls.
 const MAX_SPARE_SECTIONS: usize = 256;
 /// Most memory that a spare field section may keep, in bytes.
-const MAX_SPARE_SECTION_BYTES: usize = 4_096;
+pub(crate) const MAX_SPARE_SECTION_BYTES: usize = 4_096;
 
 /// Invariants: each timer in `timers` is in the state of one call in `slots`; `replay_bytes` is the sum of the bodies of
 /// the calls that are replayable; `copies` is the number of calls without a client.

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use crate::Relay;
 use crate::call::attempt::AttemptId;
+use crate::call::calls::MAX_SPARE_SECTION_BYTES;
 use crate::call::record::Ending;
 use crate::call::reply::ProxyError;
 use crate::call::{Call, CallId};
@@ -22,8 +23,6 @@ use crate::target::find::{Routed, protocol_of, set_client_fields, strip_identiti
 /// A call whose fields take at most this many bytes is charged for them until it ends, even if the fields are freed
 /// before.
 const FEW_FIELDS_BYTES: u32 = 1 << 10;
-/// Most memory that a spare field section may keep, in bytes.
-const MAX_SPARE_SECTION_BYTES: usize = 4_096;
 
 impl Relay {
     pub(crate) fn on_client_event(&mut self, client: ClientId, event: &Event<'_>, fields: &mut FieldSection) {
