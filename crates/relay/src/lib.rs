@@ -24,6 +24,7 @@
 pub mod access_log;
 mod budget;
 mod call;
+mod certain;
 mod config;
 mod downstream;
 mod effect;

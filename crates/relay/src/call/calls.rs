@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use crate::call::attempt::{Attempt, AttemptId, Stage};
 use crate::call::deadline::Alarm;
 use crate::call::{Call, CallId};
+use crate::certain::Certain;
 use crate::downstream::client::ClientId;
 use crate::pool::pools::PoolId;
 use crate::pool::upstream::UpstreamId;
@@ -244,7 +245,7 @@ pub(crate) fn kept_bytes(copy: &Call) -> usize {
 impl Calls {
     /// Sets the deadline of a call to `at`, unless it already has an earlier one.
     pub(crate) fn end_by(&mut self, id: CallId, at: Instant) {
-        let Some(call) = self.slots.get_mut(id) else { return };
+        let Some(call) = self.slots.get_mut(id).certain() else { return };
         match call.deadline {
             Some((earlier, _)) if earlier <= at => return,
             Some((_, timer)) => self.timers.cancel(timer),
@@ -255,7 +256,7 @@ impl Calls {
 
     /// Sets the timer of an attempt that was sent, if the call's route rule limits attempts.
     pub(crate) fn limit_attempt(&mut self, id: AttemptId, now: Instant) {
-        let Some(call) = self.slots.get_mut(id.call) else { return };
+        let Some(call) = self.slots.get_mut(id.call).certain() else { return };
         let timeout = call.route.as_ref().and_then(|route| route.timeouts().backend_request);
         if let (Some(timeout), Some(attempt)) = (timeout, call.attempts.get_mut(id)) {
             attempt.timer = Some(self.timers.set(now + timeout, Alarm::Attempt(id)));
@@ -271,7 +272,7 @@ impl Calls {
 
     /// Sets the timer of the next check whether a request's content still arrives.
     pub(crate) fn check_content_at(&mut self, id: CallId, at: Instant) {
-        let Some(call) = self.slots.get_mut(id) else { return };
+        let Some(call) = self.slots.get_mut(id).certain() else { return };
         call.content_seen = call.request_bytes;
         call.content_timer = Some(self.timers.set(at, Alarm::Content(id)));
     }
@@ -294,7 +295,7 @@ impl Calls {
         self.timers.expire(now, &mut due);
         // An expired timer must not be cancelled: its key may already belong to another timer.
         for alarm in &due {
-            let Some(call) = self.slots.get_mut(alarm.call()) else { continue };
+            let Some(call) = self.slots.get_mut(alarm.call()).certain() else { continue };
             match *alarm {
                 Alarm::Call(_) => call.deadline = None,
                 Alarm::Attempt(id) => call.attempts.get_mut(id).into_iter().for_each(|attempt| attempt.timer = None),

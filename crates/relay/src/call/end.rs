@@ -4,12 +4,13 @@ use crate::Relay;
 use crate::call::attempt::Stage;
 use crate::call::record::Ending;
 use crate::call::{Call, CallId, NO_CALL, Response};
+use crate::certain::Certain;
 
 impl Relay {
     /// Records a call whose response was relayed completely. The call ends once its request is complete, too.
     pub(crate) fn response_complete(&mut self, id: CallId, ending: Ending) {
         self.record(id, ending);
-        let Some(call) = self.calls.get_mut(id) else { return };
+        let Some(call) = self.calls.get_mut(id).certain() else { return };
         call.response = Response::Ended;
         if call.request_ended {
             self.end_call(id, Ending::Complete);
@@ -29,7 +30,7 @@ impl Relay {
     /// Ends a call, whatever its state: both streams forget it, it is recorded, its memory is given back.
     pub(crate) fn end_call(&mut self, id: CallId, ending: Ending) {
         self.record(id, ending);
-        let Some(call) = self.calls.end(id) else { return };
+        let Some(call) = self.calls.end(id).certain() else { return };
         if let Some(client) = self.downstreams.get_mut(call.client) {
             client.link.codec.set_token(call.client_stream, NO_CALL);
         }

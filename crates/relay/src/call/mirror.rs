@@ -12,6 +12,7 @@ use crate::Relay;
 use crate::call::calls::kept_bytes;
 use crate::call::record::Ending;
 use crate::call::{Call, CallId};
+use crate::certain::Certain;
 use crate::limits::ms;
 use crate::link::LinkId;
 use crate::pool::upstream::UpstreamId;
@@ -69,7 +70,7 @@ impl Relay {
         for cluster in copies.clusters {
             begun.extend(self.begin_mirror(original, cluster, &copies.request));
         }
-        let Some(call) = self.calls.get_mut(original) else { return };
+        let Some(call) = self.calls.get_mut(original).certain() else { return };
         if let Some(route) = &mut call.route {
             route.mirrors = begun;
         }

@@ -9,6 +9,7 @@ use leno_model::balance::Outcome;
 use crate::Relay;
 use crate::access_log;
 use crate::call::{Call, CallId};
+use crate::certain::Certain;
 use crate::downstream::origin::Door;
 use crate::link::grpc::Status;
 use crate::metrics::{Direction, TlsLabel};
@@ -46,13 +47,13 @@ impl Relay {
     /// Reports how a call ended. Does nothing if that was reported before.
     pub(crate) fn record(&mut self, id: CallId, ending: Ending) {
         let now = self.now;
-        let Some(call) = self.calls.get_mut(id) else { return };
+        let Some(call) = self.calls.get_mut(id).certain() else { return };
         if std::mem::replace(&mut call.recorded, true) {
             return;
         }
         let call = if call.is_guess {
             self.count_guess(id);
-            let Some(call) = self.calls.get_mut(id) else { return };
+            let Some(call) = self.calls.get_mut(id).certain() else { return };
             if call.is_guess {
                 return self.forget_guess(id);
             }
@@ -102,14 +103,14 @@ impl Relay {
     /// Reports to the balancer alone the end of a connection that was taken for an opaque one by mistake: it was no
     /// call.
     fn forget_guess(&mut self, id: CallId) {
-        let Some(call) = self.calls.get_mut(id) else { return };
+        let Some(call) = self.calls.get_mut(id).certain() else { return };
         if let Some(cluster) = self.targets.get_mut(call.cluster) {
             finish_picks(call, cluster, self.now, Ending::Cancelled);
         }
     }
 
     fn log_access(&mut self, id: CallId, ending: Ending, grpc_status: Option<u8>, duration: Duration) {
-        let Some(call) = self.calls.get(id) else { return };
+        let Some(call) = self.calls.get(id).certain() else { return };
         let Some(client) = self.downstreams.get(call.client) else { return };
         let upstream = call.attempts.latest_stream().and_then(|(upstream, _)| self.pools.upstream(upstream));
         let direction = client.origin.door.direction();

@@ -12,6 +12,7 @@ use crate::Relay;
 use crate::call::CallId;
 use crate::call::Response;
 use crate::call::record::Ending;
+use crate::certain::Certain;
 use crate::downstream::origin::Door;
 use crate::link::codec::CodecError;
 use crate::link::grpc::{self, Status};
@@ -166,7 +167,7 @@ impl ProxyError {
 impl Relay {
     /// Answers a call with an error and ends it.
     pub(crate) fn fail(&mut self, id: CallId, error: &ProxyError) {
-        let Some(call) = self.calls.get(id) else { return };
+        let Some(call) = self.calls.get(id).certain() else { return };
         let (client, stream, response) = (call.client, call.client_stream, call.response);
         let (is_grpc, is_head) = (call.is_grpc, call.is_head);
         if response == Response::Ended {
@@ -218,7 +219,7 @@ impl Relay {
 
     /// Answers a call with a redirect instead of sending it to an endpoint, and ends the call.
     pub(crate) fn redirect(&mut self, id: CallId, status: u16, location: &[u8]) {
-        let Some(call) = self.calls.get_mut(id) else { return };
+        let Some(call) = self.calls.get_mut(id).certain() else { return };
         call.http_status = status;
         let (client, stream) = (call.client, call.client_stream);
         if let Some(link) = self.downstreams.get_mut(client).map(|client| &mut client.link) {

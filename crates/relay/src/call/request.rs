@@ -11,6 +11,7 @@ use crate::call::calls::MAX_SPARE_SECTION_BYTES;
 use crate::call::record::Ending;
 use crate::call::reply::ProxyError;
 use crate::call::{Call, CallId};
+use crate::certain::Certain;
 use crate::downstream::client::ClientId;
 use crate::downstream::origin::Door;
 use crate::effect::Effect;
@@ -59,7 +60,7 @@ impl Relay {
         oversize: bool,
         fields: &mut FieldSection,
     ) {
-        let Some(downstream) = self.downstreams.get_mut(client) else { return };
+        let Some(downstream) = self.downstreams.get_mut(client).certain() else { return };
         downstream.idle_since = None;
         // An opaque connection is one request from its start, so that request does not show that the client has sent
         // anything.
@@ -118,7 +119,7 @@ impl Relay {
 
     /// Assigns a call to its cluster, which counts it until it ends.
     fn join_cluster(&mut self, id: CallId, cluster: ClusterId) {
-        let Some(call) = self.calls.get_mut(id) else { return };
+        let Some(call) = self.calls.get_mut(id).certain() else { return };
         call.cluster = Some(cluster);
         if let Some(cluster) = self.targets.get_mut(cluster) {
             cluster.calls += 1;
@@ -145,7 +146,7 @@ impl Relay {
     pub(crate) fn admit(&mut self, id: CallId, cluster: ClusterId) {
         let calls = self.calls.len();
         self.join_cluster(id, cluster);
-        let Some(call) = self.calls.get(id) else { return };
+        let Some(call) = self.calls.get(id).certain() else { return };
         if !self.downstreams.may_begin(call.client, calls, self.limits.relay.max_calls as usize) {
             return self.fail(id, &ProxyError::TooManyCalls { calls });
         }
@@ -159,7 +160,7 @@ impl Relay {
     /// Forwards content of a request, or keeps it until the call is sent.
     #[inline]
     pub(crate) fn take_request_data(&mut self, id: CallId, bytes: &[u8], end_stream: bool) {
-        let Some(call) = self.calls.get_mut(id) else { return };
+        let Some(call) = self.calls.get_mut(id).certain() else { return };
         call.request_ended |= end_stream;
         call.request_bytes += bytes.len() as u64;
         let is_short = bytes.len() < DRIBBLE_BYTES && !end_stream;
@@ -234,7 +235,7 @@ impl Relay {
 
     /// Forwards the trailers of a request, or keeps them until the call is sent.
     pub(crate) fn take_request_trailers(&mut self, id: CallId, fields: &FieldSection) {
-        let Some(call) = self.calls.get_mut(id) else { return };
+        let Some(call) = self.calls.get_mut(id).certain() else { return };
         call.request_ended = true;
         if call.replayable || !call.attempts.is_sent() {
             call.trailers = Some(Box::new(fields.clone()));
@@ -260,7 +261,7 @@ impl Relay {
     /// Records the end of a request: it no longer counts among the incomplete requests of its client
     /// ([`crate::downstream::accounts`]).
     fn request_is_complete(&mut self, id: CallId) {
-        let Some(call) = self.calls.get_mut(id) else { return };
+        let Some(call) = self.calls.get_mut(id).certain() else { return };
         if std::mem::take(&mut call.counts_as_open) {
             self.downstreams.request_ended(call.client);
         }
@@ -269,15 +270,15 @@ impl Relay {
     /// Records that content of a request was sent to the endpoint of an attempt, and lets the client send as much again
     /// as every attempt has sent.
     pub(crate) fn request_bytes_sent(&mut self, id: AttemptId, bytes: usize) {
-        let Some(mut call) = self.calls.get_mut(id.call) else { return };
+        let Some(mut call) = self.calls.get_mut(id.call).certain() else { return };
         let request_bytes = call.request_bytes;
-        let Some(attempt) = call.attempts.get_mut(id) else { return };
+        let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         attempt.sent_bytes += bytes;
         if attempt.trailers_bytes > 0 && attempt.sent_bytes as u64 >= request_bytes {
             // The trailers that waited behind the content have been sent, too.
             attempt.trailers_bytes = 0;
             self.count_fields(id.call);
-            let Some(same) = self.calls.get_mut(id.call) else { return };
+            let Some(same) = self.calls.get_mut(id.call).certain() else { return };
             call = same;
         }
         let sent_bytes = call.attempts.sent_bytes();
@@ -309,7 +310,7 @@ impl Relay {
 
     /// Updates the memory that the client is charged for the fields of a call.
     pub(crate) fn count_fields(&mut self, id: CallId) {
-        let Some(call) = self.calls.get_mut(id) else { return };
+        let Some(call) = self.calls.get_mut(id).certain() else { return };
         let after = call.fields_memory_bytes();
         let before = std::mem::replace(&mut call.fields_bytes, after);
         if let Some(client) = self.downstreams.get_mut(call.client) {

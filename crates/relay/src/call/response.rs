@@ -11,6 +11,7 @@ use crate::call::record::Ending;
 use crate::call::reply::ProxyError;
 use crate::call::retry::Failure;
 use crate::call::{CallId, Response};
+use crate::certain::Certain;
 use crate::downstream::client::ClientId;
 use crate::downstream::origin::Door;
 use crate::failure::ConnectionFailure;
@@ -61,7 +62,7 @@ impl Relay {
             fields.remove(Known::LenoUpgrade);
         }
         let max_interim_responses = self.limits.relay.max_interim_responses;
-        let Some(call) = self.calls.get_mut(id.call) else { return };
+        let Some(call) = self.calls.get_mut(id.call).certain() else { return };
         let (client, client_stream) = (call.client, call.client_stream);
         if section == Section::Interim {
             call.interim_responses += 1;
@@ -87,7 +88,7 @@ impl Relay {
     /// has no other attempt, and gets no other.
     fn begin_response(&mut self, id: AttemptId, fields: &mut FieldSection) {
         let now = self.now;
-        let Some(call) = self.calls.get_mut(id.call) else { return };
+        let Some(call) = self.calls.get_mut(id.call).certain() else { return };
         call.response = Response::Begun;
         call.http_status = status_seen(fields);
         if let Some(route) = &call.route {
@@ -95,7 +96,7 @@ impl Relay {
         }
         let cluster = self.targets.get_mut(call.cluster);
         let has_others = call.attempts.len() > 1;
-        let Some(attempt) = call.attempts.get_mut(id) else { return };
+        let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         if let (Some(pick), Some(cluster)) = (attempt.pick.as_mut(), cluster) {
             cluster.balancer.answered(now, pick, now - attempt.since);
         }
@@ -112,7 +113,7 @@ impl Relay {
         bytes: &[u8],
         end_stream: bool,
     ) {
-        let Some(call) = self.calls.get_mut(id) else { return };
+        let Some(call) = self.calls.get_mut(id).certain() else { return };
         call.response_bytes += bytes.len() as u64;
         let (client, client_stream, is_guess) = (call.client, call.client_stream, call.is_guess);
         let Some(to) = self.downstreams.get_mut(client) else {
@@ -148,8 +149,8 @@ impl Relay {
     }
 
     fn on_reset(&mut self, upstream_id: UpstreamId, id: AttemptId, code: ErrorCode, by_peer: bool) {
-        let Some(response) = self.calls.get(id.call).map(|call| call.response) else { return };
-        let Some(upstream) = self.pools.upstream(upstream_id) else { return };
+        let Some(response) = self.calls.get(id.call).map(|call| call.response).certain() else { return };
+        let Some(upstream) = self.pools.upstream(upstream_id).certain() else { return };
         let (endpoint, hop) = (upstream.address, upstream.key.hop);
         let failure = match response {
             // The server has answered the request and needs no more of it (RFC 9113 section 8.1).
@@ -168,14 +169,14 @@ impl Relay {
     }
 
     fn response_broken(&mut self, upstream: UpstreamId, id: AttemptId, why: &'static str) {
-        let Some(endpoint) = self.pools.upstream(upstream).map(|upstream| upstream.address) else { return };
+        let Some(endpoint) = self.pools.upstream(upstream).map(|upstream| upstream.address).certain() else { return };
         self.attempt_failed(id, &Failure::Fault(ProxyError::Protocol { endpoint, why: why.to_owned() }));
     }
 
     /// Handles GOAWAY: calls that the server did not process are sent to another endpoint, the others finish on this
     /// connection.
     fn on_goaway(&mut self, upstream_id: UpstreamId, last_stream: u32, code: ErrorCode) {
-        let Some(upstream) = self.pools.upstream(upstream_id) else { return };
+        let Some(upstream) = self.pools.upstream(upstream_id).certain() else { return };
         if code != ErrorCode::NO_ERROR {
             tracing::warn!("{} sent GOAWAY {code}", upstream.address);
         }
@@ -188,7 +189,7 @@ impl Relay {
             let error = format!("GOAWAY {code} before the first call");
             self.connecting_failed(pool, &ConnectionFailure::Connect { error });
         }
-        let Some(upstream) = self.pools.upstream_mut(upstream_id) else { return };
+        let Some(upstream) = self.pools.upstream_mut(upstream_id).certain() else { return };
         let endpoint = upstream.address;
         let Some(http2) = upstream.link.codec.http2() else { return };
         for (stream, token) in http2.streams_above(last_stream) {

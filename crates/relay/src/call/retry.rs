@@ -13,6 +13,7 @@ use crate::call::attempt::{Attempt, AttemptId, Stage};
 use crate::call::record::Ending;
 use crate::call::reply::ProxyError;
 use crate::call::{Call, Response};
+use crate::certain::Certain;
 use crate::pool::hop::Protocol;
 
 /// Why an attempt ended without an answer.
@@ -112,7 +113,7 @@ impl Relay {
         let Some(call) = self.calls.get_mut(id.call) else { return };
         let next = next(call, failure, self.limits.relay.max_attempts);
         let cluster = self.targets.get_mut(call.cluster);
-        let Some(attempt) = call.attempts.get_mut(id) else { return };
+        let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         if let (Some(pick), Some(cluster)) = (attempt.pick.take(), cluster) {
             let endpoint = pick.endpoint;
             cluster.balancer.finish(now, pick, outcome(attempt, failure, &next, now));
@@ -148,7 +149,7 @@ impl Relay {
     /// Cancels all attempts of a call but `answering`, whose response has begun.
     #[cold]
     pub(crate) fn abandon_others(&mut self, answering: AttemptId) {
-        let Some(call) = self.calls.get(answering.call) else { return };
+        let Some(call) = self.calls.get(answering.call).certain() else { return };
         let others = call.attempts.ids(answering.call).map(|(id, _)| id).filter(|id| *id != answering);
         for id in others.collect::<Vec<_>>() {
             self.abandon(id);
@@ -159,8 +160,8 @@ impl Relay {
     fn abandon(&mut self, id: AttemptId) {
         self.leave_queue(id);
         let now = self.now;
-        let Some(mut attempt) = self.calls.end_attempt(id) else { return };
-        let Some(call) = self.calls.get(id.call) else { return };
+        let Some(mut attempt) = self.calls.end_attempt(id).certain() else { return };
+        let Some(call) = self.calls.get(id.call).certain() else { return };
         let client = call.client;
         if let (Some(pick), Some(cluster)) = (attempt.pick.take(), self.targets.get_mut(call.cluster)) {
             cluster.balancer.finish(now, pick, attempt.unanswered(now));

@@ -10,6 +10,7 @@ use crate::call::attempt::{AttemptId, Stage};
 use crate::call::deadline::time_left;
 use crate::call::reply::ProxyError;
 use crate::call::retry::Failure;
+use crate::certain::Certain;
 use crate::downstream::client::ClientId;
 use crate::link::LinkId;
 use crate::link::grpc;
@@ -25,7 +26,9 @@ impl Relay {
     /// Sends the calls of this turn. A call that was cancelled before is not sent, so no endpoint learns of it.
     pub fn dispatch(&mut self) {
         while let Some(id) = self.calls.next_listed() {
-            self.send(id);
+            if self.calls.contains(id) {
+                self.send(id);
+            }
         }
     }
 
@@ -46,9 +49,9 @@ impl Relay {
     }
 
     fn wait_for_connection(&mut self, id: AttemptId, pool: PoolId) {
-        let Some(call) = self.calls.get_mut(id.call) else { return };
+        let Some(call) = self.calls.get_mut(id.call).certain() else { return };
         let turn = self.pools.join(pool, id, CallSize::of(call).is_small());
-        let Some(attempt) = call.attempts.get_mut(id) else { return };
+        let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         attempt.stage = Stage::Waiting(turn);
         attempt.since = self.now;
         self.metrics.waited_total.add(1);
@@ -64,8 +67,8 @@ impl Relay {
     /// Removes an attempt from the queue of its endpoint if it waits there, and its call from its client's share of the
     /// queues.
     pub(crate) fn leave_queue(&mut self, id: AttemptId) {
-        let Some(call) = self.calls.get_mut(id.call) else { return };
-        let Some(attempt) = call.attempts.get_mut(id) else { return };
+        let Some(call) = self.calls.get_mut(id.call).certain() else { return };
+        let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         let Stage::Waiting(turn) = attempt.stage else { return };
         attempt.stage = Stage::Chosen;
         let (client, pool) = (call.client, attempt.pool);
@@ -124,7 +127,9 @@ impl Relay {
     /// Opens the stream of an attempt, and sends the part of the request that has arrived.
     fn open_on(&mut self, id: AttemptId, upstream_id: UpstreamId) {
         let now = self.now;
-        let (Some(call), Some(upstream)) = (self.calls.get_mut(id.call), self.pools.upstream_mut(upstream_id)) else {
+        let (Some(call), Some(upstream)) =
+            (self.calls.get_mut(id.call).certain(), self.pools.upstream_mut(upstream_id).certain())
+        else {
             return;
         };
         let limit_bytes = upstream.link.codec.max_request_bytes();
@@ -150,7 +155,7 @@ impl Relay {
         upstream.idle_since = None;
         upstream.calls += 1;
         let (is_routed, is_mirror) = (call.route.is_some(), call.is_mirror());
-        let Some(attempt) = call.attempts.get_mut(id) else { return };
+        let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         attempt.stage = Stage::Sent(upstream_id, stream);
         attempt.since = now;
         let is_short = (1..DRIBBLE_BYTES).contains(&call.body.len()) && !call.request_ended;

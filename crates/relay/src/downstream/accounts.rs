@@ -14,6 +14,7 @@ use leno_accept::Source;
 use leno_model::spiffe::SpiffeId;
 use rustc_hash::FxHashMap;
 
+use crate::certain::Certain;
 use crate::limits::RelayLimits;
 use crate::slots::{Id, Slots};
 
@@ -127,12 +128,12 @@ impl Accounts {
 
     /// Removes a connection from its account. An account without connections is forgotten.
     pub(crate) fn leave(&mut self, id: AccountId) {
-        let Some(account) = self.accounts.get_mut(id) else { return };
+        let Some(account) = self.accounts.get_mut(id).certain() else { return };
         account.connections -= 1;
         if account.connections > 0 {
             return;
         }
-        let Some(account) = self.accounts.remove(id) else { return };
+        let Some(account) = self.accounts.remove(id).certain() else { return };
         if let Some(key) = account.key {
             self.by_key.remove(&key);
         }
@@ -190,7 +191,7 @@ impl Accounts {
 
     /// Selects the lane of a call before the call is sent. `is_open` means that the request is not complete yet.
     pub(crate) fn lane(&mut self, id: AccountId, is_open: bool, relay: &RelayLimits) -> Lane {
-        let Some(account) = self.accounts.get(id) else { return Lane::Shared };
+        let Some(account) = self.accounts.get(id).certain() else { return Lane::Shared };
         let has_its_share = account.calls > relay.max_shared_calls_per_account
             || (is_open && account.open_calls >= relay.max_shared_open_calls_per_account);
         if account.stands_out || has_its_share {
@@ -205,7 +206,7 @@ impl Accounts {
     /// Returns the account's own lane. The first time, this is the lane with the fewest accounts; the account keeps it
     /// from then on.
     fn own_lane(&mut self, id: AccountId) -> Lane {
-        let Some(account) = self.accounts.get_mut(id) else { return Lane::Shared };
+        let Some(account) = self.accounts.get_mut(id).certain() else { return Lane::Shared };
         let lanes = &mut self.lanes;
         let lane = *account.lane.get_or_insert_with(|| {
             let fewest = lanes.iter_mut().enumerate().min_by_key(|(_, users)| **users);
@@ -229,7 +230,7 @@ impl Accounts {
     /// whether the account has sent too many of them.
     pub(crate) fn dribbled(&mut self, id: AccountId, relay: &RelayLimits) -> bool {
         let window = self.sweeps;
-        let Some(account) = self.accounts.get_mut(id) else { return false };
+        let Some(account) = self.accounts.get_mut(id).certain() else { return false };
         let is_too_much = account.dribbles.add(window) > relay.max_dribbles_per_account;
         account.stands_out |= is_too_much;
         is_too_much

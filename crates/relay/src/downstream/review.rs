@@ -7,6 +7,7 @@ use leno_model::policy::Decision;
 use crate::Relay;
 use crate::call::reply::ProxyError;
 use crate::call::{CallId, Response};
+use crate::certain::Certain;
 use crate::downstream::authorize::Gate;
 use crate::downstream::client::ClientId;
 use crate::downstream::origin::Door;
@@ -67,7 +68,7 @@ impl Relay {
 
     /// Ends a call that was accepted before, with the reason why it is denied now.
     fn end_accepted(&mut self, id: CallId, denied: &ProxyError) {
-        let Some(call) = self.calls.get(id) else { return };
+        let Some(call) = self.calls.get(id).certain() else { return };
         if call.response == Response::Ended {
             self.stop_client(call.client, call.client_stream);
         }

@@ -51,8 +51,8 @@ const WORKER_COUNTERS: [WorkerCounter; 9] = [
     ("leno_queue_full", "Calls refused because a queue was full", |worker| &worker.queue_full_total),
     ("leno_waited", "Calls that had to wait for a connection or a stream", |worker| &worker.waited_total),
     ("leno_clients_full", "Clients that reached max_concurrent_streams", |worker| &worker.full_clients_total),
-    ("leno_mirrored", "MirrorCopies of requests sent to mirrors", |worker| &worker.mirrored_total),
-    ("leno_mirrors_dropped", "MirrorCopies of requests given up, or not sent", |worker| &worker.mirrors_dropped_total),
+    ("leno_mirrored", "Copies of requests sent to mirrors", |worker| &worker.mirrored_total),
+    ("leno_mirrors_dropped", "Copies of requests given up, or not sent", |worker| &worker.mirrors_dropped_total),
     ("leno_access_log_dropped", "Lines that the access log's writer had no room for", |worker| {
         &worker.access_log_dropped_total
     }),
@@ -100,7 +100,9 @@ impl RelayScrape {
         self.encode_connections(encoder)?;
         self.encode_workers(encoder)?;
         let held_bytes: u64 = self.workers.iter().map(|worker| worker.held_bytes.get()).sum();
-        gauge(encoder, "leno_held_bytes", "Memory that peers make the workers hold")?.encode_gauge(&held_bytes)
+        gauge(encoder, "leno_held_bytes", "Memory that peers make the workers hold")?.encode_gauge(&held_bytes)?;
+        let faults = counter(encoder, "leno_faults", "Faults of the proxy itself, which its log names")?;
+        encode_count(faults, crate::certain::faults())
     }
 
     fn encode_requests(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {

@@ -42,9 +42,9 @@ pub struct WorkerMetrics {
     pub waiting_calls: Gauge,
     /// Clients that reached their limit of open streams, and so had to delay further calls.
     pub full_clients_total: Counter,
-    /// MirrorCopies of requests sent to mirrors.
+    /// Copies of requests sent to mirrors.
     pub mirrored_total: Counter,
-    /// MirrorCopies of requests that were aborted or not sent: a limit was reached, or their endpoint had failed.
+    /// Copies of requests that were aborted or not sent: a limit was reached, or their endpoint had failed.
     pub mirrors_dropped_total: Counter,
     /// Lines of the access log that were dropped because its writer did not keep up.
     pub access_log_dropped_total: Counter,

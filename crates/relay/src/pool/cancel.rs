@@ -12,6 +12,7 @@ use leno_http2::{Connection, ErrorCode, StreamKey};
 
 use crate::Relay;
 use crate::call::NO_CALL;
+use crate::certain::Certain;
 use crate::downstream::client::ClientId;
 use crate::limits::RelayLimits;
 use crate::link::LinkId;
@@ -167,7 +168,7 @@ impl Relay {
     fn reset_cancelled_of(&mut self, id: UpstreamId) {
         let now = self.now;
         let Some(upstream) = self.pools.upstream_mut(id) else { return };
-        let Some(http2) = upstream.link.codec.http2() else { return };
+        let Some(http2) = upstream.link.codec.http2().certain() else { return };
         let over = upstream.cancelled.reset_some(now, http2, upstream.key.lane.is_common(), &self.limits.relay);
         let left = upstream.cancelled.len();
         let is_given_up = upstream.retired || (!upstream.key.lane.is_common() && left > MAX_CANCELLED_ALONE);

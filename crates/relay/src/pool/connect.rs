@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use crate::Relay;
 use crate::call::reply::ProxyError;
 use crate::call::retry::Failure;
+use crate::certain::Certain;
 use crate::effect::Effect;
 use crate::failure::{ConnectionFailure, FailedConnection};
 use crate::link::codec::CodecError;
@@ -18,8 +19,8 @@ impl Relay {
     pub(crate) fn connect(&mut self, id: PoolId) {
         let most_unshared = self.limits.relay.max_unshared_connections_per_endpoint as usize;
         let Some(pool) = self.pools.get(id) else { return };
-        let Some(state) = self.targets.get(pool.cluster) else { return };
-        let Some(member) = state.member(pool.key.endpoint) else { return };
+        let Some(state) = self.targets.get(pool.cluster).certain() else { return };
+        let Some(member) = state.member(pool.key.endpoint).certain() else { return };
         let (most, useful) = match pool.key.hop.is_shared() {
             true => (usize::from(state.cluster.settings.max_connections_per_endpoint), 1),
             false => (most_unshared, pool.waiting().len()),
@@ -125,7 +126,7 @@ impl Relay {
     pub(crate) fn connecting_failed(&mut self, id: PoolId, why: &ConnectionFailure) {
         let random = self.random.u64(..);
         let Some(pool) = self.pools.get_mut(id) else { return };
-        let Some(cluster) = self.targets.get_mut(pool.cluster) else { return };
+        let Some(cluster) = self.targets.get_mut(pool.cluster).certain() else { return };
         cluster.may_be_busy = true;
         let direction = cluster.target.direction();
         self.metrics.count_failed_connection(direction, why.label());

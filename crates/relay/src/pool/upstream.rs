@@ -10,6 +10,7 @@ use leno_model::spiffe::SpiffeId;
 
 use crate::Relay;
 use crate::call::Call;
+use crate::certain::Certain;
 use crate::downstream::origin::Door;
 use crate::effect::WireId;
 use crate::effect::{Effect, ServerTls};
@@ -102,7 +103,7 @@ impl Relay {
     /// Begins to connect to an endpoint, for a pool of this endpoint.
     pub(crate) fn add_upstream(&mut self, pool_id: PoolId, member: &Endpoint) {
         let now = self.now;
-        let Some(pool) = self.pools.get(pool_id) else { return };
+        let Some(pool) = self.pools.get(pool_id).certain() else { return };
         let (cluster, key, address) = (pool.cluster, pool.key, pool.address);
         let proxy = member.proxy.as_ref().filter(|_| key.hop.is_mutual_tls());
         let expected = proxy.and_then(|proxy| self.targets.id_of(proxy));

@@ -13,6 +13,7 @@ use crate::Relay;
 use crate::call::attempt::AttemptId;
 use crate::call::reply::ProxyError;
 use crate::call::{Call, CallId};
+use crate::certain::Certain;
 use crate::downstream::accounts::Lane;
 use crate::downstream::downstreams::Downstreams;
 use crate::limits::{RelayLimits, ms};
@@ -126,7 +127,7 @@ impl Relay {
         let endpoint = pick.endpoint;
         let method = call.request.get(Known::Path).map_or_else(Method::default, Method::of_path);
         let size = CallSize::of(call);
-        let Some(pool) = cluster.pool(cluster_id, endpoint, call, lane, &mut self.pools) else {
+        let Some(pool) = cluster.pool(cluster_id, endpoint, call, lane, &mut self.pools).certain() else {
             cluster.balancer.finish(self.now, pick, Outcome::NotSent);
             return Err(gone());
         };
@@ -145,12 +146,14 @@ impl Relay {
     /// Counts the first call to an endpoint, and looks up the metrics series for the next ones. Outbound calls count
     /// under the identity of their endpoint.
     fn count_first_request(&mut self, id: CallId, pool: PoolId) {
-        let Some((cluster_id, key)) = self.pools.get(pool).map(|pool| (pool.cluster, pool.key)) else { return };
-        let Some(cluster) = self.targets.get(cluster_id) else { return };
+        let Some((cluster_id, key)) = self.pools.get(pool).map(|pool| (pool.cluster, pool.key)).certain() else {
+            return;
+        };
+        let Some(cluster) = self.targets.get(cluster_id).certain() else { return };
         let proxy = cluster.member(key.endpoint).and_then(|endpoint| endpoint.proxy.as_ref());
         let server = proxy.and_then(|proxy| self.targets.id_of(proxy));
         let tls = self.endpoint_tls(cluster.target.direction(), key.hop, server);
-        let Some(cluster) = self.targets.get_mut(cluster_id) else { return };
+        let Some(cluster) = self.targets.get_mut(cluster_id).certain() else { return };
         let place = cluster.traffic_place(&self.metrics, tls);
         if let Some(member) = cluster.members.get_mut(key.endpoint) {
             member.traffic = Some(place);
@@ -161,7 +164,7 @@ impl Relay {
     /// Counts a new call in the series at index `place` of its cluster. For a connection that is only guessed to be
     /// opaque, this stores the index and counts nothing.
     pub(crate) fn count_request(&mut self, id: CallId, cluster: ClusterId, place: u32) {
-        let Some(call) = self.calls.get_mut(id) else { return };
+        let Some(call) = self.calls.get_mut(id).certain() else { return };
         call.traffic = Some(place);
         if !call.is_guess
             && let Some(traffic) = self.targets.get(cluster).and_then(|cluster| cluster.traffic(place))

@@ -13,6 +13,7 @@ use rustc_hash::FxHashSet;
 
 use crate::Relay;
 use crate::call::retry::Failure;
+use crate::certain::Certain;
 use crate::pool::pools::PoolId;
 use crate::target::cluster::ClusterId;
 use crate::target::cluster::{Standing, TargetKey};
@@ -114,7 +115,7 @@ impl Relay {
 
     /// Hides a cluster that the mesh no longer has. Its state is dropped when its last call ends.
     fn lose_cluster(&mut self, id: ClusterId, standing: Standing) {
-        let Some(state) = self.targets.get_mut(id) else { return };
+        let Some(state) = self.targets.get_mut(id).certain() else { return };
         state.standing = standing;
         let pools = if standing == Standing::Removed { state.clear(self.now) } else { Vec::new() };
         self.targets.hide(id);
@@ -140,7 +141,7 @@ impl Relay {
     }
 
     pub(crate) fn call_left_cluster(&mut self, id: ClusterId) {
-        let Some(cluster) = self.targets.get_mut(id) else { return };
+        let Some(cluster) = self.targets.get_mut(id).certain() else { return };
         cluster.calls = cluster.calls.saturating_sub(1);
         if cluster.standing != Standing::Known {
             self.drop_cluster_if_unused(id);

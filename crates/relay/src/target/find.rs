@@ -13,6 +13,7 @@ use leno_model::spiffe::SpiffeId;
 use crate::Relay;
 use crate::call::CallId;
 use crate::call::reply::ProxyError;
+use crate::certain::Certain;
 use crate::downstream::client::ClientId;
 use crate::downstream::client::{Client, LatestRoute};
 use crate::downstream::origin::Door;
@@ -49,7 +50,7 @@ impl Relay {
         };
         self.note_use(client, &authority);
         let gate = self.downstreams.get(client).and_then(|client| self.gate(client, cluster));
-        let Some(downstream) = self.downstreams.get_mut(client) else { return Ok(Routed::To(cluster)) };
+        let Some(downstream) = self.downstreams.get_mut(client).certain() else { return Ok(Routed::To(cluster)) };
         let is_inbound = downstream.origin.door.direction() == Direction::Inbound;
         let tls = is_inbound.then(|| downstream.tls_label());
         let state = self.targets.get_mut(cluster);

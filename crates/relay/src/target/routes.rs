@@ -16,6 +16,7 @@ use crate::call::mirror::MirrorCopies;
 use crate::call::record::Ending;
 use crate::call::reply::ProxyError;
 use crate::call::{Call, CallId};
+use crate::certain::Certain;
 use crate::metrics::{RouteLabels, RouteMetrics};
 use crate::pool::hop::Protocol;
 use crate::target::cluster::ClusterId;
@@ -132,7 +133,7 @@ impl Relay {
 
     fn follow_routes(&mut self, id: CallId, cluster: ClusterId) {
         let routes = self.targets.get_mut(cluster).and_then(|state| state.routes.take());
-        let Some(mut routes) = routes else { return self.admit(id, cluster) };
+        let Some(mut routes) = routes.certain() else { return self.admit(id, cluster) };
         let destination = self.choose_destination(id, &mut routes);
         if let Some(state) = self.targets.get_mut(cluster) {
             state.routes = Some(routes);
