@@ -4,7 +4,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use leno_http2::FieldSection;
 use leno_model::mesh::Mesh;
@@ -65,6 +65,8 @@ pub struct Relay {
 
     /// The time of this turn of the event loop.
     pub(crate) now: Instant,
+    /// One moment on both clocks.
+    wall_clock: (Instant, SystemTime),
     pub(crate) next_sweep: Instant,
     pub(crate) sweep_turn: usize,
     /// Time at which the drain must be over; `None` before a drain.
@@ -103,6 +105,7 @@ impl Relay {
             collecting: Vec::new(),
             next_reset_tick: None,
             now,
+            wall_clock: (now, SystemTime::UNIX_EPOCH),
             next_sweep: now,
             sweep_turn: 0,
             draining: None,
@@ -116,6 +119,22 @@ impl Relay {
     /// Sets the time of a turn of the event loop.
     pub fn set_now(&mut self, now: Instant) {
         self.now = now;
+    }
+
+    /// Sets the time of day at this turn, for the access log. Call it now and then: the clocks may drift apart, and the
+    /// time of day may be corrected.
+    pub fn set_wall_clock(&mut self, wall_clock: SystemTime) {
+        self.wall_clock = (self.now, wall_clock);
+    }
+
+    /// Returns the time of day at a moment in the past.
+    pub(crate) fn wall_clock_at(&self, at: Instant) -> SystemTime {
+        let (now, wall_clock) = self.wall_clock;
+        match at.checked_duration_since(now) {
+            Some(later) => wall_clock.checked_add(later),
+            None => wall_clock.checked_sub(now - at),
+        }
+        .unwrap_or(wall_clock)
     }
 
     /// The time of this turn.

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use leno_identity::TlsIdentity;
 use leno_model::discovery::Subject;
@@ -196,6 +196,8 @@ impl Worker {
             metrics: config.metrics,
             seed: config.seed,
         };
+        let mut relay = Relay::new(relay, mesh, now);
+        relay.set_wall_clock(SystemTime::now());
         Self {
             poll,
             listeners,
@@ -215,7 +217,7 @@ impl Worker {
             burst: false,
             trim_next: false,
             next_trim: now,
-            relay: Relay::new(relay, mesh, now),
+            relay,
         }
     }
 

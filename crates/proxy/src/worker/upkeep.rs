@@ -1,6 +1,6 @@
 //! Upkeep: the periodic work of a worker: its relay's sweep, silent arrivals, unused memory, and drains.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use leno_relay::limits::ms;
 use leno_relay::{GOAWAY_GRACE, SWEEP_EVERY};
@@ -18,6 +18,7 @@ impl Worker {
         if !self.relay.sweep() {
             return;
         }
+        self.relay.set_wall_clock(SystemTime::now());
         self.accept_again |= std::mem::take(&mut self.accept_failed);
         self.recheck.sweep();
         self.check_stays();

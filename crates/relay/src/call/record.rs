@@ -1,7 +1,7 @@
 //! Record: reports the end of every call to metrics, the balancer and the access log, exactly once, however the call
 //! ends.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use leno_http2::fields::Known;
 use leno_model::balance::Outcome;
@@ -124,7 +124,7 @@ impl Relay {
             (Direction::Outbound, None) => TlsLabel::Disabled.label(),
         };
         self.access_log.write(&access_log::Record {
-            time: SystemTime::now() - duration,
+            time: self.wall_clock_at(call.started),
             direction,
             client: client.origin.peer,
             client_id: client.peer_id.as_deref(),

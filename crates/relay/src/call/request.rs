@@ -1,4 +1,4 @@
-//! Route: handles a client's events. Calls begin, continue and end here.
+//! Request: handles a client's events. A call begins with the header section of its request, and is admitted here.
 
 use leno_http2::fields::Known;
 use leno_http2::limits::DRIBBLE_BYTES;
@@ -101,7 +101,7 @@ impl Relay {
     /// Finds the target of a call, and authorizes the call.
     pub(crate) fn enter(&mut self, id: CallId) {
         let Some(client) = self.calls.get(id).and_then(|call| call.client) else { return };
-        let cluster = match self.route(client, id) {
+        let cluster = match self.find_cluster(client, id) {
             Ok(Routed::To(cluster)) => cluster,
             Ok(Routed::Later(subject)) => return self.wait_for_answer(id, &subject),
             Err(error) => return self.fail(id, &error),
@@ -109,7 +109,7 @@ impl Relay {
         self.name_host(id, cluster);
         self.count_inbound(client, id, cluster);
         match self.authorize(client, id) {
-            Ok(()) => self.follow(id, cluster),
+            Ok(()) => self.apply_routes(id, cluster),
             Err(denied) => {
                 self.join_cluster(id, cluster);
                 self.fail(id, &denied);
@@ -133,7 +133,7 @@ impl Relay {
             let state = self.targets.get_mut(cluster);
             state.map(|state| state.traffic_place(&self.metrics, TlsLabel::None(NoTlsReason::Probe)))
         } else {
-            let latest = self.downstreams.get(client).and_then(|client| client.latest_route.as_ref());
+            let latest = self.downstreams.get(client).and_then(|client| client.latest_target.as_ref());
             latest.and_then(|latest| latest.traffic)
         };
         if let Some(place) = place {

@@ -1,4 +1,4 @@
-//! Relay: forwards an endpoint's frames to the client that waits for them.
+//! Response: handles an endpoint's events, and forwards its response to the client that waits for it.
 
 use std::time::Duration;
 

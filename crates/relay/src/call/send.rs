@@ -1,4 +1,4 @@
-//! Send: begins an attempt at a call, and sends it to its endpoint over a pooled connection, or lets it wait for one.
+//! Send: sends an attempt to its endpoint over a pooled connection, or lets it wait for one.
 
 use leno_http2::fields::Known;
 use leno_http2::limits::DRIBBLE_BYTES;

@@ -20,6 +20,8 @@ use crate::slots::{Id, Slots};
 
 /// Number of lanes for accounts that exceed their share. If there are more such accounts, some of them share a lane.
 const OWN_LANES: usize = 32;
+/// The first of these lanes that is for callers without a certificate. They share no lane with others.
+const FIRST_LANE_OF_STRANGERS: usize = 24;
 /// The window in which the cancelled calls of an account are counted, in sweeps: 10 s.
 const CANCEL_WINDOW_SWEEPS: u32 = 100;
 
@@ -203,13 +205,15 @@ impl Accounts {
         }
     }
 
-    /// Returns the account's own lane. The first time, this is the lane with the fewest accounts; the account keeps it
-    /// from then on.
+    /// Returns the account's own lane. The first time, this is the lane with the fewest accounts among those that the
+    /// account may have; the account keeps it from then on.
     fn own_lane(&mut self, id: AccountId) -> Lane {
         let Some(account) = self.accounts.get_mut(id).certain() else { return Lane::Shared };
-        let lanes = &mut self.lanes;
+        let is_strangers = matches!(account.key, Some(AccountKey::Address(_)));
+        let lanes = self.lanes.iter_mut().enumerate();
         let lane = *account.lane.get_or_insert_with(|| {
-            let fewest = lanes.iter_mut().enumerate().min_by_key(|(_, users)| **users);
+            let allowed = lanes.filter(|(lane, _)| (*lane >= FIRST_LANE_OF_STRANGERS) == is_strangers);
+            let fewest = allowed.min_by_key(|(_, users)| **users);
             fewest.map_or(0, |(lane, users)| {
                 *users += 1;
                 lane as u8

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use leno_accept::Source;
 
-use super::{AccountKey, Accounts, Lane, OWN_LANES};
+use super::{AccountKey, Accounts, FIRST_LANE_OF_STRANGERS, Lane, OWN_LANES};
 use crate::limits::RelayLimits;
 
 fn address(last: u8) -> Option<AccountKey> {
@@ -62,12 +62,36 @@ fn accounts_that_stand_out_have_a_lane_each_until_there_are_more_of_them_than_la
         (0..=relay.max_shared_cancels_per_account).for_each(|_| accounts.cancelled(account, &relay));
         (account, accounts.lane(account, false, &relay))
     };
-    let first: Vec<_> = (0..OWN_LANES).map(|_| provoke(&mut accounts)).collect();
+    let first: Vec<_> = (0..FIRST_LANE_OF_STRANGERS).map(|_| provoke(&mut accounts)).collect();
     let lanes: Vec<Lane> = first.iter().map(|(_, lane)| *lane).collect();
-    assert_eq!(lanes, (0..OWN_LANES as u8).map(Lane::Own).collect::<Vec<_>>());
+    assert_eq!(lanes, (0..FIRST_LANE_OF_STRANGERS as u8).map(Lane::Own).collect::<Vec<_>>());
     assert_eq!(provoke(&mut accounts).1, Lane::Own(0));
     accounts.leave(first[7].0);
     assert_eq!(provoke(&mut accounts).1, Lane::Own(7));
+}
+
+#[test]
+fn callers_without_a_certificate_share_no_lane_with_others_however_many_stand_out() {
+    let (mut accounts, relay) = (Accounts::default(), RelayLimits::default());
+    let mut lanes_of = |keys: &mut dyn Iterator<Item = Option<AccountKey>>| {
+        let lanes = keys.map(|key| {
+            let account = accounts.enter(key);
+            (0..=relay.max_shared_cancels_per_account).for_each(|_| accounts.cancelled(account, &relay));
+            match accounts.lane(account, false, &relay) {
+                Lane::Own(lane) => lane,
+                lane => panic!("{lane:?}"),
+            }
+        });
+        lanes.collect::<std::collections::BTreeSet<u8>>()
+    };
+    let strangers = lanes_of(&mut (0..100).map(address));
+    let members = lanes_of(&mut (0..100).map(|number| {
+        let id = format!("spiffe://example.org/ns/shop/sa/web-{number}").parse().expect("a SPIFFE id");
+        Some(AccountKey::Identity(Arc::new(id)))
+    }));
+    let own = lanes_of(&mut (0..100).map(|_| None));
+    assert!(strangers.is_disjoint(&members) && strangers.is_disjoint(&own));
+    assert_eq!((strangers.len(), members.len()), (OWN_LANES - FIRST_LANE_OF_STRANGERS, FIRST_LANE_OF_STRANGERS));
 }
 
 #[test]

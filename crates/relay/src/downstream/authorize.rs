@@ -110,7 +110,7 @@ impl Relay {
         let (Some(client), Some(call)) = (self.downstreams.get(client), self.calls.get(id)) else {
             return false;
         };
-        let gate = client.latest_route.as_ref().and_then(|route| route.gate.as_ref());
+        let gate = client.latest_target.as_ref().and_then(|route| route.gate.as_ref());
         gate.is_some_and(|gate| gate.is_probe(client, call))
     }
 
@@ -132,7 +132,7 @@ impl Relay {
         let (Some(downstream), Some(call)) = (self.downstreams.get(client), self.calls.get_mut(id)) else {
             return Ok(());
         };
-        let Some(gate) = downstream.latest_route.as_ref().and_then(|route| route.gate.as_ref()) else { return Ok(()) };
+        let Some(gate) = downstream.latest_target.as_ref().and_then(|route| route.gate.as_ref()) else { return Ok(()) };
         let is_opaque = call.protocol == Protocol::Opaque;
         match gate.decide(downstream, call) {
             Decision::Allow => {

@@ -46,7 +46,7 @@ pub struct Client {
     pub(crate) account: AccountId,
     /// The route of the latest call. The next calls use it too, since all calls of a gRPC client have the same
     /// authority.
-    pub(crate) latest_route: Option<LatestRoute>,
+    pub(crate) latest_target: Option<LatestTarget>,
     /// Number of cancelled calls that endpoints have not been told of.
     pub(crate) cancelled_calls: u32,
     /// Connections to our application that are not read because this tunnel already buffers as many bytes as it may.
@@ -97,7 +97,7 @@ pub enum Speaks {
 
 /// The result of a route lookup.
 #[derive(Debug)]
-pub(crate) struct LatestRoute {
+pub(crate) struct LatestTarget {
     pub(crate) authority: Vec<u8>,
     pub(crate) mesh_version: u64,
     pub(crate) cluster: ClusterId,
@@ -124,7 +124,7 @@ impl Client {
             has_tls: false,
             identity_fields: None,
             account,
-            latest_route: None,
+            latest_target: None,
             cancelled_calls: 0,
             held_back: Vec::new(),
             waiting_calls: 0,
@@ -144,7 +144,7 @@ impl Client {
 
     /// Returns the client's memory besides its link, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let authority = self.latest_route.as_ref().map_or(0, |latest| latest.authority.capacity());
+        let authority = self.latest_target.as_ref().map_or(0, |latest| latest.authority.capacity());
         self.fields_bytes + authority + self.held_back.capacity() * size_of::<UpstreamId>()
     }
 

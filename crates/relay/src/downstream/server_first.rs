@@ -108,7 +108,7 @@ impl Relay {
         if let Some(traffic) = cluster.zip(call.traffic).and_then(|(cluster, place)| cluster.traffic(place)) {
             traffic.request();
         }
-        if let Some(gate) = client.latest_route.as_ref().and_then(|route| route.gate.as_ref()) {
+        if let Some(gate) = client.latest_target.as_ref().and_then(|route| route.gate.as_ref()) {
             gate.count_guess();
         }
     }

@@ -68,7 +68,7 @@ impl Relay {
         for key in &changes.routes {
             self.targets.renew_routes_to(&TargetKey::Service(key.clone()));
         }
-        self.forget_latest_routes(&lost, &changes.changed_answers);
+        self.forget_latest_targets(&lost, &changes.changed_answers);
         if changes.policies {
             self.review_calls();
         }
@@ -163,16 +163,16 @@ impl Relay {
 
     /// Makes clients look up their route again if it leads to one of `clusters`, or depends on an answer in `answers`,
     /// which have changed.
-    pub(crate) fn forget_latest_routes(&mut self, clusters: &FxHashSet<ClusterId>, answers: &BTreeSet<Subject>) {
+    pub(crate) fn forget_latest_targets(&mut self, clusters: &FxHashSet<ClusterId>, answers: &BTreeSet<Subject>) {
         if clusters.is_empty() && answers.is_empty() {
             return;
         }
         let mesh = self.targets.mesh().clone();
         for client in self.downstreams.iter_mut() {
-            let Some(latest) = &client.latest_route else { continue };
+            let Some(latest) = &client.latest_target else { continue };
             let has_changed = || client.subject(&mesh).is_some_and(|subject| answers.contains(&subject));
             if clusters.contains(&latest.cluster) || (!answers.is_empty() && has_changed()) {
-                client.latest_route = None;
+                client.latest_target = None;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Target: finds the destination of a call, by its connection's destination or by its authority, and the protocol of
+//! Find: finds the destination of a call, by its connection's destination or by its authority, and the protocol of
 //! the application that made it.
 
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +15,7 @@ use crate::call::CallId;
 use crate::call::reply::ProxyError;
 use crate::certain::Certain;
 use crate::downstream::client::ClientId;
-use crate::downstream::client::{Client, LatestRoute};
+use crate::downstream::client::{Client, LatestTarget};
 use crate::downstream::origin::Door;
 use crate::link::codec::Codec;
 use crate::metrics::Direction;
@@ -25,7 +25,7 @@ use crate::target::cluster::TargetKey;
 
 impl Relay {
     /// Finds the cluster of a call: by its connection's destination if that is known, else by the request's authority.
-    pub(crate) fn route(&mut self, client: ClientId, id: CallId) -> Result<Routed, ProxyError> {
+    pub(crate) fn find_cluster(&mut self, client: ClientId, id: CallId) -> Result<Routed, ProxyError> {
         let (Some(downstream), Some(call)) = (self.downstreams.get(client), self.calls.get(id)) else {
             return Err(ProxyError::NoRoute("the connection is gone".to_owned()));
         };
@@ -36,7 +36,7 @@ impl Relay {
         }
         let authority =
             call.request.get(Known::Authority).or_else(|| call.request.get(Known::Host)).unwrap_or_default();
-        if let Some(latest) = &downstream.latest_route
+        if let Some(latest) = &downstream.latest_target
             && latest.mesh_version == self.targets.version()
             && latest.authority == authority
         {
@@ -56,7 +56,7 @@ impl Relay {
         let state = self.targets.get_mut(cluster);
         let traffic = tls.zip(state).map(|(tls, state)| state.traffic_place(&self.metrics, tls));
         let mesh_version = self.targets.version();
-        downstream.latest_route = Some(LatestRoute { authority, mesh_version, cluster, traffic, gate });
+        downstream.latest_target = Some(LatestTarget { authority, mesh_version, cluster, traffic, gate });
         Ok(Routed::To(cluster))
     }
 

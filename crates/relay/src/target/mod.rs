@@ -4,9 +4,10 @@
 //! |---|---|
 //! | `targets` | the owner: the mesh, and all clusters in use |
 //! | `cluster` | one cluster: its endpoints, their balancer and their pools |
+//! | `create` | the first call to a target |
 //! | `find` | which cluster is a call for? |
 //! | `routes`, `filter` | which rule matches the call, to which backend does it lead, and how does it change the call? |
-//! | `balance` | which endpoint does an attempt go to? |
+//! | `balance` | an attempt begins: which connections may it use, and which endpoint does it go to? `model::balance` decides |
 //! | `discover`, `usage` | questions to the control plane, and which answers are in use |
 //! | `change` | a new mesh |
 //! | `ports` | which ports of our application metrics name |
@@ -15,6 +16,7 @@
 pub(crate) mod balance;
 pub(crate) mod change;
 pub(crate) mod cluster;
+pub(crate) mod create;
 pub(crate) mod discover;
 pub(crate) mod explain;
 pub(crate) mod filter;

@@ -1,4 +1,4 @@
-//! Follow: applies the routes that are attached to a call's cluster. The worker finds a rule and chooses a backend once
+//! Routes: applies the routes that are attached to a call's cluster. The worker finds a rule and chooses a backend once
 //! for each call, however often the call is sent. It changes, copies or answers the request as the rule says. An opaque
 //! connection is a call too, but a rule can only choose its destination.
 
@@ -123,15 +123,15 @@ impl CallRoute {
 
 impl Relay {
     /// Sends a call as the routes say that are attached to its cluster. Without routes, sends it to the cluster itself.
-    pub(crate) fn follow(&mut self, id: CallId, cluster: ClusterId) {
+    pub(crate) fn apply_routes(&mut self, id: CallId, cluster: ClusterId) {
         if self.targets.get(cluster).is_some_and(|state| state.routes.is_some()) {
-            self.follow_routes(id, cluster);
+            self.choose_by_routes(id, cluster);
         } else {
             self.admit(id, cluster);
         }
     }
 
-    fn follow_routes(&mut self, id: CallId, cluster: ClusterId) {
+    fn choose_by_routes(&mut self, id: CallId, cluster: ClusterId) {
         let routes = self.targets.get_mut(cluster).and_then(|state| state.routes.take());
         let Some(mut routes) = routes.certain() else { return self.admit(id, cluster) };
         let destination = self.choose_destination(id, &mut routes);

@@ -32,7 +32,7 @@ impl Client {
         if self.origin.door != Door::Outbound {
             return None;
         }
-        match (self.target, &self.latest_route) {
+        match (self.target, &self.latest_target) {
             (Some(address), _) => Some(Subject::Address(canonical(address))),
             (None, Some(latest)) => mesh.subject(&latest.authority),
             (None, None) => None,

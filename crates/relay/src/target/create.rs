@@ -1,0 +1,96 @@
+//! Create: the state of a target begins with the first call to it. The state of an address without a Service ends once
+//! it is idle.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use leno_model::balance::Balancer;
+use leno_model::mesh::{Cluster, Mesh};
+use rustc_hash::FxHashSet;
+
+use crate::Relay;
+use crate::call::reply::ProxyError;
+use crate::limits::ms;
+use crate::target::cluster::{ClusterId, ClusterState, Members, Standing, TargetKey, single};
+
+impl Relay {
+    /// Returns the state of a Service's cluster. The first call to the Service creates the state.
+    pub(crate) fn service_state(&mut self, cluster: &Arc<Cluster>) -> ClusterId {
+        let target = TargetKey::Service(cluster.key.clone());
+        match self.targets.find(&target) {
+            Some(id) => id,
+            None => self.add_cluster(target, cluster.clone()),
+        }
+    }
+
+    /// Returns the state of an address that belongs to no Service. The first call to the address creates the state.
+    pub(crate) fn address_state(&mut self, target: TargetKey) -> Result<ClusterId, ProxyError> {
+        if let Some(id) = self.targets.find(&target) {
+            return Ok(id);
+        }
+        let most = self.limits.relay.max_targets as usize;
+        // Callers choose ports of our application. These ports may use half of all targets, and leave the rest to the
+        // calls of our application itself.
+        let is_full_of_local = self.targets.local() >= most.div_ceil(2);
+        if self.targets.len() >= most || (is_full_of_local && matches!(target, TargetKey::Local(_))) {
+            return Err(ProxyError::TooManyTargets { targets: self.targets.len() });
+        }
+        let cluster = match target {
+            TargetKey::Address(address) => self.cluster_of_address(self.targets.mesh(), address),
+            TargetKey::Local(address) => single(address, None),
+            TargetKey::Service(_) => return Err(ProxyError::NoRoute("a Service has no address here".to_owned())),
+        };
+        Ok(self.add_cluster(target, cluster))
+    }
+
+    pub(crate) fn cluster_of_address(&self, mesh: &Mesh, address: SocketAddr) -> Arc<Cluster> {
+        let known = mesh.endpoint_by_address(address);
+        let mut cluster = single(address, known.map(|(cluster, endpoint)| (&**cluster, endpoint)));
+        if known.is_none() {
+            Arc::make_mut(&mut cluster).settings.connect_timeout = ms(self.limits.relay.egress_connect_timeout_ms);
+        }
+        cluster
+    }
+
+    fn add_cluster(&mut self, target: TargetKey, cluster: Arc<Cluster>) -> ClusterId {
+        let seed = self.seed ^ self.random.u64(..);
+        let is_named = match &target {
+            TargetKey::Local(address) => {
+                self.ports.name(address.port());
+                self.ports.is_named(address.port())
+            }
+            TargetKey::Service(_) | TargetKey::Address(_) => true,
+        };
+        let mut state = ClusterState {
+            is_named,
+            target,
+            balancer: Balancer::new(cluster.balancer, seed),
+            traffic: Vec::new(),
+            cluster: cluster.clone(),
+            members: Members::default(),
+            may_be_busy: false,
+            routes: None,
+            calls: 0,
+            standing: Standing::Known,
+        };
+        state.update(self.now, cluster);
+        self.targets.insert(state)
+    }
+
+    /// Forgets addresses without calls and without connections.
+    pub(crate) fn forget_idle_addresses(&mut self) {
+        let pools = &self.pools;
+        let is_left = |state: &ClusterState| !matches!(state.target, TargetKey::Service(_)) && state.is_idle(pools);
+        let left: FxHashSet<ClusterId> =
+            self.targets.iter().filter(|(_, state)| is_left(state)).map(|(id, _)| id).collect();
+        for &id in &left {
+            if let Some(mut state) = self.targets.remove(id) {
+                for pool in state.clear(self.now) {
+                    self.pools.remove(pool);
+                }
+            }
+        }
+        self.forget_latest_targets(&left, &BTreeSet::new());
+    }
+}
