@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
+use crate::parts::{Part, Parts};
+
 /// Most bytes of one direction that are on their way or unread. Beyond that, the sender's socket takes no more.
 const CAPACITY_BYTES: usize = 96 << 10;
 
@@ -51,12 +53,13 @@ pub(crate) type CableId = usize;
 pub(crate) struct Net {
     pub(crate) now: Instant,
     pub(crate) random: Rng,
+    pub(crate) parts: Parts,
     cables: Vec<Cable>,
 }
 
 impl Net {
-    pub(crate) fn new(now: Instant, random: Rng) -> Self {
-        Self { now, random, cables: Vec::new() }
+    pub(crate) fn new(now: Instant, random: Rng, parts: Parts) -> Self {
+        Self { now, random, parts, cables: Vec::new() }
     }
 
     pub(crate) fn open(&mut self) -> CableId {
@@ -75,7 +78,7 @@ impl Net {
         let pipe = &mut cable.pipes[from as usize];
         let room = CAPACITY_BYTES.saturating_sub(pipe.unread_bytes);
         let mut length = bytes.len().min(room);
-        if length > 1 && self.random.u8(..8) == 0 {
+        if length > 1 && self.random.u8(..8) == 0 && self.parts.has(Part::Pieces) {
             length = self.random.usize(1..=length);
         }
         if length > 0 && cable.cut_at.is_none() && pipe.end_at.is_none() {
@@ -99,7 +102,7 @@ impl Net {
             pipe.arrived.extend(pipe.moving.pop_front().expect("it was there").1);
         }
         let mut length = pipe.arrived.len().min(most);
-        if length > 1 && self.random.u8(..6) == 0 {
+        if length > 1 && self.random.u8(..6) == 0 && self.parts.has(Part::Pieces) {
             length = self.random.usize(1..=length);
         }
         if length > 0 {
@@ -148,6 +151,15 @@ impl Net {
         let last = cable.pipes.iter().filter_map(|pipe| pipe.moving.back()).map(|(at, _)| *at).max();
         let at = last.unwrap_or(now).max(now + cable.latency);
         cable.cut_at.get_or_insert(at);
+    }
+
+    /// Closes all connections, at both ends and at once.
+    pub(crate) fn cut_all(&mut self) {
+        let now = self.now;
+        for cable in &mut self.cables {
+            cable.cut_at = Some(cable.cut_at.map_or(now, |at| at.min(now)));
+            cable.pipes.iter_mut().for_each(|pipe| pipe.moving.clear());
+        }
     }
 
     /// Returns when the next bytes or the next end arrive.

@@ -1,6 +1,6 @@
 //! A simulated server: answers calls, refuses some, resets some, stalls, goes away, dies and comes back.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use leno_http2::{Connection, ErrorCode, Event, FieldSection, Limits, Role, Section, StreamKey};
 
 use crate::content::{is_part, part};
+use crate::log::Seen;
 use crate::net::{CableId, End, Net, Read};
+use crate::parts::Part;
 use crate::shell::Listen;
 
 /// What a server does with a call.
@@ -48,14 +50,19 @@ pub(crate) struct Server {
     down_until: Option<Instant>,
     /// How likely faults are, out of 255.
     faults: u8,
+    /// It ends connections, but answers all calls that it has not refused.
+    is_restless: bool,
     fields: FieldSection,
 }
 
 impl Server {
     pub(crate) fn new(number: u8, net: &mut Net) -> Self {
+        let has_small_windows = !net.random.bool() && net.parts.has(Part::SmallWindows);
+        let takes_few_calls = !net.random.bool() && net.parts.has(Part::SmallLimits);
+        let has_faults = !net.random.bool() && net.parts.has(Part::ServerFaults);
         let limits = Limits {
-            max_concurrent_streams: if net.random.bool() { 1_000 } else { net.random.u32(1..20) },
-            initial_window_bytes: if net.random.bool() { 65_535 } else { net.random.u32(1..20_000) },
+            max_concurrent_streams: if takes_few_calls { net.random.u32(1..20) } else { 1_000 },
+            initial_window_bytes: if has_small_windows { net.random.u32(1..20_000) } else { 65_535 },
             max_rapid_resets: u32::MAX,
             max_stream_errors: u32::MAX,
             ..Limits::server()
@@ -65,17 +72,24 @@ impl Server {
             served: Vec::new(),
             limits: Arc::new(limits),
             down_until: None,
-            faults: if net.random.bool() { 0 } else { net.random.u8(1..40) },
+            faults: if has_faults { net.random.u8(1..40) } else { 0 },
+            is_restless: !net.random.bool() && net.parts.has(Part::RestlessServers),
             fields: FieldSection::new(),
         }
     }
 
-    /// Does everything that is due. `begun` has the calls that some server may have processed.
-    pub(crate) fn run(&mut self, net: &mut Net, begun: &mut BTreeSet<u64>) -> Result<(), String> {
+    pub(crate) fn has_faults(&self) -> bool {
+        self.faults > 0
+    }
+
+    /// Does everything that is due. Returns an error if an invariant is broken.
+    pub(crate) fn run(&mut self, net: &mut Net, seen: &mut Seen) -> Result<(), String> {
         for index in 0..self.served.len() {
-            self.read(index, net, begun)?;
+            self.read(index, net, seen)?;
             if self.faults > 0 && self.served[index].calls.len() > 1 && net.random.u16(..) < u16::from(self.faults) {
                 self.fault(index, net);
+            } else if self.is_restless && self.served[index].calls.len() > 1 && net.random.u8(..50) == 0 {
+                self.served[index].end_gently(net);
             }
             self.answer(index, net);
             self.flush(index, net);
@@ -86,8 +100,7 @@ impl Server {
 
     fn fault(&mut self, index: usize, net: &mut Net) {
         match net.random.u8(..4) {
-            0 => self.served[index].http2.shut_down(),
-            1 => self.served[index].http2.go_away(ErrorCode::NO_ERROR, "restarts"),
+            0 | 1 => self.served[index].end_gently(net),
             2 => self.served[index].close(net),
             _ => {
                 for served in &mut self.served {
@@ -98,7 +111,8 @@ impl Server {
         }
     }
 
-    fn read(&mut self, index: usize, net: &mut Net, begun: &mut BTreeSet<u64>) -> Result<(), String> {
+    fn read(&mut self, index: usize, net: &mut Net, seen: &mut Seen) -> Result<(), String> {
+        let chances = (self.faults, if self.is_restless { self.faults.max(2) } else { self.faults });
         let served = &mut self.served[index];
         while !served.is_over {
             match net.read(served.cable, End::Far, 16 << 10) {
@@ -111,7 +125,7 @@ impl Server {
                         .receive(net.now, &mut input, &mut self.fields)
                         .map_err(|error| format!("the proxy broke the protocol with {}: {error}", self.address))?
                     {
-                        served.on_event(&event, &self.fields, net, self.faults, begun)?;
+                        served.on_event(&event, &self.fields, net, chances, seen)?;
                     }
                     served.held = input.to_vec();
                 }
@@ -142,6 +156,7 @@ impl Server {
             let mut head = FieldSection::new();
             head.push(b":status", b"200");
             head.push(b"content-type", b"application/grpc");
+            head.push(b"x-answer", b"1");
             served.http2.send_headers(stream, Section::Response, &head, false);
             if matches!(call.plan, Plan::Break(_)) {
                 served.http2.send_data(stream, part(!call.id, 0, call.response_bytes / 2), false);
@@ -197,6 +212,11 @@ impl Listen for Server {
 }
 
 impl Served {
+    /// Takes no more calls.
+    fn end_gently(&mut self, net: &mut Net) {
+        if net.random.bool() { self.http2.shut_down() } else { self.http2.go_away(ErrorCode::NO_ERROR, "restarts") }
+    }
+
     fn close(&mut self, net: &mut Net) {
         net.close(self.cable, End::Far);
         self.is_over = true;
@@ -207,8 +227,8 @@ impl Served {
         event: &Event<'_>,
         fields: &FieldSection,
         net: &mut Net,
-        faults: u8,
-        begun: &mut BTreeSet<u64>,
+        (faults, refusals): (u8, u8),
+        seen: &mut Seen,
     ) -> Result<(), String> {
         match *event {
             Event::Headers { stream, section: Section::Request, end_stream, .. } => {
@@ -216,12 +236,14 @@ impl Served {
                     let value = fields.iter().find(|line| line.name == name).map(|line| line.value.to_vec());
                     String::from_utf8(value?).ok()?.parse::<u64>().ok()
                 };
-                let id = number(b"x-request-id").ok_or("a request lost its fields")?;
-                if faults > 0 && net.random.u8(..) < faults {
+                let id = number(b"x-call").ok_or("a request lost its fields")?;
+                let attempt = number(b"x-request-id").ok_or("a request lost its fields")?;
+                if net.random.u8(..) < refusals {
                     self.http2.reset(stream, ErrorCode::REFUSED_STREAM);
                     return Ok(());
                 }
-                if !begun.insert(id) {
+                seen.attempts.insert(attempt);
+                if !seen.calls.insert(id) {
                     return Err(format!("call {id} is sent again although a server may have processed it"));
                 }
                 let soon = net.now + Duration::from_micros(net.random.u64(..30_000));

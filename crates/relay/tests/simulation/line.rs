@@ -1,0 +1,330 @@
+//! A client's connection: sends its calls, and checks what becomes of them.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use leno_http2::{Connection, ErrorCode, Event, FieldSection, OpenError, Section, StreamKey};
+
+use crate::content::{is_part, part};
+use crate::net::{CableId, End, Net, Read};
+
+/// Longest time after a call's deadline at which it may still end: a way there and back, a turn of the timing wheel, and
+/// content that is on its way.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// A request, which may be sent several times if no server has processed it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    /// Of the call.
+    pub(crate) id: u64,
+    pub(crate) request_bytes: usize,
+    /// Length of the response's content that the server is asked for.
+    pub(crate) response_bytes: usize,
+    /// How long the call may take.
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// An attempt at a call, as its client sees it.
+#[derive(Debug)]
+struct Call {
+    request: Request,
+    attempt: u64,
+    stream: StreamKey,
+    received_bytes: usize,
+    /// The response comes from a server.
+    is_answer: bool,
+    /// The proxy's error.
+    error: Option<String>,
+    /// When the request's fields had gone.
+    sent_at: Option<Instant>,
+    cancel_at: Option<Instant>,
+}
+
+impl Call {
+    /// Returns when the call must be over.
+    fn ends_by(&self) -> Option<Instant> {
+        Some(self.sent_at? + self.request.timeout? + GRACE)
+    }
+}
+
+/// How the attempts of a client have ended.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Endings {
+    pub(crate) answered: u64,
+    pub(crate) errors: u64,
+    pub(crate) reset: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) cut: u64,
+    /// No server has processed it: the client may send the request again.
+    pub(crate) unprocessed: u64,
+}
+
+impl Endings {
+    pub(crate) fn all(&self) -> u64 {
+        self.answered + self.errors + self.reset + self.cancelled + self.cut + self.unprocessed
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.answered += other.answered;
+        self.errors += other.errors;
+        self.reset += other.reset;
+        self.cancelled += other.cancelled;
+        self.cut += other.cut;
+        self.unprocessed += other.unprocessed;
+    }
+}
+
+/// What has become of a client's calls.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) endings: Endings,
+    /// The attempts whose response is complete, an error of the proxy or not.
+    pub(crate) ended: Vec<u64>,
+    /// The calls without an answer, although their client has waited for one, and why.
+    pub(crate) lost: Vec<(Request, String)>,
+    /// The calls that no server has processed.
+    pub(crate) unprocessed: Vec<Request>,
+}
+
+pub(crate) struct Line {
+    cable: CableId,
+    http2: Connection,
+    fields: FieldSection,
+    /// By their attempt.
+    calls: BTreeMap<u64, Call>,
+    held: Vec<u8>,
+    /// The proxy takes no more calls on it.
+    pub(crate) is_leaving: bool,
+    pub(crate) is_over: bool,
+}
+
+impl Line {
+    pub(crate) fn new(cable: CableId, http2: Connection) -> Self {
+        Self {
+            cable,
+            http2,
+            fields: FieldSection::new(),
+            calls: BTreeMap::new(),
+            held: Vec::new(),
+            is_leaving: false,
+            is_over: false,
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Sends a request. Returns an error if the connection does not take it.
+    pub(crate) fn send(&mut self, net: &mut Net, attempt: u64, request: Request) -> Result<(), OpenError> {
+        let Request { id, request_bytes, response_bytes, timeout } = request;
+        let mut fields = FieldSection::new();
+        for (name, value) in [
+            (":method", "POST".to_owned()),
+            (":scheme", "http".to_owned()),
+            (":path", format!("/sim.Echo/{}", id % 3)),
+            (":authority", "echo".to_owned()),
+            ("content-type", "application/grpc".to_owned()),
+            ("te", "trailers".to_owned()),
+            ("x-request-id", attempt.to_string()),
+            ("x-call", id.to_string()),
+            ("x-request-bytes", request_bytes.to_string()),
+            ("x-response-bytes", response_bytes.to_string()),
+        ] {
+            fields.push(name.as_bytes(), value.as_bytes());
+        }
+        if let Some(timeout) = timeout {
+            fields.push(b"grpc-timeout", format!("{}m", timeout.as_millis()).as_bytes());
+        }
+        let stream = self.http2.open(net.now, attempt as u32, &fields, request_bytes == 0)?;
+        let mut sent = 0;
+        while sent < request_bytes {
+            let piece = if net.random.u8(..4) == 0 { net.random.usize(1..40) } else { 9_000 };
+            let piece = piece.min(request_bytes - sent);
+            self.http2.send_data(stream, part(id, sent, piece), sent + piece == request_bytes);
+            sent += piece;
+        }
+        let call = Call {
+            request,
+            attempt,
+            stream,
+            received_bytes: 0,
+            is_answer: false,
+            error: None,
+            sent_at: None,
+            cancel_at: None,
+        };
+        self.calls.insert(attempt, call);
+        Ok(())
+    }
+
+    /// Cancels an attempt at this time, if it is not over by then.
+    pub(crate) fn cancel_at(&mut self, attempt: u64, at: Instant) {
+        if let Some(call) = self.calls.get_mut(&attempt) {
+            call.cancel_at = Some(at);
+        }
+    }
+
+    pub(crate) fn cancel_due(&mut self, net: &Net, outcome: &mut Outcome) {
+        let due = self.calls.values().filter(|call| call.cancel_at.is_some_and(|at| at <= net.now));
+        for (attempt, stream) in due.map(|call| (call.attempt, call.stream)).collect::<Vec<_>>() {
+            self.http2.reset(stream, ErrorCode::CANCEL);
+            self.calls.remove(&attempt);
+            outcome.endings.cancelled += 1;
+        }
+    }
+
+    /// Allows the proxy time again from `now` on: before that, this client or the whole machine was away.
+    pub(crate) fn wake(&mut self, now: Instant) {
+        self.calls.values_mut().for_each(|call| call.sent_at = call.sent_at.map(|at| at.max(now)));
+    }
+
+    /// Returns an error if a call is not over long after its deadline.
+    pub(crate) fn check_deadlines(&self, net: &Net) -> Result<(), String> {
+        let is_late = |call: &&Call| call.ends_by().is_some_and(|at| net.now > at);
+        match self.calls.values().find(is_late) {
+            Some(call) => Err(format!("a call is not over after its deadline: {call:?}")),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn read(&mut self, net: &mut Net, outcome: &mut Outcome) -> Result<(), String> {
+        while !self.is_over {
+            match net.read(self.cable, End::Near, 16 << 10) {
+                Read::Bytes(bytes) => {
+                    self.held.extend(bytes);
+                    let held = std::mem::take(&mut self.held);
+                    let mut input = &held[..];
+                    let mut fields = std::mem::take(&mut self.fields);
+                    while let Some(event) = self
+                        .http2
+                        .receive(net.now, &mut input, &mut fields)
+                        .map_err(|error| format!("the proxy broke the protocol: {error}"))?
+                    {
+                        self.on_event(&event, &fields, outcome)?;
+                    }
+                    self.fields = fields;
+                    self.held = input.to_vec();
+                }
+                Read::End => {
+                    for call in std::mem::take(&mut self.calls).into_values() {
+                        outcome.endings.cut += 1;
+                        outcome.lost.push((call.request, "the connection ended".to_owned()));
+                    }
+                    self.close(net, outcome);
+                }
+                Read::Nothing => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: &Event<'_>, fields: &FieldSection, outcome: &mut Outcome) -> Result<(), String> {
+        match *event {
+            Event::Headers { stream, section, end_stream, .. } => {
+                let Some(call) = self.call_of(stream) else { return Ok(()) };
+                call.is_answer |= section == Section::Response && fields.iter().any(|line| line.name == b"x-answer");
+                if let Some(line) = fields.iter().find(|line| line.name == b"leno-proxy-error") {
+                    call.error = Some(String::from_utf8_lossy(line.value).into_owned());
+                }
+                if end_stream {
+                    self.end(stream, outcome)?;
+                }
+            }
+            Event::Data { stream, bytes, end_stream, .. } => {
+                self.http2.release(stream, bytes.len());
+                let Some(call) = self.call_of(stream) else { return Ok(()) };
+                if call.error.is_none() && !is_part(!call.request.id, call.received_bytes, bytes) {
+                    return Err(format!("call {}: wrong content at {}", call.request.id, call.received_bytes));
+                }
+                call.received_bytes += bytes.len();
+                if end_stream {
+                    self.end(stream, outcome)?;
+                }
+            }
+            Event::Reset { stream, code, .. } => self.on_reset(stream, code, outcome),
+            Event::GoAway { last_stream, .. } => {
+                self.is_leaving = true;
+                for (stream, _) in self.http2.streams_above(last_stream) {
+                    self.http2.abandon(stream);
+                    self.on_reset(stream, ErrorCode::REFUSED_STREAM, outcome);
+                }
+            }
+            Event::Settings => {}
+        }
+        Ok(())
+    }
+
+    /// The response is complete.
+    fn end(&mut self, stream: StreamKey, outcome: &mut Outcome) -> Result<(), String> {
+        let Some(call) = self.take(stream) else { return Ok(()) };
+        let id = call.request.id;
+        outcome.ended.push(call.attempt);
+        if let Some(why) = call.error {
+            outcome.endings.errors += 1;
+            outcome.lost.push((call.request, why));
+        } else if !call.is_answer {
+            return Err(format!("call {id} has an answer of neither the server nor the proxy"));
+        } else if call.received_bytes != call.request.response_bytes {
+            let (found, wanted) = (call.received_bytes, call.request.response_bytes);
+            return Err(format!("call {id} ends with {found} bytes of {wanted}"));
+        } else {
+            outcome.endings.answered += 1;
+        }
+        Ok(())
+    }
+
+    fn on_reset(&mut self, stream: StreamKey, code: ErrorCode, outcome: &mut Outcome) {
+        let Some(call) = self.take(stream) else { return };
+        if code == ErrorCode::REFUSED_STREAM {
+            outcome.endings.unprocessed += 1;
+            outcome.unprocessed.push(call.request);
+        } else {
+            outcome.endings.reset += 1;
+            outcome.lost.push((call.request, format!("it was reset: {code}")));
+        }
+    }
+
+    fn call_of(&mut self, stream: StreamKey) -> Option<&mut Call> {
+        self.calls.values_mut().find(|call| call.stream == stream)
+    }
+
+    fn take(&mut self, stream: StreamKey) -> Option<Call> {
+        let attempt = self.call_of(stream)?.attempt;
+        self.calls.remove(&attempt)
+    }
+
+    pub(crate) fn flush(&mut self, net: &mut Net) {
+        loop {
+            let output = self.http2.output();
+            if output.is_empty() {
+                break;
+            }
+            match net.write(self.cable, End::Near, output) {
+                Some(0) | None => break,
+                Some(written) => self.http2.advance_output(written),
+            }
+        }
+        while self.http2.next_drained().is_some() {}
+        if self.http2.pending_output() == 0 {
+            self.calls.values_mut().for_each(|call| {
+                call.sent_at.get_or_insert(net.now);
+            });
+        }
+    }
+
+    /// Closes the connection. Its calls are cut.
+    pub(crate) fn close(&mut self, net: &mut Net, outcome: &mut Outcome) {
+        outcome.endings.cut += self.calls.len() as u64;
+        self.calls.clear();
+        net.close(self.cable, End::Near);
+        self.is_over = true;
+    }
+
+    /// Returns when something is due.
+    pub(crate) fn next(&self, is_deaf: bool) -> Option<Instant> {
+        let cancels = self.calls.values().filter_map(|call| call.cancel_at).min();
+        let ends = self.calls.values().filter_map(Call::ends_by).min().filter(|_| !is_deaf);
+        cancels.into_iter().chain(ends).min()
+    }
+}
