@@ -34,7 +34,7 @@ impl Caller {
         let has_small_windows = !net.random.bool() && net.parts.has(Part::SmallWindows);
         let limits = Limits {
             initial_window_bytes: if has_small_windows { net.random.u32(1..20_000) } else { 65_535 },
-            ..Limits::server()
+            ..Limits::client()
         };
         // Some servers never answer, and not every call has a deadline.
         let is_hasty = net.random.u8(..6) == 0 && net.parts.has(Part::HastyClients);

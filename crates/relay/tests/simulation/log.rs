@@ -11,6 +11,8 @@ pub(crate) struct Log {
     pub(crate) recorded: BTreeSet<u64>,
     /// An attempt with two lines.
     pub(crate) recorded_twice: Option<u64>,
+    /// How many lines are of requests without an id.
+    pub(crate) strange_lines: u64,
 }
 
 impl Log {
@@ -20,7 +22,11 @@ impl Log {
         lines.note_taken();
         for line in text.lines() {
             let id = line.split_once(r#""request_id":""#).and_then(|(_, rest)| rest.split_once('"'));
-            let id = id.and_then(|(id, _)| id.parse().ok()).unwrap_or_else(|| panic!("whose line is this? {line}"));
+            // The requests of intruders have no id.
+            let Some(id) = id.and_then(|(id, _)| id.parse().ok()) else {
+                self.strange_lines += 1;
+                continue;
+            };
             if !self.recorded.insert(id) {
                 self.recorded_twice = Some(id);
             }

@@ -9,8 +9,10 @@
 //! Each seed is a world of its own. `LENO_SEED=7` repeats a world; `LENO_WORLDS=4000..100000` runs through those.
 //! `LENO_WITHOUT=drains,changes` leaves parts out, see `parts.rs`.
 
+mod attack;
 mod caller;
 mod content;
+mod intruder;
 mod line;
 mod log;
 mod mesh;

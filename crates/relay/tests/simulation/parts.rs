@@ -9,6 +9,10 @@ pub(crate) enum Part {
     ServerFaults,
     /// Servers refuse some calls and end connections, but answer the calls that they have accepted.
     RestlessServers,
+    /// Clients break the protocol.
+    HostileClients,
+    /// A server breaks the protocol.
+    HostileServers,
     /// The mesh changes.
     Changes,
     /// The machine is suspended.
@@ -51,6 +55,8 @@ const NAMES: &[(Part, &str)] = &[
     (Part::Drains, "drains"),
     (Part::ServerFaults, "server-faults"),
     (Part::RestlessServers, "restless-servers"),
+    (Part::HostileClients, "hostile-clients"),
+    (Part::HostileServers, "hostile-servers"),
     (Part::Changes, "changes"),
     (Part::SmallLimits, "small-limits"),
     (Part::SmallBudgets, "small-budgets"),

@@ -1,6 +1,6 @@
 //! A proxy, over all its processes: it drains, ends and begins again.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -65,10 +65,10 @@ impl Proxy {
     }
 
     /// Accepts a connection, unless no process listens.
-    pub(crate) fn accept(&mut self, cable: CableId, to: Option<SocketAddr>, net: &Net) -> bool {
+    pub(crate) fn accept(&mut self, cable: CableId, from: IpAddr, to: Option<SocketAddr>, net: &Net) -> bool {
         let listens = |shell: &&mut Shell| shell.relay.draining().is_none();
         let Some(shell) = self.shell.as_mut().filter(listens) else { return false };
-        shell.accept(cable, to, net);
+        shell.accept(cable, from, to, net);
         true
     }
 

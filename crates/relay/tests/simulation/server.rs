@@ -7,11 +7,15 @@ use std::time::{Duration, Instant};
 
 use leno_http2::{Connection, ErrorCode, Event, FieldSection, Limits, Role, Section, StreamKey};
 
-use crate::content::{is_part, part};
+use crate::attack::{Position, attack};
+use crate::content::{LONGEST_BYTES, is_part, part};
 use crate::log::Seen;
 use crate::net::{CableId, End, Net, Read};
 use crate::parts::Part;
 use crate::shell::Listen;
+
+/// The path of the requests of intruders.
+const STRANGE: &[u8] = b"/sim.Hostile/x";
 
 /// What a server does with a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +29,8 @@ enum Plan {
 #[derive(Debug)]
 struct Call {
     id: u64,
+    /// An intruder has made it.
+    is_strange: bool,
     stream: StreamKey,
     request_bytes: usize,
     response_bytes: usize,
@@ -36,9 +42,13 @@ struct Call {
 struct Served {
     cable: CableId,
     http2: Connection,
+    is_hostile: bool,
     /// By the token of their stream.
     calls: BTreeMap<u32, Call>,
+    last_token: u32,
     held: Vec<u8>,
+    /// Output, with the attacks between the frames of the engine.
+    output: Vec<u8>,
     is_over: bool,
 }
 
@@ -52,6 +62,8 @@ pub(crate) struct Server {
     faults: u8,
     /// It ends connections, but answers all calls that it has not refused.
     is_restless: bool,
+    /// It breaks the protocol.
+    pub(crate) is_hostile: bool,
     fields: FieldSection,
 }
 
@@ -63,7 +75,6 @@ impl Server {
         let limits = Limits {
             max_concurrent_streams: if takes_few_calls { net.random.u32(1..20) } else { 1_000 },
             initial_window_bytes: if has_small_windows { net.random.u32(1..20_000) } else { 65_535 },
-            max_rapid_resets: u32::MAX,
             max_stream_errors: u32::MAX,
             ..Limits::server()
         };
@@ -74,6 +85,7 @@ impl Server {
             down_until: None,
             faults: if has_faults { net.random.u8(1..40) } else { 0 },
             is_restless: !net.random.bool() && net.parts.has(Part::RestlessServers),
+            is_hostile: false,
             fields: FieldSection::new(),
         }
     }
@@ -120,12 +132,16 @@ impl Server {
                     served.held.extend(bytes);
                     let held = std::mem::take(&mut served.held);
                     let mut input = &held[..];
-                    while let Some(event) = served
-                        .http2
-                        .receive(net.now, &mut input, &mut self.fields)
-                        .map_err(|error| format!("the proxy broke the protocol with {}: {error}", self.address))?
-                    {
-                        served.on_event(&event, &self.fields, net, chances, seen)?;
+                    loop {
+                        match served.http2.receive(net.now, &mut input, &mut self.fields) {
+                            Ok(Some(event)) => served.on_event(&event, &self.fields, net, chances, seen)?,
+                            Ok(None) => break,
+                            // It has confused the proxy.
+                            Err(_) if self.is_hostile => break served.close(net),
+                            Err(error) => {
+                                return Err(format!("the proxy broke the protocol with {}: {error}", self.address));
+                            }
+                        }
                     }
                     served.held = input.to_vec();
                 }
@@ -172,18 +188,24 @@ impl Server {
 
     fn flush(&mut self, index: usize, net: &mut Net) {
         let served = &mut self.served[index];
+        if self.is_hostile && served.output.is_empty() && net.random.u8(..12) == 0 {
+            served.attack(net);
+        }
         while !served.is_over {
-            let output = served.http2.output();
-            if output.is_empty() {
+            if served.output.is_empty() {
+                served.output.extend(served.http2.output());
+                served.http2.advance_output(served.output.len());
+            }
+            if served.output.is_empty() {
                 break;
             }
-            match net.write(served.cable, End::Far, output) {
+            match net.write(served.cable, End::Far, &served.output) {
                 Some(0) | None => break,
-                Some(written) => served.http2.advance_output(written),
+                Some(written) => drop(served.output.drain(..written)),
             }
         }
         while served.http2.next_drained().is_some() {}
-        if served.http2.is_drained() && !served.http2.wants_write() && !served.is_over {
+        if served.http2.is_drained() && !served.http2.wants_write() && served.output.is_empty() && !served.is_over {
             served.close(net);
         }
     }
@@ -206,12 +228,29 @@ impl Listen for Server {
             return false;
         }
         let http2 = Connection::new(Role::Server, self.limits.clone(), net.now);
-        self.served.push(Served { cable, http2, calls: BTreeMap::new(), held: Vec::new(), is_over: false });
+        self.served.push(Served {
+            cable,
+            http2,
+            is_hostile: self.is_hostile,
+            calls: BTreeMap::new(),
+            last_token: 0,
+            held: Vec::new(),
+            output: Vec::new(),
+            is_over: false,
+        });
         true
     }
 }
 
 impl Served {
+    fn attack(&mut self, net: &mut Net) {
+        self.output.extend(self.http2.output());
+        self.http2.advance_output(self.output.len());
+        let open: Vec<u32> = self.http2.open_streams().iter().map(|(stream, _)| stream.id).collect();
+        let next = open.iter().max().map_or(1, |last| last + 2);
+        self.output.extend(attack(&mut net.random, &Position { role: Role::Server, open: &open, next }));
+    }
+
     /// Takes no more calls.
     fn end_gently(&mut self, net: &mut Net) {
         if net.random.bool() { self.http2.shut_down() } else { self.http2.go_away(ErrorCode::NO_ERROR, "restarts") }
@@ -236,14 +275,19 @@ impl Served {
                     let value = fields.iter().find(|line| line.name == name).map(|line| line.value.to_vec());
                     String::from_utf8(value?).ok()?.parse::<u64>().ok()
                 };
-                let id = number(b"x-call").ok_or("a request lost its fields")?;
-                let attempt = number(b"x-request-id").ok_or("a request lost its fields")?;
+                let call = number(b"x-call").zip(number(b"x-request-id"));
+                let is_strange =
+                    call.is_none() && fields.iter().any(|line| line.name == b":path" && line.value == STRANGE);
+                let (id, attempt) = call.or(is_strange.then_some((0, 0))).ok_or("a request lost its fields")?;
                 if net.random.u8(..) < refusals {
                     self.http2.reset(stream, ErrorCode::REFUSED_STREAM);
                     return Ok(());
                 }
-                seen.attempts.insert(attempt);
-                if !seen.calls.insert(id) {
+                if !is_strange {
+                    seen.attempts.insert(attempt);
+                }
+                // What a hostile server says of its calls, a relay may believe.
+                if !is_strange && !self.is_hostile && !seen.calls.insert(id) {
                     return Err(format!("call {id} is sent again although a server may have processed it"));
                 }
                 let soon = net.now + Duration::from_micros(net.random.u64(..30_000));
@@ -253,9 +297,10 @@ impl Served {
                     _ => Plan::Answer(soon),
                 };
                 let [request_bytes, response_bytes] = [b"x-request-bytes".as_slice(), b"x-response-bytes"]
-                    .map(|name| number(name).unwrap_or_default() as usize);
+                    .map(|name| number(name).unwrap_or_default().min(LONGEST_BYTES as u64) as usize);
                 let call = Call {
                     id,
+                    is_strange,
                     stream,
                     request_bytes,
                     response_bytes,
@@ -263,13 +308,18 @@ impl Served {
                     is_complete: end_stream,
                     plan,
                 };
-                self.http2.set_token(stream, id as u32);
-                self.calls.insert(id as u32, call);
+                self.last_token += 1;
+                self.http2.set_token(stream, self.last_token);
+                self.calls.insert(self.last_token, call);
             }
             Event::Headers { .. } | Event::Settings | Event::GoAway { .. } => {}
             Event::Data { stream, token, bytes, end_stream } => {
                 self.http2.release(stream, bytes.len());
                 let Some(call) = self.calls.get_mut(&token) else { return Ok(()) };
+                if call.is_strange {
+                    call.is_complete |= end_stream;
+                    return Ok(());
+                }
                 if !is_part(call.id, call.received_bytes, bytes) {
                     return Err(format!("call {}: wrong content of the request at {}", call.id, call.received_bytes));
                 }

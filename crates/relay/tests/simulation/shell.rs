@@ -1,6 +1,6 @@
 //! The event loop around the relay, over the simulated network and in virtual time.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -111,9 +111,9 @@ impl Shell {
     }
 
     /// Accepts a connection of the proxy's own application, or one to its application at this address.
-    pub(crate) fn accept(&mut self, cable: CableId, to: Option<SocketAddr>, net: &Net) {
+    pub(crate) fn accept(&mut self, cable: CableId, from: IpAddr, to: Option<SocketAddr>, net: &Net) {
         self.clients += 1;
-        let peer = SocketAddr::from(([127, 0, 0, 1], 10_000 + self.clients));
+        let peer = SocketAddr::from((from, 10_000 + self.clients));
         let (door, local) = match to {
             None => (Door::Outbound, SocketAddr::from(([127, 0, 0, 1], 4140))),
             Some(address) => (Door::Inbound, SocketAddr::new(address.ip(), 4143)),

@@ -1,12 +1,13 @@
 //! A world: clients, one proxy for all of them, and servers, some with a proxy of their own.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
 use crate::caller::Caller;
-use crate::line::{Endings, Request};
+use crate::intruder::Intruder;
+use crate::line::{Endings, Request, STRANGE};
 use crate::log::Seen;
 use crate::mesh::mesh_of;
 use crate::net::{CableId, Net};
@@ -19,6 +20,10 @@ use crate::shell::Listen;
 const LONGEST: Duration = Duration::from_secs(60);
 /// Most steps of a world.
 const STEPS_MAX: u64 = 5_000_000;
+
+/// The address of the clients and their proxy.
+const CLIENTS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
+const INTRUDERS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 66, 0, 1));
 
 /// What has happened in a world, or in several.
 #[derive(Default)]
@@ -74,7 +79,7 @@ impl Listen for Pods<'_> {
     fn accept(&mut self, address: SocketAddr, cable: CableId, net: &Net) -> bool {
         let Some(pod) = self.0.iter_mut().find(|pod| pod.server.address == address) else { return false };
         match &mut pod.proxy {
-            Some(proxy) => proxy.accept(cable, Some(address), net),
+            Some(proxy) => proxy.accept(cable, CLIENTS, Some(address), net),
             None => pod.server.accept(address, cable, net),
         }
     }
@@ -88,6 +93,7 @@ struct World {
     /// The proxy of the clients.
     proxy: Proxy,
     callers: Vec<Caller>,
+    intruders: Vec<Intruder>,
     next_id: u64,
     seen: Seen,
     change_at: Option<Instant>,
@@ -99,7 +105,7 @@ struct World {
 /// Runs a world to its end. Returns an error if an invariant is broken.
 pub(crate) fn run(seed: u64, parts: Parts) -> Result<Total, String> {
     let mut world = World::new(seed, parts);
-    while world.callers.iter().any(|caller| !caller.is_gone) {
+    while !world.is_quiet() {
         world.steps += 1;
         let time = world.net.now - world.start;
         if time > LONGEST || world.steps > STEPS_MAX {
@@ -122,11 +128,17 @@ impl World {
         let start = Instant::now();
         let mut net = Net::new(start, random.fork(), parts);
         let servers = if parts.has(Part::ManyServers) { random.u8(1..5) } else { 1 };
-        let pods: Vec<_> = (1..=servers).map(|number| Pod::new(number, &mut random, &mut net)).collect();
+        let mut pods: Vec<_> = (1..=servers).map(|number| Pod::new(number, &mut random, &mut net)).collect();
         let addresses: Vec<_> = pods.iter().map(|pod| pod.server.address).collect();
         let proxy = Proxy::new(mesh_of(&addresses), &mut net);
         let clients = if parts.has(Part::ManyClients) { random.u8(1..5) } else { 1 };
-        let callers = (0..clients).map(|_| Caller::new(&mut net, random.u32(1..40))).collect();
+        let mut callers: Vec<_> = (0..clients).map(|_| Caller::new(&mut net, random.u32(1..40))).collect();
+        let intruders = Self::intruders(&mut random, &mut net, &pods);
+        // The first server is always in the mesh, and well-behaved, unless it is the only one.
+        if random.u8(..4) == 0 && parts.has(Part::HostileServers) {
+            pods.iter_mut().last().into_iter().for_each(|pod| pod.server.is_hostile = true);
+            callers.iter_mut().for_each(|caller| caller.outcome.may_be_strange = true);
+        }
         let change_at = random.bool().then(|| start + Duration::from_millis(random.u64(1..200)));
         let suspend_at = (random.u8(..10) == 0).then(|| start + Duration::from_millis(random.u64(1..200)));
         Self {
@@ -136,6 +148,7 @@ impl World {
             pods,
             proxy,
             callers,
+            intruders,
             next_id: 1,
             seen: Seen::default(),
             change_at: change_at.filter(|_| parts.has(Part::Changes)),
@@ -143,6 +156,18 @@ impl World {
             was_suspended: false,
             steps: 0,
         }
+    }
+
+    /// Returns hostile clients, of the clients' proxy and of the servers' proxies.
+    fn intruders(random: &mut Rng, net: &mut Net, pods: &[Pod]) -> Vec<Intruder> {
+        let number = if random.u8(..4) == 0 && net.parts.has(Part::HostileClients) { random.u8(1..4) } else { 0 };
+        let proxies: Vec<_> = pods.iter().filter(|pod| pod.proxy.is_some()).map(|pod| pod.server.address).collect();
+        let mut to = || random.bool().then(|| random.choice(proxies.iter().copied())).flatten();
+        (0..number).map(|_| Intruder::new(net, to())).collect()
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.callers.iter().all(|caller| caller.is_gone) && self.intruders.iter().all(|intruder| intruder.is_gone)
     }
 
     /// Changes the mesh if that is due.
@@ -164,7 +189,16 @@ impl World {
         for caller in &mut self.callers {
             caller.run(net, &mut self.next_id, |net| {
                 let cable = net.open();
-                proxy.accept(cable, None, net).then_some(cable)
+                proxy.accept(cable, CLIENTS, None, net).then_some(cable)
+            })?;
+        }
+        for intruder in &mut self.intruders {
+            let to = intruder.to;
+            let inbound = self.pods.iter_mut().find(|pod| Some(pod.server.address) == to);
+            let target = inbound.and_then(|pod| pod.proxy.as_mut()).unwrap_or(proxy);
+            intruder.run(net, |net| {
+                let cable = net.open();
+                target.accept(cable, INTRUDERS, to, net).then_some(cable)
             })?;
         }
         proxy.turn(net, &mut Pods(&mut self.pods))?;
@@ -178,6 +212,7 @@ impl World {
     fn sleep(&mut self) {
         let net = &self.net;
         let due = self.callers.iter().filter_map(|caller| caller.next(net));
+        let due = due.chain(self.intruders.iter().filter_map(|intruder| intruder.next(net)));
         let due = due.chain(self.pods.iter().filter_map(|pod| pod.next(net)));
         let due = due.chain(net.next()).chain(self.proxy.next(net)).chain(self.change_at).chain(self.suspend_at).min();
         let mut next = due.map_or(net.now, |at| at.max(net.now + Duration::from_micros(1)));
@@ -185,6 +220,7 @@ impl World {
             next += Duration::from_secs(self.random.u64(1..20));
             self.was_suspended = true;
             self.callers.iter_mut().for_each(|caller| caller.wake(next));
+            self.intruders.iter_mut().for_each(|intruder| intruder.wake(next));
         }
         self.net.now = next;
     }
@@ -208,6 +244,7 @@ impl World {
         let is_reachable = self.pods.first().is_some_and(|pod| !pod.proxy.as_ref().is_some_and(drains));
         is_reachable
             && !self.was_suspended
+            && self.pods.first().is_some_and(|pod| !pod.server.is_hostile)
             && self.proxies().all(Proxy::is_calm)
             && self.pods.iter().all(|pod| !pod.server.has_faults())
     }
@@ -226,10 +263,8 @@ impl World {
         self.check_recorded()?;
         self.proxies().try_for_each(Proxy::check_calls_over)?;
         self.proxy.check_clients_gone()?;
-        if self.is_calm() {
-            total.calm_worlds = 1;
-            self.check_none_lost()?;
-        }
+        total.calm_worlds = u64::from(self.is_calm());
+        self.check_none_lost()?;
         self.net.cut_all();
         self.rest(20)?;
         self.proxies().try_for_each(Proxy::check_empty)?;
@@ -247,6 +282,16 @@ impl World {
     }
 
     fn check_none_lost(&self) -> Result<(), String> {
+        let has_hostile = self.pods.iter().any(|pod| pod.server.is_hostile);
+        let is_calm = self.is_calm();
+        // A well-behaved server answers all calls that it has seen.
+        let may_be_lost = |request: &Request, why: &str| {
+            let was_seen = self.seen.calls.contains(&request.id);
+            match why {
+                STRANGE => !was_seen,
+                _ => !is_calm || (has_hostile && !was_seen) || may_be_lost(request, why),
+            }
+        };
         let mut lost = self.callers.iter().flat_map(|caller| &caller.outcome.lost);
         match lost.find(|(request, why)| !may_be_lost(request, why)) {
             Some((request, why)) => Err(format!("nothing stood in the way of {request:?}, and it is lost: {why}")),
