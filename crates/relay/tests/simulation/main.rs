@@ -9,6 +9,7 @@
 //! Each seed is a world of its own. `LENO_SEED=7` repeats a world; `LENO_WORLDS=4000..100000` runs through those.
 //! `LENO_WITHOUT=drains,changes` leaves parts out, see `parts.rs`.
 
+mod arrival;
 mod attack;
 mod caller;
 mod content;

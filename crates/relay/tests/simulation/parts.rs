@@ -9,6 +9,8 @@ pub(crate) enum Part {
     ServerFaults,
     /// Servers refuse some calls and end connections, but answer the calls that they have accepted.
     RestlessServers,
+    /// Listeners have few places.
+    FewPlaces,
     /// Clients break the protocol.
     HostileClients,
     /// A server breaks the protocol.
@@ -55,6 +57,7 @@ const NAMES: &[(Part, &str)] = &[
     (Part::Drains, "drains"),
     (Part::ServerFaults, "server-faults"),
     (Part::RestlessServers, "restless-servers"),
+    (Part::FewPlaces, "few-places"),
     (Part::HostileClients, "hostile-clients"),
     (Part::HostileServers, "hostile-servers"),
     (Part::Changes, "changes"),

@@ -39,6 +39,10 @@ pub(crate) struct Proxy {
     begins_at: Option<Instant>,
     /// A process has ended before its clients had left.
     pub(crate) was_cut: bool,
+    /// Connections have lost their place.
+    pub(crate) have_yielded: bool,
+    /// They were closed at once, perhaps with calls.
+    have_cut: bool,
 }
 
 impl Proxy {
@@ -61,15 +65,19 @@ impl Proxy {
             last_turn: net.now,
             begins_at: None,
             was_cut: false,
+            have_yielded: false,
+            have_cut: false,
         }
     }
 
     /// Accepts a connection, unless no process listens.
-    pub(crate) fn accept(&mut self, cable: CableId, from: IpAddr, to: Option<SocketAddr>, net: &Net) -> bool {
+    pub(crate) fn accept(&mut self, cable: CableId, from: IpAddr, to: Option<SocketAddr>, net: &mut Net) -> bool {
         let listens = |shell: &&mut Shell| shell.relay.draining().is_none();
         let Some(shell) = self.shell.as_mut().filter(listens) else { return false };
-        shell.accept(cable, from, to, net);
-        true
+        let is_accepted = shell.accept(cable, from, to, net);
+        self.have_yielded |= shell.doors.have_yielded;
+        self.have_cut |= shell.doors.have_cut;
+        is_accepted
     }
 
     /// Lets the relay use another mesh from now on.
@@ -93,6 +101,7 @@ impl Proxy {
             self.has_drained = true;
         }
         shell.turn(net, servers);
+        shell.check_yielding(net)?;
         self.log.read(&mut shell.relay);
         if shell.is_over_budget {
             return Err("a relay has held more memory than its budget".to_owned());
@@ -126,7 +135,7 @@ impl Proxy {
 
     /// Returns whether all calls that the proxy has accepted must end as they would without it.
     pub(crate) fn is_calm(&self) -> bool {
-        !self.was_cut && self.bounds.are_wide
+        !self.was_cut && !self.have_cut && self.bounds.are_wide
     }
 
     /// Returns when something is due.

@@ -223,7 +223,7 @@ impl Server {
 }
 
 impl Listen for Server {
-    fn accept(&mut self, address: SocketAddr, cable: CableId, net: &Net) -> bool {
+    fn accept(&mut self, address: SocketAddr, cable: CableId, net: &mut Net) -> bool {
         if self.address != address || self.down_until.is_some_and(|until| net.now < until) {
             return false;
         }

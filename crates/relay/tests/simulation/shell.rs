@@ -1,67 +1,56 @@
 //! The event loop around the relay, over the simulated network and in virtual time.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leno_model::mesh::Mesh;
 use leno_relay::access_log::{AccessLog, Format, Queries};
-use leno_relay::detect::{Detected, detect};
-use leno_relay::limits::ms;
 use leno_relay::metrics::WorkerMetrics;
-use leno_relay::{
-    Accepted, ClientId, Config, Door, Effect, GOAWAY_GRACE, Id, LinkId, Origin, Relay, Relief, Settings, Slots, Speaks,
-};
+use leno_relay::{Config, Effect, Id, LinkId, Relay, Relief, Settings, Slots};
 
+use crate::arrival::{Arrival, Doors};
 use crate::mesh::Bounds;
 use crate::net::{CableId, End, Net, Read};
 
 /// Whoever listens where a proxy connects to.
 pub(crate) trait Listen {
     /// Accepts a connection. Returns whether anyone listens there.
-    fn accept(&mut self, address: SocketAddr, cable: CableId, net: &Net) -> bool;
+    fn accept(&mut self, address: SocketAddr, cable: CableId, net: &mut Net) -> bool;
 }
 
 /// Most bytes that are read at once.
-const READ_BYTES: usize = 64 << 10;
+pub(crate) const READ_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
-struct Wire {
-    cable: CableId,
+pub(crate) struct Wire {
+    pub(crate) cable: CableId,
     /// The end that the proxy holds.
-    end: End,
-    carries: Carries,
+    pub(crate) end: End,
+    pub(crate) carries: Carries,
     /// The connection is established, or refused, at this time.
-    connected_at: Option<Instant>,
-    is_refused: bool,
-    is_unfinished: bool,
+    pub(crate) connected_at: Option<Instant>,
+    pub(crate) is_refused: bool,
+    pub(crate) is_unfinished: bool,
     /// The socket took no more bytes.
-    is_blocked: bool,
-    is_write_closed: bool,
+    pub(crate) is_blocked: bool,
+    pub(crate) is_write_closed: bool,
     /// A write has failed: the peer has closed its socket.
-    has_failed: bool,
+    pub(crate) has_failed: bool,
 }
 
 /// Whose bytes a wire carries.
 #[derive(Debug)]
-enum Carries {
+pub(crate) enum Carries {
     Link(LinkId),
     /// An accepted connection that has not shown its protocol.
     Arrival(Arrival),
 }
 
-#[derive(Debug)]
-struct Arrival {
-    origin: Origin,
-    target: Option<SocketAddr>,
-    since: Instant,
-    first: Vec<u8>,
-}
-
-type WireId = Id<Wire>;
+pub(crate) type WireId = Id<Wire>;
 
 impl Wire {
-    fn new(cable: CableId, end: End, carries: Carries) -> Self {
+    pub(crate) fn new(cable: CableId, end: End, carries: Carries) -> Self {
         Self {
             cable,
             end,
@@ -75,7 +64,7 @@ impl Wire {
         }
     }
 
-    fn link(&self) -> Option<LinkId> {
+    pub(crate) fn link(&self) -> Option<LinkId> {
         match self.carries {
             Carries::Link(link) => Some(link),
             Carries::Arrival(_) => None,
@@ -86,8 +75,9 @@ impl Wire {
 /// The process of a proxy: a relay, and the event loop around it.
 pub(crate) struct Shell {
     pub(crate) relay: Relay,
-    wires: Slots<Wire>,
-    clients: u16,
+    pub(crate) wires: Slots<Wire>,
+    pub(crate) clients: u16,
+    pub(crate) doors: Doors,
     /// Has held more memory than its budget although it had clients to close.
     pub(crate) is_over_budget: bool,
 }
@@ -107,22 +97,13 @@ impl Shell {
             metrics,
             seed: net.random.u64(..),
         };
-        Self { relay: Relay::new(config, mesh, net.now), wires: Slots::default(), clients: 0, is_over_budget: false }
-    }
-
-    /// Accepts a connection of the proxy's own application, or one to its application at this address.
-    pub(crate) fn accept(&mut self, cable: CableId, from: IpAddr, to: Option<SocketAddr>, net: &Net) {
-        self.clients += 1;
-        let peer = SocketAddr::from((from, 10_000 + self.clients));
-        let (door, local) = match to {
-            None => (Door::Outbound, SocketAddr::from(([127, 0, 0, 1], 4140))),
-            Some(address) => (Door::Inbound, SocketAddr::new(address.ip(), 4143)),
-        };
-        let origin = Origin { door, peer, local, original_destination: to };
-        let arrival = Arrival { origin, target: to, since: net.now, first: Vec::new() };
-        let mut wire = Wire::new(cable, End::Far, Carries::Arrival(arrival));
-        wire.is_unfinished = false;
-        self.wires.insert(wire);
+        Self {
+            relay: Relay::new(config, mesh, net.now),
+            wires: Slots::default(),
+            clients: 0,
+            doors: Doors::new(net),
+            is_over_budget: false,
+        }
     }
 
     /// Begins a drain, which must be over at `until`: tells all clients to use other connections.
@@ -220,7 +201,7 @@ impl Shell {
         }
     }
 
-    fn read(&mut self, id: WireId, net: &mut Net) {
+    pub(crate) fn read(&mut self, id: WireId, net: &mut Net) {
         let Some(wire) = self.wires.get_mut(id) else { return };
         let (Some(link), cable, end) = (wire.link(), wire.cable, wire.end) else { return };
         if !std::mem::take(&mut wire.is_unfinished) && !net.is_readable(cable, end) {
@@ -237,45 +218,8 @@ impl Shell {
         }
     }
 
-    /// Reads from a connection whose protocol is not known yet.
-    fn serve_arrival(&mut self, id: WireId, net: &mut Net) {
-        let is_draining = self.relay.draining().is_some();
-        let limit = if is_draining { GOAWAY_GRACE } else { ms(self.relay.limits().relay.detect_timeout_ms) };
-        let Some(Wire { carries: Carries::Arrival(arrival), cable, end, is_unfinished, .. }) = self.wires.get_mut(id)
-        else {
-            return;
-        };
-        let read = net.read(*cable, *end, READ_BYTES);
-        *is_unfinished = net.is_readable(*cable, *end);
-        let speaks = match read {
-            Read::Nothing if net.now - arrival.since < limit => return,
-            Read::Nothing | Read::End => return self.close(id, net),
-            Read::Bytes(bytes) => {
-                arrival.first.extend(bytes);
-                match detect(&arrival.first) {
-                    Detected::Undecided => return,
-                    Detected::Http2 => Speaks::Http2,
-                    Detected::Http1 => Speaks::Http1,
-                    Detected::Tls { .. } | Detected::Opaque => return self.close(id, net),
-                }
-            }
-        };
-        let first = std::mem::take(&mut arrival.first);
-        let (origin, target, opened) = (arrival.origin, arrival.target, arrival.since);
-        let accepted =
-            Accepted { wire: id.cast(), origin, target, peer_id: None, has_tls: false, speaks, first, opened };
-        let client: ClientId = self.relay.add_client(accepted);
-        if let Some(wire) = self.wires.get_mut(id) {
-            wire.carries = Carries::Link(LinkId::Client(client));
-        }
-        self.read(id, net);
-        self.relay.shut_down_if_draining(client);
-        if let Some(wire) = self.wires.get_mut(id) {
-            wire.is_unfinished = true;
-        }
-    }
-
-    fn close(&mut self, id: WireId, net: &mut Net) {
+    pub(crate) fn close(&mut self, id: WireId, net: &mut Net) {
+        self.doors.places.leave(id);
         if let Some(wire) = self.wires.remove(id) {
             net.close(wire.cable, wire.end);
         }
@@ -349,7 +293,8 @@ impl Shell {
                         }
                     }
                     Effect::Close(wire) => self.close(wire.cast(), net),
-                    Effect::Abort(_) | Effect::Settle(_) | Effect::Count(..) => {}
+                    Effect::Settle(wire) => self.doors.places.settle(wire.cast()),
+                    Effect::Abort(_) | Effect::Count(..) => {}
                     Effect::Ask(_) | Effect::Recall { .. } => unreachable!("all is known, and nothing is guessed"),
                 }
             }
