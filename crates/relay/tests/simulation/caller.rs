@@ -3,16 +3,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leno_http2::{Connection, Limits, OpenError, Role};
+use leno_http2::{Limits, OpenError, Role};
 
 use crate::content::LONGEST_BYTES;
-use crate::line::{Line, Outcome, Request};
+use crate::engine::Engine;
+use crate::line::{Http1, Line, Outcome, Request};
 use crate::net::{CableId, Net};
 use crate::parts::Part;
+
+/// Most connections of a client. Those of HTTP/1 carry one call at a time.
+const LINES_MAX: usize = 4;
 
 pub(crate) struct Caller {
     lines: Vec<Line>,
     limits: Arc<Limits>,
+    speaks_http1: bool,
     /// Calls that are still to be made.
     left: u32,
     /// The next request. It waits if the connection takes no more at once.
@@ -42,6 +47,7 @@ impl Caller {
         Self {
             lines: Vec::new(),
             limits: Arc::new(limits),
+            speaks_http1: net.random.u8(..4) == 0 && net.parts.has(Part::Http1),
             left: if net.parts.has(Part::ManyCalls) { calls } else { calls.min(4) },
             next_request: None,
             next_call_at: net.now,
@@ -82,7 +88,7 @@ impl Caller {
             }
         }
         for line in &mut self.lines {
-            line.flush(net);
+            line.flush(net, &mut self.outcome);
             if line.is_leaving && line.is_idle() && !line.is_over {
                 line.close(net, &mut self.outcome);
             }
@@ -101,42 +107,56 @@ impl Caller {
 
     /// Returns whether the client knows that all its connections end, or has not read since.
     pub(crate) fn knows_of_drain(&self) -> bool {
-        self.deaf_until.is_some() || self.lines.iter().all(|line| line.is_leaving)
+        // An HTTP/1 client learns it from the response.
+        let waits = |line: &Line| self.speaks_http1 && !line.is_idle();
+        self.deaf_until.is_some() || self.lines.iter().all(|line| line.is_leaving || waits(line))
     }
 
     fn has_no_more(&self) -> bool {
         self.left == 0 && self.next_request.is_none() && self.outcome.unprocessed.is_empty()
     }
 
+    /// Returns whether there is a connection for the next call, or will be.
+    fn has_line(&self) -> bool {
+        self.lines.iter().any(|line| self.is_free(line)) || self.lines.len() >= LINES_MAX
+    }
+
+    fn is_free(&self, line: &Line) -> bool {
+        !line.is_leaving && (!self.speaks_http1 || line.is_idle())
+    }
+
     fn connect(&mut self, net: &mut Net, mut connect: impl FnMut(&mut Net) -> Option<CableId>) {
-        let has_one = self.lines.iter().any(|line| !line.is_leaving);
-        if has_one || self.has_no_more() || self.connect_at > net.now {
+        if self.has_line() || self.has_no_more() || self.connect_at > net.now {
             return;
         }
         match connect(net) {
             Some(cable) => {
-                let http2 = Connection::new(Role::Client, self.limits.clone(), net.now);
-                self.lines.push(Line::new(cable, http2));
+                let engine = match self.speaks_http1 {
+                    true => Engine::http1(Role::Client, net.now),
+                    false => Engine::http2(Role::Client, &self.limits, net.now),
+                };
+                self.lines.push(Line::new(cable, engine));
             }
             None => self.connect_at = net.now + Duration::from_millis(net.random.u64(1..50)),
         }
     }
 
     fn begin_calls(&mut self, net: &mut Net, next_id: &mut u64) {
-        let Some(line) = self.lines.iter_mut().find(|line| !line.is_leaving) else { return };
         while self.next_call_at <= net.now {
+            let Some(index) = self.lines.iter().position(|line| self.is_free(line)) else { return };
             let again = || self.outcome.unprocessed.pop();
             let Some(request) = self.next_request.take().or_else(again) else {
                 if self.left == 0 {
                     return;
                 }
                 self.left -= 1;
-                self.next_request = Some(new_request(net, *next_id));
+                self.next_request = Some(self.new_request(net, *next_id));
                 *next_id += 1;
                 continue;
             };
             self.next_call_at = net.now + Duration::from_micros(net.random.u64(..4_000));
             let attempt = *next_id;
+            let line = &mut self.lines[index];
             match line.send(net, attempt, request) {
                 Ok(()) => {}
                 Err(OpenError::StreamLimit) => return self.next_request = Some(request),
@@ -156,6 +176,22 @@ impl Caller {
         }
     }
 
+    fn new_request(&self, net: &mut Net, id: u64) -> Request {
+        let [mut request_bytes, mut response_bytes] = [(); 2].map(|()| size(net));
+        let timeout = (net.random.u8(..3) == 0).then(|| Duration::from_millis(net.random.u64(1..300)));
+        let timeout = timeout.filter(|_| net.parts.has(Part::Deadlines) && !self.speaks_http1);
+        let http1 = self.speaks_http1.then(|| Http1 {
+            method: net.random.choice(["GET", "POST", "PUT", "HEAD", "DELETE"]).unwrap_or("GET"),
+            has_length: net.random.bool(),
+        });
+        match http1.map(|http1| http1.method) {
+            Some("GET" | "DELETE") => request_bytes = 0,
+            Some("HEAD") => (request_bytes, response_bytes) = (0, 0),
+            _ => {}
+        }
+        Request { id, request_bytes, response_bytes, timeout, http1 }
+    }
+
     fn leave(&mut self, net: &mut Net) {
         self.lines.iter_mut().for_each(|line| line.close(net, &mut self.outcome));
         self.lines.clear();
@@ -167,18 +203,13 @@ impl Caller {
         if self.is_gone {
             return None;
         }
-        let has_line = self.lines.iter().any(|line| !line.is_leaving);
-        let begins = (!self.has_no_more()).then_some(if has_line { self.next_call_at } else { self.connect_at });
+        let begins_at = if self.has_line() { self.next_call_at } else { self.connect_at };
+        let is_full = !self.lines.iter().any(|line| self.is_free(line)) && self.has_line();
+        let begins = (!self.has_no_more() && !is_full).then_some(begins_at);
         let lines = self.lines.iter().filter_map(|line| line.next(self.deaf_until.is_some()));
         let due = lines.chain(begins).chain(self.deaf_until).chain([self.leave_at]);
         due.map(|at| at.max(net.now + Duration::from_micros(1))).min()
     }
-}
-
-fn new_request(net: &mut Net, id: u64) -> Request {
-    let [request_bytes, response_bytes] = [(); 2].map(|()| size(net));
-    let timeout = (net.random.u8(..3) == 0).then(|| Duration::from_millis(net.random.u64(1..300)));
-    Request { id, request_bytes, response_bytes, timeout: timeout.filter(|_| net.parts.has(Part::Deadlines)) }
 }
 
 /// Returns the length of some content: often nothing, rarely much.

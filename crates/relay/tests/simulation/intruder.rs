@@ -10,6 +10,8 @@ use leno_http2::{Connection, FieldSection, Limits, Role};
 use crate::attack::{Position, attack, request_head, truncated};
 use crate::content::LONGEST_BYTES;
 use crate::net::{CableId, End, Net, Read};
+use crate::parts::Part;
+use crate::text_attack;
 
 /// Longest time until a relay closes the connection of a client that does not complete what it has begun:
 /// `handshake_timeout_ms` or `frame_timeout_ms`, the wait for the client to close, and a sweep for each.
@@ -24,6 +26,8 @@ enum Way {
     Deaf,
     /// It attacks with its first bytes.
     Blunt,
+    /// It attacks in HTTP/1.
+    Text,
     /// It sends nothing, a part of the preface, or no SETTINGS.
     Silent,
     /// It is silent in the middle of a frame or of a header block.
@@ -50,8 +54,9 @@ pub(crate) struct Intruder {
 impl Intruder {
     pub(crate) fn new(net: &mut Net, to: Option<SocketAddr>) -> Self {
         let way = match net.random.u8(..20) {
-            0..12 => Way::Attacks,
-            12..15 => Way::Deaf,
+            0..9 => Way::Attacks,
+            9..12 if net.parts.has(Part::Http1) => Way::Text,
+            9..15 => Way::Deaf,
             15..17 => Way::Blunt,
             17 => Way::Silent,
             _ => Way::Halting,
@@ -98,7 +103,12 @@ impl Intruder {
         if self.acts_at <= net.now && self.ends_by.is_none() && self.output.is_empty() {
             self.act(net);
         }
-        if self.way != Way::Deaf {
+        if self.ends_by.is_some() && net.is_cut(cable) {
+            self.leave(net, cable);
+            return Ok(());
+        }
+        // A silent client waits for the end of the connection, and does not close its own side before.
+        if self.way != Way::Deaf && self.ends_by.is_none() {
             self.read(net, cable);
         }
         while !self.output.is_empty() {
@@ -113,6 +123,7 @@ impl Intruder {
     fn begin(&mut self, net: &mut Net) {
         match self.way {
             Way::Attacks | Way::Deaf => self.take_output(),
+            Way::Text => {}
             Way::Blunt => self.output.extend(PREFACE),
             Way::Halting => {
                 self.take_output();
@@ -130,6 +141,9 @@ impl Intruder {
     /// Makes a call, or attacks.
     fn act(&mut self, net: &mut Net) {
         self.acts_at = net.now + Duration::from_micros(net.random.u64(..20_000));
+        if self.way == Way::Text {
+            return self.output.extend(text_attack::requests(&mut net.random));
+        }
         self.take_output();
         let id = self.next_stream;
         if self.way != Way::Blunt && net.random.bool() {

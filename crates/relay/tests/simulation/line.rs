@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use leno_http2::{Connection, ErrorCode, Event, FieldSection, OpenError, Section, StreamKey};
+use leno_http2::{ErrorCode, Event, FieldSection, OpenError, Section, StreamKey};
 
 use crate::content::{is_part, part};
+use crate::engine::Engine;
 use crate::net::{CableId, End, Net, Read};
 
 /// Longest time after a call's deadline at which it may still end: a way there and back, a turn of the timing wheel, and
 /// content that is on its way.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// Why a call is lost if its connection ends.
+pub(crate) const ENDED: &str = "the connection ended";
 /// Why a call counts as lost if its response is not the one that it asked for.
 pub(crate) const STRANGE: &str = "a strange answer";
 
@@ -25,6 +28,23 @@ pub(crate) struct Request {
     pub(crate) response_bytes: usize,
     /// How long the call may take.
     pub(crate) timeout: Option<Duration>,
+    /// `None` for gRPC.
+    pub(crate) http1: Option<Http1>,
+}
+
+/// A request of HTTP/1.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Http1 {
+    pub(crate) method: &'static str,
+    /// The request has the length of its content in its head.
+    pub(crate) has_length: bool,
+}
+
+impl Http1 {
+    /// Returns whether a server may receive the request twice.
+    pub(crate) fn is_idempotent(self) -> bool {
+        self.method != "POST"
+    }
 }
 
 /// An attempt at a call, as its client sees it.
@@ -93,7 +113,7 @@ pub(crate) struct Outcome {
 
 pub(crate) struct Line {
     cable: CableId,
-    http2: Connection,
+    engine: Engine,
     fields: FieldSection,
     /// By their attempt.
     calls: BTreeMap<u64, Call>,
@@ -104,10 +124,10 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    pub(crate) fn new(cable: CableId, http2: Connection) -> Self {
+    pub(crate) fn new(cable: CableId, engine: Engine) -> Self {
         Self {
             cable,
-            http2,
+            engine,
             fields: FieldSection::new(),
             calls: BTreeMap::new(),
             held: Vec::new(),
@@ -122,31 +142,14 @@ impl Line {
 
     /// Sends a request. Returns an error if the connection does not take it.
     pub(crate) fn send(&mut self, net: &mut Net, attempt: u64, request: Request) -> Result<(), OpenError> {
-        let Request { id, request_bytes, response_bytes, timeout } = request;
-        let mut fields = FieldSection::new();
-        for (name, value) in [
-            (":method", "POST".to_owned()),
-            (":scheme", "http".to_owned()),
-            (":path", format!("/sim.Echo/{}", id % 3)),
-            (":authority", "echo".to_owned()),
-            ("content-type", "application/grpc".to_owned()),
-            ("te", "trailers".to_owned()),
-            ("x-request-id", attempt.to_string()),
-            ("x-call", id.to_string()),
-            ("x-request-bytes", request_bytes.to_string()),
-            ("x-response-bytes", response_bytes.to_string()),
-        ] {
-            fields.push(name.as_bytes(), value.as_bytes());
-        }
-        if let Some(timeout) = timeout {
-            fields.push(b"grpc-timeout", format!("{}m", timeout.as_millis()).as_bytes());
-        }
-        let stream = self.http2.open(net.now, attempt as u32, &fields, request_bytes == 0)?;
+        let Request { id, request_bytes, .. } = request;
+        let fields = fields_of(attempt, &request);
+        let stream = self.engine.open(net.now, attempt as u32, &fields, request_bytes == 0)?;
         let mut sent = 0;
         while sent < request_bytes {
             let piece = if net.random.u8(..4) == 0 { net.random.usize(1..40) } else { 9_000 };
             let piece = piece.min(request_bytes - sent);
-            self.http2.send_data(stream, part(id, sent, piece), sent + piece == request_bytes);
+            self.engine.send_data(stream, part(id, sent, piece), sent + piece == request_bytes);
             sent += piece;
         }
         let call = Call {
@@ -173,7 +176,7 @@ impl Line {
     pub(crate) fn cancel_due(&mut self, net: &Net, outcome: &mut Outcome) {
         let due = self.calls.values().filter(|call| call.cancel_at.is_some_and(|at| at <= net.now));
         for (attempt, stream) in due.map(|call| (call.attempt, call.stream)).collect::<Vec<_>>() {
-            self.http2.reset(stream, ErrorCode::CANCEL);
+            self.engine.reset(stream, ErrorCode::CANCEL);
             self.calls.remove(&attempt);
             outcome.endings.cancelled += 1;
         }
@@ -202,7 +205,7 @@ impl Line {
                     let mut input = &held[..];
                     let mut fields = std::mem::take(&mut self.fields);
                     while let Some(event) = self
-                        .http2
+                        .engine
                         .receive(net.now, &mut input, &mut fields)
                         .map_err(|error| format!("the proxy broke the protocol: {error}"))?
                     {
@@ -212,9 +215,12 @@ impl Line {
                     self.held = input.to_vec();
                 }
                 Read::End => {
+                    if let Some(event) = self.engine.input_ended(net.now) {
+                        self.on_event(&event, &FieldSection::new(), outcome)?;
+                    }
                     for call in std::mem::take(&mut self.calls).into_values() {
                         outcome.endings.cut += 1;
-                        outcome.lost.push((call.request, "the connection ended".to_owned()));
+                        outcome.lost.push((call.request, ENDED.to_owned()));
                     }
                     self.close(net, outcome);
                 }
@@ -237,7 +243,7 @@ impl Line {
                 }
             }
             Event::Data { stream, bytes, end_stream, .. } => {
-                self.http2.release(stream, bytes.len());
+                self.engine.release(stream, bytes.len());
                 let Some(call) = self.call_of(stream) else { return Ok(()) };
                 if call.error.is_none() && !is_part(!call.request.id, call.received_bytes, bytes) {
                     if outcome.may_be_strange {
@@ -254,8 +260,7 @@ impl Line {
             Event::Reset { stream, code, .. } => self.on_reset(stream, code, outcome),
             Event::GoAway { last_stream, .. } => {
                 self.is_leaving = true;
-                for (stream, _) in self.http2.streams_above(last_stream) {
-                    self.http2.abandon(stream);
+                for stream in self.engine.abandon_above(last_stream) {
                     self.on_reset(stream, ErrorCode::REFUSED_STREAM, outcome);
                 }
             }
@@ -286,7 +291,10 @@ impl Line {
 
     fn on_reset(&mut self, stream: StreamKey, code: ErrorCode, outcome: &mut Outcome) {
         let Some(call) = self.take(stream) else { return };
-        if code == ErrorCode::REFUSED_STREAM {
+        if self.engine.is_http1() {
+            outcome.endings.cut += 1;
+            outcome.lost.push((call.request, ENDED.to_owned()));
+        } else if code == ErrorCode::REFUSED_STREAM {
             outcome.endings.unprocessed += 1;
             outcome.unprocessed.push(call.request);
         } else {
@@ -304,22 +312,24 @@ impl Line {
         self.calls.remove(&attempt)
     }
 
-    pub(crate) fn flush(&mut self, net: &mut Net) {
+    pub(crate) fn flush(&mut self, net: &mut Net, outcome: &mut Outcome) {
         loop {
-            let output = self.http2.output();
+            let output = self.engine.output();
             if output.is_empty() {
                 break;
             }
             match net.write(self.cable, End::Near, output) {
                 Some(0) | None => break,
-                Some(written) => self.http2.advance_output(written),
+                Some(written) => self.engine.advance_output(written),
             }
         }
-        while self.http2.next_drained().is_some() {}
-        if self.http2.pending_output() == 0 {
+        if self.engine.pending_output() == 0 {
             self.calls.values_mut().for_each(|call| {
                 call.sent_at.get_or_insert(net.now);
             });
+        }
+        if self.engine.is_http1() && self.engine.is_over() && !self.is_over {
+            self.close(net, outcome);
         }
     }
 
@@ -337,4 +347,31 @@ impl Line {
         let ends = self.calls.values().filter_map(Call::ends_by).min().filter(|_| !is_deaf);
         cancels.into_iter().chain(ends).min()
     }
+}
+
+/// Returns the fields of a request.
+fn fields_of(attempt: u64, request: &Request) -> FieldSection {
+    let Request { id, request_bytes, response_bytes, timeout, http1 } = *request;
+    let mut fields = FieldSection::new();
+    let mut push = |name: &str, value: String| fields.push(name.as_bytes(), value.as_bytes());
+    push(":method", http1.map_or("POST", |http1| http1.method).to_owned());
+    push(":scheme", "http".to_owned());
+    push(":path", format!("/sim.Echo/{}", id % 3));
+    push(":authority", "echo".to_owned());
+    push("x-request-id", attempt.to_string());
+    push("x-call", id.to_string());
+    push("x-request-bytes", request_bytes.to_string());
+    push("x-response-bytes", response_bytes.to_string());
+    match http1 {
+        Some(http1) if http1.has_length => push("content-length", request_bytes.to_string()),
+        Some(_) => {}
+        None => {
+            push("content-type", "application/grpc".to_owned());
+            push("te", "trailers".to_owned());
+        }
+    }
+    if let Some(timeout) = timeout {
+        push("grpc-timeout", format!("{}m", timeout.as_millis()));
+    }
+    fields
 }

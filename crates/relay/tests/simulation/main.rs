@@ -1,10 +1,21 @@
 //! Whole relays between simulated clients and servers, one or two in a row, over a simulated network and in virtual time.
 //! Everything that happens follows from one seed.
 //!
-//! Checked all the time: each call ends exactly once, and not long after its deadline; content arrives whole, in order
-//! and once, in both directions; no call is sent again that a server may have processed; both sides keep to HTTP/2.
-//! Checked in the end: every call is over and recorded once; if servers, limits and the machine gave no reason to lose
-//! a call, none is lost; and the relay holds nothing any more.
+//! Clients and servers speak HTTP/2 or HTTP/1; some break the protocol. Relays drain and begin again, their listeners
+//! may have few places, the mesh changes, and the machine is suspended.
+//!
+//! Checked all the time:
+//! - Each call ends exactly once, and not long after its deadline.
+//! - Content arrives whole, in order and once, in both directions.
+//! - A relay sends no call again that a server may have processed, unless it is an idempotent request of HTTP/1.
+//! - Relays keep to the protocol, whatever their peers do, and to their memory budget.
+//! - A relay closes in time the connections that drain, that have lost their place, or that fall silent in the middle of
+//!   a frame.
+//!
+//! Checked in the end:
+//! - Every call is over and recorded once.
+//! - If servers, limits and the machine gave no reason to lose a call, none is lost (a calm world).
+//! - After the end of all connections, the relays hold nothing any more.
 //!
 //! Each seed is a world of its own. `LENO_SEED=7` repeats a world; `LENO_WORLDS=4000..100000` runs through those.
 //! `LENO_WITHOUT=drains,changes` leaves parts out, see `parts.rs`.
@@ -13,6 +24,7 @@ mod arrival;
 mod attack;
 mod caller;
 mod content;
+mod engine;
 mod intruder;
 mod line;
 mod log;
@@ -20,8 +32,10 @@ mod mesh;
 mod net;
 mod parts;
 mod proxy;
+mod served;
 mod server;
 mod shell;
+mod text_attack;
 mod world;
 
 use std::ops::Range;

@@ -45,6 +45,8 @@ struct Cable {
     latency: Duration,
     /// A side has reset the connection or closed its socket: from this time on, nothing arrives any more.
     cut_at: Option<Instant>,
+    /// Both sides know that the connection was reset.
+    is_reset: bool,
 }
 
 pub(crate) type CableId = usize;
@@ -64,7 +66,7 @@ impl Net {
 
     pub(crate) fn open(&mut self) -> CableId {
         let latency = Duration::from_micros(self.random.u64(20..3_000));
-        self.cables.push(Cable { pipes: Default::default(), latency, cut_at: None });
+        self.cables.push(Cable { pipes: Default::default(), latency, cut_at: None, is_reset: false });
         self.cables.len() - 1
     }
 
@@ -128,9 +130,9 @@ impl Net {
         has_bytes || (!pipe.is_over && (ends(cable.cut_at) || (pipe.moving.is_empty() && ends(pipe.end_at))))
     }
 
-    /// Returns whether the socket takes bytes again.
+    /// Returns whether the socket takes bytes again, or reports an error.
     pub(crate) fn is_writable(&self, id: CableId, from: End) -> bool {
-        self.cables[id].pipes[from as usize].unread_bytes < CAPACITY_BYTES
+        self.is_cut(id) || self.cables[id].pipes[from as usize].unread_bytes < CAPACITY_BYTES
     }
 
     /// Closes the sending side: the peer reads the end after the bytes.
@@ -153,11 +155,22 @@ impl Net {
         cable.cut_at.get_or_insert(at);
     }
 
-    /// Closes all connections, at both ends and at once.
+    /// Returns whether the peer, too, has closed its socket, as far as it has arrived.
+    pub(crate) fn is_cut(&self, id: CableId) -> bool {
+        self.cables[id].cut_at.is_some_and(|at| at <= self.now)
+    }
+
+    /// Returns whether the connection was reset.
+    pub(crate) fn is_reset(&self, id: CableId) -> bool {
+        self.cables[id].is_reset
+    }
+
+    /// Resets all connections, at once.
     pub(crate) fn cut_all(&mut self) {
         let now = self.now;
         for cable in &mut self.cables {
             cable.cut_at = Some(cable.cut_at.map_or(now, |at| at.min(now)));
+            cable.is_reset = true;
             cable.pipes.iter_mut().for_each(|pipe| pipe.moving.clear());
         }
     }

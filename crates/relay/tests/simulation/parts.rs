@@ -9,6 +9,8 @@ pub(crate) enum Part {
     ServerFaults,
     /// Servers refuse some calls and end connections, but answer the calls that they have accepted.
     RestlessServers,
+    /// Some clients speak HTTP/1.
+    Http1,
     /// Listeners have few places.
     FewPlaces,
     /// Clients break the protocol.
@@ -57,6 +59,7 @@ const NAMES: &[(Part, &str)] = &[
     (Part::Drains, "drains"),
     (Part::ServerFaults, "server-faults"),
     (Part::RestlessServers, "restless-servers"),
+    (Part::Http1, "http1"),
     (Part::FewPlaces, "few-places"),
     (Part::HostileClients, "hostile-clients"),
     (Part::HostileServers, "hostile-servers"),

@@ -75,7 +75,7 @@ impl Proxy {
         let listens = |shell: &&mut Shell| shell.relay.draining().is_none();
         let Some(shell) = self.shell.as_mut().filter(listens) else { return false };
         let is_accepted = shell.accept(cable, from, to, net);
-        self.have_yielded |= shell.doors.have_yielded;
+        self.have_yielded |= shell.doors.have_yielded || !is_accepted;
         self.have_cut |= shell.doors.have_cut;
         is_accepted
     }

@@ -187,10 +187,11 @@ impl Shell {
                 self.relay.connected(upstream);
             }
         }
-        if wire.has_failed && self.relay.is_paused(link) {
+        if (wire.has_failed || net.is_reset(wire.cable)) && self.relay.is_paused(link) {
             // The connection is not read, so nothing else would report the error.
             return self.relay.close(link, "the peer reset the connection");
         }
+        wire.is_unfinished |= net.is_reset(wire.cable);
         if wire.is_blocked && net.is_writable(wire.cable, wire.end) {
             wire.is_blocked = false;
             self.relay.mark_dirty(link);
@@ -204,12 +205,14 @@ impl Shell {
     pub(crate) fn read(&mut self, id: WireId, net: &mut Net) {
         let Some(wire) = self.wires.get_mut(id) else { return };
         let (Some(link), cable, end) = (wire.link(), wire.cable, wire.end) else { return };
+        let is_reset = wire.has_failed || net.is_reset(cable);
         if !std::mem::take(&mut wire.is_unfinished) && !net.is_readable(cable, end) {
             return;
         }
         let Some(most) = self.relay.begin_read(link) else { return };
         match net.read(cable, end, most.min(READ_BYTES)) {
             Read::Bytes(bytes) => self.relay.receive(link, &bytes),
+            Read::Nothing | Read::End if is_reset => self.relay.close(link, "the peer reset the connection"),
             Read::Nothing => self.relay.receive(link, &[]),
             Read::End => {
                 self.relay.end_follows(link);

@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use crate::caller::Caller;
 use crate::intruder::Intruder;
-use crate::line::{Endings, Request, STRANGE};
+use crate::line::{ENDED, Endings, Request, STRANGE};
 use crate::log::Seen;
 use crate::mesh::mesh_of;
 use crate::net::{CableId, Net};
@@ -19,7 +19,7 @@ use crate::shell::Listen;
 /// Longest virtual time of a world. Every client leaves after half a minute.
 const LONGEST: Duration = Duration::from_secs(60);
 /// Most steps of a world.
-const STEPS_MAX: u64 = 5_000_000;
+const STEPS_MAX: u64 = 200_000;
 
 /// The address of the clients and their proxy.
 const CLIENTS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
@@ -136,7 +136,7 @@ impl World {
         let intruders = Self::intruders(&mut random, &mut net, &pods);
         // The first server is always in the mesh, and well-behaved, unless it is the only one.
         if random.u8(..4) == 0 && parts.has(Part::HostileServers) {
-            pods.iter_mut().last().into_iter().for_each(|pod| pod.server.is_hostile = true);
+            pods.iter_mut().last().into_iter().for_each(|pod| pod.server.turn_hostile());
             callers.iter_mut().for_each(|caller| caller.outcome.may_be_strange = true);
         }
         let change_at = random.bool().then(|| start + Duration::from_millis(random.u64(1..200)));
@@ -244,14 +244,17 @@ impl World {
         let is_reachable = self.pods.first().is_some_and(|pod| !pod.proxy.as_ref().is_some_and(drains));
         is_reachable
             && !self.was_suspended
-            && self.pods.first().is_some_and(|pod| !pod.server.is_hostile)
+            && self.pods.first().is_some_and(|pod| !pod.server.is_hostile())
             && self.proxies().all(Proxy::is_calm)
             && self.pods.iter().all(|pod| !pod.server.has_faults())
     }
 
     fn end(mut self) -> Result<Total, String> {
-        // What is on its way arrives, and the relays end what is left.
-        self.rest(400)?;
+        // What is on its way arrives, servers give up, and the relays end what is left. An HTTP/1 connection that waits
+        // for its response is not read, so its end shows only when the server gives up.
+        self.rest(50)?;
+        self.pods.iter_mut().for_each(|pod| pod.server.stop(&mut self.net));
+        self.rest(350)?;
         let mut total = Total { steps: self.steps, virtual_time: self.net.now - self.start, ..Total::default() };
         for caller in &self.callers {
             total.calls += caller.begun;
@@ -282,7 +285,7 @@ impl World {
     }
 
     fn check_none_lost(&self) -> Result<(), String> {
-        let has_hostile = self.pods.iter().any(|pod| pod.server.is_hostile);
+        let has_hostile = self.pods.iter().any(|pod| pod.server.is_hostile());
         let is_calm = self.is_calm();
         // A connection without calls that has lost its place may be closed while a request is on its way.
         let have_yielded = self.proxies().any(|proxy| proxy.have_yielded);
@@ -291,6 +294,9 @@ impl World {
             let was_seen = self.seen.calls.contains(&request.id);
             match why {
                 STRANGE => !was_seen,
+                // An HTTP/1 connection may end while a request is on its way.
+                ENDED if request.http1.is_some() && !was_seen => true,
+                "connection-closed" if request.http1.is_some_and(|http1| !http1.is_idempotent()) && !was_seen => true,
                 _ => !is_calm || ((has_hostile || have_yielded) && !was_seen) || may_be_lost(request, why),
             }
         };
@@ -308,6 +314,7 @@ fn may_be_lost(request: &Request, why: &str) -> bool {
         "deadline-exceeded" => true,
         // The relay keeps no more of a request, in case it has to send the request again.
         "refused" => request.request_bytes > 65_536,
+        "connection-closed" => request.http1.is_some() && request.request_bytes > 65_536,
         _ => false,
     }
 }
