@@ -18,7 +18,8 @@
 //! - After the end of all connections, the relays hold nothing any more.
 //!
 //! Each seed is a world of its own. `LENO_SEED=7` repeats a world; `LENO_WORLDS=4000..100000` runs through those.
-//! `LENO_WITHOUT=drains,changes` leaves parts out, see `parts.rs`.
+//! If a world fails, the test leaves out the parts that the failure does not need, and prints the rest in a form that
+//! repeats it: `LENO_SEED=7 LENO_WITHOUT=drains,changes` (see `parts.rs`).
 
 mod arrival;
 mod attack;
@@ -35,6 +36,7 @@ mod proxy;
 mod served;
 mod server;
 mod shell;
+mod shorten;
 mod text_attack;
 mod world;
 
@@ -56,7 +58,14 @@ fn worlds() -> Range<u64> {
 fn every_call_ends_once_whatever_clients_servers_and_networks_do() {
     let (mut worlds_run, mut total, parts) = (0, Total::default(), Parts::chosen());
     for seed in leno_testing::seeds(worlds()) {
-        total.add(&world::run(seed, parts).unwrap_or_else(|why| panic!("{why}")));
+        match shorten::run(seed, parts) {
+            Ok(world) => total.add(&world),
+            Err(why) => {
+                println!("{why}\nlooking for the parts that this needs");
+                let (parts, why) = shorten::shorten(seed, parts, why);
+                panic!("{why}\nthe same with fewer parts: LENO_SEED={seed} {parts}");
+            }
+        }
         worlds_run += 1;
     }
     let Total { calls, endings, steps, virtual_time, calm_worlds } = total;

@@ -1,5 +1,7 @@
 //! The parts of a world. Each can be left out, so that a failing world becomes shorter.
 
+use std::fmt;
+
 /// A part of a world that can be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -97,12 +99,25 @@ impl Parts {
         })
     }
 
+    /// Every part, in the order in which they are left out.
+    pub(crate) fn all() -> impl Iterator<Item = Part> {
+        NAMES.iter().map(|(part, _)| *part)
+    }
+
     pub(crate) fn has(self, part: Part) -> bool {
         self.without & bit(part) == 0
     }
 
     pub(crate) fn without(self, part: Part) -> Self {
         Self { without: self.without | bit(part) }
+    }
+}
+
+impl fmt::Display for Parts {
+    /// The parts that are left out, as in `LENO_WITHOUT`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = NAMES.iter().filter(|(part, _)| !self.has(*part)).map(|(_, name)| *name);
+        write!(f, "{VARIABLE}={}", names.collect::<Vec<_>>().join(","))
     }
 }
 
