@@ -22,6 +22,8 @@ pub(crate) struct Doors {
     /// Connections that finish their calls after they have lost their place, and for how long.
     yielding: Vec<(WireId, Duration)>,
     max_yielding: usize,
+    /// A client loses its place at this time, for a connection of which the world knows nothing.
+    pub(crate) yield_at: Option<Instant>,
     last_turn: Instant,
     /// Connections have lost their place.
     pub(crate) have_yielded: bool,
@@ -38,6 +40,7 @@ impl Doors {
             places: Places::new(capacity),
             yielding: Vec::new(),
             max_yielding,
+            yield_at: has_few.then(|| net.now + Duration::from_micros(net.random.u64(..100_000))),
             last_turn: net.now,
             have_yielded: false,
             have_cut: false,
@@ -77,6 +80,21 @@ impl Shell {
             }
         }
         true
+    }
+
+    /// Takes its place from a client if that is due.
+    pub(crate) fn take_place(&mut self, net: &mut Net) {
+        if self.doors.yield_at.take_if(|at| *at <= net.now).is_none() {
+            return;
+        }
+        let is_yielding = |id: WireId| self.doors.yielding.iter().any(|(other, _)| *other == id);
+        let clients = self.wires.iter().filter(|(_, wire)| matches!(wire.link(), Some(LinkId::Client(_))));
+        let clients: Vec<_> = clients.map(|(id, _)| id).filter(|id| !is_yielding(*id)).collect();
+        if let Some(id) = net.random.choice(clients) {
+            self.doors.places.leave(id);
+            self.yield_place(id, net);
+            self.doors.yield_at = Some(net.now + Duration::from_micros(net.random.u64(..100_000)));
+        }
     }
 
     /// Ends a connection that has lost its place, as the worker does.

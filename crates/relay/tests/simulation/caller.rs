@@ -27,6 +27,8 @@ pub(crate) struct Caller {
     connect_at: Instant,
     /// Does not read until then.
     deaf_until: Option<Instant>,
+    /// Once is enough: after longer times, a relay closes the connection.
+    pub(crate) was_deaf: bool,
     /// Closes its connection at this time, whatever goes on.
     leave_at: Instant,
     pub(crate) begun: u64,
@@ -53,6 +55,7 @@ impl Caller {
             next_call_at: net.now,
             connect_at: net.now,
             deaf_until: None,
+            was_deaf: false,
             leave_at: net.now + Duration::from_millis(patience),
             begun: 0,
             outcome: Outcome::default(),
@@ -170,7 +173,10 @@ impl Caller {
             if net.random.u8(..8) == 0 && net.parts.has(Part::Cancels) {
                 line.cancel_at(attempt, net.now + Duration::from_micros(net.random.u64(..20_000)));
             }
-            if net.random.u8(..40) == 0 && net.parts.has(Part::DeafClients) {
+            if net.random.u8(..40) == 0
+                && net.parts.has(Part::DeafClients)
+                && !std::mem::replace(&mut self.was_deaf, true)
+            {
                 self.deaf_until = Some(net.now + Duration::from_millis(net.random.u64(1..2_000)));
             }
         }

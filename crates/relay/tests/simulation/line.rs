@@ -15,6 +15,8 @@ const GRACE: Duration = Duration::from_millis(500);
 
 /// Why a call is lost if its connection ends.
 pub(crate) const ENDED: &str = "the connection ended";
+/// Why it is lost if its connection ends in the middle of the response.
+pub(crate) const CUT_SHORT: &str = "the connection ended in the middle of the response";
 /// Why a call counts as lost if its response is not the one that it asked for.
 pub(crate) const STRANGE: &str = "a strange answer";
 
@@ -64,6 +66,11 @@ struct Call {
 }
 
 impl Call {
+    /// Returns why the call is lost if its connection ends.
+    fn why_ended(&self) -> &'static str {
+        if self.is_answer { CUT_SHORT } else { ENDED }
+    }
+
     /// Returns when the call must be over.
     fn ends_by(&self) -> Option<Instant> {
         Some(self.sent_at? + self.request.timeout? + GRACE)
@@ -220,7 +227,7 @@ impl Line {
                     }
                     for call in std::mem::take(&mut self.calls).into_values() {
                         outcome.endings.cut += 1;
-                        outcome.lost.push((call.request, ENDED.to_owned()));
+                        outcome.lost.push((call.request, call.why_ended().to_owned()));
                     }
                     self.close(net, outcome);
                 }
@@ -293,7 +300,7 @@ impl Line {
         let Some(call) = self.take(stream) else { return };
         if self.engine.is_http1() {
             outcome.endings.cut += 1;
-            outcome.lost.push((call.request, ENDED.to_owned()));
+            outcome.lost.push((call.request, call.why_ended().to_owned()));
         } else if code == ErrorCode::REFUSED_STREAM {
             outcome.endings.unprocessed += 1;
             outcome.unprocessed.push(call.request);

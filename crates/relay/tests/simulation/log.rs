@@ -27,7 +27,9 @@ impl Log {
                 self.strange_lines += 1;
                 continue;
             };
-            if !self.recorded.insert(id) {
+            // The clients' proxy may repeat an idempotent request of HTTP/1 at a server's proxy.
+            let may_repeat = line.contains(r#""direction":"inbound""#) && line.contains(r#""protocol":"HTTP/1.1""#);
+            if !self.recorded.insert(id) && !may_repeat {
                 self.recorded_twice = Some(id);
             }
         }

@@ -100,7 +100,10 @@ impl Proxy {
             shell.drain(net.now + self.grace, net);
             self.has_drained = true;
         }
+        shell.take_place(net);
         shell.turn(net, servers);
+        self.have_yielded |= shell.doors.have_yielded;
+        self.have_cut |= shell.doors.have_cut;
         shell.check_yielding(net)?;
         self.log.read(&mut shell.relay);
         if shell.is_over_budget {
@@ -141,7 +144,8 @@ impl Proxy {
     /// Returns when something is due.
     pub(crate) fn next(&self, net: &Net) -> Option<Instant> {
         let shell = self.shell.as_ref().map(|shell| shell.next(net));
-        shell.into_iter().chain(self.drain_at).chain(self.begins_at).min()
+        let yields = self.shell.as_ref().and_then(|shell| shell.doors.yield_at);
+        shell.into_iter().chain(yields).chain(self.drain_at).chain(self.begins_at).min()
     }
 
     /// Checks that all calls are over and recorded once, and that the relay holds nothing of them any more.

@@ -229,7 +229,8 @@ impl Served {
 pub(crate) fn respond(engine: &mut Engine, call: &Call) {
     let (stream, is_http1) = (call.stream, engine.is_http1());
     let is_broken = matches!(call.plan, Plan::Break(_));
-    if is_broken && call.id.is_multiple_of(2) {
+    // All ids are odd.
+    if is_broken && (call.id / 2).is_multiple_of(2) {
         return engine.reset(stream, ErrorCode::INTERNAL_ERROR);
     }
     let has_length = is_http1 && call.id.is_multiple_of(3);

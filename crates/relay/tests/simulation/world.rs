@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use crate::caller::Caller;
 use crate::intruder::Intruder;
-use crate::line::{ENDED, Endings, Request, STRANGE};
+use crate::line::{CUT_SHORT, ENDED, Endings, Http1, Request, STRANGE};
 use crate::log::Seen;
 use crate::mesh::mesh_of;
 use crate::net::{CableId, Net};
@@ -225,9 +225,9 @@ impl World {
         self.net.now = next;
     }
 
-    fn rest(&mut self, turns: u32) -> Result<(), String> {
+    fn rest(&mut self, turns: u32, pause: Duration) -> Result<(), String> {
         for _ in 0..turns {
-            self.net.now += Duration::from_millis(10);
+            self.net.now += pause;
             self.step()?;
         }
         Ok(())
@@ -252,9 +252,11 @@ impl World {
     fn end(mut self) -> Result<Total, String> {
         // What is on its way arrives, servers give up, and the relays end what is left. An HTTP/1 connection that waits
         // for its response is not read, so its end shows only when the server gives up.
-        self.rest(50)?;
+        self.rest(50, Duration::from_millis(10))?;
         self.pods.iter_mut().for_each(|pod| pod.server.stop(&mut self.net));
-        self.rest(350)?;
+        self.rest(100, Duration::from_millis(10))?;
+        // Calls may wait for a connection until `max_wait_ms`.
+        self.rest(150, Duration::from_millis(100))?;
         let mut total = Total { steps: self.steps, virtual_time: self.net.now - self.start, ..Total::default() };
         for caller in &self.callers {
             total.calls += caller.begun;
@@ -269,7 +271,7 @@ impl World {
         total.calm_worlds = u64::from(self.is_calm());
         self.check_none_lost()?;
         self.net.cut_all();
-        self.rest(20)?;
+        self.rest(20, Duration::from_millis(10))?;
         self.proxies().try_for_each(Proxy::check_empty)?;
         Ok(total)
     }
@@ -285,26 +287,40 @@ impl World {
     }
 
     fn check_none_lost(&self) -> Result<(), String> {
-        let has_hostile = self.pods.iter().any(|pod| pod.server.is_hostile());
-        let is_calm = self.is_calm();
-        // A connection without calls that has lost its place may be closed while a request is on its way.
-        let have_yielded = self.proxies().any(|proxy| proxy.have_yielded);
-        // A well-behaved server answers all calls that it has seen.
-        let may_be_lost = |request: &Request, why: &str| {
-            let was_seen = self.seen.calls.contains(&request.id);
-            match why {
-                STRANGE => !was_seen,
-                // An HTTP/1 connection may end while a request is on its way.
-                ENDED if request.http1.is_some() && !was_seen => true,
-                "connection-closed" if request.http1.is_some_and(|http1| !http1.is_idempotent()) && !was_seen => true,
-                _ => !is_calm || ((has_hostile || have_yielded) && !was_seen) || may_be_lost(request, why),
-            }
+        let is_lost = |caller: &Caller, request: &Request, why: &str| {
+            !self.may_be_lost(caller, request, why) && !may_be_lost(request, why)
         };
-        let mut lost = self.callers.iter().flat_map(|caller| &caller.outcome.lost);
-        match lost.find(|(request, why)| !may_be_lost(request, why)) {
-            Some((request, why)) => Err(format!("nothing stood in the way of {request:?}, and it is lost: {why}")),
-            None => Ok(()),
+        for caller in &self.callers {
+            if let Some((request, why)) =
+                caller.outcome.lost.iter().find(|(request, why)| is_lost(caller, request, why))
+            {
+                return Err(format!("nothing stood in the way of {request:?}, and it is lost: {why}"));
+            }
         }
+        Ok(())
+    }
+
+    /// Returns whether what happens in this world may be why a call is lost. A well-behaved server answers all calls
+    /// that it has seen.
+    fn may_be_lost(&self, caller: &Caller, request: &Request, why: &str) -> bool {
+        let was_seen = self.seen.calls.contains(&request.id);
+        let is_idempotent = request.http1.is_some_and(Http1::is_idempotent);
+        if why == STRANGE {
+            // A relay may repeat an idempotent request at a hostile server.
+            return !was_seen || is_idempotent;
+        }
+        let has_hostile = self.pods.iter().any(|pod| pod.server.is_hostile());
+        // A connection without calls that has lost its place may be closed while a request is on its way. A relay drops
+        // the output that waits for a client's socket if the calls are over for the relay.
+        let have_yielded = self.proxies().any(|proxy| proxy.have_yielded);
+        let is_slow = caller.was_deaf || why == CUT_SHORT;
+        let has_lost_output = have_yielded && is_slow && [ENDED, CUT_SHORT].contains(&why);
+        // An HTTP/1 connection may end while a request is on its way. A relay repeats an idempotent request only on a
+        // connection that has carried another one before; a proxy that drains may close one that has carried none.
+        let has_drained = self.proxies().any(|proxy| proxy.has_drained);
+        let is_race = request.http1.is_some()
+            && (why == ENDED || (why == "connection-closed" && (!is_idempotent || has_drained)));
+        !self.is_calm() || has_lost_output || (!was_seen && (has_hostile || have_yielded || is_race))
     }
 }
 
