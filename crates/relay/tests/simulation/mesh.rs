@@ -25,6 +25,8 @@ impl Bounds {
     pub(crate) fn new(net: &mut Net) -> Self {
         let random = &mut net.random;
         let mut limits = Limits::default();
+        // So many that no call of a restless server is refused to its client, unless the relay has made a mistake.
+        limits.relay.max_attempts = 20;
         let has_small_limits = random.u8(..3) == 0 && net.parts.has(Part::SmallLimits);
         if has_small_limits {
             let relay = &mut limits.relay;
