@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
+use crate::parts::{Part, Parts};
+
 /// Most bytes of one direction that are on their way or unread. Beyond that, the sender's socket takes no more.
 const CAPACITY_BYTES: usize = 96 << 10;
 
@@ -43,6 +45,8 @@ struct Cable {
     latency: Duration,
     /// A side has reset the connection or closed its socket: from this time on, nothing arrives any more.
     cut_at: Option<Instant>,
+    /// Both sides know that the connection was reset.
+    is_reset: bool,
 }
 
 pub(crate) type CableId = usize;
@@ -51,17 +55,18 @@ pub(crate) type CableId = usize;
 pub(crate) struct Net {
     pub(crate) now: Instant,
     pub(crate) random: Rng,
+    pub(crate) parts: Parts,
     cables: Vec<Cable>,
 }
 
 impl Net {
-    pub(crate) fn new(now: Instant, random: Rng) -> Self {
-        Self { now, random, cables: Vec::new() }
+    pub(crate) fn new(now: Instant, random: Rng, parts: Parts) -> Self {
+        Self { now, random, parts, cables: Vec::new() }
     }
 
     pub(crate) fn open(&mut self) -> CableId {
         let latency = Duration::from_micros(self.random.u64(20..3_000));
-        self.cables.push(Cable { pipes: Default::default(), latency, cut_at: None });
+        self.cables.push(Cable { pipes: Default::default(), latency, cut_at: None, is_reset: false });
         self.cables.len() - 1
     }
 
@@ -75,7 +80,7 @@ impl Net {
         let pipe = &mut cable.pipes[from as usize];
         let room = CAPACITY_BYTES.saturating_sub(pipe.unread_bytes);
         let mut length = bytes.len().min(room);
-        if length > 1 && self.random.u8(..8) == 0 {
+        if length > 1 && self.random.u8(..8) == 0 && self.parts.has(Part::Pieces) {
             length = self.random.usize(1..=length);
         }
         if length > 0 && cable.cut_at.is_none() && pipe.end_at.is_none() {
@@ -99,7 +104,7 @@ impl Net {
             pipe.arrived.extend(pipe.moving.pop_front().expect("it was there").1);
         }
         let mut length = pipe.arrived.len().min(most);
-        if length > 1 && self.random.u8(..6) == 0 {
+        if length > 1 && self.random.u8(..6) == 0 && self.parts.has(Part::Pieces) {
             length = self.random.usize(1..=length);
         }
         if length > 0 {
@@ -125,9 +130,9 @@ impl Net {
         has_bytes || (!pipe.is_over && (ends(cable.cut_at) || (pipe.moving.is_empty() && ends(pipe.end_at))))
     }
 
-    /// Returns whether the socket takes bytes again.
+    /// Returns whether the socket takes bytes again, or reports an error.
     pub(crate) fn is_writable(&self, id: CableId, from: End) -> bool {
-        self.cables[id].pipes[from as usize].unread_bytes < CAPACITY_BYTES
+        self.is_cut(id) || self.cables[id].pipes[from as usize].unread_bytes < CAPACITY_BYTES
     }
 
     /// Closes the sending side: the peer reads the end after the bytes.
@@ -148,6 +153,26 @@ impl Net {
         let last = cable.pipes.iter().filter_map(|pipe| pipe.moving.back()).map(|(at, _)| *at).max();
         let at = last.unwrap_or(now).max(now + cable.latency);
         cable.cut_at.get_or_insert(at);
+    }
+
+    /// Returns whether the peer, too, has closed its socket, as far as it has arrived.
+    pub(crate) fn is_cut(&self, id: CableId) -> bool {
+        self.cables[id].cut_at.is_some_and(|at| at <= self.now)
+    }
+
+    /// Returns whether the connection was reset.
+    pub(crate) fn is_reset(&self, id: CableId) -> bool {
+        self.cables[id].is_reset
+    }
+
+    /// Resets all connections, at once.
+    pub(crate) fn cut_all(&mut self) {
+        let now = self.now;
+        for cable in &mut self.cables {
+            cable.cut_at = Some(cable.cut_at.map_or(now, |at| at.min(now)));
+            cable.is_reset = true;
+            cable.pipes.iter_mut().for_each(|pipe| pipe.moving.clear());
+        }
     }
 
     /// Returns when the next bytes or the next end arrive.

@@ -1,44 +1,21 @@
 //! A simulated server: answers calls, refuses some, resets some, stalls, goes away, dies and comes back.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leno_http2::{Connection, ErrorCode, Event, FieldSection, Limits, Role, Section, StreamKey};
+use leno_http2::{FieldSection, Limits};
 
-use crate::content::{is_part, part};
+use crate::engine::Engine;
+use crate::log::Seen;
 use crate::net::{CableId, End, Net, Read};
+use crate::parts::Part;
+use crate::served::{Call, Habits, Plan, Served, respond};
 use crate::shell::Listen;
 
-/// What a server does with a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Plan {
-    Answer(Instant),
-    /// Resets the stream before the response or in the middle of it.
-    Break(Instant),
-    Silent,
-}
-
-#[derive(Debug)]
-struct Call {
-    id: u64,
-    stream: StreamKey,
-    request_bytes: usize,
-    response_bytes: usize,
-    received_bytes: usize,
-    is_complete: bool,
-    plan: Plan,
-}
-
-struct Served {
-    cable: CableId,
-    http2: Connection,
-    /// By the token of their stream.
-    calls: BTreeMap<u32, Call>,
-    held: Vec<u8>,
-    is_over: bool,
-}
+/// Most attacks of a hostile server on one connection.
+const ATTACKS_MAX: u32 = 40;
 
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
@@ -46,17 +23,18 @@ pub(crate) struct Server {
     limits: Arc<Limits>,
     /// Accepts no connections until then.
     down_until: Option<Instant>,
-    /// How likely faults are, out of 255.
-    faults: u8,
+    habits: Habits,
     fields: FieldSection,
 }
 
 impl Server {
     pub(crate) fn new(number: u8, net: &mut Net) -> Self {
+        let has_small_windows = !net.random.bool() && net.parts.has(Part::SmallWindows);
+        let takes_few_calls = !net.random.bool() && net.parts.has(Part::SmallLimits);
+        let has_faults = !net.random.bool() && net.parts.has(Part::ServerFaults);
         let limits = Limits {
-            max_concurrent_streams: if net.random.bool() { 1_000 } else { net.random.u32(1..20) },
-            initial_window_bytes: if net.random.bool() { 65_535 } else { net.random.u32(1..20_000) },
-            max_rapid_resets: u32::MAX,
+            max_concurrent_streams: if takes_few_calls { net.random.u32(1..20) } else { 1_000 },
+            initial_window_bytes: if has_small_windows { net.random.u32(1..20_000) } else { 65_535 },
             max_stream_errors: u32::MAX,
             ..Limits::server()
         };
@@ -65,17 +43,45 @@ impl Server {
             served: Vec::new(),
             limits: Arc::new(limits),
             down_until: None,
-            faults: if net.random.bool() { 0 } else { net.random.u8(1..40) },
+            habits: Habits {
+                faults: if has_faults { net.random.u8(1..40) } else { 0 },
+                is_restless: !net.random.bool() && net.parts.has(Part::RestlessServers),
+                is_hostile: false,
+            },
             fields: FieldSection::new(),
         }
     }
 
-    /// Does everything that is due. `begun` has the calls that some server may have processed.
-    pub(crate) fn run(&mut self, net: &mut Net, begun: &mut BTreeSet<u64>) -> Result<(), String> {
+    pub(crate) fn is_hostile(&self) -> bool {
+        self.habits.is_hostile
+    }
+
+    /// Makes the server hostile.
+    pub(crate) fn turn_hostile(&mut self) {
+        self.habits.is_hostile = true;
+    }
+
+    /// Ends all connections, also those with calls that it would never answer, and accepts no more.
+    pub(crate) fn stop(&mut self, net: &mut Net) {
+        self.down_until = Some(net.now + Duration::from_secs(1_000));
+        self.served.iter_mut().for_each(|served| served.close(net));
+    }
+
+    pub(crate) fn has_faults(&self) -> bool {
+        self.habits.faults > 0
+    }
+
+    /// Does everything that is due. Returns an error if an invariant is broken.
+    pub(crate) fn run(&mut self, net: &mut Net, seen: &mut Seen) -> Result<(), String> {
         for index in 0..self.served.len() {
-            self.read(index, net, begun)?;
-            if self.faults > 0 && self.served[index].calls.len() > 1 && net.random.u16(..) < u16::from(self.faults) {
+            self.read(index, net, seen)?;
+            if self.habits.faults > 0
+                && self.served[index].calls.len() > 1
+                && net.random.u16(..) < u16::from(self.habits.faults)
+            {
                 self.fault(index, net);
+            } else if self.habits.is_restless && net.random.u8(..50) == 0 {
+                self.served[index].end_gently(net);
             }
             self.answer(index, net);
             self.flush(index, net);
@@ -86,8 +92,7 @@ impl Server {
 
     fn fault(&mut self, index: usize, net: &mut Net) {
         match net.random.u8(..4) {
-            0 => self.served[index].http2.shut_down(),
-            1 => self.served[index].http2.go_away(ErrorCode::NO_ERROR, "restarts"),
+            0 | 1 => self.served[index].end_gently(net),
             2 => self.served[index].close(net),
             _ => {
                 for served in &mut self.served {
@@ -98,26 +103,17 @@ impl Server {
         }
     }
 
-    fn read(&mut self, index: usize, net: &mut Net, begun: &mut BTreeSet<u64>) -> Result<(), String> {
+    fn read(&mut self, index: usize, net: &mut Net, seen: &mut Seen) -> Result<(), String> {
         let served = &mut self.served[index];
+        // Its engine may have been paused.
+        served.take_held(net, &self.habits, &mut self.fields, seen)?;
         while !served.is_over {
             match net.read(served.cable, End::Far, 16 << 10) {
                 Read::Bytes(bytes) => {
                     served.held.extend(bytes);
-                    let held = std::mem::take(&mut served.held);
-                    let mut input = &held[..];
-                    while let Some(event) = served
-                        .http2
-                        .receive(net.now, &mut input, &mut self.fields)
-                        .map_err(|error| format!("the proxy broke the protocol with {}: {error}", self.address))?
-                    {
-                        served.on_event(&event, &self.fields, net, self.faults, begun)?;
-                    }
-                    served.held = input.to_vec();
+                    served.take_held(net, &self.habits, &mut self.fields, seen)?;
                 }
-                Read::End => {
-                    served.close(net);
-                }
+                Read::End => served.close(net),
                 Read::Nothing => break,
             }
         }
@@ -134,41 +130,33 @@ impl Server {
         let due: Vec<_> = served.calls.iter().filter(|(_, call)| is_due(call)).map(|(token, _)| *token).collect();
         for token in due {
             let call = served.calls.remove(&token).expect("it was found");
-            let stream = call.stream;
-            if matches!(call.plan, Plan::Break(_)) && call.id.is_multiple_of(2) {
-                served.http2.reset(stream, ErrorCode::INTERNAL_ERROR);
-                continue;
+            if let Some(engine) = &mut served.engine {
+                respond(engine, &call);
             }
-            let mut head = FieldSection::new();
-            head.push(b":status", b"200");
-            head.push(b"content-type", b"application/grpc");
-            served.http2.send_headers(stream, Section::Response, &head, false);
-            if matches!(call.plan, Plan::Break(_)) {
-                served.http2.send_data(stream, part(!call.id, 0, call.response_bytes / 2), false);
-                served.http2.reset(stream, ErrorCode::INTERNAL_ERROR);
-                continue;
-            }
-            served.http2.send_data(stream, part(!call.id, 0, call.response_bytes), false);
-            let mut trailers = FieldSection::new();
-            trailers.push(b"grpc-status", b"0");
-            served.http2.send_headers(stream, Section::Trailers, &trailers, true);
         }
     }
 
     fn flush(&mut self, index: usize, net: &mut Net) {
         let served = &mut self.served[index];
+        if self.habits.is_hostile
+            && served.output.is_empty()
+            && served.attacks < ATTACKS_MAX
+            && net.random.u8(..12) == 0
+        {
+            served.attacks += 1;
+            served.attack(net);
+        }
         while !served.is_over {
-            let output = served.http2.output();
-            if output.is_empty() {
+            served.take_output();
+            if served.output.is_empty() {
                 break;
             }
-            match net.write(served.cable, End::Far, output) {
+            match net.write(served.cable, End::Far, &served.output) {
                 Some(0) | None => break,
-                Some(written) => served.http2.advance_output(written),
+                Some(written) => drop(served.output.drain(..written)),
             }
         }
-        while served.http2.next_drained().is_some() {}
-        if served.http2.is_drained() && !served.http2.wants_write() && !served.is_over {
+        if served.engine.as_ref().is_some_and(Engine::is_over) && served.output.is_empty() && !served.is_over {
             served.close(net);
         }
     }
@@ -186,82 +174,21 @@ impl Server {
 }
 
 impl Listen for Server {
-    fn accept(&mut self, address: SocketAddr, cable: CableId, net: &Net) -> bool {
+    fn accept(&mut self, address: SocketAddr, cable: CableId, net: &mut Net) -> bool {
         if self.address != address || self.down_until.is_some_and(|until| net.now < until) {
             return false;
         }
-        let http2 = Connection::new(Role::Server, self.limits.clone(), net.now);
-        self.served.push(Served { cable, http2, calls: BTreeMap::new(), held: Vec::new(), is_over: false });
+        self.served.push(Served {
+            cable,
+            engine: None,
+            limits: self.limits.clone(),
+            calls: BTreeMap::new(),
+            last_token: 0,
+            attacks: 0,
+            held: Vec::new(),
+            output: Vec::new(),
+            is_over: false,
+        });
         true
-    }
-}
-
-impl Served {
-    fn close(&mut self, net: &mut Net) {
-        net.close(self.cable, End::Far);
-        self.is_over = true;
-    }
-
-    fn on_event(
-        &mut self,
-        event: &Event<'_>,
-        fields: &FieldSection,
-        net: &mut Net,
-        faults: u8,
-        begun: &mut BTreeSet<u64>,
-    ) -> Result<(), String> {
-        match *event {
-            Event::Headers { stream, section: Section::Request, end_stream, .. } => {
-                let number = |name: &[u8]| {
-                    let value = fields.iter().find(|line| line.name == name).map(|line| line.value.to_vec());
-                    String::from_utf8(value?).ok()?.parse::<u64>().ok()
-                };
-                let id = number(b"x-request-id").ok_or("a request lost its fields")?;
-                if faults > 0 && net.random.u8(..) < faults {
-                    self.http2.reset(stream, ErrorCode::REFUSED_STREAM);
-                    return Ok(());
-                }
-                if !begun.insert(id) {
-                    return Err(format!("call {id} is sent again although a server may have processed it"));
-                }
-                let soon = net.now + Duration::from_micros(net.random.u64(..30_000));
-                let plan = match net.random.u8(..) {
-                    chance if chance < faults / 2 => Plan::Break(soon),
-                    chance if chance < faults => Plan::Silent,
-                    _ => Plan::Answer(soon),
-                };
-                let [request_bytes, response_bytes] = [b"x-request-bytes".as_slice(), b"x-response-bytes"]
-                    .map(|name| number(name).unwrap_or_default() as usize);
-                let call = Call {
-                    id,
-                    stream,
-                    request_bytes,
-                    response_bytes,
-                    received_bytes: 0,
-                    is_complete: end_stream,
-                    plan,
-                };
-                self.http2.set_token(stream, id as u32);
-                self.calls.insert(id as u32, call);
-            }
-            Event::Headers { .. } | Event::Settings | Event::GoAway { .. } => {}
-            Event::Data { stream, token, bytes, end_stream } => {
-                self.http2.release(stream, bytes.len());
-                let Some(call) = self.calls.get_mut(&token) else { return Ok(()) };
-                if !is_part(call.id, call.received_bytes, bytes) {
-                    return Err(format!("call {}: wrong content of the request at {}", call.id, call.received_bytes));
-                }
-                call.received_bytes += bytes.len();
-                call.is_complete |= end_stream;
-                if end_stream && call.received_bytes != call.request_bytes {
-                    let (found, wanted) = (call.received_bytes, call.request_bytes);
-                    return Err(format!("the request of call {} ends with {found} bytes of {wanted}", call.id));
-                }
-            }
-            Event::Reset { token, .. } => {
-                self.calls.remove(&token);
-            }
-        }
-        Ok(())
     }
 }

@@ -1,0 +1,168 @@
+//! Connections that have been accepted, until their protocol is known; and the places that they take.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use leno_accept::{Entry, Places};
+use leno_relay::detect::{Detected, detect};
+use leno_relay::limits::ms;
+use leno_relay::{Accepted, Door, GOAWAY_GRACE, LinkId, Origin, SWEEP_EVERY, Speaks};
+
+use crate::net::{CableId, End, Net, Read};
+use crate::parts::Part;
+use crate::shell::{Carries, READ_BYTES, Shell, Wire, WireId};
+
+/// Longest time from the loss of a connection's place until its end: the time for its calls, the wait for the client to
+/// close, and a sweep for each.
+const ENDS_WITHIN: Duration = Duration::from_secs(9);
+
+/// The places of a listener's connections.
+pub(crate) struct Doors {
+    pub(crate) places: Places<IpAddr, WireId>,
+    /// Connections that finish their calls after they have lost their place, and for how long.
+    yielding: Vec<(WireId, Duration)>,
+    max_yielding: usize,
+    /// A client loses its place at this time, for a connection of which the world knows nothing.
+    pub(crate) yield_at: Option<Instant>,
+    last_turn: Instant,
+    /// Connections have lost their place.
+    pub(crate) have_yielded: bool,
+    /// Such a connection was closed at once, perhaps with calls.
+    pub(crate) have_cut: bool,
+}
+
+impl Doors {
+    pub(crate) fn new(net: &mut Net) -> Self {
+        let has_few = net.random.u8(..4) == 0 && net.parts.has(Part::FewPlaces);
+        let capacity = if has_few { net.random.usize(1..4) } else { 1_000 };
+        let max_yielding = if net.random.u8(..3) == 0 { net.random.usize(..3) } else { 256 };
+        Self {
+            places: Places::new(capacity),
+            yielding: Vec::new(),
+            max_yielding,
+            yield_at: has_few.then(|| net.now + Duration::from_micros(net.random.u64(..100_000))),
+            last_turn: net.now,
+            have_yielded: false,
+            have_cut: false,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    origin: Origin,
+    target: Option<SocketAddr>,
+    since: Instant,
+    first: Vec<u8>,
+}
+
+impl Shell {
+    /// Accepts a connection of the proxy's own application, or one to its application at this address. Returns whether
+    /// there is a place for it.
+    pub(crate) fn accept(&mut self, cable: CableId, from: IpAddr, to: Option<SocketAddr>, net: &mut Net) -> bool {
+        self.clients += 1;
+        let peer = SocketAddr::from((from, 10_000 + self.clients));
+        let (door, local) = match to {
+            None => (Door::Outbound, SocketAddr::from(([127, 0, 0, 1], 4140))),
+            Some(address) => (Door::Inbound, SocketAddr::new(address.ip(), 4143)),
+        };
+        let origin = Origin { door, peer, local, original_destination: to };
+        let arrival = Arrival { origin, target: to, since: net.now, first: Vec::new() };
+        let mut wire = Wire::new(cable, End::Far, Carries::Arrival(arrival));
+        wire.is_unfinished = false;
+        let id = self.wires.insert(wire);
+        match self.doors.places.enter(from, id) {
+            Entry::Free => {}
+            Entry::Replaces(other) => self.yield_place(other, net),
+            Entry::Full => {
+                self.wires.remove(id);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes its place from a client if that is due.
+    pub(crate) fn take_place(&mut self, net: &mut Net) {
+        if self.doors.yield_at.take_if(|at| *at <= net.now).is_none() {
+            return;
+        }
+        let is_yielding = |id: WireId| self.doors.yielding.iter().any(|(other, _)| *other == id);
+        let clients = self.wires.iter().filter(|(_, wire)| matches!(wire.link(), Some(LinkId::Client(_))));
+        let clients: Vec<_> = clients.map(|(id, _)| id).filter(|id| !is_yielding(*id)).collect();
+        if let Some(id) = net.random.choice(clients) {
+            self.doors.places.leave(id);
+            self.yield_place(id, net);
+            self.doors.yield_at = Some(net.now + Duration::from_micros(net.random.u64(..100_000)));
+        }
+    }
+
+    /// Ends a connection that has lost its place, as the worker does.
+    fn yield_place(&mut self, id: WireId, net: &mut Net) {
+        self.doors.have_yielded = true;
+        let Some(wire) = self.wires.get(id) else { return };
+        match wire.link() {
+            None => self.close(id, net),
+            Some(LinkId::Client(client)) => {
+                self.relay.set_now(net.now);
+                let may_finish = self.doors.yielding.len() < self.doors.max_yielding;
+                if self.relay.yield_place(client, may_finish) {
+                    self.doors.yielding.push((id, Duration::ZERO));
+                } else {
+                    self.doors.have_cut |= !may_finish;
+                }
+            }
+            Some(LinkId::Endpoint(_)) => {}
+        }
+    }
+
+    /// Returns an error if a connection lost its place long ago. The suspension of the machine does not count.
+    pub(crate) fn check_yielding(&mut self, net: &Net) -> Result<(), String> {
+        let passed = (net.now - std::mem::replace(&mut self.doors.last_turn, net.now)).min(SWEEP_EVERY);
+        let wires = &self.wires;
+        self.doors.yielding.retain(|(id, _)| wires.get(*id).is_some());
+        self.doors.yielding.iter_mut().for_each(|(_, time)| *time += passed);
+        match self.doors.yielding.iter().find(|(_, time)| *time > ENDS_WITHIN) {
+            Some((_, time)) => Err(format!("a connection has lost its place, and is not closed after {time:?}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads from a connection whose protocol is not known yet.
+    pub(crate) fn serve_arrival(&mut self, id: WireId, net: &mut Net) {
+        let is_draining = self.relay.draining().is_some();
+        let limit = if is_draining { GOAWAY_GRACE } else { ms(self.relay.limits().relay.detect_timeout_ms) };
+        let Some(Wire { carries: Carries::Arrival(arrival), cable, end, is_unfinished, .. }) = self.wires.get_mut(id)
+        else {
+            return;
+        };
+        let read = net.read(*cable, *end, READ_BYTES);
+        *is_unfinished = net.is_readable(*cable, *end);
+        let speaks = match read {
+            Read::Nothing if net.now - arrival.since < limit => return,
+            Read::Nothing | Read::End => return self.close(id, net),
+            Read::Bytes(bytes) => {
+                arrival.first.extend(bytes);
+                match detect(&arrival.first) {
+                    Detected::Undecided => return,
+                    Detected::Http2 => Speaks::Http2,
+                    Detected::Http1 => Speaks::Http1,
+                    Detected::Tls { .. } | Detected::Opaque => return self.close(id, net),
+                }
+            }
+        };
+        let first = std::mem::take(&mut arrival.first);
+        let (origin, target, opened) = (arrival.origin, arrival.target, arrival.since);
+        let accepted =
+            Accepted { wire: id.cast(), origin, target, peer_id: None, has_tls: false, speaks, first, opened };
+        let client = self.relay.add_client(accepted);
+        if let Some(wire) = self.wires.get_mut(id) {
+            wire.carries = Carries::Link(LinkId::Client(client));
+        }
+        self.read(id, net);
+        self.relay.shut_down_if_draining(client);
+        if let Some(wire) = self.wires.get_mut(id) {
+            wire.is_unfinished = true;
+        }
+    }
+}

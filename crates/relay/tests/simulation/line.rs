@@ -1,0 +1,384 @@
+//! A client's connection: sends its calls, and checks what becomes of them.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use leno_http2::{ErrorCode, Event, FieldSection, OpenError, Section, StreamKey};
+
+use crate::content::{is_part, part};
+use crate::engine::Engine;
+use crate::net::{CableId, End, Net, Read};
+
+/// Longest time after a call's deadline at which it may still end: a way there and back, a turn of the timing wheel, and
+/// content that is on its way.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Why a call is lost if its connection ends.
+pub(crate) const ENDED: &str = "the connection ended";
+/// Why it is lost if its connection ends in the middle of the response.
+pub(crate) const CUT_SHORT: &str = "the connection ended in the middle of the response";
+/// Why a call counts as lost if its response is not the one that it asked for.
+pub(crate) const STRANGE: &str = "a strange answer";
+
+/// A request, which may be sent several times if no server has processed it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    /// Of the call.
+    pub(crate) id: u64,
+    pub(crate) request_bytes: usize,
+    /// Length of the response's content that the server is asked for.
+    pub(crate) response_bytes: usize,
+    /// How long the call may take.
+    pub(crate) timeout: Option<Duration>,
+    /// `None` for gRPC.
+    pub(crate) http1: Option<Http1>,
+}
+
+/// A request of HTTP/1.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Http1 {
+    pub(crate) method: &'static str,
+    /// The request has the length of its content in its head.
+    pub(crate) has_length: bool,
+}
+
+impl Http1 {
+    /// Returns whether a server may receive the request twice.
+    pub(crate) fn is_idempotent(self) -> bool {
+        self.method != "POST"
+    }
+}
+
+/// An attempt at a call, as its client sees it.
+#[derive(Debug)]
+struct Call {
+    request: Request,
+    attempt: u64,
+    stream: StreamKey,
+    received_bytes: usize,
+    /// The response comes from a server.
+    is_answer: bool,
+    /// The proxy's error.
+    error: Option<String>,
+    /// When the request's fields had gone.
+    sent_at: Option<Instant>,
+    cancel_at: Option<Instant>,
+}
+
+impl Call {
+    /// Returns why the call is lost if its connection ends.
+    fn why_ended(&self) -> &'static str {
+        if self.is_answer { CUT_SHORT } else { ENDED }
+    }
+
+    /// Returns when the call must be over.
+    fn ends_by(&self) -> Option<Instant> {
+        Some(self.sent_at? + self.request.timeout? + GRACE)
+    }
+}
+
+/// How the attempts of a client have ended.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Endings {
+    pub(crate) answered: u64,
+    pub(crate) errors: u64,
+    pub(crate) reset: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) cut: u64,
+    /// No server has processed it: the client may send the request again.
+    pub(crate) unprocessed: u64,
+}
+
+impl Endings {
+    pub(crate) fn all(&self) -> u64 {
+        self.answered + self.errors + self.reset + self.cancelled + self.cut + self.unprocessed
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.answered += other.answered;
+        self.errors += other.errors;
+        self.reset += other.reset;
+        self.cancelled += other.cancelled;
+        self.cut += other.cut;
+        self.unprocessed += other.unprocessed;
+    }
+}
+
+/// What has become of a client's calls.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) endings: Endings,
+    /// The attempts whose response is complete, an error of the proxy or not.
+    pub(crate) ended: Vec<u64>,
+    /// The calls without an answer, although their client has waited for one, and why.
+    pub(crate) lost: Vec<(Request, String)>,
+    /// The calls that no server has processed.
+    pub(crate) unprocessed: Vec<Request>,
+    /// A hostile server may answer.
+    pub(crate) may_be_strange: bool,
+}
+
+pub(crate) struct Line {
+    cable: CableId,
+    engine: Engine,
+    fields: FieldSection,
+    /// By their attempt.
+    calls: BTreeMap<u64, Call>,
+    held: Vec<u8>,
+    /// The proxy takes no more calls on it.
+    pub(crate) is_leaving: bool,
+    pub(crate) is_over: bool,
+}
+
+impl Line {
+    pub(crate) fn new(cable: CableId, engine: Engine) -> Self {
+        Self {
+            cable,
+            engine,
+            fields: FieldSection::new(),
+            calls: BTreeMap::new(),
+            held: Vec::new(),
+            is_leaving: false,
+            is_over: false,
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Sends a request. Returns an error if the connection does not take it.
+    pub(crate) fn send(&mut self, net: &mut Net, attempt: u64, request: Request) -> Result<(), OpenError> {
+        let Request { id, request_bytes, .. } = request;
+        let fields = fields_of(attempt, &request);
+        let stream = self.engine.open(net.now, attempt as u32, &fields, request_bytes == 0)?;
+        let mut sent = 0;
+        while sent < request_bytes {
+            let piece = if net.random.u8(..4) == 0 { net.random.usize(1..40) } else { 9_000 };
+            let piece = piece.min(request_bytes - sent);
+            self.engine.send_data(stream, part(id, sent, piece), sent + piece == request_bytes);
+            sent += piece;
+        }
+        let call = Call {
+            request,
+            attempt,
+            stream,
+            received_bytes: 0,
+            is_answer: false,
+            error: None,
+            sent_at: None,
+            cancel_at: None,
+        };
+        self.calls.insert(attempt, call);
+        Ok(())
+    }
+
+    /// Cancels an attempt at this time, if it is not over by then.
+    pub(crate) fn cancel_at(&mut self, attempt: u64, at: Instant) {
+        if let Some(call) = self.calls.get_mut(&attempt) {
+            call.cancel_at = Some(at);
+        }
+    }
+
+    pub(crate) fn cancel_due(&mut self, net: &Net, outcome: &mut Outcome) {
+        let due = self.calls.values().filter(|call| call.cancel_at.is_some_and(|at| at <= net.now));
+        for (attempt, stream) in due.map(|call| (call.attempt, call.stream)).collect::<Vec<_>>() {
+            self.engine.reset(stream, ErrorCode::CANCEL);
+            self.calls.remove(&attempt);
+            outcome.endings.cancelled += 1;
+        }
+    }
+
+    /// Allows the proxy time again from `now` on: before that, this client or the whole machine was away.
+    pub(crate) fn wake(&mut self, now: Instant) {
+        self.calls.values_mut().for_each(|call| call.sent_at = call.sent_at.map(|at| at.max(now)));
+    }
+
+    /// Returns an error if a call is not over long after its deadline.
+    pub(crate) fn check_deadlines(&self, net: &Net) -> Result<(), String> {
+        let is_late = |call: &&Call| call.ends_by().is_some_and(|at| net.now > at);
+        match self.calls.values().find(is_late) {
+            Some(call) => Err(format!("a call is not over after its deadline: {call:?}")),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn read(&mut self, net: &mut Net, outcome: &mut Outcome) -> Result<(), String> {
+        while !self.is_over {
+            match net.read(self.cable, End::Near, 16 << 10) {
+                Read::Bytes(bytes) => {
+                    self.held.extend(bytes);
+                    let held = std::mem::take(&mut self.held);
+                    let mut input = &held[..];
+                    let mut fields = std::mem::take(&mut self.fields);
+                    while let Some(event) = self
+                        .engine
+                        .receive(net.now, &mut input, &mut fields)
+                        .map_err(|error| format!("the proxy broke the protocol: {error}"))?
+                    {
+                        self.on_event(&event, &fields, outcome)?;
+                    }
+                    self.fields = fields;
+                    self.held = input.to_vec();
+                }
+                Read::End => {
+                    if let Some(event) = self.engine.input_ended(net.now) {
+                        self.on_event(&event, &FieldSection::new(), outcome)?;
+                    }
+                    for call in std::mem::take(&mut self.calls).into_values() {
+                        outcome.endings.cut += 1;
+                        outcome.lost.push((call.request, call.why_ended().to_owned()));
+                    }
+                    self.close(net, outcome);
+                }
+                Read::Nothing => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: &Event<'_>, fields: &FieldSection, outcome: &mut Outcome) -> Result<(), String> {
+        match *event {
+            Event::Headers { stream, section, end_stream, .. } => {
+                let Some(call) = self.call_of(stream) else { return Ok(()) };
+                call.is_answer |= section == Section::Response && fields.iter().any(|line| line.name == b"x-answer");
+                if let Some(line) = fields.iter().find(|line| line.name == b"leno-proxy-error") {
+                    call.error = Some(String::from_utf8_lossy(line.value).into_owned());
+                }
+                if end_stream {
+                    self.end(stream, outcome)?;
+                }
+            }
+            Event::Data { stream, bytes, end_stream, .. } => {
+                self.engine.release(stream, bytes.len());
+                let Some(call) = self.call_of(stream) else { return Ok(()) };
+                if call.error.is_none() && !is_part(!call.request.id, call.received_bytes, bytes) {
+                    if outcome.may_be_strange {
+                        call.error = Some(STRANGE.to_owned());
+                        return if end_stream { self.end(stream, outcome) } else { Ok(()) };
+                    }
+                    return Err(format!("call {}: wrong content at {}", call.request.id, call.received_bytes));
+                }
+                call.received_bytes += bytes.len();
+                if end_stream {
+                    self.end(stream, outcome)?;
+                }
+            }
+            Event::Reset { stream, code, .. } => self.on_reset(stream, code, outcome),
+            Event::GoAway { last_stream, .. } => {
+                self.is_leaving = true;
+                for stream in self.engine.abandon_above(last_stream) {
+                    self.on_reset(stream, ErrorCode::REFUSED_STREAM, outcome);
+                }
+            }
+            Event::Settings => {}
+        }
+        Ok(())
+    }
+
+    /// The response is complete.
+    fn end(&mut self, stream: StreamKey, outcome: &mut Outcome) -> Result<(), String> {
+        let Some(call) = self.take(stream) else { return Ok(()) };
+        let id = call.request.id;
+        outcome.ended.push(call.attempt);
+        if let Some(why) = call.error {
+            outcome.endings.errors += 1;
+            outcome.lost.push((call.request, why));
+        } else if !call.is_answer || call.received_bytes != call.request.response_bytes {
+            if !outcome.may_be_strange {
+                return Err(format!("call {id} ends with the wrong response: {call:?}"));
+            }
+            outcome.endings.errors += 1;
+            outcome.lost.push((call.request, STRANGE.to_owned()));
+        } else {
+            outcome.endings.answered += 1;
+        }
+        Ok(())
+    }
+
+    fn on_reset(&mut self, stream: StreamKey, code: ErrorCode, outcome: &mut Outcome) {
+        let Some(call) = self.take(stream) else { return };
+        if self.engine.is_http1() {
+            outcome.endings.cut += 1;
+            outcome.lost.push((call.request, call.why_ended().to_owned()));
+        } else if code == ErrorCode::REFUSED_STREAM {
+            outcome.endings.unprocessed += 1;
+            outcome.unprocessed.push(call.request);
+        } else {
+            outcome.endings.reset += 1;
+            outcome.lost.push((call.request, format!("it was reset: {code}")));
+        }
+    }
+
+    fn call_of(&mut self, stream: StreamKey) -> Option<&mut Call> {
+        self.calls.values_mut().find(|call| call.stream == stream)
+    }
+
+    fn take(&mut self, stream: StreamKey) -> Option<Call> {
+        let attempt = self.call_of(stream)?.attempt;
+        self.calls.remove(&attempt)
+    }
+
+    pub(crate) fn flush(&mut self, net: &mut Net, outcome: &mut Outcome) {
+        loop {
+            let output = self.engine.output();
+            if output.is_empty() {
+                break;
+            }
+            match net.write(self.cable, End::Near, output) {
+                Some(0) | None => break,
+                Some(written) => self.engine.advance_output(written),
+            }
+        }
+        if self.engine.pending_output() == 0 {
+            self.calls.values_mut().for_each(|call| {
+                call.sent_at.get_or_insert(net.now);
+            });
+        }
+        if self.engine.is_http1() && self.engine.is_over() && !self.is_over {
+            self.close(net, outcome);
+        }
+    }
+
+    /// Closes the connection. Its calls are cut.
+    pub(crate) fn close(&mut self, net: &mut Net, outcome: &mut Outcome) {
+        outcome.endings.cut += self.calls.len() as u64;
+        self.calls.clear();
+        net.close(self.cable, End::Near);
+        self.is_over = true;
+    }
+
+    /// Returns when something is due.
+    pub(crate) fn next(&self, is_deaf: bool) -> Option<Instant> {
+        let cancels = self.calls.values().filter_map(|call| call.cancel_at).min();
+        let ends = self.calls.values().filter_map(Call::ends_by).min().filter(|_| !is_deaf);
+        cancels.into_iter().chain(ends).min()
+    }
+}
+
+/// Returns the fields of a request.
+fn fields_of(attempt: u64, request: &Request) -> FieldSection {
+    let Request { id, request_bytes, response_bytes, timeout, http1 } = *request;
+    let mut fields = FieldSection::new();
+    let mut push = |name: &str, value: String| fields.push(name.as_bytes(), value.as_bytes());
+    push(":method", http1.map_or("POST", |http1| http1.method).to_owned());
+    push(":scheme", "http".to_owned());
+    push(":path", format!("/sim.Echo/{}", id % 3));
+    push(":authority", "echo".to_owned());
+    push("x-request-id", attempt.to_string());
+    push("x-call", id.to_string());
+    push("x-request-bytes", request_bytes.to_string());
+    push("x-response-bytes", response_bytes.to_string());
+    match http1 {
+        Some(http1) if http1.has_length => push("content-length", request_bytes.to_string()),
+        Some(_) => {}
+        None => {
+            push("content-type", "application/grpc".to_owned());
+            push("te", "trailers".to_owned());
+        }
+    }
+    if let Some(timeout) = timeout {
+        push("grpc-timeout", format!("{}m", timeout.as_millis()));
+    }
+    fields
+}

@@ -1,0 +1,46 @@
+//! What is known about calls outside of the relays: the lines of their access logs, and what servers have seen.
+
+use std::collections::BTreeSet;
+
+use leno_relay::Relay;
+
+/// The access log of a proxy, over all its processes.
+#[derive(Default)]
+pub(crate) struct Log {
+    /// The attempts that have a line.
+    pub(crate) recorded: BTreeSet<u64>,
+    /// An attempt with two lines.
+    pub(crate) recorded_twice: Option<u64>,
+    /// How many lines are of requests without an id.
+    pub(crate) strange_lines: u64,
+}
+
+impl Log {
+    pub(crate) fn read(&mut self, relay: &mut Relay) {
+        let Some(lines) = relay.access_log().lines() else { return };
+        let text = String::from_utf8(std::mem::take(&mut lines.text)).expect("the log is text");
+        lines.note_taken();
+        for line in text.lines() {
+            let id = line.split_once(r#""request_id":""#).and_then(|(_, rest)| rest.split_once('"'));
+            // The requests of intruders have no id.
+            let Some(id) = id.and_then(|(id, _)| id.parse().ok()) else {
+                self.strange_lines += 1;
+                continue;
+            };
+            // The clients' proxy may repeat an idempotent request of HTTP/1 at a server's proxy.
+            let may_repeat = line.contains(r#""direction":"inbound""#) && line.contains(r#""protocol":"HTTP/1.1""#);
+            if !self.recorded.insert(id) && !may_repeat {
+                self.recorded_twice = Some(id);
+            }
+        }
+    }
+}
+
+/// What servers have seen.
+#[derive(Default)]
+pub(crate) struct Seen {
+    /// The calls that some server may have processed.
+    pub(crate) calls: BTreeSet<u64>,
+    /// The attempts at them.
+    pub(crate) attempts: BTreeSet<u64>,
+}

@@ -1,0 +1,64 @@
+//! The mesh and the limits of a world.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use leno_model::manifest::{SourceFile, parse_file};
+use leno_model::mesh::Mesh;
+use leno_model::translate::translate;
+use leno_relay::limits::Limits;
+
+use crate::net::Net;
+use crate::parts::Part;
+
+/// The limits of a relay.
+#[derive(Debug, Clone)]
+pub(crate) struct Bounds {
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) memory_budget_bytes: usize,
+    /// No well-behaved client reaches a limit.
+    pub(crate) are_wide: bool,
+}
+
+impl Bounds {
+    /// Returns the usual limits, or small ones that a world reaches.
+    pub(crate) fn new(net: &mut Net) -> Self {
+        let random = &mut net.random;
+        let mut limits = Limits::default();
+        // So many that no call of a restless server is refused to its client, unless the relay has made a mistake.
+        limits.relay.max_attempts = 20;
+        let has_small_limits = random.u8(..3) == 0 && net.parts.has(Part::SmallLimits);
+        if has_small_limits {
+            let relay = &mut limits.relay;
+            relay.max_calls = random.u32(5..60);
+            relay.max_waiting_calls_per_endpoint = random.u32(1..20);
+            relay.max_wait_ms = random.u32(10..2_000);
+            relay.max_attempts = random.u32(1..4);
+            relay.max_replay_bytes_per_call = random.u32(1_000..100_000);
+            relay.max_replay_bytes = random.u32(1_000..200_000);
+            relay.max_buffered_bytes_per_client = random.u32(70_000..300_000);
+            relay.max_cancelled_calls_per_client = random.u32(1..20);
+        }
+        let has_small_budget = random.u8(..4) == 0 && net.parts.has(Part::SmallBudgets);
+        let memory_budget_bytes = if has_small_budget { random.usize(200_000..2_000_000) } else { 512 << 20 };
+        Self { limits: Arc::new(limits), memory_budget_bytes, are_wide: !has_small_limits && !has_small_budget }
+    }
+}
+
+/// Returns a mesh with one Service, which has these endpoints.
+pub(crate) fn mesh_of(endpoints: &[SocketAddr]) -> Arc<Mesh> {
+    let mut text =
+        "---\napiVersion: v1\nkind: Service\nmetadata: {name: echo}\nspec: {ports: [{port: 80}]}\n".to_owned();
+    for (index, endpoint) in endpoints.iter().enumerate() {
+        text += &format!(
+            "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\n\
+             metadata: {{name: echo-{index}, labels: {{kubernetes.io/service-name: echo}}}}\n\
+             ports: [{{port: {}}}]\nendpoints: [{{addresses: [{}]}}]\n",
+            endpoint.port(),
+            endpoint.ip()
+        );
+    }
+    let file = SourceFile { path: "mesh.yaml".to_owned(), text };
+    let objects = parse_file(&file, "default").expect("a manifest without mistakes").objects;
+    Arc::new(translate(&objects, "default").mesh)
+}

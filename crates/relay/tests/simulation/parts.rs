@@ -1,0 +1,126 @@
+//! The parts of a world. Each can be left out, so that a failing world becomes shorter.
+
+use std::fmt;
+
+/// A part of a world that can be left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Relays are told to drain, and begin again as new processes.
+    Drains,
+    /// Servers refuse and reset calls, stall, go away, die and come back.
+    ServerFaults,
+    /// Servers refuse some calls and end connections, but answer the calls that they have accepted.
+    RestlessServers,
+    /// Some clients speak HTTP/1.
+    Http1,
+    /// Listeners have few places.
+    FewPlaces,
+    /// Clients break the protocol.
+    HostileClients,
+    /// A server breaks the protocol.
+    HostileServers,
+    /// The mesh changes.
+    Changes,
+    /// The machine is suspended.
+    Suspension,
+    /// A proxy stands before some servers.
+    InboundProxies,
+    /// Limits that a world reaches.
+    SmallLimits,
+    /// A memory budget that a world reaches.
+    SmallBudgets,
+    /// Clients cancel calls.
+    Cancels,
+    /// Calls have deadlines.
+    Deadlines,
+    /// Clients do not read for a while.
+    DeafClients,
+    /// Clients leave in the middle of their calls.
+    HastyClients,
+    /// Calls have content of more than a few bytes.
+    LongContent,
+    /// Small flow-control windows.
+    SmallWindows,
+    /// The network splits what is written and read.
+    Pieces,
+    /// More than one server.
+    ManyServers,
+    /// More than one client.
+    ManyClients,
+    /// More than four calls of a client.
+    ManyCalls,
+}
+
+/// All parts, in the order in which they are left out, and their names in `LENO_WITHOUT`.
+const NAMES: &[(Part, &str)] = &[
+    (Part::InboundProxies, "inbound-proxies"),
+    (Part::ManyClients, "many-clients"),
+    (Part::ManyServers, "many-servers"),
+    (Part::ManyCalls, "many-calls"),
+    (Part::Suspension, "suspension"),
+    (Part::Drains, "drains"),
+    (Part::ServerFaults, "server-faults"),
+    (Part::RestlessServers, "restless-servers"),
+    (Part::Http1, "http1"),
+    (Part::FewPlaces, "few-places"),
+    (Part::HostileClients, "hostile-clients"),
+    (Part::HostileServers, "hostile-servers"),
+    (Part::Changes, "changes"),
+    (Part::SmallLimits, "small-limits"),
+    (Part::SmallBudgets, "small-budgets"),
+    (Part::Cancels, "cancels"),
+    (Part::Deadlines, "deadlines"),
+    (Part::DeafClients, "deaf-clients"),
+    (Part::HastyClients, "hasty-clients"),
+    (Part::LongContent, "long-content"),
+    (Part::SmallWindows, "small-windows"),
+    (Part::Pieces, "pieces"),
+];
+
+/// The environment variable with the parts that are left out, separated by commas.
+const VARIABLE: &str = "LENO_WITHOUT";
+
+/// Which parts a world has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Parts {
+    without: u32,
+}
+
+impl Parts {
+    /// All parts except the ones in `LENO_WITHOUT`.
+    pub(crate) fn chosen() -> Self {
+        let text = std::env::var(VARIABLE).unwrap_or_default();
+        let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+        names.fold(Self { without: 0 }, |parts, name| {
+            let part = NAMES.iter().find(|(_, known)| *known == name);
+            let known: Vec<_> = NAMES.iter().map(|(_, name)| *name).collect();
+            let (part, _) = part.unwrap_or_else(|| panic!("{VARIABLE} has {name:?}; the parts are {known:?}"));
+            parts.without(*part)
+        })
+    }
+
+    /// Every part, in the order in which they are left out.
+    pub(crate) fn all() -> impl Iterator<Item = Part> {
+        NAMES.iter().map(|(part, _)| *part)
+    }
+
+    pub(crate) fn has(self, part: Part) -> bool {
+        self.without & bit(part) == 0
+    }
+
+    pub(crate) fn without(self, part: Part) -> Self {
+        Self { without: self.without | bit(part) }
+    }
+}
+
+impl fmt::Display for Parts {
+    /// The parts that are left out, as in `LENO_WITHOUT`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = NAMES.iter().filter(|(part, _)| !self.has(*part)).map(|(_, name)| *name);
+        write!(f, "{VARIABLE}={}", names.collect::<Vec<_>>().join(","))
+    }
+}
+
+fn bit(part: Part) -> u32 {
+    1 << part as u32
+}

@@ -1,0 +1,185 @@
+//! A proxy, over all its processes: it drains, ends and begins again.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use leno_model::mesh::Mesh;
+use leno_relay::SWEEP_EVERY;
+
+use crate::log::Log;
+use crate::mesh::Bounds;
+use crate::net::{CableId, Net};
+use crate::parts::Part;
+use crate::shell::{Listen, Shell};
+
+/// Longest time from the last call of a draining relay until its clients' connections have ended: the grace of the
+/// first GOAWAY, the wait for the client to close, a sweep for each, and a client that does not read for 2 s.
+const ENDS_WITHIN: Duration = Duration::from_secs(8);
+
+/// Longest time until all clients of a draining relay know that their connections end.
+const TELLS_WITHIN: Duration = Duration::from_secs(3);
+
+pub(crate) struct Proxy {
+    /// `None` while no process runs.
+    shell: Option<Shell>,
+    mesh: Arc<Mesh>,
+    bounds: Bounds,
+    pub(crate) log: Log,
+    drain_at: Option<Instant>,
+    /// How long a drain may take.
+    grace: Duration,
+    pub(crate) has_drained: bool,
+    /// How long the relay has been draining. The suspension of the machine does not count.
+    drains_for: Duration,
+    /// How long the draining relay has had no calls.
+    idle_for: Duration,
+    last_turn: Instant,
+    /// When the next process begins.
+    begins_at: Option<Instant>,
+    /// A process has ended before its clients had left.
+    pub(crate) was_cut: bool,
+    /// Connections have lost their place.
+    pub(crate) have_yielded: bool,
+    /// They were closed at once, perhaps with calls.
+    have_cut: bool,
+}
+
+impl Proxy {
+    pub(crate) fn new(mesh: Arc<Mesh>, net: &mut Net) -> Self {
+        let bounds = Bounds::new(net);
+        let (drains, is_patient) = (net.random.u8(..4) == 0, net.random.u8(..4) > 0);
+        let at = net.now + Duration::from_micros(net.random.u64(..150_000));
+        // Within the longer times, all that clients and servers do comes to an end.
+        let grace = Duration::from_millis(if is_patient { 40_000 } else { net.random.u64(1..3_000) });
+        Self {
+            shell: Some(Shell::new(mesh.clone(), &bounds, net)),
+            mesh,
+            bounds,
+            log: Log::default(),
+            drain_at: (drains && net.parts.has(Part::Drains)).then_some(at),
+            grace,
+            has_drained: false,
+            drains_for: Duration::ZERO,
+            idle_for: Duration::ZERO,
+            last_turn: net.now,
+            begins_at: None,
+            was_cut: false,
+            have_yielded: false,
+            have_cut: false,
+        }
+    }
+
+    /// Accepts a connection, unless no process listens.
+    pub(crate) fn accept(&mut self, cable: CableId, from: IpAddr, to: Option<SocketAddr>, net: &mut Net) -> bool {
+        let listens = |shell: &&mut Shell| shell.relay.draining().is_none();
+        let Some(shell) = self.shell.as_mut().filter(listens) else { return false };
+        let is_accepted = shell.accept(cable, from, to, net);
+        self.have_yielded |= shell.doors.have_yielded || !is_accepted;
+        self.have_cut |= shell.doors.have_cut;
+        is_accepted
+    }
+
+    /// Lets the relay use another mesh from now on.
+    pub(crate) fn set_mesh(&mut self, mesh: Arc<Mesh>, net: &Net) {
+        if let Some(shell) = &mut self.shell {
+            shell.relay.set_now(net.now);
+            shell.relay.dispatch();
+            shell.relay.set_mesh(&mesh);
+        }
+        self.mesh = mesh;
+    }
+
+    /// Does everything that is due. Returns an error if an invariant is broken.
+    pub(crate) fn turn(&mut self, net: &mut Net, servers: &mut impl Listen) -> Result<(), String> {
+        if self.begins_at.take_if(|at| *at <= net.now).is_some() {
+            self.shell = Some(Shell::new(self.mesh.clone(), &self.bounds, net));
+        }
+        let Some(shell) = &mut self.shell else { return Ok(()) };
+        if self.drain_at.take_if(|at| *at <= net.now).is_some() {
+            shell.drain(net.now + self.grace, net);
+            self.has_drained = true;
+        }
+        shell.take_place(net);
+        shell.turn(net, servers);
+        self.have_yielded |= shell.doors.have_yielded;
+        self.have_cut |= shell.doors.have_cut;
+        shell.check_yielding(net)?;
+        self.log.read(&mut shell.relay);
+        if shell.is_over_budget {
+            return Err("a relay has held more memory than its budget".to_owned());
+        }
+        let passed = net.now - std::mem::replace(&mut self.last_turn, net.now);
+        if shell.relay.draining().is_some() {
+            let passed = passed.min(SWEEP_EVERY);
+            self.drains_for += passed;
+            self.idle_for = if shell.calls() > 0 { Duration::ZERO } else { self.idle_for + passed };
+            if shell.is_drained(net) {
+                self.end(net);
+            } else if self.idle_for > ENDS_WITHIN {
+                return Err(format!("a relay drains without calls for {:?}, and has clients", self.idle_for));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether all clients must know that the relay drains.
+    pub(crate) fn has_told_all(&self) -> bool {
+        self.drains_for > TELLS_WITHIN
+    }
+
+    fn end(&mut self, net: &mut Net) {
+        let Some(shell) = self.shell.take() else { return };
+        self.was_cut |= shell.has_clients();
+        self.begins_at = Some(net.now + Duration::from_millis(net.random.u64(..300)));
+        (self.drains_for, self.idle_for) = (Duration::ZERO, Duration::ZERO);
+        shell.end(net);
+    }
+
+    /// Returns whether all calls that the proxy has accepted must end as they would without it.
+    pub(crate) fn is_calm(&self) -> bool {
+        !self.was_cut && !self.have_cut && self.bounds.are_wide
+    }
+
+    /// Returns when something is due.
+    pub(crate) fn next(&self, net: &Net) -> Option<Instant> {
+        let shell = self.shell.as_ref().map(|shell| shell.next(net));
+        let yields = self.shell.as_ref().and_then(|shell| shell.doors.yield_at);
+        shell.into_iter().chain(yields).chain(self.drain_at).chain(self.begins_at).min()
+    }
+
+    /// Checks that all calls are over and recorded once, and that the relay holds nothing of them any more.
+    pub(crate) fn check_calls_over(&self) -> Result<(), String> {
+        if let Some(id) = self.log.recorded_twice {
+            return Err(format!("call {id} is recorded twice"));
+        }
+        let Some(shell) = &self.shell else { return Ok(()) };
+        for cluster in shell.relay.explain() {
+            let waiting: usize = cluster.endpoints.iter().map(|endpoint| endpoint.waiting).sum();
+            if cluster.calls > 0 || waiting > 0 {
+                return Err(format!("{} calls are left, and {waiting} wait", cluster.calls));
+            }
+            let in_flight: Vec<_> = cluster.endpoints.iter().map(|endpoint| endpoint.balancer.in_flight).collect();
+            if in_flight.iter().any(|calls| *calls > 0) {
+                return Err(format!("picks that were not finished: {in_flight:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no client is left.
+    pub(crate) fn check_clients_gone(&self) -> Result<(), String> {
+        let has_clients = self.shell.as_ref().is_some_and(Shell::has_clients);
+        if has_clients { Err("clients are left".to_owned()) } else { Ok(()) }
+    }
+
+    /// Checks that nothing is held after the end of all connections.
+    pub(crate) fn check_empty(&self) -> Result<(), String> {
+        let Some(shell) = &self.shell else { return Ok(()) };
+        let (connections, held_bytes) = (shell.connections(), shell.relay.held_bytes());
+        if connections > 0 || held_bytes > 0 {
+            return Err(format!("{connections} connections and {held_bytes} bytes are held in the end"));
+        }
+        Ok(())
+    }
+}

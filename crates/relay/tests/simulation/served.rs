@@ -1,0 +1,260 @@
+//! A connection of a simulated server: reads requests, checks them, and responds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use leno_http2::fields::Known;
+use leno_http2::{ErrorCode, Event, FieldSection, Limits, Role, Section, StreamKey};
+
+use crate::attack::{Position, attack};
+use crate::content::{LONGEST_BYTES, is_part, part};
+use crate::engine::Engine;
+use crate::log::Seen;
+use crate::net::{CableId, End, Net};
+use crate::text_attack;
+
+/// The path of the requests of intruders.
+const STRANGE: &[u8] = b"/sim.Hostile/x";
+
+/// What a server does to its clients.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Habits {
+    /// How likely faults are, out of 255.
+    pub(crate) faults: u8,
+    /// It ends connections, but answers all calls that it has not refused.
+    pub(crate) is_restless: bool,
+    /// It breaks the protocol.
+    pub(crate) is_hostile: bool,
+}
+
+/// What a server does with a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Plan {
+    Answer(Instant),
+    /// Resets the stream before the response or in the middle of it.
+    Break(Instant),
+    Silent,
+}
+
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) id: u64,
+    /// An intruder has made it.
+    pub(crate) is_strange: bool,
+    /// The response has no content.
+    pub(crate) is_head: bool,
+    pub(crate) stream: StreamKey,
+    pub(crate) request_bytes: usize,
+    pub(crate) response_bytes: usize,
+    pub(crate) received_bytes: usize,
+    pub(crate) is_complete: bool,
+    pub(crate) plan: Plan,
+}
+
+/// A connection of a server.
+pub(crate) struct Served {
+    pub(crate) cable: CableId,
+    /// `None` before the first bytes show the protocol.
+    pub(crate) engine: Option<Engine>,
+    pub(crate) limits: Arc<Limits>,
+    /// By the token of their stream.
+    pub(crate) calls: BTreeMap<u32, Call>,
+    pub(crate) last_token: u32,
+    pub(crate) attacks: u32,
+    pub(crate) held: Vec<u8>,
+    /// Output, with the attacks between the frames of the engine.
+    pub(crate) output: Vec<u8>,
+    pub(crate) is_over: bool,
+}
+
+impl Served {
+    pub(crate) fn attack(&mut self, net: &mut Net) {
+        self.take_output();
+        let Some(engine) = &self.engine else { return };
+        if engine.is_http1() {
+            return self.output.extend(text_attack::responses(&mut net.random));
+        }
+        let open = engine.open_streams();
+        let next = open.iter().max().map_or(1, |last| last + 2);
+        self.output.extend(attack(&mut net.random, &Position { role: Role::Server, open: &open, next }));
+    }
+
+    /// Takes no more calls on the connection, or on an idle one of HTTP/1 none at all.
+    pub(crate) fn end_gently(&mut self, net: &mut Net) {
+        let has_served = self.last_token > 0 && self.output.is_empty() && self.held.is_empty();
+        match &mut self.engine {
+            Some(engine @ Engine::Http1(_)) if has_served && engine.open_streams().is_empty() => self.close(net),
+            Some(engine) if self.calls.len() > 1 || engine.is_http1() => {
+                if net.random.bool() {
+                    engine.shut_down();
+                } else {
+                    engine.go_away();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn take_output(&mut self) {
+        if let Some(engine) = self.engine.as_mut().filter(|_| self.output.is_empty()) {
+            self.output.extend(engine.output());
+            engine.advance_output(self.output.len());
+        }
+    }
+
+    /// Handles the bytes that have arrived, as far as the engine takes them.
+    pub(crate) fn take_held(
+        &mut self,
+        net: &mut Net,
+        habits: &Habits,
+        fields: &mut FieldSection,
+        seen: &mut Seen,
+    ) -> Result<(), String> {
+        if self.engine.is_none() && self.held.len() >= 3 {
+            let is_http2 = self.held.starts_with(b"PRI");
+            self.engine = Some(match is_http2 {
+                true => Engine::http2(Role::Server, &self.limits, net.now),
+                false => Engine::http1(Role::Server, net.now),
+            });
+        }
+        let held = std::mem::take(&mut self.held);
+        let mut input = &held[..];
+        while let Some(engine) = &mut self.engine {
+            match engine.receive(net.now, &mut input, fields) {
+                Ok(Some(event)) => self.on_event(&event, fields, net, habits, seen)?,
+                Ok(None) => break,
+                // It has confused the proxy.
+                Err(_) if habits.is_hostile => {
+                    self.close(net);
+                    break;
+                }
+                Err(error) => return Err(format!("the proxy broke the protocol: {error}")),
+            }
+        }
+        self.held = input.to_vec();
+        Ok(())
+    }
+
+    pub(crate) fn close(&mut self, net: &mut Net) {
+        net.close(self.cable, End::Far);
+        self.is_over = true;
+    }
+
+    fn on_event(
+        &mut self,
+        event: &Event<'_>,
+        fields: &FieldSection,
+        net: &mut Net,
+        habits: &Habits,
+        seen: &mut Seen,
+    ) -> Result<(), String> {
+        let Some(engine) = &mut self.engine else { return Ok(()) };
+        match *event {
+            Event::Headers { stream, section: Section::Request, end_stream, .. } => {
+                let number = |name: &[u8]| {
+                    let value = fields.iter().find(|line| line.name == name).map(|line| line.value.to_vec());
+                    String::from_utf8(value?).ok()?.parse::<u64>().ok()
+                };
+                let call = number(b"x-call").zip(number(b"x-request-id"));
+                let is_strange =
+                    call.is_none() && fields.iter().any(|line| line.name == b":path" && line.value == STRANGE);
+                let (id, attempt) = call.or(is_strange.then_some((0, 0))).ok_or("a request lost its fields")?;
+                let is_http1 = engine.is_http1();
+                let faults = habits.faults;
+                let refusals = if habits.is_restless { faults.max(2) } else { faults };
+                if !is_http1 && net.random.u8(..) < refusals {
+                    engine.reset(stream, ErrorCode::REFUSED_STREAM);
+                    return Ok(());
+                }
+                if !is_strange {
+                    seen.attempts.insert(attempt);
+                }
+                // What a hostile server says of its calls, a relay may believe.
+                let method = fields.get(Known::Method).unwrap_or_default();
+                let may_repeat = is_http1 && method != b"POST";
+                if !is_strange && !habits.is_hostile && !seen.calls.insert(id) && !may_repeat {
+                    return Err(format!("call {id} is sent again although a server may have processed it"));
+                }
+                let soon = net.now + Duration::from_micros(net.random.u64(..30_000));
+                let plan = match net.random.u8(..) {
+                    chance if chance < faults / 2 => Plan::Break(soon),
+                    chance if chance < faults => Plan::Silent,
+                    _ => Plan::Answer(soon),
+                };
+                let [request_bytes, response_bytes] = [b"x-request-bytes".as_slice(), b"x-response-bytes"]
+                    .map(|name| number(name).unwrap_or_default().min(LONGEST_BYTES as u64) as usize);
+                let call = Call {
+                    id,
+                    is_strange,
+                    is_head: method == b"HEAD",
+                    stream,
+                    request_bytes,
+                    response_bytes,
+                    received_bytes: 0,
+                    is_complete: end_stream,
+                    plan,
+                };
+                self.last_token += 1;
+                engine.set_token(stream, self.last_token);
+                self.calls.insert(self.last_token, call);
+            }
+            Event::Headers { .. } | Event::Settings | Event::GoAway { .. } => {}
+            Event::Data { stream, token, bytes, end_stream } => {
+                engine.release(stream, bytes.len());
+                let Some(call) = self.calls.get_mut(&token) else { return Ok(()) };
+                if call.is_strange {
+                    call.is_complete |= end_stream;
+                    return Ok(());
+                }
+                if !is_part(call.id, call.received_bytes, bytes) {
+                    return Err(format!("call {}: wrong content of the request at {}", call.id, call.received_bytes));
+                }
+                call.received_bytes += bytes.len();
+                call.is_complete |= end_stream;
+                if end_stream && call.received_bytes != call.request_bytes {
+                    let (found, wanted) = (call.received_bytes, call.request_bytes);
+                    return Err(format!("the request of call {} ends with {found} bytes of {wanted}", call.id));
+                }
+            }
+            Event::Reset { token, .. } => {
+                self.calls.remove(&token);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sends the response to a call, or breaks it off.
+pub(crate) fn respond(engine: &mut Engine, call: &Call) {
+    let (stream, is_http1) = (call.stream, engine.is_http1());
+    let is_broken = matches!(call.plan, Plan::Break(_));
+    // All ids are odd.
+    if is_broken && (call.id / 2).is_multiple_of(2) {
+        return engine.reset(stream, ErrorCode::INTERNAL_ERROR);
+    }
+    let has_length = is_http1 && call.id.is_multiple_of(3);
+    let mut head = FieldSection::new();
+    head.push(b":status", b"200");
+    head.push(b"x-answer", b"1");
+    if !is_http1 {
+        head.push(b"content-type", b"application/grpc");
+    }
+    if has_length {
+        head.push(b"content-length", call.response_bytes.to_string().as_bytes());
+    }
+    engine.send_headers(stream, Section::Response, &head, call.is_head);
+    if call.is_head {
+        return;
+    }
+    if is_broken {
+        engine.send_data(stream, part(!call.id, 0, call.response_bytes / 2), false);
+        return engine.reset(stream, ErrorCode::INTERNAL_ERROR);
+    }
+    engine.send_data(stream, part(!call.id, 0, call.response_bytes), has_length);
+    if !has_length {
+        let mut trailers = FieldSection::new();
+        trailers.push(b"grpc-status", b"0");
+        engine.send_headers(stream, Section::Trailers, &trailers, true);
+    }
+}

@@ -1,0 +1,39 @@
+//! A shorter world in place of one that fails: the parts that the failure does not need are left out, one by one.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+
+use crate::parts::Parts;
+use crate::world::{self, Total};
+
+/// Runs a world. A panic counts as an error, too.
+pub(crate) fn run(seed: u64, parts: Parts) -> Result<Total, String> {
+    catch_unwind(AssertUnwindSafe(|| world::run(seed, parts))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or(panic.downcast_ref::<&str>().copied());
+        Err(format!("a panic: {}", text.unwrap_or("without a text")))
+    })
+}
+
+/// Returns the parts that a failing world needs in order to fail, and how it fails with them. The failure may be another
+/// one than at first.
+pub(crate) fn shorten(seed: u64, mut parts: Parts, mut why: String) -> (Parts, String) {
+    // The panics of shorter worlds would only hide the first.
+    let hook = take_hook();
+    set_hook(Box::new(|_| {}));
+    loop {
+        let before = parts;
+        for part in Parts::all() {
+            if parts.has(part)
+                && let Err(error) = run(seed, parts.without(part))
+            {
+                (parts, why) = (parts.without(part), error);
+            }
+        }
+        // A part may have been needed only because of another one.
+        if parts == before {
+            break;
+        }
+    }
+    set_hook(hook);
+    (parts, why)
+}

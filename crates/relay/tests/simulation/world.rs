@@ -1,0 +1,336 @@
+//! A world: clients, one proxy for all of them, and servers, some with a proxy of their own.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+
+use crate::caller::Caller;
+use crate::intruder::Intruder;
+use crate::line::{CUT_SHORT, ENDED, Endings, Http1, Request, STRANGE};
+use crate::log::Seen;
+use crate::mesh::mesh_of;
+use crate::net::{CableId, Net};
+use crate::parts::{Part, Parts};
+use crate::proxy::Proxy;
+use crate::server::Server;
+use crate::shell::Listen;
+
+/// Longest virtual time of a world. Every client leaves after half a minute.
+const LONGEST: Duration = Duration::from_secs(60);
+/// Most steps of a world.
+const STEPS_MAX: u64 = 200_000;
+
+/// The address of the clients and their proxy.
+const CLIENTS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
+const INTRUDERS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 66, 0, 1));
+
+/// What has happened in a world, or in several.
+#[derive(Default)]
+pub(crate) struct Total {
+    pub(crate) calls: u64,
+    pub(crate) endings: Endings,
+    pub(crate) steps: u64,
+    pub(crate) virtual_time: Duration,
+    /// Worlds in which no call may be lost.
+    pub(crate) calm_worlds: u64,
+}
+
+impl Total {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.endings.add(&other.endings);
+        self.steps += other.steps;
+        self.virtual_time += other.virtual_time;
+        self.calm_worlds += other.calm_worlds;
+    }
+}
+
+/// A server, and in half of the cases the proxy before it.
+struct Pod {
+    proxy: Option<Proxy>,
+    server: Server,
+}
+
+impl Pod {
+    fn new(number: u8, random: &mut Rng, net: &mut Net) -> Self {
+        let has_proxy = random.bool() && net.parts.has(Part::InboundProxies);
+        let proxy = has_proxy.then(|| Proxy::new(mesh_of(&[]), net));
+        Self { proxy, server: Server::new(number, net) }
+    }
+
+    fn run(&mut self, net: &mut Net, seen: &mut Seen) -> Result<(), String> {
+        if let Some(proxy) = &mut self.proxy {
+            proxy.turn(net, &mut self.server)?;
+        }
+        self.server.run(net, seen)
+    }
+
+    fn next(&self, net: &Net) -> Option<Instant> {
+        let proxy = self.proxy.as_ref().and_then(|proxy| proxy.next(net));
+        proxy.into_iter().chain(self.server.next(net)).min()
+    }
+}
+
+/// All pods that a client's proxy can reach.
+struct Pods<'a>(&'a mut [Pod]);
+
+impl Listen for Pods<'_> {
+    fn accept(&mut self, address: SocketAddr, cable: CableId, net: &mut Net) -> bool {
+        let Some(pod) = self.0.iter_mut().find(|pod| pod.server.address == address) else { return false };
+        match &mut pod.proxy {
+            Some(proxy) => proxy.accept(cable, CLIENTS, Some(address), net),
+            None => pod.server.accept(address, cable, net),
+        }
+    }
+}
+
+struct World {
+    start: Instant,
+    random: Rng,
+    net: Net,
+    pods: Vec<Pod>,
+    /// The proxy of the clients.
+    proxy: Proxy,
+    callers: Vec<Caller>,
+    intruders: Vec<Intruder>,
+    next_id: u64,
+    seen: Seen,
+    change_at: Option<Instant>,
+    suspend_at: Option<Instant>,
+    was_suspended: bool,
+    steps: u64,
+}
+
+/// Runs a world to its end. Returns an error if an invariant is broken.
+pub(crate) fn run(seed: u64, parts: Parts) -> Result<Total, String> {
+    let mut world = World::new(seed, parts);
+    while !world.is_quiet() {
+        world.steps += 1;
+        let time = world.net.now - world.start;
+        if time > LONGEST || world.steps > STEPS_MAX {
+            return Err(format!("the world does not come to an end: {} steps in {time:?}", world.steps));
+        }
+        world.change();
+        world.step()?;
+        world.sleep();
+    }
+    world.end()
+}
+
+impl World {
+    fn new(seed: u64, parts: Parts) -> Self {
+        let mut random = Rng::with_seed(seed);
+        // In a third of the worlds, nothing stands in the way of a call.
+        let obstacles = [Part::ServerFaults, Part::SmallLimits, Part::SmallBudgets, Part::Suspension];
+        let is_calm = random.u8(..3) == 0;
+        let parts = obstacles.into_iter().filter(|_| is_calm).fold(parts, Parts::without);
+        let start = Instant::now();
+        let mut net = Net::new(start, random.fork(), parts);
+        let servers = if parts.has(Part::ManyServers) { random.u8(1..5) } else { 1 };
+        let mut pods: Vec<_> = (1..=servers).map(|number| Pod::new(number, &mut random, &mut net)).collect();
+        let addresses: Vec<_> = pods.iter().map(|pod| pod.server.address).collect();
+        let proxy = Proxy::new(mesh_of(&addresses), &mut net);
+        let clients = if parts.has(Part::ManyClients) { random.u8(1..5) } else { 1 };
+        let mut callers: Vec<_> = (0..clients).map(|_| Caller::new(&mut net, random.u32(1..40))).collect();
+        let intruders = Self::intruders(&mut random, &mut net, &pods);
+        // The first server is always in the mesh, and well-behaved, unless it is the only one.
+        if random.u8(..4) == 0 && parts.has(Part::HostileServers) {
+            pods.iter_mut().last().into_iter().for_each(|pod| pod.server.turn_hostile());
+            callers.iter_mut().for_each(|caller| caller.outcome.may_be_strange = true);
+        }
+        let change_at = random.bool().then(|| start + Duration::from_millis(random.u64(1..200)));
+        let suspend_at = (random.u8(..10) == 0).then(|| start + Duration::from_millis(random.u64(1..200)));
+        Self {
+            start,
+            random,
+            net,
+            pods,
+            proxy,
+            callers,
+            intruders,
+            next_id: 1,
+            seen: Seen::default(),
+            change_at: change_at.filter(|_| parts.has(Part::Changes)),
+            suspend_at: suspend_at.filter(|_| parts.has(Part::Suspension)),
+            was_suspended: false,
+            steps: 0,
+        }
+    }
+
+    /// Returns hostile clients, of the clients' proxy and of the servers' proxies.
+    fn intruders(random: &mut Rng, net: &mut Net, pods: &[Pod]) -> Vec<Intruder> {
+        let number = if random.u8(..4) == 0 && net.parts.has(Part::HostileClients) { random.u8(1..4) } else { 0 };
+        let proxies: Vec<_> = pods.iter().filter(|pod| pod.proxy.is_some()).map(|pod| pod.server.address).collect();
+        let mut to = || random.bool().then(|| random.choice(proxies.iter().copied())).flatten();
+        (0..number).map(|_| Intruder::new(net, to())).collect()
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.callers.iter().all(|caller| caller.is_gone) && self.intruders.iter().all(|intruder| intruder.is_gone)
+    }
+
+    /// Changes the mesh if that is due.
+    fn change(&mut self) {
+        if self.change_at.is_none_or(|at| at > self.net.now) {
+            return;
+        }
+        let (random, now) = (&mut self.random, self.net.now);
+        let addresses: Vec<_> = self.pods.iter().map(|pod| pod.server.address).collect();
+        // At least one endpoint stays.
+        let some: Vec<_> = addresses.iter().skip(1).filter(|_| random.bool()).chain(addresses.first()).collect();
+        let some: Vec<_> = some.into_iter().copied().collect();
+        self.proxy.set_mesh(mesh_of(&some), &self.net);
+        self.change_at = random.bool().then(|| now + Duration::from_millis(random.u64(1..200)));
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        let (net, proxy) = (&mut self.net, &mut self.proxy);
+        for caller in &mut self.callers {
+            caller.run(net, &mut self.next_id, |net| {
+                let cable = net.open();
+                proxy.accept(cable, CLIENTS, None, net).then_some(cable)
+            })?;
+        }
+        for intruder in &mut self.intruders {
+            let to = intruder.to;
+            let inbound = self.pods.iter_mut().find(|pod| Some(pod.server.address) == to);
+            let target = inbound.and_then(|pod| pod.proxy.as_mut()).unwrap_or(proxy);
+            intruder.run(net, |net| {
+                let cable = net.open();
+                target.accept(cable, INTRUDERS, to, net).then_some(cable)
+            })?;
+        }
+        proxy.turn(net, &mut Pods(&mut self.pods))?;
+        if proxy.has_told_all() && !self.callers.iter().all(Caller::knows_of_drain) {
+            return Err("a relay drains, and a client does not know it".to_owned());
+        }
+        self.pods.iter_mut().try_for_each(|pod| pod.run(net, &mut self.seen))
+    }
+
+    /// Lets time pass until something is due.
+    fn sleep(&mut self) {
+        let net = &self.net;
+        let due = self.callers.iter().filter_map(|caller| caller.next(net));
+        let due = due.chain(self.intruders.iter().filter_map(|intruder| intruder.next(net)));
+        let due = due.chain(self.pods.iter().filter_map(|pod| pod.next(net)));
+        let due = due.chain(net.next()).chain(self.proxy.next(net)).chain(self.change_at).chain(self.suspend_at).min();
+        let mut next = due.map_or(net.now, |at| at.max(net.now + Duration::from_micros(1)));
+        if self.suspend_at.take_if(|at| *at <= next).is_some() {
+            next += Duration::from_secs(self.random.u64(1..20));
+            self.was_suspended = true;
+            self.callers.iter_mut().for_each(|caller| caller.wake(next));
+            self.intruders.iter_mut().for_each(|intruder| intruder.wake(next));
+        }
+        self.net.now = next;
+    }
+
+    fn rest(&mut self, turns: u32, pause: Duration) -> Result<(), String> {
+        for _ in 0..turns {
+            self.net.now += pause;
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    fn proxies(&self) -> impl Iterator<Item = &Proxy> {
+        self.pods.iter().filter_map(|pod| pod.proxy.as_ref()).chain([&self.proxy])
+    }
+
+    /// Returns whether no call may be lost.
+    fn is_calm(&self) -> bool {
+        // The first server is always in the mesh.
+        let drains = |proxy: &Proxy| proxy.has_drained;
+        let is_reachable = self.pods.first().is_some_and(|pod| !pod.proxy.as_ref().is_some_and(drains));
+        is_reachable
+            && !self.was_suspended
+            && self.pods.first().is_some_and(|pod| !pod.server.is_hostile())
+            && self.proxies().all(Proxy::is_calm)
+            && self.pods.iter().all(|pod| !pod.server.has_faults())
+    }
+
+    fn end(mut self) -> Result<Total, String> {
+        // What is on its way arrives, servers give up, and the relays end what is left. An HTTP/1 connection that waits
+        // for its response is not read, so its end shows only when the server gives up.
+        self.rest(50, Duration::from_millis(10))?;
+        self.pods.iter_mut().for_each(|pod| pod.server.stop(&mut self.net));
+        self.rest(100, Duration::from_millis(10))?;
+        // Calls may wait for a connection until `max_wait_ms`.
+        self.rest(150, Duration::from_millis(100))?;
+        let mut total = Total { steps: self.steps, virtual_time: self.net.now - self.start, ..Total::default() };
+        for caller in &self.callers {
+            total.calls += caller.begun;
+            total.endings.add(&caller.outcome.endings);
+        }
+        if total.calls != total.endings.all() {
+            return Err(format!("{} calls have begun, and {:?} have ended", total.calls, total.endings));
+        }
+        self.check_recorded()?;
+        self.proxies().try_for_each(Proxy::check_calls_over)?;
+        self.proxy.check_clients_gone()?;
+        total.calm_worlds = u64::from(self.is_calm());
+        self.check_none_lost()?;
+        self.net.cut_all();
+        self.rest(20, Duration::from_millis(10))?;
+        self.proxies().try_for_each(Proxy::check_empty)?;
+        Ok(total)
+    }
+
+    fn check_recorded(&self) -> Result<(), String> {
+        let ended = self.callers.iter().flat_map(|caller| &caller.outcome.ended);
+        // A process that ends does not record the calls that it leaves.
+        let begun = self.seen.attempts.iter().filter(|_| !self.proxy.was_cut);
+        match ended.chain(begun).find(|id| !self.proxy.log.recorded.contains(id)) {
+            Some(id) => Err(format!("attempt {id} is not recorded")),
+            None => Ok(()),
+        }
+    }
+
+    fn check_none_lost(&self) -> Result<(), String> {
+        let is_lost = |caller: &Caller, request: &Request, why: &str| {
+            !self.may_be_lost(caller, request, why) && !may_be_lost(request, why)
+        };
+        for caller in &self.callers {
+            if let Some((request, why)) =
+                caller.outcome.lost.iter().find(|(request, why)| is_lost(caller, request, why))
+            {
+                return Err(format!("nothing stood in the way of {request:?}, and it is lost: {why}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether what happens in this world may be why a call is lost. A well-behaved server answers all calls
+    /// that it has seen.
+    fn may_be_lost(&self, caller: &Caller, request: &Request, why: &str) -> bool {
+        let was_seen = self.seen.calls.contains(&request.id);
+        let is_idempotent = request.http1.is_some_and(Http1::is_idempotent);
+        if why == STRANGE {
+            // A relay may repeat an idempotent request at a hostile server.
+            return !was_seen || is_idempotent;
+        }
+        let has_hostile = self.pods.iter().any(|pod| pod.server.is_hostile());
+        // A connection without calls that has lost its place may be closed while a request is on its way. A relay drops
+        // the output that waits for a client's socket if the calls are over for the relay.
+        let have_yielded = self.proxies().any(|proxy| proxy.have_yielded);
+        let is_slow = caller.was_deaf || why == CUT_SHORT;
+        let has_lost_output = have_yielded && is_slow && [ENDED, CUT_SHORT].contains(&why);
+        // An HTTP/1 connection may end while a request is on its way. A relay repeats an idempotent request only on a
+        // connection that has carried another one before; a proxy that drains may close one that has carried none.
+        let has_drained = self.proxies().any(|proxy| proxy.has_drained);
+        let is_race = request.http1.is_some()
+            && (why == ENDED || (why == "connection-closed" && (!is_idempotent || has_drained)));
+        !self.is_calm() || has_lost_output || (!was_seen && (has_hostile || have_yielded || is_race))
+    }
+}
+
+/// Returns whether a call may end like this although nothing stands in its way.
+fn may_be_lost(request: &Request, why: &str) -> bool {
+    match why {
+        "deadline-exceeded" => true,
+        // The relay keeps no more of a request, in case it has to send the request again.
+        "refused" => request.request_bytes > 65_536,
+        "connection-closed" => request.http1.is_some() && request.request_bytes > 65_536,
+        _ => false,
+    }
+}
