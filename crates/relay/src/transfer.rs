@@ -125,7 +125,7 @@ impl Relay {
     fn read_ended(&mut self, id: LinkId, fields: &mut FieldSection) -> Result<(), Closed> {
         let now = self.now;
         let Some(link) = self.link(id) else { return Ok(()) };
-        if !link.codec.is_half_closable() || link.closing_since.is_some() {
+        if !link.codec.is_half_closable() || link.closing_since.is_some() || link.is_unwritable() {
             return Err(Closed::End);
         }
         if let Some(event) = link.codec.input_ended(now) {

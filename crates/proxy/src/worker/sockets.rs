@@ -131,13 +131,15 @@ impl Worker {
         let Some(link) = self.relay.link(id) else { return };
         let Some(wire_id) = link.wire().map(Id::cast) else { return };
         let Some(wire) = self.wires.get_mut(wire_id) else { return };
-        let written = if wire.is_write_closed() { Ok(()) } else { write(link, wire, now, &mut self.buffers) };
+        let takes_output = !wire.is_write_closed() && !link.is_unwritable();
+        let written = if takes_output { write(link, wire, now, &mut self.buffers) } else { Ok(()) };
         if link.is_closing() || (link.is_finished() && !wire.is_pending()) {
             wire.close_write();
         }
         link.set_wire_bytes(wire.memory_bytes());
         // A peer that does not read the last output does not get it.
         if written.is_err() && !link.is_closing() {
+            link.note_unwritable();
             return self.read_to_end(wire_id, id);
         }
         self.relay.flushed(id);

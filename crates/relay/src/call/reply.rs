@@ -32,6 +32,10 @@ pub(crate) enum ProxyError {
     InvalidBackend { route: RouteName, why: String },
     #[error("the request's header fields exceed {limit_bytes} bytes; send fewer or shorter ones")]
     HeaderListTooLarge { limit_bytes: u32 },
+    #[error(
+        "{endpoint} sent header fields of {bytes} bytes, and the client accepts {limit_bytes}; send fewer or shorter ones"
+    )]
+    ResponseTooLarge { endpoint: SocketAddr, bytes: usize, limit_bytes: u32 },
     #[error("the request cannot be written in HTTP/1: {0}")]
     Unwritable(leno_http1::Unwritable),
     #[error("{cluster} has no ready endpoint; check its pods")]
@@ -95,6 +99,7 @@ impl ProxyError {
             Self::NoBackend { .. } => "no-backend",
             Self::InvalidBackend { .. } => "invalid-backend",
             Self::HeaderListTooLarge { .. } => "header-list-too-large",
+            Self::ResponseTooLarge { .. } => "response-header-list-too-large",
             Self::Unwritable(_) => "unwritable-request",
             Self::NoEndpoint { .. } => "no-endpoint",
             Self::QueueFull { .. } => "queue-full",
@@ -139,6 +144,7 @@ impl ProxyError {
         match self {
             Self::NoRoute(_) | Self::NoMatch { .. } => (404, Status::Unimplemented),
             Self::NoBackend { .. } | Self::InvalidBackend { .. } => (500, Status::Unavailable),
+            Self::ResponseTooLarge { .. } => (502, Status::ResourceExhausted),
             Self::Unwritable(_) => (400, Status::Internal),
             Self::HeaderListTooLarge { .. } => (431, Status::ResourceExhausted),
             Self::NoEndpoint { .. }

@@ -71,6 +71,13 @@ impl Relay {
                 return self.response_broken(upstream, id, "too many interim responses (1xx)");
             }
         }
+        let bytes = fields.list_size();
+        let link = self.downstreams.get(client).map(|client| &client.link);
+        if let Some(limit_bytes) = link.map(|link| link.codec.max_section_bytes()).filter(|&most| bytes > most as usize)
+        {
+            // The client would close the connection, with all its other calls.
+            return self.response_too_large(upstream, id.call, section, (bytes, limit_bytes));
+        }
         if section == Section::Response {
             self.begin_response(id, fields);
         }
@@ -81,6 +88,21 @@ impl Relay {
         if end_stream {
             let ending = Ending::Answered { grpc_status: grpc::status(fields), pushback: grpc::pushback(fields) };
             self.response_complete(id.call, ending);
+        }
+    }
+
+    /// Handles a section that the client does not accept. An interim response is not needed, so it is left out.
+    #[cold]
+    fn response_too_large(
+        &mut self,
+        upstream: UpstreamId,
+        id: CallId,
+        section: Section,
+        (bytes, limit_bytes): (usize, u32),
+    ) {
+        let Some(endpoint) = self.pools.upstream(upstream).map(|upstream| upstream.address).certain() else { return };
+        if section != Section::Interim {
+            self.fail(id, &ProxyError::ResponseTooLarge { endpoint, bytes, limit_bytes });
         }
     }
 
@@ -158,7 +180,7 @@ impl Relay {
             _ if !by_peer => return self.response_broken(upstream_id, id, "a malformed response"),
             // In HTTP/1, a reset means that the server closed the connection.
             Response::Awaited if hop == Hop::Plain(Protocol::Http1) => {
-                Failure::Lost { endpoint, was_used: upstream.calls > 1 }
+                Failure::Lost { endpoint, was_used: upstream.is_reused }
             }
             Response::Awaited if code == ErrorCode::REFUSED_STREAM => {
                 Failure::Refused { endpoint, by_proxy: hop.is_mutual_tls() }

@@ -132,7 +132,7 @@ impl Relay {
         else {
             return;
         };
-        let limit_bytes = upstream.link.codec.max_request_bytes();
+        let limit_bytes = upstream.link.codec.max_section_bytes();
         if call.request.list_size() > limit_bytes as usize {
             return self.fail(id.call, &ProxyError::HeaderListTooLarge { limit_bytes });
         }
@@ -152,6 +152,7 @@ impl Relay {
             Ok(stream) => stream,
             Err(OpenError::StreamLimit | OpenError::Closed) => return self.attempt_failed(id, &Failure::NotSent),
         };
+        upstream.is_reused = upstream.calls > 0 || upstream.idle_since.is_some_and(|since| since < now);
         upstream.idle_since = None;
         upstream.calls += 1;
         let (is_routed, is_mirror) = (call.route.is_some(), call.is_mirror());

@@ -219,8 +219,10 @@ impl Relay {
     /// `may_finish`, else at once. Returns whether it finishes its calls.
     pub fn yield_place(&mut self, id: ClientId, may_finish: bool) -> bool {
         let Some(client) = self.downstreams.get_mut(id) else { return false };
-        let has_calls = !client.link.codec.is_opaque() && client.link.codec.stream_count() > 0;
-        let finishes = may_finish && has_calls && client.yielding_since.is_none();
+        // A call may be over here while its response still waits for the client's socket.
+        let is_busy = client.link.codec.stream_count() > 0 || client.link.codec.wants_write();
+        let may_finish = may_finish && !client.link.codec.is_opaque();
+        let finishes = may_finish && is_busy && client.yielding_since.is_none();
         let origin = client.origin;
         if finishes {
             client.yielding_since = Some(self.now);

@@ -143,8 +143,9 @@ impl Codec {
         }
     }
 
-    /// Returns the size of the largest request header section that the peer accepts, in bytes.
-    pub(crate) fn max_request_bytes(&self) -> u32 {
+    /// Returns the size of the largest field section that the peer accepts, in bytes (SETTINGS_MAX_HEADER_LIST_SIZE, RFC
+    /// 9113 section 6.5.2).
+    pub(crate) fn max_section_bytes(&self) -> u32 {
         match self {
             Self::Http2(http2) => http2.peer_settings().max_header_list_bytes,
             Self::Http1(_) | Self::Opaque(_) => u32::MAX,

@@ -58,6 +58,8 @@ pub struct Link {
     pub(crate) has_received: bool,
     /// When queued DATA began to wait for the peer's windows without progress.
     pub(crate) stalled_since: Option<Instant>,
+    /// A write has failed. When everything that the peer has sent is read, the connection ends.
+    is_unwritable: bool,
     /// When the proxy sent its last output. Bytes that still arrive are dropped.
     pub(crate) closing_since: Option<Instant>,
     lingered_bytes: usize,
@@ -78,6 +80,7 @@ impl Link {
             last_read: now,
             has_received: false,
             stalled_since: None,
+            is_unwritable: false,
             closing_since: None,
             lingered_bytes: 0,
         }
@@ -122,6 +125,17 @@ impl Link {
         self.blocked_since = None;
         self.stalled_since = None;
         self.codec.advance_output(bytes);
+    }
+
+    /// Records that a write has failed: the peer reads no more. What it has sent before is still read, and the end of that
+    /// is the end of the connection.
+    pub fn note_unwritable(&mut self) {
+        self.is_unwritable = true;
+    }
+
+    /// Returns whether a write has failed.
+    pub fn is_unwritable(&self) -> bool {
+        self.is_unwritable
     }
 
     /// Records that no more output can be written now: because there is none, or because the socket accepts no bytes.

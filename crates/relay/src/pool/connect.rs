@@ -116,7 +116,7 @@ impl Relay {
         }
         for (stream, token) in upstream.link.codec.open_streams() {
             if let Some(id) = self.calls.on(upstream_id, stream, token) {
-                self.attempt_failed(id, &Failure::Lost { endpoint: upstream.address, was_used: upstream.calls > 1 });
+                self.attempt_failed(id, &Failure::Lost { endpoint: upstream.address, was_used: upstream.is_reused });
             }
         }
     }

@@ -39,6 +39,7 @@ fn upstream(pools: &Pools, id: PoolId, now: Instant) -> Upstream {
         expected: None,
         ready: false,
         calls: 0,
+        is_reused: false,
         retired: false,
         is_outdated: false,
         idle_since: None,

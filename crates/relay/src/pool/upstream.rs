@@ -51,6 +51,9 @@ pub struct Upstream {
     pub(crate) ready: bool,
     /// How many calls have been sent on it.
     pub(crate) calls: u64,
+    /// Whether the latest call did not wait for the connection to be ready: the connection has carried other calls, or has
+    /// been idle. A server may close such a connection at any moment.
+    pub(crate) is_reused: bool,
     /// Whether the connection gets no new calls, and closes after its last one.
     pub(crate) retired: bool,
     /// Whether we have shown a certificate on the connection that was replaced since.
@@ -132,6 +135,7 @@ impl Relay {
             expected,
             ready: false,
             calls: 0,
+            is_reused: false,
             retired: false,
             is_outdated: false,
             idle_since: None,

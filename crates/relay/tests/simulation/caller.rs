@@ -41,6 +41,8 @@ impl Caller {
         let has_small_windows = !net.random.bool() && net.parts.has(Part::SmallWindows);
         let limits = Limits {
             initial_window_bytes: if has_small_windows { net.random.u32(1..20_000) } else { 65_535 },
+            // Less than some servers send.
+            max_header_list_bytes: 16 << 10,
             ..Limits::client()
         };
         // Some servers never answer, and not every call has a deadline.

@@ -35,7 +35,7 @@ pub(crate) struct Wire {
     /// The socket took no more bytes.
     pub(crate) is_blocked: bool,
     pub(crate) is_write_closed: bool,
-    /// A write has failed: the peer has closed its socket.
+    /// A write has failed: the peer has closed its socket, which its kernel answers with a reset.
     pub(crate) has_failed: bool,
 }
 
@@ -205,7 +205,7 @@ impl Shell {
     pub(crate) fn read(&mut self, id: WireId, net: &mut Net) {
         let Some(wire) = self.wires.get_mut(id) else { return };
         let (Some(link), cable, end) = (wire.link(), wire.cable, wire.end) else { return };
-        let is_reset = wire.has_failed || net.is_reset(cable);
+        let (is_reset, has_failed) = (net.is_reset(cable), wire.has_failed);
         if !std::mem::take(&mut wire.is_unfinished) && !net.is_readable(cable, end) {
             return;
         }
@@ -213,6 +213,7 @@ impl Shell {
         match net.read(cable, end, most.min(READ_BYTES)) {
             Read::Bytes(bytes) => self.relay.receive(link, &bytes),
             Read::Nothing | Read::End if is_reset => self.relay.close(link, "the peer reset the connection"),
+            Read::Nothing if has_failed => self.relay.close(link, "the peer reset the connection"),
             Read::Nothing => self.relay.receive(link, &[]),
             Read::End => {
                 self.relay.end_follows(link);
@@ -233,7 +234,7 @@ impl Shell {
         let Some(wire_id) = link.wire().map(Id::cast) else { return };
         let Some(wire) = self.wires.get_mut(wire_id) else { return };
         let mut has_failed = false;
-        while !wire.is_write_closed {
+        while !wire.is_write_closed && !link.is_unwritable() {
             let output = link.output();
             if output.is_empty() {
                 link.note_flushed(net.now, false);
@@ -257,6 +258,7 @@ impl Shell {
             net.close_write(wire.cable, wire.end);
         }
         if has_failed && !link.is_closing() {
+            link.note_unwritable();
             wire.is_unfinished = true;
             wire.has_failed = true;
             return self.relay.end_follows(id);

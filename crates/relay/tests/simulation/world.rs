@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use crate::caller::Caller;
 use crate::intruder::Intruder;
-use crate::line::{CUT_SHORT, ENDED, Endings, Http1, Request, STRANGE};
+use crate::line::{ENDED, Endings, Http1, Request, STRANGE};
 use crate::log::Seen;
 use crate::mesh::mesh_of;
 use crate::net::{CableId, Net};
@@ -287,13 +287,9 @@ impl World {
     }
 
     fn check_none_lost(&self) -> Result<(), String> {
-        let is_lost = |caller: &Caller, request: &Request, why: &str| {
-            !self.may_be_lost(caller, request, why) && !may_be_lost(request, why)
-        };
+        let is_lost = |request: &Request, why: &str| !self.may_be_lost(request, why) && !may_be_lost(request, why);
         for caller in &self.callers {
-            if let Some((request, why)) =
-                caller.outcome.lost.iter().find(|(request, why)| is_lost(caller, request, why))
-            {
+            if let Some((request, why)) = caller.outcome.lost.iter().find(|(request, why)| is_lost(request, why)) {
                 return Err(format!("nothing stood in the way of {request:?}, and it is lost: {why}"));
             }
         }
@@ -302,7 +298,7 @@ impl World {
 
     /// Returns whether what happens in this world may be why a call is lost. A well-behaved server answers all calls
     /// that it has seen.
-    fn may_be_lost(&self, caller: &Caller, request: &Request, why: &str) -> bool {
+    fn may_be_lost(&self, request: &Request, why: &str) -> bool {
         let was_seen = self.seen.calls.contains(&request.id);
         let is_idempotent = request.http1.is_some_and(Http1::is_idempotent);
         if why == STRANGE {
@@ -310,17 +306,14 @@ impl World {
             return !was_seen || is_idempotent;
         }
         let has_hostile = self.pods.iter().any(|pod| pod.server.is_hostile());
-        // A connection without calls that has lost its place may be closed while a request is on its way. A relay drops
-        // the output that waits for a client's socket if the calls are over for the relay.
+        // A connection without calls that has lost its place may be closed while a request is on its way.
         let have_yielded = self.proxies().any(|proxy| proxy.have_yielded);
-        let is_slow = caller.was_deaf || why == CUT_SHORT;
-        let has_lost_output = have_yielded && is_slow && [ENDED, CUT_SHORT].contains(&why);
-        // An HTTP/1 connection may end while a request is on its way. A relay repeats an idempotent request only on a
-        // connection that has carried another one before; a proxy that drains may close one that has carried none.
+        // An HTTP/1 connection may end while a request is on its way. A relay repeats an idempotent request, but not the
+        // one for which the connection was opened; a proxy that drains may close a connection that it has not read.
         let has_drained = self.proxies().any(|proxy| proxy.has_drained);
         let is_race = request.http1.is_some()
             && (why == ENDED || (why == "connection-closed" && (!is_idempotent || has_drained)));
-        !self.is_calm() || has_lost_output || (!was_seen && (has_hostile || have_yielded || is_race))
+        !self.is_calm() || (!was_seen && (has_hostile || have_yielded || is_race))
     }
 }
 
