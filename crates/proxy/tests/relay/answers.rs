@@ -2,7 +2,7 @@
 
 use leno_http2::frame::kind;
 
-use crate::peer::{answer, headers, open_call, rst_stream};
+use crate::peer::{answer, call_with, headers, open_call, rst_stream, settings};
 use crate::proxy::{CallInFlight, Proxy};
 
 #[test]
@@ -37,4 +37,20 @@ fn a_whole_answer_reaches_a_client_that_is_still_sending_and_then_it_is_stopped(
     let stopped = call.client.expect(kind::RST_STREAM);
     assert_eq!((stopped.stream, stopped.payload), (1, vec![0; 4]));
     assert_eq!(call.proxy.explain().calls, 0);
+}
+
+#[test]
+fn a_response_that_its_client_does_not_accept_costs_that_call_alone() {
+    const MAX_HEADER_LIST_SIZE: u16 = 6;
+    let mut call = CallInFlight::start(&[settings(&[(MAX_HEADER_LIST_SIZE, 1_000)]), open_call(1)].concat());
+    let long = "x".repeat(2_000);
+    call.endpoint.send(&headers(call.stream, &[(":status", "200"), ("long", &long)], false));
+    let error = call.client.expect(kind::HEADERS);
+    assert_eq!((error.field("grpc-status"), error.field("leno-proxy-error")), ("8", "response-header-list-too-large"));
+    assert!(error.field("grpc-message").contains("1000"), "{error:?}");
+
+    call.client.send(&call_with(3, "a", "b"));
+    let second = call.endpoint.expect(kind::HEADERS).stream;
+    call.endpoint.send(&answer(second, "me"));
+    assert_eq!(call.client.rest_of(3)[0].field("from"), "me", "the connection goes on");
 }
