@@ -9,8 +9,8 @@ use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::Cluster;
 use leno_model::spiffe::TrustDomain;
 use leno_model::translate::translate;
-use leno_wire::name::{RouteName, cluster_key, listener_subject};
-use leno_wire::{Dialect, Unreadable, View, cluster, endpoints, inbound, listener, routes};
+use leno_xds::name::{RouteName, cluster_key, listener_subject};
+use leno_xds::{Dialect, Unreadable, View, cluster, endpoints, inbound, listener, routes};
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use leno_install::names::XDS_PORT;
 use leno_model::proxy::OUTBOUND_PORT;
-use leno_wire::bootstrap::{Bootstrap, Certificates, Client, bootstrap};
+use leno_xds::bootstrap::{Bootstrap, Certificates, Client, bootstrap};
 
 use crate::cluster::diagnose::{EndpointsOptions, PodOptions, PolicyOptions};
 

@@ -16,7 +16,7 @@ use leno_model::balance::Policy;
 use leno_model::mesh::{Cluster, ClusterKey, Endpoint, Mesh};
 use leno_model::protocol::Protocol;
 use leno_model::settings::Settings;
-use leno_wire::Kind;
+use leno_xds::Kind;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;

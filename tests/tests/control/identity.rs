@@ -43,7 +43,7 @@ pub(super) fn token(cluster: &Cluster, namespace: &str, account: &str, audience:
 
 /// Requests a certificate. Returns the answer, or grpcurl's error.
 fn certify(control: &Control, csr: &str, token: &str) -> Result<Value, String> {
-    let protos = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/wire/proto");
+    let protos = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/xds/proto");
     let (data, address) = (json!({ "csr": csr, "token": token }).to_string(), control.identity().to_string());
     let output = run(
         "grpcurl",

@@ -13,8 +13,8 @@ use std::time::Instant;
 
 use hyper::body::{Body, Bytes, Frame};
 use hyper::{Request, Response};
-use leno_wire::identity::REQUEST_MAX_BYTES;
-use leno_wire::identity::v1::identity_server::IdentityServer;
+use leno_xds::identity::REQUEST_MAX_BYTES;
+use leno_xds::identity::v1::identity_server::IdentityServer;
 use tokio::time::{Sleep, sleep};
 use tonic::server::NamedService;
 use tonic::{Status, body};

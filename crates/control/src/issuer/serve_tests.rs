@@ -4,7 +4,7 @@ use std::time::Instant;
 use leno_identity::svid;
 use leno_identity::tls::anonymous_client;
 use leno_identity::upkeep::Upkeep;
-use leno_wire::identity::v1::CertifyRequest;
+use leno_xds::identity::v1::CertifyRequest;
 use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};

@@ -2,8 +2,8 @@
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::google::protobuf::{Struct, value::Kind};
-use leno_wire::Dialect;
-use leno_wire::facts::{KEY, MUTUAL_TLS, NAMESPACE};
+use leno_xds::Dialect;
+use leno_xds::facts::{KEY, MUTUAL_TLS, NAMESPACE};
 
 use super::catalog::Audience;
 use crate::accept::Peer;

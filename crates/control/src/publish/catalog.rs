@@ -8,8 +8,8 @@ use envoy_types::pb::google::protobuf::Any;
 use leno_model::mesh::{Cluster, Mesh};
 use leno_model::policy::AuthorizationPolicy;
 use leno_model::spiffe::TrustDomain;
-use leno_wire::limits::RESOURCE_MAX_BYTES;
-use leno_wire::{Dialect, Kind, View, cluster, endpoints, inbound, listener, routes};
+use leno_xds::limits::RESOURCE_MAX_BYTES;
+use leno_xds::{Dialect, Kind, View, cluster, endpoints, inbound, listener, routes};
 use prost::Message;
 
 use super::changes::Changes;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use leno_model::mesh::{MeshedPod, MeshedPods};
-use leno_wire::Kind;
+use leno_xds::Kind;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChangedPods {

@@ -1,5 +1,5 @@
 use leno_model::mesh::MeshedPod;
-use leno_wire::{Dialect, Kind};
+use leno_xds::{Dialect, Kind};
 
 use super::super::delta::Delta;
 use super::super::fixtures::{Client, ack, mesh, names, pod, state, subscribe, with_pod};

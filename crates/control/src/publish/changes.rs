@@ -11,7 +11,7 @@ use std::sync::Arc;
 use leno_model::mesh::{Cluster, ClusterKey, Endpoint, Mesh};
 use leno_model::policy::AuthorizationPolicy;
 use leno_model::protocol::Protocol;
-use leno_wire::{Kind, cluster};
+use leno_xds::{Kind, cluster};
 
 use super::changed_pods::ChangedPods;
 use super::subject::Subject;

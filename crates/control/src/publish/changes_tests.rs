@@ -1,4 +1,4 @@
-use leno_wire::Kind;
+use leno_xds::Kind;
 
 use super::super::fixtures::{mesh, service};
 use super::super::subject::Subject;

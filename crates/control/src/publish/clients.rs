@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use leno_wire::Kind;
+use leno_xds::Kind;
 use serde::Serialize;
 
 use super::holdings::{Entry, KindState, Sent};

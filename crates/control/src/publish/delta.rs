@@ -2,7 +2,7 @@
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Resource};
-use leno_wire::Kind;
+use leno_xds::Kind;
 
 use super::session::{Answer, Batch, Context, Refusal, Session, Variant};
 use super::variant::Exchange;

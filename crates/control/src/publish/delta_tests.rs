@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use leno_wire::{Dialect, Kind};
+use leno_xds::{Dialect, Kind};
 
 use super::super::catalog::{Audience, Found};
 use super::super::fixtures::{Client, ack, mesh, nack, names, pod, service, state, subscribe, unsubscribe, with_pod};
@@ -77,7 +77,7 @@ fn while_a_response_is_out_changes_gather_and_the_latest_is_sent() {
     sent(&client, &ack(&first));
     let second = client.next::<Delta>().expect("a response");
     let any = second.resources[0].resource.clone().expect("a resource");
-    let endpoints = leno_wire::endpoints::read(&any.value).expect("ours");
+    let endpoints = leno_xds::endpoints::read(&any.value).expect("ours");
     assert_eq!(endpoints.ready[0].address.to_string(), "10.1.0.4:8080");
     sent(&client, &ack(&second));
     assert_eq!(got(&client), None);
@@ -194,7 +194,7 @@ fn got_policies(client: &Client<'_>) -> Option<Vec<String>> {
     client.send::<Delta>(&ack(&response)).expect("within limits");
     assert_eq!(names(&response), ["inbound"]);
     let any = response.resources[0].resource.clone().expect("a resource");
-    let policies = leno_wire::inbound::read(&any.value).expect("ours").policies;
+    let policies = leno_xds::inbound::read(&any.value).expect("ours").policies;
     Some(policies.iter().map(|policy| format!("{}/{}", policy.namespace, policy.name)).collect())
 }
 
@@ -242,7 +242,7 @@ fn a_workload_hears_which_of_its_ports_its_services_declare_to_speak_http() {
         let response = client.next::<Delta>()?;
         client.send::<Delta>(&ack(&response)).expect("within limits");
         let any = response.resources[0].resource.clone().expect("a resource");
-        Some(leno_wire::inbound::read(&any.value).expect("ours").http_ports)
+        Some(leno_xds::inbound::read(&any.value).expect("ours").http_ports)
     };
     for client in [&here, &elsewhere] {
         sent(client, &subscribe(Kind::Listener, &["inbound"]));

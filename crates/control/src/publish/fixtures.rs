@@ -12,8 +12,8 @@ use leno_model::mesh::{Cluster, Endpoint, EndpointProxy, Mesh, MeshedPod};
 use leno_model::proxy;
 use leno_model::spiffe::Workload;
 use leno_model::translate::translate;
-use leno_wire::limits::RESOURCE_MAX_BYTES;
-use leno_wire::{Dialect, Kind};
+use leno_xds::limits::RESOURCE_MAX_BYTES;
+use leno_xds::{Dialect, Kind};
 
 use super::accounts::Holder;
 use super::catalog::Audience;

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use leno_wire::Kind;
+use leno_xds::Kind;
 
 use super::catalog::{Found, Readers, Written};
 use super::limits::KEPT_BYTES;

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use leno_wire::{Dialect, Kind};
+use leno_xds::{Dialect, Kind};
 
 use super::super::catalog::{Audience, Found, Readers, Written};
 use super::super::delta::Delta;

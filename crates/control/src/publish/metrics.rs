@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use leno_wire::Kind;
+use leno_xds::Kind;
 
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {

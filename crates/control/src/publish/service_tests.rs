@@ -4,7 +4,7 @@ use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use futures_util::stream::poll_fn;
 use http_body_util::{BodyExt, Full, StreamBody};
-use leno_wire::Kind;
+use leno_xds::Kind;
 use tonic::codec::Streaming;
 use tower_service::Service as _;
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper::body::Bytes;
-use leno_wire::Kind;
-use leno_wire::limits::NAME_MAX_BYTES;
+use leno_xds::Kind;
+use leno_xds::limits::NAME_MAX_BYTES;
 
 use super::accounts::{Account, Exhausted, Held};
 use super::catalog::{Audience, Catalog, Found, Written};

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use leno_model::mesh::{Cluster, ClusterKey, Endpoint, Mesh};
-use leno_wire::limits::NAME_MAX_BYTES;
-use leno_wire::{Dialect, Kind};
+use leno_xds::limits::NAME_MAX_BYTES;
+use leno_xds::{Dialect, Kind};
 
 use super::super::delta::Delta;
 use super::super::fixtures::{Client, ack, mesh, nack, names, service, state, state_with, subscribe, unsubscribe};
@@ -158,7 +158,7 @@ fn what_a_client_claims_to_have_is_checked_in_turns() {
     let one = Cluster::clone(&mesh(&service("echo", &[])).clusters()[0]);
     let endpoints: Vec<Endpoint> = (0..4_000).map(endpoint).collect();
     let big = |name: &str| {
-        let key = leno_wire::name::cluster_key(name).expect("a cluster's name");
+        let key = leno_xds::name::cluster_key(name).expect("a cluster's name");
         Arc::new(Cluster { key, endpoints: endpoints.clone(), ..one.clone() })
     };
     let state = state("");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DiscoveryRequest, DiscoveryResponse};
-use leno_wire::Kind;
+use leno_xds::Kind;
 
 use super::delta::ALL;
 use super::session::{Answer, Batch, Context, Refusal, Session, Variant};

@@ -1,6 +1,6 @@
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use envoy_types::pb::envoy::service::discovery::v3::DiscoveryResponse;
-use leno_wire::{Dialect, Kind};
+use leno_xds::{Dialect, Kind};
 use prost::Message;
 
 use super::super::fixtures::{Client, TOO_MANY, error, mesh, service, state, state_keeping, want, with_endpoints};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use hyper::body::Bytes;
-use leno_wire::Kind;
+use leno_xds::Kind;
 use prost::Message;
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;

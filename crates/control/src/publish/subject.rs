@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use leno_model::discovery::Subject as Asked;
 use leno_model::mesh::ClusterKey;
-use leno_wire::Kind;
-use leno_wire::name::{INBOUND, NOWHERE, RouteName, cluster_key, listener_subject};
+use leno_xds::Kind;
+use leno_xds::name::{INBOUND, NOWHERE, RouteName, cluster_key, listener_subject};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Subject {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use leno_wire::Kind;
+use leno_xds::Kind;
 use tokio::sync::Notify;
 
 use super::changes::Changes;

@@ -1,7 +1,7 @@
 //! The interface of the two xDS variants, over one [`Session`].
 
 use envoy_types::pb::envoy::config::core::v3::Node;
-use leno_wire::Kind;
+use leno_xds::Kind;
 use prost::Message;
 
 use super::session::{Answer, Batch, Context, Refusal, Session, Variant};

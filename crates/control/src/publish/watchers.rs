@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use leno_wire::Kind;
+use leno_xds::Kind;
 
 use super::subscribers::ClientId;
 

@@ -1,4 +1,4 @@
-use leno_wire::Kind;
+use leno_xds::Kind;
 
 use super::{ClientId, FEW, Key, Watchers};
 

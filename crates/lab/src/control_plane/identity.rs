@@ -8,7 +8,7 @@ use leno_identity::bundle::TrustBundle;
 use leno_identity::svid::Request;
 use leno_identity::tls::anonymous_client;
 use leno_model::spiffe::{SpiffeId, Workload};
-use leno_wire::identity::v1::{CertifyRequest, CertifyResponse};
+use leno_xds::identity::v1::{CertifyRequest, CertifyResponse};
 use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
 

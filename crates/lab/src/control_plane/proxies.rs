@@ -15,9 +15,9 @@ use std::time::Instant;
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Resource};
-use leno_wire::facts::node_metadata;
-use leno_wire::name::INBOUND;
-use leno_wire::{Kind, endpoints};
+use leno_xds::facts::node_metadata;
+use leno_xds::name::INBOUND;
+use leno_xds::{Kind, endpoints};
 use prost::Message;
 use rustls::ClientConfig;
 use tokio::sync::{Semaphore, oneshot};

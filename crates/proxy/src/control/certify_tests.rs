@@ -11,8 +11,8 @@ use leno_identity::authority::Authority;
 use leno_identity::bundle::TrustBundle;
 use leno_identity::peer_id;
 use leno_model::spiffe::SpiffeId;
-use leno_wire::identity::v1::WatchTrustRequest;
-use leno_wire::identity::v1::identity_server::{Identity, IdentityServer};
+use leno_xds::identity::v1::WatchTrustRequest;
+use leno_xds::identity::v1::identity_server::{Identity, IdentityServer};
 use tempfile::TempDir;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -67,7 +67,7 @@ impl Identity for Issuing {
         Ok(Response::new(CertifyResponse { chain: vec![certificate.to_vec()], trust: None }))
     }
 
-    type WatchTrustStream = Pin<Box<dyn Stream<Item = Result<leno_wire::identity::v1::Trust, Status>> + Send>>;
+    type WatchTrustStream = Pin<Box<dyn Stream<Item = Result<leno_xds::identity::v1::Trust, Status>> + Send>>;
 
     async fn watch_trust(&self, _: Asked<WatchTrustRequest>) -> Result<Response<Self::WatchTrustStream>, Status> {
         Err(Status::unimplemented("no test asks for it"))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 use leno_admin::logging::{LogFilter, LogFormat};
 use leno_model::spiffe::Workload;
-use leno_wire::bootstrap::{Bootstrap, Certificates, Client, bootstrap};
+use leno_xds::bootstrap::{Bootstrap, Certificates, Client, bootstrap};
 
 use crate::args::{ADMIN, Exit, explain};
 use crate::identity_args::{IdentityArgs, IssuerPlace, parse_control};

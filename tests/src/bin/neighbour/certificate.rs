@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use leno_identity::TlsIdentity;
 use leno_identity::bundle::TrustBundle;
 use leno_identity::svid::Request;
-use leno_wire::identity::v1::{CertifyRequest, CertifyResponse};
+use leno_xds::identity::v1::{CertifyRequest, CertifyResponse};
 use prost::Message;
 use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, ServerName};

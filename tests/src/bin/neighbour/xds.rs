@@ -10,7 +10,7 @@ use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use h2::client::SendRequest;
 use h2::{RecvStream, SendStream};
-use leno_wire::Kind;
+use leno_xds::Kind;
 use prost::Message;
 use tokio::time::timeout;
 

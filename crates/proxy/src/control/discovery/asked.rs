@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use leno_model::discovery::Subject;
-use leno_wire::listener::Destination;
+use leno_xds::listener::Destination;
 
 /// Every subject that was asked about and not forgotten since.
 #[derive(Debug)]

@@ -4,8 +4,8 @@ use leno_model::discovery::Subject;
 use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::{Cluster, Mesh};
 use leno_model::translate::translate;
-use leno_wire::name::{cluster_key, listener_subject};
-use leno_wire::{Dialect, Kind, View, cluster, endpoints, inbound, listener, routes};
+use leno_xds::name::{cluster_key, listener_subject};
+use leno_xds::{Dialect, Kind, View, cluster, endpoints, inbound, listener, routes};
 use prost::Message;
 
 /// A Service with two endpoints.

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use leno_model::discovery::Subject;
 use leno_model::mesh::{Changes, ClusterKey, Draft, Mesh};
 use leno_relay::Usage;
-use leno_wire::listener::{Destination, Lead};
-use leno_wire::name::{INBOUND, listener_subject};
-use leno_wire::{Kind, Unreadable, cluster, endpoints, inbound, listener, name, routes};
+use leno_xds::listener::{Destination, Lead};
+use leno_xds::name::{INBOUND, listener_subject};
+use leno_xds::{Kind, Unreadable, cluster, endpoints, inbound, listener, name, routes};
 
 use super::asked::{AskedSubjects, IsNew};
 use super::known::{KnownCluster, Routes, destinations};

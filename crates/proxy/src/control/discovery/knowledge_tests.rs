@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use leno_model::discovery::Subject;
 use leno_model::mesh::{Cluster, ClusterKey, Mesh};
 use leno_relay::Usage;
-use leno_wire::{Dialect, Kind, Unreadable, View, cluster, endpoints, listener, routes};
+use leno_xds::{Dialect, Kind, Unreadable, View, cluster, endpoints, listener, routes};
 use prost::Message;
 
 use super::super::fixtures::{ECHO, Server, service};
@@ -189,7 +189,7 @@ fn address(number: usize) -> Subject {
 
 /// The usage of one worker.
 fn usage(in_use: &[Subject], used: &[(Subject, Instant)], clusters: &[&str]) -> Usage {
-    let key = |text: &&str| leno_wire::name::cluster_key(text).expect("a cluster's key");
+    let key = |text: &&str| leno_xds::name::cluster_key(text).expect("a cluster's key");
     let (in_use, used) = (in_use.iter().cloned().collect(), used.to_vec());
     Usage { in_use, used, clusters: clusters.iter().map(key).collect() }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use leno_model::discovery::Subject;
 use leno_model::mesh::{Cluster, ClusterKey};
 use leno_model::route::{BackendTarget, RouteTable};
-use leno_wire::endpoints::Endpoints;
+use leno_xds::endpoints::Endpoints;
 
 /// A cluster to which subjects or routes lead.
 #[derive(Debug, Default)]

@@ -28,7 +28,7 @@ use knowledge::Knowledge;
 use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
 use leno_relay::limits::{RelayLimits, ms};
-use leno_wire::facts::node_metadata;
+use leno_xds::facts::node_metadata;
 use session::Session;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval_at, sleep, timeout};

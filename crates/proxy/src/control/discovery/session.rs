@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use envoy_types::pb::google::rpc::Status;
-use leno_wire::Kind;
+use leno_xds::Kind;
 
 use super::knowledge::{Knowledge, Resource};
 

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryResponse, Resource};
 use envoy_types::pb::google::protobuf::Any;
 use leno_model::discovery::Subject;
-use leno_wire::Kind;
+use leno_xds::Kind;
 use prost::Message;
 
 use super::super::fixtures::{ECHO, Server};

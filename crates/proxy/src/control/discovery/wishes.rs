@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use leno_wire::Kind;
+use leno_xds::Kind;
 
 /// Names to subscribe to and to unsubscribe from, by kind.
 #[derive(Debug, Default)]

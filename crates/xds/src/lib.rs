@@ -11,7 +11,7 @@
 //!
 //! ```
 //! use leno_model::{manifest::read_object, translate::translate};
-//! use leno_wire::{Dialect, View, cluster};
+//! use leno_xds::{Dialect, View, cluster};
 //! use prost::Message;
 //!
 //! let service = serde_json::json!({
