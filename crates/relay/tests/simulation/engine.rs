@@ -29,7 +29,8 @@ impl Engine {
     pub(crate) fn http1(role: Role, now: Instant) -> Self {
         let limits = match role {
             Role::Client => leno_http1::Limits::client(),
-            Role::Server => leno_http1::Limits::server(),
+            // The relay adds a few fields to requests, and a server of HTTP/1 does not announce its limit.
+            Role::Server => leno_http1::Limits { max_header_list_bytes: 20_000, ..leno_http1::Limits::server() },
         };
         Self::Http1(leno_http1::Connection::new(role, Arc::new(limits), now))
     }
