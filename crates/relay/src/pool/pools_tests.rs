@@ -4,10 +4,8 @@ use leno_model::balance::{Balancer, EndpointId, Policy};
 use super::*;
 use crate::downstream::accounts::Lane;
 use crate::limits::Limits;
-use crate::link::Link;
 use crate::link::codec::Codec;
 use crate::link::opaque::Opaque;
-use crate::pool::cancel::CancelledCalls;
 use crate::pool::hop::{Hop, Protocol};
 
 fn endpoint(now: Instant) -> EndpointId {
@@ -29,24 +27,7 @@ fn upstream(pools: &Pools, id: PoolId, now: Instant) -> Upstream {
         Hop::Plain(Protocol::Opaque) => Codec::Opaque(Opaque::opened()),
         _ => Codec::Http2(Connection::new(Role::Client, limits.endpoint.clone(), now)),
     };
-    Upstream {
-        link: Link::new(None, codec, now),
-        cluster: pool.cluster,
-        pool: id,
-        key: pool.key,
-        address: pool.address,
-        target: pool.address,
-        expected: None,
-        ready: false,
-        calls: 0,
-        is_reused: false,
-        retired: false,
-        is_outdated: false,
-        idle_since: None,
-        ping_sent: None,
-        collects: false,
-        cancelled: CancelledCalls::new(now, &limits.relay),
-    }
+    Upstream::new((id, pool), codec, now, &limits.relay)
 }
 
 #[test]

@@ -15,12 +15,13 @@ use crate::downstream::origin::Door;
 use crate::effect::WireId;
 use crate::effect::{Effect, ServerTls};
 use crate::failure::ConnectionFailure;
+use crate::limits::RelayLimits;
 use crate::link::codec::Codec;
 use crate::link::opaque::Opaque;
 use crate::link::{Link, LinkId};
 use crate::pool::cancel::CancelledCalls;
 use crate::pool::hop::{Hop, PoolKey, Protocol};
-use crate::pool::pools::PoolId;
+use crate::pool::pools::{Pool, PoolId};
 use crate::slots::Id;
 use crate::target::cluster::{ClusterId, TargetKey};
 
@@ -87,6 +88,28 @@ impl CallSize {
 }
 
 impl Upstream {
+    /// Creates a connection of a pool that is not established yet, to an endpoint without a proxy.
+    pub(crate) fn new((id, pool): (PoolId, &Pool), codec: Codec, now: Instant, relay: &RelayLimits) -> Self {
+        Self {
+            link: Link::new(None, codec, now),
+            cluster: pool.cluster,
+            pool: id,
+            key: pool.key,
+            address: pool.address,
+            target: pool.address,
+            expected: None,
+            ready: false,
+            calls: 0,
+            is_reused: false,
+            retired: false,
+            is_outdated: false,
+            idle_since: None,
+            ping_sent: None,
+            collects: false,
+            cancelled: CancelledCalls::new(now, relay),
+        }
+    }
+
     /// Returns whether a call of this size can be sent on the connection now.
     pub(crate) fn has_room(&self, size: CallSize) -> bool {
         let codec = &self.link.codec;
@@ -107,7 +130,7 @@ impl Relay {
     pub(crate) fn add_upstream(&mut self, pool_id: PoolId, member: &Endpoint) {
         let now = self.now;
         let Some(pool) = self.pools.get(pool_id).certain() else { return };
-        let (cluster, key, address) = (pool.cluster, pool.key, pool.address);
+        let (key, address) = (pool.key, pool.address);
         let proxy = member.proxy.as_ref().filter(|_| key.hop.is_mutual_tls());
         let expected = proxy.and_then(|proxy| self.targets.id_of(proxy));
         if proxy.is_some() && expected.is_none() {
@@ -125,24 +148,10 @@ impl Relay {
         };
         let may_be_unread = codec.is_opaque();
         let tls = expected.clone().map(|expected| ServerTls { target_port: member.address.port(), expected });
-        let id = self.pools.add(Upstream {
-            link: Link::new(None, codec, now),
-            cluster,
-            pool: pool_id,
-            key,
-            address,
-            target: member.address,
-            expected,
-            ready: false,
-            calls: 0,
-            is_reused: false,
-            retired: false,
-            is_outdated: false,
-            idle_since: None,
-            ping_sent: None,
-            collects: false,
-            cancelled: CancelledCalls::new(now, &self.limits.relay),
-        });
+        let mut upstream = Upstream::new((pool_id, pool), codec, now, &self.limits.relay);
+        upstream.target = member.address;
+        upstream.expected = expected;
+        let id = self.pools.add(upstream);
         let is_redirected = key.hop == Hop::Mesh && address == member.address;
         let inbound = self.listening.iter().find(|(door, _)| is_redirected && *door == Door::Inbound);
         let own_inbound_port = inbound.map(|(_, address)| address.port());

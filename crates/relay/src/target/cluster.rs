@@ -158,6 +158,24 @@ impl Members {
 }
 
 impl ClusterState {
+    /// Creates the state of a target without routes. Metrics name the target.
+    pub(crate) fn new(target: TargetKey, cluster: Arc<Cluster>, seed: u64, now: Instant) -> Self {
+        let mut state = Self {
+            target,
+            cluster: cluster.clone(),
+            balancer: Balancer::new(cluster.balancer, seed),
+            traffic: Vec::new(),
+            is_named: true,
+            members: Members::default(),
+            may_be_busy: false,
+            routes: None,
+            calls: 0,
+            standing: Standing::Known,
+        };
+        state.update(now, cluster);
+        state
+    }
+
     /// Replaces the cluster's endpoints and settings. Returns the pools of endpoints that were removed or changed.
     pub(crate) fn update(&mut self, now: Instant, cluster: Arc<Cluster>) -> Vec<PoolId> {
         self.balancer.set_policy(cluster.balancer);

@@ -22,21 +22,7 @@ fn a_target_has_a_host_as_clients_write_it() {
 }
 
 fn state_of(address: SocketAddr, now: Instant) -> ClusterState {
-    let cluster = single(address, None);
-    let mut state = ClusterState {
-        target: TargetKey::Address(address),
-        cluster: cluster.clone(),
-        balancer: Balancer::new(Policy::Random, 1),
-        traffic: Vec::new(),
-        is_named: true,
-        members: Members::default(),
-        may_be_busy: false,
-        routes: None,
-        calls: 0,
-        standing: Standing::Known,
-    };
-    state.update(now, cluster);
-    state
+    ClusterState::new(TargetKey::Address(address), single(address, None), 1, now)
 }
 
 fn a_call(now: Instant) -> Call {

@@ -5,14 +5,13 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use leno_model::balance::Balancer;
 use leno_model::mesh::{Cluster, Mesh};
 use rustc_hash::FxHashSet;
 
 use crate::Relay;
 use crate::call::reply::ProxyError;
 use crate::limits::ms;
-use crate::target::cluster::{ClusterId, ClusterState, Members, Standing, TargetKey, single};
+use crate::target::cluster::{ClusterId, ClusterState, TargetKey, single};
 
 impl Relay {
     /// Returns the state of a Service's cluster. The first call to the Service creates the state.
@@ -62,19 +61,8 @@ impl Relay {
             }
             TargetKey::Service(_) | TargetKey::Address(_) => true,
         };
-        let mut state = ClusterState {
-            is_named,
-            target,
-            balancer: Balancer::new(cluster.balancer, seed),
-            traffic: Vec::new(),
-            cluster: cluster.clone(),
-            members: Members::default(),
-            may_be_busy: false,
-            routes: None,
-            calls: 0,
-            standing: Standing::Known,
-        };
-        state.update(self.now, cluster);
+        let mut state = ClusterState::new(target, cluster, seed, self.now);
+        state.is_named = is_named;
         self.targets.insert(state)
     }
 

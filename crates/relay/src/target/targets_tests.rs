@@ -1,22 +1,11 @@
-use leno_model::balance::{Balancer, Policy};
+use std::time::Instant;
 
 use super::*;
-use crate::target::cluster::{Members, Standing, single};
+use crate::target::cluster::single;
 
 fn state_of(target: TargetKey) -> ClusterState {
     let (TargetKey::Address(address) | TargetKey::Local(address)) = target else { panic!("{target} has no address") };
-    ClusterState {
-        target,
-        cluster: single(address, None),
-        balancer: Balancer::new(Policy::Random, 1),
-        traffic: Vec::new(),
-        is_named: true,
-        members: Members::default(),
-        may_be_busy: false,
-        routes: None,
-        calls: 0,
-        standing: Standing::Known,
-    }
+    ClusterState::new(target, single(address, None), 1, Instant::now())
 }
 
 fn address(text: &str) -> TargetKey {
