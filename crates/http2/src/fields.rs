@@ -31,7 +31,7 @@ pub struct FieldSection {
     content: u64,
 }
 
-/// The latest number of a content that any section of the process has got.
+/// The latest number that the process has given to the content of a section.
 static CONTENTS: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Clone, Copy)]
@@ -258,7 +258,7 @@ impl FieldSection {
         self.content = CONTENTS.fetch_add(1, Ordering::Relaxed) + 1;
     }
 
-    /// The number of the section's fields; 0 if they have none. Sections with the same number have the same fields.
+    /// The number of the section's content; 0 if it has no number. Sections with the same number have the same fields.
     pub(crate) fn content(&self) -> u64 {
         self.content
     }

@@ -1,13 +1,14 @@
 //! Finds an open stream's slot by the stream's identifier.
 //!
-//! Identifiers ascend, and most streams end soon after they were opened. So the open identifiers are close together, and
-//! a table that is indexed by the identifier itself finds nearly all of them without a hash. A stream whose place is taken
-//! is in a hash map: a peer that chooses its identifiers so that they share places gets what a hash map costs.
+//! Identifiers ascend, and most streams end soon after they were opened. So the open identifiers are close together,
+//! and a table that is indexed by the identifier itself finds nearly all of them without a hash. If another stream has
+//! the place of a stream, the stream is in a hash map. So a peer that chooses identifiers with the same place causes no
+//! more than the cost of a hash map.
 
 use rustc_hash::FxHashMap;
 
 /// Smallest number of places, a power of two.
-const MIN_PLACES: usize = 16;
+const MIN_PLACES: usize = 4;
 /// Memory of one identifier in a hash map, in bytes: the identifier, its slot, its tag, and a share of the free places,
 /// which are an eighth of all places.
 const MAP_PLACE_BYTES: usize = 11;
@@ -17,7 +18,8 @@ const MAP_PLACE_BYTES: usize = 11;
 pub(crate) struct StreamIndex {
     /// Their number is 0 or a power of two, and at least twice the number of streams.
     places: Vec<Place>,
-    displaced: FxHashMap<u32, u32>,
+    /// Allocated with the first stream whose place is taken.
+    displaced: Option<Box<FxHashMap<u32, u32>>>,
     len: usize,
 }
 
@@ -35,7 +37,8 @@ impl StreamIndex {
 
     /// The allocated memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let displaced = self.displaced.capacity().saturating_mul(MAP_PLACE_BYTES);
+        let displaced = self.displaced.as_ref().map_or(0, |displaced| displaced.capacity());
+        let displaced = displaced.saturating_mul(MAP_PLACE_BYTES);
         self.places.capacity().saturating_mul(size_of::<Place>()).saturating_add(displaced)
     }
 
@@ -43,8 +46,7 @@ impl StreamIndex {
     pub(crate) fn get(&self, id: u32) -> Option<u32> {
         match self.places.get(self.place_of(id)) {
             Some(place) if place.id == id && id != 0 => Some(place.slot),
-            _ if self.displaced.is_empty() => None,
-            _ => self.displaced.get(&id).copied(),
+            _ => self.displaced.as_ref()?.get(&id).copied(),
         }
     }
 
@@ -66,13 +68,15 @@ impl StreamIndex {
                 *place = Place::default();
                 self.len -= 1;
             }
-            _ if self.displaced.remove(&id).is_some() => self.len -= 1,
-            _ => {}
+            _ => {
+                let displaced = self.displaced.as_mut().and_then(|displaced| displaced.remove(&id));
+                self.len -= usize::from(displaced.is_some());
+            }
         }
     }
 
-    /// Identifiers of one peer are all odd or all even, so their lowest bit tells streams of a connection apart only
-    /// seldom.
+    /// Identifiers of one peer are all odd or all even, so their lowest bit seldom distinguishes two streams of a
+    /// connection.
     #[inline]
     fn place_of(&self, id: u32) -> usize {
         (id >> 1) as usize & self.places.len().wrapping_sub(1)
@@ -82,7 +86,7 @@ impl StreamIndex {
         let at = self.place_of(id);
         match self.places.get_mut(at) {
             Some(place) if place.id == 0 => *place = Place { id, slot },
-            _ => drop(self.displaced.insert(id, slot)),
+            _ => drop(self.displaced.get_or_insert_default().insert(id, slot)),
         }
     }
 
@@ -94,7 +98,7 @@ impl StreamIndex {
         for place in placed.into_iter().filter(|place| place.id != 0) {
             self.put(place.id, place.slot);
         }
-        for (id, slot) in displaced {
+        for (id, slot) in displaced.into_iter().flat_map(|displaced| *displaced) {
             self.put(id, slot);
         }
     }

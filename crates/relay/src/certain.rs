@@ -4,12 +4,12 @@
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most faults that are logged.
+/// Maximum number of faults that are logged; further faults are only counted.
 const LOGGED_MAX: u64 = 20;
 
 static FAULTS: AtomicU64 = AtomicU64::new(0);
 
-/// Returns how many lookups have failed that cannot fail.
+/// Returns how many lookups have failed although an invariant says that they cannot.
 pub(crate) fn faults() -> u64 {
     FAULTS.load(Ordering::Relaxed)
 }

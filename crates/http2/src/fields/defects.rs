@@ -136,7 +136,7 @@ fn is_value(value: &[u8]) -> bool {
     if is_space(value.first()) || is_space(value.last()) {
         return false;
     }
-    // The compiler vectorizes the minimum, and few values have a byte that is not above CR.
+    // The compiler vectorizes the minimum, and few values have a byte up to CR.
     let least = value.iter().copied().fold(u8::MAX, u8::min);
     least > b'\r' || !value.iter().any(|&byte| matches!(byte, 0 | b'\r' | b'\n'))
 }

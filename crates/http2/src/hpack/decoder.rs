@@ -113,8 +113,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Does what [`Decoder::decode`] says. Returns whether the block has the same fields if it occurs again, and no field
-    /// that must not be stored.
+    /// Does the work of [`Decoder::decode`]. Returns whether the block may be remembered: it has not changed the table,
+    /// and all its fields may be stored.
     fn decode_all(&mut self, block: &[u8], max_list_size: usize, out: &mut FieldSection) -> Result<bool, DecodeError> {
         let mut input = block;
         let mut is_lasting = !self.decode_size_updates(&mut input)?;
@@ -155,7 +155,7 @@ impl Decoder {
         self.repeats.save_memory(on);
     }
 
-    /// Returns whether there were any.
+    /// Decodes the size updates at the start of a block. Returns whether there were any.
     fn decode_size_updates(&mut self, input: &mut &[u8]) -> Result<bool, DecodeError> {
         let mut has_updates = false;
         while let Some((&first @ 0x20..=0x3f, rest)) = input.split_first() {

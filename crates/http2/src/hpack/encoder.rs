@@ -35,7 +35,8 @@ const ONE_BYTE_LENGTH_MAX: u8 = 0x7e;
 /// an id, for about 15 instructions per byte here and as many at the receiver. A shorter value would save two or three
 /// bytes. A longer value would cost more than all other fields of a request.
 const CODED_BYTES: RangeInclusive<usize> = 16..=128;
-/// An entry for a name takes at most this fraction of the table, so that all such entries take at most half of it.
+/// An entry for a name takes at most the table's size divided by this number, so that all such entries together take at
+/// most half of the table.
 const NAME_FRACTION: usize = 2 * index::NAMES;
 
 /// Encodes the field blocks of one direction of a connection.
@@ -88,7 +89,7 @@ impl Encoder {
     /// The memory of the table, of its index and of remembered blocks, in bytes, without the encoder itself.
     pub fn memory_bytes(&self) -> usize {
         let repeats = self.repeats.memory_bytes();
-        repeats + self.table.memory_bytes() + self.index.as_ref().map_or(0, |_| size_of::<Index>())
+        repeats + self.table.memory_bytes() + self.index.as_ref().map_or(0, |index| index.memory_bytes())
     }
 
     /// Forgets blocks that were remembered to encode their sections faster.
@@ -111,7 +112,8 @@ impl Encoder {
         }
     }
 
-    /// Appends a field. Searches the tables only: most fields are in one of them. Returns whether the field is.
+    /// Appends a field. Only the search of the tables is inline, because it finds most fields. Returns whether it has
+    /// found the field.
     #[inline]
     fn encode_field(&mut self, field: &FieldLine<'_>, out: &mut Vec<u8>) -> bool {
         if field.never_indexed {

@@ -33,7 +33,7 @@ const MIN_CODE_BITS: usize = 5;
 const MAX_CODE_BITS: u32 = 30;
 /// Number of symbols that are decoded at once if their codes are short.
 const GROUP: usize = 4;
-/// Bits that the codes of a group have at most. Any other code is shorter.
+/// Maximum length of the codes of a group together, in bits. Every single code is shorter.
 const GROUP_BITS: u32 = 8 * GROUP as u32;
 const MAX_PADDING_BITS: u32 = 7;
 const LENGTH_COUNT: usize = MAX_CODE_BITS as usize + 1;

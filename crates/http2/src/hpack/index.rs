@@ -20,8 +20,8 @@ pub(super) const NAMES: usize = 16;
 #[derive(Debug)]
 pub(super) struct Index {
     /// For each set, the numbers of the entries whose hash selects the set. Numbers of evicted entries mark free
-    /// places.
-    sets: [[u16; WAYS]; SETS],
+    /// places. Allocated with the first entry: most connections that made one call never have one.
+    sets: Option<Box<[[u16; WAYS]; SETS]>>,
     /// Parts of the hashes of fields and names that occurred once and were not inserted; 0 is empty.
     seen: [u16; SEEN],
     /// The names to whose entries literals refer.
@@ -40,9 +40,14 @@ struct Name {
 }
 
 impl Index {
+    /// The memory of the index, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.sets.as_ref().map_or(0, |sets| size_of_val(&**sets))
+    }
+
     /// The age of the entry of `table` that equals this field.
     pub(super) fn find(&self, table: &DynamicTable, hash: u32, text: &[u8], name_len: usize) -> Option<usize> {
-        let set = self.sets.get(hash as usize % SETS)?;
+        let set = self.sets.as_ref()?.get(hash as usize % SETS)?;
         let mut ages = set.iter().map(|&number| age(self.next, number));
         ages.find(|&age| table.is_field(age, hash, text, name_len))
     }
@@ -50,7 +55,8 @@ impl Index {
     /// Records a field before the encoder inserts it in `table`. Returns false if the field's set has no free place.
     pub(super) fn add(&mut self, table: &DynamicTable, hash: u32) -> bool {
         let next = self.next;
-        let set = self.sets.get_mut(hash as usize % SETS);
+        let sets = self.sets.get_or_insert_with(|| Box::new([[0; WAYS]; SETS]));
+        let set = sets.get_mut(hash as usize % SETS);
         let free = set.and_then(|set| set.iter_mut().find(|number| age(next, **number) >= table.len()));
         let Some(number) = free else {
             return false;
@@ -105,7 +111,7 @@ impl Index {
 impl Default for Index {
     fn default() -> Self {
         let free = Name { tag: 0, number: 0 };
-        Self { sets: [[0; WAYS]; SETS], seen: [0; SEEN], names: [free; NAMES], next: 1 }
+        Self { sets: None, seen: [0; SEEN], names: [free; NAMES], next: 1 }
     }
 }
 

@@ -25,10 +25,17 @@ const ENCODED_BLOCK_MAX_BYTES: usize = 30;
 /// The blocks that a decoder remembers: those that occurred twice.
 #[derive(Debug, Default)]
 pub(super) struct DecodedBlocks {
-    blocks: Option<Box<[Decoded; DECODED]>>,
+    blocks: Option<Box<Remembered>>,
     /// Parts of the hashes of blocks that occurred once.
     seen: [u16; DECODED],
     is_saving: bool,
+}
+
+#[derive(Debug, Default)]
+struct Remembered {
+    blocks: [Decoded; DECODED],
+    /// The sum of [`Decoded::bytes`].
+    bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -67,7 +74,7 @@ impl DecodedBlocks {
     /// Returns the fields of a block, if it is remembered.
     #[inline]
     pub(super) fn find(&self, hash: BlockHash, block: &[u8]) -> Option<&FieldSection> {
-        let decoded = self.blocks.as_ref()?.get(hash.place())?;
+        let decoded = self.blocks.as_ref()?.blocks.get(hash.place())?;
         (*decoded.block == *block).then_some(&decoded.fields)
     }
 
@@ -80,12 +87,14 @@ impl DecodedBlocks {
         if fields.used_bytes() > DECODED_FIELDS_MAX_BYTES || !fields.defects().is_empty() {
             return;
         }
-        let place = self.blocks.get_or_insert_default().get_mut(hash.place());
-        if let Some(decoded) = place {
+        let remembered = self.blocks.get_or_insert_default();
+        if let Some(decoded) = remembered.blocks.get_mut(hash.place()) {
+            remembered.bytes -= decoded.bytes();
             decoded.block = block.into();
             decoded.fields = FieldSection::new();
             decoded.fields.copy_from(fields);
             decoded.fields.number_content();
+            remembered.bytes += decoded.bytes();
         }
     }
 
@@ -105,9 +114,14 @@ impl DecodedBlocks {
 
     /// The memory of the remembered blocks, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        let of_one = |decoded: &Decoded| decoded.block.len() + decoded.fields.capacity_bytes();
-        let blocks = self.blocks.as_ref();
-        blocks.map_or(0, |blocks| size_of_val(&**blocks) + blocks.iter().map(of_one).sum::<usize>())
+        self.blocks.as_ref().map_or(0, |blocks| blocks.bytes + size_of_val(&**blocks))
+    }
+}
+
+impl Decoded {
+    /// The memory beside the struct, in bytes.
+    fn bytes(&self) -> usize {
+        self.block.len() + self.fields.capacity_bytes()
     }
 }
 

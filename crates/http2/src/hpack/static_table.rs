@@ -106,7 +106,7 @@ pub(super) fn get(index: usize) -> Option<Field<'static>> {
     FIELDS.get(index.checked_sub(1)?).copied()
 }
 
-/// Whether a name has entries with a value, beside those that encoders use for their name only.
+/// Whether a name has entries with a value. Encoders use the other entries only for their names.
 #[inline]
 pub(super) fn has_values(known: Known) -> bool {
     use Known::{AcceptEncoding, Method, Path, Scheme, Status};

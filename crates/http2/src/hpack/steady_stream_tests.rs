@@ -32,7 +32,7 @@ fn hexadecimal(random: &mut fastrand::Rng, digits: usize) -> String {
     (0..digits).map(|_| char::from(*random.choice(b"0123456789abcdef").expect("digits"))).collect()
 }
 
-/// What a Go client has left of a second.
+/// Returns the time-out that a Go client sends: the rest of a second.
 fn timeout(random: &mut fastrand::Rng) -> String {
     format!("{}u", 999_000 + random.u32(..999))
 }
@@ -102,7 +102,8 @@ fn timeout_that_differs_in_each_request_costs_its_value_and_three_bytes() {
 #[test]
 fn trace_that_differs_in_each_request_costs_its_coded_value_and_three_bytes() {
     let lengths = block_lengths(|random| request_with(vec![("traceparent", traceparent(random))]));
-    // 48 hexadecimal digits of 5.6 bits, four of 5 bits and three dashes of 6 bits: 308 bits. The rest is for chance.
+    // 48 hexadecimal digits of 5.6 bits, four of 5 bits and three dashes of 6 bits: 308 bits. The rest allows for
+    // chance.
     assert!(lengths.iter().all(|&length| length <= REQUEST.len() + 3 + 39 + 4), "{lengths:?}");
     assert!(average(&lengths) <= (REQUEST.len() + 3 + 39) as f64 + 0.5, "{}", average(&lengths));
 }

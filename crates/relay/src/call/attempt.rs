@@ -1,6 +1,7 @@
-//! Attempt: the endpoint's half of a call. An attempt begins when an endpoint is chosen for the call. It then waits for a
-//! connection, or has a stream on one. Most calls have one attempt; a call that was not processed gets another. A call may
-//! also have several attempts at once: the first whose response begins answers the call, and the others are cancelled.
+//! Attempt: the endpoint's half of a call. An attempt begins when an endpoint is chosen for the call. It then waits for
+//! a connection, or has a stream on one. Most calls have one attempt; a call that was not processed gets another. The
+//! structures also allow several attempts at once: the first attempt whose response begins answers the call, and the
+//! relay cancels the others. At present, an attempt begins only after the attempt before it has ended.
 
 use std::time::Instant;
 
@@ -24,7 +25,7 @@ pub(crate) struct AttemptId {
 
 #[cfg(test)]
 impl AttemptId {
-    /// Returns the id of the first attempt at a call that needs no entry: equal numbers make equal ids.
+    /// Returns the id of the first attempt at the call with this number. The call needs no entry in a table.
     pub(crate) fn numbered(call: u32) -> Self {
         Self { call: CallId::numbered(call), number: 1 }
     }
@@ -170,13 +171,13 @@ impl Attempts {
         self.current.last().and_then(Attempt::stream)
     }
 
-    /// Returns whether an attempt has a stream.
+    /// Returns whether any attempt has a stream.
     #[inline]
     pub(crate) fn is_sent(&self) -> bool {
         self.current.iter().any(|attempt| attempt.stream().is_some())
     }
 
-    /// Returns how many bytes of the request's content every attempt has sent: the client may send as much again.
+    /// Returns the smallest number of content bytes that any attempt has sent. The client may send as much again.
     #[inline]
     pub(crate) fn sent_bytes(&self) -> usize {
         self.current.iter().map(|attempt| attempt.sent_bytes).min().unwrap_or(0)

@@ -39,7 +39,7 @@ pub(crate) struct Calls {
     to_send: VecDeque<CallId>,
 }
 
-/// A call that has ended: what others hold for it.
+/// What other owners still hold for a call that has ended.
 pub(crate) struct Ended {
     pub(crate) client: Option<ClientId>,
     pub(crate) client_stream: StreamKey,
@@ -108,7 +108,7 @@ impl Calls {
     }
 
     /// Removes a call that is over, and gives back what it holds here: its timers, its content and its field section.
-    /// Returns what others hold for it.
+    /// Returns what other owners still hold for it.
     pub(crate) fn end(&mut self, id: CallId) -> Option<Ended> {
         let call = self.slots.get_mut(id)?;
         cancel_timers(&mut self.timers, call);

@@ -155,7 +155,7 @@ impl Relay {
     }
 }
 
-/// Tells the balancer how the attempts at a call have ended. It knows already of those that have failed.
+/// Tells the balancer how the attempts at a call have ended. It already knows the attempts that have failed.
 #[inline]
 fn finish_picks(call: &mut Call, cluster: &mut ClusterState, now: Instant, ending: Ending) {
     let http_status = call.http_status;

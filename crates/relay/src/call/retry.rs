@@ -28,13 +28,13 @@ pub(crate) enum Failure {
     Refused { endpoint: SocketAddr, by_proxy: bool },
     /// The server does not process the call, since it closes the connection (GOAWAY, RFC 9113 section 6.8).
     GoneAway { endpoint: SocketAddr },
-    /// The connection was lost. `was_used`: it had carried other calls before.
+    /// The connection was lost. `was_used`: it had carried other calls before, or had been idle.
     Lost { endpoint: SocketAddr, was_used: bool },
     /// The server reset the stream.
     Reset(ErrorCode),
     /// The endpoint sent a malformed response, or took too long.
     Fault(ProxyError),
-    /// The endpoint broke the protocol of the connection, which ends therefore.
+    /// The endpoint broke the connection's protocol, so the relay closes the connection.
     Violation(ProxyError),
 }
 

@@ -60,7 +60,7 @@ fn after_each(call: &Call) -> String {
 fn only_what_no_server_has_processed_is_sent_again() {
     for (protocol, method, expected) in [
         (Protocol::Http2, "POST", "rrrrrffxff"),
-        // Not even a GET: over HTTP/2, the server says which calls it did not process.
+        // A lost GET is not sent again either: over HTTP/2, the server reports which calls it did not process.
         (Protocol::Http2, "GET", "rrrrrffxff"),
         (Protocol::Http1, "POST", "rrrrrffxff"),
         (Protocol::Http1, "GET", "rrrrrfrxff"),

@@ -64,8 +64,7 @@ impl Relay {
         self.connect(pool);
     }
 
-    /// Removes an attempt from the queue of its endpoint if it waits there, and its call from its client's share of the
-    /// queues.
+    /// If an attempt waits in a queue, removes it from the queue. Its client then has one waiting call fewer.
     pub(crate) fn leave_queue(&mut self, id: AttemptId) {
         let Some(call) = self.calls.get_mut(id.call).certain() else { return };
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };

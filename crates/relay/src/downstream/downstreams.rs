@@ -115,7 +115,7 @@ impl Downstreams {
         }
     }
 
-    /// Counts the end of such a request.
+    /// Counts the end of a request that [`Self::request_open`] has counted.
     pub(crate) fn request_ended(&mut self, id: Option<ClientId>) {
         if let Some(client) = self.clients.get(id) {
             self.accounts.request_ended(client.account);
@@ -128,8 +128,8 @@ impl Downstreams {
         self.accounts.lane(account, is_open, relay)
     }
 
-    /// Counts a call that a client has cancelled and whose server is not told yet. `is_common`: the connection to the
-    /// server belongs to several accounts.
+    /// Counts a call that a client has cancelled and whose server has not been told yet. `is_common`: the connection to
+    /// the server belongs to several accounts.
     pub(crate) fn call_cancelled(&mut self, id: Option<ClientId>, is_common: bool, relay: &RelayLimits) {
         let Some(client) = self.clients.get_mut(id) else { return };
         client.cancelled_calls += 1;
@@ -138,7 +138,7 @@ impl Downstreams {
         }
     }
 
-    /// Counts a server that was told of a cancelled call.
+    /// Records that the server has been told of a cancelled call.
     pub(crate) fn cancelled_call_is_over(&mut self, id: Option<ClientId>) {
         if let Some(client) = self.clients.get_mut(id) {
             client.cancelled_calls = client.cancelled_calls.saturating_sub(1);

@@ -127,8 +127,8 @@ impl Link {
         self.codec.advance_output(bytes);
     }
 
-    /// Records that a write has failed: the peer reads no more. What it has sent before is still read, and the end of that
-    /// is the end of the connection.
+    /// Records that a write has failed: the peer reads no more. The relay still reads what the peer has sent before,
+    /// and then ends the connection.
     pub fn note_unwritable(&mut self) {
         self.is_unwritable = true;
     }

@@ -112,8 +112,8 @@ impl Pool {
 
 /// All pools and all connections to endpoints.
 ///
-/// Invariants: a connection is in its pool until it is retired or ends; `connecting` counts those of a pool's connections
-/// that are not ready; a pool with waiting attempts is in `waited_for`.
+/// Invariants: a connection is in its pool until it is retired or ends; `connecting` is the number of a pool's
+/// connections that are not ready; a pool with waiting attempts is in `waited_for`.
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
     pools: Slots<Pool>,
@@ -290,7 +290,7 @@ impl Pools {
         &self.waited_for
     }
 
-    /// Takes the pools out of the list in whose queues nothing waits any more.
+    /// Removes from the list the pools in whose queues no attempt waits any more.
     pub(crate) fn unlist_served(&mut self) {
         let pools = &mut self.pools;
         self.waited_for.retain(|&id| {

@@ -38,8 +38,8 @@ pub type UpstreamId = Id<Upstream>;
 pub struct Upstream {
     pub(crate) link: Link,
     pub(crate) cluster: ClusterId,
-    /// The pool to which the connection belongs, and its key. The pool is removed before the connection ends if the
-    /// endpoint leaves.
+    /// The pool to which the connection belongs, and its key. If the endpoint leaves, the pool is removed before the
+    /// connection ends.
     pub(crate) pool: PoolId,
     pub(crate) key: PoolKey,
     /// The address to which the connection is opened.
@@ -52,8 +52,8 @@ pub struct Upstream {
     pub(crate) ready: bool,
     /// How many calls have been sent on it.
     pub(crate) calls: u64,
-    /// Whether the latest call did not wait for the connection to be ready: the connection has carried other calls, or has
-    /// been idle. A server may close such a connection at any moment.
+    /// Whether the connection had carried other calls, or had been idle, when the latest call was sent on it. A server
+    /// may close such a connection at any moment.
     pub(crate) is_reused: bool,
     /// Whether the connection gets no new calls, and closes after its last one.
     pub(crate) retired: bool,
@@ -88,7 +88,7 @@ impl CallSize {
 }
 
 impl Upstream {
-    /// Creates a connection of a pool that is not established yet, to an endpoint without a proxy.
+    /// Creates the state of a connection in a pool. The connection is not established, and its endpoint has no proxy.
     pub(crate) fn new((id, pool): (PoolId, &Pool), codec: Codec, now: Instant, relay: &RelayLimits) -> Self {
         Self {
             link: Link::new(None, codec, now),

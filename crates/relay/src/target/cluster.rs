@@ -158,7 +158,7 @@ impl Members {
 }
 
 impl ClusterState {
-    /// Creates the state of a target without routes. Metrics name the target.
+    /// Creates the state of a target. It has no routes yet, and metrics name the target.
     pub(crate) fn new(target: TargetKey, cluster: Arc<Cluster>, seed: u64, now: Instant) -> Self {
         let mut state = Self {
             target,
@@ -205,8 +205,8 @@ impl ClusterState {
         std::mem::take(&mut self.members).iter().flat_map(Member::pools).collect()
     }
 
-    /// Chooses an endpoint for `call`, which uses connections of `lane`. An endpoint that did not process the call before
-    /// is chosen only if no other is usable.
+    /// Chooses an endpoint for `call`, which uses connections of `lane`. An endpoint to which an attempt at the call
+    /// has already failed is chosen only if no other endpoint is usable.
     pub(crate) fn pick(
         &mut self,
         now: Instant,

@@ -36,7 +36,7 @@ impl Questions {
         Self { discovers, open: FxHashMap::default(), used: FxHashMap::default() }
     }
 
-    /// Removes a question, for whatever reason it is no longer open.
+    /// Removes a question that is no longer open, for any reason.
     pub(crate) fn take(&mut self, subject: &Subject) -> Option<Question> {
         self.open.remove(subject)
     }
@@ -46,8 +46,8 @@ impl Questions {
         self.open.keys()
     }
 
-    /// Returns whether the use of another answer is recorded, if at most `max_subjects` are. Without a control plane, no
-    /// answer is forgotten. Beyond the limit, the oldest answers would be forgotten anyway.
+    /// Returns whether the relay records the use of one more answer; it records at most `max_subjects`. Without a
+    /// control plane, no answer is forgotten. Beyond the limit, the oldest answers would be forgotten anyway.
     pub(crate) fn records_use(&self, max_subjects: usize) -> bool {
         self.discovers && self.used.len() < max_subjects
     }

@@ -1,16 +1,16 @@
-//! What calls are for: the mesh, the clusters in use, and the endpoint of each attempt.
+//! The targets of calls: the mesh, the clusters in use, and the endpoint of each attempt.
 //!
 //! | file | subject |
 //! |---|---|
 //! | `targets` | the owner: the mesh, and all clusters in use |
 //! | `cluster` | one cluster: its endpoints, their balancer and their pools |
 //! | `create` | the first call to a target |
-//! | `find` | which cluster is a call for? |
+//! | `find` | which cluster does a call belong to? |
 //! | `routes`, `filter` | which rule matches the call, to which backend does it lead, and how does it change the call? |
 //! | `balance` | an attempt begins: which connections may it use, and which endpoint does it go to? `model::balance` decides |
 //! | `discover`, `usage` | questions to the control plane, and which answers are in use |
 //! | `change` | a new mesh |
-//! | `ports` | which ports of our application metrics name |
+//! | `ports` | which ports of our application appear in metrics |
 //! | `explain` | the state of clusters, for `/balancer` |
 
 pub(crate) mod balance;

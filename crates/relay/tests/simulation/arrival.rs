@@ -22,7 +22,7 @@ pub(crate) struct Doors {
     /// Connections that finish their calls after they have lost their place, and for how long.
     yielding: Vec<(WireId, Duration)>,
     max_yielding: usize,
-    /// A client loses its place at this time, for a connection of which the world knows nothing.
+    /// A client loses its place at this time, to a connection that is not simulated.
     pub(crate) yield_at: Option<Instant>,
     last_turn: Instant,
     /// Connections have lost their place.
@@ -82,7 +82,7 @@ impl Shell {
         true
     }
 
-    /// Takes its place from a client if that is due.
+    /// Takes the place of a client away, if that is due.
     pub(crate) fn take_place(&mut self, net: &mut Net) {
         if self.doors.yield_at.take_if(|at| *at <= net.now).is_none() {
             return;
@@ -116,7 +116,8 @@ impl Shell {
         }
     }
 
-    /// Returns an error if a connection lost its place long ago. The suspension of the machine does not count.
+    /// Returns an error if a connection lost its place long ago and is still open. The suspension of the machine does
+    /// not count.
     pub(crate) fn check_yielding(&mut self, net: &Net) -> Result<(), String> {
         let passed = (net.now - std::mem::replace(&mut self.doors.last_turn, net.now)).min(SWEEP_EVERY);
         let wires = &self.wires;

@@ -197,7 +197,7 @@ fn strange_settings(random: &mut Rng) -> Vec<u8> {
     frame(kind::SETTINGS, u8::from(random.u8(..8) == 0), u32::from(random.u8(..8) == 0), &payload)
 }
 
-/// Returns a request or a response that is not one.
+/// Returns a malformed request or response.
 fn malformed_message(random: &mut Rng, at: &Position<'_>) -> Vec<u8> {
     let flags = if random.bool() { flag::END_HEADERS | flag::END_STREAM } else { flag::END_HEADERS };
     let stream = new_stream(at);

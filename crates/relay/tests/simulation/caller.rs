@@ -20,14 +20,14 @@ pub(crate) struct Caller {
     speaks_http1: bool,
     /// Calls that are still to be made.
     left: u32,
-    /// The next request. It waits if the connection takes no more at once.
+    /// The next request. It waits if the connection takes no more calls at the moment.
     next_request: Option<Request>,
     next_call_at: Instant,
     /// Connects at this time if it has no connection.
     connect_at: Instant,
     /// Does not read until then.
     deaf_until: Option<Instant>,
-    /// Once is enough: after longer times, a relay closes the connection.
+    /// A client is deaf at most once: the relay would close its connection if it did not read for longer.
     pub(crate) was_deaf: bool,
     /// Closes its connection at this time, whatever goes on.
     leave_at: Instant,
@@ -110,7 +110,7 @@ impl Caller {
         self.lines.iter_mut().for_each(|line| line.wake(now));
     }
 
-    /// Returns whether the client knows that all its connections end, or has not read since.
+    /// Returns whether the client knows that all its connections end, or cannot know it yet.
     pub(crate) fn knows_of_drain(&self) -> bool {
         // An HTTP/1 client learns it from the response.
         let waits = |line: &Line| self.speaks_http1 && !line.is_idle();

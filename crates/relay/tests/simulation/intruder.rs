@@ -20,7 +20,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(14);
 /// How a client begins, and goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// It keeps to HTTP/2 until it attacks, and also afterwards.
+    /// It follows HTTP/2 before its attacks and between them.
     Attacks,
     /// It never reads.
     Deaf,
@@ -46,7 +46,7 @@ pub(crate) struct Intruder {
     next_stream: u32,
     acts_at: Instant,
     leave_at: Instant,
-    /// By then the relay has closed the connection.
+    /// By then, the relay must have closed the connection.
     ends_by: Option<Instant>,
     pub(crate) is_gone: bool,
 }
@@ -172,7 +172,8 @@ impl Intruder {
         loop {
             match net.read(cable, End::Near, 16 << 10) {
                 Read::Bytes(bytes) => {
-                    // Only for the acknowledgements. The engine does not know the streams that were opened by hand.
+                    // The engine reads the bytes only to send acknowledgements. It does not know the intruder's
+                    // streams.
                     let mut input = &bytes[..];
                     while let Ok(Some(_)) = self.http2.receive(net.now, &mut input, &mut self.fields) {}
                 }
@@ -182,7 +183,7 @@ impl Intruder {
         }
     }
 
-    /// Allows the proxy time again from `now` on: before that, the whole machine was away.
+    /// Begins the proxy's time limit again at `now`, because the machine was suspended until then.
     pub(crate) fn wake(&mut self, now: Instant) {
         self.ends_by = self.ends_by.map(|_| now + ENDS_WITHIN);
     }

@@ -17,13 +17,13 @@ const GRACE: Duration = Duration::from_millis(500);
 pub(crate) const ENDED: &str = "the connection ended";
 /// Why it is lost if its connection ends in the middle of the response.
 pub(crate) const CUT_SHORT: &str = "the connection ended in the middle of the response";
-/// Why a call counts as lost if its response is not the one that it asked for.
+/// Why a call counts as lost if its response differs from what it asked for.
 pub(crate) const STRANGE: &str = "a strange answer";
 
 /// A request, which may be sent several times if no server has processed it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
-    /// Of the call.
+    /// The call's id; each attempt at the call has an id of its own.
     pub(crate) id: u64,
     pub(crate) request_bytes: usize,
     /// Length of the response's content that the server is asked for.
@@ -108,9 +108,9 @@ impl Endings {
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) endings: Endings,
-    /// The attempts whose response is complete, an error of the proxy or not.
+    /// The attempts whose response is complete, from a server or from the proxy.
     pub(crate) ended: Vec<u64>,
-    /// The calls without an answer, although their client has waited for one, and why.
+    /// The calls that got no answer although their client waited for one, and why.
     pub(crate) lost: Vec<(Request, String)>,
     /// The calls that no server has processed.
     pub(crate) unprocessed: Vec<Request>,
@@ -122,10 +122,10 @@ pub(crate) struct Line {
     cable: CableId,
     engine: Engine,
     fields: FieldSection,
-    /// By their attempt.
+    /// Keyed by attempt.
     calls: BTreeMap<u64, Call>,
     held: Vec<u8>,
-    /// The proxy takes no more calls on it.
+    /// The proxy takes no more calls on this connection.
     pub(crate) is_leaving: bool,
     pub(crate) is_over: bool,
 }
@@ -189,7 +189,8 @@ impl Line {
         }
     }
 
-    /// Allows the proxy time again from `now` on: before that, this client or the whole machine was away.
+    /// Begins the time limits of all calls again at `now`: until then, the client did not read, or the machine was
+    /// suspended.
     pub(crate) fn wake(&mut self, now: Instant) {
         self.calls.values_mut().for_each(|call| call.sent_at = call.sent_at.map(|at| at.max(now)));
     }

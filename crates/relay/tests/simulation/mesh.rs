@@ -25,7 +25,7 @@ impl Bounds {
     pub(crate) fn new(net: &mut Net) -> Self {
         let random = &mut net.random;
         let mut limits = Limits::default();
-        // So many that no call of a restless server is refused to its client, unless the relay has made a mistake.
+        // So many attempts that no client's call is refused because of restless servers, unless the relay has a fault.
         limits.relay.max_attempts = 20;
         let has_small_limits = random.u8(..3) == 0 && net.parts.has(Part::SmallLimits);
         if has_small_limits {

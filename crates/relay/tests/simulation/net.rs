@@ -155,7 +155,7 @@ impl Net {
         cable.cut_at.get_or_insert(at);
     }
 
-    /// Returns whether the peer, too, has closed its socket, as far as it has arrived.
+    /// Returns whether nothing arrives any more, because a side has reset the connection or closed its socket.
     pub(crate) fn is_cut(&self, id: CableId) -> bool {
         self.cables[id].cut_at.is_some_and(|at| at <= self.now)
     }

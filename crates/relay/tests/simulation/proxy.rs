@@ -41,7 +41,7 @@ pub(crate) struct Proxy {
     pub(crate) was_cut: bool,
     /// Connections have lost their place.
     pub(crate) have_yielded: bool,
-    /// They were closed at once, perhaps with calls.
+    /// Such connections were closed at once, perhaps with calls.
     have_cut: bool,
 }
 
@@ -50,7 +50,7 @@ impl Proxy {
         let bounds = Bounds::new(net);
         let (drains, is_patient) = (net.random.u8(..4) == 0, net.random.u8(..4) > 0);
         let at = net.now + Duration::from_micros(net.random.u64(..150_000));
-        // Within the longer times, all that clients and servers do comes to an end.
+        // The longer grace outlasts everything that clients and servers do.
         let grace = Duration::from_millis(if is_patient { 40_000 } else { net.random.u64(1..3_000) });
         Self {
             shell: Some(Shell::new(mesh.clone(), &bounds, net)),

@@ -58,7 +58,7 @@ pub(crate) struct Served {
     /// `None` before the first bytes show the protocol.
     pub(crate) engine: Option<Engine>,
     pub(crate) limits: Arc<Limits>,
-    /// By the token of their stream.
+    /// Keyed by the token of each call's stream.
     pub(crate) calls: BTreeMap<u32, Call>,
     pub(crate) last_token: u32,
     pub(crate) attacks: u32,
@@ -80,7 +80,7 @@ impl Served {
         self.output.extend(attack(&mut net.random, &Position { role: Role::Server, open: &open, next }));
     }
 
-    /// Takes no more calls on the connection, or on an idle one of HTTP/1 none at all.
+    /// Stops taking calls on the connection. An idle HTTP/1 connection that has carried calls closes at once.
     pub(crate) fn end_gently(&mut self, net: &mut Net) {
         let has_served = self.last_token > 0 && self.output.is_empty() && self.held.is_empty();
         match &mut self.engine {
@@ -124,7 +124,7 @@ impl Served {
             match engine.receive(net.now, &mut input, fields) {
                 Ok(Some(event)) => self.on_event(&event, fields, net, habits, seen)?,
                 Ok(None) => break,
-                // It has confused the proxy.
+                // The hostile server has confused the proxy.
                 Err(_) if habits.is_hostile => {
                     self.close(net);
                     break;
@@ -170,7 +170,7 @@ impl Served {
                 if !is_strange {
                     seen.attempts.insert(attempt);
                 }
-                // What a hostile server says of its calls, a relay may believe.
+                // A relay may believe a hostile server that it has not processed a call.
                 let method = fields.get(Known::Method).unwrap_or_default();
                 let may_repeat = is_http1 && method != b"POST";
                 if !is_strange && !habits.is_hostile && !seen.calls.insert(id) && !may_repeat {

@@ -105,7 +105,7 @@ impl Server {
 
     fn read(&mut self, index: usize, net: &mut Net, seen: &mut Seen) -> Result<(), String> {
         let served = &mut self.served[index];
-        // Its engine may have been paused.
+        // The engine may have been paused, and may have left bytes.
         served.take_held(net, &self.habits, &mut self.fields, seen)?;
         while !served.is_over {
             match net.read(served.cable, End::Far, 16 << 10) {

@@ -14,8 +14,8 @@ pub(crate) fn run(seed: u64, parts: Parts) -> Result<Total, String> {
     })
 }
 
-/// Returns the parts that a failing world needs in order to fail, and how it fails with them. The failure may be another
-/// one than at first.
+/// Returns the parts that a failing world needs in order to fail, and how it fails with them. The failure may differ
+/// from the first one.
 pub(crate) fn shorten(seed: u64, mut parts: Parts, mut why: String) -> (Parts, String) {
     // The panics of shorter worlds would only hide the first.
     let hook = take_hook();

@@ -278,7 +278,7 @@ impl World {
 
     fn check_recorded(&self) -> Result<(), String> {
         let ended = self.callers.iter().flat_map(|caller| &caller.outcome.ended);
-        // A process that ends does not record the calls that it leaves.
+        // A process that ends does not record the calls that are still in flight.
         let begun = self.seen.attempts.iter().filter(|_| !self.proxy.was_cut);
         match ended.chain(begun).find(|id| !self.proxy.log.recorded.contains(id)) {
             Some(id) => Err(format!("attempt {id} is not recorded")),
@@ -296,8 +296,8 @@ impl World {
         Ok(())
     }
 
-    /// Returns whether what happens in this world may be why a call is lost. A well-behaved server answers all calls
-    /// that it has seen.
+    /// Returns whether an event in this world may be the reason why a call is lost. A well-behaved server answers all
+    /// calls that it has seen.
     fn may_be_lost(&self, request: &Request, why: &str) -> bool {
         let was_seen = self.seen.calls.contains(&request.id);
         let is_idempotent = request.http1.is_some_and(Http1::is_idempotent);
@@ -321,7 +321,7 @@ impl World {
 fn may_be_lost(request: &Request, why: &str) -> bool {
     match why {
         "deadline-exceeded" => true,
-        // The relay keeps no more of a request, in case it has to send the request again.
+        // The relay keeps at most this much of a request, in case it has to send the request again.
         "refused" => request.request_bytes > 65_536,
         "connection-closed" => request.http1.is_some() && request.request_bytes > 65_536,
         _ => false,
