@@ -50,7 +50,7 @@ pub(crate) enum Persistence {
 /// See [`Unwritable`].
 pub fn check_request(fields: &FieldSection) -> Result<(), Unwritable> {
     let method = fields.get(Known::Method).unwrap_or_default();
-    if method.is_empty() || !method.iter().all(|&byte| is_token_byte(byte)) {
+    if !is_token(method) {
         return Err(Unwritable(":method is not a token"));
     }
     let authority = authority(fields);
@@ -72,8 +72,19 @@ pub fn check_request(fields: &FieldSection) -> Result<(), Unwritable> {
     Ok(())
 }
 
+/// Room for the parts of a header section that are not fields of the section, in bytes: the first line beside its values,
+/// `content-length` or `transfer-encoding`, and `connection`.
+const ADDED_BYTES: usize = 160;
+
+/// Makes room for a header section at once. This is enough for most: the list size counts 32 bytes more for each field
+/// than its name and value.
+fn reserve(out: &mut Vec<u8>, fields: &FieldSection) {
+    out.reserve(fields.list_size() + ADDED_BYTES);
+}
+
 /// Writes a request's header section. `upgrade` holds the offered protocols.
 pub(crate) fn request(out: &mut Vec<u8>, fields: &FieldSection, framing: Framing, upgrade: Option<&[u8]>) {
+    reserve(out, fields);
     let method = fields.get(Known::Method).unwrap_or_default();
     let authority = authority(fields);
     out.extend_from_slice(method);
@@ -96,6 +107,7 @@ pub(crate) fn response(
     persistence: Persistence,
     upgrade: Option<&[u8]>,
 ) {
+    reserve(out, fields);
     let of_status = fields.iter_with_notes().next().filter(|(line, _)| line.known == Known::Status);
     write_status_line(out, status, of_status.map_or(b"", |(_, note)| note));
     let names = Names::of(fields);
@@ -140,10 +152,36 @@ pub(crate) fn content_length(fields: &FieldSection) -> Option<u64> {
 
 /// Writes the status line, with the server's phrase if there is one, else with the standard phrase.
 fn write_status_line(out: &mut Vec<u8>, status: u16, phrase: &[u8]) {
-    out.extend_from_slice(format!("HTTP/1.1 {status} ").as_bytes());
-    let phrase = if phrase.is_empty() { reason::phrase(status).as_bytes() } else { phrase };
-    out.extend(phrase.iter().map(|&byte| if is_control(byte) { b' ' } else { byte }));
+    out.extend_from_slice(b"HTTP/1.1 ");
+    write_number(out, u64::from(status));
+    out.push(b' ');
+    write_text(out, if phrase.is_empty() { reason::phrase(status).as_bytes() } else { phrase });
     out.extend_from_slice(b"\r\n");
+}
+
+/// Writes a number in decimal digits.
+fn write_number(out: &mut Vec<u8>, mut number: u64) {
+    let start = out.len();
+    loop {
+        out.push(b'0' + (number % 10) as u8);
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    if let Some(digits) = out.get_mut(start..) {
+        digits.reverse();
+    }
+}
+
+/// Writes a value or a reason phrase, and replaces control characters by spaces (RFC 9110 section 5.5).
+fn write_text(out: &mut Vec<u8>, text: &[u8]) {
+    // No early exit, so that the compiler vectorizes the loop.
+    if text.iter().fold(false, |found, &byte| found | is_control(byte)) {
+        out.extend(text.iter().map(|&byte| if is_control(byte) { b' ' } else { byte }));
+    } else {
+        out.extend_from_slice(text);
+    }
 }
 
 /// Spelling of the fields that are not copied from a section.
@@ -197,22 +235,30 @@ fn write_fields(
     names: Names,
     drops: impl Fn(Known) -> bool,
 ) {
-    // This is enough: the list size counts 32 bytes more for each line than its name and value.
-    out.reserve(fields.list_size());
     let drops = |known| is_for_one_hop(known) || matches!(known, Known::ContentLength | Known::Cookie) || drops(known);
     for (line, note) in fields.iter_with_notes() {
-        if !line.known.is_pseudo() && !drops(line.known) {
-            write_field(out, spelled(line.name, note), line.value);
+        if line.known.is_pseudo() || drops(line.known) {
+            continue;
+        }
+        let name = spelled(line.name, note);
+        // A known name is a token in every spelling.
+        if line.known != Known::Other || is_token(name) {
+            write_line(out, name, line.value);
         }
     }
     // HTTP/2 may split the `cookie` field, and HTTP/1 must not (RFC 9113 section 8.2.3).
-    let cookies: Vec<&[u8]> = fields.iter().filter(|line| line.known == Known::Cookie).map(|line| line.value).collect();
-    if !cookies.is_empty() {
-        write_field(out, names.cookie, &cookies.join(&b"; "[..]));
+    if fields.contains(Known::Cookie) {
+        let cookies = fields.iter().filter(|line| line.known == Known::Cookie).map(|line| line.value);
+        write_line(out, names.cookie, &cookies.collect::<Vec<_>>().join(&b"; "[..]));
     }
     match framing {
         Framing::Unframed => {}
-        Framing::Length(length) => write_field(out, names.content_length, length.to_string().as_bytes()),
+        Framing::Length(length) => {
+            out.extend_from_slice(names.content_length);
+            out.extend_from_slice(b": ");
+            write_number(out, length);
+            out.extend_from_slice(b"\r\n");
+        }
         Framing::Chunked => write_field(out, names.transfer_encoding, b"chunked"),
     }
 }
@@ -233,21 +279,24 @@ fn write_connection(out: &mut Vec<u8>, persistence: Persistence, upgrade: Option
     }
 }
 
-/// Writes a field. Omits a field whose name is not a token, and replaces control characters in a value by spaces (RFC
-/// 9110 section 5.5).
+/// Writes a field. Omits a field whose name is not a token.
 fn write_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    if name.is_empty() || !name.iter().all(|&byte| is_token_byte(byte)) {
-        return;
+    if is_token(name) {
+        write_line(out, name, value);
     }
+}
+
+/// Writes a field whose name is a token.
+fn write_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
-    // No early exit, so that the compiler vectorizes the loop.
-    if value.iter().fold(false, |found, &byte| found | is_control(byte)) {
-        out.extend(value.iter().map(|&byte| if is_control(byte) { b' ' } else { byte }));
-    } else {
-        out.extend_from_slice(value);
-    }
+    write_text(out, value);
     out.extend_from_slice(b"\r\n");
+}
+
+/// Whether this is a token (RFC 9110 section 5.6.2).
+fn is_token(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|&byte| is_token_byte(byte))
 }
 
 /// Whether a byte is a control character, which neither a value nor a reason phrase may contain.

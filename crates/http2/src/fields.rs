@@ -150,11 +150,13 @@ impl FieldSection {
     }
 
     /// The fields in order.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = FieldLine<'_>> {
         self.lines.iter().map(|line| self.line(line))
     }
 
     /// The fields in order, each with its note; most notes are empty.
+    #[inline]
     pub fn iter_with_notes(&self) -> impl Iterator<Item = (FieldLine<'_>, &[u8])> {
         self.lines.iter().map(|line| (self.line(line), self.note_of(line)))
     }
@@ -368,11 +370,13 @@ impl FieldSection {
         self.names |= bit;
     }
 
+    #[inline]
     fn note_of(&self, line: &Line) -> &[u8] {
         let start = line.start as usize + line.name_len as usize + line.value_len as usize;
         self.bytes.get(start..start + usize::from(line.note_len)).unwrap_or_default()
     }
 
+    #[inline]
     fn line(&self, line: &Line) -> FieldLine<'_> {
         let start = line.start as usize;
         let name_len = line.name_len as usize;
