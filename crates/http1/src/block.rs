@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr;
+
 /// The unit to collect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -73,7 +75,7 @@ impl Incomplete {
     /// Finds the end of the block in `input`.
     fn find_end(&mut self, input: &[u8], kind: Kind) -> Result<Option<usize>, Fault> {
         let mut start = 0;
-        while let Some(length) = input.get(start..).and_then(|rest| rest.iter().position(|&byte| byte == b'\n')) {
+        while let Some(length) = input.get(start..).and_then(|rest| memchr(b'\n', rest)) {
             let line_feed = start + length;
             let before = match line_feed.checked_sub(1) {
                 Some(at) => input.get(at),
