@@ -3,8 +3,8 @@
 //!
 //! | when | file |
 //! |---|---|
-//! | the request arrives; the call is admitted | `request` |
-//! | the call gets its target and its endpoint | [`target`](crate::target) |
+//! | the request arrives, gets its target, is authorized and admitted | `request` |
+//! | the target and the endpoint are found | [`target`](crate::target) |
 //! | an attempt begins, waits, and is sent | `send` |
 //! | a response begins and goes on | `response` |
 //! | an attempt ends without an answer | `retry` |

@@ -1,5 +1,5 @@
-//! Retry: what becomes of a call when one of its attempts ends without an answer. All such decisions are here: whether the
-//! call goes to another endpoint, how it is answered if not, and what the balancer learns.
+//! Retry: what becomes of a call when one of its attempts ends without an answer: whether the call goes to another
+//! endpoint, how it is answered if not, and what the balancer learns. Limits of the whole call are in other files.
 
 use std::net::SocketAddr;
 use std::time::Instant;

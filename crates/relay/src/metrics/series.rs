@@ -11,7 +11,8 @@ const KEEP_UNHELD: Duration = Duration::from_secs(600);
 
 /// A limited number of series; each has an `M` with its numbers.
 ///
-/// Locked when a connection or a cluster fetches its handle, and at a scrape, but never for a call.
+/// Locked when a connection, a cluster or a client with a new target fetches its handle, and at a scrape, but not for
+/// the next calls.
 #[derive(Debug)]
 pub(super) struct SeriesTable<L, M> {
     limit: usize,
