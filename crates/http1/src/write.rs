@@ -8,7 +8,7 @@
 //! than one line or field.
 
 use leno_http2::FieldSection;
-use leno_http2::fields::Known;
+use leno_http2::fields::{FieldLine, Known};
 use leno_http2::parse_content_length;
 
 use crate::message::is_for_one_hop;
@@ -92,7 +92,7 @@ pub(crate) fn request(out: &mut Vec<u8>, fields: &FieldSection, framing: Framing
     out.extend_from_slice(if method == b"CONNECT" { authority } else { fields.get(Known::Path).unwrap_or_default() });
     out.extend_from_slice(b" HTTP/1.1\r\n");
     let names = Names::of(fields);
-    write_field(out, names.host, authority);
+    write_line(out, names.host, authority);
     write_fields(out, fields, framing, names, |known| known == Known::Host);
     write_connection(out, Persistence::Implied, upgrade, fields.contains(Known::Te), names);
     out.extend_from_slice(b"\r\n");
@@ -119,9 +119,9 @@ pub(crate) fn response(
 /// Writes the response to an invalid request, after which the connection ends.
 pub(crate) fn refusal(out: &mut Vec<u8>, status: u16, why: &str, with_content: bool) {
     write_status_line(out, status, b"");
-    write_field(out, b"content-type", b"text/plain");
-    write_field(out, b"content-length", (why.len() + 1).to_string().as_bytes());
-    write_field(out, b"leno-proxy-error", b"malformed-request");
+    write_line(out, b"content-type", b"text/plain");
+    write_content_length(out, b"content-length", why.len() as u64 + 1);
+    write_line(out, b"leno-proxy-error", b"malformed-request");
     out.extend_from_slice(b"connection: close\r\n\r\n");
     if with_content {
         out.extend_from_slice(why.as_bytes());
@@ -134,7 +134,7 @@ pub(crate) fn last_chunk(out: &mut Vec<u8>, trailers: Option<&FieldSection>) {
     out.extend_from_slice(b"0\r\n");
     for (line, note) in trailers.iter().flat_map(|trailers| trailers.iter_with_notes()) {
         if may_be_trailer(line.known) {
-            write_field(out, spelled(line.name, note), line.value);
+            write_field(out, &line, note);
         }
     }
     out.extend_from_slice(b"\r\n");
@@ -237,13 +237,8 @@ fn write_fields(
 ) {
     let drops = |known| is_for_one_hop(known) || matches!(known, Known::ContentLength | Known::Cookie) || drops(known);
     for (line, note) in fields.iter_with_notes() {
-        if line.known.is_pseudo() || drops(line.known) {
-            continue;
-        }
-        let name = spelled(line.name, note);
-        // A known name is a token in every spelling.
-        if line.known != Known::Other || is_token(name) {
-            write_line(out, name, line.value);
+        if !line.known.is_pseudo() && !drops(line.known) {
+            write_field(out, &line, note);
         }
     }
     // HTTP/2 may split the `cookie` field, and HTTP/1 must not (RFC 9113 section 8.2.3).
@@ -253,13 +248,8 @@ fn write_fields(
     }
     match framing {
         Framing::Unframed => {}
-        Framing::Length(length) => {
-            out.extend_from_slice(names.content_length);
-            out.extend_from_slice(b": ");
-            write_number(out, length);
-            out.extend_from_slice(b"\r\n");
-        }
-        Framing::Chunked => write_field(out, names.transfer_encoding, b"chunked"),
+        Framing::Length(length) => write_content_length(out, names.content_length, length),
+        Framing::Chunked => write_line(out, names.transfer_encoding, b"chunked"),
     }
 }
 
@@ -272,18 +262,28 @@ fn write_connection(out: &mut Vec<u8>, persistence: Persistence, upgrade: Option
     let options = [persistence, if upgrade.is_some() { b"upgrade" } else { b"" }, if te { b"te" } else { b"" }];
     let options: Vec<&[u8]> = options.into_iter().filter(|option| !option.is_empty()).collect();
     if !options.is_empty() {
-        write_field(out, names.connection, &options.join(&b", "[..]));
+        write_line(out, names.connection, &options.join(&b", "[..]));
     }
     if let Some(protocols) = upgrade {
-        write_field(out, names.upgrade, protocols);
+        write_line(out, names.upgrade, protocols);
     }
 }
 
-/// Writes a field. Omits a field whose name is not a token.
-fn write_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    if is_token(name) {
-        write_line(out, name, value);
+/// Writes a field of a section. Omits a field whose name is not a token.
+fn write_field(out: &mut Vec<u8>, line: &FieldLine<'_>, note: &[u8]) {
+    let name = spelled(line.name, note);
+    // A known name is a token in every spelling.
+    if line.known != Known::Other || is_token(name) {
+        write_line(out, name, line.value);
     }
+}
+
+/// Writes `content-length` in this spelling.
+fn write_content_length(out: &mut Vec<u8>, name: &[u8], length: u64) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    write_number(out, length);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// Writes a field whose name is a token.

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn streams_that_share_a_place_are_all_found() {
     let mut index = StreamIndex::default();
-    // In a table of any size up to 2^20, all of these have the same place.
+    // In a table of up to 2^20 places, all these identifiers have the same place.
     let ids: Vec<u32> = (0..64).map(|n| 1 + (n << 21)).collect();
     for (slot, &id) in ids.iter().enumerate() {
         index.insert(id, slot as u32);

@@ -18,8 +18,7 @@ use rustc_hash::FxHashMap;
 
 use crate::Relay;
 use crate::downstream::accounts::AccountId;
-use crate::downstream::client::Client;
-use crate::downstream::client::ClientId;
+use crate::downstream::client::{Client, ClientId};
 use crate::link::{Link, LinkId};
 
 /// Memory of a connection besides its buffers and tables: its structs in the proxy and in the kernel.

@@ -91,8 +91,7 @@ impl DecodedBlocks {
         if let Some(decoded) = remembered.blocks.get_mut(hash.place()) {
             remembered.bytes -= decoded.bytes();
             decoded.block = block.into();
-            decoded.fields = FieldSection::new();
-            decoded.fields.copy_from(fields);
+            decoded.fields = fields.clone();
             decoded.fields.number_content();
             remembered.bytes += decoded.bytes();
         }

@@ -3,7 +3,7 @@
 use crate::Relay;
 use crate::call::attempt::Stage;
 use crate::call::record::Ending;
-use crate::call::{Call, CallId, NO_CALL, Response};
+use crate::call::{Call, CallId, Response};
 use crate::certain::Certain;
 
 impl Relay {
@@ -31,10 +31,7 @@ impl Relay {
     pub(crate) fn end_call(&mut self, id: CallId, ending: Ending) {
         self.record(id, ending);
         let Some(call) = self.calls.end(id).certain() else { return };
-        if let Some(client) = self.downstreams.get_mut(call.client) {
-            client.link.codec.set_token(call.client_stream, NO_CALL);
-        }
-        self.downstreams.call_ended(call.client, call.fields_bytes, call.counts_as_open);
+        self.downstreams.call_ended(call.client, call.client_stream, call.fields_bytes, call.counts_as_open);
         for (pool, stage) in call.attempts {
             match stage {
                 Stage::Waiting(turn) => self.give_up_turn(call.client, pool, turn),

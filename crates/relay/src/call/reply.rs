@@ -9,9 +9,8 @@ use leno_model::discovery::Subject;
 use leno_model::route::RouteName;
 
 use crate::Relay;
-use crate::call::CallId;
-use crate::call::Response;
 use crate::call::record::Ending;
+use crate::call::{CallId, Response};
 use crate::certain::Certain;
 use crate::downstream::origin::Door;
 use crate::link::codec::CodecError;

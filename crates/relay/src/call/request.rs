@@ -87,10 +87,7 @@ impl Relay {
         call.fields_bytes = call.fields_memory_bytes();
         let fields_bytes = call.fields_bytes;
         let id = self.calls.insert(call);
-        if let Some(downstream) = self.downstreams.get_mut(client) {
-            downstream.link.codec.set_token(stream, id.place());
-        }
-        self.downstreams.call_begun(client, fields_bytes);
+        self.downstreams.call_begun(client, stream, id.place(), fields_bytes);
         if oversize {
             let limit_bytes = self.limits.client.max_header_list_bytes;
             return self.fail(id, &ProxyError::HeaderListTooLarge { limit_bytes });

@@ -15,8 +15,7 @@ use crate::certain::Certain;
 use crate::downstream::client::ClientId;
 use crate::downstream::origin::Door;
 use crate::failure::ConnectionFailure;
-use crate::link::LinkId;
-use crate::link::grpc;
+use crate::link::{LinkId, grpc};
 use crate::pool::hop::{Hop, Protocol};
 use crate::pool::upstream::UpstreamId;
 

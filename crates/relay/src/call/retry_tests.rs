@@ -15,7 +15,7 @@ fn call(protocol: Protocol, method: &str, attempted: Attempted, now: Instant) ->
     call
 }
 
-/// A call after `attempts` attempts, of which only the latest has not ended.
+/// A call at which `attempts` attempts have begun. The latest attempt goes on, and the others have ended.
 fn tried(protocol: Protocol, method: &str, attempts: u32) -> (Call, AttemptId) {
     let now = Instant::now();
     let mut attempted = Attempted::new(now);

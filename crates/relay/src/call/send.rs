@@ -12,14 +12,10 @@ use crate::call::reply::ProxyError;
 use crate::call::retry::Failure;
 use crate::certain::Certain;
 use crate::downstream::client::ClientId;
-use crate::link::LinkId;
-use crate::link::grpc;
+use crate::link::{LinkId, grpc};
 use crate::pool::hop::{Hop, Protocol};
 use crate::pool::pools::PoolId;
-#[cfg(doc)]
-use crate::pool::pools::Pools;
-use crate::pool::upstream::CallSize;
-use crate::pool::upstream::UpstreamId;
+use crate::pool::upstream::{CallSize, UpstreamId};
 use crate::pool::waiting::Turn;
 
 impl Relay {
@@ -116,7 +112,7 @@ impl Relay {
         }
     }
 
-    /// See [`Pools::next_in_line`].
+    /// See [`next_in_line`](crate::pool::pools::Pools::next_in_line) of the pools.
     #[inline]
     fn next_in_line(&self, pool: PoolId) -> Option<(Turn, AttemptId, UpstreamId)> {
         let size_of = |id: AttemptId| self.calls.get(id.call).map_or(CallSize::Open, CallSize::of);

@@ -20,7 +20,7 @@ use crate::slots::{Id, Slots};
 
 /// Number of lanes for accounts that exceed their share. If there are more such accounts, some of them share a lane.
 const OWN_LANES: usize = 32;
-/// The first of these lanes that is for callers without a certificate. They share no lane with others.
+/// From this lane on, the lanes are for callers without a certificate. Such callers share no lane with other accounts.
 const FIRST_LANE_OF_STRANGERS: usize = 24;
 /// The window in which the cancelled calls of an account are counted, in sweeps: 10 s.
 const CANCEL_WINDOW_SWEEPS: u32 = 100;

@@ -6,16 +6,13 @@ use leno_http2::fields::Known;
 use leno_model::policy::{Caller, Decision, PortPolicy, Reason, Request};
 
 use crate::Relay;
-use crate::call::Call;
-use crate::call::CallId;
 use crate::call::reply::ProxyError;
-use crate::downstream::client::Client;
-use crate::downstream::client::ClientId;
+use crate::call::{Call, CallId};
+use crate::downstream::client::{Client, ClientId};
 use crate::failure::ConnectionFailure;
 use crate::metrics::{AuthorizationLabels, AuthorizationMetrics, DecidedBy, Decisions};
 use crate::pool::hop::Protocol;
-use crate::target::cluster::ClusterId;
-use crate::target::cluster::TargetKey;
+use crate::target::cluster::{ClusterId, TargetKey};
 
 /// Decides whether a client's calls to one port of our application are allowed.
 #[derive(Debug)]

@@ -1,5 +1,8 @@
 //! The downstreams of a worker: the connections of clients, and the accounts to which their calls are charged.
 
+use leno_http2::StreamKey;
+
+use crate::call::NO_CALL;
 use crate::downstream::accounts::{AccountId, AccountKey, Accounts, Lane};
 use crate::downstream::client::{Client, ClientId};
 use crate::limits::RelayLimits;
@@ -88,19 +91,23 @@ impl Downstreams {
         self.accounts.may_begin(account, calls, max_calls)
     }
 
-    /// Counts a call of a client that has begun, with the memory of its request's fields.
+    /// Gives a client's stream the token of a call that has begun, and counts the call with the memory of its request's
+    /// fields.
     #[inline]
-    pub(crate) fn call_begun(&mut self, id: ClientId, fields_bytes: u32) {
+    pub(crate) fn call_begun(&mut self, id: ClientId, stream: StreamKey, token: u32, fields_bytes: u32) {
         if let Some(client) = self.clients.get_mut(id) {
+            client.link.codec.set_token(stream, token);
             client.fields_bytes += fields_bytes as usize;
             self.accounts.call_begun(client.account);
         }
     }
 
-    /// Counts the end of a call of a client. `was_open`: it counted among the calls with incomplete requests.
+    /// Takes the token of a call that is over from the client's stream, and counts the end of the call. `was_open`: the
+    /// call counted among the calls with incomplete requests.
     #[inline]
-    pub(crate) fn call_ended(&mut self, id: Option<ClientId>, fields_bytes: u32, was_open: bool) {
+    pub(crate) fn call_ended(&mut self, id: Option<ClientId>, stream: StreamKey, fields_bytes: u32, was_open: bool) {
         let Some(client) = self.clients.get_mut(id) else { return };
+        client.link.codec.set_token(stream, NO_CALL);
         client.fields_bytes = client.fields_bytes.saturating_sub(fields_bytes as usize);
         if was_open {
             self.accounts.request_ended(client.account);

@@ -27,7 +27,7 @@ fn clients_of_one_account_share_it_until_the_last_has_gone() {
     let [first, second] = [(); 2].map(|()| downstreams.add(account(), client));
     let shared = downstreams.get(first).map(|client| client.account);
     assert_eq!(downstreams.get(second).map(|client| client.account), shared);
-    downstreams.call_begun(first, 100);
+    downstreams.call_begun(first, StreamKey::numbered(1), 0, 100);
     downstreams.remove(first);
     assert!(!downstreams.may_begin(Some(second), 2, 4), "the account still has a call");
     downstreams.remove(second);
@@ -41,10 +41,10 @@ fn what_a_client_has_in_flight_is_taken_back_once() {
     let mut downstreams = Downstreams::default();
     let id = downstreams.add(account(), client);
     let relay = Limits::default().relay;
-    downstreams.call_begun(id, 300);
-    downstreams.call_begun(id, 50);
+    downstreams.call_begun(id, StreamKey::numbered(1), 0, 300);
+    downstreams.call_begun(id, StreamKey::numbered(1), 0, 50);
     downstreams.call_cancelled(Some(id), true, &relay);
-    downstreams.call_ended(Some(id), 300, false);
+    downstreams.call_ended(Some(id), StreamKey::numbered(1), 300, false);
     downstreams.cancelled_call_is_over(Some(id));
     downstreams.cancelled_call_is_over(Some(id));
     let counts = |downstreams: &Downstreams| {
@@ -52,6 +52,6 @@ fn what_a_client_has_in_flight_is_taken_back_once() {
         (client.fields_bytes, client.cancelled_calls)
     };
     assert_eq!(counts(&downstreams), (50, 0));
-    downstreams.call_ended(None, 50, false);
+    downstreams.call_ended(None, StreamKey::numbered(1), 50, false);
     assert_eq!(counts(&downstreams), (50, 0), "a copy of a request has no client");
 }

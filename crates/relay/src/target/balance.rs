@@ -15,8 +15,7 @@ use crate::limits::RelayLimits;
 use crate::pool::hop::Protocol;
 use crate::pool::pools::PoolId;
 use crate::pool::upstream::CallSize;
-use crate::target::cluster::ClusterId;
-use crate::target::cluster::Standing;
+use crate::target::cluster::{ClusterId, Standing};
 
 impl Relay {
     /// Begins an attempt at a call: chooses its endpoint. Also returns the pool whose connections the call may use, and how

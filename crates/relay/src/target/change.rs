@@ -15,8 +15,7 @@ use crate::Relay;
 use crate::call::retry::Failure;
 use crate::certain::Certain;
 use crate::pool::pools::PoolId;
-use crate::target::cluster::ClusterId;
-use crate::target::cluster::{Standing, TargetKey};
+use crate::target::cluster::{ClusterId, ClusterState, Standing, TargetKey};
 
 impl Relay {
     /// Applies a new mesh. Clusters keep the state of the endpoints that remain. Calls in flight continue unless the
@@ -24,7 +23,7 @@ impl Relay {
     pub fn set_mesh(&mut self, mesh: &Arc<Mesh>) {
         self.targets.outdate();
         self.burst = true;
-        let is_known = |state: &crate::target::cluster::ClusterState| state.standing == Standing::Known;
+        let is_known = |state: &ClusterState| state.standing == Standing::Known;
         let known: Vec<_> = self.targets.iter().filter(|(_, state)| is_known(state)).collect();
         let known: Vec<_> = known.into_iter().map(|(id, state)| (id, state.target.clone())).collect();
         let has_new_policies = !mesh.has_policies_of(self.targets.mesh());
@@ -101,9 +100,7 @@ impl Relay {
     fn update_cluster(&mut self, id: ClusterId, cluster: Arc<Cluster>) {
         let now = self.now;
         let gone = self.targets.get_mut(id).map(|state| state.update(now, cluster));
-        for pool in gone.into_iter().flatten() {
-            self.pool_gone(pool);
-        }
+        self.pools_gone(gone.unwrap_or_default());
     }
 
     /// Hides a target's cluster from new calls. Returns its id, if there is one.
@@ -119,14 +116,18 @@ impl Relay {
         state.standing = standing;
         let pools = if standing == Standing::Removed { state.clear(self.now) } else { Vec::new() };
         self.targets.hide(id);
-        for pool in pools {
-            self.pool_gone(pool);
-        }
+        self.pools_gone(pools);
         self.drop_cluster_if_unused(id);
     }
 
-    /// Handles the removal of an endpoint. Its calls in flight finish, and calls that wait for it are sent to other
-    /// endpoints.
+    /// Handles the removal of endpoints, by their pools. The endpoints' calls in flight finish, and calls that wait for
+    /// the endpoints are sent to others.
+    pub(crate) fn pools_gone(&mut self, pools: Vec<PoolId>) {
+        for pool in pools {
+            self.pool_gone(pool);
+        }
+    }
+
     fn pool_gone(&mut self, id: PoolId) {
         let Some(mut pool) = self.pools.remove(id) else { return };
         for connection in pool.connections().iter() {
@@ -149,15 +150,12 @@ impl Relay {
     }
 
     fn drop_cluster_if_unused(&mut self, id: ClusterId) {
-        let is_over =
-            |state: &crate::target::cluster::ClusterState| state.standing != Standing::Known && state.calls == 0;
+        let is_over = |state: &ClusterState| state.standing != Standing::Known && state.calls == 0;
         if !self.targets.get(id).is_some_and(is_over) {
             return;
         }
         let pools = self.targets.get_mut(id).map(|state| state.clear(self.now));
-        for pool in pools.into_iter().flatten() {
-            self.pool_gone(pool);
-        }
+        self.pools_gone(pools.unwrap_or_default());
         self.targets.remove(id);
     }
 

@@ -74,9 +74,7 @@ impl Relay {
             self.targets.iter().filter(|(_, state)| is_left(state)).map(|(id, _)| id).collect();
         for &id in &left {
             if let Some(mut state) = self.targets.remove(id) {
-                for pool in state.clear(self.now) {
-                    self.pools.remove(pool);
-                }
+                self.pools_gone(state.clear(self.now));
             }
         }
         self.forget_latest_targets(&left, &BTreeSet::new());

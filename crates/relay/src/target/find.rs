@@ -14,14 +14,12 @@ use crate::Relay;
 use crate::call::CallId;
 use crate::call::reply::ProxyError;
 use crate::certain::Certain;
-use crate::downstream::client::ClientId;
-use crate::downstream::client::{Client, LatestTarget};
+use crate::downstream::client::{Client, ClientId, LatestTarget};
 use crate::downstream::origin::Door;
 use crate::link::codec::Codec;
 use crate::metrics::Direction;
 use crate::pool::hop::Protocol;
-use crate::target::cluster::ClusterId;
-use crate::target::cluster::TargetKey;
+use crate::target::cluster::{ClusterId, TargetKey};
 
 impl Relay {
     /// Finds the cluster of a call: by its connection's destination if that is known, else by the request's authority.

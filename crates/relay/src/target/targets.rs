@@ -140,21 +140,22 @@ impl Targets {
 impl Targets {
     /// Attaches the current routes to the cluster of a target.
     pub(crate) fn renew_routes_to(&mut self, target: &TargetKey) {
-        let routes = self.routes_to(target);
-        let id = self.find(target);
-        if let Some(state) = self.clusters.get_mut(id) {
-            state.routes = routes;
+        if let Some(id) = self.find(target) {
+            self.renew_routes_of(id);
         }
     }
 
     /// Attaches the current routes to all clusters, after a change of the mesh or of our identity.
     pub(crate) fn renew_routes(&mut self) {
-        let targets: Vec<_> = self.clusters.iter().map(|(id, state)| (id, state.target.clone())).collect();
-        for (id, target) in targets {
-            let routes = self.routes_to(&target);
-            if let Some(state) = self.clusters.get_mut(id) {
-                state.routes = routes;
-            }
+        for id in self.clusters.iter().map(|(id, _)| id).collect::<Vec<_>>() {
+            self.renew_routes_of(id);
+        }
+    }
+
+    fn renew_routes_of(&mut self, id: ClusterId) {
+        let routes = self.clusters.get(id).and_then(|state| self.routes_to(&state.target));
+        if let Some(state) = self.clusters.get_mut(id) {
+            state.routes = routes;
         }
     }
 

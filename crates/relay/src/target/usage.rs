@@ -9,8 +9,7 @@ use leno_model::mesh::{ClusterKey, Mesh, canonical};
 use rustc_hash::FxHashSet;
 
 use crate::Relay;
-use crate::downstream::client::Client;
-use crate::downstream::client::ClientId;
+use crate::downstream::client::{Client, ClientId};
 use crate::downstream::origin::Door;
 use crate::target::cluster::TargetKey;
 

@@ -11,7 +11,7 @@ use crate::line::{Http1, Line, Outcome, Request};
 use crate::net::{CableId, Net};
 use crate::parts::Part;
 
-/// Most connections of a client. Those of HTTP/1 carry one call at a time.
+/// Most connections of a client. An HTTP/1 connection carries one call at a time.
 const LINES_MAX: usize = 4;
 
 pub(crate) struct Caller {
