@@ -12,18 +12,20 @@
 //!
 //! ```
 //! # use std::{sync::Arc, time::Instant};
-//! use leno_http1::{Connection, Event, FieldSection, Limits, Role, Section};
+//! use leno_http1::{Connection, Event, FieldSection, Heads, Limits, Role, Section};
 //!
 //! let now = Instant::now();
 //! let mut server = Connection::new(Role::Server, Arc::new(Limits::server()), now);
-//! let (mut input, mut fields) = (&b"GET /cart HTTP/1.1\r\nhost: shop\r\n\r\n"[..], FieldSection::new());
-//! let Some(Event::Headers { stream, .. }) = server.receive(now, &mut input, &mut fields)? else { panic!() };
+//! let (mut fields, mut heads) = (FieldSection::new(), Heads::default());
+//! let mut input = &b"GET /cart HTTP/1.1\r\nhost: shop\r\n\r\n"[..];
+//! let event = server.receive(now, &mut input, &mut fields, &mut heads)?;
+//! let Some(Event::Headers { stream, .. }) = event else { panic!() };
 //! // The same fields as in HTTP/2.
 //! assert!(fields.iter().any(|field| (field.name, field.value) == (b":path", b"/cart")));
 //!
 //! let mut answer = FieldSection::new();
 //! answer.push(b":status", b"204");
-//! server.send_headers(stream, Section::Response, &answer, true);
+//! server.send_headers(stream, Section::Response, &answer, true, &mut heads);
 //! assert!(server.output().starts_with(b"HTTP/1.1 204 "));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -38,18 +40,21 @@ mod chunk;
 mod connection;
 mod error;
 mod exchange;
+mod head;
 pub mod limits;
 mod list;
 mod message;
 mod reason;
+mod repeats;
 mod request;
 mod response;
 mod target;
 mod trailers;
 mod write;
 
-pub use connection::Connection;
+pub use connection::{Connection, OpenError};
 pub use error::ConnectionError;
-pub use leno_http2::{Drained, ErrorCode, Event, FieldSection, OpenError, Role, Section, StreamKey};
+pub use leno_http2::{Drained, ErrorCode, Event, FieldSection, Role, Section, StreamKey};
 pub use limits::Limits;
-pub use write::{Unwritable, check_request};
+pub use repeats::Heads;
+pub use write::Unwritable;

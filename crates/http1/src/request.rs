@@ -11,7 +11,7 @@ use crate::message::{Content, Control, is_named};
 use crate::target::{self, Target};
 
 /// The properties of a request that the connection needs.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestHead {
     /// Whether the client speaks HTTP/1.0.
     pub(crate) is_1_0: bool,

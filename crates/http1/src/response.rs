@@ -23,7 +23,7 @@ pub(crate) struct Asked<'a> {
 }
 
 /// The properties of a response that the connection needs.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ResponseHead {
     /// Whether this is an interim response, which another response follows.
     pub(crate) interim: bool,

@@ -13,6 +13,7 @@ use leno_http2::parse_content_length;
 
 use crate::message::is_for_one_hop;
 use crate::reason;
+use crate::repeats::{Heads, Written};
 use crate::target;
 use crate::trailers::may_be_trailer;
 
@@ -43,12 +44,24 @@ pub(crate) enum Persistence {
     Close,
 }
 
-/// Checks the fields for [`Connection::open`](crate::Connection::open): HTTP/1.1 cannot express a method, target or
+/// The form of a header section beside its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) framing: Framing,
+    pub(crate) persistence: Persistence,
+}
+
+impl Unwritable {
+    /// A request without content that announces content.
+    pub(crate) const LACKS_CONTENT: Self = Self("content-length announces content, and the request has none");
+}
+
+/// Checks the fields of a request: HTTP/1.1 cannot express a method, target or
 /// host with white space, or a `:path` that is not a path.
 ///
 /// # Errors
 /// See [`Unwritable`].
-pub fn check_request(fields: &FieldSection) -> Result<(), Unwritable> {
+fn check_request(fields: &FieldSection) -> Result<(), Unwritable> {
     let method = fields.get(Known::Method).unwrap_or_default();
     if !is_token(method) {
         return Err(Unwritable(":method is not a token"));
@@ -82,9 +95,23 @@ fn reserve(out: &mut Vec<u8>, fields: &FieldSection) {
     out.reserve(fields.list_size() + ADDED_BYTES);
 }
 
-/// Writes a request's header section. `upgrade` holds the offered protocols.
-pub(crate) fn request(out: &mut Vec<u8>, fields: &FieldSection, framing: Framing, upgrade: Option<&[u8]>) {
+/// Writes a request's header section. `upgrade` holds the offered protocols. Writes nothing if there is an error.
+pub(crate) fn request(
+    out: &mut Vec<u8>,
+    fields: &FieldSection,
+    framing: Framing,
+    upgrade: Option<&[u8]>,
+    heads: &mut Heads,
+) -> Result<(), Unwritable> {
+    let form = Form { framing, persistence: Persistence::Implied };
+    let written = Written { content: fields.content(), form };
+    if let Some(section) = heads.written(written).filter(|_| upgrade.is_none()) {
+        out.extend_from_slice(section);
+        return Ok(());
+    }
+    check_request(fields)?;
     reserve(out, fields);
+    let start = out.len();
     let method = fields.get(Known::Method).unwrap_or_default();
     let authority = authority(fields);
     out.extend_from_slice(method);
@@ -96,6 +123,10 @@ pub(crate) fn request(out: &mut Vec<u8>, fields: &FieldSection, framing: Framing
     write_fields(out, fields, framing, names, |known| known == Known::Host);
     write_connection(out, Persistence::Implied, upgrade, fields.contains(Known::Te), names);
     out.extend_from_slice(b"\r\n");
+    if upgrade.is_none() {
+        heads.note_written(written, out.get(start..).unwrap_or_default());
+    }
+    Ok(())
 }
 
 /// Writes a response's header section.
@@ -103,17 +134,25 @@ pub(crate) fn response(
     out: &mut Vec<u8>,
     status: u16,
     fields: &FieldSection,
-    framing: Framing,
-    persistence: Persistence,
+    form: Form,
     upgrade: Option<&[u8]>,
+    heads: &mut Heads,
 ) {
+    let written = Written { content: fields.content(), form };
+    if let Some(section) = heads.written(written).filter(|_| upgrade.is_none()) {
+        return out.extend_from_slice(section);
+    }
     reserve(out, fields);
+    let start = out.len();
     let of_status = fields.iter_with_notes().next().filter(|(line, _)| line.known == Known::Status);
     write_status_line(out, status, of_status.map_or(b"", |(_, note)| note));
     let names = Names::of(fields);
-    write_fields(out, fields, framing, names, |known| known == Known::Te);
-    write_connection(out, persistence, upgrade, false, names);
+    write_fields(out, fields, form.framing, names, |known| known == Known::Te);
+    write_connection(out, form.persistence, upgrade, false, names);
     out.extend_from_slice(b"\r\n");
+    if upgrade.is_none() {
+        heads.note_written(written, out.get(start..).unwrap_or_default());
+    }
 }
 
 /// Writes the response to an invalid request, after which the connection ends.

@@ -10,7 +10,7 @@ fn section(fields: &[(&str, &str)]) -> FieldSection {
 
 fn written(fields: &[(&str, &str)], framing: Framing, upgrade: Option<&[u8]>) -> String {
     let mut out = Vec::new();
-    request(&mut out, &section(fields), framing, upgrade);
+    request(&mut out, &section(fields), framing, upgrade, &mut Heads::default()).expect("it can be written");
     String::from_utf8(out).expect("text")
 }
 
@@ -109,7 +109,8 @@ fn what_came_from_http1_is_written_as_it_was() {
     // A note that spells another name must be ignored.
     fields.push_with_note(b"server", b"3", b"Content-Length");
     let mut out = Vec::new();
-    response(&mut out, 200, &fields, Framing::Length(0), Persistence::Close, None);
+    let form = Form { framing: Framing::Length(0), persistence: Persistence::Close };
+    response(&mut out, 200, &fields, form, None, &mut Heads::default());
     let expected = "HTTP/1.1 200 Well, fine  X: 1\r\nX-ID: 1\r\netag: 2\r\nserver: 3\r\n\
                     Content-Length: 0\r\nConnection: close\r\n\r\n";
     assert_eq!(String::from_utf8(out).expect("text"), expected);

@@ -243,7 +243,7 @@ impl FieldSection {
     }
 
     /// Makes this section a copy of another, in the memory that it has.
-    pub(crate) fn copy_from(&mut self, other: &Self) {
+    pub fn copy_from(&mut self, other: &Self) {
         self.bytes.clear();
         self.bytes.extend_from_slice(&other.bytes);
         self.lines.clear();
@@ -256,17 +256,17 @@ impl FieldSection {
     }
 
     /// Gives the section's fields a number that no other fields have or will have.
-    pub(crate) fn number_content(&mut self) {
+    pub fn number_content(&mut self) {
         self.content = CONTENTS.fetch_add(1, Ordering::Relaxed) + 1;
     }
 
     /// The number of the section's content; 0 if it has no number. Sections with the same number have the same fields.
-    pub(crate) fn content(&self) -> u64 {
+    pub fn content(&self) -> u64 {
         self.content
     }
 
     /// The memory that the fields need, in bytes.
-    pub(crate) fn used_bytes(&self) -> usize {
+    pub fn used_bytes(&self) -> usize {
         self.bytes.len() + self.lines.len() * size_of::<Line>()
     }
 

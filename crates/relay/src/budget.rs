@@ -131,6 +131,7 @@ impl Relay {
 
     /// Tells all connections whether memory is short, and updates their charges.
     fn save_memory(&mut self, on: bool) {
+        self.heads.save_memory(on);
         let clients = self.downstreams.iter().map(|(id, _)| LinkId::Client(id));
         let upstreams = self.pools.upstreams().map(|(id, _)| LinkId::Endpoint(id));
         for id in clients.chain(upstreams).collect::<Vec<_>>() {

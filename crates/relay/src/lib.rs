@@ -27,6 +27,7 @@ mod call;
 mod certain;
 mod config;
 mod downstream;
+mod drain;
 mod effect;
 #[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "the index was just found"))]
 pub mod failure;

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use leno_http1::Heads;
 use leno_http2::FieldSection;
 use leno_model::mesh::Mesh;
 use leno_model::spiffe::SpiffeId;
@@ -72,6 +73,8 @@ pub struct Relay {
     /// Time at which the drain must be over; `None` before a drain.
     pub(crate) draining: Option<Instant>,
     pub(crate) fields: FieldSection,
+    /// The header sections of HTTP/1 that repeat.
+    pub(crate) heads: Heads,
     pub(crate) budget: Budget,
     /// Not for secrets.
     pub(crate) random: fastrand::Rng,
@@ -110,6 +113,7 @@ impl Relay {
             sweep_turn: 0,
             draining: None,
             fields: Default::default(),
+            heads: Heads::default(),
             budget: Budget::new(config.memory_budget_bytes),
             random: fastrand::Rng::with_seed(config.seed),
             burst: false,
@@ -158,16 +162,6 @@ impl Relay {
     /// Returns what the event loop has to do, in this order.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
-    }
-
-    /// Begins a drain, which must be over at `until`.
-    pub fn begin_drain(&mut self, until: Instant) {
-        self.draining = Some(until);
-    }
-
-    /// Returns when the drain must be over; `None` before a drain.
-    pub fn draining(&self) -> Option<Instant> {
-        self.draining
     }
 
     /// Returns whether a connection to an endpoint has not ended.

@@ -280,11 +280,4 @@ impl Relay {
         self.fields = FieldSection::new();
         self.dirty.shrink_to_fit();
     }
-
-    /// Tells all clients that their connections end.
-    pub fn shut_down(&mut self) {
-        for id in self.downstreams.ids() {
-            self.shut_down_client(id);
-        }
-    }
 }

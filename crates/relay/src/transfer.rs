@@ -99,11 +99,12 @@ impl Relay {
         let now = self.now;
         let mut input = bytes;
         loop {
-            let Some(link) = self.link(id) else { return Ok(()) };
-            if link.closing_since.is_some() {
-                return Ok(());
-            }
-            match link.codec.receive(now, &mut input, fields)? {
+            let link = match id {
+                LinkId::Client(id) => self.downstreams.get_mut(id).map(|client| &mut client.link),
+                LinkId::Endpoint(id) => self.pools.upstream_mut(id).map(|upstream| &mut upstream.link),
+            };
+            let Some(link) = link.filter(|link| link.closing_since.is_none()) else { return Ok(()) };
+            match link.codec.receive(now, &mut input, fields, &mut self.heads)? {
                 Some(event) => self.on_event(id, &event, fields),
                 None => {
                     link.pending_input.extend_from_slice(input);

@@ -74,17 +74,17 @@ fn act(role: Role, side: &mut Side, script: &mut Script<'_>, queued: &mut usize)
         }
         5 if role == Role::Client => {
             let pseudo = [REQUEST, &[(":authority", "a")], &framing(script)].concat();
-            if let Ok(key) = side.http1.open(Instant::now(), 7, &script.fields(&pseudo), end) {
+            if let Ok(key) = side.http1.open(Instant::now(), 7, &script.fields(&pseudo), end, &mut side.heads) {
                 (side.key, side.received_all, side.unreleased) = (key, false, 0);
             }
         }
         5 | 6 => {
             let pseudo = [RESPONSE, &framing(script)].concat();
             let fields = script.fields(&pseudo);
-            side.http1.send_headers(key, Section::Response, &fields, end);
+            side.http1.send_headers(key, Section::Response, &fields, end, &mut side.heads);
         }
-        7 => side.http1.send_headers(key, Section::Interim, &script.fields(INTERIM), false),
-        8 => side.http1.send_headers(key, Section::Trailers, &script.fields(&[]), true),
+        7 => side.http1.send_headers(key, Section::Interim, &script.fields(INTERIM), false, &mut side.heads),
+        8 => side.http1.send_headers(key, Section::Trailers, &script.fields(&[]), true, &mut side.heads),
         9 => {
             let bytes = vec![choice; script.size()];
             let taken = side.http1.send_data(key, &bytes, end);

@@ -1,9 +1,7 @@
 //! One engine receives a message, a second sends it on, and a third reads it: the third must see the same message.
 
-use std::time::Instant;
-
 use leno_http1::limits::MAX_FIELDS;
-use leno_http1::{FieldSection, Limits, Role, Section, check_request};
+use leno_http1::{FieldSection, Limits, Role, Section};
 
 use crate::side::{Seen, Side, join};
 
@@ -38,16 +36,15 @@ struct Onward {
 fn relay_request(front: &mut Side, relayed: &mut Option<Onward>, fields: &FieldSection, seen: Seen) {
     let is_request = matches!(seen, Seen::Headers(Section::Request, ..));
     if is_request {
-        check_request(fields).expect("what was read can be written");
         let (back, far) = (Side::new(Role::Client, larger()), Side::new(Role::Server, larger()));
         *relayed = Some(Onward { back, far, sent: Vec::new() });
     }
     let Some(onward) = relayed else { return };
     match &seen {
         Seen::Headers(Section::Request, _, end) => {
-            onward.back.key = onward.back.http1.open(Instant::now(), 0, fields, *end).expect("it can be written");
+            onward.back.open(fields, *end);
         }
-        Seen::Headers(_, _, _) => onward.back.http1.send_headers(onward.back.key, Section::Trailers, fields, true),
+        Seen::Headers(_, _, _) => onward.back.send_headers(Section::Trailers, fields, true),
         Seen::Data(bytes, end) => {
             onward.back.http1.send_data(onward.back.key, bytes, *end);
             front.release(bytes.len());
@@ -61,7 +58,7 @@ fn relay_request(front: &mut Side, relayed: &mut Option<Onward>, fields: &FieldS
         *relayed = None;
         let mut answer = FieldSection::new();
         answer.push(b":status", b"200");
-        front.http1.send_headers(front.key, Section::Response, &answer, true);
+        front.send_headers(Section::Response, &answer, true);
     }
     front.write(usize::MAX);
 }
@@ -131,7 +128,7 @@ pub fn responses(choice: u8, bytes: &[u8]) {
     let mut asked = FieldSection::new();
     section.iter().for_each(|(name, value)| asked.push(name.as_bytes(), value.as_bytes()));
     let ask = |mut side: Side| {
-        side.key = side.http1.open(Instant::now(), 0, &asked, !is_tunnel).expect("it can be written");
+        side.open(&asked, !is_tunnel);
         side.write(usize::MAX);
         side
     };
@@ -144,7 +141,7 @@ pub fn responses(choice: u8, bytes: &[u8]) {
     let (mut sent, mut read) = (Vec::new(), Vec::new());
     let mut answer = |seen: Seen, fields: &FieldSection, front: &mut Side| {
         match &seen {
-            Seen::Headers(section, _, end) => front.http1.send_headers(front.key, *section, fields, *end),
+            Seen::Headers(section, _, end) => front.send_headers(*section, fields, *end),
             Seen::Data(bytes, end) => drop(front.http1.send_data(front.key, bytes, *end)),
             Seen::Reset => front.http1.reset(front.key, leno_http1::ErrorCode::CANCEL),
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use leno_http1::{Connection, Event, FieldSection, Limits, Role, Section, StreamKey};
+use leno_http1::{Connection, Event, FieldSection, Heads, Limits, Role, Section, StreamKey};
 
 /// An event in a form that can be compared. Adjacent content is one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +16,7 @@ pub enum Seen {
 
 pub struct Side {
     pub http1: Connection,
+    pub heads: Heads,
     pub key: StreamKey,
     pub failed: bool,
     /// The peer has closed its side: no more bytes arrive.
@@ -32,6 +33,7 @@ impl Side {
         let window_bytes = limits.content_window_bytes as usize;
         Self {
             http1: Connection::new(role, Arc::new(limits), Instant::now()),
+            heads: Heads::default(),
             key: StreamKey::numbered(0),
             failed: false,
             ended: false,
@@ -42,13 +44,23 @@ impl Side {
         }
     }
 
+    /// Sends a request that the engine accepts.
+    pub fn open(&mut self, fields: &FieldSection, end_stream: bool) {
+        let opened = self.http1.open(Instant::now(), 0, fields, end_stream, &mut self.heads);
+        self.key = opened.expect("what was read can be written");
+    }
+
+    pub fn send_headers(&mut self, section: Section, fields: &FieldSection, end_stream: bool) {
+        self.http1.send_headers(self.key, section, fields, end_stream, &mut self.heads);
+    }
+
     /// Feeds bytes to the engine until the next event. Keeps the bytes that the engine did not read.
     pub fn next(&mut self, bytes: &[u8], fields: &mut FieldSection) -> Option<Seen> {
         self.kept.extend_from_slice(if self.ended { &[] } else { bytes });
         let kept = std::mem::take(&mut self.kept);
         let mut input = &kept[..];
         let was_over = self.http1.must_close();
-        let seen = match self.http1.receive(Instant::now(), &mut input, fields) {
+        let seen = match self.http1.receive(Instant::now(), &mut input, fields, &mut self.heads) {
             Ok(Some(event)) => Some(self.note(&event, fields)),
             Ok(None) => {
                 assert!(input.is_empty() || self.http1.is_paused(), "input is left without a reason");

@@ -12,7 +12,9 @@ fn busy() -> (Connection, StreamKey) {
     let mut fields = FieldSection::new();
     let mut key = None;
     for mut part in [&b"GET / HTTP/1.1\r\nHo"[..], b"st: a\r\n\r\n"] {
-        if let Ok(Some(Event::Headers { stream, .. })) = server.receive(now, &mut part, &mut fields) {
+        if let Ok(Some(Event::Headers { stream, .. })) =
+            server.receive(now, &mut part, &mut fields, &mut Heads::default())
+        {
             key = Some(stream);
         }
     }
@@ -24,7 +26,7 @@ fn busy() -> (Connection, StreamKey) {
 fn respond(server: &mut Connection, key: StreamKey) {
     let mut response = FieldSection::new();
     response.push(b":status", b"200");
-    server.send_headers(key, Section::Response, &response, false);
+    server.send_headers(key, Section::Response, &response, false, &mut Heads::default());
     server.send_data(key, &vec![b'x'; 3 * OUTPUT_HIGH_WATER_BYTES], false);
 }
 
@@ -88,14 +90,14 @@ fn nor_does_it_keep_one_in_its_next_exchange() {
         request.push(name.as_bytes(), value.as_bytes());
     }
     for token in 0..2 {
-        let stream = client.open(now, token, &request, false).expect("the connection is free");
+        let stream = client.open(now, token, &request, false, &mut Heads::default()).expect("the connection is free");
         client.send_data(stream, &vec![b'x'; OUTPUT_HIGH_WATER_BYTES], false);
         write_all(&mut client);
         assert_eq!(client.out.bytes.capacity(), 0, "exchange {token}");
         client.send_data(stream, b"", true);
         write_all(&mut client);
         let mut response = &b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"[..];
-        let event = client.receive(now, &mut response, &mut FieldSection::new());
+        let event = client.receive(now, &mut response, &mut FieldSection::new(), &mut Heads::default());
         assert!(matches!(event, Ok(Some(Event::Headers { end_stream: true, .. }))), "{event:?}");
     }
 }

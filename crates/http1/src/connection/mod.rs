@@ -20,6 +20,8 @@ use crate::block::Incomplete;
 use crate::error::ConnectionError;
 use crate::exchange::{Exchange, Half, Outgoing};
 use crate::limits::{Limits, OUTPUT_HIGH_WATER_BYTES};
+use crate::repeats::{Heads, Place};
+pub use send::OpenError;
 
 /// The kind of the next input bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +61,8 @@ pub struct Connection {
     /// The beginning of a header section, a chunk's line or trailers.
     incomplete: Incomplete,
     incomplete_since: Option<Instant>,
+    /// Where the latest header section is remembered.
+    head_place: Place,
     /// Number of empty lines before the next request.
     empty_lines: u8,
     exchange: Option<Box<Exchange>>,
@@ -90,6 +94,7 @@ impl Connection {
             input: Input::Head,
             incomplete: Incomplete::default(),
             incomplete_since: None,
+            head_place: Place::default(),
             empty_lines: 0,
             exchange: None,
             last_id: 0,
@@ -111,7 +116,8 @@ impl Connection {
     /// The caller must keep input that remains after `None`, and pass it again once [`Connection::is_paused`] is false.
     /// At that time, the caller must call this function even without input, because a decision made meanwhile may
     /// produce an event. `fields` is overwritten, and holds the section of an [`Event::Headers`]. Every request and
-    /// every response that is not reset ends with `end_stream`.
+    /// every response that is not reset ends with `end_stream`. `heads` is shared by all connections with the same
+    /// limits.
     ///
     /// # Errors
     /// If the peer violated the protocol: flush [`Connection::output`] and close the connection.
@@ -120,8 +126,9 @@ impl Connection {
         now: Instant,
         input: &mut &'a [u8],
         fields: &mut FieldSection,
+        heads: &mut Heads,
     ) -> Result<Option<Event<'a>>, ConnectionError> {
-        let result = self.read(now, input, fields);
+        let result = self.read(now, input, fields, heads);
         match result {
             Ok(event) => {
                 self.check_for_unsolicited(input);

@@ -10,10 +10,12 @@ use crate::block::{Fault, Kind};
 use crate::chunk;
 use crate::error::ConnectionError;
 use crate::exchange::{Exchange, Half, Outgoing};
+use crate::head::Head;
 use crate::limits::MAX_EMPTY_LINES;
 use crate::message::Content;
-use crate::request;
-use crate::response::{self, Asked};
+use crate::repeats::{Heads, Reader, SectionHash};
+use crate::request::{self, RequestHead};
+use crate::response::{self, Asked, ResponseHead};
 use crate::trailers;
 
 impl Connection {
@@ -22,6 +24,7 @@ impl Connection {
         now: Instant,
         input: &mut &'a [u8],
         fields: &mut FieldSection,
+        heads: &mut Heads,
     ) -> Result<Option<Event<'a>>, ConnectionError> {
         loop {
             if self.is_paused() {
@@ -35,9 +38,8 @@ impl Connection {
                     if self.role == Role::Client && !self.awaits_response(input)? {
                         return Ok(None);
                     }
-                    let max_bytes = self.limits.max_header_list_bytes;
-                    let Some(head) = self.take_block(now, input, Kind::Section, max_bytes)? else { return Ok(None) };
-                    if let Some(event) = self.on_head(&head, fields)? {
+                    let Some(head) = self.take_head(now, input, fields, heads)? else { return Ok(None) };
+                    if let Some(event) = self.on_head(head)? {
                         return Ok(Some(event));
                     }
                 }
@@ -81,6 +83,62 @@ impl Connection {
         Ok(true)
     }
 
+    /// Takes a header section, and writes its fields to `fields`. Parses only sections that do not repeat.
+    fn take_head(
+        &mut self,
+        now: Instant,
+        input: &mut &[u8],
+        fields: &mut FieldSection,
+        heads: &mut Heads,
+    ) -> Result<Option<Head>, ConnectionError> {
+        let reader = self.reader();
+        if let Some(reader) = reader.filter(|_| self.incomplete.is_empty())
+            && let Some((known, rest)) = heads.at(self.head_place, reader, input)
+        {
+            *input = rest;
+            fields.copy_from(&known.fields);
+            return Ok(Some(known.head.clone()));
+        }
+        let max_bytes = self.limits.max_header_list_bytes;
+        let Some(section) = self.take_block(now, input, Kind::Section, max_bytes)? else { return Ok(None) };
+        let hash = reader.zip(SectionHash::of(&section));
+        if let Some((reader, hash)) = hash
+            && let Some((known, place)) = heads.find(hash, reader, &section)
+        {
+            self.head_place = place;
+            fields.copy_from(&known.fields);
+            return Ok(Some(known.head.clone()));
+        }
+        let head = self.parse_head(&section, fields)?;
+        if let Some((reader, hash)) = hash
+            && head.may_repeat()
+        {
+            heads.note_read(hash, reader, &section, fields, &head);
+        }
+        Ok(Some(head))
+    }
+
+    /// How this connection reads a header section; `None` if it reads the response to a request for a tunnel.
+    fn reader(&self) -> Option<Reader> {
+        match (self.role, self.exchange.as_deref()) {
+            (Role::Server, _) => Some(Reader::Server),
+            (Role::Client, Some(exchange)) if exchange.asks_for_tunnel() => None,
+            (Role::Client, Some(exchange)) if exchange.head => Some(Reader::ClientOfHead),
+            (Role::Client, _) => Some(Reader::Client),
+        }
+    }
+
+    fn parse_head(&self, section: &[u8], fields: &mut FieldSection) -> Result<Head, ConnectionError> {
+        match (self.role, self.exchange.as_deref()) {
+            (Role::Server, _) if section == b"\r\n" => Ok(Head::EmptyLine),
+            (Role::Client, Some(exchange)) => {
+                let (head, connect, upgrade) = (exchange.head, exchange.connect, exchange.upgrade.as_deref());
+                response::parse(section, Asked { head, connect, upgrade }, &self.limits, fields).map(Head::Response)
+            }
+            _ => request::parse(section, &self.limits, fields).map(Head::Request),
+        }
+    }
+
     /// Takes a line or a section. Buffers at most `max_bytes`.
     fn take_block<'a>(
         &mut self,
@@ -111,18 +169,21 @@ impl Connection {
         }
     }
 
-    /// Processes a complete header section, which may be an interim response. Returns `None` for an empty line.
-    fn on_head(&mut self, head: &[u8], fields: &mut FieldSection) -> Result<Option<Event<'static>>, ConnectionError> {
-        if self.role == Role::Client {
-            return self.on_response(head, fields);
+    /// Processes a header section, which may be an interim response. Returns `None` for an empty line.
+    fn on_head(&mut self, head: Head) -> Result<Option<Event<'static>>, ConnectionError> {
+        match head {
+            Head::Request(request) => Ok(Some(self.on_request(request))),
+            Head::Response(response) => self.on_response(&response),
+            Head::EmptyLine => {
+                self.empty_lines += 1;
+                let too_many = self.empty_lines > MAX_EMPTY_LINES;
+                if too_many { Err(ConnectionError::bad("empty lines instead of a request")) } else { Ok(None) }
+            }
         }
-        if head == b"\r\n" {
-            self.empty_lines += 1;
-            let too_many = self.empty_lines > MAX_EMPTY_LINES;
-            return if too_many { Err(ConnectionError::bad("empty lines instead of a request")) } else { Ok(None) };
-        }
+    }
+
+    fn on_request(&mut self, request: RequestHead) -> Event<'static> {
         self.empty_lines = 0;
-        let request = request::parse(head, &self.limits, fields)?;
         self.last_id += 1;
         let end_stream = request.content == Content::None;
         let mut exchange = Exchange::new(self.last_id, 0);
@@ -136,18 +197,12 @@ impl Connection {
         self.exchange = Some(Box::new(exchange));
         self.begin_content(request.content);
         let stream = StreamKey::numbered(self.last_id);
-        Ok(Some(Event::Headers { stream, token: 0, section: Section::Request, end_stream, oversize: false }))
+        Event::Headers { stream, token: 0, section: Section::Request, end_stream, oversize: false }
     }
 
-    fn on_response(
-        &mut self,
-        head: &[u8],
-        fields: &mut FieldSection,
-    ) -> Result<Option<Event<'static>>, ConnectionError> {
+    fn on_response(&mut self, response: &ResponseHead) -> Result<Option<Event<'static>>, ConnectionError> {
         let Some(exchange) = self.exchange.as_deref_mut() else { return Ok(None) };
         let (stream, token) = (StreamKey::numbered(exchange.id), exchange.token);
-        let asked = Asked { head: exchange.head, connect: exchange.connect, upgrade: exchange.upgrade.as_deref() };
-        let response = response::parse(head, asked, &self.limits, fields)?;
         if response.interim {
             exchange.interim_responses += 1;
             if exchange.interim_responses > self.limits.max_interim_responses {

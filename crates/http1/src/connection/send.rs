@@ -3,38 +3,50 @@
 use std::time::Instant;
 
 use leno_http2::fields::Known;
-use leno_http2::{ErrorCode, FieldSection, OpenError, Role, Section, StreamKey};
+use leno_http2::{ErrorCode, FieldSection, Role, Section, StreamKey};
 
 use super::{Connection, Input};
 use crate::exchange::{Exchange, Half, Outgoing};
-use crate::write::{self, Framing, Persistence};
+use crate::repeats::Heads;
+use crate::write::{self, Form, Framing, Persistence, Unwritable};
+
+/// Why a request was not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    #[error("the connection carries another exchange")]
+    Busy,
+    #[error("the connection takes no more requests")]
+    Closed,
+    /// No connection can carry the request.
+    #[error(transparent)]
+    Unwritable(#[from] Unwritable),
+}
 
 impl Connection {
-    /// Sends a request (client only). [`check_request`](crate::check_request) must have accepted it.
+    /// Sends a request (client only).
     ///
     /// # Errors
-    /// Nothing was sent. [`OpenError::StreamLimit`]: an exchange is open. [`OpenError::Closed`]: the connection cannot
-    /// be reused, or the request cannot be written.
+    /// See [`OpenError`]. Nothing was sent.
     pub fn open(
         &mut self,
         _now: Instant,
         token: u32,
         fields: &FieldSection,
         end_stream: bool,
+        heads: &mut Heads,
     ) -> Result<StreamKey, OpenError> {
-        if !self.takes_streams() || write::check_request(fields).is_err() {
+        if !self.takes_streams() {
             return Err(OpenError::Closed);
         }
         if self.exchange.is_some() {
-            return Err(OpenError::StreamLimit);
+            return Err(OpenError::Busy);
         }
         let content_length = write::content_length(fields);
         if end_stream && content_length.is_some_and(|length| length > 0) {
-            return Err(OpenError::Closed);
+            return Err(OpenError::Unwritable(Unwritable::LACKS_CONTENT));
         }
-        self.last_id += 1;
         let method = fields.get(Known::Method).unwrap_or_default();
-        let mut exchange = Exchange::new(self.last_id, token);
+        let mut exchange = Exchange::new(self.last_id + 1, token);
         exchange.send = Half::Body;
         exchange.head = method == b"HEAD";
         exchange.connect = method == b"CONNECT";
@@ -53,8 +65,10 @@ impl Connection {
             Framing::Chunked => Outgoing::Chunked,
             Framing::Unframed => Outgoing::Nothing,
         };
-        self.request_starts_at = self.written + self.pending_output() as u64;
-        write::request(&mut self.out.bytes, fields, framing, exchange.upgrade.as_deref());
+        let starts_at = self.written + self.pending_output() as u64;
+        write::request(&mut self.out.bytes, fields, framing, exchange.upgrade.as_deref(), heads)?;
+        self.last_id += 1;
+        self.request_starts_at = starts_at;
         self.exchange = Some(Box::new(exchange));
         self.input = Input::Head;
         let key = StreamKey::numbered(self.last_id);
@@ -76,13 +90,20 @@ impl Connection {
 
     /// Sends a response's section, or trailers in either role. Trailers wait for queued content, and are sent only with
     /// chunked content. Without an open exchange this has no effect.
-    pub fn send_headers(&mut self, key: StreamKey, section: Section, fields: &FieldSection, end_stream: bool) {
+    pub fn send_headers(
+        &mut self,
+        key: StreamKey,
+        section: Section,
+        fields: &FieldSection,
+        end_stream: bool,
+        heads: &mut Heads,
+    ) {
         let over = self.over;
         let Some(exchange) = self.exchange_mut(key).filter(|exchange| !over && exchange.takes_output()) else { return };
         match section {
             Section::Request => {}
-            Section::Interim if exchange.send == Half::Headers => self.send_interim(fields),
-            Section::Response if exchange.send == Half::Headers => self.send_response(fields, end_stream),
+            Section::Interim if exchange.send == Half::Headers => self.send_interim(fields, heads),
+            Section::Response if exchange.send == Half::Headers => self.send_response(fields, end_stream, heads),
             Section::Trailers if exchange.send == Half::Body => {
                 if exchange.queue.waiting().is_empty() {
                     self.write_end(Some(fields));
@@ -95,16 +116,17 @@ impl Connection {
     }
 
     /// Sends an interim response, unless the client speaks HTTP/1.0, which has none (RFC 9110 section 15.2).
-    fn send_interim(&mut self, fields: &FieldSection) {
+    fn send_interim(&mut self, fields: &FieldSection, heads: &mut Heads) {
         let Some(exchange) = self.exchange.as_deref() else { return };
         if let Some(status) = status(fields).filter(|status| (100..200).contains(status) && *status != 101)
             && !exchange.peer_is_1_0
         {
-            write::response(&mut self.out.bytes, status, fields, Framing::Unframed, Persistence::Implied, None);
+            let form = Form { framing: Framing::Unframed, persistence: Persistence::Implied };
+            write::response(&mut self.out.bytes, status, fields, form, None, heads);
         }
     }
 
-    fn send_response(&mut self, fields: &FieldSection, end_stream: bool) {
+    fn send_response(&mut self, fields: &FieldSection, end_stream: bool, heads: &mut Heads) {
         let stays_open = !self.shutting_down && !self.peer_ended;
         let Some(exchange) = self.exchange.as_deref_mut() else { return };
         let Some(status) = status(fields).filter(|&status| status >= 200) else { return self.end() };
@@ -140,7 +162,7 @@ impl Connection {
         exchange.send = Half::Body;
         exchange.outgoing = outgoing;
         let shown_status = if upgrade.is_some() { 101 } else { status };
-        write::response(&mut self.out.bytes, shown_status, fields, framing, persistence, upgrade);
+        write::response(&mut self.out.bytes, shown_status, fields, Form { framing, persistence }, upgrade, heads);
         if self.input == Input::Undecided {
             self.input = if is_tunnel { Input::Tunnel } else { Input::Rejected };
         }

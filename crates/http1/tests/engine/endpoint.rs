@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leno_http1::{
-    Connection, ConnectionError, ErrorCode, Event, FieldSection, Limits, OpenError, Role, Section, StreamKey,
+    Connection, ConnectionError, ErrorCode, Event, FieldSection, Heads, Limits, OpenError, Role, Section, StreamKey,
 };
 
 /// An event in a form that tests can keep. Adjacent content is merged, however it was split.
@@ -20,6 +20,7 @@ pub(crate) type Fields = Vec<(String, String)>;
 pub(crate) struct Endpoint {
     pub(crate) http1: Connection,
     pub(crate) now: Instant,
+    pub(crate) heads: Heads,
     /// Whether received content is released at once.
     pub(crate) releases: bool,
     pub(crate) error: Option<ConnectionError>,
@@ -36,6 +37,7 @@ impl Endpoint {
         Self {
             http1: Connection::new(role, Arc::new(limits), now),
             now,
+            heads: Heads::default(),
             releases: true,
             error: None,
             key: StreamKey::numbered(0),
@@ -69,7 +71,7 @@ impl Endpoint {
         let bytes = std::mem::take(&mut self.kept);
         let (mut input, mut fields) = (&bytes[..], FieldSection::new());
         while self.error.is_none() {
-            match self.http1.receive(self.now, &mut input, &mut fields) {
+            match self.http1.receive(self.now, &mut input, &mut fields, &mut self.heads) {
                 Ok(Some(event)) => self.note(&event, &fields),
                 Ok(None) => break,
                 Err(error) => self.error = Some(error),
@@ -137,20 +139,20 @@ impl Endpoint {
     }
 
     pub(crate) fn request(&mut self, fields: &[(&str, &str)], end_stream: bool) -> Result<(), OpenError> {
-        self.key = self.http1.open(self.now, 7, &section(fields), end_stream)?;
+        self.key = self.http1.open(self.now, 7, &section(fields), end_stream, &mut self.heads)?;
         Ok(())
     }
 
     pub(crate) fn respond(&mut self, fields: &[(&str, &str)], end_stream: bool) {
-        self.http1.send_headers(self.key, Section::Response, &section(fields), end_stream);
+        self.http1.send_headers(self.key, Section::Response, &section(fields), end_stream, &mut self.heads);
     }
 
     pub(crate) fn interim(&mut self, fields: &[(&str, &str)]) {
-        self.http1.send_headers(self.key, Section::Interim, &section(fields), false);
+        self.http1.send_headers(self.key, Section::Interim, &section(fields), false, &mut self.heads);
     }
 
     pub(crate) fn trailers(&mut self, fields: &[(&str, &str)]) {
-        self.http1.send_headers(self.key, Section::Trailers, &section(fields), true);
+        self.http1.send_headers(self.key, Section::Trailers, &section(fields), true, &mut self.heads);
     }
 
     pub(crate) fn data(&mut self, bytes: &str, end_stream: bool) -> usize {

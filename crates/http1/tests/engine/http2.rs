@@ -113,7 +113,7 @@ fn send(to: &mut Endpoint, happened: &[Happening]) {
                 to.request(&borrowed(fields), *end_stream).expect("the connection is free");
             }
             Happening::Headers { section: kind, fields, end_stream } => {
-                to.http1.send_headers(to.key, *kind, &section(&borrowed(fields)), *end_stream);
+                to.http1.send_headers(to.key, *kind, &section(&borrowed(fields)), *end_stream, &mut to.heads);
             }
             Happening::Data { bytes, end_stream } => drop(to.http1.send_data(to.key, bytes, *end_stream)),
             Happening::Reset { code, .. } => to.http1.reset(to.key, *code),

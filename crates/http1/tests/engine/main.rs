@@ -7,6 +7,7 @@ mod exchanges;
 mod http2;
 mod pair;
 mod pauses;
+mod repeats;
 mod smuggling;
 mod splits;
 mod tunnels;

@@ -22,7 +22,7 @@ mod explain;
 mod health;
 mod latency;
 mod methods;
-mod policy;
+mod policy_name;
 mod probation;
 mod recent;
 
@@ -40,7 +40,7 @@ use recent::RecentPicks;
 pub use endpoints::EndpointId;
 pub use explain::Explanation;
 pub use methods::Method;
-pub use policy::{Policy, UnknownPolicy};
+pub use policy_name::{Policy, UnknownPolicy};
 
 /// Chooses the endpoint of each call to one cluster, and learns from the outcomes.
 ///

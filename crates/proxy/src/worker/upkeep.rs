@@ -81,7 +81,6 @@ impl Worker {
         for mut listener in std::mem::take(&mut self.listeners) {
             listener.deregister(&self.poll);
         }
-        self.relay.shut_down();
     }
 
     pub(super) fn is_drained(&self) -> bool {

@@ -200,18 +200,18 @@ impl Relay {
                 }
                 (Response::Awaited, true) => {
                     let fields = grpc_error(Section::Response, grpc_status, &message, error.why());
-                    link.codec.send_headers(stream, Section::Response, &fields, true);
+                    link.codec.send_headers(stream, Section::Response, &fields, true, &mut self.heads);
                 }
                 (Response::Awaited, false) => {
                     let fields = http_error(http_status, &message, error);
-                    link.codec.send_headers(stream, Section::Response, &fields, is_head);
+                    link.codec.send_headers(stream, Section::Response, &fields, is_head, &mut self.heads);
                     if !is_head {
                         link.codec.send_data(stream, format!("{message}\n").as_bytes(), true);
                     }
                 }
                 (_, true) => {
                     let fields = grpc_error(Section::Trailers, grpc_status, &message, error.why());
-                    link.codec.send_headers(stream, Section::Trailers, &fields, true);
+                    link.codec.send_headers(stream, Section::Trailers, &fields, true, &mut self.heads);
                 }
                 (_, false) => link.codec.reset(stream, ErrorCode::INTERNAL_ERROR),
             }
@@ -232,7 +232,7 @@ impl Relay {
             fields.push(b":status", status.to_string().as_bytes());
             fields.push(b"location", location);
             fields.push(b"content-length", b"0");
-            link.codec.send_headers(stream, Section::Response, &fields, true);
+            link.codec.send_headers(stream, Section::Response, &fields, true, &mut self.heads);
             link.codec.stop_receiving(stream);
             self.mark_client(client);
         }

@@ -248,7 +248,7 @@ impl Relay {
         self.note_size(id);
         for (_, upstream, stream) in self.streams_of(id) {
             if let Some(upstream) = self.pools.upstream_mut(upstream) {
-                upstream.link.codec.send_headers(stream, Section::Trailers, fields, true);
+                upstream.link.codec.send_headers(stream, Section::Trailers, fields, true, &mut self.heads);
             }
             self.mark_dirty(LinkId::Endpoint(upstream));
         }

@@ -81,7 +81,7 @@ impl Relay {
             self.begin_response(id, fields);
         }
         if let Some(client) = self.downstreams.get_mut(client) {
-            client.link.codec.send_headers(client_stream, section, fields, end_stream);
+            client.link.codec.send_headers(client_stream, section, fields, end_stream, &mut self.heads);
         }
         self.mark_client(client);
         if end_stream {

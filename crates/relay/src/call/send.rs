@@ -1,8 +1,8 @@
 //! Send: sends an attempt to its endpoint over a pooled connection, or lets it wait for one.
 
+use leno_http2::Section;
 use leno_http2::fields::Known;
 use leno_http2::limits::DRIBBLE_BYTES;
-use leno_http2::{OpenError, Section};
 
 use crate::Relay;
 use crate::call::CallId;
@@ -12,8 +12,8 @@ use crate::call::reply::ProxyError;
 use crate::call::retry::Failure;
 use crate::certain::Certain;
 use crate::downstream::client::ClientId;
+use crate::link::codec::CannotOpen;
 use crate::link::{LinkId, grpc};
-use crate::pool::hop::{Hop, Protocol};
 use crate::pool::pools::PoolId;
 use crate::pool::upstream::{CallSize, UpstreamId};
 use crate::pool::waiting::Turn;
@@ -136,16 +136,13 @@ impl Relay {
         }
         let hop = upstream.key.hop;
         hop.dress(&mut call.request, call.protocol, upstream.target);
-        if hop == Hop::Plain(Protocol::Http1)
-            && let Err(why) = leno_http1::check_request(&call.request)
-        {
-            return self.fail(id.call, &ProxyError::Unwritable(why));
-        }
         let ends_with_body = call.request_ended && call.trailers.is_none();
         let codec = &mut upstream.link.codec;
-        let stream = match codec.open(now, id.call.place(), &call.request, ends_with_body && call.body.is_empty()) {
+        let (token, end_stream) = (id.call.place(), ends_with_body && call.body.is_empty());
+        let stream = match codec.open(now, token, &call.request, end_stream, &mut self.heads) {
             Ok(stream) => stream,
-            Err(OpenError::StreamLimit | OpenError::Closed) => return self.attempt_failed(id, &Failure::NotSent),
+            Err(CannotOpen::NoRoom) => return self.attempt_failed(id, &Failure::NotSent),
+            Err(CannotOpen::Unwritable(why)) => return self.fail(id.call, &ProxyError::Unwritable(why)),
         };
         upstream.is_reused = upstream.calls > 0 || upstream.idle_since.is_some_and(|since| since < now);
         upstream.idle_since = None;
@@ -161,7 +158,7 @@ impl Relay {
             false => codec.send_data(stream, &call.body, ends_with_body),
         };
         if let Some(trailers) = &call.trailers {
-            codec.send_headers(stream, Section::Trailers, trailers, true);
+            codec.send_headers(stream, Section::Trailers, trailers, true, &mut self.heads);
             let bytes = trailers.list_size();
             if taken < call.body.len() {
                 attempt.trailers_wait(bytes);

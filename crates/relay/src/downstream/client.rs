@@ -198,14 +198,6 @@ impl Relay {
         }
     }
 
-    /// During a drain, tells a new client that its connection ends. Requests that the client has already sent are still
-    /// answered, so this is called after the connection was read once.
-    pub fn shut_down_if_draining(&mut self, id: ClientId) {
-        if self.draining.is_some() {
-            self.shut_down_client(id);
-        }
-    }
-
     /// Tells a client that its connection ends, unless it has been told.
     pub fn shut_down_client(&mut self, id: ClientId) {
         if let Some(client) = self.downstreams.get_mut(id) {

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use leno_http1::Heads;
 use leno_http2::{Connection, ConnectionError, Drained, ErrorCode, Event, FieldSection, OpenError, Section, StreamKey};
 
 use crate::link::opaque::Opaque;
@@ -28,6 +29,32 @@ pub(crate) enum CodecError {
     Http2(#[from] ConnectionError),
     #[error("{0}")]
     Http1(#[from] leno_http1::ConnectionError),
+}
+
+/// Why a call's stream was not opened on a connection.
+#[derive(Debug)]
+pub(crate) enum CannotOpen {
+    /// The connection takes no stream now, or none any more.
+    NoRoom,
+    /// The connection's protocol cannot express the request.
+    Unwritable(leno_http1::Unwritable),
+}
+
+impl From<OpenError> for CannotOpen {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::StreamLimit | OpenError::Closed => Self::NoRoom,
+        }
+    }
+}
+
+impl From<leno_http1::OpenError> for CannotOpen {
+    fn from(error: leno_http1::OpenError) -> Self {
+        match error {
+            leno_http1::OpenError::Busy | leno_http1::OpenError::Closed => Self::NoRoom,
+            leno_http1::OpenError::Unwritable(why) => Self::Unwritable(why),
+        }
+    }
 }
 
 impl CodecError {
@@ -59,10 +86,11 @@ impl Codec {
         now: Instant,
         input: &mut &'a [u8],
         fields: &mut FieldSection,
+        heads: &mut Heads,
     ) -> Result<Option<Event<'a>>, CodecError> {
         match self {
             Self::Http2(http2) => Ok(http2.receive(now, input, fields)?),
-            Self::Http1(http1) => Ok(http1.receive(now, input, fields)?),
+            Self::Http1(http1) => Ok(http1.receive(now, input, fields, heads)?),
             Self::Opaque(opaque) => Ok(opaque.receive(input, fields)),
         }
     }
@@ -117,18 +145,22 @@ impl Codec {
     }
 
     /// See [`Connection::open`].
+    ///
+    /// # Errors
+    /// See [`CannotOpen`].
     pub(crate) fn open(
         &mut self,
         now: Instant,
         token: u32,
         fields: &FieldSection,
         end_stream: bool,
-    ) -> Result<StreamKey, OpenError> {
+        heads: &mut Heads,
+    ) -> Result<StreamKey, CannotOpen> {
         match self {
-            Self::Http2(http2) => http2.open(now, token, fields, end_stream),
-            Self::Http1(http1) => http1.open(now, token, fields, end_stream),
+            Self::Http2(http2) => Ok(http2.open(now, token, fields, end_stream)?),
+            Self::Http1(http1) => Ok(http1.open(now, token, fields, end_stream, heads)?),
             Self::Opaque(opaque) if opaque.takes_streams() => Ok(opaque.open(token)),
-            Self::Opaque(_) => Err(OpenError::Closed),
+            Self::Opaque(_) => Err(CannotOpen::NoRoom),
         }
     }
 
@@ -160,10 +192,17 @@ impl Codec {
         }
     }
 
-    pub(crate) fn send_headers(&mut self, stream: StreamKey, section: Section, fields: &FieldSection, end: bool) {
+    pub(crate) fn send_headers(
+        &mut self,
+        stream: StreamKey,
+        section: Section,
+        fields: &FieldSection,
+        end: bool,
+        heads: &mut Heads,
+    ) {
         match self {
             Self::Http2(http2) => http2.send_headers(stream, section, fields, end),
-            Self::Http1(http1) => http1.send_headers(stream, section, fields, end),
+            Self::Http1(http1) => http1.send_headers(stream, section, fields, end, heads),
             Self::Opaque(opaque) => opaque.send_headers(fields, end),
         }
     }

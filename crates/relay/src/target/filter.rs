@@ -1,30 +1,8 @@
-//! Filter: the parts of a request that route rules match, and the changes that route rules make to requests and
-//! responses.
+//! Filter: the changes that route rules make to requests and responses.
 
 use leno_http2::FieldSection;
 use leno_http2::fields::Known;
-use leno_model::route::{HeaderModifier, PathMatch, RequestHead, Rewrite};
-
-/// A request's fields, in the form that route rules match.
-pub(crate) struct Head<'a>(pub(crate) &'a FieldSection);
-
-impl RequestHead for Head<'_> {
-    fn method(&self) -> &[u8] {
-        self.0.get(Known::Method).unwrap_or_default()
-    }
-
-    fn path(&self) -> &[u8] {
-        self.0.get(Known::Path).unwrap_or_default()
-    }
-
-    fn authority(&self) -> &[u8] {
-        self.0.get(Known::Authority).or_else(|| self.0.get(Known::Host)).unwrap_or_default()
-    }
-
-    fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
-        self.0.iter().filter(move |line| line.name == name.as_bytes()).map(|line| line.value)
-    }
-}
+use leno_model::route::{HeaderModifier, PathMatch, Rewrite};
 
 /// Changes header fields, except those that frame a message and those that proxies send each other.
 pub(crate) fn modify(fields: &mut FieldSection, modifier: &HeaderModifier) {

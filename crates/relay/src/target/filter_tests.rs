@@ -1,7 +1,7 @@
 use leno_http2::FieldSection;
-use leno_model::route::{Header, HeaderModifier, PathMatch, PathRewrite, RequestHead, Rewrite};
+use leno_model::route::{Header, HeaderModifier, PathMatch, PathRewrite, Rewrite};
 
-use super::{Head, modify, rewrite};
+use super::{modify, rewrite};
 
 fn section(fields: &[(&str, &str)]) -> FieldSection {
     let mut section = FieldSection::new();
@@ -64,13 +64,4 @@ fn a_rewrite_changes_host_and_path_and_keeps_the_query() {
     let to_v2 = Rewrite { hostname: Some("carts.example".into()), path: Some(PathRewrite::Prefix("/v2".into())) };
     rewrite(&mut request, &to_v2, &PathMatch::prefix("/v1"));
     assert_eq!(lines(&request), [":method: GET", ":authority: carts.example", ":path: /v2/items?id=1"]);
-}
-
-#[test]
-fn the_head_of_a_request_is_what_its_fields_say() {
-    let request = section(&[(":method", "GET"), (":path", "/a?b"), ("host", "h"), ("x", "1"), ("y", "2"), ("x", "3")]);
-    let head = Head(&request);
-    assert_eq!((head.method(), head.path(), head.authority()), (&b"GET"[..], &b"/a?b"[..], &b"h"[..]));
-    assert_eq!(head.values("x").collect::<Vec<_>>(), [b"1", b"3"]);
-    assert_eq!(head.values("z").count(), 0);
 }

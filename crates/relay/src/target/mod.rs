@@ -22,6 +22,7 @@ pub(crate) mod explain;
 pub(crate) mod filter;
 pub(crate) mod find;
 pub(crate) mod ports;
+pub(crate) mod request_head;
 pub(crate) mod routes;
 pub(crate) mod targets;
 pub(crate) mod usage;

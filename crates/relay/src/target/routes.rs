@@ -20,7 +20,8 @@ use crate::certain::Certain;
 use crate::metrics::{RouteLabels, RouteMetrics};
 use crate::pool::hop::Protocol;
 use crate::target::cluster::ClusterId;
-use crate::target::filter::{self, Head};
+use crate::target::filter;
+use crate::target::request_head::Head;
 
 /// The routes that are attached to a cluster, and the rules that its calls have matched.
 #[derive(Debug)]

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use leno_http1::Heads;
 use leno_http2::{ErrorCode, Event, FieldSection, Limits, OpenError, Role, Section, StreamKey};
 
 #[expect(clippy::large_enum_variant, reason = "nearly every connection is HTTP/2")]
 pub(crate) enum Engine {
     Http2(leno_http2::Connection),
-    Http1(leno_http1::Connection),
+    Http1(leno_http1::Connection, Heads),
 }
 
 /// Evaluates the same expression for both protocols.
@@ -16,7 +17,7 @@ macro_rules! both {
     ($self:expr, $inner:ident => $expression:expr) => {
         match $self {
             Engine::Http2($inner) => $expression,
-            Engine::Http1($inner) => $expression,
+            Engine::Http1($inner, _) => $expression,
         }
     };
 }
@@ -32,11 +33,11 @@ impl Engine {
             // The relay adds a few fields to requests, and a server of HTTP/1 does not announce its limit.
             Role::Server => leno_http1::Limits { max_header_list_bytes: 20_000, ..leno_http1::Limits::server() },
         };
-        Self::Http1(leno_http1::Connection::new(role, Arc::new(limits), now))
+        Self::Http1(leno_http1::Connection::new(role, Arc::new(limits), now), Heads::default())
     }
 
     pub(crate) fn is_http1(&self) -> bool {
-        matches!(self, Self::Http1(_))
+        matches!(self, Self::Http1(..))
     }
 
     pub(crate) fn receive<'a>(
@@ -47,7 +48,7 @@ impl Engine {
     ) -> Result<Option<Event<'a>>, String> {
         match self {
             Self::Http2(http2) => http2.receive(now, input, fields).map_err(|error| error.to_string()),
-            Self::Http1(http1) => http1.receive(now, input, fields).map_err(|error| error.to_string()),
+            Self::Http1(http1, heads) => http1.receive(now, input, fields, heads).map_err(|error| error.to_string()),
         }
     }
 
@@ -55,7 +56,7 @@ impl Engine {
     pub(crate) fn input_ended(&mut self, now: Instant) -> Option<Event<'static>> {
         match self {
             Self::Http2(_) => None,
-            Self::Http1(http1) => http1.input_ended(now),
+            Self::Http1(http1, _) => http1.input_ended(now),
         }
     }
 
@@ -66,7 +67,16 @@ impl Engine {
         fields: &FieldSection,
         end_stream: bool,
     ) -> Result<StreamKey, OpenError> {
-        both!(self, engine => engine.open(now, token, fields, end_stream))
+        match self {
+            Self::Http2(http2) => http2.open(now, token, fields, end_stream),
+            Self::Http1(http1, heads) => {
+                http1.open(now, token, fields, end_stream, heads).map_err(|error| match error {
+                    leno_http1::OpenError::Busy => OpenError::StreamLimit,
+                    leno_http1::OpenError::Closed => OpenError::Closed,
+                    leno_http1::OpenError::Unwritable(why) => panic!("{why}"),
+                })
+            }
+        }
     }
 
     pub(crate) fn set_token(&mut self, stream: StreamKey, token: u32) {
@@ -74,7 +84,10 @@ impl Engine {
     }
 
     pub(crate) fn send_headers(&mut self, stream: StreamKey, section: Section, fields: &FieldSection, end: bool) {
-        both!(self, engine => engine.send_headers(stream, section, fields, end));
+        match self {
+            Self::Http2(http2) => http2.send_headers(stream, section, fields, end),
+            Self::Http1(http1, heads) => http1.send_headers(stream, section, fields, end, heads),
+        }
     }
 
     pub(crate) fn send_data(&mut self, stream: StreamKey, bytes: &[u8], end_stream: bool) {
@@ -109,7 +122,7 @@ impl Engine {
     pub(crate) fn go_away(&mut self) {
         match self {
             Self::Http2(http2) => http2.go_away(ErrorCode::NO_ERROR, "restarts"),
-            Self::Http1(http1) => http1.shut_down(),
+            Self::Http1(http1, _) => http1.shut_down(),
         }
     }
 
@@ -132,7 +145,7 @@ impl Engine {
     pub(crate) fn is_over(&self) -> bool {
         match self {
             Self::Http2(http2) => http2.is_drained() && !http2.wants_write(),
-            Self::Http1(http1) => (http1.must_close() || http1.is_drained()) && !http1.wants_write(),
+            Self::Http1(http1, _) => (http1.must_close() || http1.is_drained()) && !http1.wants_write(),
         }
     }
 }

@@ -84,7 +84,7 @@ impl Served {
     pub(crate) fn end_gently(&mut self, net: &mut Net) {
         let has_served = self.last_token > 0 && self.output.is_empty() && self.held.is_empty();
         match &mut self.engine {
-            Some(engine @ Engine::Http1(_)) if has_served && engine.open_streams().is_empty() => self.close(net),
+            Some(engine @ Engine::Http1(..)) if has_served && engine.open_streams().is_empty() => self.close(net),
             Some(engine) if self.calls.len() > 1 || engine.is_http1() => {
                 if net.random.bool() {
                     engine.shut_down();

@@ -110,7 +110,6 @@ impl Shell {
     pub(crate) fn drain(&mut self, until: Instant, net: &Net) {
         self.relay.set_now(net.now);
         self.relay.begin_drain(until);
-        self.relay.shut_down();
     }
 
     /// Returns whether a drain is over.

@@ -60,5 +60,5 @@ impl FromStr for Policy {
 }
 
 #[cfg(test)]
-#[path = "policy_tests.rs"]
+#[path = "policy_name_tests.rs"]
 mod tests;

@@ -1,0 +1,25 @@
+//! A header section that was parsed, of either kind of message.
+
+use crate::request::RequestHead;
+use crate::response::ResponseHead;
+
+/// The properties of a header section that its connection needs. The fields are stored separately.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Head {
+    /// An empty line before a request.
+    #[default]
+    EmptyLine,
+    Request(RequestHead),
+    Response(ResponseHead),
+}
+
+impl Head {
+    /// Whether the section may be remembered for other connections: what it starts depends on nothing but its bytes.
+    pub(crate) fn may_repeat(&self) -> bool {
+        match self {
+            Self::EmptyLine => false,
+            Self::Request(request) => !request.connect && request.upgrade.is_none(),
+            Self::Response(response) => !response.interim,
+        }
+    }
+}

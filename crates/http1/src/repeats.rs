@@ -1,0 +1,183 @@
+//! Header sections that repeat. Clients mostly send the same requests again and again, and servers the same responses, on
+//! all of their connections. Such a section costs a comparison and a copy: neither is it parsed again, nor are its
+//! fields written again.
+//!
+//! The meaning of a header section depends on its bytes and on the limits alone, so connections with the same limits can
+//! share what one of them has read.
+
+use std::hash::Hasher;
+
+use leno_http2::FieldSection;
+use rustc_hash::FxHasher;
+
+use crate::head::Head;
+use crate::write::Form;
+
+/// Number of sections that are remembered in each direction; a power of two.
+const PLACES: usize = 16;
+/// Longest section that is remembered, in bytes on the wire.
+const SECTION_MAX_BYTES: usize = 1024;
+/// Most memory of a remembered section's fields, in bytes.
+const FIELDS_MAX_BYTES: usize = 3072;
+
+/// The header sections that were read or written more than once, on any of the connections that share this value. All of
+/// them must have the same [`Limits`](crate::Limits) for their role. Holds at most 96 KiB.
+#[derive(Debug, Default)]
+pub struct Heads {
+    read: Option<Box<[ReadHead; PLACES]>>,
+    written: Option<Box<[WrittenHead; PLACES]>>,
+    /// Parts of the hashes of the latest sections that were read and are not remembered.
+    seen: [u16; PLACES],
+    /// The memory of the remembered sections beside the tables, in bytes.
+    bytes: usize,
+    is_saving: bool,
+}
+
+/// What a header section answers. The same bytes can mean something else to another kind of reader.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Reads a request.
+    #[default]
+    Server,
+    /// Reads the response to a request other than HEAD and CONNECT.
+    Client,
+    /// Reads the response to HEAD.
+    ClientOfHead,
+}
+
+/// A header section that was read.
+#[derive(Debug, Default)]
+pub(crate) struct ReadHead {
+    /// Empty if the place is free.
+    section: Box<[u8]>,
+    reader: Reader,
+    pub(crate) fields: FieldSection,
+    pub(crate) head: Head,
+}
+
+/// The place of a remembered section, as the reader of a connection keeps it: a hint, which may be wrong.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Place(u8);
+
+/// The hash of a section that may be remembered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SectionHash(u32);
+
+impl SectionHash {
+    /// Returns `None` for a section that is too long to be remembered.
+    pub(crate) fn of(section: &[u8]) -> Option<Self> {
+        if section.len() > SECTION_MAX_BYTES {
+            return None;
+        }
+        let mut hasher = FxHasher::default();
+        hasher.write(section);
+        Some(Self(hasher.finish() as u32))
+    }
+
+    fn place(self) -> Place {
+        Place((self.0 as usize % PLACES) as u8)
+    }
+
+    fn tag(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+}
+
+/// What decides the bytes of a header section that is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// The number of the fields' content, not 0.
+    pub(crate) content: u64,
+    pub(crate) form: Form,
+}
+
+#[derive(Debug, Default)]
+struct WrittenHead {
+    /// `None` if the place is free.
+    written: Option<Written>,
+    section: Box<[u8]>,
+}
+
+impl Heads {
+    /// Returns the remembered section in `place`, and what follows it, if `input` begins with it.
+    #[inline]
+    pub(crate) fn at<'a>(&self, place: Place, reader: Reader, input: &'a [u8]) -> Option<(&ReadHead, &'a [u8])> {
+        let known = self.read.as_ref()?.get(usize::from(place.0)).filter(|known| known.reader == reader)?;
+        if known.section.is_empty() {
+            return None;
+        }
+        Some((known, input.strip_prefix(&*known.section)?))
+    }
+
+    /// Returns a section and its place, if it is remembered.
+    pub(crate) fn find(&self, hash: SectionHash, reader: Reader, section: &[u8]) -> Option<(&ReadHead, Place)> {
+        let (known, rest) = self.at(hash.place(), reader, section)?;
+        rest.is_empty().then_some((known, hash.place()))
+    }
+
+    /// Records a section that was read. Remembers it if it has occurred before.
+    pub(crate) fn note_read(
+        &mut self,
+        hash: SectionHash,
+        reader: Reader,
+        section: &[u8],
+        fields: &FieldSection,
+        head: &Head,
+    ) {
+        let place = usize::from(hash.place().0);
+        let Some(seen) = self.seen.get_mut(place) else { return };
+        let is_again = std::mem::replace(seen, hash.tag()) == hash.tag();
+        if !is_again || self.is_saving || fields.used_bytes() > FIELDS_MAX_BYTES {
+            return;
+        }
+        if let Some(known) = self.read.get_or_insert_default().get_mut(place) {
+            self.bytes -= known.bytes();
+            known.fields.clone_from(fields);
+            known.fields.number_content();
+            (known.section, known.reader, known.head) = (section.into(), reader, head.clone());
+            self.bytes += known.bytes();
+        }
+    }
+
+    /// Returns the bytes of a header section that was written before.
+    #[inline]
+    pub(crate) fn written(&self, written: Written) -> Option<&[u8]> {
+        let known = self.written.as_ref()?.get(written.place())?;
+        (known.written == Some(written)).then_some(&*known.section)
+    }
+
+    /// Remembers the bytes of a header section that was written.
+    pub(crate) fn note_written(&mut self, written: Written, section: &[u8]) {
+        if self.is_saving || written.content == 0 || section.len() > SECTION_MAX_BYTES {
+            return;
+        }
+        if let Some(known) = self.written.get_or_insert_default().get_mut(written.place()) {
+            self.bytes = self.bytes - known.section.len() + section.len();
+            *known = WrittenHead { written: Some(written), section: section.into() };
+        }
+    }
+
+    /// Forgets everything, and remembers nothing while `on`.
+    pub fn save_memory(&mut self, on: bool) {
+        *self = Self { is_saving: on, ..Self::default() };
+    }
+
+    /// The memory of the remembered sections, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let read = self.read.as_deref().map_or(0, size_of_val);
+        self.bytes + read + self.written.as_deref().map_or(0, size_of_val)
+    }
+}
+
+impl ReadHead {
+    /// The memory beside the struct, in bytes.
+    fn bytes(&self) -> usize {
+        self.section.len() + self.fields.capacity_bytes()
+    }
+}
+
+impl Written {
+    fn place(self) -> usize {
+        self.content as usize % PLACES
+    }
+}
