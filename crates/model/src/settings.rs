@@ -78,7 +78,7 @@ pub fn format_duration(duration: Duration) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
-fn milliseconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn milliseconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     milliseconds_or_none(&Some(*duration), serializer)
 }
 

@@ -17,6 +17,8 @@ use crate::target::find::ForwardedFor;
 pub struct Config {
     /// Number of the relay's worker, from 0.
     pub index: usize,
+    /// Number of workers of the process, at least 1.
+    pub workers: u32,
     /// Our own identity; `None` without mutual TLS.
     pub own: Option<SpiffeId>,
     /// The addresses that the proxy listens on.

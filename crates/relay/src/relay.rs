@@ -39,6 +39,8 @@ pub struct Relay {
     pub(crate) unrouted: [Arc<TrafficMetrics>; 2],
     /// Number of the worker.
     pub(crate) index: usize,
+    /// Number of workers of the process.
+    pub(crate) workers: u32,
     pub(crate) seed: u64,
     /// What the event loop has to do.
     pub(crate) effects: Vec<Effect>,
@@ -92,6 +94,7 @@ impl Relay {
             access_log: config.access_log,
             failures: FailureLog::default(),
             index: config.index,
+            workers: config.workers,
             seed: config.seed,
             effects: Vec::new(),
             listening: config.listening,

@@ -64,6 +64,14 @@ pub const GRPC_METHOD: &str = "grpc-method";
 pub const REQUEST_TIMEOUT: &str = "request-timeout-ms";
 /// In a Route: the timeout of one attempt, in milliseconds.
 pub const BACKEND_TIMEOUT: &str = "backend-request-timeout-ms";
+/// In a Route: most retries of one request.
+pub const RETRIES: &str = "retries";
+/// In a Route: the shortest pause before the first retry, in milliseconds.
+pub const RETRY_BACKOFF: &str = "retry-backoff-ms";
+/// In a Route: the HTTP statuses after which a request is sent again, separated by commas.
+pub const RETRY_HTTP_CODES: &str = "retry-http-codes";
+/// In a Route: the numbers of the gRPC statuses after which a call is sent again, separated by commas.
+pub const RETRY_GRPC_CODES: &str = "retry-grpc-codes";
 /// Prefix of a key in a Route. A backend's number follows the prefix; the value is the reason why the backend is
 /// invalid.
 pub const INVALID: &str = "invalid-";

@@ -25,6 +25,7 @@ mod methods;
 mod policy_name;
 mod probation;
 mod recent;
+mod retry_budget;
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -41,6 +42,7 @@ pub use endpoints::EndpointId;
 pub use explain::Explanation;
 pub use methods::Method;
 pub use policy_name::{Policy, UnknownPolicy};
+pub use retry_budget::{BudgetSettings, RetryBudget};
 
 /// Chooses the endpoint of each call to one cluster, and learns from the outcomes.
 ///

@@ -108,6 +108,7 @@ fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
         filters: rule.filters.unwrap_or_default(),
         backend_refs: rule.backend_refs.unwrap_or_default(),
         timeouts: Timeouts::default(),
+        retry: None,
     };
     reading.rule(index, parts);
 }

@@ -11,7 +11,9 @@ use super::route::{Reading, RuleParts, header_matches, path_fault, pattern, quer
 use crate::manifest::Review;
 use crate::problem::quoted;
 use crate::route::status::Reason;
-use crate::route::{Match, PathMatch, RouteKind, Timeouts};
+use crate::route::{
+    BACKOFF_MAX, DEFAULT_BACKOFF, GrpcCodes, Match, PathMatch, RETRIES_MAX, Retry, RouteKind, Timeouts,
+};
 use crate::settings::parse_duration;
 
 /// Its `kind`.
@@ -52,7 +54,7 @@ struct Rule {
     filters: Option<Vec<Filter>>,
     backend_refs: Option<Vec<BackendRef>>,
     timeouts: Option<WrittenTimeouts>,
-    retry: Option<Unread>,
+    retry: Option<WrittenRetry>,
     session_persistence: Option<Unread>,
 }
 
@@ -80,6 +82,14 @@ struct WrittenTimeouts {
     backend_request: Option<String>,
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename = "HTTPRouteRetry", rename_all = "camelCase", default)]
+struct WrittenRetry {
+    codes: Option<Vec<u16>>,
+    attempts: Option<i64>,
+    backoff: Option<String>,
+}
+
 /// Checks an HTTPRoute and extracts what the mesh needs.
 pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {
     let mut reading = Reading::new(RouteKind::Http, review);
@@ -95,13 +105,9 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
 
 fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
     let field = format!("spec.rules[{index}]");
-    for (name, is_there) in
-        [("retry", rule.retry.is_some()), ("sessionPersistence", rule.session_persistence.is_some())]
-    {
-        if is_there {
-            let what = "an experimental field that Leno does not support; requests that match the rule are rejected";
-            reading.refuse(&format!("{field}.{name}"), Reason::UnsupportedValue, what, "remove it");
-        }
+    if rule.session_persistence.is_some() {
+        let what = "an experimental field that Leno does not support; requests that match the rule are rejected";
+        reading.refuse(&format!("{field}.sessionPersistence"), Reason::UnsupportedValue, what, "remove it");
     }
     let written = rule.matches.unwrap_or_default();
     let mut matches = Vec::new();
@@ -112,12 +118,14 @@ fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
         matches.extend(read_match(&format!("{field}.matches[{index}]"), written, reading));
     }
     let timeouts = read_timeouts(&format!("{field}.timeouts"), &rule.timeouts.unwrap_or_default(), reading);
+    let retry = rule.retry.and_then(|retry| read_retry(&format!("{field}.retry"), retry, reading));
     let parts = RuleParts {
         name: rule.name,
         matches,
         filters: rule.filters.unwrap_or_default(),
         backend_refs: rule.backend_refs.unwrap_or_default(),
         timeouts,
+        retry,
     };
     reading.rule(index, parts);
 }
@@ -172,13 +180,47 @@ fn read_timeouts(field: &str, written: &WrittenTimeouts, reading: &mut Reading<'
 
 /// Reads a duration; 0 means no timeout.
 fn read_timeout(field: &str, written: Option<&str>, reading: &mut Reading<'_, '_>) -> Option<Duration> {
-    let text = written?;
+    read_duration(field, written?, reading).filter(|duration| !duration.is_zero())
+}
+
+fn read_duration(field: &str, text: &str, reading: &mut Reading<'_, '_>) -> Option<Duration> {
     let duration = parse_duration(text);
     if duration.is_none() {
         let what = format!("{} is not a duration", quoted(text));
         reading.problem(field, what, "write one such as 1m30s or 500ms");
     }
-    duration.filter(|duration| !duration.is_zero())
+    duration
+}
+
+/// Reads when requests are sent again (GEP-1731). `None` if a value is not valid. For a gRPC call, a code stands for the
+/// gRPC status that is the same failure.
+fn read_retry(field: &str, written: WrittenRetry, reading: &mut Reading<'_, '_>) -> Option<Retry> {
+    let mut codes = written.codes.unwrap_or_default();
+    codes.sort_unstable();
+    codes.dedup();
+    if let Some(code) = codes.iter().find(|code| !(400..600).contains(*code)) {
+        let what = format!("{code} is not a status of a failed request");
+        reading.problem(&format!("{field}.codes"), what, "use codes from 400 to 599");
+        return None;
+    }
+    let attempts = written.attempts.unwrap_or(1);
+    let Some(attempts) = u8::try_from(attempts).ok().filter(|attempts| (1..=RETRIES_MAX).contains(attempts)) else {
+        let what = format!("{attempts} retries of one request");
+        let fix = format!("use 1 to {RETRIES_MAX}, or remove the field retry");
+        reading.refuse(&format!("{field}.attempts"), Reason::UnsupportedValue, what, &fix);
+        return None;
+    };
+    let field = format!("{field}.backoff");
+    let backoff = match written.backoff.as_deref() {
+        Some(text) => read_duration(&field, text, reading)?,
+        None => DEFAULT_BACKOFF,
+    };
+    if backoff > BACKOFF_MAX {
+        let what = format!("a pause of {backoff:?} before a retry");
+        reading.refuse(&field, Reason::UnsupportedValue, what, &format!("use at most {BACKOFF_MAX:?}"));
+        return None;
+    }
+    Some(Retry { grpc_codes: GrpcCodes::like_http(&codes), http_codes: codes.into(), attempts, backoff })
 }
 
 #[cfg(test)]

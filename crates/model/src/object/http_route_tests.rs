@@ -4,8 +4,8 @@ use crate::fixtures::{lines, notices, objects, parse, problems};
 use crate::object::{Object, Route};
 use crate::route::status::Reason;
 use crate::route::{
-    Header, HeaderMatch, HeaderModifier, Match, PathMatch, PathRewrite, QueryMatch, Redirect, RouteKind, Scheme,
-    TABLE_MAX_BYTES, Timeouts, ValueMatch,
+    GrpcCodes, Header, HeaderMatch, HeaderModifier, Match, PathMatch, PathRewrite, QueryMatch, Redirect, Retry,
+    RouteKind, Scheme, TABLE_MAX_BYTES, Timeouts, ValueMatch,
 };
 
 /// A route for the Service echo with these rules, in YAML's flow style.
@@ -101,6 +101,26 @@ fn what_is_left_out_is_what_kubernetes_takes_it_for() {
     assert_eq!(route(&with_rules("[{matches: []}]")).rules[0].matches, [Match::any()]);
     assert_eq!(route(&with_rules("[{matches: [{}]}]")).rules[0].matches, [Match::any()]);
     assert_eq!(route(&with_rules("[{timeouts: {request: 0s}}]")).rules[0].timeouts, Timeouts::default());
+}
+
+#[test]
+fn retries_are_read() {
+    let retry = |text: &str| route(&with_rules(&format!("[{{retry: {text}}}]"))).rules[0].retry.clone().expect("one");
+    let codes = GrpcCodes::like_http(&[503]);
+    let written = Retry {
+        http_codes: [500, 502, 503].into(),
+        grpc_codes: codes.with(13),
+        attempts: 3,
+        backoff: Duration::from_millis(100),
+    };
+    assert_eq!(retry("{codes: [503, 502, 500, 503], attempts: 3, backoff: 100ms}"), written);
+    let usual = Retry {
+        http_codes: [].into(),
+        grpc_codes: GrpcCodes::default(),
+        attempts: 1,
+        backoff: Duration::from_millis(25),
+    };
+    assert_eq!(retry("{}"), usual);
 }
 
 #[test]
@@ -236,6 +256,14 @@ fn mistakes_are_said_with_their_line_and_a_fix() {
         (
             "[{timeouts: {request: 10 s}}]",
             "6: spec.rules[0].timeouts.request: \"10 s\" is not a duration; write one such as 1m30s or 500ms",
+        ),
+        (
+            "[{retry: {codes: [404, 200]}}]",
+            "6: spec.rules[0].retry.codes: 200 is not a status of a failed request; use codes from 400 to 599",
+        ),
+        (
+            "[{retry: {backoff: soon}}]",
+            "6: spec.rules[0].retry.backoff: \"soon\" is not a duration; write one such as 1m30s or 500ms",
         ),
         (
             "[{timeouts: {request: 1s, backendRequest: 2s}}]",
@@ -397,11 +425,9 @@ fn what_the_mesh_does_not_have_is_refused_and_not_a_mistake() {
             "filters[0].type",
             "Leno does not support the filter CORS; requests that match the rule are rejected",
         ),
-        (
-            "{retry: {attempts: 2}}",
-            "retry",
-            "an experimental field that Leno does not support; requests that match the rule are rejected",
-        ),
+        ("{retry: {attempts: 0}}", "retry.attempts", "0 retries of one request"),
+        ("{retry: {attempts: 11}}", "retry.attempts", "11 retries of one request"),
+        ("{retry: {backoff: 1h}}", "retry.backoff", "a pause of 3600s before a retry"),
         (
             "{sessionPersistence: {type: Cookie}}",
             "sessionPersistence",

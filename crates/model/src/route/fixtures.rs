@@ -50,5 +50,6 @@ pub(crate) fn rule(kind: RouteKind, route: &str, name: &str) -> Arc<Rule> {
         filters: Filters::default(),
         backends: Box::default(),
         timeouts: Timeouts::default(),
+        retry: None,
     })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::Filters;
+use super::{Filters, Retry};
 use crate::mesh::ClusterKey;
 use crate::settings::milliseconds_or_none;
 
@@ -23,6 +23,9 @@ pub struct Rule {
     pub backends: Box<[Backend]>,
     /// How long a request may take.
     pub timeouts: Timeouts,
+    /// When the request may be sent again although a backend may have processed it; `None` for never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
 }
 
 /// A destination of a rule.

@@ -24,7 +24,8 @@ impl Entry {
     /// a proxy creates a rule of its own for every entry that it parses.
     fn size_bytes(&self) -> usize {
         let filters = self.rule.backends.iter().map(|backend| &backend.filters).chain([&self.rule.filters]);
-        self.matches.size_bytes() + filters.map(Filters::size_bytes).sum::<usize>()
+        let codes = self.rule.retry.as_ref().map_or(0, |retry| size_of_val(&*retry.http_codes));
+        self.matches.size_bytes() + codes + filters.map(Filters::size_bytes).sum::<usize>()
     }
 }
 

@@ -82,9 +82,10 @@ impl<'a> Known<'a> {
             let to = BackendTarget::Invalid(format!("{}: {}", refusal.spot.field, refusal.what).into());
             let refused = Backend { to, weight: 1, filters: Filters::default() };
             let (filters, timeouts) = (Filters::default(), Timeouts::default());
-            return Rule { route, name, filters, backends: [refused].into(), timeouts };
+            return Rule { route, name, filters, backends: [refused].into(), timeouts, retry: None };
         }
-        Rule { route, name, filters, backends: backends.into(), timeouts: rule.timeouts }
+        let (timeouts, retry) = (rule.timeouts, rule.retry.clone());
+        Rule { route, name, filters, backends: backends.into(), timeouts, retry }
     }
 
     /// Resolves the mirrors; drops mirrors that cannot be resolved.

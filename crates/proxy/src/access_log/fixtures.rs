@@ -25,6 +25,7 @@ pub(super) fn connection() -> Record<'static> {
         request_bytes: 0,
         response_bytes: 0,
         duration: Duration::ZERO,
+        retries: 0,
         request_id: b"",
         user_agent: b"",
         proxy_error: None,

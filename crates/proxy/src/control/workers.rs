@@ -37,9 +37,11 @@ impl WorkerTemplate<'_> {
         let mut workers = Vec::with_capacity(metrics.len());
         let memory_budget_bytes = self.limits.relay.memory_budget_kib as usize * 1_024 / metrics.len().max(1);
         let standing = Arc::new(Standing::default());
+        let count = u32::try_from(metrics.len()).unwrap_or(u32::MAX);
         for (index, (metrics, listen)) in metrics.iter().zip(sockets).enumerate() {
             let config = WorkerConfig {
                 index,
+                workers: count,
                 listen,
                 identity: self.identity.clone(),
                 standing: standing.clone(),

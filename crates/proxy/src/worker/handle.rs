@@ -32,6 +32,8 @@ const STACK_BYTES: usize = 256 * 1024;
 pub struct WorkerConfig {
     /// Number of this worker, from 0.
     pub index: usize,
+    /// Number of workers of the process, at least 1.
+    pub workers: u32,
     /// The bound sockets of this worker, from [`super::bind_workers`].
     pub listen: Vec<Bound>,
     /// The proxy's identity; `None` without mutual TLS.
@@ -186,6 +188,7 @@ impl Worker {
         let listening = listeners.iter().map(|listener| (listener.door, listener.address)).collect();
         let relay = Config {
             index: config.index,
+            workers: config.workers,
             own: config.identity.as_ref().map(|identity| identity.id.clone()),
             listening,
             discovers: config.discovery.is_some(),

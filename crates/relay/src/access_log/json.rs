@@ -39,6 +39,9 @@ pub(super) fn format(line: &mut Vec<u8>, queries: Queries, record: &Record) {
     let (request_bytes, response_bytes) = (record.request_bytes, record.response_bytes);
     push_fmt(line, format_args!(r#","request_bytes":{request_bytes},"response_bytes":{response_bytes}"#));
     push_fmt(line, format_args!(r#","duration_ms":{}"#, time::Milliseconds(record.duration)));
+    if record.retries > 0 {
+        push_fmt(line, format_args!(r#","retries":{}"#, record.retries));
+    }
     push_text(line, "request_id", record.request_id, REQUEST_ID_MAX_BYTES);
     push_text(line, "user_agent", record.user_agent, USER_AGENT_MAX_BYTES);
     if let Some(why) = record.proxy_error {

@@ -61,6 +61,8 @@ pub struct Record<'a> {
     pub response_bytes: u64,
     /// Time from the call's first byte to its last.
     pub duration: Duration,
+    /// How often the call was sent again because its rule has retries.
+    pub retries: u8,
     /// The request's `x-request-id`.
     pub request_id: &'a [u8],
     /// The request's `user-agent`.

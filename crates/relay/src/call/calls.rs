@@ -156,6 +156,13 @@ impl Calls {
         self.to_send.push_back(id);
     }
 
+    /// Lists a call at a later time.
+    pub(crate) fn list_at(&mut self, id: CallId, at: Instant) {
+        if let Some(call) = self.slots.get_mut(id).certain() {
+            call.retry_timer = Some(self.timers.set(at, Alarm::Retry(id)));
+        }
+    }
+
     /// Returns the next call to be sent, which may be over.
     #[inline]
     pub(crate) fn next_listed(&mut self) -> Option<CallId> {
@@ -300,6 +307,7 @@ impl Calls {
                 Alarm::Call(_) => call.deadline = None,
                 Alarm::Attempt(id) => call.attempts.get_mut(id).into_iter().for_each(|attempt| attempt.timer = None),
                 Alarm::Content(_) => call.content_timer = None,
+                Alarm::Retry(_) => call.retry_timer = None,
             }
         }
         due
@@ -311,6 +319,7 @@ fn cancel_timers(timers: &mut Timers<Alarm>, call: &mut Call) {
         timers.cancel(timer);
     }
     cancel_timer(timers, &mut call.content_timer);
+    cancel_timer(timers, &mut call.retry_timer);
     for attempt in call.attempts.iter_mut() {
         cancel_timer(timers, &mut attempt.timer);
     }

@@ -1,4 +1,5 @@
-//! Deadline: limits the time of a call, of each attempt at it, and of pauses in its request content.
+//! Deadline: limits the time of a call, of each attempt at it, and of pauses in its request content. Also ends the pause
+//! before a retry.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use crate::limits::ms;
 use crate::link::grpc;
 use crate::pool::hop::Protocol;
 
-/// The value of a timer: what it limits.
+/// The value of a timer: what it limits or begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Alarm {
     /// A whole call.
@@ -22,12 +23,14 @@ pub(crate) enum Alarm {
     Attempt(AttemptId),
     /// Each pause in the content of a call's request.
     Content(CallId),
+    /// The pause before a call is sent again.
+    Retry(CallId),
 }
 
 impl Alarm {
     pub(crate) fn call(self) -> CallId {
         match self {
-            Self::Call(id) | Self::Content(id) => id,
+            Self::Call(id) | Self::Content(id) | Self::Retry(id) => id,
             Self::Attempt(id) => id.call,
         }
     }
@@ -92,6 +95,7 @@ impl Relay {
                     self.attempt_failed(id, &Failure::Fault(error));
                 }
                 Alarm::Content(id) => self.content_is_late(id),
+                Alarm::Retry(id) => self.calls.list(id),
             }
         }
     }

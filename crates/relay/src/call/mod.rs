@@ -8,6 +8,7 @@
 //! | an attempt begins, waits, and is sent | `send` |
 //! | a response begins and goes on | `response` |
 //! | an attempt ends without an answer | `retry` |
+//! | an attempt fails, and the call's rule has retries | `retry_policy` |
 //! | a timer fires | `deadline` |
 //! | the proxy itself answers | `reply` |
 //! | the call ends, and is recorded | `end`, `record` |
@@ -25,6 +26,7 @@ pub(crate) mod reply;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod retry;
+pub(crate) mod retry_policy;
 pub(crate) mod send;
 
 use std::time::Instant;
@@ -34,6 +36,7 @@ use leno_http2::{FieldSection, StreamKey};
 use leno_model::balance::EndpointId;
 
 use crate::call::attempt::Attempts;
+use crate::call::retry_policy::Unretried;
 use crate::downstream::client::ClientId;
 use crate::link::grpc;
 use crate::pool::hop::Protocol;
@@ -75,6 +78,12 @@ pub(crate) struct Call {
     pub(crate) attempts: Attempts,
     /// Endpoints that were chosen for earlier attempts and did not process the call.
     pub(crate) tried: Vec<EndpointId>,
+    /// Number of retries that the call's rule has given it.
+    pub(crate) retries: u8,
+    /// Why the call got no further retry.
+    pub(crate) unretried: Option<Unretried>,
+    /// The timer of the next retry.
+    pub(crate) retry_timer: Option<TimerKey>,
 
     pub(crate) request: FieldSection,
     /// Memory of the request's fields and trailers that is counted for the client, in bytes.
@@ -138,6 +147,9 @@ impl Call {
             traffic: None,
             attempts: Attempts::default(),
             tried: Vec::new(),
+            retries: 0,
+            unretried: None,
+            retry_timer: None,
             is_grpc: grpc::is_grpc(&request),
             is_head: request.get(Known::Method) == Some(b"HEAD"),
             fields_bytes: 0,

@@ -32,7 +32,7 @@ pub(crate) enum Ending {
 }
 
 /// Returns whether the statuses show a failure of the endpoint rather than of the request.
-fn is_endpoint_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
+pub(crate) fn is_endpoint_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
     const FAILURES: [Status; 3] = [Status::Unavailable, Status::ResourceExhausted, Status::Internal];
     http_status >= 500 || http_status == 429 || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
 }
@@ -90,6 +90,10 @@ impl Relay {
             }
         }
         if let Some(route) = &call.route {
+            let is_answered = matches!(ending, Ending::Answered { .. });
+            if call.retries > 0 && is_answered && !is_failure(call.http_status, grpc_status) {
+                route.count_retry_success();
+            }
             route.ended(call.http_status, grpc_status, ending);
         }
         if let Some(cluster) = cluster {
@@ -145,6 +149,7 @@ impl Relay {
             request_bytes: call.request_bytes,
             response_bytes: call.response_bytes,
             duration,
+            retries: call.retries,
             request_id: field(Known::XRequestId),
             user_agent: field(Known::UserAgent),
             proxy_error: match ending {

@@ -191,6 +191,8 @@ impl Relay {
         if let Some(call) = self.calls.get_mut(id) {
             call.http_status = if is_grpc { 200 } else { http_status };
         }
+        let call = self.calls.get(id);
+        let mark = |fields: &mut FieldSection| call.into_iter().for_each(|call| call.mark_unretried(fields));
         if let Some(link) = self.downstreams.get_mut(client).map(|client| &mut client.link) {
             let message = error.to_string();
             match (response, is_grpc) {
@@ -199,11 +201,13 @@ impl Relay {
                     link.codec.reset(stream, ErrorCode::REFUSED_STREAM);
                 }
                 (Response::Awaited, true) => {
-                    let fields = grpc_error(Section::Response, grpc_status, &message, error.why());
+                    let mut fields = grpc_error(Section::Response, grpc_status, &message, error.why());
+                    mark(&mut fields);
                     link.codec.send_headers(stream, Section::Response, &fields, true, &mut self.heads);
                 }
                 (Response::Awaited, false) => {
-                    let fields = http_error(http_status, &message, error);
+                    let mut fields = http_error(http_status, &message, error);
+                    mark(&mut fields);
                     link.codec.send_headers(stream, Section::Response, &fields, is_head, &mut self.heads);
                     if !is_head {
                         link.codec.send_data(stream, format!("{message}\n").as_bytes(), true);

@@ -10,11 +10,13 @@ use crate::call::attempt::AttemptId;
 use crate::call::record::Ending;
 use crate::call::reply::ProxyError;
 use crate::call::retry::Failure;
+use crate::call::retry_policy::may_have_failed;
 use crate::call::{CallId, Response};
 use crate::certain::Certain;
 use crate::downstream::client::ClientId;
 use crate::downstream::origin::Door;
 use crate::failure::ConnectionFailure;
+use crate::link::grpc::Pushback;
 use crate::link::{LinkId, grpc};
 use crate::pool::hop::{Hop, Protocol};
 use crate::pool::upstream::UpstreamId;
@@ -70,6 +72,13 @@ impl Relay {
                 return self.response_broken(upstream, id, "too many interim responses (1xx)");
             }
         }
+        if section == Section::Response
+            && call.route.as_ref().is_some_and(|route| route.retry().is_some())
+            && may_have_failed(fields, end_stream)
+            && self.retry_answered(id, fields)
+        {
+            return;
+        }
         let bytes = fields.list_size();
         let link = self.downstreams.get(client).map(|client| &client.link);
         if let Some(limit_bytes) = link.map(|link| link.codec.max_section_bytes()).filter(|&most| bytes > most as usize)
@@ -85,7 +94,10 @@ impl Relay {
         }
         self.mark_client(client);
         if end_stream {
-            let ending = Ending::Answered { grpc_status: grpc::status(fields), pushback: grpc::pushback(fields) };
+            let ending = Ending::Answered {
+                grpc_status: grpc::status(fields),
+                pushback: grpc::pushback(fields).and_then(Pushback::wait),
+            };
             self.response_complete(id.call, ending);
         }
     }

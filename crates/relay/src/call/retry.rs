@@ -2,7 +2,7 @@
 //! endpoint, how it is answered if not, and what the balancer learns. Limits of the whole call are in other files.
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leno_http2::fields::Known;
 use leno_http2::{ErrorCode, FieldSection};
@@ -38,11 +38,25 @@ pub(crate) enum Failure {
     Violation(ProxyError),
 }
 
+impl Failure {
+    /// Whether a rule with retries has the call sent again: the connection or the stream failed, or the attempt took too
+    /// long (GEP-1731).
+    fn may_be_retried(&self) -> bool {
+        match self {
+            Self::NotConnected { .. } | Self::Refused { .. } | Self::GoneAway { .. } | Self::Lost { .. } => true,
+            Self::Reset(_) | Self::Fault(ProxyError::BackendTimeout { .. }) => true,
+            Self::NotSent | Self::Fault(_) | Self::Violation(_) => false,
+        }
+    }
+}
+
 /// What the relay does when an attempt has ended without an answer.
 #[derive(Debug)]
 enum Next {
     /// Send the call to another endpoint.
     Resend,
+    /// Send the call to another endpoint after a pause, because its rule has retries.
+    Retry(Duration),
     /// Wait: another attempt may answer.
     AwaitOthers,
     /// Answer the call with an error.
@@ -110,8 +124,15 @@ impl Relay {
     /// Handles the end of an attempt that was not answered.
     pub(crate) fn attempt_failed(&mut self, id: AttemptId, failure: &Failure) {
         let now = self.now;
-        let Some(call) = self.calls.get_mut(id.call) else { return };
-        let next = next(call, failure, self.limits.relay.max_attempts);
+        let Some(call) = self.calls.get(id.call) else { return };
+        let mut next = next(call, failure, self.limits.relay.max_attempts);
+        if matches!(next, Next::Fail(_) | Next::Reset(_))
+            && failure.may_be_retried()
+            && let Some(pause) = self.retry_in(id.call, None)
+        {
+            next = Next::Retry(pause);
+        }
+        let Some(call) = self.calls.get_mut(id.call).certain() else { return };
         let cluster = self.targets.get_mut(call.cluster);
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         if let (Some(pick), Some(cluster)) = (attempt.pick.take(), cluster) {
@@ -132,6 +153,10 @@ impl Relay {
                 self.leave_queue(id);
                 self.calls.end_attempt(id);
                 self.calls.list(id.call);
+            }
+            Next::Retry(pause) => {
+                self.abandon(id);
+                self.send_again_in(id.call, pause);
             }
             Next::AwaitOthers => self.abandon(id),
             Next::Fail(error) => self.fail(id.call, &error),
@@ -156,8 +181,8 @@ impl Relay {
         }
     }
 
-    /// Ends an attempt, and leaves its call to the others.
-    fn abandon(&mut self, id: AttemptId) {
+    /// Ends an attempt. Leaves its call to other attempts, present or future.
+    pub(crate) fn abandon(&mut self, id: AttemptId) {
         self.leave_queue(id);
         let now = self.now;
         let Some(mut attempt) = self.calls.end_attempt(id).certain() else { return };

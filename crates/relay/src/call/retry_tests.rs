@@ -48,6 +48,7 @@ fn failures() -> Vec<Failure> {
 fn after_each(call: &Call) -> String {
     let letter = |failure: &Failure| match next(call, failure, MAX_ATTEMPTS) {
         Next::Resend => 'r',
+        Next::Retry(_) => panic!("the policy is asked later"),
         Next::AwaitOthers => 'w',
         Next::Fail(_) => 'f',
         Next::Reset(_) => 'x',

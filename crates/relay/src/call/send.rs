@@ -134,6 +134,9 @@ impl Relay {
         if let Some(time_left) = time_left(call, now) {
             call.request.set(Known::GrpcTimeout, grpc::format_timeout(time_left).as_bytes());
         }
+        if call.retries > 0 && call.is_grpc {
+            call.request.set(Known::GrpcPreviousRpcAttempts, call.retries.to_string().as_bytes());
+        }
         let hop = upstream.key.hop;
         hop.dress(&mut call.request, call.protocol, upstream.target);
         let ends_with_body = call.request_ended && call.trailers.is_none();

@@ -71,10 +71,29 @@ pub fn status(trailers: &FieldSection) -> Option<u8> {
     }
 }
 
-/// Reads how long the server asks the client to wait before it retries the call (gRFC A6, `grpc-retry-pushback-ms`).
-pub fn pushback(trailers: &FieldSection) -> Option<Duration> {
-    let digits = std::str::from_utf8(trailers.get(Known::GrpcRetryPushbackMs)?).ok()?;
-    digits.parse().ok().map(Duration::from_millis)
+/// What a server asks of a client that would retry its call (gRFC A6, `grpc-retry-pushback-ms`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pushback {
+    /// To wait before the retry.
+    Wait(Duration),
+    /// Not to retry the call: the value is negative or no number.
+    Stop,
+}
+
+impl Pushback {
+    /// Returns how long to wait; `None` if the call must not be retried.
+    pub fn wait(self) -> Option<Duration> {
+        match self {
+            Self::Wait(duration) => Some(duration),
+            Self::Stop => None,
+        }
+    }
+}
+
+/// Reads what the server asks of a client that would retry its call.
+pub fn pushback(trailers: &FieldSection) -> Option<Pushback> {
+    let text = std::str::from_utf8(trailers.get(Known::GrpcRetryPushbackMs)?).unwrap_or_default();
+    Some(text.parse().map_or(Pushback::Stop, |ms| Pushback::Wait(Duration::from_millis(ms))))
 }
 
 /// Percent-encodes a `grpc-message`: everything but printable ASCII, and `%` itself.

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use leno_model::mesh::ClusterKey;
-use leno_model::route::{RouteKind, RouteName};
+use leno_model::route::{GrpcCodes, RouteKind, RouteName};
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 
 use super::Counter;
@@ -17,6 +17,14 @@ use super::text::{counter, encode_count};
 
 /// Maximum number of kinds of outcome that one series distinguishes.
 const OUTCOMES: usize = 24;
+
+/// The counters of [`RetryMetrics`]: the end of the name, and the help.
+const RETRIES: [(&str, &str); 4] = [
+    ("requests", "Requests that a route sent again"),
+    ("successes", "Requests that a route sent again, and that then did not fail"),
+    ("limit_exceeded", "Requests that failed after they had used all their retries"),
+    ("overflow", "Requests that were not sent again because the retry budget was spent"),
+];
 
 /// Replaces names beyond the limit of series.
 const OTHER: &str = "other";
@@ -36,7 +44,22 @@ pub struct RouteLabels {
 pub struct RouteMetrics {
     /// Requests that matched the route.
     pub requests: Counter,
+    /// Their retries.
+    pub retries: RetryMetrics,
     outcomes: CountByKey<Outcome, OUTCOMES>,
+}
+
+/// Counts of retries, in the names of Linkerd.
+#[derive(Debug, Default)]
+pub struct RetryMetrics {
+    /// Requests that were sent again.
+    pub requests: Counter,
+    /// Requests that were sent again, and then answered without a failure.
+    pub successes: Counter,
+    /// Requests that failed after they had used all their retries.
+    pub limit_exceeded: Counter,
+    /// Requests that were not sent again because the budget was spent.
+    pub overflow: Counter,
 }
 
 /// The outcome of a request.
@@ -55,6 +78,8 @@ struct Outcome {
 struct RouteTotals {
     /// Requests that matched the route.
     requests: u64,
+    /// [`RetryMetrics`], in the order of [`RETRIES`].
+    retries: [u64; RETRIES.len()],
     /// Their outcomes.
     outcomes: BTreeMap<Outcome, u64>,
     /// Outcomes of kinds beyond [`OUTCOMES`].
@@ -77,6 +102,10 @@ impl RouteMetrics {
     /// Adds these counts to `totals`.
     fn add_to(&self, totals: &mut RouteTotals) {
         totals.requests += self.requests.get();
+        let RetryMetrics { requests, successes, limit_exceeded, overflow } = &self.retries;
+        for (total, count) in totals.retries.iter_mut().zip([requests, successes, limit_exceeded, overflow]) {
+            *total += count.get();
+        }
         for (outcome, count) in self.outcomes.counts() {
             *totals.outcomes.entry(outcome).or_default() += count;
         }
@@ -128,6 +157,14 @@ impl RouteScrape {
         let help = "Requests that met a route and have ended";
         self.encode_statuses(counter(encoder, "outbound_http_route_request_statuses", help)?, RouteKind::Http)?;
         self.encode_statuses(counter(encoder, "outbound_grpc_route_request_statuses", help)?, RouteKind::Grpc)?;
+        for (number, (name, help)) in RETRIES.iter().enumerate() {
+            for kind in [RouteKind::Http, RouteKind::Grpc] {
+                let of = if kind == RouteKind::Http { "http" } else { "grpc" };
+                let name = format!("outbound_{of}_route_retry_{name}");
+                let metric = counter(encoder, &name, help)?;
+                self.encode_retries(metric, kind, number)?;
+            }
+        }
         let help = "Connections that a route sent to a backend";
         self.encode_requests(counter(encoder, "outbound_tls_route_open", help)?, RouteKind::Tls)?;
         self.encode_requests(counter(encoder, "outbound_tcp_route_open", help)?, RouteKind::Tcp)?;
@@ -145,6 +182,20 @@ impl RouteScrape {
             if let Some(labels) = labels.backend_labels() {
                 encode_count(metric.encode_family(&labels)?, totals.requests)?;
             }
+        }
+        Ok(())
+    }
+
+    fn encode_retries(&self, mut metric: MetricEncoder, kind: RouteKind, number: usize) -> fmt::Result {
+        let mut routes = BTreeMap::<Labels, u64>::new();
+        for (labels, totals) in self.of_kind(kind) {
+            let count = totals.retries.get(number).copied().unwrap_or(0);
+            if totals.retries.iter().any(|count| *count > 0) {
+                *routes.entry(labels.route_labels()).or_default() += count;
+            }
+        }
+        for (route, count) in routes {
+            encode_count(metric.encode_family(&route)?, count)?;
         }
         Ok(())
     }
@@ -199,26 +250,7 @@ fn push_service(labels: &mut Labels, names: ServiceLabels, key: &ClusterKey) {
 
 /// The name of a gRPC status code.
 fn grpc_status_name(status: u8) -> String {
-    const NAMES: [&str; 17] = [
-        "OK",
-        "CANCELLED",
-        "UNKNOWN",
-        "INVALID_ARGUMENT",
-        "DEADLINE_EXCEEDED",
-        "NOT_FOUND",
-        "ALREADY_EXISTS",
-        "PERMISSION_DENIED",
-        "RESOURCE_EXHAUSTED",
-        "FAILED_PRECONDITION",
-        "ABORTED",
-        "OUT_OF_RANGE",
-        "UNIMPLEMENTED",
-        "INTERNAL",
-        "UNAVAILABLE",
-        "DATA_LOSS",
-        "UNAUTHENTICATED",
-    ];
-    NAMES.get(usize::from(status)).map_or_else(|| status.to_string(), |name| (*name).to_owned())
+    GrpcCodes::name(status).map_or_else(|| status.to_string(), str::to_owned)
 }
 
 #[cfg(test)]

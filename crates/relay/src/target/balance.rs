@@ -46,6 +46,9 @@ impl Relay {
             cluster.balancer.finish(self.now, pick, Outcome::NotSent);
             return Err(gone());
         };
+        if let Some(budget) = cluster.retry_budget.as_mut().filter(|_| call.attempts.begun() == 0) {
+            budget.note_call(self.now);
+        }
         let attempt = call.attempts.begin(id, pick.of(method), pool, self.now);
         if call.traffic.is_none() {
             call.traffic = cluster.members.get(endpoint).and_then(|member| member.traffic);

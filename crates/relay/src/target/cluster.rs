@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use leno_model::balance::{Balancer, EndpointId, Pick, Policy};
+use leno_model::balance::{Balancer, EndpointId, Pick, Policy, RetryBudget};
 use leno_model::mesh::{Cluster, ClusterKey, Endpoint};
 use leno_model::protocol::Protocol;
 
@@ -81,6 +81,8 @@ pub(crate) struct ClusterState {
     pub(crate) may_be_busy: bool,
     /// The routes that are attached to this cluster; `None` if calls go to the cluster itself.
     pub(crate) routes: Option<Box<Routes>>,
+    /// The retries of the calls to this cluster; `None` until a call needs one.
+    pub(crate) retry_budget: Option<Box<RetryBudget>>,
     /// Calls in flight.
     pub(crate) calls: usize,
     pub(crate) standing: Standing,
@@ -169,6 +171,7 @@ impl ClusterState {
             members: Members::default(),
             may_be_busy: false,
             routes: None,
+            retry_budget: None,
             calls: 0,
             standing: Standing::Known,
         };

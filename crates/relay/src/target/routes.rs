@@ -7,7 +7,7 @@ use std::sync::Arc;
 use leno_http2::FieldSection;
 use leno_model::mesh::ClusterKey;
 use leno_model::route::{
-    BackendTarget, Filters, Found, PathMatch, RouteKind, RouteName, RouteTable, Rule, Scheme, Timeouts,
+    BackendTarget, Filters, Found, PathMatch, Retry, RouteKind, RouteName, RouteTable, Rule, Scheme, Timeouts,
 };
 use rustc_hash::FxHashMap;
 
@@ -15,6 +15,7 @@ use crate::Relay;
 use crate::call::mirror::MirrorCopies;
 use crate::call::record::Ending;
 use crate::call::reply::ProxyError;
+use crate::call::retry_policy::Unretried;
 use crate::call::{Call, CallId};
 use crate::certain::Certain;
 use crate::metrics::{RouteLabels, RouteMetrics};
@@ -94,6 +95,26 @@ impl CallRoute {
 
     pub(crate) fn timeouts(&self) -> &Timeouts {
         &self.rule.rule.timeouts
+    }
+
+    pub(crate) fn retry(&self) -> Option<&Retry> {
+        self.rule.rule.retry.as_ref()
+    }
+
+    /// Counts a retry, or why there is none.
+    pub(crate) fn count_retry(&self, unretried: Option<Unretried>) {
+        let retries = &self.metrics().retries;
+        match unretried {
+            None => retries.requests.add(1),
+            Some(Unretried::Attempts) => retries.limit_exceeded.add(1),
+            Some(Unretried::Budget) => retries.overflow.add(1),
+            Some(Unretried::Deadline | Unretried::Pushback | Unretried::Client | Unretried::Request) => {}
+        }
+    }
+
+    /// Counts the end of a call that was sent again and has not failed.
+    pub(crate) fn count_retry_success(&self) {
+        self.metrics().retries.successes.add(1);
     }
 
     /// Counts how the call ended.

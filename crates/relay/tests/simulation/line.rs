@@ -17,6 +17,8 @@ const GRACE: Duration = Duration::from_millis(500);
 pub(crate) const ENDED: &str = "the connection ended";
 /// Why it is lost if its connection ends in the middle of the response.
 pub(crate) const CUT_SHORT: &str = "the connection ended in the middle of the response";
+/// Why a call is lost if a server answers that it is unavailable.
+pub(crate) const UNAVAILABLE: &str = "a server is unavailable";
 /// Why a call counts as lost if its response differs from what it asked for.
 pub(crate) const STRANGE: &str = "a strange answer";
 
@@ -245,6 +247,9 @@ impl Line {
                 call.is_answer |= section == Section::Response && fields.iter().any(|line| line.name == b"x-answer");
                 if let Some(line) = fields.iter().find(|line| line.name == b"leno-proxy-error") {
                     call.error = Some(String::from_utf8_lossy(line.value).into_owned());
+                }
+                if fields.iter().any(|line| line.name == b"x-unavailable") {
+                    call.error = Some(UNAVAILABLE.to_owned());
                 }
                 if end_stream {
                     self.end(stream, outcome)?;

@@ -1,6 +1,6 @@
 //! What is known about calls outside of the relays: the lines of their access logs, and what servers have seen.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use leno_relay::Relay;
 
@@ -11,6 +11,8 @@ pub(crate) struct Log {
     pub(crate) recorded: BTreeSet<u64>,
     /// An attempt with two lines.
     pub(crate) recorded_twice: Option<u64>,
+    /// The clients' proxy has retries, so a server's proxy may get a call several times.
+    pub(crate) may_repeat: bool,
     /// How many lines are of requests without an id.
     pub(crate) strange_lines: u64,
 }
@@ -28,7 +30,8 @@ impl Log {
                 continue;
             };
             // The clients' proxy may repeat an idempotent request of HTTP/1 at a server's proxy.
-            let may_repeat = line.contains(r#""direction":"inbound""#) && line.contains(r#""protocol":"HTTP/1.1""#);
+            let is_http1 = line.contains(r#""protocol":"HTTP/1.1""#);
+            let may_repeat = line.contains(r#""direction":"inbound""#) && (is_http1 || self.may_repeat);
             if !self.recorded.insert(id) && !may_repeat {
                 self.recorded_twice = Some(id);
             }
@@ -39,8 +42,23 @@ impl Log {
 /// What servers have seen.
 #[derive(Default)]
 pub(crate) struct Seen {
-    /// The calls that some server may have processed.
-    pub(crate) calls: BTreeSet<u64>,
+    /// The calls that some server may have processed: the client's attempt, and how often it came.
+    pub(crate) calls: BTreeMap<u64, (u64, u32)>,
     /// The attempts at them.
     pub(crate) attempts: BTreeSet<u64>,
+    /// How often a route lets the clients' proxy send a call again.
+    pub(crate) retries: u32,
+}
+
+impl Seen {
+    /// Notes that a server may process a call. Returns how often it has come, or an error if the relay should not have
+    /// sent it again.
+    pub(crate) fn note(&mut self, id: u64, attempt: u64) -> Result<u32, String> {
+        let (first, times) = self.calls.entry(id).or_insert((attempt, 0));
+        *times += 1;
+        if *first != attempt || *times > 1 + self.retries {
+            return Err(format!("call {id} is sent again although a server may have processed it"));
+        }
+        Ok(*times)
+    }
 }

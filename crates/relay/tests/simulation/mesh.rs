@@ -45,8 +45,37 @@ impl Bounds {
     }
 }
 
+/// The retries of a Service's route.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Retries {
+    /// Most retries of a call.
+    pub(crate) attempts: u32,
+    backoff_ms: u32,
+    /// Longest time of an attempt.
+    pub(crate) attempt_ms: Option<u32>,
+}
+
+impl Retries {
+    pub(crate) fn new(net: &mut Net) -> Self {
+        let attempt_ms = net.random.bool().then(|| net.random.u32(1..100));
+        Self { attempts: net.random.u32(1..4), backoff_ms: net.random.u32(0..100), attempt_ms }
+    }
+
+    /// Returns a route with these retries.
+    fn route(&self) -> String {
+        let Self { attempts, backoff_ms, attempt_ms } = self;
+        let timeouts = attempt_ms.map_or(String::new(), |ms| format!("timeouts: {{backendRequest: {ms}ms}}, "));
+        format!(
+            "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: echo}}\n\
+             spec: {{parentRefs: [{{group: '', kind: Service, name: echo}}], rules: [{{{timeouts}\
+             retry: {{codes: [503], attempts: {attempts}, backoff: {backoff_ms}ms}}, \
+             backendRefs: [{{name: echo, port: 80}}]}}]}}\n"
+        )
+    }
+}
+
 /// Returns a mesh with one Service, which has these endpoints.
-pub(crate) fn mesh_of(endpoints: &[SocketAddr]) -> Arc<Mesh> {
+pub(crate) fn mesh_of(endpoints: &[SocketAddr], retries: Option<&Retries>) -> Arc<Mesh> {
     let mut text =
         "---\napiVersion: v1\nkind: Service\nmetadata: {name: echo}\nspec: {ports: [{port: 80}]}\n".to_owned();
     for (index, endpoint) in endpoints.iter().enumerate() {
@@ -58,6 +87,7 @@ pub(crate) fn mesh_of(endpoints: &[SocketAddr]) -> Arc<Mesh> {
             endpoint.ip()
         );
     }
+    text += &retries.map_or(String::new(), Retries::route);
     let file = SourceFile { path: "mesh.yaml".to_owned(), text };
     let objects = parse_file(&file, "default").expect("a manifest without mistakes").objects;
     Arc::new(translate(&objects, "default").mesh)

@@ -11,6 +11,8 @@ pub(crate) enum Part {
     ServerFaults,
     /// Servers refuse some calls and end connections, but answer the calls that they have accepted.
     RestlessServers,
+    /// The Service has a route with retries.
+    Retries,
     /// Some clients speak HTTP/1.
     Http1,
     /// Listeners have few places.
@@ -61,6 +63,7 @@ const NAMES: &[(Part, &str)] = &[
     (Part::Drains, "drains"),
     (Part::ServerFaults, "server-faults"),
     (Part::RestlessServers, "restless-servers"),
+    (Part::Retries, "retries"),
     (Part::Http1, "http1"),
     (Part::FewPlaces, "few-places"),
     (Part::HostileClients, "hostile-clients"),

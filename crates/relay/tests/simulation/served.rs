@@ -32,6 +32,8 @@ pub(crate) struct Habits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plan {
     Answer(Instant),
+    /// Answers that the service is unavailable, as soon as the request has begun.
+    Fail(Instant),
     /// Resets the stream before the response or in the middle of it.
     Break(Instant),
     Silent,
@@ -173,13 +175,17 @@ impl Served {
                 // A relay may believe a hostile server that it has not processed a call.
                 let method = fields.get(Known::Method).unwrap_or_default();
                 let may_repeat = is_http1 && method != b"POST";
-                if !is_strange && !habits.is_hostile && !seen.calls.insert(id) && !may_repeat {
-                    return Err(format!("call {id} is sent again although a server may have processed it"));
+                if !is_strange && !habits.is_hostile && !may_repeat {
+                    let times = seen.note(id, attempt)?;
+                    if times > 1 && !is_http1 && !fields.contains(Known::GrpcPreviousRpcAttempts) {
+                        return Err(format!("call {id} is sent again, and the server does not learn it"));
+                    }
                 }
                 let soon = net.now + Duration::from_micros(net.random.u64(..30_000));
                 let plan = match net.random.u8(..) {
                     chance if chance < faults / 2 => Plan::Break(soon),
                     chance if chance < faults => Plan::Silent,
+                    chance if chance < faults.saturating_mul(3) => Plan::Fail(soon),
                     _ => Plan::Answer(soon),
                 };
                 let [request_bytes, response_bytes] = [b"x-request-bytes".as_slice(), b"x-response-bytes"]
@@ -228,6 +234,16 @@ impl Served {
 /// Sends the response to a call, or breaks it off.
 pub(crate) fn respond(engine: &mut Engine, call: &Call) {
     let (stream, is_http1) = (call.stream, engine.is_http1());
+    if matches!(call.plan, Plan::Fail(_)) {
+        let mut head = FieldSection::new();
+        let fields: &[(&str, &str)] = match is_http1 {
+            true => &[(":status", "503"), ("content-length", "0")],
+            false => &[(":status", "200"), ("content-type", "application/grpc"), ("grpc-status", "14")],
+        };
+        fields.iter().for_each(|(name, value)| head.push(name.as_bytes(), value.as_bytes()));
+        head.push(b"x-unavailable", b"1");
+        return engine.send_headers(stream, Section::Response, &head, true);
+    }
     let is_broken = matches!(call.plan, Plan::Break(_));
     // All ids are odd.
     if is_broken && (call.id / 2).is_multiple_of(2) {

@@ -124,7 +124,7 @@ impl Server {
         let served = &mut self.served[index];
         let is_due = |call: &Call| match call.plan {
             Plan::Answer(at) => call.is_complete && at <= net.now,
-            Plan::Break(at) => at <= net.now,
+            Plan::Break(at) | Plan::Fail(at) => at <= net.now,
             Plan::Silent => false,
         };
         let due: Vec<_> = served.calls.iter().filter(|(_, call)| is_due(call)).map(|(token, _)| *token).collect();
@@ -166,7 +166,7 @@ impl Server {
         let calls = self.served.iter().flat_map(|served| served.calls.values());
         let due = calls.filter_map(|call| match call.plan {
             Plan::Answer(at) => call.is_complete.then_some(at),
-            Plan::Break(at) => Some(at),
+            Plan::Break(at) | Plan::Fail(at) => Some(at),
             Plan::Silent => None,
         });
         due.map(|at| at.max(net.now + Duration::from_micros(1))).min()

@@ -86,6 +86,7 @@ impl Shell {
     pub(crate) fn new(mesh: Arc<Mesh>, bounds: &Bounds, net: &mut Net) -> Self {
         let metrics = WorkerMetrics::new();
         let config = Config {
+            workers: 1,
             index: 0,
             own: None,
             listening: Vec::new(),

@@ -4,24 +4,26 @@
 //! rewrite; only leno-proxy applies the other filters.
 
 use leno_model::route::{
-    Backend, BackendTarget, Filters, HeaderModifier, Match, Mirror, PathMatch, PathRewrite, Redirect, RouteKind, Rule,
-    ValueMatch,
+    Backend, BackendTarget, Filters, HeaderModifier, Match, Mirror, PathMatch, PathRewrite, Redirect, Retry, RouteKind,
+    Rule, ValueMatch,
 };
 
 use super::matching::{connection_match, route_match};
 use crate::facts::{
-    BACKEND_TIMEOUT, Facts, GRPC, GRPC_METHOD, GRPC_SERVICE, INVALID, MIRROR, REQUEST_TIMEOUT, ROUTE, RULE, SERVER_NAME,
+    BACKEND_TIMEOUT, Facts, GRPC, GRPC_METHOD, GRPC_SERVICE, INVALID, MIRROR, REQUEST_TIMEOUT, RETRIES, RETRY_BACKOFF,
+    RETRY_GRPC_CODES, RETRY_HTTP_CODES, ROUTE, RULE, SERVER_NAME,
 };
 use crate::matcher::{escaped, regex};
 use crate::name::NOWHERE;
 use crate::pb::core::{HeaderValue, HeaderValueOption, RuntimeFractionalPercent, header_value_option};
 use crate::pb::matcher::RegexMatchAndSubstitute;
+use crate::pb::route::retry_policy::RetryBackOff;
 use crate::pb::route::route_action::{
     ClusterNotFoundResponseCode, ClusterSpecifier, HostRewriteSpecifier, MaxStreamDuration, RequestMirrorPolicy,
 };
 use crate::pb::route::weighted_cluster::{ClusterWeight, cluster_weight};
 use crate::pb::route::{
-    DirectResponseAction, RedirectAction, Route, RouteAction, WeightedCluster, redirect_action, route,
+    DirectResponseAction, RedirectAction, RetryPolicy, Route, RouteAction, WeightedCluster, redirect_action, route,
 };
 use crate::pb::types::{FractionalPercent, fractional_percent::DenominatorType};
 use crate::proto::{duration, uint32};
@@ -55,6 +57,13 @@ fn facts(matches: &Match, rule: &Rule) -> Facts {
         .with_some(SERVER_NAME, matches.server_name.as_ref())
         .with_some(REQUEST_TIMEOUT, milliseconds(rule.timeouts.request))
         .with_some(BACKEND_TIMEOUT, milliseconds(rule.timeouts.backend_request));
+    if let Some(retry) = &rule.retry {
+        facts = facts
+            .with(RETRIES, &retry.attempts)
+            .with(RETRY_BACKOFF, &retry.backoff.as_millis())
+            .with(RETRY_HTTP_CODES, &listed(retry.http_codes.iter()))
+            .with(RETRY_GRPC_CODES, &listed(retry.grpc_codes.iter().map(|(code, _)| code)));
+    }
     if let PathMatch::Grpc(grpc) = &matches.path {
         let value = |value: &Option<ValueMatch>| {
             value.as_ref().map(|value| match value {
@@ -86,9 +95,12 @@ fn action(path: &PathMatch, rule: &Rule) -> route::Action {
     if weights == 0 {
         return route::Action::DirectResponse(DirectResponseAction { status: 500, ..Default::default() });
     }
-    // There is only one attempt per request. So the timeout of an attempt, which is the shorter timeout, limits the
-    // whole request.
-    let timeout = rule.timeouts.backend_request.or(rule.timeouts.request);
+    // Without retries there is only one attempt per request. So the timeout of an attempt, which is the shorter timeout,
+    // limits the whole request.
+    let timeout = match &rule.retry {
+        None => rule.timeouts.backend_request.or(rule.timeouts.request),
+        Some(_) => rule.timeouts.request,
+    };
     let mut action = RouteAction {
         cluster_specifier: Some(ClusterSpecifier::WeightedClusters(WeightedCluster {
             clusters: rule.backends.iter().map(weighted).collect(),
@@ -100,6 +112,7 @@ fn action(path: &PathMatch, rule: &Rule) -> route::Action {
         max_stream_duration: timeout
             .map(|timeout| MaxStreamDuration { max_stream_duration: Some(duration(timeout)), ..Default::default() }),
         request_mirror_policies: rule.filters.mirrors.iter().map(mirror).collect(),
+        retry_policy: rule.retry.as_ref().map(|retry| retry_policy(retry, rule.timeouts.backend_request)),
         ..Default::default()
     };
     if let Some(rewrite) = &rule.filters.rewrite {
@@ -115,6 +128,33 @@ fn action(path: &PathMatch, rule: &Rule) -> route::Action {
         }
     }
     route::Action::Route(action)
+}
+
+/// Writes when a request is sent again. gRPC clients know the names of five gRPC statuses (gRFC A44); Envoy knows them
+/// and all others. Neither knows Leno's budget.
+fn retry_policy(retry: &Retry, attempt: Option<std::time::Duration>) -> RetryPolicy {
+    const GRPC_NAMES: [(u8, &str); 5] =
+        [(1, "cancelled"), (4, "deadline-exceeded"), (8, "resource-exhausted"), (13, "internal"), (14, "unavailable")];
+    let on_grpc = GRPC_NAMES.iter().filter(|(code, _)| retry.grpc_codes.contains(*code)).map(|(_, name)| *name);
+    let on_failures = ["connect-failure", "refused-stream", "reset", "retriable-status-codes"];
+    let most = retry.pause(u8::MAX, 0);
+    RetryPolicy {
+        retry_on: on_failures.into_iter().chain(on_grpc).collect::<Vec<_>>().join(","),
+        num_retries: Some(uint32(retry.attempts.into())),
+        per_try_timeout: attempt.map(duration),
+        retriable_status_codes: retry.http_codes.iter().map(|code| u32::from(*code)).collect(),
+        retry_back_off: Some(RetryBackOff {
+            // gRPC clients and Envoy refuse a pause of zero.
+            base_interval: Some(duration(retry.backoff.max(std::time::Duration::from_millis(1)))),
+            max_interval: Some(duration(most.max(std::time::Duration::from_millis(1)))),
+        }),
+        ..Default::default()
+    }
+}
+
+/// Lists numbers, separated by commas.
+fn listed(numbers: impl Iterator<Item = impl ToString>) -> String {
+    numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(",")
 }
 
 /// Returns the cluster name of a backend.

@@ -131,6 +131,27 @@ fn a_time_limit_holds_for_both_dialects() {
 }
 
 #[test]
+fn retries_are_in_the_words_of_envoy_and_grpc() {
+    let mesh = route(
+        "[{timeouts: {request: 2s, backendRequest: 500ms}, retry: {codes: [503, 429], attempts: 3, backoff: 0s},
+           backendRefs: [{name: echo, port: 50051}]}]",
+    );
+    for dialect in [Dialect::Envoy, Dialect::Grpc] {
+        let Some(route::Action::Route(action)) = routes(&mesh, dialect)[0].action.clone() else { panic!("none") };
+        assert_eq!(action.timeout.map(|timeout| timeout.seconds), Some(2), "of the whole call");
+        let retry = action.retry_policy.expect("the rule has retries");
+        assert_eq!(
+            retry.retry_on,
+            "connect-failure,refused-stream,reset,retriable-status-codes,resource-exhausted,unavailable"
+        );
+        assert_eq!((retry.num_retries.map(|n| n.value), &retry.retriable_status_codes[..]), (Some(3), &[429, 503][..]));
+        assert_eq!(retry.per_try_timeout.map(|timeout| timeout.nanos), Some(500_000_000));
+        let pause = retry.retry_back_off.and_then(|pause| pause.base_interval);
+        assert_eq!(pause.map(|pause| pause.nanos), Some(1_000_000));
+    }
+}
+
+#[test]
 fn a_percent_sign_in_a_header_is_no_variable_of_envoy() {
     let filter = "{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: x, value: '100%'}]}}";
     let mesh = route(&format!("[{{filters: [{filter}], backendRefs: [{{name: echo, port: 50051}}]}}]"));
@@ -148,7 +169,7 @@ const EVERYTHING: &str = "[
      {type: RequestMirror, requestMirror: {backendRef: {name: other, port: 50051}, fraction: {numerator: 1, denominator: 3}}}],
    backendRefs: [{name: echo, port: 50051, weight: 3, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: k, value: l}]}}]},
      {name: other, port: 50051, weight: 7}, {name: nobody, port: 1, weight: 1}],
-   timeouts: {request: 3s, backendRequest: 500ms}},
+   timeouts: {request: 3s, backendRequest: 500ms}, retry: {codes: [502, 503], attempts: 2, backoff: 40ms}},
   {matches: [{path: {type: PathPrefix, value: /old}}],
    filters: [{type: URLRewrite, urlRewrite: {hostname: example.com, path: {type: ReplacePrefixMatch, replacePrefixMatch: /new}}}],
    backendRefs: [{name: echo, port: 50051}]},

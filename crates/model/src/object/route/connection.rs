@@ -53,7 +53,7 @@ pub(in crate::object) fn read_rules(
             );
         }
         let (filters, timeouts) = (Vec::new(), Timeouts::default());
-        reading.rule(index, RuleParts { name, matches, filters, backend_refs, timeouts });
+        reading.rule(index, RuleParts { name, matches, filters, backend_refs, timeouts, retry: None });
     }
 }
 

@@ -9,7 +9,7 @@ use crate::manifest::Review;
 use crate::object::{DNS_SUBDOMAIN_RULE, Object, identity, is_dns_subdomain};
 use crate::problem::quoted;
 use crate::route::status::Reason;
-use crate::route::{Match, PathMatch, Pattern, RouteKind, TABLE_MAX_BYTES, Timeouts};
+use crate::route::{Match, PathMatch, Pattern, Retry, RouteKind, TABLE_MAX_BYTES, Timeouts};
 use crate::spelling::closest;
 
 /// The state of reading one route.
@@ -31,6 +31,7 @@ pub(in crate::object) struct RuleParts {
     pub(in crate::object) filters: Vec<Filter>,
     pub(in crate::object) backend_refs: Vec<BackendRef>,
     pub(in crate::object) timeouts: Timeouts,
+    pub(in crate::object) retry: Option<Retry>,
 }
 
 impl<'r, 'a> Reading<'r, 'a> {
@@ -148,6 +149,7 @@ impl<'r, 'a> Reading<'r, 'a> {
             filters,
             backends: backends.into(),
             timeouts: parts.timeouts,
+            retry: parts.retry,
             refusals: std::mem::take(&mut self.refusals),
         });
     }

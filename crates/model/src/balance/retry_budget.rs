@@ -1,0 +1,110 @@
+//! Retry budget: bounds the retries of the calls to one cluster, so that endpoints that fail do not get many times the
+//! load (GEP-3388).
+//!
+//! The budget counts the calls and the retries of the latest interval, in ten parts. So it needs no token that lives longer
+//! than the interval, and what it allows is a share of what it has seen.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::settings::milliseconds;
+
+/// Number of parts of the interval.
+const PARTS: usize = 10;
+
+/// How many retries are allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct BudgetSettings {
+    /// Retries allowed for each 100 calls of the interval: 0 to 100.
+    pub percent: u8,
+    /// The time whose calls count.
+    #[serde(rename = "interval_ms", serialize_with = "milliseconds")]
+    pub interval: Duration,
+    /// Retries per second that are allowed however few calls there are.
+    pub min_per_second: u32,
+}
+
+impl Default for BudgetSettings {
+    /// The defaults of GEP-3388.
+    fn default() -> Self {
+        Self { percent: 20, interval: Duration::from_secs(10), min_per_second: 10 }
+    }
+}
+
+/// The calls and retries of the latest interval. A retry is allowed as long as the retries of the interval, with this one,
+/// are at most `percent` of 100 of its calls, or the minimum, whichever is more.
+#[derive(Clone, Debug)]
+pub struct RetryBudget {
+    settings: BudgetSettings,
+    /// The number of budgets that share the minimum: one for each worker.
+    sharers: u32,
+    parts: [Part; PARTS],
+    /// The place of the latest part, and when it began.
+    latest: usize,
+    latest_began: Instant,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    calls: u32,
+    retries: u32,
+}
+
+impl RetryBudget {
+    /// Creates a budget that has seen no calls; `sharers`, at least 1, such budgets share the minimum.
+    pub fn new(settings: BudgetSettings, sharers: u32, now: Instant) -> Self {
+        Self { settings, sharers: sharers.max(1), parts: Default::default(), latest: 0, latest_began: now }
+    }
+
+    /// Counts a call. Its retries are not calls.
+    pub fn note_call(&mut self, now: Instant) {
+        self.pass_to(now).calls += 1;
+    }
+
+    /// Takes a retry from the budget. Returns whether there was one.
+    pub fn take(&mut self, now: Instant) -> bool {
+        self.pass_to(now);
+        let has_left = self.left() > 0;
+        if has_left {
+            self.pass_to(now).retries += 1;
+        }
+        has_left
+    }
+
+    /// Returns how many retries are left, as of the latest call or retry.
+    pub fn left(&self) -> u64 {
+        let (mut calls, mut retries) = (0u64, 0u64);
+        for part in &self.parts {
+            calls += u64::from(part.calls);
+            retries += u64::from(part.retries);
+        }
+        let share = calls * u64::from(self.settings.percent) / 100;
+        share.max(self.minimum()).saturating_sub(retries)
+    }
+
+    /// Returns how many retries are allowed in an interval without calls.
+    fn minimum(&self) -> u64 {
+        let per_interval = u128::from(self.settings.min_per_second) * self.settings.interval.as_millis() / 1000;
+        u64::try_from(per_interval.div_ceil(u128::from(self.sharers))).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the part of the interval to which `now` belongs, after emptying the parts that are over.
+    fn pass_to(&mut self, now: Instant) -> &mut Part {
+        let length = (self.settings.interval / PARTS as u32).max(Duration::from_millis(1));
+        let elapsed = now.saturating_duration_since(self.latest_began);
+        if elapsed >= length {
+            let passed = elapsed.as_nanos() / length.as_nanos();
+            for _ in 0..passed.min(PARTS as u128) {
+                self.latest = (self.latest + 1) % PARTS;
+                self.parts[self.latest] = Part::default();
+            }
+            self.latest_began = now - Duration::from_nanos((elapsed.as_nanos() % length.as_nanos()) as u64);
+        }
+        &mut self.parts[self.latest]
+    }
+}
+
+#[cfg(test)]
+#[path = "retry_budget_tests.rs"]
+mod tests;

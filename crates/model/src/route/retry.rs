@@ -1,0 +1,119 @@
+//! Retry: when a call may be sent to another endpoint although an endpoint may have processed it (GEP-1731, gRFC A6).
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::settings::milliseconds;
+
+/// Most retries of one call that a rule may allow.
+pub const RETRIES_MAX: u8 = 10;
+/// Longest pause before the first retry that a rule may ask for.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(60);
+/// The pause before the first retry, unless the rule says another.
+pub const DEFAULT_BACKOFF: Duration = Duration::from_millis(25);
+/// The longest pause before a retry, as a multiple of the pause before the first one.
+const LONGEST_PAUSE: u32 = 10;
+
+/// When a call may be sent again, and how often. Lost connections, resets and attempts that take too long count as
+/// failures too, whatever the codes are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Retry {
+    /// The HTTP statuses that count as failures, ascending; each is 400 to 599.
+    pub http_codes: Box<[u16]>,
+    /// The gRPC statuses that count as failures.
+    pub grpc_codes: GrpcCodes,
+    /// Most retries of one call: 1 to [`RETRIES_MAX`].
+    pub attempts: u8,
+    /// Shortest pause before the first retry; the pause before each further one is twice as long, up to ten times the first
+    /// pause.
+    #[serde(rename = "backoff_ms", serialize_with = "milliseconds")]
+    pub backoff: Duration,
+}
+
+/// A set of gRPC status codes, 0 to 16.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GrpcCodes(u32);
+
+/// The names of the gRPC status codes; each index is a code.
+const NAMES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
+impl Retry {
+    /// Returns whether a response with this status counts as a failure. `grpc` is the gRPC status of a gRPC call.
+    pub fn applies_to(&self, http: u16, grpc: Option<u8>) -> bool {
+        match grpc {
+            Some(code) => self.grpc_codes.contains(code),
+            None => self.http_codes.binary_search(&http).is_ok(),
+        }
+    }
+
+    /// Returns the pause before the retry with this number, from 1. `random` is uniformly distributed; the pause is up to
+    /// half longer than the shortest one, so that calls that failed together do not return together.
+    pub fn pause(&self, number: u8, random: u32) -> Duration {
+        let doubled = 1u32.checked_shl(u32::from(number.saturating_sub(1))).unwrap_or(u32::MAX);
+        let shortest = self.backoff * doubled.min(LONGEST_PAUSE);
+        shortest + shortest.mul_f64(f64::from(random) / f64::from(u32::MAX) / 2.0)
+    }
+}
+
+impl GrpcCodes {
+    /// Adds a code; does nothing for a number above 16, which is no code.
+    #[must_use]
+    pub fn with(self, code: u8) -> Self {
+        if usize::from(code) < NAMES.len() { Self(self.0 | 1 << code) } else { self }
+    }
+
+    pub fn contains(self, code: u8) -> bool {
+        usize::from(code) < NAMES.len() && self.0 & 1 << code != 0
+    }
+
+    /// Returns the name of a code; `None` for a number above 16.
+    pub fn name(code: u8) -> Option<&'static str> {
+        NAMES.get(usize::from(code)).copied()
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The codes in ascending order, each with its name.
+    pub fn iter(self) -> impl Iterator<Item = (u8, &'static str)> {
+        (0u8..).zip(NAMES).filter(move |(code, _)| self.contains(*code))
+    }
+
+    /// Returns the codes that are the same failures as these HTTP statuses, by the mapping of `google.rpc.Code`: 429 is
+    /// RESOURCE_EXHAUSTED, 500 INTERNAL, 503 UNAVAILABLE, 504 DEADLINE_EXCEEDED. Other statuses have none.
+    pub fn like_http(statuses: &[u16]) -> Self {
+        const SAME: [(u16, u8); 4] = [(429, 8), (500, 13), (503, 14), (504, 4)];
+        let same = SAME.iter().filter(|(status, _)| statuses.contains(status));
+        same.fold(Self::default(), |codes, (_, code)| codes.with(*code))
+    }
+}
+
+impl Serialize for GrpcCodes {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter().map(|(_, name)| name))
+    }
+}
+
+#[cfg(test)]
+#[path = "retry_tests.rs"]
+mod tests;

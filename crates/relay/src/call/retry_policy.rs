@@ -1,0 +1,201 @@
+//! Retry policy: sends a call again although an endpoint may have processed it, if the route rule that the call matched
+//! allows this (GEP-1731, gRFC A6). What no endpoint has processed is sent again without a policy: see
+//! [`retry`](super::retry).
+
+use std::time::{Duration, Instant};
+
+use leno_http2::FieldSection;
+use leno_http2::fields::Known;
+use leno_model::balance::{BudgetSettings, Outcome, RetryBudget};
+use leno_model::route::Retry;
+
+use crate::Relay;
+use crate::call::attempt::AttemptId;
+use crate::call::record::is_endpoint_failure;
+use crate::call::{Call, CallId};
+use crate::certain::Certain;
+use crate::link::grpc::{self, Pushback};
+use crate::pool::hop::Protocol;
+
+/// Longest pause before a retry that an endpoint may ask for. If it asks for a longer one, its answer is forwarded, and the
+/// client decides.
+const MAX_ASKED_PAUSE: Duration = Duration::from_secs(10);
+/// The field of a response whose call this proxy, or one behind it, would have sent again, but had no retry left for. The
+/// proxies before it then do not send the call again either, so that the retries of several proxies in a row do not
+/// multiply.
+const NOT_RETRIED: &[u8] = b"leno-not-retried";
+
+/// Why a call is not sent again after an attempt failed, though its rule has retries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unretried {
+    /// The call has used all its retries.
+    Attempts,
+    /// The calls to the cluster have used all their retries.
+    Budget,
+    /// A retry cannot end before the call's deadline.
+    Deadline,
+    /// The endpoint, or a proxy there, asks for no retry, or for a longer pause than [`MAX_ASKED_PAUSE`].
+    Pushback,
+    /// The client retries its calls itself.
+    Client,
+    /// The request is not stored, or is no request that can be repeated.
+    Request,
+}
+
+/// Decides whether a call is sent again, apart from the budget. Returns the pause before.
+fn pause(
+    call: &Call,
+    retry: &Retry,
+    asked: Option<Pushback>,
+    now: Instant,
+    random: u32,
+) -> Result<Duration, Unretried> {
+    if !call.can_be_resent(u32::MAX) || call.is_mirror() || call.protocol == Protocol::Opaque {
+        return Err(Unretried::Request);
+    }
+    if call.retries == 0 && call.request.contains(Known::GrpcPreviousRpcAttempts) {
+        return Err(Unretried::Client);
+    }
+    let pause = match asked {
+        Some(Pushback::Stop) => return Err(Unretried::Pushback),
+        Some(Pushback::Wait(pause)) if pause > MAX_ASKED_PAUSE => return Err(Unretried::Pushback),
+        _ if call.retries >= retry.attempts => return Err(Unretried::Attempts),
+        Some(Pushback::Wait(pause)) => pause,
+        None => retry.pause(call.retries + 1, random),
+    };
+    let attempt = call.route.as_ref().and_then(|route| route.timeouts().backend_request).unwrap_or_default();
+    match call.deadline {
+        Some((at, _)) if now + pause + attempt >= at => Err(Unretried::Deadline),
+        _ => Ok(pause),
+    }
+}
+
+/// Returns whether a response may be a failed one, so that the rule's codes must be looked at. A gRPC status can only
+/// cause a retry if the response has nothing else: otherwise it comes after the response was forwarded.
+#[inline]
+pub(crate) fn may_have_failed(fields: &FieldSection, end_stream: bool) -> bool {
+    end_stream || !fields.get(Known::Status).is_some_and(|status| status.starts_with(b"2"))
+}
+
+/// Returns the status of a response by which a rule decides: the HTTP status, and the gRPC status of a gRPC call. A
+/// response to a gRPC call without a gRPC status has the one that its HTTP status stands for
+/// (grpc/doc/http-grpc-status-mapping.md).
+fn statuses(fields: &FieldSection, is_grpc: bool) -> (u16, Option<u8>) {
+    let http = fields.get(Known::Status).and_then(|status| std::str::from_utf8(status).ok()?.parse().ok()).unwrap_or(0);
+    let mapped = match http {
+        400 => 13,
+        401 => 16,
+        403 => 7,
+        404 => 12,
+        429 | 502 | 503 | 504 => 14,
+        200 => 0,
+        _ => 2,
+    };
+    (http, is_grpc.then(|| grpc::status(fields).unwrap_or(mapped)))
+}
+
+/// Returns the pause that a response asks for: in gRPC by `grpc-retry-pushback-ms`, in HTTP by `Retry-After` in seconds
+/// (RFC 9110 section 10.2.3). A `Retry-After` with a date is a long pause.
+fn asked_pause(fields: &FieldSection, is_grpc: bool) -> Option<Pushback> {
+    if fields.iter().any(|line| line.name == NOT_RETRIED) {
+        return Some(Pushback::Stop);
+    }
+    if is_grpc {
+        return grpc::pushback(fields);
+    }
+    let value = fields.iter().find(|line| line.name == b"retry-after")?.value;
+    let seconds = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+    Some(seconds.map_or(Pushback::Stop, |seconds| Pushback::Wait(Duration::from_secs(seconds))))
+}
+
+impl Call {
+    /// Marks the response of a call whose retries, or whose cluster's retries, are used up.
+    pub(crate) fn mark_unretried(&self, response: &mut FieldSection) {
+        let why: &[u8] = match self.unretried {
+            Some(Unretried::Attempts) => b"attempts",
+            Some(Unretried::Budget) => b"budget",
+            _ => return,
+        };
+        response.push(NOT_RETRIED, why);
+        if self.is_grpc {
+            response.set(Known::GrpcRetryPushbackMs, b"-1");
+        }
+    }
+}
+
+impl Relay {
+    /// Sends a call again instead of forwarding this response to it, if its rule says so. Returns whether it does. If
+    /// not, the response may get fields that say why.
+    #[cold]
+    pub(crate) fn retry_answered(&mut self, id: AttemptId, fields: &mut FieldSection) -> bool {
+        let now = self.now;
+        let Some(call) = self.calls.get(id.call).certain() else { return false };
+        let Some(retry) = call.route.as_ref().and_then(|route| route.retry()) else { return false };
+        let (http, grpc) = statuses(fields, call.is_grpc);
+        if !retry.applies_to(http, grpc) {
+            return false;
+        }
+        let asked = asked_pause(fields, call.is_grpc);
+        let Some(pause) = self.retry_in(id.call, asked) else {
+            let Some(call) = self.calls.get(id.call).certain() else { return false };
+            call.mark_unretried(fields);
+            if call.unretried == Some(Unretried::Budget) {
+                fields.push(b"leno-proxy-error", b"retry-budget-spent");
+            }
+            return false;
+        };
+        let Some(call) = self.calls.get_mut(id.call).certain() else { return false };
+        let cluster = self.targets.get_mut(call.cluster);
+        let Some(attempt) = call.attempts.get_mut(id).certain() else { return false };
+        if let (Some(pick), Some(cluster)) = (attempt.pick.take(), cluster) {
+            call.tried.push(pick.endpoint);
+            let latency = now - attempt.since;
+            let outcome = match is_endpoint_failure(http, grpc) {
+                true => Outcome::Failure { latency, pushback: asked.and_then(Pushback::wait) },
+                false => Outcome::Success { latency },
+            };
+            cluster.balancer.finish(now, pick, outcome);
+        }
+        self.abandon(id);
+        self.send_again_in(id.call, pause);
+        true
+    }
+
+    /// Takes a retry for a call at which an attempt has failed. Returns the pause before it, or `None` if the call is not
+    /// sent again.
+    pub(crate) fn retry_in(&mut self, id: CallId, asked: Option<Pushback>) -> Option<Duration> {
+        let (now, random) = (self.now, self.random.u32(..));
+        let call = self.calls.get_mut(id)?;
+        let route = call.route.as_ref()?;
+        let decided = pause(call, route.retry()?, asked, now, random).and_then(|pause| {
+            let cluster = self.targets.get_mut(call.cluster).ok_or(Unretried::Request)?;
+            let workers = self.workers;
+            let new = || Box::new(RetryBudget::new(BudgetSettings::default(), workers, now));
+            let has_left = cluster.retry_budget.get_or_insert_with(new).take(now);
+            if has_left { Ok(pause) } else { Err(Unretried::Budget) }
+        });
+        route.count_retry(decided.err());
+        match decided {
+            Ok(pause) => {
+                call.retries += 1;
+                Some(pause)
+            }
+            Err(why) => {
+                call.unretried = Some(why);
+                None
+            }
+        }
+    }
+
+    /// Sends a call again after a pause.
+    pub(crate) fn send_again_in(&mut self, id: CallId, pause: Duration) {
+        match pause.is_zero() {
+            true => self.calls.list(id),
+            false => self.calls.list_at(id, self.now + pause),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "retry_policy_tests.rs"]
+mod tests;
