@@ -13,5 +13,6 @@ mod peer;
 mod places;
 mod pool;
 mod proxy;
+mod retries;
 mod routes;
 mod waiting;

@@ -161,6 +161,54 @@ impl Server {
     }
 }
 
+/// Several endpoints, and the proxy's connections to them.
+pub(crate) struct Servers(Vec<(Server, Option<Peer>)>);
+
+impl Servers {
+    pub(crate) fn of<const N: usize>(servers: [Server; N]) -> Self {
+        Self(servers.into_iter().map(|server| (server, None)).collect())
+    }
+
+    /// Waits until a server receives the header section of a request. Returns the server's place, and the frame.
+    pub(crate) fn next_request(&mut self) -> (usize, Frame) {
+        self.next_frame(kind::HEADERS)
+    }
+
+    /// Waits until a server receives a frame of this kind. Returns the server's place, and the frame.
+    pub(crate) fn next_frame(&mut self, wanted: u8) -> (usize, Frame) {
+        let began = Instant::now();
+        loop {
+            for (place, (server, peer)) in self.0.iter_mut().enumerate() {
+                if peer.is_none()
+                    && let Some(mut accepted) = server.accept_now()
+                {
+                    accepted.send(&settings(&[]));
+                    *peer = Some(accepted);
+                }
+                while let Some(open) = peer.as_mut().filter(|peer| peer.has_input()) {
+                    match open.frame() {
+                        Some(frame) if frame.kind == wanted => return (place, frame),
+                        Some(_) => {}
+                        None => *peer = None,
+                    }
+                }
+            }
+            assert!(began.elapsed() < PATIENCE, "no server got a frame of kind {wanted}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Sends on the proxy's connection to the server in this place.
+    pub(crate) fn send(&mut self, place: usize, bytes: &[u8]) {
+        self.0[place].1.as_mut().expect("the proxy has a connection").send(bytes);
+    }
+
+    /// Closes the proxy's connection to the server in this place.
+    pub(crate) fn close(&mut self, place: usize) {
+        self.0[place].1 = None;
+    }
+}
+
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()

@@ -80,6 +80,7 @@ impl Proxy {
         let address = "127.0.0.1:0".parse().expect("an address");
         let doors: Vec<_> = doors.iter().map(|&door| (door, address)).collect();
         let config = WorkerConfig {
+            workers: 1,
             memory_budget_bytes: 512 << 20,
             index: 0,
             listen: bind_workers(&doors, 1).expect("ports are free").remove(0),

@@ -10,7 +10,7 @@ use leno_model::route::{RouteKind, RouteName};
 use leno_relay::metrics::RouteLabels;
 
 use crate::peer::{
-    CALL, Frame, PATIENCE, Peer, Server, answer, call, call_with, headers, open_call, rst_stream, settings,
+    CALL, Frame, Peer, Server, Servers, answer, call, call_with, headers, open_call, rst_stream, settings,
 };
 use crate::proxy::{Proxy, incomplete_mesh_of, mesh_of, service};
 
@@ -30,7 +30,7 @@ pub(crate) fn http_route(rules: &str) -> String {
 }
 
 /// A mesh of the Services `echo`, `v1` and `v2`, and a route.
-fn meshed(v1: &[&Server], v2: &[&Server], route: &str) -> Arc<Mesh> {
+pub(crate) fn meshed(v1: &[&Server], v2: &[&Server], route: &str) -> Arc<Mesh> {
     let endpoints = |servers: &[&Server]| servers.iter().map(|server| server.address()).collect::<Vec<_>>();
     let services =
         [service("echo", &[], ""), service("v1", &endpoints(v1), ""), service("v2", &endpoints(v2), "")].concat();
@@ -202,48 +202,23 @@ fn a_call_that_is_sent_again_keeps_its_backend() {
     let rules = "- backendRefs: [{name: v1, port: 80}, {name: v2, port: 80}]";
     let proxy = Proxy::start_in(meshed(&[&one, &other], &[&v2], &http_route(rules)), &[]);
     let mut client = proxy.connect();
-    let mut peers: [Option<Peer>; 3] = [None, None, None];
-    let servers = [&one, &other, &v2];
+    let mut servers = Servers::of([one, other, v2]);
     let mut to_v1 = 0;
     for stream in (1..40).step_by(2) {
         client.send(&call(stream));
-        let (first, request) = next_request(&servers, &mut peers);
+        let (first, request) = servers.next_request();
         if first == 2 {
-            peers[first].as_mut().expect("it has a request").send(&answer(request, "v2"));
+            servers.send(first, &answer(request.stream, "v2"));
         } else {
             to_v1 += 1;
-            peers[first].as_mut().expect("it has a request").send(&rst_stream(request, 7));
-            let (second, request) = next_request(&servers, &mut peers);
+            servers.send(first, &rst_stream(request.stream, 7));
+            let (second, request) = servers.next_request();
             assert_eq!(second, 1 - first, "a call of v1 that was refused goes to the other endpoint of v1");
-            peers[second].as_mut().expect("it has a request").send(&answer(request, "v1"));
+            servers.send(second, &answer(request.stream, "v1"));
         }
         client.rest_of(stream);
     }
     assert!((1..20).contains(&to_v1), "{to_v1} of 20 calls went to v1");
-}
-
-/// Waits until a server receives a request. Returns the server's position in `servers` and the stream of the request.
-fn next_request(servers: &[&Server; 3], peers: &mut [Option<Peer>; 3]) -> (usize, u32) {
-    let began = std::time::Instant::now();
-    loop {
-        for (place, server) in servers.iter().enumerate() {
-            if peers[place].is_none()
-                && let Some(mut peer) = server.accept_now()
-            {
-                peer.send(&settings(&[]));
-                peers[place] = Some(peer);
-            }
-            let Some(peer) = &mut peers[place] else { continue };
-            while peer.has_input() {
-                let frame = peer.frame().expect("the connection stays");
-                if frame.kind == kind::HEADERS {
-                    return (place, frame.stream);
-                }
-            }
-        }
-        assert!(began.elapsed() < PATIENCE, "no server got the request");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// Answers all calls at a server, until the test is over.

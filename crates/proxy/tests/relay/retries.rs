@@ -1,0 +1,256 @@
+//! Retries of a route: which calls are sent again, when, and how often.
+
+use std::time::{Duration, Instant};
+
+use leno_http2::frame::kind;
+use leno_model::mesh::ClusterKey;
+use leno_model::route::{RouteKind, RouteName};
+use leno_relay::metrics::{RetryMetrics, RouteLabels};
+
+use crate::peer::{CALL, Frame, Peer, Server, Servers, call, call_with, data, headers, open_call, rst_stream};
+use crate::proxy::Proxy;
+use crate::routes::{get, http_route, meshed};
+
+/// A proxy for calls to `echo`, whose route has retries and sends all calls to two servers.
+struct Retried {
+    proxy: Proxy,
+    client: Peer,
+    servers: Servers,
+}
+
+impl Retried {
+    /// `fields` are further fields of the rule.
+    fn start(retry: &str, fields: &str) -> Self {
+        Self::start_with(retry, fields, &[])
+    }
+
+    fn start_with(retry: &str, fields: &str, limits: &[(&str, &str)]) -> Self {
+        let (one, other) = (Server::start(), Server::start());
+        let rule = format!("- backendRefs: [{{name: v1, port: 80}}]\n  retry: {retry}\n{fields}");
+        let proxy = Proxy::start_in(meshed(&[&one, &other], &[], &http_route(&rule)), limits);
+        let client = proxy.connect();
+        Self { proxy, client, servers: Servers::of([one, other]) }
+    }
+
+    /// Answers the next request at any server with these fields. Returns the server's place and the request.
+    fn answer_next(&mut self, fields: &[(&str, &str)]) -> (usize, Frame) {
+        let (place, request) = self.servers.next_request();
+        self.servers.send(place, &headers(request.stream, fields, true));
+        (place, request)
+    }
+
+    /// The counts of retries: requests, successes, used up, over the budget.
+    fn counts(&self) -> [u64; 4] {
+        let RetryMetrics { requests, successes, limit_exceeded, overflow } =
+            &self.proxy.metrics.route(&labels()).retries;
+        [requests, successes, limit_exceeded, overflow].map(|counter| counter.get())
+    }
+}
+
+fn labels() -> RouteLabels {
+    let key = |service: &str| ClusterKey { namespace: "default".into(), service: service.into(), port: 80 };
+    let route = RouteName { kind: RouteKind::Http, namespace: "default".into(), name: "split".into() };
+    RouteLabels { parent: key("echo"), route, backend: Some(key("v1")) }
+}
+
+/// A trailers-only answer.
+fn grpc(status: &str) -> [(&str, &str); 3] {
+    [(":status", "200"), ("content-type", "application/grpc"), ("grpc-status", status)]
+}
+
+const TWICE: &str = "{codes: [503], attempts: 2, backoff: 1ms}";
+
+#[test]
+fn a_failed_grpc_call_goes_to_another_endpoint_which_learns_that_it_is_a_retry() {
+    let mut retried = Retried::start(TWICE, "");
+    retried.client.send(&call(1));
+    let (first, request) = retried.answer_next(&grpc("14"));
+    assert_eq!(request.field("grpc-previous-rpc-attempts"), "");
+    let (second, request) = retried.answer_next(&grpc("0"));
+    assert_eq!((second, request.field("grpc-previous-rpc-attempts")), (1 - first, "1"));
+    let answer = &retried.client.rest_of(1)[0];
+    assert_eq!((answer.field("grpc-status"), answer.field("leno-not-retried")), ("0", ""));
+    assert_eq!(retried.counts(), [1, 1, 0, 0]);
+}
+
+#[test]
+fn a_failed_http_request_goes_to_another_endpoint_and_the_rest_of_its_answer_is_not_read() {
+    let mut retried = Retried::start(TWICE, "");
+    retried.client.send(&get(1, "/"));
+    let (first, request) = retried.servers.next_request();
+    let failed = headers(request.stream, &[(":status", "503"), ("content-length", "1000000")], false);
+    retried.servers.send(first, &[failed, data(request.stream, b"sorry", false)].concat());
+    let (second, request) = retried.servers.next_request();
+    assert_eq!(second, 1 - first);
+    retried.servers.send(second, &headers(request.stream, &[(":status", "204")], true));
+    assert_eq!(retried.client.rest_of(1)[0].field(":status"), "204");
+    assert_eq!(retried.servers.next_frame(kind::RST_STREAM).0, first, "the failed answer is cancelled");
+}
+
+#[test]
+fn an_answer_that_is_no_failure_of_the_rule_is_forwarded() {
+    let mut retried = Retried::start(TWICE, "");
+    for (stream, status) in [(1, "13"), (3, "7"), (5, "0")] {
+        retried.client.send(&call(stream));
+        retried.answer_next(&grpc(status));
+        assert_eq!(retried.client.rest_of(stream)[0].field("grpc-status"), status);
+    }
+    retried.client.send(&get(7, "/"));
+    retried.answer_next(&[(":status", "500")]);
+    assert_eq!(retried.client.rest_of(7)[0].field(":status"), "500");
+    assert_eq!(retried.counts(), [0; 4]);
+}
+
+#[test]
+fn a_call_that_has_used_its_retries_gets_the_endpoints_own_answer_which_stops_other_retries() {
+    let mut retried = Retried::start(TWICE, "");
+    retried.client.send(&call(1));
+    let attempts = [(); 3].map(|()| retried.answer_next(&grpc("14")).1);
+    assert_eq!(attempts.each_ref().map(|request| request.field("grpc-previous-rpc-attempts")), ["", "1", "2"]);
+    let answer = &retried.client.rest_of(1)[0];
+    assert_eq!((answer.field("grpc-status"), answer.field("leno-proxy-error")), ("14", ""));
+    assert_eq!((answer.field("leno-not-retried"), answer.field("grpc-retry-pushback-ms")), ("attempts", "-1"));
+    assert_eq!(retried.counts(), [2, 0, 1, 0]);
+}
+
+#[test]
+fn a_proxy_before_another_does_not_retry_what_that_one_has_retried() {
+    let mut retried = Retried::start(TWICE, "");
+    retried.client.send(&get(1, "/"));
+    retried.answer_next(&[(":status", "503"), ("leno-not-retried", "attempts")]);
+    assert_eq!(retried.client.rest_of(1)[0].field(":status"), "503");
+    retried.client.send(&call(3));
+    let pushback = [grpc("14").as_slice(), &[("grpc-retry-pushback-ms", "-1")]].concat();
+    retried.answer_next(&pushback);
+    assert_eq!(retried.client.rest_of(3)[0].field("grpc-status"), "14");
+    assert_eq!(retried.counts(), [0; 4]);
+}
+
+#[test]
+fn a_call_that_its_client_retries_is_not_retried_here() {
+    let mut retried = Retried::start(TWICE, "");
+    retried.client.send(&call_with(1, "grpc-previous-rpc-attempts", "1"));
+    let (_, request) = retried.answer_next(&grpc("14"));
+    assert_eq!(request.field("grpc-previous-rpc-attempts"), "1");
+    assert_eq!(retried.client.rest_of(1)[0].field("grpc-status"), "14");
+}
+
+#[test]
+fn a_server_says_when_to_retry() {
+    let mut retried = Retried::start("{codes: [503], backoff: 10s}", "");
+    retried.client.send(&call(1));
+    let began = Instant::now();
+    retried.answer_next(&[grpc("14").as_slice(), &[("grpc-retry-pushback-ms", "300")]].concat());
+    retried.answer_next(&grpc("0"));
+    assert!(began.elapsed() >= Duration::from_millis(300));
+    retried.client.send(&get(3, "/"));
+    let began = Instant::now();
+    retried.answer_next(&[(":status", "503"), ("retry-after", "1")]);
+    retried.answer_next(&[(":status", "200")]);
+    assert!(began.elapsed() >= Duration::from_secs(1));
+}
+
+#[test]
+fn a_lost_connection_a_reset_and_an_attempt_out_of_time_are_retried() {
+    let mut retried = Retried::start("{attempts: 1, backoff: 0s}", "  timeouts: {backendRequest: 500ms}");
+    retried.client.send(&call(1));
+    let (place, _) = retried.servers.next_request();
+    retried.servers.close(place);
+    retried.answer_next(&grpc("0"));
+    assert_eq!(retried.client.rest_of(1)[0].field("grpc-status"), "0");
+
+    retried.client.send(&call(3));
+    let (place, request) = retried.servers.next_request();
+    retried.servers.send(place, &rst_stream(request.stream, 2));
+    retried.answer_next(&grpc("0"));
+    assert_eq!(retried.client.rest_of(3)[0].field("grpc-status"), "0");
+
+    retried.client.send(&call(5));
+    let (late, _) = retried.servers.next_request();
+    let (place, _) = retried.answer_next(&grpc("0"));
+    assert_ne!(place, late);
+    assert_eq!(retried.client.rest_of(5)[0].field("grpc-status"), "0");
+    assert_eq!(retried.counts(), [3, 3, 0, 0]);
+}
+
+#[test]
+fn a_retry_that_the_deadline_leaves_no_time_for_does_not_begin() {
+    let mut retried = Retried::start("{codes: [503], backoff: 5s}", "  timeouts: {request: 4s}");
+    retried.client.send(&call(1));
+    let began = Instant::now();
+    retried.answer_next(&grpc("14"));
+    let answer = &retried.client.rest_of(1)[0];
+    assert_eq!((answer.field("grpc-status"), answer.field("leno-proxy-error")), ("14", ""));
+    assert!(began.elapsed() < Duration::from_secs(3), "the answer does not wait");
+}
+
+#[test]
+fn a_response_that_has_begun_is_not_asked_for_again() {
+    let mut retried = Retried::start(TWICE, "");
+    retried.client.send(&call(1));
+    let (place, request) = retried.servers.next_request();
+    let begun = headers(request.stream, &[(":status", "200"), ("content-type", "application/grpc")], false);
+    let failed = headers(request.stream, &[("grpc-status", "14")], true);
+    retried.servers.send(place, &[begun, failed].concat());
+    let frames = retried.client.rest_of(1);
+    assert_eq!(frames.last().map(|frame| frame.field("grpc-status")), Some("14"));
+    assert_eq!(retried.counts(), [0; 4]);
+}
+
+#[test]
+fn content_that_is_kept_goes_with_the_retry_and_a_call_with_more_is_not_sent_again() {
+    let mut retried = Retried::start(TWICE, "");
+    retried.client.send(&[open_call(1), data(1, b"question", true)].concat());
+    let (first, request) = retried.servers.next_request();
+    assert_eq!(retried.servers.next_frame(kind::DATA).1.payload, b"question");
+    retried.servers.send(first, &headers(request.stream, &grpc("14"), true));
+    let (second, content) = retried.servers.next_frame(kind::DATA);
+    assert_eq!((second, &content.payload[..]), (1 - first, &b"question"[..]));
+
+    let mut retried = Retried::start_with(TWICE, "", &[("max_replay_bytes_per_call", "1000")]);
+    retried.client.send(&[open_call(1), data(1, &[b'x'; 2_000], false)].concat());
+    let (place, request) = retried.servers.next_request();
+    let mut taken = 0;
+    while taken < 2_000 {
+        taken += retried.servers.next_frame(kind::DATA).1.payload.len();
+    }
+    retried.servers.send(place, &headers(request.stream, &grpc("14"), true));
+    let answer = &retried.client.rest_of(1)[0];
+    assert_eq!((answer.field("grpc-status"), answer.field("leno-not-retried")), ("14", ""));
+}
+
+#[test]
+fn a_cancelled_call_is_not_sent_again() {
+    let mut retried = Retried::start("{codes: [503], backoff: 300ms}", "");
+    retried.client.send(&call(1));
+    retried.answer_next(&grpc("14"));
+    retried.client.send(&rst_stream(1, 8));
+    // The next call arrives alone.
+    std::thread::sleep(Duration::from_millis(600));
+    retried.client.send(&headers(3, &[CALL.as_slice(), &[("x", "second")]].concat(), true));
+    assert_eq!(retried.servers.next_request().1.field("x"), "second");
+}
+
+#[test]
+fn retries_beyond_the_budget_fail_with_the_endpoints_own_answer() {
+    let mut retried = Retried::start("{codes: [503], attempts: 1, backoff: 0s}", "");
+    let (mut retries, mut refused) = (0, 0);
+    let began = Instant::now();
+    for stream in (1..300).step_by(2) {
+        retried.client.send(&call(stream));
+        retried.answer_next(&grpc("14"));
+        if retries < 100 {
+            // One more attempt comes, as long as there is a budget: ten retries a second, and the interval has ten.
+            retried.answer_next(&grpc("14"));
+            retries += 1;
+        } else {
+            refused += 1;
+        }
+        let answer = &retried.client.rest_of(stream)[0];
+        let expected = if refused == 0 { ("attempts", "") } else { ("budget", "retry-budget-spent") };
+        assert_eq!((answer.field("leno-not-retried"), answer.field("leno-proxy-error")), expected, "call {stream}");
+        assert_eq!(answer.field("grpc-status"), "14");
+    }
+    assert!(began.elapsed() < Duration::from_secs(9), "the interval was not over, or the test proves nothing");
+    assert_eq!(retried.counts(), [100, 0, 100, 50]);
+}
