@@ -5,7 +5,7 @@
 //!
 //! | file | question |
 //! |---|---|
-//! | `policy` | what are the balancing policies called? |
+//! | `policy_name` | what are the balancing policies called? |
 //! | `choose` | which of these endpoints? |
 //! | `latency` | which endpoints should get calls, in the `latency` policy? |
 //! | `endpoints` | which endpoints exist, and what is counted for each? |
