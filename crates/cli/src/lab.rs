@@ -7,7 +7,7 @@ use leno_lab::error::Result;
 use leno_lab::experiment::{self, ListOptions, Options};
 use leno_lab::formats::export;
 use leno_lab::tls::tunnel;
-use leno_lab::{control_plane, report, simulate};
+use leno_lab::{compare, control_plane, report, simulate};
 
 /// Actions of the lab.
 #[derive(Subcommand)]
@@ -20,6 +20,8 @@ pub(crate) enum Command {
     ControlPlane(control_plane::Options),
     /// Write summary.md and report.html again from the raw runs
     Report(report::Options),
+    /// Compare results of the lab, of Fortio and of ghz: percentiles, rate, errors, and the gaps to the first
+    Compare(compare::Options),
     /// Write an experiment's runs for other tools: Service Mesh Performance or Fortio
     Export(export::Options),
     /// Test balancers alone against slow and failing servers, in simulated time
@@ -36,6 +38,7 @@ impl Command {
             Self::Run(options) => experiment::run(options),
             Self::ControlPlane(options) => control_plane::run(options),
             Self::Report(options) => report::run(options),
+            Self::Compare(options) => compare::run(options, &mut io::stdout()),
             Self::Export(options) => export::run(options, &mut io::stdout()),
             Self::Simulate(options) => simulate::run(options, &mut io::stdout()),
             Self::Tunnel(options) => tunnel::run(options),

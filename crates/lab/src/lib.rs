@@ -10,6 +10,7 @@ pub mod call;
 pub mod chart;
 pub mod child;
 mod columns;
+pub mod compare;
 pub mod control_plane;
 mod cpus;
 pub mod demo;
