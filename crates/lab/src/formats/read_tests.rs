@@ -1,4 +1,4 @@
-use super::super::fixtures::{FORTIO_HTTP, GHZ};
+use super::super::fixtures::{FORTIO_GRPC, FORTIO_HTTP, GHZ};
 use super::*;
 
 fn dir_with(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -58,6 +58,22 @@ fn every_cut_of_a_file_is_refused() {
         for cut in (0..text.len()).step_by(97) {
             fs::write(&path, &text[..cut]).expect("it is writable");
             assert!(read(&path).is_err(), "cut after {cut} bytes");
+        }
+    }
+}
+
+#[test]
+fn random_damage_gives_an_error_or_possible_figures() {
+    for seed in leno_testing::seeds(0..3_000) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut bytes = random.choice([FORTIO_HTTP, FORTIO_GRPC, GHZ]).unwrap_or_default().as_bytes().to_vec();
+        for _ in 0..random.usize(1..20) {
+            let at = random.usize(..bytes.len());
+            bytes[at] = random.choice(*b"0123456789.-eE,:[]{}\"nPx").unwrap_or_default();
+        }
+        let text = String::from_utf8(bytes).expect("ASCII");
+        if let Ok(run) = measured(&text) {
+            assert!(run.clone().checked().is_ok(), "seed {seed}: {run:?}");
         }
     }
 }
