@@ -21,7 +21,7 @@ pub struct Options {
 /// The form of the exported files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// Service Mesh Performance: YAML for Meshery and others
+    /// Service Mesh Performance: a YAML file for each message of its schema
     Smp,
     /// JSON for `fortio report`, as `leno lab run` already writes it
     Fortio,
