@@ -17,6 +17,7 @@ mod intercept;
 mod interop;
 mod lab;
 mod logs;
+mod measurers;
 mod mesh;
 mod pools;
 mod redirect;

@@ -5,8 +5,9 @@ use std::io;
 use clap::Subcommand;
 use leno_lab::error::Result;
 use leno_lab::experiment::{self, ListOptions, Options};
+use leno_lab::formats::export;
 use leno_lab::tls::tunnel;
-use leno_lab::{control_plane, report, simulate};
+use leno_lab::{compare, control_plane, report, simulate};
 
 /// Actions of the lab.
 #[derive(Subcommand)]
@@ -19,6 +20,10 @@ pub(crate) enum Command {
     ControlPlane(control_plane::Options),
     /// Write summary.md and report.html again from the raw runs
     Report(report::Options),
+    /// Compare results of the lab, of Fortio and of ghz: percentiles, rate, errors, and the gaps to the first
+    Compare(compare::Options),
+    /// Write an experiment's runs for other tools: Service Mesh Performance or Fortio
+    Export(export::Options),
     /// Test balancers alone against slow and failing servers, in simulated time
     Simulate(simulate::Options),
     /// Run one end of a TLS tunnel for connections: the baseline for comparisons with a mesh
@@ -33,6 +38,8 @@ impl Command {
             Self::Run(options) => experiment::run(options),
             Self::ControlPlane(options) => control_plane::run(options),
             Self::Report(options) => report::run(options),
+            Self::Compare(options) => compare::run(options, &mut io::stdout()),
+            Self::Export(options) => export::run(options, &mut io::stdout()),
             Self::Simulate(options) => simulate::run(options, &mut io::stdout()),
             Self::Tunnel(options) => tunnel::run(options),
         }

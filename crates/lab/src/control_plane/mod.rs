@@ -216,7 +216,7 @@ impl Lab<'_> {
         let used = Usage::read(&mesh.control)?.since(before);
         let (sent, judged) = outcome;
         let changes = Changes::new(mesh.plan, load, sent, judged, &used, mesh.control.memory()?);
-        self.record(Record::Changes(changes))
+        self.record(Record::Changes(Box::new(changes)))
     }
 
     fn settle(&mut self) -> Result<()> {

@@ -38,7 +38,7 @@ pub(super) enum Record {
     /// Memory of a real leno-proxy after calls to two Services.
     ProxyMemory { mesh: Plan, memory: Memory },
     /// The delivery of changed endpoints to proxies.
-    Changes(Changes),
+    Changes(Box<Changes>),
 }
 
 /// The number of changes in flight.

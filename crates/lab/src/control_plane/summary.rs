@@ -56,7 +56,7 @@ pub(super) fn line(record: &Record) -> String {
             format!("leno-proxy that calls 2 of {} Services: {:.2} MB", mesh.services, mb(memory.resident_kib))
         }
         Record::Changes(changes) => {
-            let Changes { since_sent, lost, coalesced, .. } = changes;
+            let Changes { since_sent, lost, coalesced, .. } = &**changes;
             format!(
                 "{}: p50 {:.1} ms, p99 {:.1} ms, {coalesced} coalesced, {lost} lost",
                 of(changes.load),

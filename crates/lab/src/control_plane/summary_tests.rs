@@ -52,7 +52,7 @@ fn a_mesh_smaller_than_the_goals_can_only_miss() {
 
 #[test]
 fn a_slow_change_is_missed_unless_the_lab_was_at_its_ceiling() {
-    let of = |changes| verdict_of(&Record::Changes(changes));
+    let of = |changes| verdict_of(&Record::Changes(Box::new(changes)));
     assert_eq!(of(changes(Load::Single, 99.0)), Verdict::Reached);
     assert_eq!(of(changes(Load::Single, 101.0)), Verdict::Missed);
     assert_eq!(of(Changes { at_ceiling: true, ..changes(Load::Single, 101.0) }), Verdict::CannotTell);
@@ -60,7 +60,7 @@ fn a_slow_change_is_missed_unless_the_lab_was_at_its_ceiling() {
 
 #[test]
 fn a_rate_is_sustained_when_it_was_reached_and_nothing_was_lost() {
-    let of = |changes| verdict_of(&Record::Changes(changes));
+    let of = |changes| verdict_of(&Record::Changes(Box::new(changes)));
     let steady = || changes(Load::Steady { per_s: 50 }, 50.0);
     assert_eq!(of(steady()), Verdict::Reached);
     assert_eq!(of(Changes { lost: 1, ..steady() }), Verdict::Missed);
@@ -80,7 +80,7 @@ fn proxies_are_compared_with_each_other() {
 #[test]
 fn the_summary_has_goals_with_verdicts_and_says_when_the_lab_was_the_ceiling() {
     let at_ceiling = Changes { at_ceiling: true, ..changes(Load::Single, 150.0) };
-    let text = text(&[Record::ControlMemory { mesh: FULL, memory: memory(80) }, Record::Changes(at_ceiling)]);
+    let text = text(&[Record::ControlMemory { mesh: FULL, memory: memory(80) }, Record::Changes(Box::new(at_ceiling))]);
     assert!(text.contains("| leno-control with 1000 Services, 10000 endpoints, 1000 proxies: at most 100 MB | 80.0 MB (90.0 at most) | reached |"), "{text}");
     assert!(text.contains("cannot tell") && text.contains("near its ceiling"), "{text}");
 }

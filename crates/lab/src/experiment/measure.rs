@@ -110,6 +110,7 @@ impl Stage<'_> {
         let errors: u64 = numbers.timeline.iter().map(|slice| slice.failed).sum();
         let calls = numbers.total.calls;
         let cpu_per_call = |cpu: Duration| cpu.as_secs_f64() * 1e6 / (calls + errors).max(1) as f64;
+        let known = |ms: f64| (numbers.total.max_ms > 0.0).then_some(ms);
         let recovery_slice = (SLOW_FOR.as_millis() / SLICE.as_millis()) as usize;
         Ok(Run {
             scenario: self.settings.scenario,
@@ -122,6 +123,9 @@ impl Stage<'_> {
             calls,
             errors,
             rps: numbers.calls_per_second(),
+            min_ms: known(numbers.total.min_ms),
+            mean_ms: known(numbers.total.mean_ms),
+            std_dev_ms: known(numbers.total.std_dev_ms),
             p50_ms: numbers.total.p50_ms,
             p90_ms: numbers.total.p90_ms,
             p99_ms: numbers.total.p99_ms,

@@ -87,6 +87,15 @@ pub struct Run {
     pub first_error: Option<String>,
     /// Calls answered with OK per second.
     pub rps: f64,
+    /// Latency of the shortest call. `None` in the scenarios without latencies, and in results of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_ms: Option<f64>,
+    /// Mean of all latencies; `None` as `min_ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_ms: Option<f64>,
+    /// Standard deviation of the latencies from their mean; `None` as `min_ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub std_dev_ms: Option<f64>,
     /// Half of the calls took at most this time. In an open loop, a call's time begins at the scheduled time of
     /// sending.
     pub p50_ms: f64,

@@ -17,6 +17,7 @@ use super::record::{Ceiling, Experiment, Machine, Run, Scenario, Skipped, Target
 use super::schedule::{self, Turn};
 use crate::backends::Backends;
 use crate::error::{Error, Result};
+use crate::formats::fortio;
 use crate::load::bulk::BulkServer;
 use crate::load::{Exchange, Hello};
 use crate::report::{self, Written};
@@ -120,6 +121,7 @@ impl Runner {
             match self.run_one(&turn) {
                 Ok(run) => {
                     self.output.append(&run)?;
+                    fortio::save(&self.settings.out, &self.experiment, &run)?;
                     self.progress.end(&run)?;
                 }
                 Err(error) => self.give_up(&turn, &error)?,

@@ -54,6 +54,12 @@ pub struct Slice {
 pub struct Latency {
     /// Answered calls.
     pub calls: u64,
+    /// Latency of the shortest call.
+    pub min_ms: f64,
+    /// Mean of all latencies.
+    pub mean_ms: f64,
+    /// Standard deviation of the latencies from their mean.
+    pub std_dev_ms: f64,
     /// Half of the calls took at most this.
     pub p50_ms: f64,
     /// 90 of 100 calls took at most this.
@@ -87,6 +93,9 @@ impl Latency {
     pub(crate) fn of(us: &Histogram<u64>) -> Self {
         Self {
             calls: us.len(),
+            min_ms: us.min() as f64 / 1000.0,
+            mean_ms: us.mean() / 1000.0,
+            std_dev_ms: us.stdev() / 1000.0,
             p50_ms: ms(us, 0.5),
             p90_ms: ms(us, 0.9),
             p99_ms: ms(us, 0.99),

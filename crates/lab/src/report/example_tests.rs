@@ -7,7 +7,7 @@ use crate::experiment::record::{
 use super::read::Recorded;
 
 /// One run with round figures, which tests change.
-pub(super) fn run(target: TargetKind, skew_ms: u32, repeat: u32) -> Run {
+pub(crate) fn run(target: TargetKind, skew_ms: u32, repeat: u32) -> Run {
     Run {
         scenario: Scenario::SlowPod,
         target,
@@ -20,6 +20,9 @@ pub(super) fn run(target: TargetKind, skew_ms: u32, repeat: u32) -> Run {
         errors: 0,
         first_error: None,
         rps: 10_000.0,
+        min_ms: Some(5.0),
+        mean_ms: Some(11.0),
+        std_dev_ms: Some(3.0),
         p50_ms: 10.0,
         p90_ms: 15.0,
         p99_ms: 20.0,
@@ -51,12 +54,12 @@ pub(super) fn pairs(p99: &[(f64, f64)]) -> Vec<Run> {
     p99.iter().enumerate().flat_map(pair).collect()
 }
 
-pub(super) fn recorded(runs: Vec<Run>) -> Recorded {
+pub(crate) fn recorded(runs: Vec<Run>) -> Recorded {
     let scenario = runs.first().map_or(Scenario::SlowPod, |run| run.scenario);
     Recorded { experiment: experiment(scenario), runs, notes: Vec::new() }
 }
 
-pub(super) fn experiment(scenario: Scenario) -> Experiment {
+pub(crate) fn experiment(scenario: Scenario) -> Experiment {
     use TargetKind::{Direct, Envoy, Haproxy, L4, Leno};
     let version = |target, version: &str| Version { target, version: version.to_owned() };
     Experiment {
@@ -84,7 +87,7 @@ pub(super) fn experiment(scenario: Scenario) -> Experiment {
 
 /// A complete experiment with the noise of a shared machine: every target at 0, 50 and 200 ms of skew, ten repeats.
 /// HAProxy is skipped if `skip` is true.
-pub(super) fn slow_pod(seed: u64, skip: bool) -> Recorded {
+pub(crate) fn slow_pod(seed: u64, skip: bool) -> Recorded {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut experiment = experiment(Scenario::SlowPod);
     if skip {

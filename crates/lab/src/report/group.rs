@@ -43,7 +43,7 @@ pub(super) struct Marks {
 }
 
 impl<'a> Group<'a> {
-    fn of(run: &'a Run) -> Self {
+    pub(super) fn of(run: &'a Run) -> Self {
         let Run { scenario, target, skew_ms, rate_per_s, connections, concurrency, .. } = *run;
         let load = Load { rate_per_s, connections, concurrency };
         Self { scenario, load, skew_ms, target, runs: vec![run] }

@@ -20,15 +20,18 @@ mod verdict;
 
 #[cfg(test)]
 #[path = "example_tests.rs"]
-mod example;
+pub(crate) mod example;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Result, io};
+use crate::experiment::record::Run;
 
-use group::Results;
+use group::{Group, Results};
 pub(crate) use judge::Verdict;
+pub(crate) use read::{Recorded, read};
+pub(crate) use spread::{Spread, TAIL_DEVIATIONS};
 
 /// Options of `leno lab report`.
 #[derive(Debug, Clone, clap::Args)]
@@ -53,13 +56,23 @@ pub struct Written {
 /// If `lab.json` or `runs.jsonl` is missing or cannot be parsed, except for a truncated last line; or if the report
 /// cannot be written.
 pub fn write(dir: &Path) -> Result<Written> {
-    let recorded = read::read(dir)?;
+    let recorded = read(dir)?;
     let results = Results::new(&recorded);
     let written = Written { summary: dir.join("summary.md"), page: dir.join("report.html") };
     for (path, text) in [(&written.summary, summary::text(&results)), (&written.page, page::html(&results))] {
         fs::write(path, text).map_err(io(format!("writing {}", path.display())))?;
     }
     Ok(written)
+}
+
+/// The runs in the report's order: by case, then by target as requested, then by repeat.
+pub(crate) fn ordered(recorded: &Recorded) -> Vec<&Run> {
+    Results::new(recorded).groups.into_iter().flat_map(|group| group.runs).collect()
+}
+
+/// Describes the load of a run: `1 connection, 200 calls in flight, closed loop`.
+pub(crate) fn load(run: &Run) -> String {
+    labels::load(Group::of(run).load)
 }
 
 /// Writes the report, and prints its location on standard output.

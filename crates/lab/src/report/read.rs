@@ -9,15 +9,15 @@ use crate::experiment::record::{Experiment, Run};
 
 /// An experiment and its runs.
 #[derive(Debug, Clone)]
-pub(super) struct Recorded {
-    pub(super) experiment: Experiment,
-    pub(super) runs: Vec<Run>,
+pub(crate) struct Recorded {
+    pub(crate) experiment: Experiment,
+    pub(crate) runs: Vec<Run>,
     /// Remarks about the files, for the report's reader.
-    pub(super) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// Reads `lab.json` and `runs.jsonl` of `dir`.
-pub(super) fn read(dir: &Path) -> Result<Recorded> {
+pub(crate) fn read(dir: &Path) -> Result<Recorded> {
     let path = dir.join("lab.json");
     let experiment = serde_json::from_str(&text_of(&path)?).map_err(|error| {
         let path = path.display();

@@ -11,17 +11,17 @@ pub(super) const LEAST_REPEATS: usize = 6;
 /// Largest probability on each side of an interval.
 const TAIL: f64 = 0.025;
 /// The corresponding number of standard deviations of a normal distribution.
-const TAIL_DEVIATIONS: f64 = 1.959_964;
+pub(crate) const TAIL_DEVIATIONS: f64 = 1.959_964;
 
 /// A figure over the repeats.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Spread {
+pub(crate) struct Spread {
     pub(super) count: usize,
     pub(super) median: f64,
     pub(super) min: f64,
     pub(super) max: f64,
     /// Standard deviation (n - 1), if there are at least two values and all are finite.
-    pub(super) sd: Option<f64>,
+    pub(crate) sd: Option<f64>,
     /// 95 % interval of the median.
     pub(super) interval: Option<(f64, f64)>,
 }
@@ -37,7 +37,7 @@ pub(super) struct Estimate {
 
 impl Spread {
     /// The spread of `values`, which may be infinite; `None` without values.
-    pub(super) fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+    pub(crate) fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.filter(|value| !value.is_nan()).collect();
         values.sort_by(f64::total_cmp);
         let (&min, &max) = (values.first()?, values.last()?);

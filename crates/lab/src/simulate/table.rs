@@ -4,25 +4,15 @@ use std::io::{self, Write};
 
 use super::balancers::Kind;
 use super::row::Row;
+use crate::columns;
 
 /// Writes a table for each setting, grouped by case and then by balancer.
 pub(super) fn write(rows: &[Row], out: &mut dyn Write) -> io::Result<()> {
     for table in rows.chunk_by(|one, other| one.setting == other.setting) {
         writeln!(out, "\n{}", table[0].setting)?;
         let lines = lines(table);
-        let widths: Vec<usize> = (0..lines[0].len())
-            .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default())
-            .collect();
-        for line in &lines {
-            let cells = line.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-                if column < 2 || column == line.len() - 1 {
-                    format!("{cell:<width$}")
-                } else {
-                    format!("{cell:>width$}")
-                }
-            });
-            writeln!(out, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
-        }
+        let last = lines.first().map_or(0, Vec::len).saturating_sub(1);
+        columns::write(&lines, |column| column < 2 || column == last, out)?;
     }
     Ok(())
 }

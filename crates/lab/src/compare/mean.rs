@@ -1,0 +1,73 @@
+//! Means over repeats, their 95 % intervals, and gaps between means.
+//!
+//! The intervals assume that the figure varies between repeats as a normal distribution does: Student's interval for a
+//! mean, Welch's for the difference of two means.
+
+use super::student::standard_errors;
+use crate::report::Spread;
+
+/// The mean of a figure over some runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Mean {
+    pub(super) value: f64,
+    /// Half of the 95 % interval; `None` for one run.
+    pub(super) plus_minus: Option<f64>,
+    runs: usize,
+    /// Standard deviation between the runs; `None` for one run.
+    sd: Option<f64>,
+}
+
+/// The difference between a mean and the base's mean, in percent of the base.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Gap {
+    pub(super) percent: f64,
+    /// Half of the 95 % interval; `None` if either side has one run.
+    pub(super) plus_minus: Option<f64>,
+}
+
+impl Mean {
+    /// The mean of finite values; `None` without values.
+    pub(super) fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let values: Vec<f64> = values.collect();
+        let runs = values.len();
+        let sd = Spread::of(values.iter().copied())?.sd;
+        let value = values.iter().sum::<f64>() / runs as f64;
+        let errors = standard_errors(runs as f64 - 1.0);
+        let plus_minus = sd.zip(errors).map(|(sd, errors)| errors * sd / (runs as f64).sqrt());
+        Some(Self { value, plus_minus, runs, sd })
+    }
+
+    /// The gap to `base`; `None` if the base is 0.
+    pub(super) fn gap(&self, base: &Self) -> Option<Gap> {
+        let percent = (self.value / base.value - 1.0) * 100.0;
+        let plus_minus = self.welch(base).map(|half| half / base.value * 100.0);
+        percent.is_finite().then_some(Gap { percent, plus_minus })
+    }
+
+    /// Half of the 95 % interval of the difference to `other`.
+    fn welch(&self, other: &Self) -> Option<f64> {
+        // The square of a mean's standard error, and the part of it that belongs to each degree of freedom.
+        let parts = |mean: &Self| {
+            let variance = mean.sd?.powi(2) / mean.runs as f64;
+            Some((variance, variance.powi(2) / (mean.runs as f64 - 1.0)))
+        };
+        let ((one, one_part), (two, two_part)) = (parts(self)?, parts(other)?);
+        let variance = one + two;
+        if variance == 0.0 {
+            return Some(0.0);
+        }
+        let freedom = variance.powi(2) / (one_part + two_part);
+        Some(standard_errors(freedom)? * variance.sqrt())
+    }
+}
+
+impl Gap {
+    /// Whether the repeats cannot distinguish the gap from 0.
+    pub(super) fn may_be_zero(&self) -> bool {
+        self.plus_minus.is_some_and(|half| self.percent.abs() <= half)
+    }
+}
+
+#[cfg(test)]
+#[path = "mean_tests.rs"]
+mod tests;

@@ -1,0 +1,49 @@
+use super::*;
+
+fn mean(values: &[f64]) -> Mean {
+    Mean::of(values.iter().copied()).expect("values")
+}
+
+fn about(found: Option<f64>, wanted: f64) {
+    assert!(found.is_some_and(|found| (found - wanted).abs() < 0.001 * wanted.abs()), "{found:?} instead of {wanted}");
+}
+
+#[test]
+fn mean_and_interval_are_as_computed_by_hand() {
+    // Mean 5, squares of the differences 9+1+1+1+0+0+4+16 = 32; sd is the root of 32 / 7, 2.138.
+    let found = mean(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]);
+    assert_eq!(found.value, 5.0);
+    // 2.365 * 2.138 / root of 8.
+    about(found.plus_minus, 1.788);
+}
+
+#[test]
+fn one_run_has_no_interval_and_no_run_has_no_mean() {
+    assert_eq!((mean(&[3.0]).value, mean(&[3.0]).plus_minus), (3.0, None));
+    assert_eq!(Mean::of(std::iter::empty()), None);
+}
+
+#[test]
+fn a_gap_has_welchs_interval() {
+    let (base, other) = (mean(&[10.0, 11.0, 9.0, 10.0]), mean(&[12.0, 14.0, 10.0, 12.0]));
+    let gap = other.gap(&base).expect("the base is not 0");
+    about(Some(gap.percent), 20.0);
+    // Variances of the means 0.6667 / 4 and 2.6667 / 4; 0.8333^2 / (0.02778 / 3 + 0.44444 / 3) = 4.41 degrees.
+    // 2.776 * root of 0.8333 = 2.534, which is 25.34 % of 10.
+    about(gap.plus_minus, 25.34);
+    assert!(gap.may_be_zero());
+}
+
+#[test]
+fn a_gap_to_one_run_has_no_interval_and_a_gap_to_zero_is_none() {
+    let gap = mean(&[1.0, 2.0, 3.0]).gap(&mean(&[1.0])).expect("the base is not 0");
+    assert_eq!((gap.percent, gap.plus_minus, gap.may_be_zero()), (100.0, None, false));
+    assert_eq!(mean(&[1.0]).gap(&mean(&[0.0])), None);
+    assert_eq!(mean(&[0.0]).gap(&mean(&[0.0])), None);
+}
+
+#[test]
+fn repeats_without_any_deviation_have_an_interval_of_zero() {
+    let same = mean(&[2.0; 5]);
+    assert_eq!((same.plus_minus, same.gap(&same)), (Some(0.0), Some(Gap { percent: 0.0, plus_minus: Some(0.0) })));
+}

@@ -1,0 +1,73 @@
+//! The sides of a comparison: repeats of one run.
+
+use std::path::PathBuf;
+
+use super::mean::Mean;
+use crate::error::Result;
+use crate::formats::{Form, Measured, read};
+
+/// A figure of a run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Figure {
+    /// Name in JSON, with the unit.
+    pub(super) name: &'static str,
+    /// Title of the column.
+    pub(super) title: &'static str,
+    of: fn(&Measured) -> Option<f64>,
+    /// Whether the gap to the first side has a meaning: a share of failed calls is often 0.
+    pub(super) has_gap: bool,
+}
+
+/// Every figure, in the order of the columns.
+pub(super) const FIGURES: [Figure; 7] = [
+    figure("p50_ms", "p50, ms", |run| run.p50_ms),
+    figure("p90_ms", "p90, ms", |run| run.p90_ms),
+    figure("p99_ms", "p99, ms", |run| run.p99_ms),
+    figure("p999_ms", "p99.9, ms", |run| run.p999_ms),
+    figure("mean_ms", "mean, ms", |run| run.mean_ms),
+    figure("rate_per_s", "calls/s", |run| run.rate_per_s),
+    Figure { has_gap: false, ..figure("errors_percent", "errors, %", |run| run.errors_percent) },
+];
+
+const fn figure(name: &'static str, title: &'static str, of: fn(&Measured) -> Option<f64>) -> Figure {
+    Figure { name, title, of, has_gap: true }
+}
+
+/// The repeats of one run: the runs of one path with the same form and label.
+#[derive(Debug)]
+pub(super) struct Side {
+    pub(super) path: PathBuf,
+    pub(super) form: Form,
+    /// Empty if the files have no label.
+    pub(super) label: String,
+    pub(super) runs: Vec<Measured>,
+}
+
+impl Side {
+    /// The mean of a figure over the runs that have it.
+    pub(super) fn mean(&self, figure: Figure) -> Option<Mean> {
+        Mean::of(self.runs.iter().filter_map(figure.of))
+    }
+}
+
+/// Reads the sides, in the order of the paths, and then of each label's first run.
+///
+/// # Errors
+/// If a path cannot be read.
+pub(super) fn sides(paths: &[PathBuf]) -> Result<Vec<Side>> {
+    let mut all = Vec::new();
+    for path in paths {
+        let mut sides: Vec<Side> = Vec::new();
+        for run in read(path)? {
+            match sides.iter_mut().find(|side| side.form == run.form && side.label == run.label) {
+                Some(side) => side.runs.push(run),
+                None => {
+                    let (form, label) = (run.form, run.label.clone());
+                    sides.push(Side { path: path.clone(), form, label, runs: vec![run] });
+                }
+            }
+        }
+        all.append(&mut sides);
+    }
+    Ok(all)
+}

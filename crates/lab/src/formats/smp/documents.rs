@@ -1,0 +1,136 @@
+//! The messages of a run, with the fields of SMP's schema (`service_mesh_performance.proto`).
+
+use serde_json::{Map, Value, json};
+
+use super::super::measured::percent;
+use super::super::{name, own};
+use crate::experiment::record::{Experiment, Protocol, Run, TargetKind};
+use crate::report;
+
+/// The kind of the result, in a file's name.
+pub(super) const RESULT: &str = "result";
+
+/// The schema's version: its only release line.
+const SMP_VERSION: &str = "v0.0.1";
+const BYTES_PER_MB: f64 = 1e6;
+const US_PER_MS: f64 = 1e3;
+
+/// The documents of a run with latencies: kind, name of the message, and content.
+pub(super) fn of(experiment: &Experiment, run: &Run) -> [(&'static str, &'static str, Value); 4] {
+    let id = name::file_stem(run);
+    let documents = [
+        ("test", "PerformanceTestConfig", test(experiment, run)),
+        (RESULT, "PerformanceTestResult", result(experiment, run)),
+        ("mesh", "ServiceMeshConfig", mesh(experiment, run)),
+        ("environment", "EnvironmentConfig", environment(experiment)),
+    ];
+    documents.map(|(kind, message, fields)| {
+        let mut document = Map::from_iter([
+            ("smp_version".to_owned(), json!(SMP_VERSION)),
+            ("id".to_owned(), json!(format!("{id}.{kind}"))),
+        ]);
+        if let Value::Object(fields) = fields {
+            document.extend(fields);
+        }
+        (kind, message, Value::Object(document))
+    })
+}
+
+fn test(experiment: &Experiment, run: &Run) -> Value {
+    json!({
+        "name": name::label(run),
+        "labels": {"scenario": run.scenario.to_string(), "skew_ms": run.skew_ms.to_string(), "load": report::load(run)},
+        "clients": [{
+            "internal": false,
+            "load_generator": "leno lab",
+            "protocol": match experiment.protocol {
+                Protocol::Grpc => "PROTOCOL_GRPC",
+                Protocol::Http1 => "PROTOCOL_HTTP",
+                Protocol::Tcp => "PROTOCOL_TCP",
+            },
+            "connections": run.connections,
+            // A closed loop has no rate.
+            "rps": run.rate_per_s.unwrap_or_default(),
+        }],
+        "duration": format!("{}s", experiment.duration_s),
+    })
+}
+
+fn result(experiment: &Experiment, run: &Run) -> Value {
+    let (id, seconds) = (name::file_stem(run), own::seconds(experiment, run));
+    let calls = run.calls + run.errors;
+    let mut latencies = json!({"p50": run.p50_ms, "p90": run.p90_ms, "p99": run.p99_ms, "max": run.max_ms});
+    for (field, ms) in [("min", run.min_ms), ("average", run.mean_ms)] {
+        if let Some(ms) = ms {
+            latencies[field] = json!(ms);
+        }
+    }
+    json!({
+        // The schema has no fields for these figures.
+        "labels": {
+            "target": run.target.to_string(),
+            "repeat": run.repeat.to_string(),
+            "calls": calls.to_string(),
+            "errors_percent": percent(run.errors, calls).unwrap_or_default().to_string(),
+            "p99.9_ms": run.p999_ms.to_string(),
+        },
+        // The lab records the start of the experiment, not of each run.
+        "start_time": experiment.started,
+        "latencies_ms": latencies,
+        "actual_qps": calls as f64 / seconds,
+        "test_id": format!("{id}.test"),
+        "mesh_config_id": format!("{id}.mesh"),
+        "env_id": format!("{id}.environment"),
+    })
+}
+
+/// The proxies, with their CPU time and memory in this run.
+fn mesh(experiment: &Experiment, run: &Run) -> Value {
+    let version = experiment.versions.iter().find(|version| version.target == run.target);
+    let version = version.map_or("", |version| version.version.as_str());
+    let mut mesh = json!({
+        "labels": {"target": run.target.to_string(), "about": run.target.what(), "mem_mb": "peak of the largest proxy"},
+        "mtls_enabled": run.target.has_tls(),
+        "proxy_build": version,
+    });
+    if run.target.is_proxy() {
+        // 1 us for each of 1,000 calls per second is 1 ms in each second, which is one thousandth of a CPU.
+        let cpu_mcores = run.proxy_cpu_us_per_call.map(|us| us / US_PER_MS * run.rps);
+        let memory = run.proxy_rss_peak_bytes.max(run.server_proxy_rss_peak_bytes);
+        mesh["proxy_concurrency"] = json!(1);
+        mesh["sidecar"] = json!({
+            "count": proxies(run.target, experiment.backends),
+            "cpu_mcores": whole(cpu_mcores),
+            "mem_mb": whole(memory.map(|bytes| bytes as f64 / BYTES_PER_MB)),
+            "rps": whole(Some(run.rps)),
+        });
+    }
+    mesh
+}
+
+/// In a mesh, one proxy is beside the client, and one in front of each backend.
+fn proxies(target: TargetKind, backends: u32) -> u32 {
+    if target.is_mesh() { backends.saturating_add(1) } else { 1 }
+}
+
+fn environment(experiment: &Experiment) -> Value {
+    let machine = &experiment.machine;
+    json!({
+        "labels": {"kernel": machine.kernel, "command": experiment.command},
+        "nodes": [{
+            "type": machine.cpu_model,
+            "cores": machine.cpus,
+            "mem_mb": machine.memory_bytes / 1_000_000,
+        }],
+        "individual_workloads": [{"name": "leno echo", "count": experiment.backends}],
+    })
+}
+
+/// Rounds a figure for a field of the type int32. An unknown figure is 0, the default of protobuf.
+fn whole(value: Option<f64>) -> i32 {
+    value.unwrap_or_default().round() as i32
+}
+
+#[cfg(test)]
+#[path = "documents_tests.rs"]
+mod tests;

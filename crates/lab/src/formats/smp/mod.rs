@@ -1,0 +1,37 @@
+//! Service Mesh Performance (SMP): YAML documents of the schema's four messages.
+//!
+//! The schema defines messages and no files, so each file has one message. Its name ends with the message's kind:
+//! `RUN.test.yaml`, `RUN.result.yaml`, `RUN.mesh.yaml`, `RUN.environment.yaml`. The result names the other three by
+//! their ids.
+
+mod documents;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use leno_install::yaml;
+
+use super::{name, own};
+use crate::error::{Result, io};
+use crate::experiment::record::{Experiment, Run};
+
+/// The directory of these files within an experiment's directory.
+pub(super) const DIR: &str = "smp";
+
+/// Writes the files of a run. Returns the path of its result, or `None` for a run without latencies.
+///
+/// # Errors
+/// If a file cannot be written.
+pub(super) fn write(out: &Path, experiment: &Experiment, run: &Run) -> Result<Option<PathBuf>> {
+    if !own::has_latencies(run) {
+        return Ok(None);
+    }
+    let dir = out.join(DIR);
+    fs::create_dir_all(&dir).map_err(io(format!("writing {}", dir.display())))?;
+    let path = |kind: &str| dir.join(format!("{}.{kind}.yaml", name::file_stem(run)));
+    for (kind, _, document) in documents::of(experiment, run) {
+        let path = path(kind);
+        fs::write(&path, yaml::write(&document)).map_err(io(format!("writing {}", path.display())))?;
+    }
+    Ok(Some(path(documents::RESULT)))
+}

@@ -1,0 +1,117 @@
+//! The lab beside Fortio and ghz: each measures the same load of the same server, and Fortio shows the lab's results.
+
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+use leno_testing::skipped;
+use leno_tests::admin;
+use leno_tests::programs::{self, Server};
+use leno_tests::proxy::{free_address, wait_for};
+use serde_json::Value;
+
+/// Each program runs for some seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Calls per second: few enough for a busy machine.
+const RATE: &str = "500";
+/// Duration of each call at the server, in ms. It is most of every latency, so that the percentiles are known.
+const DELAY_MS: &str = "10";
+/// A timer and a busy machine may add several times as much to half of the calls.
+const P50_MS: std::ops::Range<f64> = 10.0..50.0;
+/// The rate may differ by 10 %: the last calls of a run are answered after its end, and a busy machine sends late.
+const RATE_PER_S: std::ops::Range<f64> = 450.0..525.0;
+
+fn has_fortio() -> bool {
+    let is_there = programs::program("fortio").is_file();
+    if !is_there {
+        skipped("there is no fortio; ./test install builds it");
+    }
+    is_there
+}
+
+/// Starts `leno echo`. Returns its addresses for gRPC and for HTTP/1.1.
+fn echo() -> (Server, SocketAddr, SocketAddr) {
+    let (grpc, http1) = (free_address(), free_address());
+    let addresses = [grpc.to_string(), http1.to_string()];
+    let arguments = ["echo", "--delay-ms", DELAY_MS, "--listen", &addresses[0], "--http1", &addresses[1]];
+    let server = Server::start("leno", &arguments);
+    for address in [grpc, http1] {
+        wait_for("leno echo listens", Duration::from_secs(20), || TcpStream::connect(address).ok());
+    }
+    (server, grpc, http1)
+}
+
+/// Runs `leno lab run` for the direct target.
+fn lab(protocol: &str, more: &[&str], out: &Path) -> String {
+    let out = out.display().to_string();
+    let what =
+        ["lab", "run", "slow-pod", "--targets", "direct", "--skew-ms", "0", "--work-ms", DELAY_MS, "--rate", RATE];
+    let how = ["--protocol", protocol, "--warm-up-s", "1", "--repeat", "1", "--out", &out];
+    programs::run_well("leno", &[&what[..], &how[..], more].concat(), PATIENCE);
+    out
+}
+
+fn figure(side: &Value, name: &str) -> f64 {
+    side["figures"][name]["mean"].as_f64().unwrap_or_else(|| panic!("no {name}: {side}"))
+}
+
+#[test]
+fn the_lab_fortio_and_ghz_measure_the_same_at_the_same_rate() {
+    if !has_fortio() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a writable temporary directory");
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let (_server, grpc, http1) = echo();
+    let (ghz, at) = (file("ghz.json"), grpc.to_string());
+    let what = ["--insecure", "--call", "leno.echo.v1.Echo/Unary", "--rps", RATE, "-n", "2500"];
+    programs::run_well("ghz", &[&what[..], &["--format", "json", "-o", &ghz, &at]].concat(), PATIENCE);
+    let fortio = file("fortio.json");
+    // Fortio's threads wait for each answer: 16 threads are enough for 5 calls in flight. By default, its histogram
+    // has buckets of 1 ms.
+    let how =
+        ["-qps", RATE, "-t", "5s", "-c", "16", "-uniform", "-r", "0.0001", "-p", "50,90,99,99.9", "-json", &fortio];
+    let url = format!("http://{http1}/");
+    let load = [&["load"][..], &how[..], &[url.as_str()]].concat();
+    programs::run_well("fortio", &load, PATIENCE);
+    let over_grpc = lab("grpc", &["--duration-s", "5"], &dir.path().join("grpc"));
+    let over_http1 = lab("http1", &["--duration-s", "5", "--connections", "16"], &dir.path().join("http1"));
+    let call = ["call", &at, "--rate", RATE, "--report-s", "5", "--reports", "1"];
+    let called = programs::run_well("leno", &call, PATIENCE);
+
+    let compare = ["lab", "compare", "--json", &over_grpc, &ghz, &over_http1, &fortio];
+    let sides: Vec<Value> =
+        serde_json::from_str(&programs::run_well("leno", &compare, PATIENCE)).expect("compare prints JSON");
+    let forms: Vec<&Value> = sides.iter().map(|side| &side["form"]).collect();
+    assert_eq!(forms, ["leno", "ghz", "leno", "Fortio"]);
+    for side in &sides {
+        let (rate, p50_ms) = (figure(side, "rate_per_s"), figure(side, "p50_ms"));
+        assert!(RATE_PER_S.contains(&rate) && figure(side, "errors_percent") == 0.0, "{side:#}");
+        assert!(P50_MS.contains(&p50_ms) && figure(side, "p99_ms") >= p50_ms, "{side:#}");
+    }
+    let p50_ms = called.split("p50 ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
+    assert!(called.contains(", 0 failed") && p50_ms.is_some_and(|ms| P50_MS.contains(&ms)), "{called}");
+    // The table is for people; this shows it where tests print.
+    println!("{}", programs::run_well("leno", &["lab", "compare", &over_grpc, &ghz, &over_http1, &fortio], PATIENCE));
+}
+
+#[test]
+fn fortio_report_shows_the_runs_of_the_lab() {
+    if !has_fortio() {
+        return;
+    }
+    let out = tempfile::tempdir().expect("a writable temporary directory");
+    lab("grpc", &["--duration-s", "1"], out.path());
+    let results = out.path().join("fortio");
+    let name = "slow-pod-direct-skew0ms-c1-n1000-rate500-r0001";
+    let written = fs::read_to_string(results.join(format!("{name}.json"))).expect("leno lab run wrote it");
+    let address = free_address();
+    let (port, dir) = (address.to_string(), results.display().to_string());
+    let _report =
+        Server::start("fortio", &["report", "-http-port", &port, "-redirect-port", "disabled", "-data-dir", &dir]);
+    let list = wait_for("fortio report", PATIENCE, || admin::get(address, "/").ok());
+    assert!(list.0 == 200 && list.1.contains(name), "{list:?}");
+    let data = admin::get(address, &format!("/data/{name}.json")).expect("Fortio serves it");
+    assert_eq!(data, (200, written));
+}
