@@ -37,6 +37,11 @@ impl Reply {
         ]
         .concat()
     }
+
+    /// A trailers-only answer with the status UNAVAILABLE.
+    pub fn unavailable(stream: u32) -> Vec<u8> {
+        wire::headers(stream, flag::END_STREAM, &wire::answer_block(&[("grpc-status", "14")]))
+    }
 }
 
 /// A running server. Its threads end when the proxy closes their connections.

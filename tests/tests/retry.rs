@@ -1,6 +1,7 @@
-//! Calls that a server did not process are retried elsewhere, unnoticed by the caller.
+//! Calls that a server did not process are retried elsewhere, unnoticed by the caller. Calls that a server has failed are
+//! retried as their route says.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use leno_tests::backend::{Backend, Settings};
 use leno_tests::client::{Call, Client};
 use leno_tests::load::Clients;
 use leno_tests::manifests::{ECHO, Service};
-use leno_tests::proxy::{Proxy, wait_for};
+use leno_tests::programs::Server;
+use leno_tests::proxy::{Proxy, free_address, wait_for};
 use leno_tests::scripted::{Reply, Scripted};
 use leno_tests::wire::{self, code};
 
@@ -113,4 +115,61 @@ async fn a_server_that_restarts_gracefully_costs_no_call() {
     }
     load.wait_for_more(100, SOON).await;
     load.finish().await.assert_nothing_lost();
+}
+
+/// A Service whose calls are sent again up to twice after UNAVAILABLE.
+fn with_retries(endpoints: &[SocketAddr]) -> Service {
+    Service::echo(endpoints)
+        .http_routed("- backendRefs: [{name: echo, port: 50051}]\n  retry: {codes: [503], attempts: 2, backoff: 1ms}")
+}
+
+/// Calls two servers of a program that counts attempts, and compares its counts with the metrics.
+async fn a_server_counts_the_attempts_of_the_metrics(program: &str) {
+    let file = tempfile::NamedTempFile::new().expect("a writable temporary directory");
+    let addresses = [free_address(), free_address()];
+    let path = file.path().display().to_string();
+    let _servers = addresses.map(|address| Server::start(program, &[&address.to_string(), &path]));
+    for address in addresses {
+        wait_for("the server listens", SOON, || TcpStream::connect(address).ok());
+    }
+    let proxy = Proxy::start(&[with_retries(&addresses)]);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    let mut expected = Vec::new();
+    for number in 0..40 {
+        let fail = number % 4;
+        let call = Call::new("Echo").with("x-call", &number.to_string()).with("x-fail", &fail.to_string());
+        let answer = client.call(&call, b"hello").await;
+        assert_eq!(answer.grpc_status(), Some(if fail < 3 { 0 } else { UNAVAILABLE }), "call {number}: {answer:?}");
+        expected.extend((0..=fail.min(2)).map(|before| format!("{number} {before}")));
+    }
+    let counted = std::fs::read_to_string(file.path()).expect("the servers write it");
+    assert_eq!(counted.lines().collect::<Vec<_>>(), expected);
+    let scrape = proxy.scrape();
+    let retries = |name: &str| scrape.sum(&format!("outbound_http_route_retry_{name}_total"), &[]);
+    assert_eq!(["requests", "successes", "limit_exceeded", "overflow"].map(retries), [50.0, 20.0, 10.0, 0.0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_on_grpc_go_counts_the_attempts_of_the_metrics() {
+    a_server_counts_the_attempts_of_the_metrics("attempts").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_on_grpcio_counts_the_attempts_of_the_metrics() {
+    a_server_counts_the_attempts_of_the_metrics("attempts-grpcio").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_proxies_in_a_row_that_all_retry_do_not_multiply_their_retries() {
+    let failing = Scripted::start(|begun| Reply::Send(Reply::unavailable(begun.stream)));
+    let inner = Proxy::start(&[with_retries(&[failing.address()])]);
+    let middle = Proxy::start(&[with_retries(&[inner.outbound()])]);
+    let outer = Proxy::start(&[with_retries(&[middle.outbound()])]);
+    let client = Client::connect(outer.outbound(), ECHO).await;
+    for _ in 0..20 {
+        assert_eq!(client.call(&Call::new("Echo"), b"hello").await.grpc_status(), Some(UNAVAILABLE));
+    }
+    assert_eq!(failing.requests(), 60, "three attempts at each call, and not 27");
+    let retries = |proxy: &Proxy| proxy.scrape().sum("outbound_http_route_retry_requests_total", &[]);
+    assert_eq!([&outer, &middle, &inner].map(retries), [0.0, 0.0, 40.0]);
 }
