@@ -60,11 +60,6 @@ pub struct Relay {
 
     /// Links that have output to write.
     pub(crate) dirty: Vec<LinkId>,
-    /// Connections to endpoints that have not been told of all cancelled calls.
-    pub(crate) cancelling: Vec<UpstreamId>,
-    /// Upstream connections that collect short pieces of content before they send them.
-    pub(crate) collecting: Vec<UpstreamId>,
-    pub(crate) next_reset_tick: Option<Instant>,
 
     /// The time of this turn of the event loop.
     pub(crate) now: Instant,
@@ -107,9 +102,6 @@ impl Relay {
             pools: Pools::default(),
             calls: Calls::new(now),
             dirty: Vec::new(),
-            cancelling: Vec::new(),
-            collecting: Vec::new(),
-            next_reset_tick: None,
             now,
             wall_clock: (now, SystemTime::UNIX_EPOCH),
             next_sweep: now,
@@ -184,7 +176,7 @@ impl Relay {
         }
         let until = |at: Instant| at.saturating_duration_since(self.now);
         let mut wait = until(self.next_sweep);
-        if let Some(tick) = self.next_reset_tick {
+        if let Some(tick) = self.pools.next_reset_at() {
             wait = wait.min(until(tick));
         }
         if let Some(timer) = self.calls.next_timer_in(self.now) {

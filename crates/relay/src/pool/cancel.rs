@@ -143,12 +143,12 @@ impl Relay {
         upstream.link.codec.set_token(stream, NO_CALL);
         let is_common = upstream.key.lane.is_common();
         self.downstreams.call_cancelled(client, is_common, &self.limits.relay);
-        if upstream.cancelled.len() == 0 {
-            self.cancelling.push(id);
-        }
+        let is_first = upstream.cancelled.len() == 0;
         upstream.cancelled.calls.push_back(Cancelled { stream, since: now, client });
         let is_full = upstream.cancelled.len() > MAX_CANCELLED;
-        self.next_reset_tick.get_or_insert(now + TICK);
+        if is_first {
+            self.pools.list_cancelled(id, now + TICK);
+        }
         if is_full {
             self.retire(id);
         }
@@ -156,11 +156,7 @@ impl Relay {
 
     /// Resets cancelled calls on their servers, as many as may be reset now.
     pub(crate) fn reset_cancelled(&mut self) {
-        if self.next_reset_tick.is_none_or(|tick| self.now < tick) {
-            return;
-        }
-        self.next_reset_tick = None;
-        for id in std::mem::take(&mut self.cancelling) {
+        for id in self.pools.take_cancelled(self.now) {
             self.reset_cancelled_of(id);
         }
     }
@@ -176,8 +172,7 @@ impl Relay {
             self.close_upstream(id, "only cancelled calls are left");
         } else {
             if left > 0 {
-                self.cancelling.push(id);
-                self.next_reset_tick = Some(now + TICK);
+                self.pools.list_cancelled(id, now + TICK);
             }
             self.mark_dirty(LinkId::Endpoint(id));
         }

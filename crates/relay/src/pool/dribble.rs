@@ -29,7 +29,7 @@ impl Relay {
         let Some(http2) = upstream.link.codec.http2() else { return false };
         http2.collect_data(stream, bytes);
         if !std::mem::replace(&mut upstream.collects, true) {
-            self.collecting.push(upstream_id);
+            self.pools.list_collecting(upstream_id);
         }
         self.mark_dirty(LinkId::Endpoint(upstream_id));
         true
@@ -49,12 +49,12 @@ impl Relay {
 
     /// Sends some of the collected content.
     pub(crate) fn release_collected(&mut self) {
-        for id in std::mem::take(&mut self.collecting) {
+        for id in self.pools.take_collecting() {
             let Some(upstream) = self.pools.upstream_mut(id).filter(|upstream| upstream.collects) else { continue };
             let http2 = upstream.link.codec.http2();
             upstream.collects = http2.is_some_and(|http2| http2.release_collected(MAX_RELEASED_PER_SWEEP));
             if upstream.collects {
-                self.collecting.push(id);
+                self.pools.list_collecting(id);
             }
             self.mark_dirty(LinkId::Endpoint(id));
         }

@@ -121,6 +121,11 @@ pub(crate) struct Pools {
     /// Pools with attempts that wait.
     waited_for: Vec<PoolId>,
     latest_turn: u64,
+    /// Connections whose servers have not been told of all cancelled calls, and when some are told.
+    cancelled: Vec<UpstreamId>,
+    next_reset_at: Option<Instant>,
+    /// Connections that collect short pieces of content before they send them.
+    collecting: Vec<UpstreamId>,
 }
 
 /// Pools.
@@ -234,6 +239,39 @@ impl Pools {
     pub(crate) fn shrink(&mut self) {
         self.pools.shrink_to_fit();
         self.upstreams.shrink_to_fit();
+    }
+}
+
+/// Connections on which something is done a little later.
+impl Pools {
+    /// Lists a connection with cancelled calls, some of which may be reset at this time. The connection must not be listed
+    /// already.
+    pub(crate) fn list_cancelled(&mut self, id: UpstreamId, at: Instant) {
+        self.cancelled.push(id);
+        self.next_reset_at.get_or_insert(at);
+    }
+
+    /// Returns when cancelled calls may be reset; `None` without any.
+    pub(crate) fn next_reset_at(&self) -> Option<Instant> {
+        self.next_reset_at
+    }
+
+    /// Returns the connections with cancelled calls, and removes them from the list, if some calls may be reset now.
+    pub(crate) fn take_cancelled(&mut self, now: Instant) -> Vec<UpstreamId> {
+        match self.next_reset_at.take_if(|at| *at <= now) {
+            Some(_) => std::mem::take(&mut self.cancelled),
+            None => Vec::new(),
+        }
+    }
+
+    /// Lists a connection that collects content. The connection must not be listed already.
+    pub(crate) fn list_collecting(&mut self, id: UpstreamId) {
+        self.collecting.push(id);
+    }
+
+    /// Returns the connections that collect content, and removes them from the list.
+    pub(crate) fn take_collecting(&mut self) -> Vec<UpstreamId> {
+        std::mem::take(&mut self.collecting)
     }
 }
 
