@@ -29,6 +29,10 @@ pub mod proto {
 
 /// The `:path` of unary calls.
 pub(crate) const UNARY_PATH: &str = "/leno.echo.v1.Echo/Unary";
+/// The `:path` of calls with one request message and several answer messages.
+pub(crate) const SERVER_STREAM_PATH: &str = "/leno.echo.v1.Echo/ServerStream";
+/// The `:path` of bidirectional streams.
+pub(crate) const BIDI_PATH: &str = "/leno.echo.v1.Echo/Bidi";
 /// Longest request message that a server accepts, and longest payload that it creates.
 pub const MAX_PAYLOAD_BYTES: u32 = 16 << 20;
 /// Size limit of a message: the longest payload, and room for the other fields.

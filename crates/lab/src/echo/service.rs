@@ -143,8 +143,8 @@ impl Echo for EchoService {
     }
 
     async fn count(&self, _: Request<CountRequest>) -> Result<Response<CountResponse>, Status> {
-        let calls = self.server.work.calls();
-        Ok(Response::new(CountResponse { calls }))
+        let Server { work, .. } = &*self.server;
+        Ok(Response::new(CountResponse { calls: work.calls(), messages: work.messages() }))
     }
 }
 

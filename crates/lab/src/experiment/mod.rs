@@ -1,8 +1,10 @@
 //! Experiments: real proxies between a load and real servers, run after run, and their records.
 
 mod bytes;
+mod capacity;
 mod cases;
 mod ceiling;
+mod findings;
 mod limits;
 mod list;
 mod machine;
@@ -14,12 +16,17 @@ mod output;
 mod progress;
 pub mod record;
 mod recovery;
+mod refusals;
 mod runner;
 mod scenario;
 mod schedule;
+mod search;
+mod steady;
+mod traffic_options;
 
 pub use list::{ListOptions, list};
 pub(crate) use machine::started;
 pub use options::{Options, Rate};
 pub(crate) use output::Output;
 pub use runner::run;
+pub use traffic_options::TrafficOptions;

@@ -13,6 +13,7 @@ fn run(scenario: Scenario) -> Run {
         calls: 1000,
         errors: 0,
         first_error: None,
+        error_classes: std::collections::BTreeMap::new(),
         rps: 12_345.0,
         p50_ms: 1.5,
         p90_ms: 2.0,
@@ -33,6 +34,9 @@ fn run(scenario: Scenario) -> Run {
         recovered_after_s: None,
         throughput: None,
         proxy_rss_before_bytes: Some(5 << 20),
+        steady_after_s: None,
+        footprint: None,
+        capacity: None,
     }
 }
 

@@ -1,7 +1,12 @@
 //! The records of an experiment: `lab.json` describes the experiment and the machine, and `runs.jsonl` has one line for
 //! each run. Reports are made from these two files alone.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+
+pub use super::findings::{Capacity, Footprint};
+use crate::load::Traffic;
 
 /// What happens to the backends during the calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
@@ -21,6 +26,12 @@ pub enum Scenario {
     Tcp,
     /// Clients connect with mutual TLS again and again, without resumption.
     Handshakes,
+    /// HTTP/1.1 requests at several rates, each after a warm-up at half the rate.
+    Ladder,
+    /// The highest rate at which fewer than 0.1 % of the calls fail.
+    Capacity,
+    /// Calls at a steady rate over 10,000 client connections.
+    Crowd,
 }
 
 /// The target that calls pass.
@@ -85,6 +96,10 @@ pub struct Run {
     pub errors: u64,
     /// The error of the first failed call.
     pub first_error: Option<String>,
+    /// The calls that were not answered with OK, by class, such as `gRPC UNAVAILABLE`, `HTTP 503`, `connection` or
+    /// `time-out`; at most 65 classes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub error_classes: BTreeMap<String, u64>,
     /// Calls answered with OK per second.
     pub rps: f64,
     /// Half of the calls took at most this time. In an open loop, a call's time begins at the scheduled time of
@@ -138,6 +153,16 @@ pub struct Run {
     /// Scenario `memory`: resident memory of the proxy before the connections opened, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_rss_before_bytes: Option<u64>,
+    /// Seconds from the start of the load, warm-up included, until the latency was steady; `None` if it never was, or
+    /// if the run is too short to tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady_after_s: Option<f64>,
+    /// The memory of all proxies together; `None` without a proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub footprint: Option<Footprint>,
+    /// Scenario `capacity`: the result of the search.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
 }
 
 /// Throughput of bytes through a target; 1 MB is 10^6 bytes. CPU time is that of the proxies; `None` without a proxy.
@@ -169,6 +194,9 @@ pub struct Experiment {
     /// Protocol of clients and backends.
     #[serde(default)]
     pub protocol: Protocol,
+    /// The exchanges.
+    #[serde(default)]
+    pub traffic: Traffic,
     /// The command line, to repeat it.
     pub command: String,
     /// Start, as RFC 3339 in UTC.

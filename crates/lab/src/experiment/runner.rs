@@ -7,13 +7,15 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::capacity::{CONFIRMATIONS_MAX, is_confirmed, rate_to_confirm};
+use super::cases::Case;
 use super::limits;
 use super::machine::started;
 use super::measure::Stage;
 use super::options::{Options, Settings};
 use super::output::Output;
 use super::progress::Progress;
-use super::record::{Ceiling, Experiment, Machine, Run, Scenario, Skipped, TargetKind, Version};
+use super::record::{Capacity, Ceiling, Experiment, Machine, Run, Scenario, Skipped, TargetKind, Version};
 use super::schedule::{self, Turn};
 use crate::backends::Backends;
 use crate::error::{Error, Result};
@@ -23,7 +25,6 @@ use crate::report::{self, Written};
 use crate::targets::{self, ServerSide, Setting, Target, l4};
 use crate::tls::{SERVER, client_config};
 
-const BACKENDS: usize = 5;
 /// Approximate time to start and end the programs of a run.
 const AROUND_A_RUN: Duration = Duration::from_secs(1);
 
@@ -80,11 +81,11 @@ impl Runner {
     fn set_up(settings: Settings, output: Output, versions: Vec<Version>, skipped: Vec<Skipped>) -> Result<Self> {
         let logs = output.logs();
         let targets: Vec<TargetKind> = versions.iter().map(|version| version.target).collect();
-        let turns = schedule::turns(&settings, &targets, BACKENDS);
+        let turns = schedule::turns(&settings, &targets, settings.backends);
         let progress = Progress::new(turns.len(), usual_length(&settings));
         warn(&skipped, &progress)?;
         let (time, cpus) = (settings.service_time, &settings.cpus.others);
-        let backends = Backends::start(BACKENDS, settings.protocol, time, &logs, cpus)?;
+        let backends = Backends::start(settings.backends, settings.protocol, time, &logs, cpus)?;
         let ceiling = if settings.scenario.has_calls() {
             let ceiling = Ceiling::measure(&settings, &backends, &logs)?;
             progress.say(&ceiling.to_string())?;
@@ -95,11 +96,12 @@ impl Runner {
         let experiment = Experiment {
             scenario: settings.scenario,
             protocol: settings.protocol,
+            traffic: settings.traffic,
             command: command(std::env::args(), settings.seed),
             started: started(),
             duration_s: settings.measured.as_secs() as u32,
             warm_up_s: settings.warm_up.as_secs() as u32,
-            backends: BACKENDS as u32,
+            backends: settings.backends as u32,
             machine: Machine::here(),
             targets,
             versions,
@@ -135,18 +137,45 @@ impl Runner {
         match self.settings.scenario {
             Scenario::Tcp => self.run_bytes(turn),
             Scenario::Handshakes => self.run_handshakes(turn),
-            Scenario::Memory => {
-                let target = Target::start(turn.target, &self.setting(self.backends.addresses()))?;
-                self.stage(target, Exchange::Grpc).measure_memory(turn)
-            }
+            Scenario::Capacity => self.run_capacity(turn),
+            Scenario::Memory => self.fresh_stage(turn)?.measure_memory(turn),
             _ => {
-                let target = Target::start(turn.target, &self.setting(self.backends.addresses()))?;
-                let exchange = self.settings.exchange();
-                let run = self.stage(target, exchange).measure(turn)?;
+                let run = self.fresh_stage(turn)?.measure(turn)?;
                 let at_ceiling = run.rate_per_s.is_none() && self.experiment.ceiling.is_near(run.rps);
                 Ok(Run { at_ceiling, ..run })
             }
         }
+    }
+
+    /// Searches the highest rate that the target sustains, and confirms it with newly started targets.
+    fn run_capacity(&mut self, turn: &Turn) -> Result<Run> {
+        // No target can reach the ceiling. A quarter of it is a good start even if it is not near the result.
+        let first_per_s = (self.experiment.ceiling.lowest_rps() / 4.0) as u32;
+        let (found_per_s, trials) = self.fresh_stage(turn)?.search_capacity(turn, first_per_s)?;
+        let mut confirmations = 0;
+        loop {
+            let rate = rate_to_confirm(found_per_s, confirmations);
+            let case = Case { rate_per_s: Some(rate), ..turn.case };
+            let mut stage = self.fresh_stage(turn)?;
+            let run = stage.measure(&Turn { case, ..*turn })?;
+            let is_confirmed = is_confirmed(&run, stage.conditions());
+            confirmations += 1;
+            if !is_confirmed && confirmations < CONFIRMATIONS_MAX {
+                continue;
+            }
+            let rate_per_s = is_confirmed.then_some(rate);
+            let capacity = Some(Capacity { rate_per_s, found_per_s, trials, confirmations });
+            let at_ceiling = self.experiment.ceiling.is_near(run.rps);
+            // Each repeat has another rate: the rate does not distinguish cases.
+            return Ok(Run { rate_per_s: None, capacity, at_ceiling, ..run });
+        }
+    }
+
+    /// A stage with a newly started target in front of the backends.
+    fn fresh_stage(&mut self, turn: &Turn) -> Result<Stage<'_>> {
+        let target = Target::start(turn.target, &self.setting(self.backends.addresses()))?;
+        let exchange = self.settings.exchange();
+        Ok(self.stage(target, exchange))
     }
 
     fn run_bytes(&mut self, turn: &Turn) -> Result<Run> {
@@ -195,6 +224,8 @@ impl Runner {
 fn usual_length(settings: &Settings) -> Duration {
     match settings.scenario {
         Scenario::Memory => Duration::from_secs(20),
+        // About ten trials of 4 s, and one confirmation.
+        Scenario::Capacity => Duration::from_secs(45) + settings.warm_up + settings.measured,
         _ => settings.warm_up + settings.measured + AROUND_A_RUN,
     }
 }

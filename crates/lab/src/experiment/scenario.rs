@@ -6,8 +6,18 @@ use super::record::Scenario;
 
 impl Scenario {
     /// Every scenario.
-    pub const ALL: [Self; 7] =
-        [Self::SlowPod, Self::Connections, Self::FastFail, Self::Recover, Self::Memory, Self::Tcp, Self::Handshakes];
+    pub const ALL: [Self; 10] = [
+        Self::SlowPod,
+        Self::Connections,
+        Self::FastFail,
+        Self::Recover,
+        Self::Memory,
+        Self::Tcp,
+        Self::Handshakes,
+        Self::Ladder,
+        Self::Capacity,
+        Self::Crowd,
+    ];
 
     /// Whether the scenario makes calls, so that targets can balance them.
     pub fn has_calls(self) -> bool {
@@ -24,6 +34,11 @@ impl Scenario {
             Self::Memory => "10,000 connections make a burst of calls and leave: what memory stays?",
             Self::Tcp => "bytes without any meaning, up and then down: how many, and what do they cost?",
             Self::Handshakes => "clients connect with mutual TLS again and again: how often in a second of CPU?",
+            Self::Ladder => {
+                "HTTP/1.1 requests at 100, 500, 1,000 and 5,000 a second: what do latency and memory become?"
+            }
+            Self::Capacity => "more and more calls a second: at which rate do 0.1 % of them fail?",
+            Self::Crowd => "10,000 client connections call at a steady rate: what do they cost?",
         }
     }
 }
@@ -38,6 +53,9 @@ impl fmt::Display for Scenario {
             Self::Memory => "memory",
             Self::Tcp => "tcp",
             Self::Handshakes => "handshakes",
+            Self::Ladder => "ladder",
+            Self::Capacity => "capacity",
+            Self::Crowd => "crowd",
         })
     }
 }

@@ -9,6 +9,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::channel::{Channel, Ended};
 use super::ready::{Ready, ReadyQueue};
+use super::traffic::Traffic;
 use super::{CONNECTING_AT_A_TIME, Client};
 use crate::error::Result;
 
@@ -27,11 +28,17 @@ impl Channels {
     ///
     /// # Errors
     /// The error of the first client that cannot connect.
-    pub(super) async fn connect(clients: &[Client]) -> Result<Self> {
+    pub(super) async fn connect(clients: &[Client], traffic: &Traffic) -> Result<Self> {
         let queue = Arc::new(ReadyQueue::default());
-        let opening = clients.iter().enumerate().map(|(index, client)| Channel::connect(client, index, &queue));
+        let opening =
+            clients.iter().enumerate().map(|(index, client)| Channel::connect(client, index, traffic, &queue));
         let all = stream::iter(opening).buffered(CONNECTING_AT_A_TIME).try_collect().await?;
         Ok(Self { all, queue, in_flight: 0 })
+    }
+
+    /// Makes bidirectional streams that are sent from now on end at this time, after their current message.
+    pub(super) fn end_streams_at(&mut self, until: Instant) {
+        self.all.iter_mut().for_each(|channel| channel.end_streams_at(until));
     }
 
     /// Number of channels.

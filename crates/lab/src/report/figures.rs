@@ -4,6 +4,7 @@ use crate::chart::number::{NONE, significant};
 use crate::experiment::record::Run;
 
 use super::spread::{Estimate, LEAST_REPEATS, Spread};
+use super::student::Mean;
 
 /// A figure of a run, if the run has it.
 pub(super) type Figure = fn(&Run) -> Option<f64>;
@@ -78,6 +79,49 @@ pub(super) fn kept(run: &Run) -> Option<f64> {
     Some(after_mb(run)? / before_mb(run)?)
 }
 
+/// The failed calls, in percent of all.
+pub(super) fn errors_percent(run: &Run) -> Option<f64> {
+    let all = (run.calls + run.errors).max(1);
+    Some(run.errors as f64 / all as f64 * 100.0)
+}
+
+/// CPU time of all proxies for each second, in thousandths of a CPU.
+pub(super) fn millicores(run: &Run) -> Option<f64> {
+    let failed_too = (run.calls + run.errors) as f64 / run.calls.max(1) as f64;
+    Some(run.proxy_cpu_us_per_call? * run.rps * failed_too / 1000.0)
+}
+
+/// Memory of all proxies before the first connection.
+pub(super) fn idle_mb(run: &Run) -> Option<f64> {
+    megabytes(Some(run.footprint?.idle_bytes))
+}
+
+/// Memory of all proxies under the load.
+pub(super) fn loaded_mb(run: &Run) -> Option<f64> {
+    megabytes(Some(run.footprint?.loaded_bytes))
+}
+
+/// Memory that the load added, for each client connection, in units of 1,000 bytes.
+pub(super) fn kb_per_connection(run: &Run) -> Option<f64> {
+    let added = loaded_mb(run)? - idle_mb(run)?;
+    Some(added * 1e3 / f64::from(run.connections.max(1)))
+}
+
+/// Seconds from the start of the load until the latency was steady.
+pub(super) fn steady_s(run: &Run) -> Option<f64> {
+    run.steady_after_s
+}
+
+/// The highest rate that a run of its own confirmed.
+pub(super) fn sustained_per_s(run: &Run) -> Option<f64> {
+    run.capacity?.rate_per_s.map(f64::from)
+}
+
+/// The highest rate that the search found.
+pub(super) fn found_per_s(run: &Run) -> Option<f64> {
+    Some(run.capacity?.found_per_s.into())
+}
+
 fn megabytes(bytes: Option<u64>) -> Option<f64> {
     Some(bytes? as f64 / 1e6)
 }
@@ -102,6 +146,17 @@ pub(super) fn with_range(spread: Option<Spread>) -> String {
             format!("{} [{} – {}]", significant(median), significant(min), significant(max))
         }
         spread => median(spread),
+    }
+}
+
+/// Formats a mean and its 95 % interval: `8.12 [7.90 – 8.34]`.
+pub(super) fn with_interval(mean: Option<Mean>) -> String {
+    match mean {
+        None => NONE.to_owned(),
+        Some(Mean { value, plus_minus: None }) => significant(value),
+        Some(Mean { value, plus_minus: Some(half) }) => {
+            format!("{} [{} – {}]", significant(value), significant(value - half), significant(value + half))
+        }
     }
 }
 

@@ -45,6 +45,9 @@ pub(super) fn scenario(scenario: Scenario) -> &'static str {
         Scenario::Memory => "Memory after a burst",
         Scenario::Tcp => "Bytes",
         Scenario::Handshakes => "Handshakes",
+        Scenario::Ladder => "A ladder of rates",
+        Scenario::Capacity => "Capacity",
+        Scenario::Crowd => "Many connections",
     }
 }
 
@@ -63,6 +66,19 @@ pub(super) fn scenario_is(scenario: Scenario, experiment: &Experiment) -> String
         Scenario::Memory => "Many connections make a burst of calls and leave.".to_owned(),
         Scenario::Tcp => "Bytes go up for half of the time, and down for the other half.".to_owned(),
         Scenario::Handshakes => "Clients connect with mutual TLS again and again, each time from nothing.".to_owned(),
+        Scenario::Ladder => {
+            let content = experiment.traffic.response_bytes;
+            format!("Clients request {content} bytes from {backends} backends, at higher and higher rates.")
+        }
+        Scenario::Capacity => {
+            format!(
+                "The rate of calls to {backends} backends rises until 0.1 % of the calls fail; further runs confirm it."
+            )
+        }
+        Scenario::Crowd => {
+            let payload = number::grouped(experiment.traffic.request_bytes.into());
+            format!("Many connections call {backends} backends at a steady rate, with {payload} bytes each way.")
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The result of each target, as a figure and in one sentence.
 
-use crate::chart::number::significant;
+use crate::chart::number::{grouped, significant};
 use crate::experiment::record::{Scenario, TargetKind};
 
 use super::figures::{self, Figure};
@@ -46,6 +46,9 @@ pub(super) fn outcome_name(scenario: Scenario) -> &'static str {
         Scenario::Memory => "memory kept",
         Scenario::Tcp => "CPU per MB, up",
         Scenario::Handshakes => "CPU per handshake",
+        Scenario::Ladder => "tail at the highest rate",
+        Scenario::Capacity => "sustained",
+        Scenario::Crowd => "memory per connection",
     }
 }
 
@@ -79,6 +82,18 @@ pub(super) fn outcome(results: &Results, scenario: Scenario, load: Load, target:
         }
         Scenario::Tcp => Outcome::of_cpu(group.spread(figures::up_cpu_us_per_mb)?),
         Scenario::Handshakes => Outcome::of_cpu(group.spread(figures::cpu_us)?),
+        Scenario::Ladder => {
+            let spread = group.spread(figures::p99_ms)?;
+            Some(Outcome::plain(spread, format!("{}\u{a0}ms", significant(spread.median)), "p99"))
+        }
+        Scenario::Capacity => {
+            let spread = group.spread(figures::sustained_per_s)?;
+            Some(Outcome::plain(spread, format!("{}\u{a0}calls/s", significant(spread.median)), "errors below 0.1 %"))
+        }
+        Scenario::Crowd => {
+            let spread = group.spread(figures::kb_per_connection)?;
+            Some(Outcome::plain(spread, format!("{}\u{a0}KB", significant(spread.median)), "of all proxies together"))
+        }
     });
     outcomes.max_by(|a, b| a.value.total_cmp(&b.value))
 }
@@ -169,9 +184,11 @@ pub(super) fn is_request_level(results: &Results, target: TargetKind) -> Option<
     Some(group.alive().all(|run| spread(run.slow_share)))
 }
 
-/// The load for the headline: a closed loop before an open one, few connections before many.
+/// The load for the headline: a closed loop before an open one, few connections before many. In the scenario `ladder`:
+/// the highest rate.
 pub(super) fn main_load(results: &Results, scenario: Scenario) -> Option<Load> {
-    results.loads(scenario).into_iter().next()
+    let mut loads = results.loads(scenario).into_iter();
+    if scenario == Scenario::Ladder { loads.next_back() } else { loads.next() }
 }
 
 /// The result of the experiment in one sentence.
@@ -209,6 +226,12 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
         Scenario::Tcp => format!("{name} takes {figure} of CPU for each MB"),
         Scenario::Handshakes => format!("{name} takes {figure} of CPU for each handshake"),
         Scenario::Memory => format!("After the burst, {name} keeps {figure} its memory of before"),
+        Scenario::Ladder => {
+            let rate = main_load(results, scenario).and_then(|load| load.rate_per_s).unwrap_or_default();
+            format!("At {} calls/s, {name}’s p99 is {figure}", grouped(rate.into()))
+        }
+        Scenario::Capacity => format!("With fewer than 0.1 % errors, the limit of {name} is {figure}"),
+        Scenario::Crowd => format!("The proxies of {name} take {figure} of memory for each connection"),
     };
     let others = others.iter().map(|(target, outcome)| format!("{}’s {}", target.name(), outcome.figure));
     let others = others.collect::<Vec<_>>().join(", ");

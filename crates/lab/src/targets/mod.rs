@@ -143,6 +143,14 @@ impl Target {
         self.pid().map(procfs::memory).transpose()
     }
 
+    /// The number of proxies, and their resident memory together, in bytes; `None` without a proxy.
+    pub(crate) fn total_memory(&self) -> Result<Option<(u32, u64)>> {
+        let memories = self.processes.iter().map(|process| procfs::memory(process.pid()));
+        let kib = memories.map(|memory| memory.map(|memory| memory.resident_kib)).sum::<Result<u64>>()?;
+        let proxies = self.processes.len() as u32;
+        Ok((proxies > 0).then_some((proxies, kib * 1024)))
+    }
+
     /// The memory of the largest of a mesh's proxies in front of the backends.
     pub(crate) fn server_memory(&self) -> Result<Option<Memory>> {
         let servers = self.processes.iter().skip(1).map(|process| procfs::memory(process.pid()));

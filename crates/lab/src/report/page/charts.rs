@@ -20,7 +20,7 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
         Scenario::SlowPod | Scenario::FastFail => share_bars(results, scenario, main),
         Scenario::Recover => recovery(results, main),
         Scenario::Memory => burst_memory(results, main),
-        Scenario::Connections => String::new(),
+        Scenario::Connections | Scenario::Ladder | Scenario::Capacity | Scenario::Crowd => String::new(),
         Scenario::Tcp | Scenario::Handshakes => costs(results, scenario, main),
     };
     html.insert_str(0, &over_loads(results, scenario, main));
@@ -71,23 +71,59 @@ fn curve(group: &Group) -> Series {
     line(group.target, &curve.collect::<Vec<_>>())
 }
 
-/// p99 and calls per second over the varied parameter: the skew, or the connections.
+/// The parameter that varies.
+#[derive(Clone, Copy, PartialEq)]
+enum Varied {
+    Skew,
+    Connections,
+    Rate,
+}
+
+impl Varied {
+    fn of(scenario: Scenario) -> Self {
+        match scenario {
+            Scenario::Connections => Self::Connections,
+            Scenario::Ladder => Self::Rate,
+            _ => Self::Skew,
+        }
+    }
+
+    fn value(self, group: &Group) -> f64 {
+        match self {
+            Self::Skew => group.skew_ms.into(),
+            Self::Connections => group.load.connections.into(),
+            Self::Rate => group.load.rate_per_s.unwrap_or_default().into(),
+        }
+    }
+
+    fn axis(self) -> Axis {
+        match self {
+            Self::Skew => Axis::new("skew", "ms", Scale::Steps),
+            Self::Connections => Axis::new("connections", "", Scale::Steps),
+            Self::Rate => Axis::new("calls/s", "", Scale::Steps),
+        }
+    }
+}
+
+/// p99 and calls per second over the varied parameter: the skew, the connections, or the rate.
 fn over_loads(results: &Results, scenario: Scenario, main: Load) -> String {
-    let by_connections = scenario == Scenario::Connections;
-    if !by_connections && results.skews(scenario).len() < 2 {
+    let varied = Varied::of(scenario);
+    let skews = results.skews(scenario);
+    let steps = if varied == Varied::Skew { skews.len() } else { results.loads(scenario).len() };
+    if steps < 2 {
         return String::new();
     }
-    let x = |group: &Group| f64::from(if by_connections { group.load.connections } else { group.skew_ms });
-    let most = results.skews(scenario).into_iter().max().unwrap_or_default();
-    let shown = |group: &&Group| {
-        let same_rate = group.load.rate_per_s == main.rate_per_s;
-        if by_connections { same_rate && group.skew_ms == most } else { group.load == main }
+    let most = skews.into_iter().max().unwrap_or_default();
+    let shown = |group: &&Group| match varied {
+        Varied::Skew => group.load == main,
+        Varied::Connections => group.load.rate_per_s == main.rate_per_s && group.skew_ms == most,
+        Varied::Rate => group.load.connections == main.connections && group.skew_ms == most,
     };
-    let axis = || {
-        let (label, unit) = if by_connections { ("connections", "") } else { ("skew", "ms") };
-        Axis::new(label, unit, Scale::Steps)
+    let skew = match varied {
+        Varied::Skew => String::new(),
+        _ if most == 0 => String::new(),
+        _ => format!(", one backend {most} ms slow"),
     };
-    let skew = if by_connections && most > 0 { format!(", one backend {most} ms slow") } else { String::new() };
     let mut html = String::new();
     for (name, y, value) in [
         ("p50", Axis::new("p50", "ms", Scale::Log), figures::p50_ms as Figure),
@@ -96,11 +132,11 @@ fn over_loads(results: &Results, scenario: Scenario, main: Load) -> String {
     ] {
         let series = results.targets(scenario).into_iter().map(|target| {
             let groups = results.of(scenario).filter(|group| group.target == target).filter(shown);
-            let spreads = groups.filter_map(|group| Some((x(group), group.spread(value)?)));
+            let spreads = groups.filter_map(|group| Some((varied.value(group), group.spread(value)?)));
             line(target, &spreads.collect::<Vec<_>>())
         });
         let title = format!("{name}{skew}");
-        html.push_str(&figure(&Chart { title, x: axis(), y, series: series.collect(), guides: Vec::new() }));
+        html.push_str(&figure(&Chart { title, x: varied.axis(), y, series: series.collect(), guides: Vec::new() }));
     }
     html
 }

@@ -75,7 +75,8 @@ fn notes(scenario: Scenario) -> String {
              and memory: over the fewest, at the least skew.",
             escape(&figures::ratio_signs())
         ),
-        Scenario::FastFail | Scenario::Recover | Scenario::Memory => String::new(),
+        Scenario::FastFail | Scenario::Recover | Scenario::Memory | Scenario::Ladder | Scenario::Crowd => String::new(),
+        Scenario::Capacity => " The other figures are those of the run that confirmed the rate.".to_owned(),
         Scenario::Tcp => " Each direction for itself.".to_owned(),
         Scenario::Handshakes => " Each with a certificate on both sides, and none resumed.".to_owned(),
     }
