@@ -77,25 +77,20 @@ fn usual_skews_ms(scenario: Scenario) -> &'static [u32] {
     match scenario {
         Scenario::SlowPod => &[0, 50, 200],
         Scenario::Connections | Scenario::Recover => &[50],
-        Scenario::FastFail
-        | Scenario::Memory
-        | Scenario::Tcp
-        | Scenario::Handshakes
-        | Scenario::Ladder
-        | Scenario::Capacity
-        | Scenario::Crowd => &[0],
+        Scenario::Methods => &[0, 50],
+        _ => &[0],
     }
 }
 
 fn usual_connections(scenario: Scenario, protocol: Protocol) -> &'static [u32] {
     match scenario {
-        Scenario::SlowPod | Scenario::FastFail | Scenario::Recover if protocol == Protocol::Http1 => &[200],
-        Scenario::Tcp => &[1],
-        Scenario::Handshakes | Scenario::Capacity => &[16],
-        Scenario::Ladder => &[64],
-        Scenario::SlowPod | Scenario::FastFail | Scenario::Recover => &[1],
         Scenario::Connections => &[1, 2, 4, 8],
         Scenario::Memory | Scenario::Crowd => &[10_000],
+        Scenario::Footprint => &[1000],
+        Scenario::Ladder => &[64],
+        Scenario::Handshakes | Scenario::Capacity | Scenario::Rollout | Scenario::Steady => &[16],
+        Scenario::SlowPod | Scenario::FastFail | Scenario::Recover if protocol == Protocol::Http1 => &[200],
+        _ => &[1],
     }
 }
 

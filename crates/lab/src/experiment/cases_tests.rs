@@ -47,6 +47,11 @@ fn every_scenario_runs_without_options() {
         ("ladder", 4),
         ("capacity", 1),
         ("crowd", 1),
+        ("footprint", 1),
+        ("steady", 1),
+        ("rollout", 1),
+        ("streams", 1),
+        ("methods", 2),
     ] {
         assert_eq!(cases(scenario).len(), count, "{scenario}");
     }
@@ -94,6 +99,13 @@ fn impossible_options_are_named_with_the_fix() {
         ("memory --protocol http1", "--protocol http1", "leave it out"),
         ("capacity --rate 100", "--rate", "leave it out"),
         ("crowd --max-p99-ms 10", "--max-p99-ms", "leave it out"),
+        ("footprint --targets l4", "--targets l4", "leave l4 out in footprint"),
+        ("steady --warm-up-s 3", "--warm-up-s", "leave it out"),
+        ("steady --duration-s 9", "--duration-s 9", "use 10 or more"),
+        ("rollout --duration-s 9", "--duration-s 9", "use 10 or more"),
+        ("rollout --protocol http1", "--protocol http1", "leave it out"),
+        ("streams --exchange unary", "--exchange unary", "use bidi-stream"),
+        ("methods --rate max", "--rate max", "leave it out"),
         ("slow-pod --targets leno,leno", "--targets", "once"),
         ("slow-pod --skew-ms 50,0,50", "--skew-ms", "once"),
     ] {

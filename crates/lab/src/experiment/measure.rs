@@ -43,23 +43,41 @@ impl Stage<'_> {
         self.target.forget_peaks();
         let start = Instant::now();
         let (before, counts_before) = (self.meter()?, self.backends.counts()?);
-        if self.settings.scenario == Scenario::Recover {
-            self.stay(&load, start + SLOW_FOR)?;
-            self.backends.set(turn.troubled, Trouble::Slow(0))?;
-        }
+        self.intervene(turn, &load, start)?;
         self.stay(&load, start + self.settings.measured)?;
         let (after, counts_after) = (self.meter()?, self.backends.counts()?);
         let loaded = self.target.total_memory()?;
         let numbers = load.finish()?;
         self.ensure_running()?;
-        let reached = since(&counts_after, &counts_before);
+        let reached = since(&counts_after.calls, &counts_before.calls);
+        let messages = since(&counts_after.messages, &counts_before.messages);
         let footprint = idle.zip(loaded).map(|((proxies, idle_bytes), (_, loaded_bytes))| Footprint {
             proxies,
             idle_bytes,
             loaded_bytes,
             ..Footprint::default()
         });
-        Ok(Run { footprint, ..self.record(turn, numbers, (&before, &after), &reached)? })
+        let rollout = (self.settings.scenario == Scenario::Rollout).then(|| self.rollout(&numbers.timeline));
+        let messages_per_s = match self.settings.scenario {
+            Scenario::Streams => {
+                messages.into_iter().map(|count| count as f64 / after.seconds_since(&before)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let run = self.record(turn, numbers, (&before, &after), &reached)?;
+        Ok(Run { footprint, rollout, messages_per_s, ..run })
+    }
+
+    /// Changes the backends during the measured time, which began at `start`.
+    fn intervene(&mut self, turn: &Turn, load: &Load, start: Instant) -> Result<()> {
+        match self.settings.scenario {
+            Scenario::Recover => {
+                self.stay(load, start + SLOW_FOR)?;
+                self.backends.set(turn.troubled, Trouble::Slow(0))
+            }
+            Scenario::Rollout => self.restart_all_twice(load, start),
+            _ => Ok(()),
+        }
     }
 
     /// Waits until the load has connected and its warm-up has ended, or until it ends early.
@@ -168,6 +186,9 @@ impl Stage<'_> {
             steady_after_s: steady_after_s(&numbers.windows, warm_up_windows),
             footprint: None,
             capacity: None,
+            rollout: None,
+            messages_per_s: Vec::new(),
+            slow_method: None,
             error_classes: numbers.classes.iter().map(|(class, count)| (class.to_string(), *count)).collect(),
             // Errors of the warm-up are not counted, so their reason does not belong here.
             first_error: numbers.first_failure.filter(|_| errors > 0),

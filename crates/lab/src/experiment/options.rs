@@ -22,15 +22,16 @@ pub struct Options {
     /// in ladder http1]
     #[arg(long, value_enum, value_name = "NAME")]
     pub protocol: Option<Protocol>,
-    /// Targets that the calls pass [default: those without TLS; in memory the proxies; in tcp and handshakes those with
-    /// TLS]
+    /// Targets that the calls pass [default: those without TLS; in memory and footprint the proxies; in tcp and handshakes
+    /// those with TLS]
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
     pub targets: Option<Vec<TargetKind>>,
-    /// Additional latency of one backend, in ms [default: 0,50,200; in connections and recover 50]
+    /// Additional latency of one backend, in ms [default: 0,50,200; in connections and recover 50; in methods 0,50;
+    /// otherwise 0]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=10_000))]
     pub skew_ms: Option<Vec<u32>>,
     /// Client connections [default: 1, and 200 for HTTP/1.1; in connections 1,2,4,8; in memory and crowd 10000; in
-    /// handshakes and capacity 16; in ladder 64]
+    /// footprint 1000; in ladder 64; in capacity, handshakes, rollout and steady 16]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub connections: Option<Vec<u32>>,
     /// Calls in flight, all connections together [default: 200, and one per connection for HTTP/1.1; with --rate at
@@ -38,16 +39,17 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub concurrency: Option<u32>,
     /// Calls per second, whether or not earlier calls were answered; max sends the next call after each answer
-    /// [default: max; in ladder 100,500,1000,5000; in crowd 1000]
+    /// [default: max; in ladder 100,500,1000,5000; in crowd, footprint, steady, rollout and methods 1000]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_rate)]
     pub rate: Option<Vec<Rate>>,
-    /// Measured time of each run, in s [default: 10; in ladder 5]
+    /// Measured time of each run, in s [default: 10; in ladder 5; in rollout 20; in steady 30]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub duration_s: Option<u32>,
-    /// Time of each run before counting begins, in s [default: 3]
+    /// Time of each run before counting begins, in s [default: 3; in steady 0]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(..=600))]
     pub warm_up_s: Option<u32>,
-    /// Number of repeats of the whole measurement [default: 10; in ladder and crowd 3, in capacity 2]
+    /// Number of repeats of the whole measurement [default: 10; in crowd, ladder, methods, rollout and streams 3; in
+    /// capacity, footprint and steady 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: Option<u32>,
     /// Number of backends [default: 5; in ladder 10]
@@ -136,7 +138,7 @@ impl Options {
             targets: self.targets.clone().unwrap_or_else(|| usual_targets(self.scenario)),
             cases: cases::of(self)?,
             repeat: self.repeat.unwrap_or(usual.repeat),
-            warm_up: Duration::from_secs(self.warm_up_s.unwrap_or(3).into()),
+            warm_up: Duration::from_secs(self.warm_up_s.unwrap_or(usual.warm_up_s).into()),
             measured: Duration::from_secs(self.duration_s.unwrap_or(usual.duration_s).into()),
             service_time: ServiceTime { base_ms: self.work_ms, spread_ms: self.spread_ms },
             out: self.out.clone().unwrap_or_else(|| format!("lab-{}", self.scenario).into()),
@@ -161,7 +163,9 @@ impl Options {
         let usual: &[Rate] = match self.scenario {
             Scenario::Capacity => return None,
             Scenario::Ladder => &[100, 500, 1000, 5000].map(Rate::PerSecond),
-            Scenario::Crowd => &[Rate::PerSecond(1000)],
+            Scenario::Crowd | Scenario::Footprint | Scenario::Steady | Scenario::Rollout | Scenario::Methods => {
+                &[Rate::PerSecond(1000)]
+            }
             _ => &[Rate::Max],
         };
         Some(self.rate.clone().unwrap_or_else(|| usual.to_vec()))
@@ -170,6 +174,7 @@ impl Options {
 
 /// Defaults of a scenario.
 pub(super) struct Usual {
+    pub(super) warm_up_s: u32,
     pub(super) duration_s: u32,
     pub(super) repeat: u32,
     pub(super) backends: u32,
@@ -177,11 +182,13 @@ pub(super) struct Usual {
 
 impl Usual {
     pub(super) fn of(scenario: Scenario) -> Self {
-        let usual = Self { duration_s: 10, repeat: 10, backends: 5 };
+        let usual = Self { warm_up_s: 3, duration_s: 10, repeat: 10, backends: 5 };
         match scenario {
-            Scenario::Ladder => Self { duration_s: 5, repeat: 3, backends: 10 },
-            Scenario::Capacity => Self { repeat: 2, ..usual },
-            Scenario::Crowd => Self { repeat: 3, ..usual },
+            Scenario::Ladder => Self { duration_s: 5, repeat: 3, backends: 10, ..usual },
+            Scenario::Capacity | Scenario::Footprint => Self { repeat: 2, ..usual },
+            Scenario::Crowd | Scenario::Streams | Scenario::Methods => Self { repeat: 3, ..usual },
+            Scenario::Steady => Self { warm_up_s: 0, duration_s: 30, repeat: 2, ..usual },
+            Scenario::Rollout => Self { duration_s: 20, repeat: 3, ..usual },
             _ => usual,
         }
     }
@@ -191,7 +198,7 @@ fn usual_targets(scenario: Scenario) -> Vec<TargetKind> {
     let fits = |kind: &TargetKind| match scenario {
         Scenario::Tcp => *kind == TargetKind::Direct || kind.has_tls(),
         Scenario::Handshakes => kind.has_tls(),
-        Scenario::Memory => kind.is_proxy() && !kind.has_tls(),
+        Scenario::Memory | Scenario::Footprint => kind.is_proxy() && !kind.has_tls(),
         _ => !kind.has_tls(),
     };
     TargetKind::ALL.into_iter().filter(fits).collect()

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
-use super::record::{Capacity, Footprint, Run, Scenario, Throughput};
+use super::record::{Capacity, Footprint, Restarts, Rollout, Run, Scenario, Throughput};
 use super::schedule::Turn;
 use crate::error::{Result, io as io_error};
 
@@ -89,17 +89,31 @@ fn line(run: &Run) -> String {
         words
             .push(format!("sustains {rate} (search: {found_per_s} in {trials} trials; {confirmations} confirmations)"));
         words.push(format!("p50 {p50_ms:>8.2} ms  p99 {p99_ms:>8.2} ms"));
-    } else if let (Scenario::Ladder | Scenario::Crowd, Some(rate)) = (run.scenario, run.rate_per_s) {
+    } else if let (Scenario::Ladder | Scenario::Crowd | Scenario::Footprint, Some(rate)) =
+        (run.scenario, run.rate_per_s)
+    {
         words.push(format!("{:>7.0} of {rate} calls/s  p50 {p50_ms:>8.2} ms  p99 {p99_ms:>8.2} ms", run.rps));
         let mb = |bytes: u64| bytes as f64 / 1e6;
         words.extend(run.footprint.map(|Footprint { idle_bytes, loaded_bytes, .. }| {
             format!("{:.1} MB idle, {:.1} MB loaded", mb(idle_bytes), mb(loaded_bytes))
         }));
+    } else if let Some(Rollout { graceful, abrupt }) = run.rollout {
+        let lost = |Restarts { restarts, calls, lost }| format!("{lost} of {} lost in {restarts}", calls + lost);
+        words.push(format!("{} graceful restarts, {} abrupt ones", lost(graceful), lost(abrupt)));
+    } else if run.scenario == Scenario::Steady {
+        let when = run.steady_after_s.map_or("not steady".to_owned(), |s| format!("steady after {s} s"));
+        words.push(format!("{when}  p50 {p50_ms:>8.2} ms  p99 {p99_ms:>8.2} ms"));
+    } else if !run.messages_per_s.is_empty() {
+        let rates: Vec<String> = run.messages_per_s.iter().map(|rate| format!("{rate:.0}")).collect();
+        words.push(format!("messages/s by backend: {}", rates.join(", ")));
     } else {
         words.push(format!("{skew_ms:>3} ms {:>8.0} calls/s", run.rps));
         words.push(format!("p50 {p50_ms:>8.2} ms  p99 {p99_ms:>8.2} ms"));
         words.push(format!("{} {:>6.2} %", troubled(run.scenario), run.slow_share * 100.0));
     }
+    words.extend(
+        run.slow_method.map(|slow| format!("slow method p50 {:.2} ms  p99 {:.2} ms", slow.p50_ms, slow.p99_ms)),
+    );
     words.extend(run.proxy_cpu_us_per_call.map(|us| format!("{us:.1} us CPU")));
     if run.scenario == Scenario::Recover && target.is_proxy() {
         let when = run.recovered_after_s.map_or("never".to_owned(), |s| format!("{s:.1} s"));

@@ -37,6 +37,9 @@ fn run(scenario: Scenario) -> Run {
         steady_after_s: None,
         footprint: None,
         capacity: None,
+        rollout: None,
+        messages_per_s: Vec::new(),
+        slow_method: None,
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use super::findings::{Capacity, Footprint};
-use crate::load::Traffic;
+pub use super::description::{Ceiling, Experiment, Machine, Skipped, Version};
+pub use super::findings::{Capacity, Footprint, Restarts, Rollout, SlowMethod};
 
 /// What happens to the backends during the calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
@@ -32,6 +32,16 @@ pub enum Scenario {
     Capacity,
     /// Calls at a steady rate over 10,000 client connections.
     Crowd,
+    /// Memory of the proxies: idle, under a load, with idle connections, and after a burst on them.
+    Footprint,
+    /// Calls from the start of a proxy on: how long until the latency is steady?
+    Steady,
+    /// The backends restart one after the other, first gracefully and then abruptly.
+    Rollout,
+    /// Long bidirectional streams.
+    Streams,
+    /// A fast and a slow method of one service.
+    Methods,
 }
 
 /// The target that calls pass.
@@ -163,6 +173,15 @@ pub struct Run {
     /// Scenario `capacity`: the result of the search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Capacity>,
+    /// Scenario `rollout`: the calls that the restarts cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Rollout>,
+    /// Scenario `streams`: messages per second that each backend answered, in the order of the backends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages_per_s: Vec<f64>,
+    /// Scenario `methods`: the calls of the slow method. The other figures of the run are those of the fast one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_method: Option<SlowMethod>,
 }
 
 /// Throughput of bytes through a target; 1 MB is 10^6 bytes. CPU time is that of the proxies; `None` without a proxy.
@@ -185,77 +204,4 @@ pub struct CurvePoint {
     pub quantile: f64,
     /// Longest latency of this fraction of the calls, in ms.
     pub ms: f64,
-}
-
-/// The description of an experiment: its options, its machine, and the targets that were skipped. The file `lab.json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Experiment {
-    pub scenario: Scenario,
-    /// Protocol of clients and backends.
-    #[serde(default)]
-    pub protocol: Protocol,
-    /// The exchanges.
-    #[serde(default)]
-    pub traffic: Traffic,
-    /// The command line, to repeat it.
-    pub command: String,
-    /// Start, as RFC 3339 in UTC.
-    pub started: String,
-    /// Measured seconds of each run.
-    pub duration_s: u32,
-    /// Seconds of each run before counting begins.
-    pub warm_up_s: u32,
-    /// Number of backends.
-    pub backends: u32,
-    /// The machine.
-    pub machine: Machine,
-    /// The measured targets, in the requested order.
-    pub targets: Vec<TargetKind>,
-    /// Version line of each target's program.
-    pub versions: Vec<Version>,
-    /// The targets that were not measured.
-    pub skipped: Vec<Skipped>,
-    /// The load's maximum without a proxy.
-    pub ceiling: Ceiling,
-}
-
-/// The machine that an experiment ran on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Machine {
-    /// Number of CPUs.
-    pub cpus: u32,
-    /// The CPU's name, as the kernel reports it.
-    pub cpu_model: String,
-    /// Memory in bytes.
-    pub memory_bytes: u64,
-    /// The kernel's release.
-    pub kernel: String,
-}
-
-/// The version of a target's program.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Version {
-    /// The target.
-    pub target: TargetKind,
-    /// The program's own version line.
-    pub version: String,
-}
-
-/// A target that was not measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Skipped {
-    /// The target.
-    pub target: TargetKind,
-    /// The reason and the remedy, in one line.
-    pub why: String,
-}
-
-/// The load's maximum without a proxy; zero if there are no calls.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Ceiling {
-    /// Calls per second of the load on one CPU, with a bare backend on another CPU.
-    pub load_rps: f64,
-    /// Calls per second of the load without a proxy, over connections that are spread evenly over the experiment's
-    /// backends. No proxy can reach more calls per second here.
-    pub backends_rps: f64,
 }

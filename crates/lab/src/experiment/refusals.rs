@@ -9,6 +9,8 @@ use crate::error::{Error, Result};
 /// Scenario `recover`: shortest measured time. The part after the slow time shows whether the backend gets its fair
 /// share again within 5 s, and keeps it.
 const LEAST_RECOVER_S: u32 = 10;
+/// Scenario `steady`: shortest measured time. Shorter runs have too few windows for a rule that noise does not mislead.
+const LEAST_STEADY_S: u32 = 10;
 
 /// Fails if the options request something impossible or meaningless.
 pub(super) fn refuse_impossible(options: &Options) -> Result<()> {
@@ -33,6 +35,14 @@ pub(super) fn refuse_impossible(options: &Options) -> Result<()> {
         Scenario::Capacity => {
             refuse(options.rate.is_some(), "--rate", Scenario::Capacity, "it searches the rate itself")
         }
+        Scenario::Footprint => {
+            refuse_without_proxy(options)?;
+            refuse(options.skew_ms.is_some(), "--skew-ms", Scenario::Footprint, "it is about memory")
+        }
+        Scenario::Steady => refuse_impossible_steady(options),
+        Scenario::Rollout => refuse_impossible_rollout(options),
+        Scenario::Streams => Ok(()),
+        Scenario::Methods => refuse_impossible_methods(options),
         Scenario::Tcp => refuse_calls(options, "it sends bytes, not calls"),
         Scenario::Handshakes => refuse_calls(options, "it makes connections, not calls"),
         Scenario::FastFail => {
@@ -111,10 +121,7 @@ fn refuse_impossible_recovery(options: &Options) -> Result<()> {
 }
 
 fn refuse_impossible_memory(options: &Options) -> Result<()> {
-    if let Some(kind) = options.targets.iter().flatten().find(|kind| !kind.is_proxy()) {
-        let what = format!("--targets {kind} has no proxy whose memory could be measured; leave {kind} out in memory");
-        return Err(Error::Usage(what));
-    }
+    refuse_without_proxy(options)?;
     let burst = "it opens connections, makes one burst of calls, and leaves";
     for (given, flag) in [
         (options.skew_ms.is_some(), "--skew-ms"),
@@ -126,4 +133,52 @@ fn refuse_impossible_memory(options: &Options) -> Result<()> {
         refuse(given, flag, Scenario::Memory, burst)?;
     }
     Ok(())
+}
+
+/// Rejects targets without a process of their own, in a scenario about memory.
+fn refuse_without_proxy(options: &Options) -> Result<()> {
+    let Some(kind) = options.targets.iter().flatten().find(|kind| !kind.is_proxy()) else { return Ok(()) };
+    let scenario = options.scenario;
+    usage(format!("--targets {kind} has no proxy whose memory could be measured; leave {kind} out in {scenario}"))
+}
+
+fn refuse_impossible_steady(options: &Options) -> Result<()> {
+    let why = "it looks for the end of the warm-up itself";
+    refuse(options.warm_up_s.is_some(), "--warm-up-s", Scenario::Steady, why)?;
+    match options.duration_s {
+        Some(duration_s) if duration_s < LEAST_STEADY_S => usage(format!(
+            "--duration-s {duration_s} is too short for steady: the second half is the reference for the first; use \
+             {LEAST_STEADY_S} or more"
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn refuse_impossible_rollout(options: &Options) -> Result<()> {
+    let why = "its backends are not slow, but restart";
+    refuse(options.skew_ms.is_some(), "--skew-ms", Scenario::Rollout, why)?;
+    refuse_http1(options, "the HTTP/1.1 server does not finish its requests when it ends")?;
+    let usual = Usual::of(Scenario::Rollout);
+    let least_s = options.backends.unwrap_or(usual.backends) * 2;
+    match options.duration_s.unwrap_or(usual.duration_s) {
+        duration_s if duration_s < least_s => usage(format!(
+            "--duration-s {duration_s} is too short for rollout: each backend restarts twice, a second apart; use {least_s} \
+             or more"
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn refuse_impossible_methods(options: &Options) -> Result<()> {
+    refuse_http1(options, "it compares gRPC methods")?;
+    let is_closed = options.rates().is_some_and(|rates| rates.contains(&Rate::Max));
+    refuse(is_closed, "--rate max", Scenario::Methods, "both methods have a rate")
+}
+
+fn refuse_http1(options: &Options, why: &str) -> Result<()> {
+    refuse(options.protocol() == Protocol::Http1, "--protocol http1", options.scenario, why)
+}
+
+fn usage(what: String) -> Result<()> {
+    Err(Error::Usage(what))
 }

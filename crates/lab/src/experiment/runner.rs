@@ -3,27 +3,20 @@
 //! The backends are the same processes for the whole experiment. Every run starts a new proxy: no state of an earlier
 //! run affects the proxy, and the proxy's memory peak belongs to this run alone.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::capacity::{CONFIRMATIONS_MAX, is_confirmed, rate_to_confirm};
-use super::cases::Case;
 use super::limits;
 use super::machine::started;
-use super::measure::Stage;
 use super::options::{Options, Settings};
 use super::output::Output;
 use super::progress::Progress;
-use super::record::{Capacity, Ceiling, Experiment, Machine, Run, Scenario, Skipped, TargetKind, Version};
+use super::record::{Ceiling, Experiment, Machine, Scenario, Skipped, TargetKind, Version};
 use super::schedule::{self, Turn};
 use crate::backends::Backends;
 use crate::error::{Error, Result};
-use crate::load::bulk::BulkServer;
-use crate::load::{Exchange, Hello};
 use crate::report::{self, Written};
-use crate::targets::{self, ServerSide, Setting, Target, l4};
-use crate::tls::{SERVER, client_config};
+use crate::targets::{self, l4};
 
 /// Approximate time to start and end the programs of a run.
 const AROUND_A_RUN: Duration = Duration::from_secs(1);
@@ -67,14 +60,14 @@ fn look_for_targets(settings: &Settings) -> Result<(Vec<Version>, Vec<Skipped>)>
 }
 
 /// A running experiment.
-struct Runner {
-    settings: Settings,
+pub(super) struct Runner {
+    pub(super) settings: Settings,
     output: Output,
-    logs: PathBuf,
-    backends: Backends,
+    pub(super) logs: PathBuf,
+    pub(super) backends: Backends,
     turns: Vec<Turn>,
     progress: Progress,
-    experiment: Experiment,
+    pub(super) experiment: Experiment,
 }
 
 impl Runner {
@@ -133,79 +126,6 @@ impl Runner {
         self.progress.say(&format!("report: {} and {}", page.display(), summary.display()))
     }
 
-    fn run_one(&mut self, turn: &Turn) -> Result<Run> {
-        match self.settings.scenario {
-            Scenario::Tcp => self.run_bytes(turn),
-            Scenario::Handshakes => self.run_handshakes(turn),
-            Scenario::Capacity => self.run_capacity(turn),
-            Scenario::Memory => self.fresh_stage(turn)?.measure_memory(turn),
-            _ => {
-                let run = self.fresh_stage(turn)?.measure(turn)?;
-                let at_ceiling = run.rate_per_s.is_none() && self.experiment.ceiling.is_near(run.rps);
-                Ok(Run { at_ceiling, ..run })
-            }
-        }
-    }
-
-    /// Searches the highest rate that the target sustains, and confirms it with newly started targets.
-    fn run_capacity(&mut self, turn: &Turn) -> Result<Run> {
-        // No target can reach the ceiling. A quarter of it is a good start even if it is not near the result.
-        let first_per_s = (self.experiment.ceiling.lowest_rps() / 4.0) as u32;
-        let (found_per_s, trials) = self.fresh_stage(turn)?.search_capacity(turn, first_per_s)?;
-        let mut confirmations = 0;
-        loop {
-            let rate = rate_to_confirm(found_per_s, confirmations);
-            let case = Case { rate_per_s: Some(rate), ..turn.case };
-            let mut stage = self.fresh_stage(turn)?;
-            let run = stage.measure(&Turn { case, ..*turn })?;
-            let is_confirmed = is_confirmed(&run, stage.conditions());
-            confirmations += 1;
-            if !is_confirmed && confirmations < CONFIRMATIONS_MAX {
-                continue;
-            }
-            let rate_per_s = is_confirmed.then_some(rate);
-            let capacity = Some(Capacity { rate_per_s, found_per_s, trials, confirmations });
-            let at_ceiling = self.experiment.ceiling.is_near(run.rps);
-            // Each repeat has another rate: the rate does not distinguish cases.
-            return Ok(Run { rate_per_s: None, capacity, at_ceiling, ..run });
-        }
-    }
-
-    /// A stage with a newly started target in front of the backends.
-    fn fresh_stage(&mut self, turn: &Turn) -> Result<Stage<'_>> {
-        let target = Target::start(turn.target, &self.setting(self.backends.addresses()))?;
-        let exchange = self.settings.exchange();
-        Ok(self.stage(target, exchange))
-    }
-
-    fn run_bytes(&mut self, turn: &Turn) -> Result<Run> {
-        let server = BulkServer::start(&self.settings.cpus.others)?;
-        let target = Target::start(turn.target, &self.setting(&[server.address]))?;
-        self.stage(target, Exchange::Grpc).measure_bytes(turn, &server)
-    }
-
-    fn run_handshakes(&mut self, turn: &Turn) -> Result<Run> {
-        let backend = self.backends.addresses()[turn.troubled];
-        let side = Target::start_server_side(turn.target, &self.setting(&[]), backend)?;
-        let ServerSide { target, server_name, client, alpn } = side;
-        let hello = Hello::new(client_config(&client, SERVER, alpn)?, &server_name)?;
-        self.stage(target, Exchange::Handshake(hello)).measure(turn)
-    }
-
-    fn setting<'a>(&'a self, backends: &'a [SocketAddr]) -> Setting<'a> {
-        Setting {
-            backends,
-            protocol: self.settings.protocol,
-            dir: &self.logs,
-            cpus: &self.settings.cpus.proxy,
-            leno_proxy: self.settings.leno_proxy.as_deref(),
-        }
-    }
-
-    fn stage(&mut self, target: Target, exchange: Exchange) -> Stage<'_> {
-        Stage { settings: &self.settings, backends: &mut self.backends, target, exchange }
-    }
-
     fn is_given_up(&self, target: TargetKind) -> bool {
         self.experiment.skipped.iter().any(|skipped| skipped.target == target)
     }
@@ -224,6 +144,7 @@ impl Runner {
 fn usual_length(settings: &Settings) -> Duration {
     match settings.scenario {
         Scenario::Memory => Duration::from_secs(20),
+        Scenario::Footprint => settings.warm_up + settings.measured + Duration::from_secs(15),
         // About ten trials of 4 s, and one confirmation.
         Scenario::Capacity => Duration::from_secs(45) + settings.warm_up + settings.measured,
         _ => settings.warm_up + settings.measured + AROUND_A_RUN,

@@ -6,7 +6,7 @@ use super::record::Scenario;
 
 impl Scenario {
     /// Every scenario.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 15] = [
         Self::SlowPod,
         Self::Connections,
         Self::FastFail,
@@ -17,6 +17,11 @@ impl Scenario {
         Self::Ladder,
         Self::Capacity,
         Self::Crowd,
+        Self::Footprint,
+        Self::Steady,
+        Self::Rollout,
+        Self::Streams,
+        Self::Methods,
     ];
 
     /// Whether the scenario makes calls, so that targets can balance them.
@@ -39,6 +44,11 @@ impl Scenario {
             }
             Self::Capacity => "more and more calls a second: at which rate do 0.1 % of them fail?",
             Self::Crowd => "10,000 client connections call at a steady rate: what do they cost?",
+            Self::Footprint => "idle, under a load, with 1,000 connections, after a burst: how much memory is it?",
+            Self::Steady => "calls from the start of a proxy on: how long until the latency is steady?",
+            Self::Rollout => "the backends restart one by one, gracefully and then abruptly: how many calls are lost?",
+            Self::Streams => "long bidirectional streams: do they end up unevenly on the backends?",
+            Self::Methods => "a fast and a slow method of one service, and one slow backend: does the fast one suffer?",
         }
     }
 }
@@ -56,6 +66,11 @@ impl fmt::Display for Scenario {
             Self::Ladder => "ladder",
             Self::Capacity => "capacity",
             Self::Crowd => "crowd",
+            Self::Footprint => "footprint",
+            Self::Steady => "steady",
+            Self::Rollout => "rollout",
+            Self::Streams => "streams",
+            Self::Methods => "methods",
         })
     }
 }

@@ -10,17 +10,19 @@ use crate::load::{Arrivals, LAST_ANSWERS, Shape, Traffic, WarmUpRate};
 const CROWD_PAYLOAD_BYTES: u32 = 1024;
 /// Content of the answer in the scenario `ladder`: as long as `hello world`.
 const HELLO_BYTES: u32 = 11;
+/// Messages of a stream in the scenario `streams`.
+const LONG_STREAM_MESSAGES: u32 = 1000;
 /// Messages of a stream, unless the options say otherwise.
 const USUAL_MESSAGES: u32 = 100;
 
 /// Options about the traffic.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct TrafficOptions {
-    /// Messages of a gRPC exchange [default: unary]
+    /// Messages of a gRPC exchange [default: unary; in streams bidi-stream]
     #[arg(long, value_enum, value_name = "NAME")]
     pub exchange: Option<Shape>,
     /// Messages of each stream; with --exchange bidi-stream the client sends the next one after each answer
-    /// [default: 100]
+    /// [default: 100; in streams 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub messages: Option<u32>,
     /// Payload of each request message, in bytes [default: 50; in crowd 1024; in ladder 0]
@@ -51,6 +53,7 @@ impl TrafficOptions {
                 (Some(bytes), _) | (None, Some(bytes)) => bytes,
                 (None, None) => usual.response_bytes,
             },
+            delay_ms: usual.delay_ms,
             arrivals: self.arrivals.unwrap_or(usual.arrivals),
             warm_up_rate: self.warm_up_rate.unwrap_or(usual.warm_up_rate),
         }
@@ -85,6 +88,7 @@ fn usual(scenario: Scenario) -> Traffic {
         Scenario::Crowd => {
             Traffic { request_bytes: CROWD_PAYLOAD_BYTES, response_bytes: CROWD_PAYLOAD_BYTES, ..traffic }
         }
+        Scenario::Streams => Traffic { shape: Shape::BidiStream, messages: LONG_STREAM_MESSAGES, ..traffic },
         _ => traffic,
     }
 }
@@ -100,6 +104,17 @@ pub(super) fn refuse_impossible_traffic(options: &Options) -> Result<()> {
     let shape = traffic.traffic(scenario).shape;
     if options.protocol() == Protocol::Http1 && shape != Shape::Unary {
         return usage("--exchange selects gRPC streams, and --protocol is http1; use --protocol grpc".to_owned());
+    }
+    if scenario == Scenario::Streams && shape == Shape::Unary {
+        return usage("--exchange unary has no streams, which streams measures; use bidi-stream".to_owned());
+    }
+    if scenario == Scenario::Methods && traffic.exchange.is_some() {
+        return refuse(
+            true,
+            "--exchange",
+            scenario,
+            "its fast method is unary and its slow one a stream of one message",
+        );
     }
     if traffic.messages.is_some() && shape == Shape::Unary {
         let what = "--messages means nothing in a unary call; use --exchange server-stream or bidi-stream";

@@ -40,7 +40,7 @@ impl CallRequest {
     /// # Errors
     /// If `authority` is invalid.
     pub(super) fn new(authority: &str, traffic: &Traffic) -> Result<Self, http::Error> {
-        let Traffic { shape, request_bytes, response_bytes, .. } = *traffic;
+        let Traffic { shape, request_bytes, response_bytes, delay_ms, .. } = *traffic;
         let (path, messages) = match shape {
             Shape::Unary => (UNARY_PATH, 1),
             Shape::ServerStream => (SERVER_STREAM_PATH, traffic.messages.max(1)),
@@ -56,6 +56,7 @@ impl CallRequest {
             payload: vec![b'x'; request_bytes as usize],
             // The echo server returns the payload unless another size is requested.
             response_bytes: if response_bytes == request_bytes { 0 } else { response_bytes },
+            delay_ms,
             messages,
             ..EchoRequest::default()
         };

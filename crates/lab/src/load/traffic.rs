@@ -54,6 +54,10 @@ pub struct Traffic {
     pub request_bytes: u32,
     /// Payload of each answer message, in bytes, at most 16 MiB; 0 only if `request_bytes` is 0 too.
     pub response_bytes: u32,
+    /// Delay before each answer message that the request demands, in ms, beside the server's own; at most 60,000. HTTP/1.1
+    /// requests demand none.
+    #[serde(default)]
+    pub delay_ms: u32,
     /// When the calls of an open loop arrive.
     pub arrivals: Arrivals,
     /// The rate of an open loop during the warm-up.
@@ -67,6 +71,7 @@ impl Default for Traffic {
             messages: 1,
             request_bytes: USUAL_PAYLOAD_BYTES,
             response_bytes: USUAL_PAYLOAD_BYTES,
+            delay_ms: 0,
             arrivals: Arrivals::Constant,
             warm_up_rate: WarmUpRate::Full,
         }

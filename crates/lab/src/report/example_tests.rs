@@ -44,6 +44,9 @@ pub(super) fn run(target: TargetKind, skew_ms: u32, repeat: u32) -> Run {
         steady_after_s: None,
         footprint: None,
         capacity: None,
+        rollout: None,
+        messages_per_s: Vec::new(),
+        slow_method: None,
     }
 }
 

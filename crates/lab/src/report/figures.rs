@@ -1,7 +1,7 @@
 //! Selects and formats the figures of a run, with their unit and their uncertainty.
 
 use crate::chart::number::{NONE, significant};
-use crate::experiment::record::Run;
+use crate::experiment::record::{Footprint, Restarts, Run};
 
 use super::spread::{Estimate, LEAST_REPEATS, Spread};
 use super::student::Mean;
@@ -101,10 +101,52 @@ pub(super) fn loaded_mb(run: &Run) -> Option<f64> {
     megabytes(Some(run.footprint?.loaded_bytes))
 }
 
-/// Memory that the load added, for each client connection, in units of 1,000 bytes.
+/// Memory for each client connection, in units of 1,000 bytes: of idle ones if the run has them, and otherwise the part
+/// of all that the load added.
 pub(super) fn kb_per_connection(run: &Run) -> Option<f64> {
-    let added = loaded_mb(run)? - idle_mb(run)?;
-    Some(added * 1e3 / f64::from(run.connections.max(1)))
+    let Footprint { idle_bytes, loaded_bytes, unloaded_bytes, connected_bytes, .. } = run.footprint?;
+    let (without, with) = unloaded_bytes.zip(connected_bytes).unwrap_or((idle_bytes, loaded_bytes));
+    Some((with as f64 - without as f64) / 1e3 / f64::from(run.connections.max(1)))
+}
+
+/// Memory of all proxies after a burst of calls on many connections.
+pub(super) fn after_burst_mb(run: &Run) -> Option<f64> {
+    megabytes(run.footprint?.after_burst_bytes)
+}
+
+pub(super) fn lost_gracefully(run: &Run) -> Option<f64> {
+    Some(run.rollout?.graceful.lost as f64)
+}
+
+pub(super) fn lost_abruptly(run: &Run) -> Option<f64> {
+    Some(run.rollout?.abrupt.lost as f64)
+}
+
+/// The calls that graceful restarts cost, in percent of all calls meanwhile.
+pub(super) fn lost_gracefully_percent(run: &Run) -> Option<f64> {
+    let Restarts { calls, lost, .. } = run.rollout?.graceful;
+    Some(lost as f64 / (calls + lost).max(1) as f64 * 100.0)
+}
+
+/// Messages per second of all backends together.
+pub(super) fn messages_per_s(run: &Run) -> Option<f64> {
+    Some(run.messages_per_s.iter().sum()).filter(|&sum: &f64| sum > 0.0)
+}
+
+/// Messages of the busiest backend over the mean of all.
+pub(super) fn busiest_over_mean(run: &Run) -> Option<f64> {
+    let most = run.messages_per_s.iter().copied().fold(0.0, f64::max);
+    Some(most * run.messages_per_s.len() as f64 / messages_per_s(run)?)
+}
+
+/// Messages of the quietest backend over the mean of all.
+pub(super) fn quietest_over_mean(run: &Run) -> Option<f64> {
+    let least = run.messages_per_s.iter().copied().fold(f64::INFINITY, f64::min);
+    Some(least * run.messages_per_s.len() as f64 / messages_per_s(run)?)
+}
+
+pub(super) fn slow_method_p99_ms(run: &Run) -> Option<f64> {
+    Some(run.slow_method?.p99_ms)
 }
 
 /// Seconds from the start of the load until the latency was steady.

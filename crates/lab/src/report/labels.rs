@@ -48,6 +48,11 @@ pub(super) fn scenario(scenario: Scenario) -> &'static str {
         Scenario::Ladder => "A ladder of rates",
         Scenario::Capacity => "Capacity",
         Scenario::Crowd => "Many connections",
+        Scenario::Footprint => "Footprint",
+        Scenario::Steady => "Until the latency is steady",
+        Scenario::Rollout => "Backends that restart",
+        Scenario::Streams => "Long streams",
+        Scenario::Methods => "A fast and a slow method",
     }
 }
 
@@ -79,6 +84,26 @@ pub(super) fn scenario_is(scenario: Scenario, experiment: &Experiment) -> String
             let payload = number::grouped(experiment.traffic.request_bytes.into());
             format!("Many connections call {backends} backends at a steady rate, with {payload} bytes each way.")
         }
+        Scenario::Footprint => {
+            "Calls over 16 connections; then further connections open, make a burst of calls, and close.".to_owned()
+        }
+        Scenario::Steady => format!("Calls to {backends} backends begin as soon as the proxy serves."),
+        Scenario::Rollout => {
+            format!(
+                "{backends} backends restart one by one at their addresses, by SIGTERM in the first half and by SIGKILL in the second."
+            )
+        }
+        Scenario::Streams => {
+            let messages = number::grouped(experiment.traffic.messages.into());
+            format!(
+                "Streams of {messages} messages go to {backends} backends; the client sends each after the last answer."
+            )
+        }
+        Scenario::Methods => {
+            format!(
+                "For each ten calls of a fast method of {backends} backends there is one of a slow method, which takes 100 ms."
+            )
+        }
     }
 }
 
@@ -89,7 +114,7 @@ pub(super) fn rate_name(scenario: Scenario) -> &'static str {
 
 /// Describes a load: `1 connection, 200 in flight, closed loop`.
 pub(super) fn load(load: Load) -> String {
-    let Load { rate_per_s, connections, concurrency } = load;
+    let Load { rate_per_s, connections, concurrency, is_searched } = load;
     let plural = if connections == 1 { "" } else { "s" };
     let connections = number::grouped(connections.into());
     if concurrency == 0 {
@@ -97,6 +122,7 @@ pub(super) fn load(load: Load) -> String {
     }
     let concurrency = number::grouped(concurrency.into());
     match rate_per_s {
+        None if is_searched => format!("{connections} connection{plural}, open loop at the highest sustained rate"),
         None => format!("{connections} connection{plural}, {concurrency} calls in flight, closed loop"),
         Some(rate) => {
             let rate = number::grouped(rate.into());

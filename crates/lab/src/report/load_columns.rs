@@ -20,6 +20,21 @@ pub(super) fn of_load<'a>(scenario: Scenario) -> Vec<Column<'a>> {
             median("found by the search, calls/s", figures::found_per_s),
         ],
         Scenario::Crowd => vec![median("memory for each connection, KB", figures::kb_per_connection)],
+        Scenario::Footprint => vec![
+            median("memory for each connection, KB", figures::kb_per_connection),
+            median("memory of all proxies after the burst, MB", figures::after_burst_mb),
+        ],
+        Scenario::Steady => vec![seconds_until_steady()],
+        Scenario::Rollout => vec![
+            range("calls lost, graceful", figures::lost_gracefully),
+            range("calls lost, abrupt", figures::lost_abruptly),
+        ],
+        Scenario::Streams => vec![
+            range("messages/s", figures::messages_per_s),
+            range("busiest ÷ mean backend", figures::busiest_over_mean),
+            range("quietest ÷ mean backend", figures::quietest_over_mean),
+        ],
+        Scenario::Methods => vec![median("p99 of the slow method, ms", figures::slow_method_p99_ms)],
         _ => return Vec::new(),
     };
     columns.extend([
@@ -33,6 +48,10 @@ pub(super) fn of_load<'a>(scenario: Scenario) -> Vec<Column<'a>> {
 
 fn median<'a>(name: &str, figure: Figure) -> Column<'a> {
     (name.to_owned(), Box::new(move |group: &Group| figures::median(group.spread(figure))))
+}
+
+fn range<'a>(name: &str, figure: Figure) -> Column<'a> {
+    (name.to_owned(), Box::new(move |group: &Group| figures::with_range(group.spread(figure))))
 }
 
 /// A mean with its 95 % interval. Every repeat must have the figure.

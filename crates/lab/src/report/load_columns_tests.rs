@@ -2,7 +2,7 @@ use super::super::example::{recorded, run};
 use super::super::group::Results;
 use super::super::table::table;
 use super::*;
-use crate::experiment::record::{Capacity, Footprint, Run, TargetKind};
+use crate::experiment::record::{Capacity, Footprint, Restarts, Rollout, Run, TargetKind};
 
 /// The cells of a table with one row, by the names of their columns.
 fn cells(runs: Vec<Run>) -> Vec<(String, String)> {
@@ -65,4 +65,39 @@ fn a_capacity_has_a_mean_only_if_every_repeat_was_confirmed() {
     const SUSTAINED: &str = "sustained calls/s, mean [95 %]";
     assert_eq!(cell(&cells(vec![found(1, Some(2000)), found(2, Some(2000))]), SUSTAINED), "2,000 [2,000 – 2,000]");
     assert_eq!(cell(&cells(vec![found(1, Some(2000)), found(2, None)]), SUSTAINED), "–");
+}
+
+#[test]
+fn a_footprint_has_the_memory_of_an_idle_connection_and_after_the_burst() {
+    let run = loaded(Scenario::Footprint, 1, 8.0);
+    let footprint = run.footprint.map(|footprint| Footprint {
+        unloaded_bytes: Some(6_000_000),
+        connected_bytes: Some(6_500_000),
+        after_burst_bytes: Some(6_100_000),
+        ..footprint
+    });
+    let cells = cells(vec![Run { footprint, ..run }]);
+    assert_eq!(cell(&cells, "memory for each connection, KB"), "5.00");
+    assert_eq!(cell(&cells, "memory of all proxies after the burst, MB"), "6.10");
+}
+
+#[test]
+fn a_rollout_has_the_lost_calls_of_each_kind_of_restart() {
+    let run = |repeat, lost| {
+        let restarts = |lost| Restarts { restarts: 5, calls: 1000, lost };
+        let rollout = Rollout { graceful: restarts(0), abrupt: restarts(lost) };
+        Run { rollout: Some(rollout), ..loaded(Scenario::Rollout, repeat, 8.0) }
+    };
+    let cells = cells(vec![run(1, 10), run(2, 20), run(3, 60)]);
+    assert_eq!(cell(&cells, "calls lost, graceful"), "0 [0 – 0]");
+    assert_eq!(cell(&cells, "calls lost, abrupt"), "20.0 [10.0 – 60.0]");
+}
+
+#[test]
+fn streams_are_compared_with_the_mean_backend() {
+    let messages_per_s = vec![100.0, 200.0, 300.0];
+    let cells = cells(vec![Run { messages_per_s, ..loaded(Scenario::Streams, 1, 8.0) }]);
+    assert_eq!(cell(&cells, "messages/s"), "600");
+    assert_eq!(cell(&cells, "busiest ÷ mean backend"), "1.50");
+    assert_eq!(cell(&cells, "quietest ÷ mean backend"), "0.500");
 }

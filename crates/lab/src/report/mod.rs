@@ -11,6 +11,7 @@ mod labels;
 mod limits;
 mod load_columns;
 mod mesh_goals;
+mod outcome;
 mod page;
 mod ratio;
 mod read;

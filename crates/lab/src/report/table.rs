@@ -115,11 +115,11 @@ fn of_scenario<'a>(scenario: Scenario) -> Vec<Column<'a>> {
             let cell = |group: &Group| figures::with_range(group.spread(figures::per_cpu_s));
             vec![("handshakes in a second of CPU".to_owned(), Box::new(cell))]
         }
-        Scenario::Tcp | Scenario::Ladder | Scenario::Capacity | Scenario::Crowd => Vec::new(),
         Scenario::Memory => vec![
             ("memory before, MB".to_owned(), Box::new(|group| figures::median(group.spread(figures::before_mb)))),
             ("memory after, MB".to_owned(), Box::new(|group| figures::with_range(group.spread(figures::after_mb)))),
         ],
+        _ => Vec::new(),
     }
 }
 

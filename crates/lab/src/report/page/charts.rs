@@ -7,7 +7,7 @@ use crate::experiment::record::{Scenario, TargetKind};
 use super::super::figures::{self, Figure};
 use super::super::group::{Group, Load, Results};
 use super::super::spread::Spread;
-use super::super::{labels, verdict};
+use super::super::{labels, outcome, verdict};
 
 /// The range of quantiles of a latency curve.
 const CURVE: std::ops::RangeInclusive<f64> = 0.5..=0.9999;
@@ -20,8 +20,8 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
         Scenario::SlowPod | Scenario::FastFail => share_bars(results, scenario, main),
         Scenario::Recover => recovery(results, main),
         Scenario::Memory => burst_memory(results, main),
-        Scenario::Connections | Scenario::Ladder | Scenario::Capacity | Scenario::Crowd => String::new(),
         Scenario::Tcp | Scenario::Handshakes => costs(results, scenario, main),
+        _ => String::new(),
     };
     html.insert_str(0, &over_loads(results, scenario, main));
     html.push_str(&memory(results, scenario, main));
@@ -158,7 +158,7 @@ fn share_bars(results: &Results, scenario: Scenario, main: Load) -> String {
         let bars = results.targets(scenario).into_iter().map(|target| {
             let group = results.find(scenario, main, skew_ms, target);
             let bar = bar(target, group, figures::share_percent);
-            if verdict::is_request_level(results, target) == Some(false) {
+            if outcome::is_request_level(results, target) == Some(false) {
                 return Bar { value: None, range: None, note: "all or nothing, by connection".to_owned(), ..bar };
             }
             bar
