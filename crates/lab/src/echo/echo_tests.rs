@@ -13,7 +13,7 @@ pub(crate) async fn start_server(name: &str, delay_ms: u32) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a bound listener");
     let work = Arc::new(Work::new(delay_ms, 0));
-    tokio::spawn(serve_on(listener, name.to_owned(), work, std::future::pending()));
+    tokio::spawn(serve_on(listener, name.to_owned(), work, Upstreams::default(), std::future::pending()));
     address
 }
 

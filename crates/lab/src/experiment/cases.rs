@@ -88,7 +88,7 @@ fn usual_connections(scenario: Scenario, protocol: Protocol) -> &'static [u32] {
         Scenario::Memory | Scenario::Crowd => &[10_000],
         Scenario::Footprint => &[1000],
         Scenario::Ladder => &[64],
-        Scenario::Handshakes | Scenario::Capacity | Scenario::Rollout | Scenario::Steady => &[16],
+        Scenario::Handshakes | Scenario::Capacity | Scenario::Rollout | Scenario::Steady | Scenario::Graph => &[16],
         Scenario::SlowPod | Scenario::FastFail | Scenario::Recover if protocol == Protocol::Http1 => &[200],
         _ => &[1],
     }

@@ -52,6 +52,7 @@ fn every_scenario_runs_without_options() {
         ("rollout", 1),
         ("streams", 1),
         ("methods", 2),
+        ("graph", 2),
     ] {
         assert_eq!(cases(scenario).len(), count, "{scenario}");
     }
@@ -106,6 +107,10 @@ fn impossible_options_are_named_with_the_fix() {
         ("rollout --protocol http1", "--protocol http1", "leave it out"),
         ("streams --exchange unary", "--exchange unary", "use bidi-stream"),
         ("methods --rate max", "--rate max", "leave it out"),
+        ("graph --targets l4", "--targets l4", "leave it out"),
+        ("graph --depth 5 --fan-out 3", "121 services", "at most 40"),
+        ("graph --backends 3", "--backends", "leave it out"),
+        ("slow-pod --depth 3", "--depth", "leave it out"),
         ("slow-pod --targets leno,leno", "--targets", "once"),
         ("slow-pod --skew-ms 50,0,50", "--skew-ms", "once"),
     ] {

@@ -15,6 +15,9 @@ pub struct Experiment {
     /// The exchanges.
     #[serde(default)]
     pub traffic: Traffic,
+    /// Scenario `graph`: the services.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graph: Option<GraphShape>,
     /// The command line, to repeat it.
     pub command: String,
     /// Start, as RFC 3339 in UTC.
@@ -76,4 +79,25 @@ pub struct Ceiling {
     /// Calls per second of the load without a proxy, over connections that are spread evenly over the experiment's
     /// backends. No proxy can reach more calls per second here.
     pub backends_rps: f64,
+}
+
+/// A tree of services: each calls `fan_out` further ones, except for those of the last level.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphShape {
+    /// Levels of services, at least 1. The first level has one service, which the load calls.
+    pub depth: u32,
+    /// Number of services that each service calls, at least 1.
+    pub fan_out: u32,
+}
+
+impl GraphShape {
+    /// Number of services on a level; the first level has number 0.
+    pub fn services_on(self, level: u32) -> u32 {
+        self.fan_out.saturating_pow(level)
+    }
+
+    /// Number of all services. Each call of the load reaches each of them once.
+    pub fn services(self) -> u32 {
+        (0..self.depth).map(|level| self.services_on(level)).fold(0, u32::saturating_add)
+    }
 }

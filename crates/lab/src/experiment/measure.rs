@@ -12,7 +12,7 @@ use super::schedule::Turn;
 use super::steady::steady_after_s;
 use crate::backends::{Backends, Trouble};
 use crate::error::Result;
-use crate::load::{Exchange, Load, NAMELESS, Pattern, Plan, SLICE, Snapshot, WINDOW};
+use crate::load::{Exchange, Load, Pattern, Plan, SLICE, Snapshot, WINDOW};
 use crate::targets::Target;
 
 /// During calls: interval between two checks that the programs still run.
@@ -28,6 +28,8 @@ pub(super) struct Stage<'a> {
     pub(super) target: Target,
     /// The kind of exchange that clients make.
     pub(super) exchange: Exchange,
+    /// The names that the servers have in their answers.
+    pub(super) servers: Vec<String>,
 }
 
 impl Stage<'_> {
@@ -93,10 +95,7 @@ impl Stage<'_> {
         let Case { connections, concurrency, rate_per_s, .. } = turn.case;
         Plan {
             clients: self.target.clients(connections, &mut fastrand::Rng::with_seed(turn.seed)),
-            servers: match self.exchange {
-                Exchange::Handshake(_) => vec![NAMELESS.to_owned()],
-                Exchange::Grpc | Exchange::Http1 => self.backends.names(),
-            },
+            servers: self.servers.clone(),
             exchange: self.exchange.clone(),
             traffic: self.settings.traffic,
             pattern: match rate_per_s {

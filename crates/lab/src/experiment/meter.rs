@@ -23,7 +23,8 @@ impl Meter {
     /// Reads all counters.
     pub(super) fn read(target: &Target, backends: &Backends) -> Result<Self> {
         let proxy = target.cpu_time()?;
-        let ours = procfs::cpu_time(std::process::id())? + proxy.unwrap_or_default() + backends.cpu_time()?;
+        let servers = backends.cpu_time()? + target.services_cpu_time()?;
+        let ours = procfs::cpu_time(std::process::id())? + proxy.unwrap_or_default() + servers;
         let server_proxy = target.server_cpu_time()?;
         Ok(Self { at: Instant::now(), proxy, server_proxy, ours, machine: procfs::machine_cpu_time()? })
     }

@@ -7,6 +7,7 @@ mod ceiling;
 mod description;
 mod findings;
 mod footprint;
+mod graph;
 mod limits;
 mod list;
 mod machine;

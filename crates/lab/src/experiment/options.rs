@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::cases::{self, Case};
-use super::record::{Protocol, Scenario, TargetKind};
+use super::graph::GraphOptions;
+use super::record::{GraphShape, Protocol, Scenario, TargetKind};
 use super::refusals::refuse_impossible;
 use super::traffic_options::TrafficOptions;
 use crate::backends::ServiceTime;
@@ -31,7 +32,8 @@ pub struct Options {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=10_000))]
     pub skew_ms: Option<Vec<u32>>,
     /// Client connections [default: 1, and 200 for HTTP/1.1; in connections 1,2,4,8; in memory and crowd 10000; in
-    /// footprint 1000; in ladder 64; in capacity, handshakes, rollout and steady 16]
+    /// footprint 1000; in ladder 64; in capacity, graph, handshakes, rollout and
+    /// steady 16]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub connections: Option<Vec<u32>>,
     /// Calls in flight, all connections together [default: 200, and one per connection for HTTP/1.1; with --rate at
@@ -39,7 +41,8 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub concurrency: Option<u32>,
     /// Calls per second, whether or not earlier calls were answered; max sends the next call after each answer
-    /// [default: max; in ladder 100,500,1000,5000; in crowd, footprint, steady, rollout and methods 1000]
+    /// [default: max; in ladder 100,500,1000,5000; in graph 500,600; in crowd, footprint, methods,
+    /// rollout and steady 1000]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_rate)]
     pub rate: Option<Vec<Rate>>,
     /// Measured time of each run, in s [default: 10; in ladder 5; in rollout 20; in steady 30]
@@ -48,15 +51,17 @@ pub struct Options {
     /// Time of each run before counting begins, in s [default: 3; in steady 0]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(..=600))]
     pub warm_up_s: Option<u32>,
-    /// Number of repeats of the whole measurement [default: 10; in crowd, ladder, methods, rollout and streams 3; in
+    /// Number of repeats of the whole measurement [default: 10; in crowd, graph, ladder, methods, rollout and streams 3; in
     /// capacity, footprint and steady 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: Option<u32>,
-    /// Number of backends [default: 5; in ladder 10]
+    /// Number of backends [default: 5; in ladder 10; graph has services instead]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=50))]
     pub backends: Option<u32>,
     #[command(flatten)]
     pub traffic: TrafficOptions,
+    #[command(flatten)]
+    pub graph: GraphOptions,
     /// Scenario capacity: also require that 99 of 100 calls take at most this, in ms
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub max_p99_ms: Option<u32>,
@@ -110,6 +115,8 @@ pub(super) struct Settings {
     pub(super) leno_proxy: Option<PathBuf>,
     /// Scenario `capacity`: the highest p99, in ms.
     pub(super) max_p99_ms: Option<u32>,
+    /// Scenario `graph`: the services.
+    pub(super) graph: Option<GraphShape>,
 }
 
 impl Settings {
@@ -146,6 +153,7 @@ impl Options {
             cpus: if self.pin { Cpus::split(0, "--pin")? } else { Cpus::default() },
             leno_proxy: self.leno_proxy.clone(),
             max_p99_ms: self.max_p99_ms,
+            graph: (self.scenario == Scenario::Graph).then(|| self.graph.shape()),
         })
     }
 
@@ -163,6 +171,7 @@ impl Options {
         let usual: &[Rate] = match self.scenario {
             Scenario::Capacity => return None,
             Scenario::Ladder => &[100, 500, 1000, 5000].map(Rate::PerSecond),
+            Scenario::Graph => &[500, 600].map(Rate::PerSecond),
             Scenario::Crowd | Scenario::Footprint | Scenario::Steady | Scenario::Rollout | Scenario::Methods => {
                 &[Rate::PerSecond(1000)]
             }
@@ -189,6 +198,8 @@ impl Usual {
             Scenario::Crowd | Scenario::Streams | Scenario::Methods => Self { repeat: 3, ..usual },
             Scenario::Steady => Self { warm_up_s: 0, duration_s: 30, repeat: 2, ..usual },
             Scenario::Rollout => Self { duration_s: 20, repeat: 3, ..usual },
+            // The backend only serves the lab's own maximum: the graph has other services.
+            Scenario::Graph => Self { repeat: 3, backends: 1, ..usual },
             _ => usual,
         }
     }
@@ -198,6 +209,7 @@ fn usual_targets(scenario: Scenario) -> Vec<TargetKind> {
     let fits = |kind: &TargetKind| match scenario {
         Scenario::Tcp => *kind == TargetKind::Direct || kind.has_tls(),
         Scenario::Handshakes => kind.has_tls(),
+        Scenario::Graph => *kind != TargetKind::L4 && !kind.has_tls(),
         Scenario::Memory | Scenario::Footprint => kind.is_proxy() && !kind.has_tls(),
         _ => !kind.has_tls(),
     };

@@ -89,7 +89,7 @@ fn line(run: &Run) -> String {
         words
             .push(format!("sustains {rate} (search: {found_per_s} in {trials} trials; {confirmations} confirmations)"));
         words.push(format!("p50 {p50_ms:>8.2} ms  p99 {p99_ms:>8.2} ms"));
-    } else if let (Scenario::Ladder | Scenario::Crowd | Scenario::Footprint, Some(rate)) =
+    } else if let (Scenario::Ladder | Scenario::Crowd | Scenario::Footprint | Scenario::Graph, Some(rate)) =
         (run.scenario, run.rate_per_s)
     {
         words.push(format!("{:>7.0} of {rate} calls/s  p50 {p50_ms:>8.2} ms  p99 {p99_ms:>8.2} ms", run.rps));

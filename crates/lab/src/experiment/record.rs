@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use super::description::{Ceiling, Experiment, Machine, Skipped, Version};
+pub use super::description::{Ceiling, Experiment, GraphShape, Machine, Skipped, Version};
 pub use super::findings::{Capacity, Footprint, Restarts, Rollout, SlowMethod};
 
 /// What happens to the backends during the calls.
@@ -42,6 +42,8 @@ pub enum Scenario {
     Streams,
     /// A fast and a slow method of one service.
     Methods,
+    /// A tree of services that call each other, each behind proxies of its own.
+    Graph,
 }
 
 /// The target that calls pass.

@@ -1,8 +1,9 @@
 //! Combinations of options that are impossible, or have no effect.
 
 use super::cases::SLOW_FOR;
+use super::graph::SERVICES_MAX;
 use super::options::{Options, Rate, Usual, refuse};
-use super::record::{Protocol, Scenario, TargetKind};
+use super::record::{GraphShape, Protocol, Scenario, TargetKind};
 use super::traffic_options::refuse_impossible_traffic;
 use crate::error::{Error, Result};
 
@@ -30,6 +31,9 @@ pub(super) fn refuse_impossible(options: &Options) -> Result<()> {
         options.scenario,
         limit,
     )?;
+    let of_graph = options.graph.depth.is_some() || options.graph.fan_out.is_some();
+    let why = "only graph has services that call services";
+    refuse(of_graph && options.scenario != Scenario::Graph, "--depth or --fan-out", options.scenario, why)?;
     match options.scenario {
         Scenario::SlowPod | Scenario::Connections | Scenario::Ladder | Scenario::Crowd => Ok(()),
         Scenario::Capacity => {
@@ -43,6 +47,7 @@ pub(super) fn refuse_impossible(options: &Options) -> Result<()> {
         Scenario::Rollout => refuse_impossible_rollout(options),
         Scenario::Streams => Ok(()),
         Scenario::Methods => refuse_impossible_methods(options),
+        Scenario::Graph => refuse_impossible_graph(options),
         Scenario::Tcp => refuse_calls(options, "it sends bytes, not calls"),
         Scenario::Handshakes => refuse_calls(options, "it makes connections, not calls"),
         Scenario::FastFail => {
@@ -66,6 +71,8 @@ fn refuse_wrong_targets(options: &Options) -> Result<()> {
     let fits = |kind: TargetKind| match scenario {
         Scenario::Handshakes => kind.has_tls(),
         Scenario::Tcp => true,
+        // All netfilter rules of the lab are about one address: only one service could be behind them.
+        Scenario::Graph => !matches!(kind, TargetKind::Tunnel | TargetKind::L4),
         _ => kind != TargetKind::Tunnel,
     };
     match options.targets.iter().flatten().find(|&&kind| !fits(kind)) {
@@ -173,6 +180,23 @@ fn refuse_impossible_methods(options: &Options) -> Result<()> {
     refuse_http1(options, "it compares gRPC methods")?;
     let is_closed = options.rates().is_some_and(|rates| rates.contains(&Rate::Max));
     refuse(is_closed, "--rate max", Scenario::Methods, "both methods have a rate")
+}
+
+fn refuse_impossible_graph(options: &Options) -> Result<()> {
+    let scenario = Scenario::Graph;
+    refuse_http1(options, "only gRPC servers call further services")?;
+    refuse(options.skew_ms.is_some(), "--skew-ms", scenario, "it has no slow service")?;
+    refuse(options.backends.is_some(), "--backends", scenario, "--depth and --fan-out determine its services")?;
+    refuse(options.traffic.exchange.is_some(), "--exchange", scenario, "only unary calls reach further services")?;
+    let shape = options.graph.shape();
+    let (GraphShape { depth, fan_out }, services) = (shape, shape.services());
+    if services <= SERVICES_MAX {
+        return Ok(());
+    }
+    usage(format!(
+        "--depth {depth} with --fan-out {fan_out} has {services} services; use fewer levels or a lower fan-out, for at \
+         most {SERVICES_MAX} services"
+    ))
 }
 
 fn refuse_http1(options: &Options, why: &str) -> Result<()> {

@@ -90,6 +90,7 @@ impl Runner {
             scenario: settings.scenario,
             protocol: settings.protocol,
             traffic: settings.traffic,
+            graph: settings.graph,
             command: command(std::env::args(), settings.seed),
             started: started(),
             duration_s: settings.measured.as_secs() as u32,

@@ -6,7 +6,7 @@ use super::record::Scenario;
 
 impl Scenario {
     /// Every scenario.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::SlowPod,
         Self::Connections,
         Self::FastFail,
@@ -22,6 +22,7 @@ impl Scenario {
         Self::Rollout,
         Self::Streams,
         Self::Methods,
+        Self::Graph,
     ];
 
     /// Whether the scenario makes calls, so that targets can balance them.
@@ -49,6 +50,7 @@ impl Scenario {
             Self::Rollout => "the backends restart one by one, gracefully and then abruptly: how many calls are lost?",
             Self::Streams => "long bidirectional streams: do they end up unevenly on the backends?",
             Self::Methods => "a fast and a slow method of one service, and one slow backend: does the fast one suffer?",
+            Self::Graph => "services that call services, each behind its own proxies: what does a call take?",
         }
     }
 }
@@ -71,6 +73,7 @@ impl fmt::Display for Scenario {
             Self::Rollout => "rollout",
             Self::Streams => "streams",
             Self::Methods => "methods",
+            Self::Graph => "graph",
         })
     }
 }

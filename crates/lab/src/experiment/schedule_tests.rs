@@ -26,6 +26,7 @@ fn settings(seed: u64) -> Settings {
         cpus: Cpus::default(),
         leno_proxy: None,
         max_p99_ms: None,
+        graph: None,
     }
 }
 

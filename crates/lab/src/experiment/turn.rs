@@ -10,7 +10,7 @@ use super::runner::Runner;
 use super::schedule::Turn;
 use crate::error::Result;
 use crate::load::bulk::BulkServer;
-use crate::load::{Exchange, Hello};
+use crate::load::{Exchange, Hello, NAMELESS};
 use crate::targets::{ServerSide, Setting, Target};
 use crate::tls::{SERVER, client_config};
 
@@ -26,6 +26,7 @@ impl Runner {
             Scenario::Capacity => self.run_capacity(turn),
             Scenario::Memory => self.fresh_stage(turn)?.measure_memory(turn),
             Scenario::Footprint => self.fresh_stage(turn)?.measure_footprint(turn),
+            Scenario::Graph => self.run_graph(turn, self.settings.graph.unwrap_or_default()),
             Scenario::Methods => self.fresh_stage(turn)?.measure_methods(turn),
             _ => {
                 let run = self.fresh_stage(turn)?.measure(turn)?;
@@ -80,7 +81,7 @@ impl Runner {
         self.stage(target, Exchange::Handshake(hello)).measure(turn)
     }
 
-    fn setting<'a>(&'a self, backends: &'a [SocketAddr]) -> Setting<'a> {
+    pub(super) fn setting<'a>(&'a self, backends: &'a [SocketAddr]) -> Setting<'a> {
         Setting {
             backends,
             protocol: self.settings.protocol,
@@ -90,7 +91,11 @@ impl Runner {
         }
     }
 
-    fn stage(&mut self, target: Target, exchange: Exchange) -> Stage<'_> {
-        Stage { settings: &self.settings, backends: &mut self.backends, target, exchange }
+    pub(super) fn stage(&mut self, target: Target, exchange: Exchange) -> Stage<'_> {
+        let servers = match exchange {
+            Exchange::Handshake(_) => vec![NAMELESS.to_owned()],
+            Exchange::Grpc | Exchange::Http1 => self.backends.names(),
+        };
+        Stage { settings: &self.settings, backends: &mut self.backends, target, exchange, servers }
     }
 }

@@ -71,6 +71,7 @@ pub(super) fn experiment(scenario: Scenario) -> Experiment {
         scenario,
         protocol: Protocol::Grpc,
         traffic: Traffic::default(),
+        graph: None,
         command:
             "leno lab run slow-pod --targets direct,l4,leno,haproxy,envoy --skew-ms 0,50,200 --repeat 10 --out out/"
                 .to_owned(),

@@ -17,6 +17,10 @@ pub(super) fn p99_ms(run: &Run) -> Option<f64> {
     Some(run.p99_ms)
 }
 
+pub(super) fn max_ms(run: &Run) -> Option<f64> {
+    Some(run.max_ms)
+}
+
 pub(super) fn rps(run: &Run) -> Option<f64> {
     Some(run.rps)
 }

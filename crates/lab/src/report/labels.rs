@@ -1,7 +1,7 @@
 //! The report's names of targets, scenarios, loads and marks.
 
 use crate::chart::{Color, Dash, Style, number};
-use crate::experiment::record::{Experiment, Scenario, TargetKind};
+use crate::experiment::record::{Experiment, GraphShape, Scenario, TargetKind};
 
 use super::group::{Load, Marks};
 
@@ -53,6 +53,7 @@ pub(super) fn scenario(scenario: Scenario) -> &'static str {
         Scenario::Rollout => "Backends that restart",
         Scenario::Streams => "Long streams",
         Scenario::Methods => "A fast and a slow method",
+        Scenario::Graph => "Services that call services",
     }
 }
 
@@ -98,6 +99,10 @@ pub(super) fn scenario_is(scenario: Scenario, experiment: &Experiment) -> String
             format!(
                 "Streams of {messages} messages go to {backends} backends; the client sends each after the last answer."
             )
+        }
+        Scenario::Graph => {
+            let GraphShape { depth, fan_out } = experiment.graph.unwrap_or_default();
+            format!("{depth} levels of services, each of which calls {fan_out} services of the next level at once.")
         }
         Scenario::Methods => {
             format!(

@@ -15,6 +15,11 @@ pub(super) fn of_load<'a>(scenario: Scenario) -> Vec<Column<'a>> {
             mean("p99, mean [95 %], ms", figures::p99_ms),
             seconds_until_steady(),
         ],
+        Scenario::Graph => vec![
+            mean("p50, mean [95 %], ms", figures::p50_ms),
+            mean("p99, mean [95 %], ms", figures::p99_ms),
+            range("longest call, ms", figures::max_ms),
+        ],
         Scenario::Capacity => vec![
             mean("sustained calls/s, mean [95 %]", figures::sustained_per_s),
             median("found by the search, calls/s", figures::found_per_s),

@@ -53,6 +53,7 @@ pub(super) fn outcome_name(scenario: Scenario) -> &'static str {
         Scenario::Rollout => "lost gracefully",
         Scenario::Streams => "busiest backend",
         Scenario::Methods => "tail of the fast method",
+        Scenario::Graph => "tail of a whole call",
     }
 }
 
@@ -86,7 +87,7 @@ pub(super) fn outcome(results: &Results, scenario: Scenario, load: Load, target:
         }
         Scenario::Tcp => Outcome::of_cpu(group.spread(figures::up_cpu_us_per_mb)?),
         Scenario::Handshakes => Outcome::of_cpu(group.spread(figures::cpu_us)?),
-        Scenario::Ladder => Outcome::with_unit(group.spread(figures::p99_ms)?, "ms", "p99"),
+        Scenario::Ladder | Scenario::Graph => Outcome::with_unit(group.spread(figures::p99_ms)?, "ms", "p99"),
         Scenario::Capacity => {
             Outcome::with_unit(group.spread(figures::sustained_per_s)?, "calls/s", "fewer than 0.1 % errors")
         }

@@ -53,7 +53,7 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
         Scenario::Tcp => format!("{name} takes {figure} of CPU for each MB"),
         Scenario::Handshakes => format!("{name} takes {figure} of CPU for each handshake"),
         Scenario::Memory => format!("After the burst, {name} keeps {figure} its memory of before"),
-        Scenario::Ladder => {
+        Scenario::Ladder | Scenario::Graph => {
             let rate = main_load(results, scenario).and_then(|load| load.rate_per_s).unwrap_or_default();
             format!("At {} calls/s, {name}’s p99 is {figure}", grouped(rate.into()))
         }

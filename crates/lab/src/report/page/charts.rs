@@ -83,7 +83,7 @@ impl Varied {
     fn of(scenario: Scenario) -> Self {
         match scenario {
             Scenario::Connections => Self::Connections,
-            Scenario::Ladder => Self::Rate,
+            Scenario::Ladder | Scenario::Graph => Self::Rate,
             _ => Self::Skew,
         }
     }
