@@ -43,7 +43,8 @@ impl Windows {
     /// Records the latency of an answered call.
     pub(super) fn record(&mut self, since: Instant, latency: Duration) {
         let Some(after) = since.checked_duration_since(self.start) else { return };
-        let index = usize::try_from(after.as_nanos() / WINDOW.as_nanos()).unwrap_or(usize::MAX);
+        // Whole seconds, because this is computed for each call.
+        let index = usize::try_from(after.as_secs() / WINDOW.as_secs()).unwrap_or(usize::MAX);
         if let Some(window) = self.latencies.get_mut(index) {
             window.saturating_record(us(latency));
         }

@@ -51,6 +51,11 @@ pub(super) fn of_load<'a>(scenario: Scenario) -> Vec<Column<'a>> {
     columns
 }
 
+/// Whether the columns of `scenario` have means.
+pub(super) fn has_means(scenario: Scenario) -> bool {
+    matches!(scenario, Scenario::Ladder | Scenario::Graph | Scenario::Capacity)
+}
+
 fn median<'a>(name: &str, figure: Figure) -> Column<'a> {
     (name.to_owned(), Box::new(move |group: &Group| figures::median(group.spread(figure))))
 }
