@@ -1,4 +1,4 @@
-//! The backends of an experiment: real gRPC servers, or HTTP/1.1 servers. Each is a process with one thread, and can be
+//! The backends of an experiment: real gRPC servers, or HTTP servers without gRPC. Each is a process with one thread, and can be
 //! made slow or failing while it runs.
 
 use std::net::SocketAddr;
@@ -102,7 +102,8 @@ impl Backends {
         };
         for number in 1..=count {
             let control = free_address()?;
-            let http1 = if protocol == Protocol::Http1 { Some(free_address()?) } else { None };
+            let is_plain = matches!(protocol, Protocol::Http1 | Protocol::Http2);
+            let http1 = if is_plain { Some(free_address()?) } else { None };
             let args = [Some(format!("--name={}", name(number))), http1.map(|address| format!("--http1={address}"))];
             let start = Start { log: format!("backend-{number}"), control, args: args.into_iter().flatten().collect() };
             let address = http1.unwrap_or(control);

@@ -1,4 +1,4 @@
-//! The echo server for HTTP/1.1: it returns the request's content, or as many bytes as a header field requests, after
+//! The echo server for HTTP/1.1, and for HTTP/2 without gRPC: it returns the request's content, or as many bytes as a header field requests, after
 //! the duration of a call. The server's name is in a header field of the answer.
 
 use std::convert::Infallible;
@@ -8,14 +8,16 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream};
 
-use super::MAX_PAYLOAD_BYTES;
 use super::work::Work;
+use super::{MAX_CONCURRENT_STREAMS, MAX_PAYLOAD_BYTES};
 use crate::load::http1::{RESPONSE_BYTES, SERVER};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Answers as the server `name`, while the future is polled.
 pub(super) async fn serve(listener: TcpListener, name: String, work: Arc<Work>) {
@@ -31,22 +33,24 @@ pub(super) async fn serve(listener: TcpListener, name: String, work: Arc<Work>) 
     }
 }
 
-async fn answer_all(stream: TcpStream, name: HeaderValue, work: Arc<Work>) -> Result<(), hyper::Error> {
+async fn answer_all(stream: TcpStream, name: HeaderValue, work: Arc<Work>) -> Result<(), BoxError> {
     // If this fails, answers only take longer.
     let _ = stream.set_nodelay(true);
-    let service = service_fn(|request| answer(request, &name, &work));
-    Builder::new().serve_connection(TokioIo::new(stream), service).await
+    let service = service_fn(move |request| answer(request, name.clone(), Arc::clone(&work)));
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http2().max_concurrent_streams(MAX_CONCURRENT_STREAMS);
+    builder.serve_connection(TokioIo::new(stream), service).await
 }
 
 async fn answer(
     request: Request<Incoming>,
-    name: &HeaderValue,
-    work: &Work,
+    name: HeaderValue,
+    work: Arc<Work>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
-    let (status, body) = respond(request, work).await.unwrap_or_else(|refused| refused);
+    let (status, body) = respond(request, &work).await.unwrap_or_else(|refused| refused);
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
-    response.headers_mut().insert(SERVER, name.clone());
+    response.headers_mut().insert(SERVER, name);
     Ok(response)
 }
 

@@ -59,7 +59,7 @@ pub struct Options {
     /// Random addition to the delay: 0 to this, in ms
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = delay_range())]
     pub spread_ms: u32,
-    /// Also echo HTTP/1.1 requests, at this address; they take as long as calls
+    /// Also echo HTTP/1.1 requests, and HTTP/2 requests without gRPC, at this address; they take as long as calls
     #[arg(long, value_name = "ADDR", conflicts_with = "bare")]
     pub http1: Option<SocketAddr>,
     /// Only answer unary calls, at once and all with the same bytes: to measure the maximum of a load itself

@@ -54,7 +54,7 @@ fn load_rps(settings: &Settings, logs: &Path) -> Result<f64> {
     let pinned = |cpu| if cpus < 2 { Vec::new() } else { vec![cpu] };
     let (address, http1) = (free_address()?, free_address()?);
     let (called, mode) = match settings.protocol {
-        Protocol::Http1 => (http1, format!("--http1={http1}")),
+        Protocol::Http1 | Protocol::Http2 => (http1, format!("--http1={http1}")),
         Protocol::Grpc | Protocol::Tcp => (address, "--bare".to_owned()),
     };
     let mut backend = start_server("bare-backend", address, &[mode, format!("--name={BARE}")], logs, &pinned(1))?;
@@ -73,7 +73,7 @@ fn plan(settings: &Settings, addresses: &[SocketAddr], servers: Vec<String>) -> 
     // An HTTP/1.1 connection has one request at a time, so each request in flight needs a connection.
     let connections = match settings.protocol {
         Protocol::Http1 => IN_FLIGHT as usize,
-        Protocol::Grpc | Protocol::Tcp => addresses.len(),
+        Protocol::Grpc | Protocol::Http2 | Protocol::Tcp => addresses.len(),
     };
     let client = |&address: &SocketAddr| Client { address, authority: address.to_string() };
     let clients = addresses.iter().map(client).cycle().take(connections).collect();

@@ -19,8 +19,8 @@ pub struct Options {
     /// Scenario: the fault of the backends
     #[arg(value_enum)]
     pub scenario: Scenario,
-    /// Protocol of clients and backends: gRPC, or HTTP/1.1 with one request at a time on each connection [default: grpc;
-    /// in ladder http1]
+    /// Protocol of clients and backends: gRPC, HTTP/2 without gRPC, or HTTP/1.1 with one request at a time on each
+    /// connection [default: grpc; in ladder http1]
     #[arg(long, value_enum, value_name = "NAME")]
     pub protocol: Option<Protocol>,
     /// Targets that the calls pass [default: those without TLS; in memory and footprint the proxies; in tcp and handshakes
@@ -124,6 +124,7 @@ impl Settings {
     pub(super) fn exchange(&self) -> Exchange {
         match self.protocol {
             Protocol::Http1 => Exchange::Http1,
+            Protocol::Http2 => Exchange::Http2,
             Protocol::Grpc | Protocol::Tcp => Exchange::Grpc,
         }
     }

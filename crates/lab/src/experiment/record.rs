@@ -81,6 +81,8 @@ pub enum Protocol {
     Grpc,
     /// HTTP/1.1 requests on persistent connections, one at a time on each.
     Http1,
+    /// HTTP/2 requests without gRPC: many at a time on each connection.
+    Http2,
     /// Arbitrary bytes.
     #[value(skip)]
     Tcp,

@@ -20,9 +20,7 @@ pub(super) fn refuse_impossible(options: &Options) -> Result<()> {
     refuse_doubles("--connections", options.connections.as_deref())?;
     refuse_doubles("--rate", options.rate.as_deref())?;
     refuse_wrong_targets(options)?;
-    if options.protocol() == Protocol::Http1 {
-        refuse_impossible_http1(options)?;
-    }
+    refuse_impossible_protocol(options)?;
     refuse_impossible_traffic(options)?;
     let limit = "only capacity searches a rate below a limit";
     refuse(
@@ -85,15 +83,19 @@ fn refuse_wrong_targets(options: &Options) -> Result<()> {
     }
 }
 
-fn refuse_impossible_http1(options: &Options) -> Result<()> {
-    if options.scenario == Scenario::Memory || !options.scenario.has_calls() {
-        let what = format!("--protocol http1 means nothing in {}; leave it out", options.scenario);
-        return Err(Error::Usage(what));
+fn refuse_impossible_protocol(options: &Options) -> Result<()> {
+    let scenario = options.scenario;
+    let is_grpc_only = matches!(scenario, Scenario::Memory | Scenario::Footprint) || !scenario.has_calls();
+    if let Some(protocol @ (Protocol::Http1 | Protocol::Http2)) = options.protocol
+        && is_grpc_only
+    {
+        return usage(format!("--protocol {} means nothing in {scenario}; leave it out", protocol.name()));
     }
-    if options.concurrency.is_some() && options.rates().is_some_and(|rates| rates.contains(&Rate::Max)) {
+    let is_closed = options.rates().is_some_and(|rates| rates.contains(&Rate::Max));
+    if options.protocol() == Protocol::Http1 && options.concurrency.is_some() && is_closed {
         let what = "--concurrency means nothing with --protocol http1: each connection has one request at a time; use \
                     --connections";
-        return Err(Error::Usage(what.to_owned()));
+        return usage(what.to_owned());
     }
     Ok(())
 }
@@ -164,7 +166,7 @@ fn refuse_impossible_steady(options: &Options) -> Result<()> {
 fn refuse_impossible_rollout(options: &Options) -> Result<()> {
     let why = "its backends are not slow, but restart";
     refuse(options.skew_ms.is_some(), "--skew-ms", Scenario::Rollout, why)?;
-    refuse_http1(options, "the HTTP/1.1 server does not finish its requests when it ends")?;
+    refuse_without_grpc(options, "only the gRPC server finishes its calls when it ends")?;
     let usual = Usual::of(Scenario::Rollout);
     let least_s = options.backends.unwrap_or(usual.backends) * 2;
     match options.duration_s.unwrap_or(usual.duration_s) {
@@ -177,14 +179,14 @@ fn refuse_impossible_rollout(options: &Options) -> Result<()> {
 }
 
 fn refuse_impossible_methods(options: &Options) -> Result<()> {
-    refuse_http1(options, "it compares gRPC methods")?;
+    refuse_without_grpc(options, "it compares gRPC methods")?;
     let is_closed = options.rates().is_some_and(|rates| rates.contains(&Rate::Max));
     refuse(is_closed, "--rate max", Scenario::Methods, "both methods have a rate")
 }
 
 fn refuse_impossible_graph(options: &Options) -> Result<()> {
     let scenario = Scenario::Graph;
-    refuse_http1(options, "only gRPC servers call further services")?;
+    refuse_without_grpc(options, "only gRPC servers call further services")?;
     refuse(options.skew_ms.is_some(), "--skew-ms", scenario, "it has no slow service")?;
     refuse(options.backends.is_some(), "--backends", scenario, "--depth and --fan-out determine its services")?;
     refuse(options.traffic.exchange.is_some(), "--exchange", scenario, "only unary calls reach further services")?;
@@ -199,8 +201,11 @@ fn refuse_impossible_graph(options: &Options) -> Result<()> {
     ))
 }
 
-fn refuse_http1(options: &Options, why: &str) -> Result<()> {
-    refuse(options.protocol() == Protocol::Http1, "--protocol http1", options.scenario, why)
+/// Rejects the protocols without gRPC.
+fn refuse_without_grpc(options: &Options, why: &str) -> Result<()> {
+    let protocol = options.protocol();
+    let flag = format!("--protocol {}", protocol.name());
+    refuse(protocol != Protocol::Grpc, &flag, options.scenario, why)
 }
 
 fn usage(what: String) -> Result<()> {

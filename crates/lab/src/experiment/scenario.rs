@@ -1,8 +1,8 @@
-//! The scenarios by name and in one line each.
+//! The scenarios by name and in one line each, and the protocols by name.
 
 use std::fmt;
 
-use super::record::Scenario;
+use super::record::{Protocol, Scenario};
 
 impl Scenario {
     /// Every scenario.
@@ -75,5 +75,17 @@ impl fmt::Display for Scenario {
             Self::Methods => "methods",
             Self::Graph => "graph",
         })
+    }
+}
+
+impl Protocol {
+    /// The protocol's name on the command line and in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Grpc => "grpc",
+            Self::Http1 => "http1",
+            Self::Http2 => "http2",
+            Self::Tcp => "tcp",
+        }
     }
 }

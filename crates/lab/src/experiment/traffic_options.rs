@@ -102,8 +102,8 @@ pub(super) fn refuse_impossible_traffic(options: &Options) -> Result<()> {
         return traffic.first_given().map_or(Ok(()), |flag| refuse(true, flag, scenario, why));
     }
     let shape = traffic.traffic(scenario).shape;
-    if options.protocol() == Protocol::Http1 && shape != Shape::Unary {
-        return usage("--exchange selects gRPC streams, and --protocol is http1; use --protocol grpc".to_owned());
+    if options.protocol() != Protocol::Grpc && shape != Shape::Unary {
+        return usage("--exchange selects gRPC streams, and --protocol has none; use --protocol grpc".to_owned());
     }
     if scenario == Scenario::Streams && shape == Shape::Unary {
         return usage("--exchange unary has no streams, which streams measures; use bidi-stream".to_owned());

@@ -34,6 +34,7 @@ fn options_without_effect_are_named_with_the_fix() {
         ("memory --exchange bidi-stream", "--exchange", "leave it out"),
         ("slow-pod --messages 3", "--messages", "use --exchange"),
         ("slow-pod --protocol http1 --exchange bidi-stream", "--exchange", "use --protocol grpc"),
+        ("slow-pod --protocol http2 --exchange bidi-stream", "--exchange", "use --protocol grpc"),
         ("ladder --exchange server-stream", "--exchange", "use --protocol grpc"),
         ("slow-pod --arrivals poisson", "--arrivals", "give --rate"),
         ("slow-pod --rate 10,max --warm-up-rate half", "--warm-up-rate", "give --rate"),

@@ -94,7 +94,7 @@ impl Runner {
     pub(super) fn stage(&mut self, target: Target, exchange: Exchange) -> Stage<'_> {
         let servers = match exchange {
             Exchange::Handshake(_) => vec![NAMELESS.to_owned()],
-            Exchange::Grpc | Exchange::Http1 => self.backends.names(),
+            Exchange::Grpc | Exchange::Http1 | Exchange::Http2 => self.backends.names(),
         };
         Stage { settings: &self.settings, backends: &mut self.backends, target, exchange, servers }
     }

@@ -11,8 +11,10 @@ use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use prost::Message;
 use tonic::Status;
 
+use super::Exchange;
 use super::failure::{Failure, FailureClass};
 use super::inbox::Inbox;
+use super::plain::{self, Content};
 use super::traffic::{Shape, Traffic};
 use crate::echo::proto::EchoRequest;
 use crate::echo::{BIDI_PATH, SERVER_STREAM_PATH, UNARY_PATH};
@@ -32,14 +34,29 @@ pub(super) struct CallRequest {
     messages: u32,
     /// Time after which a bidirectional stream sends no further message; `None` for no limit.
     until: Option<Instant>,
+    /// Bytes of the content of an answer without gRPC; `None` for gRPC.
+    plain_bytes: Option<usize>,
 }
 
 impl CallRequest {
-    /// A call of the echo service at `authority`.
+    /// A request of the load's exchange at `authority`.
     ///
     /// # Errors
     /// If `authority` is invalid.
-    pub(super) fn new(authority: &str, traffic: &Traffic) -> Result<Self, http::Error> {
+    pub(super) fn new(authority: &str, exchange: &Exchange, traffic: &Traffic) -> Result<Self, http::Error> {
+        match exchange {
+            Exchange::Http2 => Self::plain(authority, traffic),
+            Exchange::Grpc | Exchange::Http1 | Exchange::Handshake(_) => Self::grpc(authority, traffic),
+        }
+    }
+
+    fn plain(authority: &str, traffic: &Traffic) -> Result<Self, http::Error> {
+        let (head, body) = plain::request(authority, traffic)?;
+        let plain_bytes = Some(traffic.response_bytes as usize);
+        Ok(Self { head, body, shape: Shape::Unary, messages: 1, until: None, plain_bytes })
+    }
+
+    fn grpc(authority: &str, traffic: &Traffic) -> Result<Self, http::Error> {
         let Traffic { shape, request_bytes, response_bytes, delay_ms, .. } = *traffic;
         let (path, messages) = match shape {
             Shape::Unary => (UNARY_PATH, 1),
@@ -60,7 +77,7 @@ impl CallRequest {
             messages,
             ..EchoRequest::default()
         };
-        Ok(Self { head, body: framed(&message.encode_to_vec()), shape, messages, until: None })
+        Ok(Self { head, body: framed(&message.encode_to_vec()), shape, messages, until: None, plain_bytes: None })
     }
 
     /// Sets the time after which bidirectional streams end after their current message.
@@ -73,9 +90,12 @@ impl CallRequest {
     /// # Errors
     /// If the connection accepts no more calls.
     pub(super) fn send(&self, sender: &mut SendRequest<Bytes>, since: Instant) -> Result<Call, h2::Error> {
-        let (answer, mut stream) = sender.send_request(self.head.clone(), false)?;
+        let is_empty = self.body.is_empty();
+        let (answer, mut stream) = sender.send_request(self.head.clone(), is_empty)?;
         let sends_more = self.shape == Shape::BidiStream && self.messages > 1;
-        stream.send_data(self.body.clone(), !sends_more)?;
+        if !is_empty {
+            stream.send_data(self.body.clone(), !sends_more)?;
+        }
         let outbox = sends_more.then(|| Outbox {
             stream,
             message: self.body.clone(),
@@ -83,7 +103,8 @@ impl CallRequest {
             until: self.until,
         });
         let wanted = if self.shape == Shape::BidiStream { 1 } else { self.messages };
-        Ok(Call { since, stage: Stage::Head(answer), inbox: Inbox::default(), wanted, outbox })
+        let stage = Stage::Head(answer, self.plain_bytes);
+        Ok(Call { since, stage, inbox: Inbox::default(), wanted, outbox })
     }
 }
 
@@ -109,8 +130,11 @@ pub(super) struct Call {
 }
 
 enum Stage {
-    Head(ResponseFuture),
+    /// The bytes are those of the content of an answer without gRPC.
+    Head(ResponseFuture, Option<usize>),
     Body(RecvStream),
+    /// The content of an answer without gRPC.
+    Content(Content),
 }
 
 /// The messages that a bidirectional stream still sends.
@@ -129,11 +153,17 @@ impl Call {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
         loop {
             match &mut self.stage {
-                Stage::Head(answer) => {
+                Stage::Head(answer, plain_bytes) => {
                     let response = ready!(Future::poll(std::pin::Pin::new(answer), cx))?;
-                    check_head(&response)?;
-                    self.stage = Stage::Body(response.into_body());
+                    self.stage = match *plain_bytes {
+                        Some(bytes) => Stage::Content(Content::of(response, bytes)?),
+                        None => {
+                            check_head(&response)?;
+                            Stage::Body(response.into_body())
+                        }
+                    };
                 }
+                Stage::Content(content) => return content.poll(cx),
                 Stage::Body(body) => match ready!(poll_chunk(body, cx))? {
                     Some(chunk) => {
                         self.inbox.add(chunk);
@@ -172,7 +202,7 @@ impl Call {
 }
 
 /// Polls the next part of the body. Returns the part's flow-control credit to the server at once.
-fn poll_chunk(body: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, h2::Error>> {
+pub(super) fn poll_chunk(body: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, h2::Error>> {
     let chunk = match ready!(body.poll_data(cx)) {
         Some(chunk) => chunk?,
         None => return Poll::Ready(Ok(None)),

@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::open::{Driver, open};
 use super::ready::{Ready, ReadyQueue};
 use super::traffic::Traffic;
-use super::{Client, RETRY_GAP};
+use super::{Client, Exchange, RETRY_GAP};
 use crate::error::{Error, Result};
 
 /// Shortest time between two connections, so that a server that closes connections at once is not flooded.
@@ -71,12 +71,12 @@ impl Channel {
     pub(super) async fn connect(
         client: &Client,
         index: usize,
-        traffic: &Traffic,
+        (exchange, traffic): (&Exchange, &Traffic),
         queue: &Arc<ReadyQueue>,
     ) -> Result<Self> {
         let cannot_connect = |why| Error::Connect { target: client.authority.clone(), address: client.address, why };
-        let request =
-            CallRequest::new(&client.authority, traffic).map_err(|error| cannot_connect(error.to_string()))?;
+        let request = CallRequest::new(&client.authority, exchange, traffic);
+        let request = request.map_err(|error| cannot_connect(error.to_string()))?;
         let (sender, driver) = open(client.address, index).await.map_err(cannot_connect)?;
         let waker = queue.waker(Ready::Connection(index));
         // So far, the socket wakes only this task. The wake here makes the loop poll the connection, which registers

@@ -10,7 +10,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use super::channel::{Channel, Ended};
 use super::ready::{Ready, ReadyQueue};
 use super::traffic::Traffic;
-use super::{CONNECTING_AT_A_TIME, Client};
+use super::{CONNECTING_AT_A_TIME, Client, Exchange};
 use crate::error::Result;
 
 /// Longest time for connections to close.
@@ -28,10 +28,12 @@ impl Channels {
     ///
     /// # Errors
     /// The error of the first client that cannot connect.
-    pub(super) async fn connect(clients: &[Client], traffic: &Traffic) -> Result<Self> {
+    pub(super) async fn connect(clients: &[Client], exchange: &Exchange, traffic: &Traffic) -> Result<Self> {
         let queue = Arc::new(ReadyQueue::default());
-        let opening =
-            clients.iter().enumerate().map(|(index, client)| Channel::connect(client, index, traffic, &queue));
+        let opening = clients
+            .iter()
+            .enumerate()
+            .map(|(index, client)| Channel::connect(client, index, (exchange, traffic), &queue));
         let all = stream::iter(opening).buffered(CONNECTING_AT_A_TIME).try_collect().await?;
         Ok(Self { all, queue, in_flight: 0 })
     }

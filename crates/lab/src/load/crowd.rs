@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::channel::Ended;
 use super::channels::Channels;
 use super::traffic::Traffic;
-use super::{Client, runtime};
+use super::{Client, Exchange, runtime};
 use crate::error::{Error, Result, io};
 
 /// Longest time for a burst. Calls without an answer by then count as failures.
@@ -111,7 +111,7 @@ pub(crate) fn allow_open_files(connections: u32) -> Result<()> {
 
 /// Runs the crowd's thread: connects, serves the connections, and makes bursts until the sender is dropped.
 async fn stay(clients: &[Client], mut bursts: UnboundedReceiver<Burst>, gathered: &mpsc::Sender<Result<()>>) {
-    let mut channels = match Channels::connect(clients, &Traffic::default()).await {
+    let mut channels = match Channels::connect(clients, &Exchange::Grpc, &Traffic::default()).await {
         Ok(channels) => channels,
         // The caller of `gather` receives this error.
         Err(error) => return drop(gathered.send(Err(error))),

@@ -1,4 +1,4 @@
-//! The load: gRPC calls and streams over a few connections, HTTP/1.1 requests over many, or TLS connections themselves, timed
+//! The load: gRPC calls, gRPC streams and HTTP/2 requests over a few connections, HTTP/1.1 requests over many, or TLS connections themselves, timed
 //! by the load's own clock.
 //!
 //! In an open loop calls are sent at fixed times, as if the clients did not know of each other. They are timed from
@@ -20,6 +20,7 @@ pub(crate) mod http1;
 mod inbox;
 mod open;
 mod pace;
+mod plain;
 mod ready;
 mod recorder;
 mod run;
@@ -106,6 +107,8 @@ pub enum Exchange {
     Grpc,
     /// An HTTP/1.1 request; one at a time for each client.
     Http1,
+    /// An HTTP/2 request without gRPC; as many at a time as the pattern allows.
+    Http2,
     /// A TLS connection that opens and closes; one at a time for each client.
     Handshake(Hello),
 }
@@ -184,8 +187,8 @@ fn run(plan: &Plan, stats: &Arc<Mutex<Stats>>) -> Result<()> {
     pin(&plan.cpus).map_err(io(format!("pinning the load to the CPUs {:?}", plan.cpus)))?;
     runtime()?.block_on(async {
         match plan.exchange {
-            Exchange::Grpc => {
-                let channels = Channels::connect(&plan.clients, &plan.traffic).await?;
+            Exchange::Grpc | Exchange::Http2 => {
+                let channels = Channels::connect(&plan.clients, &plan.exchange, &plan.traffic).await?;
                 let (recorder, start, end) = begin(plan, stats);
                 Run::new(plan, channels, recorder, start, end)?.finish().await
             }

@@ -36,7 +36,7 @@ impl Worker {
     pub(super) async fn connect(client: &Client, index: usize, plan: &Plan) -> Result<Self> {
         let mut worker = match &plan.exchange {
             Exchange::Handshake(hello) => Self::Handshake(Handshake::new(client, hello)),
-            Exchange::Grpc | Exchange::Http1 => Self::Http1(Http1::new(client, index, &plan.traffic)),
+            Exchange::Grpc | Exchange::Http1 | Exchange::Http2 => Self::Http1(Http1::new(client, index, &plan.traffic)),
         };
         let first = worker.exchange().await;
         let refused = |failure: Failure| Error::Connect {

@@ -11,11 +11,20 @@ async fn run_to_end(address: SocketAddr, clients: usize, pattern: Pattern) -> Sn
 }
 
 async fn run_with(address: SocketAddr, clients: usize, pattern: Pattern, traffic: Traffic) -> Snapshot {
+    run_exchange(address, clients, pattern, (Exchange::Http1, traffic)).await
+}
+
+async fn run_exchange(
+    address: SocketAddr,
+    clients: usize,
+    pattern: Pattern,
+    (exchange, traffic): (Exchange, Traffic),
+) -> Snapshot {
     let client = Client { address, authority: address.to_string() };
     let plan = Plan {
         clients: vec![client; clients],
         servers: vec!["s1".to_owned()],
-        exchange: Exchange::Http1,
+        exchange,
         traffic,
         pattern,
         warm_up: Duration::from_millis(50),
@@ -61,7 +70,9 @@ async fn requests_and_answers_have_the_sizes_of_the_traffic() {
     for (request_bytes, response_bytes) in [(0, 0), (0, 11), (1024, 1024), (10, 200_000), (200_000, 10)] {
         let traffic = Traffic { request_bytes, response_bytes, ..Traffic::default() };
         let pattern = Pattern::Open { rate_per_s: 100, max_in_flight: 1000 };
-        let snapshot = run_with(address, 2, pattern, traffic).await;
-        assert_eq!((snapshot.total.calls, snapshot.failed), (50, 0), "{traffic:?}: {snapshot:?}");
+        for exchange in [Exchange::Http1, Exchange::Http2] {
+            let snapshot = run_exchange(address, 2, pattern, (exchange, traffic)).await;
+            assert_eq!((snapshot.total.calls, snapshot.failed), (50, 0), "{traffic:?}: {snapshot:?}");
+        }
     }
 }
