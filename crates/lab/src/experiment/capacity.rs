@@ -16,6 +16,9 @@ const ERRORS_MAX: f64 = 0.001;
 /// Largest fraction of the calls by which a backlog may grow in the second half of a trial. A target that falls behind
 /// queues calls before it fails them: a short trial would not see the failures.
 const BACKLOG_MAX: f64 = 0.02;
+/// Largest fraction of calls that were sent over 1 ms late, because the load itself could not run. Above it, the machine
+/// limits the rate rather than the target.
+const LATE_MAX: f64 = 0.01;
 /// Warm-up of a trial.
 const TRIAL_WARM_UP: Duration = Duration::from_secs(1);
 /// Measured time of a trial.
@@ -97,6 +100,11 @@ fn keeps_up(earlier: &Snapshot, later: &Snapshot, rate_per_s: u32, is_random: bo
 /// Whether a confirmation meets the conditions.
 pub(super) fn is_confirmed(run: &Run, conditions: Conditions) -> bool {
     conditions.are_met(run.calls, run.errors, run.p99_ms)
+}
+
+/// Whether the machine rather than the target may have limited the rate of a confirmation.
+pub(super) fn is_limited_by_the_load(run: &Run) -> bool {
+    run.late as f64 > LATE_MAX * (run.calls + run.errors) as f64
 }
 
 #[cfg(test)]

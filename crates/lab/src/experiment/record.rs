@@ -150,7 +150,7 @@ pub struct Run {
     /// CPU time that programs outside the experiment used, in CPUs: 0.1 is a tenth of one CPU.
     pub foreign_cpu: f64,
     /// Whether the calls per second are within 20 % of the load's maximum without a proxy, so that they measure the lab
-    /// rather than the target.
+    /// rather than the target. In the scenario `capacity`, also whether the load sent over 1 % of the calls late.
     pub at_ceiling: bool,
     /// Calls of an open loop that were sent over 1 ms late, because the load itself could not run.
     #[serde(default)]

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::capacity::{CONFIRMATIONS_MAX, is_confirmed, rate_to_confirm};
+use super::capacity::{CONFIRMATIONS_MAX, is_confirmed, is_limited_by_the_load, rate_to_confirm};
 use super::cases::Case;
 use super::measure::Stage;
 use super::record::{Capacity, Run, Scenario};
@@ -54,7 +54,7 @@ impl Runner {
             }
             let rate_per_s = is_confirmed.then_some(rate);
             let capacity = Some(Capacity { rate_per_s, found_per_s, trials, confirmations });
-            let at_ceiling = self.experiment.ceiling.is_near(run.rps);
+            let at_ceiling = self.experiment.ceiling.is_near(run.rps) || is_limited_by_the_load(&run);
             // Each repeat has another rate: the rate does not distinguish cases.
             return Ok(Run { rate_per_s: None, capacity, at_ceiling, ..run });
         }

@@ -30,9 +30,11 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
     ));
     if experiment.ceiling != Ceiling::default() {
         let (alone, all) = (significant(experiment.ceiling.load_rps), significant(experiment.ceiling.backends_rps));
+        let searched = experiment.scenario == Scenario::Capacity;
+        let or_late = if searched { ", or sent over 1 % of their calls late," } else { "" };
         limits.push(format!(
         "The lab has a ceiling. Without any proxy its load makes {alone} calls/s of one bare backend and {all} of all \
-         backends. {} of {} runs came within 20 % of that (marked: ceiling): their calls/s say more of the lab than of \
+         backends. {} of {} runs came within 20 % of that{or_late} (marked: ceiling): their calls/s say more of the lab than of \
          the target, and differences between such targets may be greater than shown.",
         marks.at_ceiling, marks.runs
     ));
