@@ -72,7 +72,7 @@ pub(crate) struct Backends {
     /// CPU time of backends that have ended.
     ended_cpu_time: Duration,
     clients: Vec<EchoClient<Channel>>,
-    /// Runs only during control calls to a backend.
+    /// Runs only during control calls to a backend, and while a backend ends.
     runtime: tokio::runtime::Runtime,
 }
 
@@ -130,7 +130,10 @@ impl Backends {
         let child = &mut self.children[index];
         let cpu_time = procfs::cpu_time(child.pid())?;
         match stop {
-            Stop::Graceful => child.terminate(GRACE)?,
+            // The backend waits until its clients close their connections, and the control connection is one of them.
+            Stop::Graceful => {
+                child.terminate(GRACE, |pause| self.runtime.block_on(async { tokio::time::sleep(pause).await }))?;
+            }
             Stop::Abrupt => child.kill(),
         }
         self.ended_cpu_time += cpu_time;

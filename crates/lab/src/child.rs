@@ -119,11 +119,12 @@ impl Child {
         }
     }
 
-    /// Asks the program to end, with SIGTERM, and waits until it has ended. Kills it after `grace`.
+    /// Asks the program to end, with SIGTERM, and waits until it has ended. Kills it after `grace`. `wait` waits between
+    /// two checks.
     ///
     /// # Errors
     /// If the kernel refuses the signal.
-    pub fn terminate(&mut self, grace: Duration) -> Result<()> {
+    pub fn terminate(&mut self, grace: Duration, wait: impl Fn(Duration)) -> Result<()> {
         let what = || format!("ending {}", self.name);
         if let Some(pid) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw) {
             kill_process(pid, Signal::TERM).map_err(|error| io(what())(error.into()))?;
@@ -133,7 +134,7 @@ impl Child {
             if self.process.try_wait().map_err(io(what()))?.is_some() {
                 return Ok(());
             }
-            thread::sleep(READY_POLL);
+            wait(READY_POLL);
         }
         self.kill();
         Ok(())

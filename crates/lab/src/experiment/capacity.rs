@@ -8,6 +8,7 @@ use super::measure::Stage;
 use super::record::Run;
 use super::schedule::Turn;
 use super::search::Search;
+use crate::backends::Trouble;
 use crate::error::Result;
 use crate::load::{Arrivals, Load, Snapshot};
 
@@ -56,6 +57,7 @@ impl Stage<'_> {
     /// # Errors
     /// If a program ends early, or the target refuses connections. Failed calls are counted instead.
     pub(super) fn search_capacity(&mut self, turn: &Turn, first_per_s: u32) -> Result<(u32, u32)> {
+        self.backends.set(turn.troubled, Trouble::Slow(turn.case.skew_ms))?;
         let mut search = Search::from(first_per_s);
         let mut trials = 0;
         while let Some(rate) = search.next() {

@@ -105,6 +105,7 @@ fn impossible_options_are_named_with_the_fix() {
         ("crowd --max-p99-ms 10", "--max-p99-ms", "leave it out"),
         ("footprint --targets l4", "--targets l4", "leave l4 out in footprint"),
         ("steady --warm-up-s 3", "--warm-up-s", "leave it out"),
+        ("steady --warm-up-rate half", "--warm-up-rate", "leave it out"),
         ("steady --duration-s 9", "--duration-s 9", "use 10 or more"),
         ("rollout --duration-s 9", "--duration-s 9", "use 10 or more"),
         ("rollout --protocol http1", "--protocol http1", "leave it out"),

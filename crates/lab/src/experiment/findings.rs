@@ -49,7 +49,7 @@ pub struct Rollout {
 /// The calls during a series of restarts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restarts {
-    /// Number of restarts.
+    /// Number of restarts that were complete within the half.
     pub restarts: u32,
     /// Calls answered with OK.
     pub calls: u64,

@@ -45,7 +45,7 @@ impl Stage<'_> {
         self.target.forget_peaks();
         let start = Instant::now();
         let (before, counts_before) = (self.meter()?, self.backends.counts()?);
-        self.intervene(turn, &load, start)?;
+        let restarts = self.intervene(turn, &load, start)?;
         self.stay(&load, start + self.settings.measured)?;
         let (after, counts_after) = (self.meter()?, self.backends.counts()?);
         let loaded = self.target.total_memory()?;
@@ -59,7 +59,7 @@ impl Stage<'_> {
             loaded_bytes,
             ..Footprint::default()
         });
-        let rollout = (self.settings.scenario == Scenario::Rollout).then(|| self.rollout(&numbers.timeline));
+        let rollout = (self.settings.scenario == Scenario::Rollout).then(|| self.rollout(&numbers.timeline, restarts));
         let messages_per_s = match self.settings.scenario {
             Scenario::Streams => {
                 messages.into_iter().map(|count| count as f64 / after.seconds_since(&before)).collect()
@@ -70,15 +70,17 @@ impl Stage<'_> {
         Ok(Run { footprint, rollout, messages_per_s, ..run })
     }
 
-    /// Changes the backends during the measured time, which began at `start`.
-    fn intervene(&mut self, turn: &Turn, load: &Load, start: Instant) -> Result<()> {
+    /// Changes the backends during the measured time, which began at `start`. Returns the number of restarts in each half
+    /// of it.
+    fn intervene(&mut self, turn: &Turn, load: &Load, start: Instant) -> Result<[u32; 2]> {
         match self.settings.scenario {
             Scenario::Recover => {
                 self.stay(load, start + SLOW_FOR)?;
-                self.backends.set(turn.troubled, Trouble::Slow(0))
+                self.backends.set(turn.troubled, Trouble::Slow(0))?;
+                Ok([0; 2])
             }
             Scenario::Rollout => self.restart_all_twice(load, start),
-            _ => Ok(()),
+            _ => Ok([0; 2]),
         }
     }
 

@@ -39,7 +39,12 @@ pub(super) fn refuse_impossible(options: &Options) -> Result<()> {
         }
         Scenario::Footprint => {
             refuse_without_proxy(options)?;
-            refuse(options.skew_ms.is_some(), "--skew-ms", Scenario::Footprint, "it is about memory")
+            refuse(
+                options.skew_ms.is_some(),
+                "--skew-ms",
+                Scenario::Footprint,
+                "it measures memory, which a slow backend does not change",
+            )
         }
         Scenario::Steady => refuse_impossible_steady(options),
         Scenario::Rollout => refuse_impossible_rollout(options),
@@ -69,7 +74,7 @@ fn refuse_wrong_targets(options: &Options) -> Result<()> {
     let fits = |kind: TargetKind| match scenario {
         Scenario::Handshakes => kind.has_tls(),
         Scenario::Tcp => true,
-        // All netfilter rules of the lab are about one address: only one service could be behind them.
+        // The lab's netfilter rules balance connections to one address, so that only one service could be behind them.
         Scenario::Graph => !matches!(kind, TargetKind::Tunnel | TargetKind::L4),
         _ => kind != TargetKind::Tunnel,
     };
@@ -100,7 +105,7 @@ fn refuse_impossible_protocol(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Rejects options about calls, in a scenario without calls.
+/// Rejects options of calls, in a scenario without calls.
 fn refuse_calls(options: &Options, why: &str) -> Result<()> {
     for (given, flag) in [
         (options.skew_ms.is_some(), "--skew-ms"),
@@ -144,7 +149,7 @@ fn refuse_impossible_memory(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Rejects targets without a process of their own, in a scenario about memory.
+/// Rejects targets without a process of their own, in a scenario that measures memory.
 fn refuse_without_proxy(options: &Options) -> Result<()> {
     let Some(kind) = options.targets.iter().flatten().find(|kind| !kind.is_proxy()) else { return Ok(()) };
     let scenario = options.scenario;
@@ -154,6 +159,7 @@ fn refuse_without_proxy(options: &Options) -> Result<()> {
 fn refuse_impossible_steady(options: &Options) -> Result<()> {
     let why = "it looks for the end of the warm-up itself";
     refuse(options.warm_up_s.is_some(), "--warm-up-s", Scenario::Steady, why)?;
+    refuse(options.traffic.warm_up_rate.is_some(), "--warm-up-rate", Scenario::Steady, why)?;
     match options.duration_s {
         Some(duration_s) if duration_s < LEAST_STEADY_S => usage(format!(
             "--duration-s {duration_s} is too short for steady: the second half is the reference for the first; use \

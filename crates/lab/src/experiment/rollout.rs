@@ -11,29 +11,35 @@ use crate::load::{Load, SLICE, Slice};
 
 impl Stage<'_> {
     /// Restarts every backend twice during the measured time, which began at `start`. Each restart is in the middle of
-    /// its share of the time, so that its consequences stay within its half.
+    /// its share of the time, so that its consequences stay within its half. Returns the number of restarts that were
+    /// complete within each half.
     ///
     /// # Errors
     /// If a backend does not start again.
-    pub(super) fn restart_all_twice(&mut self, load: &Load, start: Instant) -> Result<()> {
+    pub(super) fn restart_all_twice(&mut self, load: &Load, start: Instant) -> Result<[u32; 2]> {
         let backends = self.backends.addresses().len();
         let share = self.share_of_a_restart();
         let mut due = start + share / 2;
-        for stop in [Stop::Graceful, Stop::Abrupt] {
+        let half = self.settings.measured / 2;
+        let mut complete = [0; 2];
+        for ((stop, end), complete) in
+            [(Stop::Graceful, start + half), (Stop::Abrupt, start + half * 2)].into_iter().zip(&mut complete)
+        {
             for backend in 0..backends {
                 self.stay(load, due)?;
                 self.backends.restart(backend, stop)?;
+                *complete += u32::from(Instant::now() <= end);
                 due += share;
             }
         }
-        Ok(())
+        Ok(complete)
     }
 
-    /// The results of both halves.
-    pub(super) fn rollout(&self, timeline: &[Slice]) -> Rollout {
+    /// The results of both halves, with this number of restarts in each.
+    pub(super) fn rollout(&self, timeline: &[Slice], restarts: [u32; 2]) -> Rollout {
         let half = (self.settings.measured / 2).as_nanos() / SLICE.as_nanos();
         let half = usize::try_from(half).unwrap_or(usize::MAX);
-        halves(timeline, half, self.backends.addresses().len() as u32)
+        halves(timeline, half, restarts)
     }
 
     fn share_of_a_restart(&self) -> Duration {
@@ -42,14 +48,14 @@ impl Stage<'_> {
     }
 }
 
-fn halves(timeline: &[Slice], half: usize, backends: u32) -> Rollout {
+fn halves(timeline: &[Slice], half: usize, [graceful, abrupt]: [u32; 2]) -> Rollout {
     let (first, second) = timeline.split_at(half.min(timeline.len()));
-    let of = |slices: &[Slice]| Restarts {
-        restarts: backends,
+    let of = |slices: &[Slice], restarts| Restarts {
+        restarts,
         calls: slices.iter().flat_map(|slice| &slice.calls).sum(),
         lost: slices.iter().map(|slice| slice.failed).sum(),
     };
-    Rollout { graceful: of(first), abrupt: of(second) }
+    Rollout { graceful: of(first, graceful), abrupt: of(second, abrupt) }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The options of `leno lab run` about the traffic: shape, size and arrivals of calls.
+//! The options of `leno lab run` for the traffic: shape, size and arrivals of calls.
 
 use super::options::{Options, Rate, refuse};
 use super::record::{Protocol, Scenario};
@@ -15,7 +15,7 @@ const LONG_STREAM_MESSAGES: u32 = 1000;
 /// Messages of a stream, unless the options say otherwise.
 const USUAL_MESSAGES: u32 = 100;
 
-/// Options about the traffic.
+/// Options for the traffic.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct TrafficOptions {
     /// Messages of a gRPC exchange [default: unary; in streams bidi-stream]
@@ -73,7 +73,7 @@ impl TrafficOptions {
     }
 
     /// The first option that needs the rate of an open loop, if any.
-    fn first_about_rate(&self) -> Option<&'static str> {
+    fn first_of_open_loop(&self) -> Option<&'static str> {
         let arrivals = self.arrivals.map(|_| "--arrivals");
         arrivals.or(self.warm_up_rate.map(|_| "--warm-up-rate"))
     }
@@ -93,7 +93,7 @@ fn usual(scenario: Scenario) -> Traffic {
     }
 }
 
-/// Rejects options about the traffic that have no effect or contradict each other.
+/// Rejects traffic options that have no effect or contradict each other.
 pub(super) fn refuse_impossible_traffic(options: &Options) -> Result<()> {
     let (scenario, traffic) = (options.scenario, &options.traffic);
     if !scenario.has_calls() || scenario == Scenario::Memory {
@@ -120,7 +120,7 @@ pub(super) fn refuse_impossible_traffic(options: &Options) -> Result<()> {
         let what = "--messages means nothing in a unary call; use --exchange server-stream or bidi-stream";
         return usage(what.to_owned());
     }
-    if let Some(flag) = traffic.first_about_rate()
+    if let Some(flag) = traffic.first_of_open_loop()
         && options.rates().is_some_and(|rates| rates.contains(&Rate::Max))
     {
         return usage(format!("{flag} means nothing with --rate max; give --rate calls per second"));
