@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use leno_lab::load::{Client, Crowd, Exchange, Load, Pattern, Plan};
+use leno_lab::load::{Client, Crowd, Exchange, Load, Pattern, Plan, Traffic};
 use leno_lab::procfs;
 
 #[derive(Parser)]
@@ -59,10 +59,12 @@ fn main() {
         clients: vec![client; options.connections as usize],
         servers: options.servers,
         exchange: Exchange::Grpc,
+        traffic: Traffic::default(),
         pattern,
         warm_up: Duration::from_secs(1),
         measured: Duration::from_secs(options.seconds),
         cpus: options.cpu,
+        seed: 0,
     });
     let snapshot = load.finish().unwrap();
     let cpu = procfs::cpu_time(std::process::id()).unwrap();

@@ -1,8 +1,9 @@
-//! The backends of an experiment: real gRPC servers, or HTTP/1.1 servers. Each is a process with one thread, and can be
+//! The backends of an experiment: real gRPC servers, or HTTP servers without gRPC. Each is a process with one thread, and can be
 //! made slow or failing while it runs.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
@@ -12,6 +13,10 @@ use crate::echo::proto::echo_client::EchoClient;
 use crate::echo::proto::{CountRequest, SetDelayRequest, SetFailureRequest};
 use crate::error::{Error, Result, io};
 use crate::experiment::record::Protocol;
+use crate::procfs;
+
+/// Longest time for a backend to finish its open calls.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// Service time of a healthy backend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,14 +36,43 @@ pub(crate) enum Trouble {
     Failing,
 }
 
+/// How a backend ends before it restarts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// With SIGTERM: it finishes its open calls.
+    Graceful,
+    /// With SIGKILL.
+    Abrupt,
+}
+
+/// The calls and messages that have reached each backend so far, answered or not.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counts {
+    pub(crate) calls: Vec<u64>,
+    pub(crate) messages: Vec<u64>,
+}
+
+/// The start of one backend, which a restart repeats.
+struct Start {
+    log: String,
+    /// Address for calls of gRPC, which control the backend too.
+    control: SocketAddr,
+    args: Vec<String>,
+}
+
 /// The running backends. Dropping them ends the processes.
 pub(crate) struct Backends {
     /// Addresses of the backends.
     addresses: Vec<SocketAddr>,
     service_time: ServiceTime,
+    starts: Vec<Start>,
+    dir: PathBuf,
+    cpus: Vec<usize>,
     children: Vec<Child>,
+    /// CPU time of backends that have ended.
+    ended_cpu_time: Duration,
     clients: Vec<EchoClient<Channel>>,
-    /// Runs only during control calls to a backend.
+    /// Runs only during control calls to a backend, and while a backend ends.
     runtime: tokio::runtime::Runtime,
 }
 
@@ -55,21 +89,64 @@ impl Backends {
             .enable_all()
             .build()
             .map_err(io("starting the backends' control"))?;
-        let mut backends =
-            Self { addresses: Vec::new(), service_time, children: Vec::new(), clients: Vec::new(), runtime };
+        let mut backends = Self {
+            addresses: Vec::new(),
+            service_time,
+            starts: Vec::new(),
+            dir: dir.to_owned(),
+            cpus: cpus.to_vec(),
+            children: Vec::new(),
+            ended_cpu_time: Duration::ZERO,
+            clients: Vec::new(),
+            runtime,
+        };
         for number in 1..=count {
             let control = free_address()?;
-            let http1 = if protocol == Protocol::Http1 { Some(free_address()?) } else { None };
+            let is_plain = matches!(protocol, Protocol::Http1 | Protocol::Http2);
+            let http1 = if is_plain { Some(free_address()?) } else { None };
             let args = [Some(format!("--name={}", name(number))), http1.map(|address| format!("--http1={address}"))];
-            let args: Vec<String> = args.into_iter().flatten().collect();
-            let mut child = start_server(&format!("backend-{number}"), control, &args, dir, cpus)?;
+            let start = Start { log: format!("backend-{number}"), control, args: args.into_iter().flatten().collect() };
             let address = http1.unwrap_or(control);
-            child.wait_for_listener(address)?;
-            backends.clients.push(backends.runtime.block_on(connect(control))?);
+            let (child, client) = backends.start_one(&start, address)?;
+            backends.starts.push(start);
             backends.addresses.push(address);
             backends.children.push(child);
+            backends.clients.push(client);
         }
         Ok(backends)
+    }
+
+    fn start_one(&self, start: &Start, address: SocketAddr) -> Result<(Child, EchoClient<Channel>)> {
+        let mut child = start_server(&start.log, start.control, &start.args, &self.dir, &self.cpus)?;
+        child.wait_for_listener(address)?;
+        Ok((child, self.runtime.block_on(connect(start.control))?))
+    }
+
+    /// Ends the backend at `index`, and starts it again at the same address, healthy.
+    ///
+    /// # Errors
+    /// If the new process does not serve.
+    pub(crate) fn restart(&mut self, index: usize, stop: Stop) -> Result<()> {
+        let child = &mut self.children[index];
+        let cpu_time = procfs::cpu_time(child.pid())?;
+        match stop {
+            // The backend waits until its clients close their connections, and the control connection is one of them.
+            Stop::Graceful => {
+                child.terminate(GRACE, |pause| self.runtime.block_on(async { tokio::time::sleep(pause).await }))?;
+            }
+            Stop::Abrupt => child.kill(),
+        }
+        self.ended_cpu_time += cpu_time;
+        let (child, client) = self.start_one(&self.starts[index], self.addresses[index])?;
+        self.children[index] = child;
+        self.clients[index] = client;
+        self.set_one(index, Trouble::Slow(0))
+    }
+
+    /// CPU time of all backends, including those that have ended.
+    pub(crate) fn cpu_time(&self) -> Result<Duration> {
+        let running = self.children.iter().map(|child| procfs::cpu_time(child.pid())).sum::<Result<Duration>>()?;
+        Ok(self.ended_cpu_time + running)
     }
 
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
@@ -79,10 +156,6 @@ impl Backends {
     /// The names that the backends have in their answers.
     pub(crate) fn names(&self) -> Vec<String> {
         (1..=self.addresses.len()).map(name).collect()
-    }
-
-    pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
-        self.children.iter().map(Child::pid)
     }
 
     /// Fails if a backend has ended.
@@ -115,18 +188,20 @@ impl Backends {
         Ok(())
     }
 
-    /// Number of calls that have reached each backend so far, answered or not.
-    pub(crate) fn counts(&self) -> Result<Vec<u64>> {
+    /// The calls and messages that have reached each backend so far. A restarted backend counts from 0.
+    pub(crate) fn counts(&self) -> Result<Counts> {
         // Query all backends at once: under load each answer takes a while, and this way the waits overlap.
         let ask = |client: &EchoClient<Channel>| {
             let mut client = client.clone();
             self.runtime.spawn(async move { client.count(CountRequest {}).await })
         };
         let answers: Vec<_> = self.clients.iter().map(ask).collect();
-        let mut counts = Vec::new();
+        let mut counts = Counts::default();
         for (index, answer) in answers.into_iter().enumerate() {
             let answer = self.runtime.block_on(answer).map_err(|error| Status::unknown(error.to_string())).flatten();
-            counts.push(answer.map_err(|status| self.refused(index, &status))?.into_inner().calls);
+            let count = answer.map_err(|status| self.refused(index, &status))?.into_inner();
+            counts.calls.push(count.calls);
+            counts.messages.push(count.messages);
         }
         Ok(counts)
     }

@@ -4,30 +4,27 @@
 //! SIGKILL or a panic), pins itself to CPUs, and then becomes the program. The child's process id is therefore the
 //! program's own: the lab reads the program's CPU time by this id.
 
+mod address;
+
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::ops::Range;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::error::{Error, Result, io};
+pub use address::free_address;
 
 /// Longest time until a child accepts requests.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const READY_POLL: Duration = Duration::from_millis(10);
-/// Ports that the kernel assigns to no outgoing connection. Otherwise a connection could take the port between our
-/// choice and its use.
-const PORTS: Range<u16> = 16_000..32_000;
-
 /// A program to start.
 pub struct Launch {
     /// The program's name in the run, unique there.
@@ -122,6 +119,34 @@ impl Child {
         }
     }
 
+    /// Asks the program to end, with SIGTERM, and waits until it has ended. Kills it after `grace`. `wait` waits between
+    /// two checks.
+    ///
+    /// # Errors
+    /// If the kernel refuses the signal.
+    pub fn terminate(&mut self, grace: Duration, wait: impl Fn(Duration)) -> Result<()> {
+        let what = || format!("ending {}", self.name);
+        if let Some(pid) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw) {
+            kill_process(pid, Signal::TERM).map_err(|error| io(what())(error.into()))?;
+        }
+        let start = Instant::now();
+        while start.elapsed() < grace {
+            if self.process.try_wait().map_err(io(what()))?.is_some() {
+                return Ok(());
+            }
+            wait(READY_POLL);
+        }
+        self.kill();
+        Ok(())
+    }
+
+    /// Kills the program, and waits until it has ended.
+    pub fn kill(&mut self) {
+        // Fails only if the program has ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
     /// Waits until a program accepts connections on `address`.
     pub fn wait_for_listener(&mut self, address: SocketAddr) -> Result<()> {
         self.wait_until(address, || TcpStream::connect(address).is_ok())
@@ -158,9 +183,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Fails only if the program has ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.kill();
     }
 }
 
@@ -198,29 +221,6 @@ pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
         set.set(cpu);
     }
     Ok(sched_setaffinity(None, &set)?)
-}
-
-/// Returns a loopback address on which no program listens now; each call returns another address. If two programs got
-/// the same address, the second would not start, or would share the first one's connections.
-///
-/// # Errors
-/// If no port is free, or the system refuses to try the ports.
-pub fn free_address() -> Result<SocketAddr> {
-    static GIVEN: AtomicU32 = AtomicU32::new(0);
-    // Concurrent processes start their search at different ports.
-    let start = std::process::id().wrapping_mul(97);
-    let count = u32::from(PORTS.end - PORTS.start);
-    for _ in 0..count {
-        let step = start.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % count;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, PORTS.start + step as u16));
-        match TcpListener::bind(address) {
-            Ok(_) => return Ok(address),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-            Err(error) => return Err(io("finding a free port on 127.0.0.1")(error)),
-        }
-    }
-    let source = io::ErrorKind::AddrInUse.into();
-    Err(io(format!("finding a free port on 127.0.0.1, from {} to {}", PORTS.start, PORTS.end - 1))(source))
 }
 
 /// Finds a program in PATH, or in the directories outside a user's PATH where Debian installs servers.

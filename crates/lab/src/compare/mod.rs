@@ -3,9 +3,7 @@
 //! read -> side -> (mean, student) -> table or json
 
 mod json;
-mod mean;
 mod side;
-mod student;
 mod table;
 
 use std::io::Write;

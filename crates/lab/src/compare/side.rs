@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::mean::Mean;
 use crate::error::Result;
 use crate::formats::{Form, Measured, read};
+use crate::report::Mean;
 
 /// A figure of a run.
 #[derive(Debug, Clone, Copy)]

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use super::mean::{Gap, Mean};
 use super::side::{FIGURES, Figure, Side};
 use crate::chart::number::{NONE, significant};
 use crate::columns;
+use crate::report::{Gap, Mean};
 
 /// Number of characters of a label that are printed: labels of other tools have no limit.
 const LABEL_SHOWN: usize = 120;

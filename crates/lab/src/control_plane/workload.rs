@@ -11,7 +11,7 @@ use super::plan::{CALLED, cluster};
 use crate::backends::start_server;
 use crate::child::{Child, Launch, free_address};
 use crate::error::{Error, Result, io};
-use crate::load::{Client, Exchange, Load, Pattern, Plan as Calls};
+use crate::load::{Client, Exchange, Load, Pattern, Plan as Calls, Traffic};
 use crate::procfs::{self, Memory};
 use crate::targets::leno::{self, Program};
 
@@ -111,10 +111,12 @@ impl Proxy {
             clients: CALLED.map(client).into(),
             servers: vec![NAME.to_owned()],
             exchange: Exchange::Grpc,
+            traffic: Traffic::default(),
             pattern: Pattern::Closed { in_flight: IN_FLIGHT },
             warm_up: Duration::ZERO,
             measured: CALLS,
             cpus: Vec::new(),
+            seed: 0,
         });
         let numbers = load.finish()?;
         self.child.ensure_running()?;

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result, io as io_error};
-use crate::load::{Exchange, Load, Pattern, Plan, Snapshot};
+use crate::load::{Exchange, Load, Pattern, Plan, Snapshot, Traffic};
 use lines::Lines;
 use row::Row;
 use screen::Screen;
@@ -128,10 +128,12 @@ fn run_way(way: Way, options: &Options, stage: &mut Stage, view: &mut View, done
         clients: stage.clients(way),
         servers: stage.server_names(),
         exchange: Exchange::Grpc,
+        traffic: Traffic::default(),
         pattern: Pattern::Open { rate_per_s: options.rate, max_in_flight: options.concurrency },
         warm_up: WARM_UP,
         measured: options.measured(),
         cpus: Vec::new(),
+        seed: 0,
     });
     let one_way = WARM_UP + options.measured();
     let end = Instant::now() + one_way * way.and_later();

@@ -1,21 +1,23 @@
-//! The echo server for HTTP/1.1: it returns the request's content after the duration of a call, with the server's name
-//! in a header field.
+//! The echo server for HTTP/1.1, and for HTTP/2 without gRPC: it returns the request's content, or as many bytes as a header field requests, after
+//! the duration of a call. The server's name is in a header field of the answer.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream};
 
-use super::MAX_PAYLOAD_BYTES;
 use super::work::Work;
-use crate::load::http1::SERVER;
+use super::{MAX_CONCURRENT_STREAMS, MAX_PAYLOAD_BYTES};
+use crate::load::http1::{RESPONSE_BYTES, SERVER};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Answers as the server `name`, while the future is polled.
 pub(super) async fn serve(listener: TcpListener, name: String, work: Arc<Work>) {
@@ -31,33 +33,46 @@ pub(super) async fn serve(listener: TcpListener, name: String, work: Arc<Work>) 
     }
 }
 
-async fn answer_all(stream: TcpStream, name: HeaderValue, work: Arc<Work>) -> Result<(), hyper::Error> {
+async fn answer_all(stream: TcpStream, name: HeaderValue, work: Arc<Work>) -> Result<(), BoxError> {
     // If this fails, answers only take longer.
     let _ = stream.set_nodelay(true);
-    let service = service_fn(|request| answer(request, &name, &work));
-    Builder::new().serve_connection(TokioIo::new(stream), service).await
+    let service = service_fn(move |request| answer(request, name.clone(), Arc::clone(&work)));
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http2().max_concurrent_streams(MAX_CONCURRENT_STREAMS);
+    builder.serve_connection(TokioIo::new(stream), service).await
 }
 
 async fn answer(
     request: Request<Incoming>,
-    name: &HeaderValue,
-    work: &Work,
+    name: HeaderValue,
+    work: Arc<Work>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
-    let (status, body) = if work.begin().is_err() {
-        (StatusCode::SERVICE_UNAVAILABLE, Bytes::from_static(b"this server fails every request"))
-    } else {
-        match Limited::new(request.into_body(), MAX_PAYLOAD_BYTES as usize).collect().await {
-            Ok(body) => {
-                work.take(0).await;
-                (StatusCode::OK, body.to_bytes())
-            }
-            Err(error) => (StatusCode::BAD_REQUEST, error.to_string().into()),
-        }
-    };
+    let (status, body) = respond(request, &work).await.unwrap_or_else(|refused| refused);
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
-    response.headers_mut().insert(SERVER, name.clone());
+    response.headers_mut().insert(SERVER, name);
     Ok(response)
+}
+
+type StatusAndBody = (StatusCode, Bytes);
+
+async fn respond(request: Request<Incoming>, work: &Work) -> Result<StatusAndBody, StatusAndBody> {
+    if work.begin().is_err() {
+        return Err((StatusCode::SERVICE_UNAVAILABLE, Bytes::from_static(b"this server fails every request")));
+    }
+    let bad_request = |why: String| (StatusCode::BAD_REQUEST, Bytes::from(why));
+    let size = size_of_answer(request.headers()).map_err(bad_request)?;
+    let body = Limited::new(request.into_body(), MAX_PAYLOAD_BYTES as usize).collect().await;
+    let body = body.map_err(|error| bad_request(error.to_string()))?.to_bytes();
+    work.take(0).await;
+    Ok((StatusCode::OK, size.map_or(body, |size| Bytes::from(vec![0; size as usize]))))
+}
+
+/// The requested number of bytes; `None` if the content of the request is the answer.
+fn size_of_answer(fields: &HeaderMap) -> Result<Option<u32>, String> {
+    let Some(field) = fields.get(RESPONSE_BYTES) else { return Ok(None) };
+    let size = field.to_str().ok().and_then(|text| text.parse().ok()).filter(|&size| size <= MAX_PAYLOAD_BYTES);
+    size.map(Some).ok_or_else(|| format!("{RESPONSE_BYTES} is {field:?}; use 0 to {MAX_PAYLOAD_BYTES}"))
 }
 
 #[cfg(test)]

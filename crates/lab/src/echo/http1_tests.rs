@@ -40,3 +40,19 @@ async fn a_server_that_fails_answers_503_and_counts_its_requests() {
     assert_eq!(answers.matches("HTTP/1.1 503").count(), 2, "{answers}");
     assert_eq!(work.calls(), 2);
 }
+
+#[test]
+fn a_size_out_of_range_is_refused_by_the_name_of_its_field() {
+    let of = |value: &'static str| {
+        size_of_answer(&HeaderMap::from_iter([(
+            RESPONSE_BYTES.parse().expect("a name"),
+            HeaderValue::from_static(value),
+        )]))
+    };
+    assert_eq!(size_of_answer(&HeaderMap::new()), Ok(None));
+    assert_eq!(of("11"), Ok(Some(11)));
+    for wrong in ["16777217", "-1", "many"] {
+        let why = of(wrong).expect_err(wrong);
+        assert!(why.contains("x-echo-response-bytes is") && why.contains("use 0 to 16777216"), "{why}");
+    }
+}

@@ -4,6 +4,7 @@
 mod bare;
 mod http1;
 mod service;
+mod upstream;
 mod work;
 
 use std::net::SocketAddr;
@@ -17,6 +18,8 @@ use tonic::transport::server::TcpIncoming;
 use crate::error::{Error, Result, io};
 use proto::echo_server::EchoServer;
 use service::EchoService;
+pub use upstream::Upstream;
+use upstream::Upstreams;
 use work::Work;
 
 /// The protobuf messages, the client and the server of `leno.echo.v1.Echo`.
@@ -29,6 +32,10 @@ pub mod proto {
 
 /// The `:path` of unary calls.
 pub(crate) const UNARY_PATH: &str = "/leno.echo.v1.Echo/Unary";
+/// The `:path` of calls with one request message and several answer messages.
+pub(crate) const SERVER_STREAM_PATH: &str = "/leno.echo.v1.Echo/ServerStream";
+/// The `:path` of bidirectional streams.
+pub(crate) const BIDI_PATH: &str = "/leno.echo.v1.Echo/Bidi";
 /// Longest request message that a server accepts, and longest payload that it creates.
 pub const MAX_PAYLOAD_BYTES: u32 = 16 << 20;
 /// Size limit of a message: the longest payload, and room for the other fields.
@@ -52,12 +59,16 @@ pub struct Options {
     /// Random addition to the delay: 0 to this, in ms
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = delay_range())]
     pub spread_ms: u32,
-    /// Also echo HTTP/1.1 requests, at this address; they take as long as calls
+    /// Also echo HTTP/1.1 requests, and HTTP/2 requests without gRPC, at this address; they take as long as calls
     #[arg(long, value_name = "ADDR", conflicts_with = "bare")]
     pub http1: Option<SocketAddr>,
     /// Only answer unary calls, at once and all with the same bytes: to measure the maximum of a load itself
-    #[arg(long, conflicts_with_all = ["delay_ms", "spread_ms"])]
+    #[arg(long, conflicts_with_all = ["delay_ms", "spread_ms", "upstream"])]
     pub bare: bool,
+    /// Before the answer to a unary call, call the echo servers at these addresses, all at once. An authority may follow
+    /// an address: 127.0.0.1:15001/echo.default:50051 [default: none]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub upstream: Vec<Upstream>,
 }
 
 fn delay_range() -> clap::builder::RangedI64ValueParser<u32> {
@@ -93,11 +104,17 @@ async fn serve(options: &Options) -> Result<()> {
         let listener = TcpListener::bind(address).await.map_err(io(format!("--http1 {address}")))?;
         tokio::spawn(http1::serve(listener, name.clone(), Arc::clone(&work)));
     }
-    serve_on(listener, name, work, stop).await
+    serve_on(listener, name, work, Upstreams::new(&options.upstream)?, stop).await
 }
 
-async fn serve_on(listener: TcpListener, name: String, work: Arc<Work>, stop: impl Future<Output = ()>) -> Result<()> {
-    let echo = EchoServer::new(EchoService::new(name, work)).max_decoding_message_size(MAX_MESSAGE_BYTES);
+async fn serve_on(
+    listener: TcpListener,
+    name: String,
+    work: Arc<Work>,
+    upstreams: Upstreams,
+    stop: impl Future<Output = ()>,
+) -> Result<()> {
+    let echo = EchoServer::new(EchoService::new(name, work, upstreams)).max_decoding_message_size(MAX_MESSAGE_BYTES);
     let reflection =
         || tonic_reflection::server::Builder::configure().register_encoded_file_descriptor_set(proto::DESCRIPTORS);
     let reflection_error = |error| Error::Usage(format!("the echo server's protobuf: {error}"));

@@ -12,6 +12,7 @@ use super::proto::{
     CountRequest, CountResponse, EchoRequest, EchoResponse, SetDelayRequest, SetDelayResponse, SetFailureRequest,
     SetFailureResponse,
 };
+use super::upstream::Upstreams;
 use super::work::{MAX_DELAY_MS, Work};
 
 const MAX_MESSAGES: u32 = 1_000_000;
@@ -26,12 +27,13 @@ pub(super) struct EchoService {
 struct Server {
     name: String,
     work: Arc<Work>,
+    upstreams: Upstreams,
 }
 
 impl EchoService {
-    /// A server with this name in its answers.
-    pub(super) fn new(name: String, work: Arc<Work>) -> Self {
-        Self { server: Arc::new(Server { name, work }) }
+    /// A server with this name in its answers. Its unary calls wait for calls of `upstreams`.
+    pub(super) fn new(name: String, work: Arc<Work>, upstreams: Upstreams) -> Self {
+        Self { server: Arc::new(Server { name, work, upstreams }) }
     }
 }
 
@@ -62,6 +64,7 @@ impl Echo for EchoService {
     async fn unary(&self, request: Request<EchoRequest>) -> Result<Response<EchoResponse>, Status> {
         self.server.work.begin()?;
         let request = checked(request.into_inner())?;
+        self.server.upstreams.call_all(&request.payload).await?;
         let response = self.server.respond(&request, 0).await;
         self.server.finish(&request)?;
         Ok(Response::new(response))
@@ -143,8 +146,8 @@ impl Echo for EchoService {
     }
 
     async fn count(&self, _: Request<CountRequest>) -> Result<Response<CountResponse>, Status> {
-        let calls = self.server.work.calls();
-        Ok(Response::new(CountResponse { calls }))
+        let Server { work, .. } = &*self.server;
+        Ok(Response::new(CountResponse { calls: work.calls(), messages: work.messages() }))
     }
 }
 

@@ -16,6 +16,7 @@ pub(super) struct Work {
     /// A gRPC status code; 0 if calls succeed.
     failure: AtomicU32,
     calls: AtomicU64,
+    messages: AtomicU64,
 }
 
 impl Work {
@@ -26,6 +27,7 @@ impl Work {
             spread_ms: AtomicU32::new(spread_ms),
             failure: AtomicU32::new(0),
             calls: AtomicU64::new(0),
+            messages: AtomicU64::new(0),
         }
     }
 
@@ -54,8 +56,14 @@ impl Work {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Waits for the duration of one call, plus `extra_ms`.
+    /// Number of messages so far that were answered, or will be after the duration of a call.
+    pub(super) fn messages(&self) -> u64 {
+        self.messages.load(Ordering::Relaxed)
+    }
+
+    /// Counts a message. Waits for the duration of one call, plus `extra_ms`.
     pub(super) async fn take(&self, extra_ms: u32) {
+        self.messages.fetch_add(1, Ordering::Relaxed);
         let duration = self.one_call() + Duration::from_millis(extra_ms.into());
         if !duration.is_zero() {
             tokio::time::sleep(duration).await;

@@ -10,12 +10,12 @@ struct Line {
 }
 
 /// Parses the options of `leno lab run` followed by these words.
-fn options(words: &str) -> Options {
+pub(in crate::experiment) fn options(words: &str) -> Options {
     let line = Line::try_parse_from(["run"].into_iter().chain(words.split(' ')));
     line.unwrap_or_else(|error| panic!("{words}: {error}")).options
 }
 
-fn error_of(words: &str) -> String {
+pub(in crate::experiment) fn error_of(words: &str) -> String {
     let error = options(words).settings().expect_err(words).to_string();
     assert!(!error.contains('\n'), "more than one line: {error}");
     error
@@ -44,6 +44,15 @@ fn every_scenario_runs_without_options() {
         ("memory", 1),
         ("tcp", 1),
         ("handshakes", 1),
+        ("ladder", 4),
+        ("capacity", 1),
+        ("crowd", 1),
+        ("footprint", 1),
+        ("steady", 1),
+        ("rollout", 1),
+        ("streams", 1),
+        ("methods", 2),
+        ("graph", 2),
     ] {
         assert_eq!(cases(scenario).len(), count, "{scenario}");
     }
@@ -89,6 +98,23 @@ fn impossible_options_are_named_with_the_fix() {
         ("slow-pod --targets tunnel", "--targets tunnel", "leave it out"),
         ("slow-pod --protocol http1 --concurrency 10", "--concurrency", "use --connections"),
         ("memory --protocol http1", "--protocol http1", "leave it out"),
+        ("memory --protocol http2", "--protocol http2", "leave it out"),
+        ("footprint --protocol http1", "--protocol http1", "leave it out"),
+        ("graph --protocol http2", "--protocol http2", "leave it out"),
+        ("capacity --rate 100", "--rate", "leave it out"),
+        ("crowd --max-p99-ms 10", "--max-p99-ms", "leave it out"),
+        ("footprint --targets l4", "--targets l4", "leave l4 out in footprint"),
+        ("steady --warm-up-s 3", "--warm-up-s", "leave it out"),
+        ("steady --warm-up-rate half", "--warm-up-rate", "leave it out"),
+        ("steady --duration-s 9", "--duration-s 9", "use 10 or more"),
+        ("rollout --duration-s 9", "--duration-s 9", "use 10 or more"),
+        ("rollout --protocol http1", "--protocol http1", "leave it out"),
+        ("streams --exchange unary", "--exchange unary", "use bidi-stream"),
+        ("methods --rate max", "--rate max", "leave it out"),
+        ("graph --targets l4", "--targets l4", "leave it out"),
+        ("graph --depth 5 --fan-out 3", "121 services", "at most 40"),
+        ("graph --backends 3", "--backends", "leave it out"),
+        ("slow-pod --depth 3", "--depth", "leave it out"),
         ("slow-pod --targets leno,leno", "--targets", "once"),
         ("slow-pod --skew-ms 50,0,50", "--skew-ms", "once"),
     ] {
@@ -104,4 +130,13 @@ fn a_rate_is_a_number_or_max() {
         let line = Line::try_parse_from(["run", "slow-pod", &format!("--rate={wrong}")]);
         assert!(line.is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn in_an_open_loop_most_connections_may_be_idle() {
+    let crowd = cases("crowd");
+    assert_eq!(crowd, [Case { skew_ms: 0, connections: 10_000, concurrency: 1000, rate_per_s: Some(1000) }]);
+    let ladder = cases("ladder");
+    assert_eq!(ladder.iter().map(|case| case.rate_per_s).collect::<Vec<_>>(), [100, 500, 1000, 5000].map(Some));
+    assert_eq!(options("ladder").settings().expect("it can be").backends, 10);
 }

@@ -10,7 +10,7 @@ use super::record::{Ceiling, Protocol};
 use crate::backends::{Backends, Trouble, start_server};
 use crate::child::free_address;
 use crate::error::Result;
-use crate::load::{Client, Load, Pattern, Plan};
+use crate::load::{Client, Load, Pattern, Plan, Shape, Traffic};
 
 /// Figures above this fraction of the ceiling are marked.
 const NEAR: f64 = 0.8;
@@ -37,9 +37,14 @@ impl Ceiling {
         Ok(Self { load_rps: load_rps(settings, logs)?, backends_rps: backends_rps(settings, backends)? })
     }
 
+    /// The lower of the two figures: no target can reach more calls per second.
+    pub(super) fn lowest_rps(&self) -> f64 {
+        self.load_rps.min(self.backends_rps)
+    }
+
     /// Whether a closed loop's figure is within 20 % of the ceiling.
     pub(super) fn is_near(&self, rps: f64) -> bool {
-        rps >= self.load_rps.min(self.backends_rps) * NEAR
+        rps >= self.lowest_rps() * NEAR
     }
 }
 
@@ -49,12 +54,14 @@ fn load_rps(settings: &Settings, logs: &Path) -> Result<f64> {
     let pinned = |cpu| if cpus < 2 { Vec::new() } else { vec![cpu] };
     let (address, http1) = (free_address()?, free_address()?);
     let (called, mode) = match settings.protocol {
-        Protocol::Http1 => (http1, format!("--http1={http1}")),
+        Protocol::Http1 | Protocol::Http2 => (http1, format!("--http1={http1}")),
         Protocol::Grpc | Protocol::Tcp => (address, "--bare".to_owned()),
     };
     let mut backend = start_server("bare-backend", address, &[mode, format!("--name={BARE}")], logs, &pinned(1))?;
     backend.wait_for_listener(called)?;
-    rps(Plan { cpus: pinned(0), ..plan(settings, &[called], vec![BARE.to_owned()]) })
+    // The minimal backend answers only unary calls.
+    let traffic = Traffic { shape: Shape::Unary, ..settings.traffic };
+    rps(Plan { cpus: pinned(0), traffic, ..plan(settings, &[called], vec![BARE.to_owned()]) })
 }
 
 /// Measures the load over connections that are spread evenly over the experiment's backends.
@@ -66,7 +73,7 @@ fn plan(settings: &Settings, addresses: &[SocketAddr], servers: Vec<String>) -> 
     // An HTTP/1.1 connection has one request at a time, so each request in flight needs a connection.
     let connections = match settings.protocol {
         Protocol::Http1 => IN_FLIGHT as usize,
-        Protocol::Grpc | Protocol::Tcp => addresses.len(),
+        Protocol::Grpc | Protocol::Http2 | Protocol::Tcp => addresses.len(),
     };
     let client = |&address: &SocketAddr| Client { address, authority: address.to_string() };
     let clients = addresses.iter().map(client).cycle().take(connections).collect();
@@ -74,10 +81,12 @@ fn plan(settings: &Settings, addresses: &[SocketAddr], servers: Vec<String>) -> 
         clients,
         servers,
         exchange: settings.exchange(),
+        traffic: settings.traffic,
         pattern: Pattern::Closed { in_flight: IN_FLIGHT },
         warm_up: WARM_UP,
         measured: settings.measured.min(LONGEST),
         cpus: settings.cpus.others.clone(),
+        seed: settings.seed,
     }
 }
 

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use super::cases::{Case, SLOW_FOR};
 use super::meter::Meter;
 use super::options::Settings;
-use super::record::{Run, Scenario};
+use super::record::{Footprint, Run, Scenario};
 use super::recovery::recovered_after_s;
 use super::schedule::Turn;
+use super::steady::steady_after_s;
 use crate::backends::{Backends, Trouble};
 use crate::error::Result;
-use crate::load::{Exchange, Load, NAMELESS, Pattern, Plan, SLICE, Snapshot};
+use crate::load::{Exchange, Load, Pattern, Plan, SLICE, Snapshot, WINDOW};
 use crate::targets::Target;
 
 /// During calls: interval between two checks that the programs still run.
@@ -27,6 +28,8 @@ pub(super) struct Stage<'a> {
     pub(super) target: Target,
     /// The kind of exchange that clients make.
     pub(super) exchange: Exchange,
+    /// The names that the servers have in their answers.
+    pub(super) servers: Vec<String>,
 }
 
 impl Stage<'_> {
@@ -36,47 +39,80 @@ impl Stage<'_> {
     /// If a program ends early, or the target refuses connections. Failed calls are counted instead.
     pub(super) fn measure(&mut self, turn: &Turn) -> Result<Run> {
         self.backends.set(turn.troubled, trouble(self.settings.scenario, turn.case))?;
-        let load = Load::start(self.plan(turn));
-        self.stay(&load, Instant::now() + self.settings.warm_up)?;
-        while load.snapshot().measured.is_zero() && !load.is_finished() {
-            thread::sleep(NOTICE);
-        }
+        let idle = self.target.total_memory()?;
+        let load = Load::start(self.plan(turn, self.settings.warm_up, self.settings.measured));
+        self.wait_until_measuring(&load, self.settings.warm_up)?;
         self.target.forget_peaks();
         let start = Instant::now();
         let (before, counts_before) = (self.meter()?, self.backends.counts()?);
-        if self.settings.scenario == Scenario::Recover {
-            self.stay(&load, start + SLOW_FOR)?;
-            self.backends.set(turn.troubled, Trouble::Slow(0))?;
-        }
+        let restarts = self.intervene(turn, &load, start)?;
         self.stay(&load, start + self.settings.measured)?;
         let (after, counts_after) = (self.meter()?, self.backends.counts()?);
+        let loaded = self.target.total_memory()?;
         let numbers = load.finish()?;
         self.ensure_running()?;
-        let reached = since(&counts_after, &counts_before);
-        self.record(turn, numbers, (&before, &after), &reached)
+        let reached = since(&counts_after.calls, &counts_before.calls);
+        let messages = since(&counts_after.messages, &counts_before.messages);
+        let footprint = idle.zip(loaded).map(|((proxies, idle_bytes), (_, loaded_bytes))| Footprint {
+            proxies,
+            idle_bytes,
+            loaded_bytes,
+            ..Footprint::default()
+        });
+        let rollout = (self.settings.scenario == Scenario::Rollout).then(|| self.rollout(&numbers.timeline, restarts));
+        let messages_per_s = match self.settings.scenario {
+            Scenario::Streams => {
+                messages.into_iter().map(|count| count as f64 / after.seconds_since(&before)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let run = self.record(turn, numbers, (&before, &after), &reached)?;
+        Ok(Run { footprint, rollout, messages_per_s, ..run })
     }
 
-    fn plan(&self, turn: &Turn) -> Plan {
+    /// Changes the backends during the measured time, which began at `start`. Returns the number of restarts in each half
+    /// of it.
+    fn intervene(&mut self, turn: &Turn, load: &Load, start: Instant) -> Result<[u32; 2]> {
+        match self.settings.scenario {
+            Scenario::Recover => {
+                self.stay(load, start + SLOW_FOR)?;
+                self.backends.set(turn.troubled, Trouble::Slow(0))?;
+                Ok([0; 2])
+            }
+            Scenario::Rollout => self.restart_all_twice(load, start),
+            _ => Ok([0; 2]),
+        }
+    }
+
+    /// Waits until the load has connected and its warm-up has ended, or until it ends early.
+    pub(super) fn wait_until_measuring(&mut self, load: &Load, warm_up: Duration) -> Result<()> {
+        self.stay(load, Instant::now() + warm_up)?;
+        while load.snapshot().measured.is_zero() && !load.is_finished() {
+            thread::sleep(NOTICE);
+        }
+        Ok(())
+    }
+
+    pub(super) fn plan(&self, turn: &Turn, warm_up: Duration, measured: Duration) -> Plan {
         let Case { connections, concurrency, rate_per_s, .. } = turn.case;
         Plan {
             clients: self.target.clients(connections, &mut fastrand::Rng::with_seed(turn.seed)),
-            servers: match self.exchange {
-                Exchange::Handshake(_) => vec![NAMELESS.to_owned()],
-                Exchange::Grpc | Exchange::Http1 => self.backends.names(),
-            },
+            servers: self.servers.clone(),
             exchange: self.exchange.clone(),
+            traffic: self.settings.traffic,
             pattern: match rate_per_s {
                 None => Pattern::Closed { in_flight: concurrency },
                 Some(rate_per_s) => Pattern::Open { rate_per_s, max_in_flight: concurrency },
             },
-            warm_up: self.settings.warm_up,
-            measured: self.settings.measured,
+            warm_up,
+            measured,
             cpus: self.settings.cpus.others.clone(),
+            seed: turn.seed,
         }
     }
 
     /// Waits until `end`, or until the load ends early because it cannot connect.
-    fn stay(&mut self, load: &Load, end: Instant) -> Result<()> {
+    pub(super) fn stay(&mut self, load: &Load, end: Instant) -> Result<()> {
         while !load.is_finished() {
             self.ensure_running()?;
             match end.saturating_duration_since(Instant::now()) {
@@ -112,6 +148,7 @@ impl Stage<'_> {
         let cpu_per_call = |cpu: Duration| cpu.as_secs_f64() * 1e6 / (calls + errors).max(1) as f64;
         let known = |ms: f64| (numbers.total.max_ms > 0.0).then_some(ms);
         let recovery_slice = (SLOW_FOR.as_millis() / SLICE.as_millis()) as usize;
+        let warm_up_windows = (self.settings.warm_up.as_secs() / WINDOW.as_secs()) as usize;
         Ok(Run {
             scenario: self.settings.scenario,
             target: turn.target,
@@ -151,6 +188,13 @@ impl Stage<'_> {
             },
             throughput: None,
             proxy_rss_before_bytes: None,
+            steady_after_s: steady_after_s(&numbers.windows, warm_up_windows),
+            footprint: None,
+            capacity: None,
+            rollout: None,
+            messages_per_s: Vec::new(),
+            slow_method: None,
+            error_classes: numbers.classes.iter().map(|(class, count)| (class.to_string(), *count)).collect(),
             // Errors of the warm-up are not counted, so their reason does not belong here.
             first_error: numbers.first_failure.filter(|_| errors > 0),
             curve: numbers.curve,

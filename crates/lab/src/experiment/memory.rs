@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::load::{Crowd, CrowdReport, Latency, Snapshot};
 
 /// Time for the proxy to return memory: after the first client has disconnected, and after the crowd has.
-const RECOVERY: Duration = Duration::from_secs(10);
+pub(super) const RECOVERY: Duration = Duration::from_secs(10);
 
 impl Stage<'_> {
     /// Opens the connections of a turn, makes a burst of calls on them, closes them, and waits.
@@ -43,7 +43,7 @@ impl Stage<'_> {
         let CrowdReport { calls, failed, first_failure } = report;
         let total = Latency { calls, ..Latency::default() };
         let numbers = Snapshot { measured, total, ..Snapshot::default() };
-        let reached = since(&counts_after, &counts_before);
+        let reached = since(&counts_after.calls, &counts_before.calls);
         Ok(Run {
             errors: failed,
             first_error: first_failure,

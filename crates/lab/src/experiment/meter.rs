@@ -23,10 +23,8 @@ impl Meter {
     /// Reads all counters.
     pub(super) fn read(target: &Target, backends: &Backends) -> Result<Self> {
         let proxy = target.cpu_time()?;
-        let mut ours = procfs::cpu_time(std::process::id())? + proxy.unwrap_or_default();
-        for pid in backends.pids() {
-            ours += procfs::cpu_time(pid)?;
-        }
+        let servers = backends.cpu_time()? + target.services_cpu_time()?;
+        let ours = procfs::cpu_time(std::process::id())? + proxy.unwrap_or_default() + servers;
         let server_proxy = target.server_cpu_time()?;
         Ok(Self { at: Instant::now(), proxy, server_proxy, ours, machine: procfs::machine_cpu_time()? })
     }
@@ -41,13 +39,18 @@ impl Meter {
         Some(self.server_proxy?.saturating_sub(earlier.server_proxy?))
     }
 
+    /// Seconds since an earlier reading.
+    pub(super) fn seconds_since(&self, earlier: &Self) -> f64 {
+        (self.at - earlier.at).as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
     /// CPUs that programs outside the experiment have used since an earlier reading.
     pub(super) fn foreign_since(&self, earlier: &Self) -> f64 {
         let ours = self.ours.saturating_sub(earlier.ours);
         // The kernel counts the machine's time and the programs' times in different ways, so avoid a negative
         // difference.
         let foreign = self.machine.saturating_sub(earlier.machine).saturating_sub(ours);
-        foreign.as_secs_f64() / (self.at - earlier.at).as_secs_f64().max(f64::MIN_POSITIVE)
+        foreign.as_secs_f64() / self.seconds_since(earlier)
     }
 }
 

@@ -4,11 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::cases::{self, Case};
-use super::record::{Protocol, Scenario, TargetKind};
+use super::graph::GraphOptions;
+use super::record::{GraphShape, Protocol, Scenario, TargetKind};
+use super::refusals::refuse_impossible;
+use super::traffic_options::TrafficOptions;
 use crate::backends::ServiceTime;
 use crate::cpus::Cpus;
 use crate::error::{Error, Result};
-use crate::load::Exchange;
+use crate::load::{Exchange, Traffic};
 
 /// Options of `leno lab run`.
 #[derive(Debug, Clone, clap::Args)]
@@ -16,17 +19,21 @@ pub struct Options {
     /// Scenario: the fault of the backends
     #[arg(value_enum)]
     pub scenario: Scenario,
-    /// Protocol of clients and backends: gRPC, or HTTP/1.1 with one request at a time on each connection
-    #[arg(long, value_enum, value_name = "NAME", default_value_t = Protocol::Grpc)]
-    pub protocol: Protocol,
-    /// Targets that the calls pass [default: those without TLS; in memory the proxies; in tcp and handshakes those with
-    /// TLS]
+    /// Protocol of clients and backends: gRPC, HTTP/2 without gRPC, or HTTP/1.1 with one request at a time on each
+    /// connection [default: grpc; in ladder http1]
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub protocol: Option<Protocol>,
+    /// Targets that the calls pass [default: those without TLS; in memory and footprint the proxies; in tcp and handshakes
+    /// those with TLS]
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
     pub targets: Option<Vec<TargetKind>>,
-    /// Additional latency of one backend, in ms [default: 0,50,200; in connections and recover 50]
+    /// Additional latency of one backend, in ms [default: 0,50,200; in connections and recover 50; in methods 0,50;
+    /// otherwise 0]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=10_000))]
     pub skew_ms: Option<Vec<u32>>,
-    /// Client connections [default: 1, and 200 for HTTP/1.1; in connections 1,2,4,8; in memory 10000; in handshakes 16]
+    /// Client connections [default: 1, and 200 for HTTP/1.1; in connections 1,2,4,8; in memory and crowd 10000; in
+    /// footprint 1000; in ladder 64; in capacity, graph, handshakes, rollout and
+    /// steady 16]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub connections: Option<Vec<u32>>,
     /// Calls in flight, all connections together [default: 200, and one per connection for HTTP/1.1; with --rate at
@@ -34,18 +41,30 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub concurrency: Option<u32>,
     /// Calls per second, whether or not earlier calls were answered; max sends the next call after each answer
-    /// [default: max]
+    /// [default: max; in ladder 100,500,1000,5000; in graph 500,600; in crowd, footprint, methods,
+    /// rollout and steady 1000]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_rate)]
     pub rate: Option<Vec<Rate>>,
-    /// Measured time of each run, in s [default: 10]
+    /// Measured time of each run, in s [default: 10; in ladder 5; in rollout 20; in steady 30]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub duration_s: Option<u32>,
-    /// Time of each run before counting begins, in s [default: 3]
+    /// Time of each run before counting begins, in s [default: 3; in steady 0]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(..=600))]
     pub warm_up_s: Option<u32>,
-    /// Number of repeats of the whole measurement
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub repeat: u32,
+    /// Number of repeats of the whole measurement [default: 10; in crowd, graph, ladder, methods, rollout and streams 3; in
+    /// capacity, footprint and steady 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: Option<u32>,
+    /// Number of backends [default: 5; in ladder 10; graph has services instead]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=50))]
+    pub backends: Option<u32>,
+    #[command(flatten)]
+    pub traffic: TrafficOptions,
+    #[command(flatten)]
+    pub graph: GraphOptions,
+    /// Scenario capacity: also require that 99 of 100 calls take at most this, in ms
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub max_p99_ms: Option<u32>,
     /// Service time of a healthy backend, in ms, beside the backend's own work
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=10_000))]
     pub work_ms: u32,
@@ -80,6 +99,9 @@ pub enum Rate {
 pub(super) struct Settings {
     pub(super) scenario: Scenario,
     pub(super) protocol: Protocol,
+    pub(super) traffic: Traffic,
+    /// Number of backends.
+    pub(super) backends: usize,
     /// The targets, in the requested order.
     pub(super) targets: Vec<TargetKind>,
     pub(super) cases: Vec<Case>,
@@ -91,6 +113,10 @@ pub(super) struct Settings {
     pub(super) seed: u64,
     pub(super) cpus: Cpus,
     pub(super) leno_proxy: Option<PathBuf>,
+    /// Scenario `capacity`: the highest p99, in ms.
+    pub(super) max_p99_ms: Option<u32>,
+    /// Scenario `graph`: the services.
+    pub(super) graph: Option<GraphShape>,
 }
 
 impl Settings {
@@ -98,6 +124,7 @@ impl Settings {
     pub(super) fn exchange(&self) -> Exchange {
         match self.protocol {
             Protocol::Http1 => Exchange::Http1,
+            Protocol::Http2 => Exchange::Http2,
             Protocol::Grpc | Protocol::Tcp => Exchange::Grpc,
         }
     }
@@ -109,32 +136,82 @@ impl Options {
     /// # Errors
     /// One line that names the option, if the combination is impossible.
     pub(super) fn settings(&self) -> Result<Settings> {
-        cases::refuse_impossible(self)?;
+        refuse_impossible(self)?;
+        let usual = Usual::of(self.scenario);
         Ok(Settings {
             scenario: self.scenario,
-            protocol: if self.scenario == Scenario::Tcp { Protocol::Tcp } else { self.protocol },
+            protocol: self.protocol(),
+            traffic: self.traffic.traffic(self.scenario),
+            backends: self.backends.unwrap_or(usual.backends) as usize,
             targets: self.targets.clone().unwrap_or_else(|| usual_targets(self.scenario)),
             cases: cases::of(self)?,
-            repeat: self.repeat,
-            warm_up: Duration::from_secs(self.warm_up_s.unwrap_or(3).into()),
-            measured: Duration::from_secs(self.duration_s.unwrap_or(USUAL_DURATION_S).into()),
+            repeat: self.repeat.unwrap_or(usual.repeat),
+            warm_up: Duration::from_secs(self.warm_up_s.unwrap_or(usual.warm_up_s).into()),
+            measured: Duration::from_secs(self.duration_s.unwrap_or(usual.duration_s).into()),
             service_time: ServiceTime { base_ms: self.work_ms, spread_ms: self.spread_ms },
             out: self.out.clone().unwrap_or_else(|| format!("lab-{}", self.scenario).into()),
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..1_000_000)),
             cpus: if self.pin { Cpus::split(0, "--pin")? } else { Cpus::default() },
             leno_proxy: self.leno_proxy.clone(),
+            max_p99_ms: self.max_p99_ms,
+            graph: (self.scenario == Scenario::Graph).then(|| self.graph.shape()),
         })
+    }
+
+    /// The protocol, with the scenario's default.
+    pub(super) fn protocol(&self) -> Protocol {
+        match self.scenario {
+            Scenario::Tcp => Protocol::Tcp,
+            Scenario::Ladder => self.protocol.unwrap_or(Protocol::Http1),
+            _ => self.protocol.unwrap_or_default(),
+        }
+    }
+
+    /// The rates, with the scenario's default; `None` if the scenario chooses its rates itself.
+    pub(super) fn rates(&self) -> Option<Vec<Rate>> {
+        let usual: &[Rate] = match self.scenario {
+            Scenario::Capacity => return None,
+            Scenario::Ladder => &[100, 500, 1000, 5000].map(Rate::PerSecond),
+            Scenario::Graph => &[500, 600].map(Rate::PerSecond),
+            Scenario::Crowd | Scenario::Footprint | Scenario::Steady | Scenario::Rollout | Scenario::Methods => {
+                &[Rate::PerSecond(1000)]
+            }
+            _ => &[Rate::Max],
+        };
+        Some(self.rate.clone().unwrap_or_else(|| usual.to_vec()))
     }
 }
 
-/// Default for the measured seconds of a run.
-pub(super) const USUAL_DURATION_S: u32 = 10;
+/// Defaults of a scenario.
+pub(super) struct Usual {
+    pub(super) warm_up_s: u32,
+    pub(super) duration_s: u32,
+    pub(super) repeat: u32,
+    pub(super) backends: u32,
+}
+
+impl Usual {
+    pub(super) fn of(scenario: Scenario) -> Self {
+        let usual = Self { warm_up_s: 3, duration_s: 10, repeat: 10, backends: 5 };
+        match scenario {
+            Scenario::Ladder => Self { duration_s: 5, repeat: 3, backends: 10, ..usual },
+            Scenario::Capacity | Scenario::Footprint => Self { repeat: 2, ..usual },
+            Scenario::Crowd | Scenario::Streams | Scenario::Methods => Self { repeat: 3, ..usual },
+            Scenario::Steady => Self { warm_up_s: 0, duration_s: 30, repeat: 2, ..usual },
+            Scenario::Rollout => Self { duration_s: 20, repeat: 3, ..usual },
+            // The backend only serves the lab's own maximum: the graph has other services.
+            Scenario::Graph => Self { repeat: 3, backends: 1, ..usual },
+            _ => usual,
+        }
+    }
+}
 
 fn usual_targets(scenario: Scenario) -> Vec<TargetKind> {
     let fits = |kind: &TargetKind| match scenario {
         Scenario::Tcp => *kind == TargetKind::Direct || kind.has_tls(),
         Scenario::Handshakes => kind.has_tls(),
-        Scenario::Memory => kind.is_proxy() && !kind.has_tls(),
+        Scenario::Graph => *kind != TargetKind::L4 && !kind.has_tls(),
+        Scenario::Memory | Scenario::Footprint => kind.is_proxy() && !kind.has_tls(),
         _ => !kind.has_tls(),
     };
     TargetKind::ALL.into_iter().filter(fits).collect()

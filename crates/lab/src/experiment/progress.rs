@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
-use super::record::{Run, Scenario, Throughput};
+use super::record::{Capacity, Footprint, Restarts, Rollout, Run, Scenario, Throughput};
 use super::schedule::Turn;
 use crate::error::{Result, io as io_error};
 
@@ -34,7 +34,9 @@ impl Progress {
     /// Shows the current run.
     pub(super) fn begin(&self, turn: &Turn) {
         let left = HumanDuration(self.time_left());
-        self.bar.set_message(format!("now {} at {} ms, about {left} left", turn.target, turn.case.skew_ms));
+        let (target, case) = (turn.target, turn.case);
+        let at = case.rate_per_s.map_or(format!("{} ms", case.skew_ms), |rate| format!("{rate} calls/s"));
+        self.bar.set_message(format!("now {target} at {at}, about {left} left"));
     }
 
     /// Shows the result of a run in one line.
@@ -82,18 +84,45 @@ fn line(run: &Run) -> String {
         words.extend(cpu.map(|(up, down)| format!("{up:.0} and {down:.0} us CPU per MB")));
     } else if run.scenario == Scenario::Handshakes {
         words.push(format!("{:>8.0} handshakes/s  p50 {p50_ms:>8.2} ms  p99 {p99_ms:>8.2} ms", run.rps));
+    } else if let Some(Capacity { rate_per_s, found_per_s, trials, confirmations }) = run.capacity {
+        let rate = rate_per_s.map_or("no rate".to_owned(), |rate| format!("{rate} calls/s"));
+        words
+            .push(format!("sustains {rate} (search: {found_per_s} in {trials} trials; {confirmations} confirmations)"));
+        words.push(format!("p50 {p50_ms:>8.2} ms  p99 {p99_ms:>8.2} ms"));
+    } else if let (Scenario::Ladder | Scenario::Crowd | Scenario::Footprint | Scenario::Graph, Some(rate)) =
+        (run.scenario, run.rate_per_s)
+    {
+        words.push(format!("{:>7.0} of {rate} calls/s  p50 {p50_ms:>8.2} ms  p99 {p99_ms:>8.2} ms", run.rps));
+        let mb = |bytes: u64| bytes as f64 / 1e6;
+        words.extend(run.footprint.map(|Footprint { idle_bytes, loaded_bytes, .. }| {
+            format!("{:.1} MB idle, {:.1} MB loaded", mb(idle_bytes), mb(loaded_bytes))
+        }));
+    } else if let Some(Rollout { graceful, abrupt }) = run.rollout {
+        let lost = |Restarts { restarts, calls, lost }| format!("{lost} of {} lost in {restarts}", calls + lost);
+        words.push(format!("{} graceful restarts, {} abrupt ones", lost(graceful), lost(abrupt)));
+    } else if run.scenario == Scenario::Steady {
+        let when = run.steady_after_s.map_or("not steady".to_owned(), |s| format!("steady after {s} s"));
+        words.push(format!("{when}  p50 {p50_ms:>8.2} ms  p99 {p99_ms:>8.2} ms"));
+    } else if !run.messages_per_s.is_empty() {
+        let rates: Vec<String> = run.messages_per_s.iter().map(|rate| format!("{rate:.0}")).collect();
+        words.push(format!("messages/s by backend: {}", rates.join(", ")));
     } else {
         words.push(format!("{skew_ms:>3} ms {:>8.0} calls/s", run.rps));
         words.push(format!("p50 {p50_ms:>8.2} ms  p99 {p99_ms:>8.2} ms"));
         words.push(format!("{} {:>6.2} %", troubled(run.scenario), run.slow_share * 100.0));
     }
+    words.extend(
+        run.slow_method.map(|slow| format!("slow method p50 {:.2} ms  p99 {:.2} ms", slow.p50_ms, slow.p99_ms)),
+    );
     words.extend(run.proxy_cpu_us_per_call.map(|us| format!("{us:.1} us CPU")));
     if run.scenario == Scenario::Recover && target.is_proxy() {
         let when = run.recovered_after_s.map_or("never".to_owned(), |s| format!("{s:.1} s"));
         words.push(format!("fair share after {when}"));
     }
     if run.errors > 0 {
-        words.push(format!("{} errors", run.errors));
+        let classes = run.error_classes.iter().map(|(class, count)| format!("{count} {class}"));
+        let classes = classes.collect::<Vec<_>>().join(", ");
+        words.push(if classes.is_empty() { format!("{} errors", run.errors) } else { format!("errors: {classes}") });
     }
     if run.late > 0 {
         words.push(format!("{} sent late", run.late));

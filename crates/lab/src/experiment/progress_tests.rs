@@ -13,6 +13,7 @@ fn run(scenario: Scenario) -> Run {
         calls: 1000,
         errors: 0,
         first_error: None,
+        error_classes: std::collections::BTreeMap::new(),
         rps: 12_345.0,
         min_ms: Some(0.5),
         mean_ms: Some(1.6),
@@ -36,6 +37,12 @@ fn run(scenario: Scenario) -> Run {
         recovered_after_s: None,
         throughput: None,
         proxy_rss_before_bytes: Some(5 << 20),
+        steady_after_s: None,
+        footprint: None,
+        capacity: None,
+        rollout: None,
+        messages_per_s: Vec::new(),
+        slow_method: None,
     }
 }
 

@@ -1,7 +1,12 @@
 //! The records of an experiment: `lab.json` describes the experiment and the machine, and `runs.jsonl` has one line for
 //! each run. Reports are made from these two files alone.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+
+pub use super::description::{Ceiling, Experiment, GraphShape, Machine, Skipped, Version};
+pub use super::findings::{Capacity, Footprint, Restarts, Rollout, SlowMethod};
 
 /// What happens to the backends during the calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
@@ -21,6 +26,24 @@ pub enum Scenario {
     Tcp,
     /// Clients connect with mutual TLS again and again, without resumption.
     Handshakes,
+    /// HTTP/1.1 requests at several rates, each after a warm-up at half the rate.
+    Ladder,
+    /// The highest rate at which fewer than 0.1 % of the calls fail.
+    Capacity,
+    /// Calls at a steady rate over 10,000 client connections.
+    Crowd,
+    /// Memory of the proxies: idle, under a load, with idle connections, and after a burst on them.
+    Footprint,
+    /// Calls from the start of a proxy on: how long until the latency is steady?
+    Steady,
+    /// The backends restart one after the other, first gracefully and then abruptly.
+    Rollout,
+    /// Long bidirectional streams.
+    Streams,
+    /// A fast and a slow method of one service.
+    Methods,
+    /// A tree of services that call each other, each behind proxies of its own.
+    Graph,
 }
 
 /// The target that calls pass.
@@ -58,6 +81,8 @@ pub enum Protocol {
     Grpc,
     /// HTTP/1.1 requests on persistent connections, one at a time on each.
     Http1,
+    /// HTTP/2 requests without gRPC: many at a time on each connection.
+    Http2,
     /// Arbitrary bytes.
     #[value(skip)]
     Tcp,
@@ -85,6 +110,10 @@ pub struct Run {
     pub errors: u64,
     /// The error of the first failed call.
     pub first_error: Option<String>,
+    /// The calls that were not answered with OK, by class, such as `gRPC UNAVAILABLE`, `HTTP 503`, `connection` or
+    /// `time-out`; at most 65 classes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub error_classes: BTreeMap<String, u64>,
     /// Calls answered with OK per second.
     pub rps: f64,
     /// Latency of the shortest call. `None` in the scenarios without latencies, and in results of earlier versions.
@@ -130,7 +159,7 @@ pub struct Run {
     /// CPU time that programs outside the experiment used, in CPUs: 0.1 is a tenth of one CPU.
     pub foreign_cpu: f64,
     /// Whether the calls per second are within 20 % of the load's maximum without a proxy, so that they measure the lab
-    /// rather than the target.
+    /// rather than the target. In the scenario `capacity`, also whether the load sent over 1 % of the calls late.
     pub at_ceiling: bool,
     /// Calls of an open loop that were sent over 1 ms late, because the load itself could not run.
     #[serde(default)]
@@ -147,6 +176,25 @@ pub struct Run {
     /// Scenario `memory`: resident memory of the proxy before the connections opened, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_rss_before_bytes: Option<u64>,
+    /// Seconds from the start of the load, warm-up included, until the latency was steady; `None` if it never was, or
+    /// if the run is too short to tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady_after_s: Option<f64>,
+    /// The memory of all proxies together; `None` without a proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub footprint: Option<Footprint>,
+    /// Scenario `capacity`: the result of the search.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Capacity>,
+    /// Scenario `rollout`: the calls that the restarts cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Rollout>,
+    /// Scenario `streams`: messages per second that each backend answered, in the order of the backends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages_per_s: Vec<f64>,
+    /// Scenario `methods`: the calls of the slow method. The other figures of the run are those of the fast one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_method: Option<SlowMethod>,
 }
 
 /// Throughput of bytes through a target; 1 MB is 10^6 bytes. CPU time is that of the proxies; `None` without a proxy.
@@ -169,74 +217,4 @@ pub struct CurvePoint {
     pub quantile: f64,
     /// Longest latency of this fraction of the calls, in ms.
     pub ms: f64,
-}
-
-/// The description of an experiment: its options, its machine, and the targets that were skipped. The file `lab.json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Experiment {
-    pub scenario: Scenario,
-    /// Protocol of clients and backends.
-    #[serde(default)]
-    pub protocol: Protocol,
-    /// The command line, to repeat it.
-    pub command: String,
-    /// Start, as RFC 3339 in UTC.
-    pub started: String,
-    /// Measured seconds of each run.
-    pub duration_s: u32,
-    /// Seconds of each run before counting begins.
-    pub warm_up_s: u32,
-    /// Number of backends.
-    pub backends: u32,
-    /// The machine.
-    pub machine: Machine,
-    /// The measured targets, in the requested order.
-    pub targets: Vec<TargetKind>,
-    /// Version line of each target's program.
-    pub versions: Vec<Version>,
-    /// The targets that were not measured.
-    pub skipped: Vec<Skipped>,
-    /// The load's maximum without a proxy.
-    pub ceiling: Ceiling,
-}
-
-/// The machine that an experiment ran on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Machine {
-    /// Number of CPUs.
-    pub cpus: u32,
-    /// The CPU's name, as the kernel reports it.
-    pub cpu_model: String,
-    /// Memory in bytes.
-    pub memory_bytes: u64,
-    /// The kernel's release.
-    pub kernel: String,
-}
-
-/// The version of a target's program.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Version {
-    /// The target.
-    pub target: TargetKind,
-    /// The program's own version line.
-    pub version: String,
-}
-
-/// A target that was not measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Skipped {
-    /// The target.
-    pub target: TargetKind,
-    /// The reason and the remedy, in one line.
-    pub why: String,
-}
-
-/// The load's maximum without a proxy; zero if there are no calls.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Ceiling {
-    /// Calls per second of the load on one CPU, with a bare backend on another CPU.
-    pub load_rps: f64,
-    /// Calls per second of the load without a proxy, over connections that are spread evenly over the experiment's
-    /// backends. No proxy can reach more calls per second here.
-    pub backends_rps: f64,
 }

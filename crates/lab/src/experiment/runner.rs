@@ -3,28 +3,22 @@
 //! The backends are the same processes for the whole experiment. Every run starts a new proxy: no state of an earlier
 //! run affects the proxy, and the proxy's memory peak belongs to this run alone.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::limits;
 use super::machine::started;
-use super::measure::Stage;
 use super::options::{Options, Settings};
 use super::output::Output;
 use super::progress::Progress;
-use super::record::{Ceiling, Experiment, Machine, Run, Scenario, Skipped, TargetKind, Version};
+use super::record::{Ceiling, Experiment, Machine, Scenario, Skipped, TargetKind, Version};
 use super::schedule::{self, Turn};
 use crate::backends::Backends;
 use crate::error::{Error, Result};
 use crate::formats::fortio;
-use crate::load::bulk::BulkServer;
-use crate::load::{Exchange, Hello};
 use crate::report::{self, Written};
-use crate::targets::{self, ServerSide, Setting, Target, l4};
-use crate::tls::{SERVER, client_config};
+use crate::targets::{self, l4};
 
-const BACKENDS: usize = 5;
 /// Approximate time to start and end the programs of a run.
 const AROUND_A_RUN: Duration = Duration::from_secs(1);
 
@@ -67,25 +61,25 @@ fn look_for_targets(settings: &Settings) -> Result<(Vec<Version>, Vec<Skipped>)>
 }
 
 /// A running experiment.
-struct Runner {
-    settings: Settings,
+pub(super) struct Runner {
+    pub(super) settings: Settings,
     output: Output,
-    logs: PathBuf,
-    backends: Backends,
+    pub(super) logs: PathBuf,
+    pub(super) backends: Backends,
     turns: Vec<Turn>,
     progress: Progress,
-    experiment: Experiment,
+    pub(super) experiment: Experiment,
 }
 
 impl Runner {
     fn set_up(settings: Settings, output: Output, versions: Vec<Version>, skipped: Vec<Skipped>) -> Result<Self> {
         let logs = output.logs();
         let targets: Vec<TargetKind> = versions.iter().map(|version| version.target).collect();
-        let turns = schedule::turns(&settings, &targets, BACKENDS);
+        let turns = schedule::turns(&settings, &targets, settings.backends);
         let progress = Progress::new(turns.len(), usual_length(&settings));
         warn(&skipped, &progress)?;
         let (time, cpus) = (settings.service_time, &settings.cpus.others);
-        let backends = Backends::start(BACKENDS, settings.protocol, time, &logs, cpus)?;
+        let backends = Backends::start(settings.backends, settings.protocol, time, &logs, cpus)?;
         let ceiling = if settings.scenario.has_calls() {
             let ceiling = Ceiling::measure(&settings, &backends, &logs)?;
             progress.say(&ceiling.to_string())?;
@@ -96,11 +90,13 @@ impl Runner {
         let experiment = Experiment {
             scenario: settings.scenario,
             protocol: settings.protocol,
+            traffic: settings.traffic,
+            graph: settings.graph,
             command: command(std::env::args(), settings.seed),
             started: started(),
             duration_s: settings.measured.as_secs() as u32,
             warm_up_s: settings.warm_up.as_secs() as u32,
-            backends: BACKENDS as u32,
+            backends: settings.backends as u32,
             machine: Machine::here(),
             targets,
             versions,
@@ -133,52 +129,6 @@ impl Runner {
         self.progress.say(&format!("report: {} and {}", page.display(), summary.display()))
     }
 
-    fn run_one(&mut self, turn: &Turn) -> Result<Run> {
-        match self.settings.scenario {
-            Scenario::Tcp => self.run_bytes(turn),
-            Scenario::Handshakes => self.run_handshakes(turn),
-            Scenario::Memory => {
-                let target = Target::start(turn.target, &self.setting(self.backends.addresses()))?;
-                self.stage(target, Exchange::Grpc).measure_memory(turn)
-            }
-            _ => {
-                let target = Target::start(turn.target, &self.setting(self.backends.addresses()))?;
-                let exchange = self.settings.exchange();
-                let run = self.stage(target, exchange).measure(turn)?;
-                let at_ceiling = run.rate_per_s.is_none() && self.experiment.ceiling.is_near(run.rps);
-                Ok(Run { at_ceiling, ..run })
-            }
-        }
-    }
-
-    fn run_bytes(&mut self, turn: &Turn) -> Result<Run> {
-        let server = BulkServer::start(&self.settings.cpus.others)?;
-        let target = Target::start(turn.target, &self.setting(&[server.address]))?;
-        self.stage(target, Exchange::Grpc).measure_bytes(turn, &server)
-    }
-
-    fn run_handshakes(&mut self, turn: &Turn) -> Result<Run> {
-        let backend = self.backends.addresses()[turn.troubled];
-        let side = Target::start_server_side(turn.target, &self.setting(&[]), backend)?;
-        let ServerSide { target, server_name, client, alpn } = side;
-        let hello = Hello::new(client_config(&client, SERVER, alpn)?, &server_name)?;
-        self.stage(target, Exchange::Handshake(hello)).measure(turn)
-    }
-
-    fn setting<'a>(&'a self, backends: &'a [SocketAddr]) -> Setting<'a> {
-        Setting {
-            backends,
-            protocol: self.settings.protocol,
-            dir: &self.logs,
-            cpus: &self.settings.cpus.proxy,
-            leno_proxy: self.settings.leno_proxy.as_deref(),
-        }
-    }
-
-    fn stage(&mut self, target: Target, exchange: Exchange) -> Stage<'_> {
-        Stage { settings: &self.settings, backends: &mut self.backends, target, exchange }
-    }
-
     fn is_given_up(&self, target: TargetKind) -> bool {
         self.experiment.skipped.iter().any(|skipped| skipped.target == target)
     }
@@ -197,6 +147,9 @@ impl Runner {
 fn usual_length(settings: &Settings) -> Duration {
     match settings.scenario {
         Scenario::Memory => Duration::from_secs(20),
+        Scenario::Footprint => settings.warm_up + settings.measured + Duration::from_secs(15),
+        // About ten trials of 4 s, and one confirmation.
+        Scenario::Capacity => Duration::from_secs(45) + settings.warm_up + settings.measured,
         _ => settings.warm_up + settings.measured + AROUND_A_RUN,
     }
 }

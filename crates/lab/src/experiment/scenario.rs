@@ -1,13 +1,29 @@
-//! The scenarios by name and in one line each.
+//! The scenarios by name and in one line each, and the protocols by name.
 
 use std::fmt;
 
-use super::record::Scenario;
+use super::record::{Protocol, Scenario};
 
 impl Scenario {
     /// Every scenario.
-    pub const ALL: [Self; 7] =
-        [Self::SlowPod, Self::Connections, Self::FastFail, Self::Recover, Self::Memory, Self::Tcp, Self::Handshakes];
+    pub const ALL: [Self; 16] = [
+        Self::SlowPod,
+        Self::Connections,
+        Self::FastFail,
+        Self::Recover,
+        Self::Memory,
+        Self::Tcp,
+        Self::Handshakes,
+        Self::Ladder,
+        Self::Capacity,
+        Self::Crowd,
+        Self::Footprint,
+        Self::Steady,
+        Self::Rollout,
+        Self::Streams,
+        Self::Methods,
+        Self::Graph,
+    ];
 
     /// Whether the scenario makes calls, so that targets can balance them.
     pub fn has_calls(self) -> bool {
@@ -24,6 +40,17 @@ impl Scenario {
             Self::Memory => "10,000 connections make a burst of calls and leave: what memory stays?",
             Self::Tcp => "bytes without any meaning, up and then down: how many, and what do they cost?",
             Self::Handshakes => "clients connect with mutual TLS again and again: how often in a second of CPU?",
+            Self::Ladder => {
+                "HTTP/1.1 requests at 100, 500, 1,000 and 5,000 a second: what do latency and memory become?"
+            }
+            Self::Capacity => "more and more calls a second: at which rate do 0.1 % of them fail?",
+            Self::Crowd => "10,000 client connections call at a steady rate: what do they cost?",
+            Self::Footprint => "idle, under a load, with 1,000 connections, after a burst: how much memory is it?",
+            Self::Steady => "calls from the start of a proxy on: how long until the latency is steady?",
+            Self::Rollout => "the backends restart one by one, gracefully and then abruptly: how many calls are lost?",
+            Self::Streams => "long bidirectional streams: do they end up unevenly on the backends?",
+            Self::Methods => "a fast and a slow method of one service, and one slow backend: does the fast one suffer?",
+            Self::Graph => "services that call services, each behind its own proxies: what does a call take?",
         }
     }
 }
@@ -38,6 +65,27 @@ impl fmt::Display for Scenario {
             Self::Memory => "memory",
             Self::Tcp => "tcp",
             Self::Handshakes => "handshakes",
+            Self::Ladder => "ladder",
+            Self::Capacity => "capacity",
+            Self::Crowd => "crowd",
+            Self::Footprint => "footprint",
+            Self::Steady => "steady",
+            Self::Rollout => "rollout",
+            Self::Streams => "streams",
+            Self::Methods => "methods",
+            Self::Graph => "graph",
         })
+    }
+}
+
+impl Protocol {
+    /// The protocol's name on the command line and in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Grpc => "grpc",
+            Self::Http1 => "http1",
+            Self::Http2 => "http2",
+            Self::Tcp => "tcp",
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::backends::ServiceTime;
 use crate::cpus::Cpus;
 use crate::experiment::record::{Protocol, Scenario};
+use crate::load::Traffic;
 
 const TARGETS: [TargetKind; 3] = [TargetKind::Direct, TargetKind::Leno, TargetKind::Haproxy];
 
@@ -12,6 +13,8 @@ fn settings(seed: u64) -> Settings {
     Settings {
         scenario: Scenario::SlowPod,
         protocol: Protocol::Grpc,
+        traffic: Traffic::default(),
+        backends: 5,
         targets: TARGETS.to_vec(),
         cases: vec![case(0), case(50)],
         repeat: 60,
@@ -22,6 +25,8 @@ fn settings(seed: u64) -> Settings {
         seed,
         cpus: Cpus::default(),
         leno_proxy: None,
+        max_p99_ms: None,
+        graph: None,
     }
 }
 

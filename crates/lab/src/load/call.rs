@@ -4,16 +4,20 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use h2::RecvStream;
 use h2::client::{ResponseFuture, SendRequest};
+use h2::{RecvStream, SendStream};
 use http::header::{CONTENT_TYPE, TE, USER_AGENT};
 use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use prost::Message;
 use tonic::Status;
 
-use super::PAYLOAD_BYTES;
-use crate::echo::UNARY_PATH;
+use super::Exchange;
+use super::failure::{Failure, FailureClass};
+use super::inbox::Inbox;
+use super::plain::{self, Content};
+use super::traffic::{Shape, Traffic};
 use crate::echo::proto::EchoRequest;
+use crate::echo::{BIDI_PATH, SERVER_STREAM_PATH, UNARY_PATH};
 
 const GRPC_STATUS: &str = "grpc-status";
 const GRPC: &str = "application/grpc";
@@ -25,22 +29,60 @@ pub(crate) const PREFIX_BYTES: usize = 5;
 pub(super) struct CallRequest {
     head: Request<()>,
     body: Bytes,
+    shape: Shape,
+    /// Messages of each stream; 1 for unary calls.
+    messages: u32,
+    /// Time after which a bidirectional stream sends no further message; `None` for no limit.
+    until: Option<Instant>,
+    /// Bytes of the content of an answer without gRPC; `None` for gRPC.
+    plain_bytes: Option<usize>,
 }
 
 impl CallRequest {
-    /// A unary call of the echo service at `authority`.
+    /// A request of the load's exchange at `authority`.
     ///
     /// # Errors
     /// If `authority` is invalid.
-    pub(super) fn new(authority: &str) -> Result<Self, http::Error> {
-        let uri = Uri::builder().scheme("http").authority(authority).path_and_query(UNARY_PATH).build()?;
+    pub(super) fn new(authority: &str, exchange: &Exchange, traffic: &Traffic) -> Result<Self, http::Error> {
+        match exchange {
+            Exchange::Http2 => Self::plain(authority, traffic),
+            Exchange::Grpc | Exchange::Http1 | Exchange::Handshake(_) => Self::grpc(authority, traffic),
+        }
+    }
+
+    fn plain(authority: &str, traffic: &Traffic) -> Result<Self, http::Error> {
+        let (head, body) = plain::request(authority, traffic)?;
+        let plain_bytes = Some(traffic.response_bytes as usize);
+        Ok(Self { head, body, shape: Shape::Unary, messages: 1, until: None, plain_bytes })
+    }
+
+    fn grpc(authority: &str, traffic: &Traffic) -> Result<Self, http::Error> {
+        let Traffic { shape, request_bytes, response_bytes, delay_ms, .. } = *traffic;
+        let (path, messages) = match shape {
+            Shape::Unary => (UNARY_PATH, 1),
+            Shape::ServerStream => (SERVER_STREAM_PATH, traffic.messages.max(1)),
+            Shape::BidiStream => (BIDI_PATH, traffic.messages.max(1)),
+        };
+        let uri = Uri::builder().scheme("http").authority(authority).path_and_query(path).build()?;
         let head = Request::post(uri)
             .header(TE, "trailers")
             .header(CONTENT_TYPE, GRPC)
             .header(USER_AGENT, "leno-lab")
             .body(())?;
-        let message = EchoRequest { payload: vec![b'x'; PAYLOAD_BYTES], ..EchoRequest::default() };
-        Ok(Self { head, body: framed(&message.encode_to_vec()) })
+        let message = EchoRequest {
+            payload: vec![b'x'; request_bytes as usize],
+            // The echo server returns the payload unless another size is requested.
+            response_bytes: if response_bytes == request_bytes { 0 } else { response_bytes },
+            delay_ms,
+            messages,
+            ..EchoRequest::default()
+        };
+        Ok(Self { head, body: framed(&message.encode_to_vec()), shape, messages, until: None, plain_bytes: None })
+    }
+
+    /// Sets the time after which bidirectional streams end after their current message.
+    pub(super) fn end_streams_at(&mut self, until: Instant) {
+        self.until = Some(until);
     }
 
     /// Sends the request. The call's latency counts from `since`.
@@ -48,9 +90,21 @@ impl CallRequest {
     /// # Errors
     /// If the connection accepts no more calls.
     pub(super) fn send(&self, sender: &mut SendRequest<Bytes>, since: Instant) -> Result<Call, h2::Error> {
-        let (answer, mut body) = sender.send_request(self.head.clone(), false)?;
-        body.send_data(self.body.clone(), true)?;
-        Ok(Call { since, stage: Stage::Head(answer) })
+        let is_empty = self.body.is_empty();
+        let (answer, mut stream) = sender.send_request(self.head.clone(), is_empty)?;
+        let sends_more = self.shape == Shape::BidiStream && self.messages > 1;
+        if !is_empty {
+            stream.send_data(self.body.clone(), !sends_more)?;
+        }
+        let outbox = sends_more.then(|| Outbox {
+            stream,
+            message: self.body.clone(),
+            left: self.messages - 1,
+            until: self.until,
+        });
+        let wanted = if self.shape == Shape::BidiStream { 1 } else { self.messages };
+        let stage = Stage::Head(answer, self.plain_bytes);
+        Ok(Call { since, stage, inbox: Inbox::default(), wanted, outbox })
     }
 }
 
@@ -68,46 +122,87 @@ pub(super) struct Call {
     /// Start of the measured time.
     pub(super) since: Instant,
     stage: Stage,
+    inbox: Inbox,
+    /// Number of messages that the answer must have.
+    wanted: u32,
+    /// The request's further messages; `None` after the last.
+    outbox: Option<Outbox>,
 }
 
 enum Stage {
-    Head(ResponseFuture),
-    Body(RecvStream, Bytes),
+    /// The bytes are those of the content of an answer without gRPC.
+    Head(ResponseFuture, Option<usize>),
+    Body(RecvStream),
+    /// The content of an answer without gRPC.
+    Content(Content),
+}
+
+/// The messages that a bidirectional stream still sends.
+struct Outbox {
+    stream: SendStream<Bytes>,
+    message: Bytes,
+    left: u32,
+    until: Option<Instant>,
 }
 
 /// The name of the server that answered with OK, or why the call failed.
-pub(super) type Answer = Result<Bytes, String>;
+pub(super) type Answer = Result<Bytes, Failure>;
 
 impl Call {
     /// Processes the received part of the answer.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
         loop {
             match &mut self.stage {
-                Stage::Head(answer) => {
-                    let response = match ready!(Future::poll(std::pin::Pin::new(answer), cx)) {
-                        Ok(response) => response,
-                        Err(error) => return Poll::Ready(Err(error.to_string())),
+                Stage::Head(answer, plain_bytes) => {
+                    let response = ready!(Future::poll(std::pin::Pin::new(answer), cx))?;
+                    self.stage = match *plain_bytes {
+                        Some(bytes) => Stage::Content(Content::of(response, bytes)?),
+                        None => {
+                            check_head(&response)?;
+                            Stage::Body(response.into_body())
+                        }
                     };
-                    if let Err(why) = check_head(&response) {
-                        return Poll::Ready(Err(why));
-                    }
-                    self.stage = Stage::Body(response.into_body(), Bytes::new());
                 }
-                Stage::Body(body, message) => match ready!(poll_chunk(body, cx)) {
-                    Ok(Some(chunk)) => join(message, chunk),
-                    Ok(None) => {
-                        let trailers = ready!(body.poll_trailers(cx));
-                        return Poll::Ready(finish(trailers, message));
+                Stage::Content(content) => return content.poll(cx),
+                Stage::Body(body) => match ready!(poll_chunk(body, cx))? {
+                    Some(chunk) => {
+                        self.inbox.add(chunk);
+                        while self.inbox.take_message()? {
+                            self.send_next()?;
+                        }
                     }
-                    Err(error) => return Poll::Ready(Err(error.to_string())),
+                    None => {
+                        let trailers = ready!(body.poll_trailers(cx))?;
+                        let trailers = trailers.ok_or_else(|| Failure::protocol("the answer ended without trailers"));
+                        check_status(&trailers?)?;
+                        return Poll::Ready(std::mem::take(&mut self.inbox).finish(self.wanted));
+                    }
                 },
             }
         }
     }
+
+    /// Sends the next message of a bidirectional stream, or ends its request.
+    fn send_next(&mut self) -> Result<(), h2::Error> {
+        let Some(Outbox { stream, message, left, until }) = &mut self.outbox else { return Ok(()) };
+        if until.is_some_and(|until| Instant::now() >= until) {
+            stream.send_data(Bytes::new(), true)?;
+            self.outbox = None;
+            return Ok(());
+        }
+        *left -= 1;
+        self.wanted += 1;
+        let is_last = *left == 0;
+        stream.send_data(message.clone(), is_last)?;
+        if is_last {
+            self.outbox = None;
+        }
+        Ok(())
+    }
 }
 
 /// Polls the next part of the body. Returns the part's flow-control credit to the server at once.
-fn poll_chunk(body: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, h2::Error>> {
+pub(super) fn poll_chunk(body: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, h2::Error>> {
     let chunk = match ready!(body.poll_data(cx)) {
         Some(chunk) => chunk?,
         None => return Poll::Ready(Ok(None)),
@@ -116,72 +211,36 @@ fn poll_chunk(body: &mut RecvStream, cx: &mut Context<'_>) -> Poll<Result<Option
     Poll::Ready(Ok(Some(chunk)))
 }
 
-/// Appends a part of the body. Usually there is only one part.
-fn join(message: &mut Bytes, chunk: Bytes) {
-    if message.is_empty() {
-        *message = chunk;
-    } else {
-        *message = [message.as_ref(), &chunk].concat().into();
-    }
-}
-
 /// Checks the header section. The trailers can still make the call fail.
-pub(crate) fn check_head(response: &Response<RecvStream>) -> Result<(), String> {
+pub(crate) fn check_head(response: &Response<RecvStream>) -> Result<(), Failure> {
     // An answer that consists only of trailers has its status in the header section.
     if response.headers().contains_key(GRPC_STATUS) {
         check_status(response.headers())?;
     }
-    if response.status() != StatusCode::OK {
-        return Err(format!("HTTP status {}", response.status()));
+    let status = response.status();
+    if status != StatusCode::OK {
+        return Err(Failure::new(FailureClass::Http(status.as_u16()), format!("HTTP status {status}")));
     }
     let content_type = response.headers().get(CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
     match content_type.strip_prefix(GRPC.as_bytes()) {
         Some([] | [b'+' | b';', ..]) => Ok(()),
-        _ => Err(format!("content-type {:?}, not {GRPC}", String::from_utf8_lossy(content_type))),
+        _ => Err(Failure::protocol(format!("content-type {:?}, not {GRPC}", String::from_utf8_lossy(content_type)))),
     }
 }
 
 /// Checks that the trailers report OK.
-pub(crate) fn check_status(trailers: &HeaderMap) -> Result<(), String> {
+pub(crate) fn check_status(trailers: &HeaderMap) -> Result<(), Failure> {
     match trailers.get(GRPC_STATUS) {
         Some(status) if status == "0" => Ok(()),
-        Some(_) => Err(Status::from_header_map(trailers).map_or_else(String::new, |s| describe(&s))),
-        None => Err(format!("the answer's trailers have no {GRPC_STATUS}")),
+        Some(_) => Err(Status::from_header_map(trailers)
+            .map_or_else(|| Failure::protocol("the answer has no valid gRPC status"), |status| describe(&status))),
+        None => Err(Failure::protocol(format!("the answer's trailers have no {GRPC_STATUS}"))),
     }
 }
 
-fn describe(status: &Status) -> String {
-    format!("{:?}: {}", status.code(), status.message())
-}
-
-fn finish(trailers: Result<Option<HeaderMap>, h2::Error>, message: &Bytes) -> Answer {
-    let trailers = trailers.map_err(|error| error.to_string())?;
-    check_status(&trailers.ok_or_else(|| "the answer ended without trailers".to_owned())?)?;
-    server_name(message)
-}
-
-/// The part of `leno.echo.v1.EchoResponse` that the load reads. The rest is skipped, not copied.
-#[derive(Message)]
-struct ServerName {
-    #[prost(bytes = "bytes", tag = "1")]
-    server: Bytes,
-}
-
-/// Reads the name from a body of exactly one message.
-fn server_name(body: &Bytes) -> Answer {
-    let Some((prefix, message)) = body.split_first_chunk::<PREFIX_BYTES>() else {
-        return Err(format!("the answer's body has {} bytes: no gRPC message", body.len()));
-    };
-    let [compressed, length @ ..] = *prefix;
-    if compressed != 0 {
-        return Err("the answer's message is compressed, although compression was not negotiated".to_owned());
-    }
-    let length = u32::from_be_bytes(length) as usize;
-    if message.len() != length {
-        return Err(format!("the answer's message should have {length} bytes, and has {}", message.len()));
-    }
-    let decoded = ServerName::decode(body.slice(PREFIX_BYTES..));
-    decoded.map(|response| response.server).map_err(|error| error.to_string())
+fn describe(status: &Status) -> Failure {
+    let class = FailureClass::Grpc(status.code() as u16);
+    Failure::new(class, format!("{:?}: {}", status.code(), status.message()))
 }
 
 #[cfg(test)]

@@ -11,9 +11,11 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 
 use super::call::{Answer, Call, CallRequest};
+use super::failure::Failure;
 use super::open::{Driver, open};
 use super::ready::{Ready, ReadyQueue};
-use super::{Client, RETRY_GAP};
+use super::traffic::Traffic;
+use super::{Client, Exchange, RETRY_GAP};
 use crate::error::{Error, Result};
 
 /// Shortest time between two connections, so that a server that closes connections at once is not flooded.
@@ -66,10 +68,16 @@ impl Channel {
     ///
     /// # Errors
     /// [`Error::Connect`] if the connection cannot be opened, or the authority is invalid.
-    pub(super) async fn connect(client: &Client, index: usize, queue: &Arc<ReadyQueue>) -> Result<Self> {
+    pub(super) async fn connect(
+        client: &Client,
+        index: usize,
+        (exchange, traffic): (&Exchange, &Traffic),
+        queue: &Arc<ReadyQueue>,
+    ) -> Result<Self> {
         let cannot_connect = |why| Error::Connect { target: client.authority.clone(), address: client.address, why };
-        let request = CallRequest::new(&client.authority).map_err(|error| cannot_connect(error.to_string()))?;
-        let (sender, driver) = open(client.address).await.map_err(cannot_connect)?;
+        let request = CallRequest::new(&client.authority, exchange, traffic);
+        let request = request.map_err(|error| cannot_connect(error.to_string()))?;
+        let (sender, driver) = open(client.address, index).await.map_err(cannot_connect)?;
         let waker = queue.waker(Ready::Connection(index));
         // So far, the socket wakes only this task. The wake here makes the loop poll the connection, which registers
         // `waker`.
@@ -93,6 +101,11 @@ impl Channel {
     pub(super) fn unanswered(&self) -> impl Iterator<Item = Instant> {
         let sent = self.slots.iter().filter_map(|slot| Some(slot.call.as_ref()?.since));
         self.waiting.iter().copied().chain(sent)
+    }
+
+    /// Makes bidirectional streams that are sent from now on end at this time, after their current message.
+    pub(super) fn end_streams_at(&mut self, until: Instant) {
+        self.request.end_streams_at(until);
     }
 
     /// Sends a call whose latency counts from `since`.
@@ -196,16 +209,17 @@ impl Channel {
     fn open_again(&mut self) -> Opening {
         let start = self.reopen_from.max(Instant::now());
         self.reopen_from = start + REOPEN_GAP;
-        let address = self.address;
+        let (address, index) = (self.address, self.index);
         Box::pin(async move {
             tokio::time::sleep_until(start.into()).await;
-            open(address).await
+            open(address, index).await
         })
     }
 
     fn fail_waiting(&mut self, why: &str, ended: &mut Vec<Ended>) {
         let channel = self.index;
-        let failed = |since| Ended { channel, since, answer: Err(format!("cannot connect again: {why}")) };
+        let failure = || Failure::connection(format!("cannot connect again: {why}"));
+        let failed = |since| Ended { channel, since, answer: Err(failure()) };
         ended.extend(self.waiting.drain(..).map(failed));
     }
 }

@@ -9,7 +9,8 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::channel::{Channel, Ended};
 use super::ready::{Ready, ReadyQueue};
-use super::{CONNECTING_AT_A_TIME, Client};
+use super::traffic::Traffic;
+use super::{CONNECTING_AT_A_TIME, Client, Exchange};
 use crate::error::Result;
 
 /// Longest time for connections to close.
@@ -27,11 +28,19 @@ impl Channels {
     ///
     /// # Errors
     /// The error of the first client that cannot connect.
-    pub(super) async fn connect(clients: &[Client]) -> Result<Self> {
+    pub(super) async fn connect(clients: &[Client], exchange: &Exchange, traffic: &Traffic) -> Result<Self> {
         let queue = Arc::new(ReadyQueue::default());
-        let opening = clients.iter().enumerate().map(|(index, client)| Channel::connect(client, index, &queue));
+        let opening = clients
+            .iter()
+            .enumerate()
+            .map(|(index, client)| Channel::connect(client, index, (exchange, traffic), &queue));
         let all = stream::iter(opening).buffered(CONNECTING_AT_A_TIME).try_collect().await?;
         Ok(Self { all, queue, in_flight: 0 })
+    }
+
+    /// Makes bidirectional streams that are sent from now on end at this time, after their current message.
+    pub(super) fn end_streams_at(&mut self, until: Instant) {
+        self.all.iter_mut().for_each(|channel| channel.end_streams_at(until));
     }
 
     /// Number of channels.

@@ -11,7 +11,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::channel::Ended;
 use super::channels::Channels;
-use super::{Client, runtime};
+use super::traffic::Traffic;
+use super::{Client, Exchange, runtime};
 use crate::error::{Error, Result, io};
 
 /// Longest time for a burst. Calls without an answer by then count as failures.
@@ -110,7 +111,7 @@ pub(crate) fn allow_open_files(connections: u32) -> Result<()> {
 
 /// Runs the crowd's thread: connects, serves the connections, and makes bursts until the sender is dropped.
 async fn stay(clients: &[Client], mut bursts: UnboundedReceiver<Burst>, gathered: &mpsc::Sender<Result<()>>) {
-    let mut channels = match Channels::connect(clients).await {
+    let mut channels = match Channels::connect(clients, &Exchange::Grpc, &Traffic::default()).await {
         Ok(channels) => channels,
         // The caller of `gather` receives this error.
         Err(error) => return drop(gathered.send(Err(error))),
@@ -160,9 +161,9 @@ fn poll_answers(
         for call in ended.drain(..) {
             match call.answer {
                 Ok(_) => report.calls += 1,
-                Err(why) => {
+                Err(failure) => {
                     report.failed += 1;
-                    report.first_failure.get_or_insert(why);
+                    report.first_failure.get_or_insert(failure.why);
                 }
             }
         }

@@ -13,6 +13,7 @@ use tokio_rustls::TlsConnector;
 
 use super::Client;
 use super::call::Answer;
+use super::failure::{Failure, FailureClass};
 use crate::error::{Error, Result};
 
 /// The name recorded for every server, because the server's greeting carries no name.
@@ -61,8 +62,11 @@ impl Handshake {
     pub(super) async fn exchange(&mut self) -> Answer {
         match tokio::time::timeout(TIMEOUT, self.greet()).await {
             Ok(Ok(())) => Ok(Bytes::from_static(NAMELESS.as_bytes())),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("no handshake within {} s", TIMEOUT.as_secs())),
+            Ok(Err(error)) => Err(Failure::connection(error)),
+            Err(_) => {
+                let why = format!("no handshake within {} s", TIMEOUT.as_secs());
+                Err(Failure::new(FailureClass::TimeOut, why))
+            }
         }
     }
 

@@ -11,12 +11,14 @@ fn plan(addresses: &[SocketAddr], servers: &[&str]) -> Plan {
         clients: addresses.iter().map(client).collect(),
         servers: servers.iter().map(ToString::to_string).collect(),
         exchange: Exchange::Grpc,
+        traffic: Traffic::default(),
         // The limit is above the number of calls that are ever due, so that a busy machine delays calls but makes none
         // fail.
         pattern: Pattern::Open { rate_per_s: 200, max_in_flight: 1_000 },
         warm_up: Duration::from_millis(50),
         measured: Duration::from_millis(500),
         cpus: Vec::new(),
+        seed: 0,
     }
 }
 
@@ -187,4 +189,50 @@ async fn a_client_that_loses_its_connection_opens_another() {
     assert!(snapshot.total.calls > 20, "{snapshot:?}");
     assert!(snapshot.failed > 0, "{snapshot:?}");
     assert!(snapshot.first_failure.is_some());
+}
+
+/// Runs a load of a new echo server with this traffic.
+async fn load_with(traffic: Traffic) -> Snapshot {
+    let plan = Plan { traffic, ..plan(&[start_server("s1", 0).await], &["s1"]) };
+    run_to_end(plan).await.expect("a server that answers")
+}
+
+#[tokio::test]
+async fn every_shape_and_size_of_exchange_is_answered() {
+    for shape in [Shape::Unary, Shape::ServerStream, Shape::BidiStream] {
+        for (request_bytes, response_bytes) in [(0, 0), (1024, 1024), (10, 200_000), (200_000, 10)] {
+            let traffic = Traffic { shape, messages: 3, request_bytes, response_bytes, ..Traffic::default() };
+            let snapshot = load_with(traffic).await;
+            assert_eq!((snapshot.total.calls, snapshot.failed), (100, 0), "{traffic:?}: {snapshot:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_long_bidirectional_stream_ends_with_the_load_and_counts_as_answered() {
+    let traffic = Traffic { shape: Shape::BidiStream, messages: 1_000_000, ..Traffic::default() };
+    let address = start_server("s1", 5).await;
+    let plan = Plan { traffic, pattern: Pattern::Closed { in_flight: 3 }, ..plan(&[address], &["s1"]) };
+    let start = Instant::now();
+    let snapshot = run_to_end(Plan { warm_up: Duration::ZERO, ..plan }).await.expect("a server that answers");
+    assert_eq!((snapshot.total.calls, snapshot.failed), (3, 0), "{snapshot:?}");
+    assert!(snapshot.total.p50_ms >= 400.0, "{snapshot:?}");
+    assert!(start.elapsed() < Duration::from_secs(5), "the streams did not end");
+}
+
+#[tokio::test]
+async fn failures_are_counted_by_class() {
+    let address = scripted::start(move |mut respond, number| {
+        match number % 3 {
+            0 => answer(&mut respond),
+            1 => drop(respond.send_response(head(200, "application/grpc", Some(14)), true)),
+            _ => respond.send_reset(Reason::REFUSED_STREAM),
+        }
+        true
+    });
+    let plan = Plan { warm_up: Duration::ZERO, ..plan(&[address.await], &["s1"]) };
+    let classes = run_to_end(plan).await.expect("a server that listens").classes;
+    let names: Vec<String> = classes.keys().map(ToString::to_string).collect();
+    assert_eq!(names, ["gRPC UNAVAILABLE", "reset REFUSED_STREAM"]);
+    assert_eq!(classes.values().sum::<u64>(), 67, "{classes:?}");
 }

@@ -1,4 +1,4 @@
-//! The load: unary gRPC calls over a few connections, HTTP/1.1 requests over many, or TLS connections themselves, timed
+//! The load: gRPC calls, gRPC streams and HTTP/2 requests over a few connections, HTTP/1.1 requests over many, or TLS connections themselves, timed
 //! by the load's own clock.
 //!
 //! In an open loop calls are sent at fixed times, as if the clients did not know of each other. They are timed from
@@ -12,11 +12,15 @@ pub(crate) mod bulk;
 mod call;
 mod channel;
 mod channels;
+mod connect;
 mod crowd;
+mod failure;
 mod handshake;
 pub(crate) mod http1;
+mod inbox;
 mod open;
 mod pace;
+mod plain;
 mod ready;
 mod recorder;
 mod run;
@@ -25,6 +29,8 @@ mod scripted;
 mod snapshot;
 mod stats;
 mod timer;
+mod traffic;
+mod windows;
 mod workers;
 
 use std::net::SocketAddr;
@@ -34,13 +40,17 @@ use std::time::{Duration, Instant};
 
 use channels::Channels;
 pub use crowd::{Crowd, CrowdReport};
+pub use failure::{Failure, FailureClass};
 use futures_util::{StreamExt, TryStreamExt, stream};
 pub use handshake::{Hello, NAMELESS};
+use pace::Pace;
 use recorder::{Recorder, lock};
 use run::Run;
 pub use snapshot::{Latency, Slice, Snapshot};
 pub use stats::SLICE;
 use stats::Stats;
+pub use traffic::{Arrivals, Shape, Traffic, WarmUpRate};
+pub use windows::{WINDOW, Window};
 use workers::Worker;
 
 use crate::child::pin;
@@ -56,9 +66,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Shortest time between a client's failed attempt and its next one.
 const RETRY_GAP: Duration = Duration::from_millis(100);
 /// Longest time for the last calls to be answered.
-const LAST_ANSWERS: Duration = Duration::from_secs(5);
-/// Payload of each request.
-const PAYLOAD_BYTES: usize = 50;
+pub(crate) const LAST_ANSWERS: Duration = Duration::from_secs(5);
 
 /// One client connection.
 #[derive(Debug, Clone)]
@@ -78,6 +86,8 @@ pub struct Plan {
     pub servers: Vec<String>,
     /// The exchange that clients repeat.
     pub exchange: Exchange,
+    /// The size of the exchanges, and further properties.
+    pub traffic: Traffic,
     /// When calls are sent.
     pub pattern: Pattern,
     /// Time before counting begins. Failures count during this time too.
@@ -86,15 +96,19 @@ pub struct Plan {
     pub measured: Duration,
     /// The CPUs that the load's thread may use; empty for all.
     pub cpus: Vec<usize>,
+    /// Seed of random arrivals.
+    pub seed: u64,
 }
 
 /// The exchange that a client repeats.
 #[derive(Debug, Clone)]
 pub enum Exchange {
-    /// A unary gRPC call; as many at a time as the pattern allows.
+    /// A gRPC call, of the traffic's shape; as many at a time as the pattern allows.
     Grpc,
     /// An HTTP/1.1 request; one at a time for each client.
     Http1,
+    /// An HTTP/2 request without gRPC; as many at a time as the pattern allows.
+    Http2,
     /// A TLS connection that opens and closes; one at a time for each client.
     Handshake(Hello),
 }
@@ -112,12 +126,20 @@ pub enum Pattern {
     /// Calls at a fixed rate, whether or not earlier calls were answered; latency counts from the scheduled time of
     /// sending.
     Open {
-        /// Calls per second of all clients together, at least one, evenly spaced.
+        /// Calls per second of all clients together, at least one. The traffic has their arrivals.
         rate_per_s: u32,
         /// Maximum number of calls in flight; with [`Exchange::Http1`] and [`Exchange::Handshake`], of calls that wait
         /// for a free client. A further call is not sent and counts as failed.
         max_in_flight: u32,
     },
+}
+
+impl Plan {
+    /// The schedule of an open loop that starts at `start`.
+    fn pace(&self, start: Instant, rate_per_s: u32) -> Pace {
+        let measured_from = start + self.warm_up;
+        Pace::new((start, measured_from, measured_from + self.measured), rate_per_s, &self.traffic, self.seed)
+    }
 }
 
 /// A running load.
@@ -165,16 +187,17 @@ fn run(plan: &Plan, stats: &Arc<Mutex<Stats>>) -> Result<()> {
     pin(&plan.cpus).map_err(io(format!("pinning the load to the CPUs {:?}", plan.cpus)))?;
     runtime()?.block_on(async {
         match plan.exchange {
-            Exchange::Grpc => {
-                let channels = Channels::connect(&plan.clients).await?;
+            Exchange::Grpc | Exchange::Http2 => {
+                let channels = Channels::connect(&plan.clients, &plan.exchange, &plan.traffic).await?;
                 let (recorder, start, end) = begin(plan, stats);
                 Run::new(plan, channels, recorder, start, end)?.finish().await
             }
             Exchange::Http1 | Exchange::Handshake(_) => {
-                let connecting = stream::iter(&plan.clients).map(|client| Worker::connect(client, plan));
+                let clients = stream::iter(&plan.clients).enumerate();
+                let connecting = clients.map(|(index, client)| Worker::connect(client, index, plan));
                 let workers = connecting.buffered(CONNECTING_AT_A_TIME).try_collect().await?;
                 let (recorder, start, end) = begin(plan, stats);
-                workers::run(workers, plan.pattern, recorder, start, end).await
+                workers::run(workers, plan, recorder, start, end).await
             }
         }
     })
@@ -185,7 +208,7 @@ fn begin(plan: &Plan, stats: &Arc<Mutex<Stats>>) -> (Recorder, Instant, Instant)
     let start = Instant::now();
     let measure_from = start + plan.warm_up;
     let end = measure_from + plan.measured;
-    lock(stats).measure(measure_from, end);
+    lock(stats).measure(start, measure_from, end);
     (Recorder::new(&plan.servers, stats), start, end)
 }
 

@@ -10,6 +10,7 @@ use h2::client::{self, SendRequest};
 use tokio::net::TcpStream;
 
 use super::CONNECT_TIMEOUT;
+use super::connect::connect;
 
 /// Receive window of a connection, so large that no answer waits for it.
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
@@ -22,20 +23,19 @@ const DATA_FRAME_BUDGET_BYTES: usize = 64 << 20;
 /// Drives a connection's socket.
 pub(super) type Driver = client::Connection<TcpStream, Bytes>;
 
-/// Opens a connection and waits for the server's limit on concurrent calls.
+/// Opens the connection of the client with this index, and waits for the server's limit on concurrent calls.
 ///
 /// # Errors
 /// The reason, in words.
-pub(super) async fn open(address: SocketAddr) -> Result<(SendRequest<Bytes>, Driver), String> {
-    match tokio::time::timeout(CONNECT_TIMEOUT, handshake(address)).await {
+pub(super) async fn open(address: SocketAddr, client: usize) -> Result<(SendRequest<Bytes>, Driver), String> {
+    match tokio::time::timeout(CONNECT_TIMEOUT, handshake(address, client)).await {
         Ok(opened) => opened,
         Err(_) => Err(format!("no HTTP/2 connection within {} s", CONNECT_TIMEOUT.as_secs())),
     }
 }
 
-async fn handshake(address: SocketAddr) -> Result<(SendRequest<Bytes>, Driver), String> {
-    let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
-    stream.set_nodelay(true).map_err(|error| error.to_string())?;
+async fn handshake(address: SocketAddr, client: usize) -> Result<(SendRequest<Bytes>, Driver), String> {
+    let stream = connect(address, client).await?;
     let (sender, mut driver) = client::Builder::new()
         .enable_push(false)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)

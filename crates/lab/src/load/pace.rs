@@ -2,39 +2,108 @@
 
 use std::time::{Duration, Instant};
 
-const NS_PER_S: u64 = 1_000_000_000;
+use super::traffic::{Arrivals, Traffic, WarmUpRate};
 
-/// A schedule of evenly spaced calls.
+/// A schedule of calls: evenly spaced or random, at a rate that may differ during the warm-up.
 #[derive(Debug)]
 pub(super) struct Pace {
+    stages: Vec<Stage>,
+    /// Index of the stage that the next call belongs to.
+    stage: usize,
+    /// Calls from the beginning of that stage until the next call. Fractions are possible with random arrivals.
+    calls: f64,
+    /// Random gaps; `None` if calls are evenly spaced.
+    random: Option<fastrand::Rng>,
+    next: Option<Instant>,
+}
+
+/// A time in which the rate changes linearly, or stays the same.
+#[derive(Debug)]
+struct Stage {
     start: Instant,
-    end: Instant,
-    rate_per_s: u32,
-    taken: u64,
+    length: Duration,
+    /// Calls per second at the beginning; at least 0.
+    from: f64,
+    /// Calls per second at the end; above 0.
+    to: f64,
 }
 
 impl Pace {
-    /// `rate_per_s` calls per second, at least one, from `start` until `end`.
-    pub(super) fn new(start: Instant, end: Instant, rate_per_s: u32) -> Self {
-        Self { start, end, rate_per_s: rate_per_s.max(1), taken: 0 }
+    /// `rate_per_s` calls per second, at least one, from `measured_from` until `end`. From `start` until
+    /// `measured_from`, the traffic's warm-up rate applies. The seed determines random arrivals.
+    pub(super) fn new(
+        (start, measured_from, end): (Instant, Instant, Instant),
+        rate_per_s: u32,
+        traffic: &Traffic,
+        seed: u64,
+    ) -> Self {
+        let rate = f64::from(rate_per_s.max(1));
+        let stage = |start: Instant, end: Instant, from| Stage { start, length: end - start, from, to: rate };
+        let stages = match traffic.warm_up_rate {
+            WarmUpRate::Full => vec![stage(start, end, rate)],
+            WarmUpRate::Ramp => vec![stage(start, measured_from, 0.0), stage(measured_from, end, rate)],
+            WarmUpRate::Half => {
+                let half = Stage { to: rate / 2.0, ..stage(start, measured_from, rate / 2.0) };
+                vec![half, stage(measured_from, end, rate)]
+            }
+        };
+        let random = (traffic.arrivals == Arrivals::Poisson).then(|| fastrand::Rng::with_seed(seed));
+        let mut pace = Self { stages, stage: 0, calls: 0.0, random, next: None };
+        pace.calls = pace.first_gap();
+        pace.find_next();
+        pace
     }
 
     /// Time of the next call; `None` after the last.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        let rate = u64::from(self.rate_per_s);
-        // Compute whole seconds separately, so that no product overflows and no rounding error accumulates.
-        let whole = Duration::from_secs(self.taken / rate);
-        let part = Duration::from_nanos(self.taken % rate * NS_PER_S / rate);
-        let due = self.start + whole + part;
-        (due < self.end).then_some(due)
+        self.next
     }
 
     /// Takes the next call if it is due by `now`.
     pub(super) fn take(&mut self, now: Instant) -> Option<Instant> {
-        let due = self.next_due().filter(|&due| due <= now)?;
-        self.taken += 1;
+        let due = self.next.filter(|&due| due <= now)?;
+        self.calls += self.random.as_mut().map_or(1.0, exponential);
+        self.find_next();
         Some(due)
     }
+
+    /// Calls from the beginning of a stage until its first call. Random arrivals have no memory, so that the first gap
+    /// is like any other.
+    fn first_gap(&mut self) -> f64 {
+        self.random.as_mut().map_or(0.0, exponential)
+    }
+
+    fn find_next(&mut self) {
+        self.next = None;
+        while let Some(stage) = self.stages.get(self.stage) {
+            let after = stage.time_until(self.calls);
+            if after < stage.length {
+                self.next = Some(stage.start + after);
+                return;
+            }
+            self.stage += 1;
+            self.calls = self.first_gap();
+        }
+    }
+}
+
+impl Stage {
+    /// The time from the beginning within which `calls` calls are due: the solution of
+    /// `calls = from * t + (to - from) / length * t^2 / 2`. It is computed for each call from the beginning, so that no
+    /// rounding error accumulates.
+    fn time_until(&self, calls: f64) -> Duration {
+        if calls <= 0.0 || self.length.is_zero() {
+            return Duration::ZERO;
+        }
+        let climb_per_s = (self.to - self.from) / self.length.as_secs_f64();
+        let seconds = 2.0 * calls / (self.from + (self.from.powi(2) + 2.0 * climb_per_s * calls).max(0.0).sqrt());
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+}
+
+/// A random gap with the mean 1.
+fn exponential(random: &mut fastrand::Rng) -> f64 {
+    -(1.0 - random.f64()).ln()
 }
 
 #[cfg(test)]

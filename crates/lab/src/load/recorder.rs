@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use super::call::Answer;
+use super::failure::Failure;
 use super::stats::Stats;
 
 /// Collects the numbers that the load writes and other threads read.
@@ -19,7 +20,7 @@ pub(super) struct Recorder {
 enum Event {
     Sent { due: Instant, lateness: Duration },
     Answered { since: Instant, server: usize, latency: Duration },
-    Failed { since: Instant, why: String },
+    Failed { since: Instant, failure: Failure },
 }
 
 impl Recorder {
@@ -37,20 +38,22 @@ impl Recorder {
     pub(super) fn ended(&mut self, since: Instant, now: Instant, answer: Answer) {
         let by = |name: &[u8]| {
             let known = self.servers.iter().position(|server| server.as_bytes() == name);
-            known.ok_or_else(|| format!("an unknown server answered: {:?}", String::from_utf8_lossy(name)))
+            known.ok_or_else(|| {
+                Failure::protocol(format!("an unknown server answered: {:?}", String::from_utf8_lossy(name)))
+            })
         };
         match answer.and_then(|name| by(&name)) {
             Ok(server) => {
                 let latency = now.saturating_duration_since(since);
                 self.kept.push(Event::Answered { since, server, latency });
             }
-            Err(why) => self.failed(since, why),
+            Err(failure) => self.failed(since, failure),
         }
     }
 
     /// Records a failed call, sent or not.
-    pub(super) fn failed(&mut self, since: Instant, why: String) {
-        self.kept.push(Event::Failed { since, why });
+    pub(super) fn failed(&mut self, since: Instant, failure: Failure) {
+        self.kept.push(Event::Failed { since, failure });
     }
 
     /// Hands over all events. If a reader holds the lock, the events stay here, and are handed over with the next ones.
@@ -82,7 +85,7 @@ fn hand_over_to(stats: &mut Stats, events: &mut Vec<Event>) {
         match event {
             Event::Sent { due, lateness } => stats.sent(due, lateness),
             Event::Answered { since, server, latency } => stats.answer(since, server, latency),
-            Event::Failed { since, why } => stats.fail(since, why),
+            Event::Failed { since, failure } => stats.fail(since, failure),
         }
     }
 }

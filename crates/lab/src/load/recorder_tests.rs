@@ -6,7 +6,7 @@ use super::*;
 fn what_comes_while_somebody_looks_is_handed_over_later_and_nobody_waits() {
     let start = Instant::now();
     let shared = Arc::new(Mutex::new(Stats::new(1)));
-    lock(&shared).measure(start, start + Duration::from_secs(1));
+    lock(&shared).measure(start, start, start + Duration::from_secs(1));
     let mut recorder = Recorder::new(&["s1".to_owned()], &shared);
     let looking = lock(&shared);
     recorder.ended(start, start, Ok(Bytes::from_static(b"s1")));

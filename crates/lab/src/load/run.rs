@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::channel::Ended;
 use super::channels::Channels;
+use super::failure::{Failure, FailureClass};
 use super::pace::Pace;
 use super::ready::Ready;
 use super::recorder::Recorder;
@@ -41,15 +42,16 @@ impl Run {
     /// If the kernel refuses a timer.
     pub(super) fn new(
         plan: &Plan,
-        channels: Channels,
+        mut channels: Channels,
         recorder: Recorder,
         start: Instant,
         end: Instant,
     ) -> Result<Self> {
+        channels.end_streams_at(end);
         let feed = match plan.pattern {
             Pattern::Closed { .. } => Feed::Closed,
             Pattern::Open { rate_per_s, max_in_flight } => Feed::Open {
-                pace: Pace::new(start, end, rate_per_s),
+                pace: plan.pace(start, rate_per_s),
                 timer: Timer::new(channels.timer_waker()).map_err(io("making a timer"))?,
                 turn: 0,
                 max_in_flight: max_in_flight as usize,
@@ -79,7 +81,7 @@ impl Run {
         } else {
             let why = format!("no answer within {} s after the last call", LAST_ANSWERS.as_secs());
             for since in self.channels.unanswered() {
-                self.recorder.failed(since, why.clone());
+                self.recorder.failed(since, Failure::new(FailureClass::TimeOut, why.clone()));
             }
         }
         self.recorder.finish();
@@ -114,7 +116,7 @@ impl Run {
         let Feed::Open { pace, turn, max_in_flight, .. } = &mut self.feed else { return };
         while let Some(due) = pace.take(self.now) {
             if self.channels.in_flight() >= *max_in_flight {
-                self.recorder.failed(due, "too many calls wait for an answer".to_owned());
+                self.recorder.failed(due, Failure::not_sent());
                 continue;
             }
             self.recorder.sent(due, self.now);

@@ -1,9 +1,12 @@
 //! The numbers of a load, for reports.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use super::failure::FailureClass;
+use super::windows::Window;
 use crate::experiment::record::CurvePoint;
 
 /// Number of points of a latency curve in each decade of its quantiles, such as from 90 % to 99 %, and from 99 % to
@@ -25,6 +28,8 @@ pub struct Snapshot {
     pub failed: u64,
     /// The error of the first failed call.
     pub first_failure: Option<String>,
+    /// The calls of the measured time that were not answered with OK, by class; at most 65 classes.
+    pub classes: BTreeMap<FailureClass, u64>,
     /// Longest delay of a measured call because the load itself could not run. Always zero in a closed loop.
     pub held_up: Duration,
     /// Measured calls that were sent over 1 ms late because the load itself could not run: their latencies describe the
@@ -38,6 +43,8 @@ pub struct Snapshot {
     /// The measured time in slices of 100 ms, of which the last may be shorter. Empty until the load is
     /// finished.
     pub timeline: Vec<Slice>,
+    /// The latency in each second from the start of the load on, warm-up included. Empty until the load is finished.
+    pub windows: Vec<Window>,
 }
 
 /// The results of calls that were sent or due within 100 ms.

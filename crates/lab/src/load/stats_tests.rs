@@ -5,7 +5,7 @@ const MS: Duration = Duration::from_millis(1);
 /// Statistics of two servers, measured from `start` for a second.
 fn measuring_stats(start: Instant) -> Stats {
     let mut stats = Stats::new(2);
-    stats.measure(start, start + 1000 * MS);
+    stats.measure(start, start, start + 1000 * MS);
     stats
 }
 
@@ -46,24 +46,25 @@ fn latencies_are_kept_for_each_server_and_for_all() {
 fn a_failure_before_measuring_counts_and_the_first_reason_stays() {
     let from = Instant::now() + 1000 * MS;
     let mut stats = measuring_stats(from);
-    stats.fail(from - MS, "Unavailable: no endpoint".to_owned());
-    stats.fail(from, "too late".to_owned());
+    stats.fail(from - MS, Failure::new(FailureClass::Grpc(14), "Unavailable: no endpoint"));
+    stats.fail(from, Failure::new(FailureClass::TimeOut, "too late"));
     let snapshot = stats.finish(from);
     assert_eq!(snapshot.failed, 2);
     assert_eq!(snapshot.first_failure.as_deref(), Some("Unavailable: no endpoint"));
     let in_timeline: u64 = snapshot.timeline.iter().map(|slice| slice.failed).sum();
     assert_eq!(in_timeline, 1);
+    assert_eq!(snapshot.classes, BTreeMap::from([(FailureClass::TimeOut, 1)]));
 }
 
 #[test]
 fn the_timeline_has_each_call_in_the_slice_in_which_it_was_sent() {
     let start = Instant::now();
     let mut stats = Stats::new(2);
-    stats.measure(start, start + 250 * MS);
+    stats.measure(start, start, start + 250 * MS);
     stats.answer(start + 99 * MS, 0, 500 * MS);
     stats.answer(start + 100 * MS, 1, MS);
     stats.answer(start + 249 * MS, 1, MS);
-    stats.fail(start + 200 * MS, "gone".to_owned());
+    stats.fail(start + 200 * MS, Failure::connection("gone"));
     stats.answer(start + 250 * MS, 1, MS);
     let slice = |calls: [u64; 2], failed| Slice { calls: calls.to_vec(), failed };
     let timeline = stats.finish(start + 1000 * MS).timeline;
@@ -81,4 +82,16 @@ fn lateness_is_told_with_its_longest_and_with_how_many_were_over_a_millisecond()
     let snapshot = stats.snapshot(start);
     assert_eq!((snapshot.late, snapshot.held_up), (2, 30 * MS));
     assert_eq!(snapshot.lateness.calls, 5);
+}
+
+#[test]
+fn a_peer_with_many_kinds_of_failures_takes_a_bounded_number_of_classes() {
+    let start = Instant::now();
+    let mut stats = measuring_stats(start);
+    for code in 0..1000 {
+        stats.fail(start, Failure::new(FailureClass::Reset(code), "reset"));
+    }
+    let classes = stats.snapshot(start).classes;
+    assert_eq!((classes.len(), classes.values().sum::<u64>()), (CLASSES_MAX + 1, 1000));
+    assert_eq!(classes.get(&FailureClass::Other), Some(&936));
 }

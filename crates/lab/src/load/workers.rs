@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinSet, LocalSet};
 
 use super::call::Answer;
+use super::failure::{Failure, FailureClass};
 use super::handshake::Handshake;
 use super::http1::Http1;
 use super::pace::Pace;
@@ -28,18 +29,22 @@ pub(super) enum Worker {
 }
 
 impl Worker {
-    /// Opens the client's first connection.
+    /// Opens the first connection of the client with this index.
     ///
     /// # Errors
     /// [`Error::Connect`] if that fails.
-    pub(super) async fn connect(client: &Client, plan: &Plan) -> Result<Self> {
+    pub(super) async fn connect(client: &Client, index: usize, plan: &Plan) -> Result<Self> {
         let mut worker = match &plan.exchange {
             Exchange::Handshake(hello) => Self::Handshake(Handshake::new(client, hello)),
-            Exchange::Grpc | Exchange::Http1 => Self::Http1(Http1::new(client)),
+            Exchange::Grpc | Exchange::Http1 | Exchange::Http2 => Self::Http1(Http1::new(client, index, &plan.traffic)),
         };
         let first = worker.exchange().await;
-        let why = |why| Error::Connect { target: client.authority.clone(), address: client.address, why };
-        first.map(|_| worker).map_err(why)
+        let refused = |failure: Failure| Error::Connect {
+            target: client.authority.clone(),
+            address: client.address,
+            why: failure.why,
+        };
+        first.map(|_| worker).map_err(refused)
     }
 
     async fn exchange(&mut self) -> Answer {
@@ -66,7 +71,7 @@ struct Shared {
 /// If the kernel's timer fails.
 pub(super) async fn run(
     workers: Vec<Worker>,
-    pattern: Pattern,
+    plan: &Plan,
     recorder: Recorder,
     start: Instant,
     end: Instant,
@@ -81,14 +86,14 @@ pub(super) async fn run(
     let mut tasks = JoinSet::new();
     for worker in workers {
         let shared = Rc::clone(&shared);
-        match pattern {
+        match plan.pattern {
             Pattern::Closed { .. } => tasks.spawn_local_on(closed(worker, shared), &local),
             Pattern::Open { .. } => tasks.spawn_local_on(open(worker, shared), &local),
         };
     }
     let paced = async {
-        if let Pattern::Open { rate_per_s, max_in_flight } = pattern {
-            pace(&shared, Pace::new(start, end, rate_per_s), max_in_flight as usize).await?;
+        if let Pattern::Open { rate_per_s, max_in_flight } = plan.pattern {
+            pace(&shared, plan.pace(start, rate_per_s), max_in_flight as usize).await?;
         }
         tasks.join_all().await;
         Ok(())
@@ -130,8 +135,10 @@ impl Shared {
     async fn exchange(&self, worker: &mut Worker, since: Instant) {
         let give_up = self.end + LAST_ANSWERS;
         let answer = tokio::time::timeout_at(give_up.into(), worker.exchange()).await;
-        let answer =
-            answer.unwrap_or_else(|_| Err(format!("no answer within {} s after the last", LAST_ANSWERS.as_secs())));
+        let answer = answer.unwrap_or_else(|_| {
+            let why = format!("no answer within {} s after the last", LAST_ANSWERS.as_secs());
+            Err(Failure::new(FailureClass::TimeOut, why))
+        });
         let failed = answer.is_err();
         {
             let mut recorder = self.recorder.borrow_mut();
@@ -158,8 +165,7 @@ async fn pace(shared: &Shared, mut pace: Pace, max_waiting: usize) -> Result<()>
         .map_err(io("waiting for a timer"))?;
         while let Some(due) = pace.take(Instant::now()) {
             if shared.due.borrow().len() >= max_waiting {
-                let why = "too many calls wait for an answer".to_owned();
-                shared.recorder.borrow_mut().failed(due, why);
+                shared.recorder.borrow_mut().failed(due, Failure::not_sent());
                 continue;
             }
             shared.due.borrow_mut().push_back(due);

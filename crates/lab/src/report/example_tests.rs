@@ -3,6 +3,7 @@
 use crate::experiment::record::{
     Ceiling, CurvePoint, Experiment, Machine, Protocol, Run, Scenario, Skipped, TargetKind, Version,
 };
+use crate::load::Traffic;
 
 use super::read::Recorded;
 
@@ -19,6 +20,7 @@ pub(crate) fn run(target: TargetKind, skew_ms: u32, repeat: u32) -> Run {
         calls: 100_000,
         errors: 0,
         first_error: None,
+        error_classes: std::collections::BTreeMap::new(),
         rps: 10_000.0,
         min_ms: Some(5.0),
         mean_ms: Some(11.0),
@@ -42,6 +44,12 @@ pub(crate) fn run(target: TargetKind, skew_ms: u32, repeat: u32) -> Run {
         recovered_after_s: None,
         throughput: None,
         proxy_rss_before_bytes: None,
+        steady_after_s: None,
+        footprint: None,
+        capacity: None,
+        rollout: None,
+        messages_per_s: Vec::new(),
+        slow_method: None,
     }
 }
 
@@ -65,6 +73,8 @@ pub(crate) fn experiment(scenario: Scenario) -> Experiment {
     Experiment {
         scenario,
         protocol: Protocol::Grpc,
+        traffic: Traffic::default(),
+        graph: None,
         command:
             "leno lab run slow-pod --targets direct,l4,leno,haproxy,envoy --skew-ms 0,50,200 --repeat 10 --out out/"
                 .to_owned(),

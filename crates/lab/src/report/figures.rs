@@ -1,8 +1,9 @@
 //! Selects and formats the figures of a run, with their unit and their uncertainty.
 
 use crate::chart::number::{NONE, significant};
-use crate::experiment::record::Run;
+use crate::experiment::record::{Footprint, Restarts, Run};
 
+use super::mean::Mean;
 use super::spread::{Estimate, LEAST_REPEATS, Spread};
 
 /// A figure of a run, if the run has it.
@@ -14,6 +15,10 @@ pub(super) fn p50_ms(run: &Run) -> Option<f64> {
 
 pub(super) fn p99_ms(run: &Run) -> Option<f64> {
     Some(run.p99_ms)
+}
+
+pub(super) fn max_ms(run: &Run) -> Option<f64> {
+    Some(run.max_ms)
 }
 
 pub(super) fn rps(run: &Run) -> Option<f64> {
@@ -78,6 +83,91 @@ pub(super) fn kept(run: &Run) -> Option<f64> {
     Some(after_mb(run)? / before_mb(run)?)
 }
 
+/// The failed calls, in percent of all.
+pub(super) fn errors_percent(run: &Run) -> Option<f64> {
+    let all = (run.calls + run.errors).max(1);
+    Some(run.errors as f64 / all as f64 * 100.0)
+}
+
+/// CPU time of all proxies for each second, in thousandths of a CPU.
+pub(super) fn millicores(run: &Run) -> Option<f64> {
+    let failed_too = (run.calls + run.errors) as f64 / run.calls.max(1) as f64;
+    Some(run.proxy_cpu_us_per_call? * run.rps * failed_too / 1000.0)
+}
+
+/// Memory of all proxies before the first connection.
+pub(super) fn idle_mb(run: &Run) -> Option<f64> {
+    megabytes(Some(run.footprint?.idle_bytes))
+}
+
+/// Memory of all proxies under the load.
+pub(super) fn loaded_mb(run: &Run) -> Option<f64> {
+    megabytes(Some(run.footprint?.loaded_bytes))
+}
+
+/// Memory for each client connection, in units of 1,000 bytes: of idle ones if the run has them, and otherwise the part
+/// of all that the load added.
+pub(super) fn kb_per_connection(run: &Run) -> Option<f64> {
+    let Footprint { idle_bytes, loaded_bytes, unloaded_bytes, connected_bytes, .. } = run.footprint?;
+    let (without, with) = unloaded_bytes.zip(connected_bytes).unwrap_or((idle_bytes, loaded_bytes));
+    Some((with as f64 - without as f64) / 1e3 / f64::from(run.connections.max(1)))
+}
+
+/// Memory of all proxies after a burst of calls on many connections.
+pub(super) fn after_burst_mb(run: &Run) -> Option<f64> {
+    megabytes(run.footprint?.after_burst_bytes)
+}
+
+pub(super) fn lost_gracefully(run: &Run) -> Option<f64> {
+    Some(run.rollout?.graceful.lost as f64)
+}
+
+pub(super) fn lost_abruptly(run: &Run) -> Option<f64> {
+    Some(run.rollout?.abrupt.lost as f64)
+}
+
+/// The calls that graceful restarts cost, in percent of all calls meanwhile.
+pub(super) fn lost_gracefully_percent(run: &Run) -> Option<f64> {
+    let Restarts { calls, lost, .. } = run.rollout?.graceful;
+    Some(lost as f64 / (calls + lost).max(1) as f64 * 100.0)
+}
+
+/// Messages per second of all backends together.
+pub(super) fn messages_per_s(run: &Run) -> Option<f64> {
+    Some(run.messages_per_s.iter().sum()).filter(|&sum: &f64| sum > 0.0)
+}
+
+/// Messages of the busiest backend over the mean of all.
+pub(super) fn busiest_over_mean(run: &Run) -> Option<f64> {
+    let most = run.messages_per_s.iter().copied().fold(0.0, f64::max);
+    Some(most * run.messages_per_s.len() as f64 / messages_per_s(run)?)
+}
+
+/// Messages of the quietest backend over the mean of all.
+pub(super) fn quietest_over_mean(run: &Run) -> Option<f64> {
+    let least = run.messages_per_s.iter().copied().fold(f64::INFINITY, f64::min);
+    Some(least * run.messages_per_s.len() as f64 / messages_per_s(run)?)
+}
+
+pub(super) fn slow_method_p99_ms(run: &Run) -> Option<f64> {
+    Some(run.slow_method?.p99_ms)
+}
+
+/// Seconds from the start of the load until the latency was steady.
+pub(super) fn steady_s(run: &Run) -> Option<f64> {
+    run.steady_after_s
+}
+
+/// The highest rate that a run of its own confirmed.
+pub(super) fn sustained_per_s(run: &Run) -> Option<f64> {
+    run.capacity?.rate_per_s.map(f64::from)
+}
+
+/// The highest rate that the search found.
+pub(super) fn found_per_s(run: &Run) -> Option<f64> {
+    Some(run.capacity?.found_per_s.into())
+}
+
 fn megabytes(bytes: Option<u64>) -> Option<f64> {
     Some(bytes? as f64 / 1e6)
 }
@@ -102,6 +192,17 @@ pub(super) fn with_range(spread: Option<Spread>) -> String {
             format!("{} [{} – {}]", significant(median), significant(min), significant(max))
         }
         spread => median(spread),
+    }
+}
+
+/// Formats a mean and its 95 % interval: `8.12 [7.90 – 8.34]`.
+pub(super) fn with_interval(mean: Option<Mean>) -> String {
+    match mean {
+        None => NONE.to_owned(),
+        Some(Mean { value, plus_minus: None, .. }) => significant(value),
+        Some(Mean { value, plus_minus: Some(half), .. }) => {
+            format!("{} [{} – {}]", significant(value), significant(value - half), significant(value + half))
+        }
     }
 }
 

@@ -15,6 +15,8 @@ pub(super) struct Load {
     pub(super) rate_per_s: Option<u32>,
     pub(super) connections: u32,
     pub(super) concurrency: u32,
+    /// Whether each run searched its rate, which differs between the runs.
+    pub(super) is_searched: bool,
 }
 
 /// The repeats of one target under one load.
@@ -45,7 +47,7 @@ pub(super) struct Marks {
 impl<'a> Group<'a> {
     pub(super) fn of(run: &'a Run) -> Self {
         let Run { scenario, target, skew_ms, rate_per_s, connections, concurrency, .. } = *run;
-        let load = Load { rate_per_s, connections, concurrency };
+        let load = Load { rate_per_s, connections, concurrency, is_searched: run.capacity.is_some() };
         Self { scenario, load, skew_ms, target, runs: vec![run] }
     }
 

@@ -1,7 +1,7 @@
 //! The report's names of targets, scenarios, loads and marks.
 
 use crate::chart::{Color, Dash, Style, number};
-use crate::experiment::record::{Experiment, Scenario, TargetKind};
+use crate::experiment::record::{Experiment, GraphShape, Scenario, TargetKind};
 
 use super::group::{Load, Marks};
 
@@ -45,6 +45,15 @@ pub(super) fn scenario(scenario: Scenario) -> &'static str {
         Scenario::Memory => "Memory after a burst",
         Scenario::Tcp => "Bytes",
         Scenario::Handshakes => "Handshakes",
+        Scenario::Ladder => "A ladder of rates",
+        Scenario::Capacity => "Capacity",
+        Scenario::Crowd => "Many connections",
+        Scenario::Footprint => "Footprint",
+        Scenario::Steady => "Until the latency is steady",
+        Scenario::Rollout => "Backends that restart",
+        Scenario::Streams => "Long streams",
+        Scenario::Methods => "A fast and a slow method",
+        Scenario::Graph => "Services that call services",
     }
 }
 
@@ -63,6 +72,43 @@ pub(super) fn scenario_is(scenario: Scenario, experiment: &Experiment) -> String
         Scenario::Memory => "Many connections make a burst of calls and leave.".to_owned(),
         Scenario::Tcp => "Bytes go up for half of the time, and down for the other half.".to_owned(),
         Scenario::Handshakes => "Clients connect with mutual TLS again and again, each time from nothing.".to_owned(),
+        Scenario::Ladder => {
+            let content = experiment.traffic.response_bytes;
+            format!("Clients request {content} bytes from {backends} backends, at higher and higher rates.")
+        }
+        Scenario::Capacity => {
+            format!(
+                "The rate of calls to {backends} backends rises until 0.1 % of the calls fail; further runs confirm it."
+            )
+        }
+        Scenario::Crowd => {
+            let payload = number::grouped(experiment.traffic.request_bytes.into());
+            format!("Many connections call {backends} backends at a steady rate, with {payload} bytes each way.")
+        }
+        Scenario::Footprint => {
+            "Calls over 16 connections; then further connections open, make a burst of calls, and close.".to_owned()
+        }
+        Scenario::Steady => format!("Calls to {backends} backends begin as soon as the proxy serves."),
+        Scenario::Rollout => {
+            format!(
+                "{backends} backends restart one by one at their addresses, by SIGTERM in the first half and by SIGKILL in the second."
+            )
+        }
+        Scenario::Streams => {
+            let messages = number::grouped(experiment.traffic.messages.into());
+            format!(
+                "Streams of {messages} messages go to {backends} backends; the client sends each after the last answer."
+            )
+        }
+        Scenario::Graph => {
+            let GraphShape { depth, fan_out } = experiment.graph.unwrap_or_default();
+            format!("{depth} levels of services, each of which calls {fan_out} services of the next level at once.")
+        }
+        Scenario::Methods => {
+            format!(
+                "For each ten calls of a fast method of {backends} backends there is one of a slow method, which takes 100 ms."
+            )
+        }
     }
 }
 
@@ -73,7 +119,7 @@ pub(super) fn rate_name(scenario: Scenario) -> &'static str {
 
 /// Describes a load: `1 connection, 200 in flight, closed loop`.
 pub(super) fn load(load: Load) -> String {
-    let Load { rate_per_s, connections, concurrency } = load;
+    let Load { rate_per_s, connections, concurrency, is_searched } = load;
     let plural = if connections == 1 { "" } else { "s" };
     let connections = number::grouped(connections.into());
     if concurrency == 0 {
@@ -81,6 +127,7 @@ pub(super) fn load(load: Load) -> String {
     }
     let concurrency = number::grouped(concurrency.into());
     match rate_per_s {
+        None if is_searched => format!("{connections} connection{plural}, open loop at the highest sustained rate"),
         None => format!("{connections} connection{plural}, {concurrency} calls in flight, closed loop"),
         Some(rate) => {
             let rate = number::grouped(rate.into());

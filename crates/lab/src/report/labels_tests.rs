@@ -1,7 +1,7 @@
 use super::*;
 
 fn closed(connections: u32) -> Load {
-    Load { rate_per_s: None, connections, concurrency: 200 }
+    Load { rate_per_s: None, connections, concurrency: 200, is_searched: false }
 }
 
 fn paced(rate: u32) -> Load {

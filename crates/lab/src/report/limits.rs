@@ -1,9 +1,12 @@
 //! The limitations of an experiment.
 
+use std::collections::BTreeMap;
+
 use crate::chart::number::{grouped, significant};
 use crate::experiment::record::{Ceiling, Scenario, TargetKind};
 
 use super::group::{FOREIGN_CPU_LIMIT, Marks, Results};
+use super::load_columns::has_means;
 use super::spread::LEAST_REPEATS;
 
 /// One paragraph for each limitation.
@@ -27,9 +30,11 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
     ));
     if experiment.ceiling != Ceiling::default() {
         let (alone, all) = (significant(experiment.ceiling.load_rps), significant(experiment.ceiling.backends_rps));
+        let searched = experiment.scenario == Scenario::Capacity;
+        let or_late = if searched { ", or sent over 1 % of their calls late," } else { "" };
         limits.push(format!(
         "The lab has a ceiling. Without any proxy its load makes {alone} calls/s of one bare backend and {all} of all \
-         backends. {} of {} runs came within 20 % of that (marked: ceiling): their calls/s say more of the lab than of \
+         backends. {} of {} runs came within 20 % of that{or_late} (marked: ceiling): their calls/s say more of the lab than of \
          the target, and differences between such targets may be greater than shown.",
         marks.at_ceiling, marks.runs
     ));
@@ -56,6 +61,13 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
          only at the same load. Memory is of the whole process with its shared pages, at its peak under the load."
             .to_owned(),
     );
+    if results.scenarios().into_iter().any(has_means) {
+        limits.push(
+            "A mean with 95 % in its column's name has Student's interval, as publications print it: from two repeats on, \
+             and only as good as the assumption that the repeats vary normally."
+                .to_owned(),
+        );
+    }
     if experiment.targets.iter().any(|target| target.has_tls()) {
         limits.push(
             "What speaks TLS speaks TLS 1.3 with TLS_AES_128_GCM_SHA256, P-256 certificates on both sides, and no \
@@ -78,7 +90,8 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
         if errors > 0 {
             let first = runs().find_map(|run| run.first_error.as_deref()).unwrap_or("no reason was noted");
             let (name, errors) = (target.name(), grouped(errors));
-            limits.push(format!("{errors} calls through {name} failed; the first: {first}"));
+            let classes = by_class(runs().flat_map(|run| &run.error_classes));
+            limits.push(format!("{errors} calls through {name} failed{classes}; the first: {first}"));
         }
     }
     if marks.dead > 0 {
@@ -87,3 +100,19 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
     }
     limits
 }
+
+/// The failures by class, in brackets and the most frequent first; empty if the records have no classes.
+fn by_class<'a>(classes: impl Iterator<Item = (&'a String, &'a u64)>) -> String {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for (class, count) in classes {
+        *sums.entry(class.as_str()).or_default() += count;
+    }
+    let mut sorted: Vec<_> = sums.into_iter().collect();
+    sorted.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    let list: Vec<String> = sorted.into_iter().map(|(class, count)| format!("{} {class}", grouped(count))).collect();
+    if list.is_empty() { String::new() } else { format!(" ({})", list.join(", ")) }
+}
+
+#[cfg(test)]
+#[path = "limits_tests.rs"]
+mod tests;

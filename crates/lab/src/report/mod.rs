@@ -9,11 +9,15 @@ mod group;
 mod judge;
 mod labels;
 mod limits;
+mod load_columns;
+mod mean;
 mod mesh_goals;
+mod outcome;
 mod page;
 mod ratio;
 mod read;
 mod spread;
+mod student;
 mod summary;
 mod table;
 mod verdict;
@@ -30,8 +34,8 @@ use crate::experiment::record::Run;
 
 use group::{Group, Results};
 pub(crate) use judge::Verdict;
+pub(crate) use mean::{Gap, Mean};
 pub(crate) use read::{Recorded, read};
-pub(crate) use spread::{Spread, TAIL_DEVIATIONS};
 
 /// Options of `leno lab report`.
 #[derive(Debug, Clone, clap::Args)]

@@ -27,8 +27,7 @@ fn hostile_names_end_no_cell_and_are_no_markup() {
 fn no_figure_is_ever_not_a_number() {
     let dead = Run { calls: 0, rps: 0.0, p50_ms: 0.0, p99_ms: 0.0, ..run(TargetKind::Leno, 50, 1) };
     let zero = Run { rps: 0.0, p50_ms: 0.0, p99_ms: 0.0, curve: Vec::new(), ..run(TargetKind::Leno, 0, 1) };
-    for scenario in [Scenario::SlowPod, Scenario::Connections, Scenario::FastFail, Scenario::Recover, Scenario::Memory]
-    {
+    for scenario in Scenario::ALL {
         for runs in [vec![], vec![run(TargetKind::Leno, 0, 1)], vec![dead.clone()], vec![zero.clone(), dead.clone()]] {
             let mut recorded = recorded(runs.into_iter().map(|run| Run { scenario, ..run }).collect());
             recorded.experiment.scenario = scenario;

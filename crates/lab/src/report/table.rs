@@ -5,6 +5,7 @@ use crate::experiment::record::{Scenario, TargetKind};
 use super::figures::{self, Figure};
 use super::group::{Group, Load, Results};
 use super::labels;
+use super::load_columns::of_load;
 use super::ratio::ratio;
 use super::spread::Spread;
 
@@ -27,7 +28,7 @@ pub(super) struct Section {
 }
 
 /// A column's name and content.
-type Column<'a> = (String, Box<dyn Fn(&Group) -> String + 'a>);
+pub(super) type Column<'a> = (String, Box<dyn Fn(&Group) -> String + 'a>);
 
 pub(super) fn table(results: &Results, scenario: Scenario) -> Table {
     let columns = columns(results, scenario);
@@ -79,6 +80,7 @@ fn columns<'a>(results: &'a Results, scenario: Scenario) -> Vec<Column<'a>> {
     }
     columns.push(("memory peak, MB".to_owned(), Box::new(|group| figures::median(group.spread(figures::peak_mb)))));
     columns.extend(of_scenario(scenario));
+    columns.extend(of_load(scenario));
     columns.push(("marks".to_owned(), Box::new(|group| labels::marks(group.marks()))));
     columns
 }
@@ -113,11 +115,11 @@ fn of_scenario<'a>(scenario: Scenario) -> Vec<Column<'a>> {
             let cell = |group: &Group| figures::with_range(group.spread(figures::per_cpu_s));
             vec![("handshakes in a second of CPU".to_owned(), Box::new(cell))]
         }
-        Scenario::Tcp => Vec::new(),
         Scenario::Memory => vec![
             ("memory before, MB".to_owned(), Box::new(|group| figures::median(group.spread(figures::before_mb)))),
             ("memory after, MB".to_owned(), Box::new(|group| figures::with_range(group.spread(figures::after_mb)))),
         ],
+        _ => Vec::new(),
     }
 }
 

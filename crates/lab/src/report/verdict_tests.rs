@@ -1,4 +1,5 @@
 use super::super::example::{pairs, recorded, run, slow_pod};
+use super::super::outcome::is_request_level;
 use super::*;
 use crate::experiment::record::Run;
 

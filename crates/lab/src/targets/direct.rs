@@ -8,5 +8,11 @@ pub(super) const VERSION: &str = "no program";
 
 /// Starts nothing. A connection may choose any backend's address.
 pub(super) fn start(setting: &Setting<'_>) -> Target {
-    Target { kind: TargetKind::Direct, addresses: setting.backends.to_vec(), processes: Vec::new(), _rules: None }
+    Target {
+        kind: TargetKind::Direct,
+        addresses: setting.backends.to_vec(),
+        processes: Vec::new(),
+        services: Vec::new(),
+        _rules: None,
+    }
 }

@@ -63,7 +63,7 @@ impl Protocol {
     /// The protocol between a proxy and applications.
     pub(super) fn wire(self) -> Wire {
         match self {
-            Self::Grpc => Wire::Http2,
+            Self::Grpc | Self::Http2 => Wire::Http2,
             Self::Http1 => Wire::Http1,
             Self::Tcp => Wire::Opaque,
         }
@@ -72,7 +72,7 @@ impl Protocol {
     /// The protocol between a mesh's proxies, which carry HTTP/1.1 requests in HTTP/2.
     pub(super) fn mesh_wire(self) -> Wire {
         match self {
-            Self::Grpc | Self::Http1 => Wire::Http2,
+            Self::Grpc | Self::Http1 | Self::Http2 => Wire::Http2,
             Self::Tcp => Wire::Opaque,
         }
     }

@@ -40,7 +40,7 @@ pub(super) fn service(address: SocketAddr, protocol: Protocol) -> Service<'stati
         name: "backend",
         cluster_ip: Some(address.ip()),
         port: address.port(),
-        app_protocol: (protocol == Protocol::Grpc).then_some("kubernetes.io/h2c"),
+        app_protocol: matches!(protocol, Protocol::Grpc | Protocol::Http2).then_some("kubernetes.io/h2c"),
         balancer: "latency",
         endpoints: &[],
     }

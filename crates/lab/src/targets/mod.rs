@@ -50,6 +50,8 @@ pub(crate) struct Target {
     addresses: Vec<SocketAddr>,
     /// The proxies; clients connect to the first.
     processes: Vec<Child>,
+    /// Servers behind the proxies that are no backends of the experiment: the services of a graph.
+    services: Vec<Child>,
     _rules: Option<l4::Rules>,
 }
 
@@ -89,13 +91,29 @@ impl Target {
 
     /// A proxy that listens on `address`.
     fn proxy(kind: TargetKind, address: SocketAddr, process: Child) -> Self {
-        Self { kind, addresses: vec![address], processes: vec![process], _rules: None }
+        Self { kind, addresses: vec![address], processes: vec![process], services: Vec::new(), _rules: None }
     }
 
     /// A proxy that listens on `address`, and the proxies in front of the backends.
     fn mesh(kind: TargetKind, address: SocketAddr, client_side: Child, server_sides: Vec<Child>) -> Self {
         let processes = std::iter::once(client_side).chain(server_sides).collect();
-        Self { kind, addresses: vec![address], processes, _rules: None }
+        Self { kind, addresses: vec![address], processes, services: Vec::new(), _rules: None }
+    }
+
+    /// Adds the proxies of another target, to which no client connects.
+    pub(crate) fn with(mut self, other: Self) -> Self {
+        self.processes.extend(other.processes);
+        self
+    }
+
+    /// Adds servers that end with the target.
+    pub(crate) fn with_services(self, services: Vec<Child>) -> Self {
+        Self { services, ..self }
+    }
+
+    /// CPU time of the servers of [`Target::with_services`].
+    pub(crate) fn services_cpu_time(&self) -> Result<Duration> {
+        Ok(sum_of_cpu_times(&self.services)?.unwrap_or_default())
     }
 
     /// The first address, for targets that have only one.
@@ -120,7 +138,7 @@ impl Target {
 
     /// Fails if a proxy has ended.
     pub(crate) fn ensure_running(&mut self) -> Result<()> {
-        self.processes.iter_mut().try_for_each(Child::ensure_running)
+        self.processes.iter_mut().chain(&mut self.services).try_for_each(Child::ensure_running)
     }
 
     /// CPU time of all threads of all proxies; `None` without a proxy.
@@ -141,6 +159,14 @@ impl Target {
     /// The memory of the proxy to which clients connect.
     pub(crate) fn memory(&self) -> Result<Option<Memory>> {
         self.pid().map(procfs::memory).transpose()
+    }
+
+    /// The number of proxies, and their resident memory together, in bytes; `None` without a proxy.
+    pub(crate) fn total_memory(&self) -> Result<Option<(u32, u64)>> {
+        let memories = self.processes.iter().map(|process| procfs::memory(process.pid()));
+        let kib = memories.map(|memory| memory.map(|memory| memory.resident_kib)).sum::<Result<u64>>()?;
+        let proxies = self.processes.len() as u32;
+        Ok((proxies > 0).then_some((proxies, kib * 1024)))
     }
 
     /// The memory of the largest of a mesh's proxies in front of the backends.

@@ -1,6 +1,6 @@
 use super::super::{Authority, CLIENT};
 use super::*;
-use crate::load::{Client, Exchange, Hello, Load, NAMELESS, Pattern, Plan};
+use crate::load::{Client, Exchange, Hello, Load, NAMELESS, Pattern, Plan, Traffic};
 use crate::tls::client_config;
 
 /// Certificates of one authority.
@@ -49,10 +49,12 @@ async fn a_load_of_handshakes_is_served_with_the_right_certificate_and_not_with_
         clients: vec![Client { address, authority: "tunnel".to_owned() }; 2],
         servers: vec![NAMELESS.to_owned()],
         exchange: Exchange::Handshake(Hello::new(config, SERVER_NAME).expect("a name")),
+        traffic: Traffic::default(),
         pattern: Pattern::Closed { in_flight: 2 },
         warm_up: std::time::Duration::ZERO,
         measured: std::time::Duration::from_millis(300),
         cpus: Vec::new(),
+        seed: 0,
     };
     let run = |credentials: Credentials| {
         let config = client_config(&credentials, SERVER, None).expect("valid files");

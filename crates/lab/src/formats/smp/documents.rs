@@ -45,7 +45,7 @@ fn test(experiment: &Experiment, run: &Run) -> Value {
             "load_generator": "leno lab",
             "protocol": match experiment.protocol {
                 Protocol::Grpc => "PROTOCOL_GRPC",
-                Protocol::Http1 => "PROTOCOL_HTTP",
+                Protocol::Http1 | Protocol::Http2 => "PROTOCOL_HTTP",
                 Protocol::Tcp => "PROTOCOL_TCP",
             },
             "connections": run.connections,

@@ -7,7 +7,8 @@ use crate::experiment::record::{Scenario, TargetKind};
 use super::super::figures::{self, Figure};
 use super::super::group::{Group, Load, Results};
 use super::super::spread::Spread;
-use super::super::{labels, verdict};
+use super::super::{labels, outcome, verdict};
+use super::bars::{self, bar, bars_figure};
 
 /// The range of quantiles of a latency curve.
 const CURVE: std::ops::RangeInclusive<f64> = 0.5..=0.9999;
@@ -19,12 +20,10 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
     let mut html = match scenario {
         Scenario::SlowPod | Scenario::FastFail => share_bars(results, scenario, main),
         Scenario::Recover => recovery(results, main),
-        Scenario::Memory => burst_memory(results, main),
-        Scenario::Connections => String::new(),
-        Scenario::Tcp | Scenario::Handshakes => costs(results, scenario, main),
+        _ => String::new(),
     };
     html.insert_str(0, &over_loads(results, scenario, main));
-    html.push_str(&memory(results, scenario, main));
+    html.push_str(&bars::html(results, scenario, main));
     // Throughput of bytes has no latency.
     let with_curves = if scenario == Scenario::Tcp { Vec::new() } else { results.loads(scenario) };
     let curves: String = with_curves.into_iter().map(|load| curves(results, scenario, load, main)).collect();
@@ -71,23 +70,59 @@ fn curve(group: &Group) -> Series {
     line(group.target, &curve.collect::<Vec<_>>())
 }
 
-/// p99 and calls per second over the varied parameter: the skew, or the connections.
+/// The parameter that varies.
+#[derive(Clone, Copy, PartialEq)]
+enum Varied {
+    Skew,
+    Connections,
+    Rate,
+}
+
+impl Varied {
+    fn of(scenario: Scenario) -> Self {
+        match scenario {
+            Scenario::Connections => Self::Connections,
+            Scenario::Ladder | Scenario::Graph => Self::Rate,
+            _ => Self::Skew,
+        }
+    }
+
+    fn value(self, group: &Group) -> f64 {
+        match self {
+            Self::Skew => group.skew_ms.into(),
+            Self::Connections => group.load.connections.into(),
+            Self::Rate => group.load.rate_per_s.unwrap_or_default().into(),
+        }
+    }
+
+    fn axis(self) -> Axis {
+        match self {
+            Self::Skew => Axis::new("skew", "ms", Scale::Steps),
+            Self::Connections => Axis::new("connections", "", Scale::Steps),
+            Self::Rate => Axis::new("calls/s", "", Scale::Steps),
+        }
+    }
+}
+
+/// p99 and calls per second over the varied parameter: the skew, the connections, or the rate.
 fn over_loads(results: &Results, scenario: Scenario, main: Load) -> String {
-    let by_connections = scenario == Scenario::Connections;
-    if !by_connections && results.skews(scenario).len() < 2 {
+    let varied = Varied::of(scenario);
+    let skews = results.skews(scenario);
+    let steps = if varied == Varied::Skew { skews.len() } else { results.loads(scenario).len() };
+    if steps < 2 {
         return String::new();
     }
-    let x = |group: &Group| f64::from(if by_connections { group.load.connections } else { group.skew_ms });
-    let most = results.skews(scenario).into_iter().max().unwrap_or_default();
-    let shown = |group: &&Group| {
-        let same_rate = group.load.rate_per_s == main.rate_per_s;
-        if by_connections { same_rate && group.skew_ms == most } else { group.load == main }
+    let most = skews.into_iter().max().unwrap_or_default();
+    let shown = |group: &&Group| match varied {
+        Varied::Skew => group.load == main,
+        Varied::Connections => group.load.rate_per_s == main.rate_per_s && group.skew_ms == most,
+        Varied::Rate => group.load.connections == main.connections && group.skew_ms == most,
     };
-    let axis = || {
-        let (label, unit) = if by_connections { ("connections", "") } else { ("skew", "ms") };
-        Axis::new(label, unit, Scale::Steps)
+    let skew = match varied {
+        Varied::Skew => String::new(),
+        _ if most == 0 => String::new(),
+        _ => format!(", one backend {most} ms slow"),
     };
-    let skew = if by_connections && most > 0 { format!(", one backend {most} ms slow") } else { String::new() };
     let mut html = String::new();
     for (name, y, value) in [
         ("p50", Axis::new("p50", "ms", Scale::Log), figures::p50_ms as Figure),
@@ -96,11 +131,11 @@ fn over_loads(results: &Results, scenario: Scenario, main: Load) -> String {
     ] {
         let series = results.targets(scenario).into_iter().map(|target| {
             let groups = results.of(scenario).filter(|group| group.target == target).filter(shown);
-            let spreads = groups.filter_map(|group| Some((x(group), group.spread(value)?)));
+            let spreads = groups.filter_map(|group| Some((varied.value(group), group.spread(value)?)));
             line(target, &spreads.collect::<Vec<_>>())
         });
         let title = format!("{name}{skew}");
-        html.push_str(&figure(&Chart { title, x: axis(), y, series: series.collect(), guides: Vec::new() }));
+        html.push_str(&figure(&Chart { title, x: varied.axis(), y, series: series.collect(), guides: Vec::new() }));
     }
     html
 }
@@ -122,7 +157,7 @@ fn share_bars(results: &Results, scenario: Scenario, main: Load) -> String {
         let bars = results.targets(scenario).into_iter().map(|target| {
             let group = results.find(scenario, main, skew_ms, target);
             let bar = bar(target, group, figures::share_percent);
-            if verdict::is_request_level(results, target) == Some(false) {
+            if outcome::is_request_level(results, target) == Some(false) {
                 return Bar { value: None, range: None, note: "all or nothing, by connection".to_owned(), ..bar };
             }
             bar
@@ -157,69 +192,10 @@ fn recovery(results: &Results, main: Load) -> String {
     html
 }
 
-/// Throughput and CPU cost of bytes; or, in the scenario `handshakes`, handshakes per CPU time.
-fn costs(results: &Results, scenario: Scenario, main: Load) -> String {
-    let shown: &[(&str, &str, Figure)] = if scenario == Scenario::Tcp {
-        &[
-            ("Bytes up", "MB/s", figures::up_mb_per_s),
-            ("Bytes down", "MB/s", figures::down_mb_per_s),
-            ("CPU per MB up", "µs", figures::up_cpu_us_per_mb),
-            ("CPU per MB down", "µs", figures::down_cpu_us_per_mb),
-        ]
-    } else {
-        &[("Handshakes in a second of CPU", "", figures::per_cpu_s)]
-    };
-    let bars = |&(title, unit, figure): &(&str, &str, Figure)| {
-        let of = |target| bar(target, results.find(scenario, main, 0, target), figure);
-        let bars = results.targets(scenario).into_iter().map(of).filter(|bar| bar.value.is_some()).collect();
-        bars_figure(&Bars { title: title.to_owned(), unit: unit.to_owned(), bars, guide: None })
-    };
-    shown.iter().map(bars).collect()
-}
-
-/// Memory before and after the burst.
-fn burst_memory(results: &Results, main: Load) -> String {
-    let when =
-        [("Memory before the burst", figures::before_mb as Figure), ("Memory after the burst", figures::after_mb)];
-    when.into_iter().map(|(title, figure)| memory_bars(results, Scenario::Memory, main, title, figure)).collect()
-}
-
-fn memory(results: &Results, scenario: Scenario, main: Load) -> String {
-    memory_bars(results, scenario, main, "Memory of the proxy, at its peak", figures::peak_mb)
-}
-
-fn memory_bars(results: &Results, scenario: Scenario, main: Load, title: &str, figure: Figure) -> String {
-    let least = results.skews(scenario).into_iter().min().unwrap_or_default();
-    let bars = results.targets(scenario).into_iter().filter_map(|target| {
-        let bar = bar(target, results.find(scenario, main, least, target), figure);
-        bar.value.is_some().then_some(bar)
-    });
-    let bars: Vec<Bar> = bars.collect();
-    if bars.is_empty() {
-        return String::new();
-    }
-    bars_figure(&Bars { title: title.to_owned(), unit: "MB".to_owned(), bars, guide: None })
-}
-
-fn bar(target: TargetKind, group: Option<&Group>, figure: Figure) -> Bar {
-    let spread = group.and_then(|group| group.spread(figure));
-    Bar {
-        name: target.name().to_owned(),
-        value: spread.map(|spread| spread.median),
-        range: spread.map(|spread| (spread.min, spread.max)),
-        note: if spread.is_none() { "not measured".to_owned() } else { String::new() },
-        style: labels::style(target),
-    }
-}
-
 fn figure(chart: &Chart) -> String {
     framed(&chart.title, &chart.to_svg(Mode::Inline))
 }
 
-fn bars_figure(bars: &Bars) -> String {
-    framed(&bars.title, &bars.to_svg(Mode::Inline))
-}
-
-fn framed(title: &str, svg: &str) -> String {
+pub(super) fn framed(title: &str, svg: &str) -> String {
     format!("<figure>\n<figcaption>{}</figcaption>\n{svg}</figure>\n", escape(title))
 }

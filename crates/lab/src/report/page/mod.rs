@@ -2,6 +2,7 @@
 //!
 //! Its markup after the doctype is well-formed XML, and all external text passes through [`escape`].
 
+mod bars;
 mod charts;
 mod scorecard;
 mod tables;

@@ -40,7 +40,7 @@ fn the_page_is_well_formed_and_has_every_part() {
 
 #[test]
 fn pages_of_all_scenarios_are_well_formed() {
-    for scenario in [Scenario::Connections, Scenario::FastFail, Scenario::Recover, Scenario::Memory] {
+    for scenario in Scenario::ALL {
         let of = |(repeat, target)| Run {
             scenario,
             proxy_rss_before_bytes: Some(4_000_000),

@@ -7,8 +7,9 @@ use crate::experiment::record::{Scenario, TargetKind};
 use super::super::figures::{self, Figure};
 use super::super::group::{Group, Load, Results};
 use super::super::labels;
+use super::super::outcome::{self, Certainty};
 use super::super::ratio::ratio;
-use super::super::verdict::{self, Certainty};
+use super::super::verdict;
 
 /// A figure with its unit, its explanation, and the size of its bar.
 #[derive(Debug, Clone, Default)]
@@ -25,15 +26,15 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
     };
     let targets = results.targets(scenario);
     let mut names = match scenario {
-        Scenario::Tcp => vec![verdict::outcome_name(scenario), "up", "down", "memory, peak"],
+        Scenario::Tcp => vec![outcome::outcome_name(scenario), "up", "down", "memory, peak"],
         Scenario::Handshakes => {
-            vec![verdict::outcome_name(scenario), "throughput", "in a second of CPU", "memory, peak"]
+            vec![outcome::outcome_name(scenario), "throughput", "in a second of CPU", "memory, peak"]
         }
-        _ => vec![verdict::outcome_name(scenario), "throughput", "CPU per call", "memory, peak"],
+        _ => vec![outcome::outcome_name(scenario), "throughput", "CPU per call", "memory, peak"],
     };
     let mut rows: Vec<Vec<Cell>> = targets.iter().map(|&target| cells(results, scenario, load, target)).collect();
     // Add the column only if a run shows whether a target balances requests, which not every scenario does.
-    if targets.iter().any(|&target| verdict::is_request_level(results, target).is_some()) {
+    if targets.iter().any(|&target| outcome::is_request_level(results, target).is_some()) {
         names.insert(0, "request-level?");
         rows.iter_mut().zip(&targets).for_each(|(row, &target)| row.insert(0, request_level(results, target)));
     }
@@ -75,9 +76,15 @@ fn notes(scenario: Scenario) -> String {
              and memory: over the fewest, at the least skew.",
             escape(&figures::ratio_signs())
         ),
-        Scenario::FastFail | Scenario::Recover | Scenario::Memory => String::new(),
+        Scenario::Methods => format!(
+            " Tail: p99 of the fast method at its worst skew over its own healthy p99 ({}). The other columns: the fast \
+             method, with all backends well.",
+            escape(&figures::ratio_signs())
+        ),
+        Scenario::Capacity => " The other figures are those of the run that confirmed the rate.".to_owned(),
         Scenario::Tcp => " Each direction for itself.".to_owned(),
         Scenario::Handshakes => " Each with a certificate on both sides, and none resumed.".to_owned(),
+        _ => String::new(),
     }
 }
 
@@ -91,7 +98,7 @@ fn cells(results: &Results, scenario: Scenario, load: Load, target: TargetKind) 
     let skews = results.skews(scenario);
     let mut groups = skews.iter().filter_map(|&skew| results.find(scenario, load, skew, target));
     let calmest = groups.next();
-    let outcome = verdict::outcome(results, scenario, load, target).map_or_else(Cell::none, |outcome| Cell {
+    let result = outcome::outcome(results, scenario, load, target).map_or_else(Cell::none, |outcome| Cell {
         figure: match outcome.certainty {
             Certainty::Told => outcome.figure,
             Certainty::Same(_) => format!("≈ {}", outcome.figure),
@@ -103,18 +110,18 @@ fn cells(results: &Results, scenario: Scenario, load: Load, target: TargetKind) 
     let memory = Cell::of(calmest, figures::peak_mb, "MB", "no proxy");
     if scenario == Scenario::Tcp {
         let [up, down] = [figures::up_mb_per_s as Figure, figures::down_mb_per_s];
-        return vec![outcome, Cell::of(calmest, up, "MB/s", ""), Cell::of(calmest, down, "MB/s", ""), memory];
+        return vec![result, Cell::of(calmest, up, "MB/s", ""), Cell::of(calmest, down, "MB/s", ""), memory];
     }
     let throughput = calmest.map_or_else(Cell::none, |group| throughput(results, group, groups));
     let cost = match scenario {
         Scenario::Handshakes => Cell::of(calmest, figures::per_cpu_s, "", "no proxy"),
         _ => Cell::of(calmest, figures::cpu_us, "µs", "no proxy"),
     };
-    vec![outcome, throughput, cost, memory]
+    vec![result, throughput, cost, memory]
 }
 
 fn request_level(results: &Results, target: TargetKind) -> Cell {
-    match verdict::is_request_level(results, target) {
+    match outcome::is_request_level(results, target) {
         Some(true) => Cell::words("● yes", "per call"),
         Some(false) => Cell::words("○ no", "per connection"),
         None => Cell::words(NONE, "not seen here"),
@@ -126,7 +133,7 @@ fn throughput<'a>(results: &Results, calmest: &Group, others: impl Iterator<Item
     let Some(spread) = calmest.spread(figures::rps) else {
         return Cell::none();
     };
-    let by_luck = verdict::is_request_level(results, calmest.target) == Some(false);
+    let by_luck = outcome::is_request_level(results, calmest.target) == Some(false);
     let beside = |group: &Group| {
         let left = match by_luck {
             // The median would hide the unlucky connections, since most are lucky.

@@ -1,6 +1,6 @@
 //! Student's t distribution.
 
-use crate::report::TAIL_DEVIATIONS;
+use super::spread::TAIL_DEVIATIONS;
 
 /// The 97.5 % quantile for 1 to 30 degrees of freedom.
 const QUANTILES: [f64; 30] = [

@@ -3,15 +3,15 @@
 //! The intervals assume that the figure varies between repeats as a normal distribution does: Student's interval for a
 //! mean, Welch's for the difference of two means.
 
+use super::spread::Spread;
 use super::student::standard_errors;
-use crate::report::Spread;
 
 /// The mean of a figure over some runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Mean {
-    pub(super) value: f64,
+pub(crate) struct Mean {
+    pub(crate) value: f64,
     /// Half of the 95 % interval; `None` for one run.
-    pub(super) plus_minus: Option<f64>,
+    pub(crate) plus_minus: Option<f64>,
     runs: usize,
     /// Standard deviation between the runs; `None` for one run.
     sd: Option<f64>,
@@ -19,26 +19,29 @@ pub(super) struct Mean {
 
 /// The difference between a mean and the base's mean, in percent of the base.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Gap {
-    pub(super) percent: f64,
+pub(crate) struct Gap {
+    pub(crate) percent: f64,
     /// Half of the 95 % interval; `None` if either side has one run.
-    pub(super) plus_minus: Option<f64>,
+    pub(crate) plus_minus: Option<f64>,
 }
 
 impl Mean {
-    /// The mean of finite values; `None` without values.
-    pub(super) fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+    /// The mean of `values`; `None` without values, or if one is infinite.
+    pub(crate) fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let values: Vec<f64> = values.collect();
         let runs = values.len();
         let sd = Spread::of(values.iter().copied())?.sd;
         let value = values.iter().sum::<f64>() / runs as f64;
+        if !value.is_finite() {
+            return None;
+        }
         let errors = standard_errors(runs as f64 - 1.0);
         let plus_minus = sd.zip(errors).map(|(sd, errors)| errors * sd / (runs as f64).sqrt());
         Some(Self { value, plus_minus, runs, sd })
     }
 
     /// The gap to `base`; `None` if the base is 0.
-    pub(super) fn gap(&self, base: &Self) -> Option<Gap> {
+    pub(crate) fn gap(&self, base: &Self) -> Option<Gap> {
         let percent = (self.value / base.value - 1.0) * 100.0;
         let plus_minus = self.welch(base).map(|half| half / base.value * 100.0);
         percent.is_finite().then_some(Gap { percent, plus_minus })
@@ -63,7 +66,7 @@ impl Mean {
 
 impl Gap {
     /// Whether the repeats cannot distinguish the gap from 0.
-    pub(super) fn may_be_zero(&self) -> bool {
+    pub(crate) fn may_be_zero(&self) -> bool {
         self.plus_minus.is_some_and(|half| self.percent.abs() <= half)
     }
 }

@@ -21,6 +21,7 @@ fn mean_and_interval_are_as_computed_by_hand() {
 fn one_run_has_no_interval_and_no_run_has_no_mean() {
     assert_eq!((mean(&[3.0]).value, mean(&[3.0]).plus_minus), (3.0, None));
     assert_eq!(Mean::of(std::iter::empty()), None);
+    assert_eq!(Mean::of([1.0, f64::INFINITY].into_iter()), None);
 }
 
 #[test]
@@ -46,4 +47,17 @@ fn a_gap_to_one_run_has_no_interval_and_a_gap_to_zero_is_none() {
 fn repeats_without_any_deviation_have_an_interval_of_zero() {
     let same = mean(&[2.0; 5]);
     assert_eq!((same.plus_minus, same.gap(&same)), (Some(0.0), Some(Gap { percent: 0.0, plus_minus: Some(0.0) })));
+}
+
+#[test]
+fn nine_or_ten_of_ten_intervals_have_the_true_mean() {
+    let mut random = fastrand::Rng::with_seed(4);
+    let has_zero = (0..2000).filter(|_| {
+        // The sum of twelve uniform values is nearly normal.
+        let normal: Vec<f64> = (0..5).map(|_| (0..12).map(|_| random.f64() - 0.5).sum()).collect();
+        let mean = Mean::of(normal.into_iter()).expect("values");
+        mean.value.abs() <= mean.plus_minus.expect("five repeats")
+    });
+    let share = has_zero.count() as f64 / 2000.0;
+    assert!((0.93..0.97).contains(&share), "{share}");
 }

@@ -1,0 +1,103 @@
+//! The description of an experiment, its machine and its programs: the file `lab.json`.
+
+use serde::{Deserialize, Serialize};
+
+use super::record::{Protocol, Scenario, TargetKind};
+use crate::load::Traffic;
+
+/// The description of an experiment: its options, its machine, and the targets that were skipped. The file `lab.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Experiment {
+    pub scenario: Scenario,
+    /// Protocol of clients and backends.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// The exchanges.
+    #[serde(default)]
+    pub traffic: Traffic,
+    /// Scenario `graph`: the services.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graph: Option<GraphShape>,
+    /// The command line, to repeat it.
+    pub command: String,
+    /// Start, as RFC 3339 in UTC.
+    pub started: String,
+    /// Measured seconds of each run.
+    pub duration_s: u32,
+    /// Seconds of each run before counting begins.
+    pub warm_up_s: u32,
+    /// Number of backends.
+    pub backends: u32,
+    /// The machine.
+    pub machine: Machine,
+    /// The measured targets, in the requested order.
+    pub targets: Vec<TargetKind>,
+    /// Version line of each target's program.
+    pub versions: Vec<Version>,
+    /// The targets that were not measured.
+    pub skipped: Vec<Skipped>,
+    /// The load's maximum without a proxy.
+    pub ceiling: Ceiling,
+}
+
+/// The machine that an experiment ran on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Number of CPUs.
+    pub cpus: u32,
+    /// The CPU's name, as the kernel reports it.
+    pub cpu_model: String,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// The kernel's release.
+    pub kernel: String,
+}
+
+/// The version of a target's program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Version {
+    /// The target.
+    pub target: TargetKind,
+    /// The program's own version line.
+    pub version: String,
+}
+
+/// A target that was not measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// The target.
+    pub target: TargetKind,
+    /// The reason and the remedy, in one line.
+    pub why: String,
+}
+
+/// The load's maximum without a proxy; zero if there are no calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ceiling {
+    /// Calls per second of the load on one CPU, with a bare backend on another CPU.
+    pub load_rps: f64,
+    /// Calls per second of the load without a proxy, over connections that are spread evenly over the experiment's
+    /// backends. No proxy can reach more calls per second here.
+    pub backends_rps: f64,
+}
+
+/// A tree of services: each calls `fan_out` further ones, except for those of the last level.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphShape {
+    /// Levels of services, at least 1. The first level has one service, which the load calls.
+    pub depth: u32,
+    /// Number of services that each service calls, at least 1.
+    pub fan_out: u32,
+}
+
+impl GraphShape {
+    /// Number of services on a level; the first level has number 0.
+    pub fn services_on(self, level: u32) -> u32 {
+        self.fan_out.saturating_pow(level)
+    }
+
+    /// Number of all services. Each call of the load reaches each of them once.
+    pub fn services(self) -> u32 {
+        (0..self.depth).map(|level| self.services_on(level)).fold(0, u32::saturating_add)
+    }
+}

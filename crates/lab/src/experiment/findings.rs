@@ -1,0 +1,71 @@
+//! The findings that only some scenarios have.
+
+use serde::{Deserialize, Serialize};
+
+/// Resident memory of all proxies of a target together, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Footprint {
+    /// Number of proxies.
+    pub proxies: u32,
+    /// After the start, before the first connection.
+    pub idle_bytes: u64,
+    /// At the end of the measured time, under the load.
+    pub loaded_bytes: u64,
+    /// Scenario `footprint`: after the load, before further connections open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unloaded_bytes: Option<u64>,
+    /// Scenario `footprint`: with the further connections open and idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connected_bytes: Option<u64>,
+    /// Scenario `footprint`: 10 s after these connections made a burst of calls and closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_burst_bytes: Option<u64>,
+}
+
+/// Scenario `capacity`: the result of the search.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capacity {
+    /// The highest rate, in calls per second, that met the conditions in a run of its own; `None` if no rate did. The
+    /// figures of the run are those of its last confirmation.
+    pub rate_per_s: Option<u32>,
+    /// The highest rate that met the conditions in the short trials of the search, in calls per second.
+    pub found_per_s: u32,
+    /// Number of trials.
+    pub trials: u32,
+    /// Number of confirmations, each with a newly started target: 1 if the first one met the conditions.
+    pub confirmations: u32,
+}
+
+/// Scenario `rollout`: the calls of each half of the measured time. In each half, all backends restart one after the
+/// other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rollout {
+    /// A backend gets SIGTERM, and finishes its open calls.
+    pub graceful: Restarts,
+    /// A backend gets SIGKILL.
+    pub abrupt: Restarts,
+}
+
+/// The calls during a series of restarts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restarts {
+    /// Number of restarts that were complete within the half.
+    pub restarts: u32,
+    /// Calls answered with OK.
+    pub calls: u64,
+    /// Calls that were not answered with OK.
+    pub lost: u64,
+}
+
+/// Scenario `methods`: the calls of the slow method.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct SlowMethod {
+    /// Calls answered with OK.
+    pub calls: u64,
+    /// Calls of the measured time that were not answered with OK.
+    pub errors: u64,
+    /// Half of the calls took at most this.
+    pub p50_ms: f64,
+    /// 99 of 100 calls took at most this.
+    pub p99_ms: f64,
+}

@@ -1,0 +1,44 @@
+//! The scenario `footprint`: the memory of all proxies when idle, under a load, with further connections, and after a
+//! burst of calls on them.
+
+use std::thread;
+
+use super::cases::{BURST_CALLS, Case};
+use super::measure::Stage;
+use super::memory::RECOVERY;
+use super::record::{Footprint, Run};
+use super::schedule::Turn;
+use crate::error::Result;
+use crate::load::Crowd;
+
+/// Client connections of the load. The connections of the case are further ones.
+const LOAD_CONNECTIONS: u32 = 16;
+
+impl Stage<'_> {
+    /// Measures the load of a turn over a few connections. Then opens the connections of the turn, makes a burst of calls
+    /// on them, closes them, and waits.
+    ///
+    /// # Errors
+    /// If a program ends early or a connection cannot be opened. Failed calls of the load are counted; those of the burst
+    /// are not part of the result.
+    pub(super) fn measure_footprint(&mut self, turn: &Turn) -> Result<Run> {
+        let case = Case { connections: LOAD_CONNECTIONS, ..turn.case };
+        let run = self.measure(&Turn { case, ..*turn })?;
+        let unloaded_bytes = self.resident_bytes()?;
+        let crowd = Crowd::gather(&self.target.client(), turn.case.connections)?;
+        let connected_bytes = self.resident_bytes()?;
+        crowd.burst(BURST_CALLS)?;
+        crowd.leave();
+        thread::sleep(RECOVERY);
+        self.ensure_running()?;
+        let after_burst_bytes = self.resident_bytes()?;
+        let footprint =
+            run.footprint.map(|loaded| Footprint { unloaded_bytes, connected_bytes, after_burst_bytes, ..loaded });
+        Ok(Run { connections: turn.case.connections, footprint, ..run })
+    }
+
+    /// Resident memory of all proxies, in bytes; `None` without a proxy.
+    fn resident_bytes(&self) -> Result<Option<u64>> {
+        Ok(self.target.total_memory()?.map(|(_, bytes)| bytes))
+    }
+}

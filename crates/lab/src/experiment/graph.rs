@@ -1,0 +1,104 @@
+//! The scenario `graph`: a tree of services that call each other. Each service is behind a target of its own, so that
+//! every call between two services passes proxies.
+
+use std::fs;
+use std::net::SocketAddr;
+
+use super::measure::Stage;
+use super::record::{GraphShape, Run, TargetKind};
+use super::runner::Runner;
+use super::schedule::Turn;
+use crate::backends::{ServiceTime, start_server};
+use crate::child::{Child, free_address};
+use crate::error::{Result, io};
+use crate::load::Exchange;
+use crate::targets::{Setting, Target};
+
+/// Levels of services, unless the options say otherwise.
+const USUAL_DEPTH: u32 = 3;
+/// Number of services that each service calls, unless the options say otherwise.
+const USUAL_FAN_OUT: u32 = 2;
+/// Maximum number of services: each is a process, and has at least one proxy.
+pub(super) const SERVICES_MAX: u32 = 40;
+
+/// Options of the scenario `graph`.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct GraphOptions {
+    /// Scenario graph: levels of services [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
+    pub depth: Option<u32>,
+    /// Scenario graph: number of services that each service calls, all at once [default: 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
+    pub fan_out: Option<u32>,
+}
+
+impl GraphOptions {
+    /// Fills in the defaults.
+    pub(super) fn shape(&self) -> GraphShape {
+        GraphShape { depth: self.depth.unwrap_or(USUAL_DEPTH), fan_out: self.fan_out.unwrap_or(USUAL_FAN_OUT) }
+    }
+}
+
+impl Runner {
+    /// Starts the services and their targets, and calls the first service.
+    ///
+    /// # Errors
+    /// If a program does not start or ends early, or if a target refuses connections.
+    pub(super) fn run_graph(&mut self, turn: &Turn, shape: GraphShape) -> Result<Run> {
+        let target = self.start_graph(turn.target, shape)?;
+        let stage = self.stage(target, Exchange::Grpc);
+        let run = Stage { servers: vec![name(0, 0)], ..stage }.measure(turn)?;
+        // The proxies of a graph have no two sides.
+        Ok(Run { server_proxy_cpu_us_per_call: None, server_proxy_rss_peak_bytes: None, ..run })
+    }
+
+    /// Starts the levels from the last to the first, because a service needs the addresses of those that it calls.
+    fn start_graph(&self, kind: TargetKind, shape: GraphShape) -> Result<Target> {
+        let mut below: Vec<SocketAddr> = Vec::new();
+        let mut all: Vec<Target> = Vec::new();
+        let mut services: Vec<Child> = Vec::new();
+        for level in (0..shape.depth).rev() {
+            let mut calls = below.chunks(shape.fan_out as usize);
+            let mut addresses = Vec::new();
+            for number in 0..shape.services_on(level) {
+                let (service, target) = self.start_service(kind, &name(level, number), calls.next().unwrap_or(&[]))?;
+                addresses.push(target.address());
+                services.push(service);
+                all.push(target);
+            }
+            below = addresses;
+        }
+        // The last one to start was the first service's.
+        all.into_iter().rev().reduce(Target::with).map(|target| target.with_services(services)).ok_or_else(no_service)
+    }
+
+    /// Starts a service that calls `upstreams`, and its target.
+    fn start_service(&self, kind: TargetKind, name: &str, upstreams: &[SocketAddr]) -> Result<(Child, Target)> {
+        let address = free_address()?;
+        let ServiceTime { base_ms, spread_ms } = self.settings.service_time;
+        let mut args =
+            vec![format!("--name={name}"), format!("--delay-ms={base_ms}"), format!("--spread-ms={spread_ms}")];
+        let list: Vec<String> = upstreams.iter().map(SocketAddr::to_string).collect();
+        args.extend((!list.is_empty()).then(|| format!("--upstream={}", list.join(","))));
+        let mut service = start_server(name, address, &args, &self.logs, &self.settings.cpus.others)?;
+        service.wait_for_listener(address)?;
+        // Each target writes files of the same names.
+        let dir = self.logs.join(format!("{name}-target"));
+        fs::create_dir_all(&dir).map_err(io(format!("creating {}", dir.display())))?;
+        let target = Target::start(kind, &Setting { dir: &dir, ..self.setting(&[address]) })?;
+        Ok((service, target))
+    }
+}
+
+/// The name of a service in its answers.
+fn name(level: u32, number: u32) -> String {
+    format!("service-{}-{}", level + 1, number + 1)
+}
+
+fn no_service() -> crate::error::Error {
+    crate::error::Error::Usage("a graph needs at least one service; use --depth 1 or more".to_owned())
+}
+
+#[cfg(test)]
+#[path = "graph_tests.rs"]
+mod tests;

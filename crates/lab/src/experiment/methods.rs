@@ -1,0 +1,52 @@
+//! The scenario `methods`: a load calls a fast method of a service, while a second load calls a slow one.
+//!
+//! A balancer with one latency for each endpoint sees a mixture. It must neither avoid endpoints because of the slow
+//! method, nor overlook a slow endpoint because of the fast one.
+
+use std::time::Duration;
+
+use super::measure::Stage;
+use super::record::{Run, SlowMethod};
+use super::schedule::Turn;
+use crate::error::Result;
+use crate::load::{Load, Pattern, Plan, Shape, Traffic};
+
+/// Duration of the slow method, beside the backend's service time.
+const SLOW_METHOD_MS: u32 = 100;
+/// The slow method gets one call for this many calls of the fast one.
+const FAST_CALLS_EACH: u32 = 10;
+
+impl Stage<'_> {
+    /// Measures the fast method, with the case's rate, while the slow one is called.
+    ///
+    /// # Errors
+    /// If a program ends early, or the target refuses connections. Failed calls are counted instead.
+    pub(super) fn measure_methods(&mut self, turn: &Turn) -> Result<Run> {
+        let slow = Load::start(self.slow_plan(turn));
+        let run = self.measure(turn)?;
+        let numbers = slow.finish()?;
+        let slow_method = Some(SlowMethod {
+            calls: numbers.total.calls,
+            errors: numbers.classes.values().sum(),
+            p50_ms: numbers.total.p50_ms,
+            p99_ms: numbers.total.p99_ms,
+        });
+        Ok(Run { slow_method, ..run })
+    }
+
+    /// A load with a method of its own, so that a balancer can tell the methods apart.
+    fn slow_plan(&self, turn: &Turn) -> Plan {
+        let plan = self.plan(turn, self.settings.warm_up, self.settings.measured);
+        let traffic =
+            Traffic { shape: Shape::ServerStream, messages: 1, delay_ms: SLOW_METHOD_MS, ..self.settings.traffic };
+        let pattern = match plan.pattern {
+            Pattern::Open { rate_per_s, max_in_flight } => {
+                Pattern::Open { rate_per_s: (rate_per_s / FAST_CALLS_EACH).max(1), max_in_flight }
+            }
+            closed @ Pattern::Closed { .. } => closed,
+        };
+        // The slow load starts before the fast one and must outlast it.
+        let measured = plan.measured + Duration::from_secs(1);
+        Plan { traffic, pattern, measured, ..plan }
+    }
+}

@@ -1,0 +1,153 @@
+//! The options of `leno lab run` for the traffic: shape, size and arrivals of calls.
+
+use super::options::{Options, Rate, refuse};
+use super::record::{Protocol, Scenario};
+use crate::echo::MAX_PAYLOAD_BYTES;
+use crate::error::{Error, Result};
+use crate::load::{Arrivals, LAST_ANSWERS, Shape, Traffic, WarmUpRate};
+
+/// Payload in the scenario `crowd`, each way.
+const CROWD_PAYLOAD_BYTES: u32 = 1024;
+/// Content of the answer in the scenario `ladder`: as long as `hello world`.
+const HELLO_BYTES: u32 = 11;
+/// Messages of a stream in the scenario `streams`.
+const LONG_STREAM_MESSAGES: u32 = 1000;
+/// Messages of a stream, unless the options say otherwise.
+const USUAL_MESSAGES: u32 = 100;
+
+/// Options for the traffic.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct TrafficOptions {
+    /// Messages of a gRPC exchange [default: unary; in streams bidi-stream]
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub exchange: Option<Shape>,
+    /// Messages of each stream; with --exchange bidi-stream the client sends the next one after each answer
+    /// [default: 100; in streams 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub messages: Option<u32>,
+    /// Payload of each request message, in bytes [default: 50; in crowd 1024; in ladder 0]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_PAYLOAD_BYTES)))]
+    pub payload_bytes: Option<u32>,
+    /// Payload of each answer message, in bytes [default: that of the request; in ladder 11]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PAYLOAD_BYTES)))]
+    pub response_bytes: Option<u32>,
+    /// Arrivals of calls with --rate: evenly spaced, or random as those of many independent clients [default: constant]
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub arrivals: Option<Arrivals>,
+    /// Rate during the warm-up with --rate: the same, half of it, or rising linearly from 0 [default: full; in ladder
+    /// half]
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub warm_up_rate: Option<WarmUpRate>,
+}
+
+impl TrafficOptions {
+    /// Fills in the scenario's defaults.
+    pub(super) fn traffic(&self, scenario: Scenario) -> Traffic {
+        let usual = usual(scenario);
+        let request_bytes = self.payload_bytes.unwrap_or(usual.request_bytes);
+        Traffic {
+            shape: self.exchange.unwrap_or(usual.shape),
+            messages: self.messages.unwrap_or(usual.messages),
+            request_bytes,
+            response_bytes: match (self.response_bytes, self.payload_bytes) {
+                (Some(bytes), _) | (None, Some(bytes)) => bytes,
+                (None, None) => usual.response_bytes,
+            },
+            delay_ms: usual.delay_ms,
+            arrivals: self.arrivals.unwrap_or(usual.arrivals),
+            warm_up_rate: self.warm_up_rate.unwrap_or(usual.warm_up_rate),
+        }
+    }
+
+    /// The first option that was given, if any.
+    fn first_given(&self) -> Option<&'static str> {
+        let given = [
+            (self.exchange.is_some(), "--exchange"),
+            (self.messages.is_some(), "--messages"),
+            (self.payload_bytes.is_some(), "--payload-bytes"),
+            (self.response_bytes.is_some(), "--response-bytes"),
+            (self.arrivals.is_some(), "--arrivals"),
+            (self.warm_up_rate.is_some(), "--warm-up-rate"),
+        ];
+        given.into_iter().find_map(|(is_given, flag)| is_given.then_some(flag))
+    }
+
+    /// The first option that needs the rate of an open loop, if any.
+    fn first_of_open_loop(&self) -> Option<&'static str> {
+        let arrivals = self.arrivals.map(|_| "--arrivals");
+        arrivals.or(self.warm_up_rate.map(|_| "--warm-up-rate"))
+    }
+}
+
+fn usual(scenario: Scenario) -> Traffic {
+    let traffic = Traffic { messages: USUAL_MESSAGES, ..Traffic::default() };
+    match scenario {
+        Scenario::Ladder => {
+            Traffic { request_bytes: 0, response_bytes: HELLO_BYTES, warm_up_rate: WarmUpRate::Half, ..traffic }
+        }
+        Scenario::Crowd => {
+            Traffic { request_bytes: CROWD_PAYLOAD_BYTES, response_bytes: CROWD_PAYLOAD_BYTES, ..traffic }
+        }
+        Scenario::Streams => Traffic { shape: Shape::BidiStream, messages: LONG_STREAM_MESSAGES, ..traffic },
+        _ => traffic,
+    }
+}
+
+/// Rejects traffic options that have no effect or contradict each other.
+pub(super) fn refuse_impossible_traffic(options: &Options) -> Result<()> {
+    let (scenario, traffic) = (options.scenario, &options.traffic);
+    if !scenario.has_calls() || scenario == Scenario::Memory {
+        let why =
+            if scenario == Scenario::Memory { "its burst has unary calls of 50 bytes" } else { "it makes no calls" };
+        return traffic.first_given().map_or(Ok(()), |flag| refuse(true, flag, scenario, why));
+    }
+    let shape = traffic.traffic(scenario).shape;
+    if options.protocol() != Protocol::Grpc && shape != Shape::Unary {
+        return usage("--exchange selects gRPC streams, and --protocol has none; use --protocol grpc".to_owned());
+    }
+    if scenario == Scenario::Streams && shape == Shape::Unary {
+        return usage("--exchange unary has no streams, which streams measures; use bidi-stream".to_owned());
+    }
+    if scenario == Scenario::Methods && traffic.exchange.is_some() {
+        return refuse(
+            true,
+            "--exchange",
+            scenario,
+            "its fast method is unary and its slow one a stream of one message",
+        );
+    }
+    if traffic.messages.is_some() && shape == Shape::Unary {
+        let what = "--messages means nothing in a unary call; use --exchange server-stream or bidi-stream";
+        return usage(what.to_owned());
+    }
+    if let Some(flag) = traffic.first_of_open_loop()
+        && options.rates().is_some_and(|rates| rates.contains(&Rate::Max))
+    {
+        return usage(format!("{flag} means nothing with --rate max; give --rate calls per second"));
+    }
+    refuse_endless_streams(options, shape)
+}
+
+/// Rejects server streams that cannot end before the load stops waiting for answers.
+fn refuse_endless_streams(options: &Options, shape: Shape) -> Result<()> {
+    let messages = options.traffic.traffic(options.scenario).messages;
+    let message_ms = options.work_ms + options.spread_ms + options.skew_ms.iter().flatten().max().unwrap_or(&0);
+    let stream_ms = u64::from(messages) * u64::from(message_ms);
+    let most_ms = LAST_ANSWERS.as_millis() as u64;
+    if shape != Shape::ServerStream || stream_ms <= most_ms {
+        return Ok(());
+    }
+    usage(format!(
+        "--messages {messages} of up to {message_ms} ms each take {stream_ms} ms, and a stream must end within {most_ms} ms \
+         after the load; use --messages {} or fewer",
+        (most_ms / u64::from(message_ms.max(1))).max(1)
+    ))
+}
+
+fn usage(what: String) -> Result<()> {
+    Err(Error::Usage(what))
+}
+
+#[cfg(test)]
+#[path = "traffic_options_tests.rs"]
+mod tests;

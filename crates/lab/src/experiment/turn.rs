@@ -1,0 +1,101 @@
+//! One turn of an experiment: starts its target, and measures it as the scenario requires.
+
+use std::net::SocketAddr;
+
+use super::capacity::{CONFIRMATIONS_MAX, is_confirmed, is_limited_by_the_load, rate_to_confirm};
+use super::cases::Case;
+use super::measure::Stage;
+use super::record::{Capacity, Run, Scenario};
+use super::runner::Runner;
+use super::schedule::Turn;
+use crate::error::Result;
+use crate::load::bulk::BulkServer;
+use crate::load::{Exchange, Hello, NAMELESS};
+use crate::targets::{ServerSide, Setting, Target};
+use crate::tls::{SERVER, client_config};
+
+impl Runner {
+    /// Runs one turn.
+    ///
+    /// # Errors
+    /// If a program does not start or ends early, or if the target refuses connections.
+    pub(super) fn run_one(&mut self, turn: &Turn) -> Result<Run> {
+        match self.settings.scenario {
+            Scenario::Tcp => self.run_bytes(turn),
+            Scenario::Handshakes => self.run_handshakes(turn),
+            Scenario::Capacity => self.run_capacity(turn),
+            Scenario::Memory => self.fresh_stage(turn)?.measure_memory(turn),
+            Scenario::Footprint => self.fresh_stage(turn)?.measure_footprint(turn),
+            Scenario::Graph => self.run_graph(turn, self.settings.graph.unwrap_or_default()),
+            Scenario::Methods => self.fresh_stage(turn)?.measure_methods(turn),
+            _ => {
+                let run = self.fresh_stage(turn)?.measure(turn)?;
+                let at_ceiling = run.rate_per_s.is_none() && self.experiment.ceiling.is_near(run.rps);
+                Ok(Run { at_ceiling, ..run })
+            }
+        }
+    }
+
+    /// Searches the highest rate that the target sustains, and confirms it with newly started targets.
+    fn run_capacity(&mut self, turn: &Turn) -> Result<Run> {
+        // No target can reach the ceiling. A quarter of it is a good start even if it is not near the result.
+        let first_per_s = (self.experiment.ceiling.lowest_rps() / 4.0) as u32;
+        let (found_per_s, trials) = self.fresh_stage(turn)?.search_capacity(turn, first_per_s)?;
+        let mut confirmations = 0;
+        loop {
+            let rate = rate_to_confirm(found_per_s, confirmations);
+            let case = Case { rate_per_s: Some(rate), ..turn.case };
+            let mut stage = self.fresh_stage(turn)?;
+            let run = stage.measure(&Turn { case, ..*turn })?;
+            let is_confirmed = is_confirmed(&run, stage.conditions());
+            confirmations += 1;
+            if !is_confirmed && confirmations < CONFIRMATIONS_MAX {
+                continue;
+            }
+            let rate_per_s = is_confirmed.then_some(rate);
+            let capacity = Some(Capacity { rate_per_s, found_per_s, trials, confirmations });
+            let at_ceiling = self.experiment.ceiling.is_near(run.rps) || is_limited_by_the_load(&run);
+            // Each repeat has another rate: the rate does not distinguish cases.
+            return Ok(Run { rate_per_s: None, capacity, at_ceiling, ..run });
+        }
+    }
+
+    /// A stage with a newly started target in front of the backends.
+    fn fresh_stage(&mut self, turn: &Turn) -> Result<Stage<'_>> {
+        let target = Target::start(turn.target, &self.setting(self.backends.addresses()))?;
+        let exchange = self.settings.exchange();
+        Ok(self.stage(target, exchange))
+    }
+
+    fn run_bytes(&mut self, turn: &Turn) -> Result<Run> {
+        let server = BulkServer::start(&self.settings.cpus.others)?;
+        let target = Target::start(turn.target, &self.setting(&[server.address]))?;
+        self.stage(target, Exchange::Grpc).measure_bytes(turn, &server)
+    }
+
+    fn run_handshakes(&mut self, turn: &Turn) -> Result<Run> {
+        let backend = self.backends.addresses()[turn.troubled];
+        let side = Target::start_server_side(turn.target, &self.setting(&[]), backend)?;
+        let ServerSide { target, server_name, client, alpn } = side;
+        let hello = Hello::new(client_config(&client, SERVER, alpn)?, &server_name)?;
+        self.stage(target, Exchange::Handshake(hello)).measure(turn)
+    }
+
+    pub(super) fn setting<'a>(&'a self, backends: &'a [SocketAddr]) -> Setting<'a> {
+        Setting {
+            backends,
+            protocol: self.settings.protocol,
+            dir: &self.logs,
+            cpus: &self.settings.cpus.proxy,
+            leno_proxy: self.settings.leno_proxy.as_deref(),
+        }
+    }
+
+    pub(super) fn stage(&mut self, target: Target, exchange: Exchange) -> Stage<'_> {
+        let servers = match exchange {
+            Exchange::Handshake(_) => vec![NAMELESS.to_owned()],
+            Exchange::Grpc | Exchange::Http1 | Exchange::Http2 => self.backends.names(),
+        };
+        Stage { settings: &self.settings, backends: &mut self.backends, target, exchange, servers }
+    }
+}

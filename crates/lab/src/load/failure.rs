@@ -1,0 +1,113 @@
+//! Failed calls: the class of each failure, for counts, and its reason, for people.
+
+use std::fmt;
+
+use h2::Reason;
+
+/// Names of the gRPC status codes, by number.
+const GRPC_NAMES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
+/// The class of a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FailureClass {
+    /// The answer has this gRPC status code, which is not OK.
+    Grpc(u16),
+    /// The answer has this HTTP status, which is not 200, and no gRPC status.
+    Http(u16),
+    /// The peer reset the HTTP/2 stream with this error code.
+    Reset(u32),
+    /// The connection could not be opened, or ended before the answer.
+    Connection,
+    /// The answer did not arrive in time.
+    TimeOut,
+    /// The call was not sent, because too many calls waited for an answer.
+    NotSent,
+    /// The answer breaks its protocol, or comes from an unknown server.
+    Protocol,
+    /// Any further class, after the first 64 classes.
+    Other,
+}
+
+/// A failed call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub class: FailureClass,
+    /// The reason, in words.
+    pub why: String,
+}
+
+impl Failure {
+    pub(super) fn new(class: FailureClass, why: impl Into<String>) -> Self {
+        Self { class, why: why.into() }
+    }
+
+    pub(super) fn connection(why: impl fmt::Display) -> Self {
+        Self::new(FailureClass::Connection, why.to_string())
+    }
+
+    pub(super) fn protocol(why: impl fmt::Display) -> Self {
+        Self::new(FailureClass::Protocol, why.to_string())
+    }
+
+    /// The failure of a call that was not sent.
+    pub(super) fn not_sent() -> Self {
+        Self::new(FailureClass::NotSent, "too many calls wait for an answer")
+    }
+}
+
+impl From<h2::Error> for Failure {
+    fn from(error: h2::Error) -> Self {
+        let class = match error.reason() {
+            Some(reason) if error.is_reset() => FailureClass::Reset(reason.into()),
+            _ => FailureClass::Connection,
+        };
+        Self::new(class, error.to_string())
+    }
+}
+
+impl From<Failure> for String {
+    fn from(failure: Failure) -> Self {
+        failure.why
+    }
+}
+
+impl fmt::Display for FailureClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Grpc(code) => match GRPC_NAMES.get(usize::from(code)) {
+                Some(name) => write!(f, "gRPC {name}"),
+                None => write!(f, "gRPC {code}"),
+            },
+            Self::Http(status) => write!(f, "HTTP {status}"),
+            // h2 has the names of RFC 9113 only as the result of Debug.
+            Self::Reset(code) => write!(f, "reset {:?}", Reason::from(code)),
+            Self::Connection => f.write_str("connection"),
+            Self::TimeOut => f.write_str("time-out"),
+            Self::NotSent => f.write_str("not sent"),
+            Self::Protocol => f.write_str("protocol"),
+            Self::Other => f.write_str("other"),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "failure_tests.rs"]
+mod tests;

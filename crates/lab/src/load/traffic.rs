@@ -1,0 +1,79 @@
+//! The traffic of a load: the shape and the size of its exchanges, and when they arrive.
+
+use serde::{Deserialize, Serialize};
+
+/// Payload of each request and of each answer, unless the plan has another one.
+const USUAL_PAYLOAD_BYTES: u32 = 50;
+
+/// The messages of one gRPC exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shape {
+    /// One request message, one answer message.
+    #[default]
+    Unary,
+    /// One request message, several answer messages.
+    ServerStream,
+    /// Several request messages. The client sends each one after the answer to the one before.
+    BidiStream,
+}
+
+/// When the calls of an open loop arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// Evenly spaced.
+    #[default]
+    Constant,
+    /// Independently of each other: the gaps between calls are exponentially distributed around their mean.
+    Poisson,
+}
+
+/// The rate of an open loop during the warm-up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum WarmUpRate {
+    /// The rate of the measured time.
+    #[default]
+    Full,
+    /// Half of that rate.
+    Half,
+    /// From 0 to that rate, linearly.
+    Ramp,
+}
+
+/// The exchanges of a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// The messages of a gRPC exchange.
+    pub shape: Shape,
+    /// Messages of each stream, 1 to 1,000,000; no effect on [`Shape::Unary`]. A stream that the end of the load cuts
+    /// short may have fewer, if the client sends them.
+    pub messages: u32,
+    /// Payload of each request message, in bytes, at most 16 MiB.
+    pub request_bytes: u32,
+    /// Payload of each answer message, in bytes, at most 16 MiB; 0 only if `request_bytes` is 0 too.
+    pub response_bytes: u32,
+    /// Delay before each answer message that the request demands, in ms, beside the server's own; at most 60,000. HTTP/1.1
+    /// requests demand none.
+    #[serde(default)]
+    pub delay_ms: u32,
+    /// When the calls of an open loop arrive.
+    pub arrivals: Arrivals,
+    /// The rate of an open loop during the warm-up.
+    pub warm_up_rate: WarmUpRate,
+}
+
+impl Default for Traffic {
+    fn default() -> Self {
+        Self {
+            shape: Shape::Unary,
+            messages: 1,
+            request_bytes: USUAL_PAYLOAD_BYTES,
+            response_bytes: USUAL_PAYLOAD_BYTES,
+            delay_ms: 0,
+            arrivals: Arrivals::Constant,
+            warm_up_rate: WarmUpRate::Full,
+        }
+    }
+}

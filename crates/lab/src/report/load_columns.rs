@@ -1,0 +1,88 @@
+//! The table's columns for the scenarios that ask what a load costs.
+
+use crate::experiment::record::Scenario;
+
+use super::figures::{self, Figure};
+use super::group::Group;
+use super::mean::Mean;
+use super::table::Column;
+
+/// The columns of `scenario`; empty for all others.
+pub(super) fn of_load<'a>(scenario: Scenario) -> Vec<Column<'a>> {
+    let mut columns = match scenario {
+        Scenario::Ladder => vec![
+            mean("p50, mean [95 %], ms", figures::p50_ms),
+            mean("p99, mean [95 %], ms", figures::p99_ms),
+            seconds_until_steady(),
+        ],
+        Scenario::Graph => vec![
+            mean("p50, mean [95 %], ms", figures::p50_ms),
+            mean("p99, mean [95 %], ms", figures::p99_ms),
+            range("longest call, ms", figures::max_ms),
+        ],
+        Scenario::Capacity => vec![
+            mean("sustained calls/s, mean [95 %]", figures::sustained_per_s),
+            median("found by the search, calls/s", figures::found_per_s),
+        ],
+        Scenario::Crowd => vec![median("memory for each connection, KB", figures::kb_per_connection)],
+        Scenario::Footprint => vec![
+            median("memory for each connection, KB", figures::kb_per_connection),
+            median("memory of all proxies after the burst, MB", figures::after_burst_mb),
+        ],
+        Scenario::Steady => vec![seconds_until_steady()],
+        Scenario::Rollout => vec![
+            range("calls lost, graceful", figures::lost_gracefully),
+            range("calls lost, abrupt", figures::lost_abruptly),
+        ],
+        Scenario::Streams => vec![
+            range("messages/s", figures::messages_per_s),
+            range("busiest ÷ mean backend", figures::busiest_over_mean),
+            range("quietest ÷ mean backend", figures::quietest_over_mean),
+        ],
+        Scenario::Methods => vec![median("p99 of the slow method, ms", figures::slow_method_p99_ms)],
+        _ => return Vec::new(),
+    };
+    columns.extend([
+        median("errors, %", figures::errors_percent),
+        median("CPU of all proxies, mCPU", figures::millicores),
+        median("memory of all proxies idle, MB", figures::idle_mb),
+        median("memory of all proxies loaded, MB", figures::loaded_mb),
+    ]);
+    columns
+}
+
+/// Whether the columns of `scenario` have means.
+pub(super) fn has_means(scenario: Scenario) -> bool {
+    matches!(scenario, Scenario::Ladder | Scenario::Graph | Scenario::Capacity)
+}
+
+fn median<'a>(name: &str, figure: Figure) -> Column<'a> {
+    (name.to_owned(), Box::new(move |group: &Group| figures::median(group.spread(figure))))
+}
+
+fn range<'a>(name: &str, figure: Figure) -> Column<'a> {
+    (name.to_owned(), Box::new(move |group: &Group| figures::with_range(group.spread(figure))))
+}
+
+/// A mean with its 95 % interval. Every repeat must have the figure.
+fn mean<'a>(name: &str, figure: Figure) -> Column<'a> {
+    let cell = move |group: &Group| {
+        let values: Vec<f64> = group.alive().filter_map(figure).collect();
+        let all = values.len() == group.alive().count();
+        figures::with_interval(Mean::of(values.iter().copied()).filter(|_| all))
+    };
+    (name.to_owned(), Box::new(cell))
+}
+
+fn seconds_until_steady<'a>() -> Column<'a> {
+    let cell = |group: &Group| {
+        let (found, all) = (group.alive().filter_map(figures::steady_s).count(), group.alive().count());
+        let text = figures::with_range(group.spread(figures::steady_s));
+        if found == all { text } else { format!("{text}, in {found} of {all} runs") }
+    };
+    ("steady after, s".to_owned(), Box::new(cell))
+}
+
+#[cfg(test)]
+#[path = "load_columns_tests.rs"]
+mod tests;

@@ -1,0 +1,103 @@
+use super::super::example::{recorded, run};
+use super::super::group::Results;
+use super::super::table::table;
+use super::*;
+use crate::experiment::record::{Capacity, Footprint, Restarts, Rollout, Run, TargetKind};
+
+/// The cells of a table with one row, by the names of their columns.
+fn cells(runs: Vec<Run>) -> Vec<(String, String)> {
+    let scenario = runs[0].scenario;
+    let recorded = recorded(runs);
+    let table = table(&Results::new(&recorded), scenario);
+    let (_, cells) = table.sections[0].rows[0].clone();
+    table.columns[1..].iter().cloned().zip(cells).collect()
+}
+
+fn cell(cells: &[(String, String)], column: &str) -> String {
+    let found = cells.iter().find(|(name, _)| name == column);
+    found.unwrap_or_else(|| panic!("no column {column:?} in {cells:?}")).1.clone()
+}
+
+/// A run of Leno at 1,000 calls per second, whose proxies have 5 MB when idle and 7 MB under the load.
+fn loaded(scenario: Scenario, repeat: u32, p99_ms: f64) -> Run {
+    let footprint = Footprint { proxies: 1, idle_bytes: 5_000_000, loaded_bytes: 7_000_000, ..Footprint::default() };
+    Run {
+        scenario,
+        p99_ms,
+        rate_per_s: Some(1000),
+        connections: 100,
+        rps: 999.0,
+        calls: 9_990,
+        errors: 10,
+        proxy_cpu_us_per_call: Some(20.0),
+        footprint: Some(footprint),
+        ..run(TargetKind::Leno, 0, repeat)
+    }
+}
+
+#[test]
+fn a_ladder_has_means_with_intervals_memory_and_cpu() {
+    let runs = [8.0, 12.0].iter().zip(1..).map(|(&ms, repeat)| loaded(Scenario::Ladder, repeat, ms)).collect();
+    let cells = cells(runs);
+    // Two repeats: 12.706 times the standard error of 2.
+    assert_eq!(cell(&cells, "p99, mean [95 %], ms"), "10.0 [-15.4 – 35.4]");
+    assert_eq!(cell(&cells, "errors, %"), "0.100");
+    // 1,000 calls per second, the failed ones included, of 20 us each.
+    assert_eq!(cell(&cells, "CPU of all proxies, mCPU"), "20.0");
+    assert_eq!(cell(&cells, "memory of all proxies idle, MB"), "5.00");
+    assert_eq!(cell(&cells, "memory of all proxies loaded, MB"), "7.00");
+    assert_eq!(cell(&cells, "steady after, s"), "–, in 0 of 2 runs");
+}
+
+#[test]
+fn a_crowd_has_the_memory_of_a_connection() {
+    let cells = cells(vec![loaded(Scenario::Crowd, 1, 8.0)]);
+    assert_eq!(cell(&cells, "memory for each connection, KB"), "20.0");
+}
+
+#[test]
+fn a_capacity_has_a_mean_only_if_every_repeat_was_confirmed() {
+    let found = |repeat, rate_per_s| Run {
+        rate_per_s: None,
+        capacity: Some(Capacity { rate_per_s, found_per_s: 2000, trials: 9, confirmations: 1 }),
+        ..loaded(Scenario::Capacity, repeat, 8.0)
+    };
+    const SUSTAINED: &str = "sustained calls/s, mean [95 %]";
+    assert_eq!(cell(&cells(vec![found(1, Some(2000)), found(2, Some(2000))]), SUSTAINED), "2,000 [2,000 – 2,000]");
+    assert_eq!(cell(&cells(vec![found(1, Some(2000)), found(2, None)]), SUSTAINED), "–");
+}
+
+#[test]
+fn a_footprint_has_the_memory_of_an_idle_connection_and_after_the_burst() {
+    let run = loaded(Scenario::Footprint, 1, 8.0);
+    let footprint = run.footprint.map(|footprint| Footprint {
+        unloaded_bytes: Some(6_000_000),
+        connected_bytes: Some(6_500_000),
+        after_burst_bytes: Some(6_100_000),
+        ..footprint
+    });
+    let cells = cells(vec![Run { footprint, ..run }]);
+    assert_eq!(cell(&cells, "memory for each connection, KB"), "5.00");
+    assert_eq!(cell(&cells, "memory of all proxies after the burst, MB"), "6.10");
+}
+
+#[test]
+fn a_rollout_has_the_lost_calls_of_each_kind_of_restart() {
+    let run = |repeat, lost| {
+        let restarts = |lost| Restarts { restarts: 5, calls: 1000, lost };
+        let rollout = Rollout { graceful: restarts(0), abrupt: restarts(lost) };
+        Run { rollout: Some(rollout), ..loaded(Scenario::Rollout, repeat, 8.0) }
+    };
+    let cells = cells(vec![run(1, 10), run(2, 20), run(3, 60)]);
+    assert_eq!(cell(&cells, "calls lost, graceful"), "0 [0 – 0]");
+    assert_eq!(cell(&cells, "calls lost, abrupt"), "20.0 [10.0 – 60.0]");
+}
+
+#[test]
+fn streams_are_compared_with_the_mean_backend() {
+    let messages_per_s = vec![100.0, 200.0, 300.0];
+    let cells = cells(vec![Run { messages_per_s, ..loaded(Scenario::Streams, 1, 8.0) }]);
+    assert_eq!(cell(&cells, "messages/s"), "600");
+    assert_eq!(cell(&cells, "busiest ÷ mean backend"), "1.50");
+    assert_eq!(cell(&cells, "quietest ÷ mean backend"), "0.500");
+}

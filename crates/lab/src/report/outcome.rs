@@ -1,0 +1,199 @@
+//! The result of each target as one figure.
+
+use crate::chart::number::significant;
+use crate::experiment::record::{Scenario, TargetKind};
+
+use super::figures;
+use super::group::{Group, Load, Results};
+use super::ratio::ratio;
+use super::spread::Spread;
+
+/// How a target copes with the scenario's fault.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Outcome {
+    /// Larger is worse.
+    pub(super) value: f64,
+    /// The figure with its unit.
+    pub(super) figure: String,
+    /// The load and the basis of the figure.
+    pub(super) detail: String,
+    pub(super) certainty: Certainty,
+}
+
+/// The certainty of an outcome, given the noise.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Certainty {
+    /// The figure is certain.
+    Told,
+    /// The outcome cannot be distinguished from its reference: the result without a fault, or over the fewest
+    /// connections. The value here is the uncertainty, as a fraction of 1.
+    Same(f64),
+    /// Undecided: too few repeats.
+    TooFew,
+}
+
+/// If shares differ by more than this between repeats, they depend on luck: the target balances connections, not calls.
+const ALL_OR_NOTHING_PERCENT: f64 = 50.0;
+
+/// The name of the figure in [`outcome`].
+pub(super) fn outcome_name(scenario: Scenario) -> &'static str {
+    match scenario {
+        Scenario::SlowPod => "tail under failure",
+        Scenario::Connections => "tail with more connections",
+        Scenario::FastFail => "calls that fail",
+        Scenario::Recover => "recovery",
+        Scenario::Memory => "memory kept",
+        Scenario::Tcp => "CPU per MB, up",
+        Scenario::Handshakes => "CPU per handshake",
+        Scenario::Ladder => "tail at the highest rate",
+        Scenario::Capacity => "sustained",
+        Scenario::Crowd => "memory per connection",
+        Scenario::Footprint => "memory under the load",
+        Scenario::Steady => "until steady",
+        Scenario::Rollout => "lost gracefully",
+        Scenario::Streams => "busiest backend",
+        Scenario::Methods => "tail of the fast method",
+        Scenario::Graph => "tail of a whole call",
+    }
+}
+
+/// The worst result of `target` under `load`. In the scenario `connections`: the worst with any number of connections,
+/// at the same rate.
+pub(super) fn outcome(results: &Results, scenario: Scenario, load: Load, target: TargetKind) -> Option<Outcome> {
+    let same_load = |group: &Group| match scenario {
+        Scenario::Connections => group.load.rate_per_s == load.rate_per_s,
+        _ => group.load == load,
+    };
+    let groups = results.of(scenario).filter(|group| group.target == target && same_load(group));
+    let outcomes = groups.filter_map(|group| match scenario {
+        Scenario::SlowPod | Scenario::Methods => tail(results, group),
+        Scenario::Connections => tail_beside_fewest(results, group),
+        Scenario::FastFail => {
+            let spread = group.spread(figures::share_percent)?;
+            if spread.max - spread.min > ALL_OR_NOTHING_PERCENT {
+                return Some(Outcome::share_by_luck(spread));
+            }
+            Some(Outcome::plain(spread, format!("{}\u{a0}%", significant(spread.median)), "of the calls reach it"))
+        }
+        Scenario::Recover => {
+            let spread = group.spread(figures::recovered_s)?;
+            let never = spread.median.is_infinite();
+            let figure = if never { "never".to_owned() } else { format!("{}\u{a0}s", significant(spread.median)) };
+            Some(Outcome::plain(spread, figure, "until its fair share"))
+        }
+        Scenario::Memory => {
+            let spread = group.spread(figures::kept)?;
+            Some(Outcome::plain(spread, format!("{}\u{a0}×", significant(spread.median)), "of the memory before"))
+        }
+        Scenario::Tcp => Outcome::of_cpu(group.spread(figures::up_cpu_us_per_mb)?),
+        Scenario::Handshakes => Outcome::of_cpu(group.spread(figures::cpu_us)?),
+        Scenario::Ladder | Scenario::Graph => Outcome::with_unit(group.spread(figures::p99_ms)?, "ms", "p99"),
+        Scenario::Capacity => {
+            Outcome::with_unit(group.spread(figures::sustained_per_s)?, "calls/s", "fewer than 0.1 % errors")
+        }
+        Scenario::Crowd => {
+            Outcome::with_unit(group.spread(figures::kb_per_connection)?, "KB", "of all proxies together")
+        }
+        Scenario::Footprint => Outcome::with_unit(group.spread(figures::loaded_mb)?, "MB", "of all proxies together"),
+        Scenario::Steady => Outcome::with_unit(group.spread(figures::steady_s)?, "s", "after the start"),
+        Scenario::Rollout => {
+            let detail = "of the calls, while backends restart gracefully";
+            Outcome::with_unit(group.spread(figures::lost_gracefully_percent)?, "%", detail)
+        }
+        Scenario::Streams => {
+            Outcome::with_unit(group.spread(figures::busiest_over_mean)?, "×", "the mean backend’s messages")
+        }
+    });
+    outcomes.max_by(|a, b| a.value.total_cmp(&b.value))
+}
+
+impl Outcome {
+    fn plain(spread: Spread, figure: String, detail: &str) -> Self {
+        let certainty = if spread.interval.is_some() { Certainty::Told } else { Certainty::TooFew };
+        Self { value: spread.median, figure, detail: detail.to_owned(), certainty }
+    }
+
+    /// A figure whose unit makes it plain. Always `Some`, as the other constructors with a spread.
+    fn with_unit(spread: Spread, unit: &str, detail: &str) -> Option<Self> {
+        Some(Self::plain(spread, format!("{}\u{a0}{unit}", significant(spread.median)), detail))
+    }
+
+    fn of_cpu(spread: Spread) -> Option<Self> {
+        Some(Self::plain(spread, format!("{}\u{a0}µs", significant(spread.median)), "of all proxies together"))
+    }
+
+    /// The p99 of `group` relative to that of `base`.
+    fn of_p99(base: &Group, group: &Group, place: &str) -> Option<Self> {
+        let ratio = ratio(group, base, figures::p99_ms)?;
+        let [from, to] = [base, group].map(|group| figures::median(group.spread(figures::p99_ms)));
+        Some(Self {
+            value: ratio.value,
+            figure: format!("{}\u{a0}×", significant(ratio.value)),
+            detail: format!("p99 {from} → {to}\u{a0}ms {place}"),
+            certainty: match ratio.plus_minus() {
+                None => Certainty::TooFew,
+                Some(part) if ratio.may_be(1.0) => Certainty::Same(part),
+                Some(_) => Certainty::Told,
+            },
+        })
+    }
+
+    /// Returns the outcome of the largest share, because the median would hide the unlucky connections: most are lucky.
+    fn share_by_luck(spread: Spread) -> Self {
+        let [least, most] = [spread.min, spread.max].map(significant);
+        Self {
+            value: spread.max,
+            figure: format!("up to {most}\u{a0}%"),
+            detail: format!("{least} to {most}\u{a0}%, by luck"),
+            certainty: Certainty::Told,
+        }
+    }
+}
+
+/// p99 compared with the p99 while all backends are healthy.
+fn tail(results: &Results, group: &Group) -> Option<Outcome> {
+    let healthy = results.healthy(group).filter(|_| group.skew_ms > 0)?;
+    if is_request_level(results, group.target) == Some(false) {
+        return by_luck(healthy, group);
+    }
+    Outcome::of_p99(healthy, group, &format!("at {}\u{a0}ms", group.skew_ms))
+}
+
+/// p99 compared with the p99 over the fewest connections; `None` for targets that balance connections, because luck
+/// decides to which backends a few connections lead.
+fn tail_beside_fewest(results: &Results, group: &Group) -> Option<Outcome> {
+    let fewest = results.fewest_connections(group).filter(|fewest| fewest.load != group.load)?;
+    let share = fewest.spread(figures::share_percent)?;
+    let by_luck = share.max - share.min > ALL_OR_NOTHING_PERCENT;
+    let place = format!("over {} → {} connections", fewest.load.connections, group.load.connections);
+    Outcome::of_p99(fewest, group, &place).filter(|_| !by_luck)
+}
+
+/// The p99 of a target that balances connections. The worst repeat counts, because the median would hide the unlucky
+/// connections.
+fn by_luck(healthy: &Group, group: &Group) -> Option<Outcome> {
+    let (base, spread) = (healthy.spread(figures::p99_ms)?.median, group.spread(figures::p99_ms)?);
+    let value = spread.max / base;
+    let [from, to] = [spread.min, spread.max].map(significant);
+    Some(Outcome {
+        value,
+        figure: format!("up to {}\u{a0}×", significant(value)),
+        detail: format!("p99 {from} to {to}\u{a0}ms at {}\u{a0}ms, by luck", group.skew_ms),
+        certainty: Certainty::Told,
+    })
+    .filter(|_| value.is_finite())
+}
+
+/// Whether a target distributes the calls of one connection over the backends, according to its runs. `None` if no run
+/// can show it: only a run over one connection with healthy backends can.
+pub(super) fn is_request_level(results: &Results, target: TargetKind) -> Option<bool> {
+    let tells = |group: &&Group| {
+        let well = matches!(group.scenario, Scenario::SlowPod | Scenario::Connections) && group.skew_ms == 0;
+        group.target == target && group.load.connections == 1 && well
+    };
+    let group = results.groups.iter().find(tells)?;
+    // With two or more backends, a share of all or nothing means that the target chooses by connection.
+    let spread = |share: f64| (0.01..0.99).contains(&share);
+    group.alive().next()?;
+    Some(group.alive().all(|run| spread(run.slow_share)))
+}

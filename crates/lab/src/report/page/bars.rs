@@ -1,0 +1,82 @@
+//! Bars: one figure of all targets, side by side.
+
+use crate::chart::{Bar, Bars, Mode};
+use crate::experiment::record::{Scenario, TargetKind};
+
+use super::super::figures::{self, Figure};
+use super::super::group::{Group, Load, Results};
+use super::super::labels;
+use super::charts::framed;
+
+/// A figure with its title and its unit.
+type Shown = (&'static str, &'static str, Figure);
+
+/// The bars of a scenario, for one load and the least skew. Targets without the figure are left out.
+pub(super) fn html(results: &Results, scenario: Scenario, main: Load) -> String {
+    let least = results.skews(scenario).into_iter().min().unwrap_or_default();
+    let drawing = |(title, unit, figure): Shown| {
+        let of = |target| bar(target, results.find(scenario, main, least, target), figure);
+        let bars: Vec<Bar> = results.targets(scenario).into_iter().map(of).filter(|bar| bar.value.is_some()).collect();
+        if bars.is_empty() {
+            return String::new();
+        }
+        bars_figure(&Bars { title: title.to_owned(), unit: unit.to_owned(), bars, guide: None })
+    };
+    shown(scenario).into_iter().map(drawing).collect()
+}
+
+fn shown(scenario: Scenario) -> Vec<Shown> {
+    const IDLE: Shown = ("Memory of all proxies, idle", "MB", figures::idle_mb);
+    const LOADED: Shown = ("Memory of all proxies, under the load", "MB", figures::loaded_mb);
+    const CONNECTION: Shown = ("Memory for each connection", "KB", figures::kb_per_connection);
+    const CPU: Shown = ("CPU of all proxies", "mCPU", figures::millicores);
+    let mut shown: Vec<Shown> = match scenario {
+        Scenario::Tcp => vec![
+            ("Bytes up", "MB/s", figures::up_mb_per_s),
+            ("Bytes down", "MB/s", figures::down_mb_per_s),
+            ("CPU per MB up", "µs", figures::up_cpu_us_per_mb),
+            ("CPU per MB down", "µs", figures::down_cpu_us_per_mb),
+        ],
+        Scenario::Handshakes => vec![("Handshakes in a second of CPU", "", figures::per_cpu_s)],
+        Scenario::Memory => vec![
+            ("Memory before the burst", "MB", figures::before_mb),
+            ("Memory after the burst", "MB", figures::after_mb),
+        ],
+        Scenario::Ladder | Scenario::Graph => vec![CPU, IDLE, LOADED],
+        Scenario::Capacity => vec![("Sustained calls per second", "", figures::sustained_per_s), CPU],
+        Scenario::Crowd => vec![CONNECTION, CPU],
+        Scenario::Footprint => {
+            vec![IDLE, LOADED, CONNECTION, ("Memory of all proxies, after the burst", "MB", figures::after_burst_mb)]
+        }
+        Scenario::Steady => vec![("Until the latency is steady", "s", figures::steady_s)],
+        Scenario::Rollout => vec![
+            ("Calls lost, graceful restarts", "", figures::lost_gracefully),
+            ("Calls lost, abrupt restarts", "", figures::lost_abruptly),
+        ],
+        Scenario::Streams => vec![
+            ("Messages per second", "", figures::messages_per_s),
+            ("Busiest over mean backend", "×", figures::busiest_over_mean),
+            ("Quietest over mean backend", "×", figures::quietest_over_mean),
+        ],
+        Scenario::Methods => vec![("p99 of the slow method", "ms", figures::slow_method_p99_ms)],
+        Scenario::SlowPod | Scenario::Connections | Scenario::FastFail | Scenario::Recover => Vec::new(),
+    };
+    shown.push(("Memory of the proxy, at its peak", "MB", figures::peak_mb));
+    shown
+}
+
+/// The bar of a target; without a value if it has no such figure.
+pub(super) fn bar(target: TargetKind, group: Option<&Group>, figure: Figure) -> Bar {
+    let spread = group.and_then(|group| group.spread(figure));
+    Bar {
+        name: target.name().to_owned(),
+        value: spread.map(|spread| spread.median),
+        range: spread.map(|spread| (spread.min, spread.max)),
+        note: if spread.is_none() { "not measured".to_owned() } else { String::new() },
+        style: labels::style(target),
+    }
+}
+
+pub(super) fn bars_figure(bars: &Bars) -> String {
+    framed(&bars.title, &bars.to_svg(Mode::Inline))
+}
