@@ -9,7 +9,7 @@ use leno_tests::backend::{Backend, Settings};
 use leno_tests::client::{Call, Client};
 use leno_tests::load::Clients;
 use leno_tests::manifests::{ECHO, Service};
-use leno_tests::programs::Server;
+use leno_tests::programs::{self, Server};
 use leno_tests::proxy::{Proxy, free_address, wait_for};
 use leno_tests::scripted::{Reply, Scripted};
 use leno_tests::wire::{self, code};
@@ -172,4 +172,59 @@ async fn three_proxies_in_a_row_that_all_retry_do_not_multiply_their_retries() {
     assert_eq!(failing.requests(), 60, "three attempts at each call, and not 27");
     let retries = |proxy: &Proxy| proxy.scrape().sum("outbound_http_route_retry_requests_total", &[]);
     assert_eq!([&outer, &middle, &inner].map(retries), [0.0, 0.0, 40.0]);
+}
+
+/// What a request to Gateway API's echo-basic meets: its path, what fails (a status, or nothing for a reset connection), and
+/// how often.
+fn echo_basic_answers(proxy: &Proxy, path: &str, failure: &str, times: u32) -> String {
+    let id = format!("{path}{failure}{times}").bytes().fold(0u64, |id, byte| id.wrapping_mul(31) + u64::from(byte));
+    let url = format!("http://{}{path}?uuid={id}&succeedAfter={times}&{failure}", proxy.outbound());
+    let arguments = ["-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", "host: echo.default:50051", &url];
+    programs::run_well("curl", &arguments, SOON)
+}
+
+/// The cases of Gateway API's tests HTTPRouteRetry, HTTPRouteRetryConnectionError and HTTPRouteRetryBackendTimeout, with
+/// their server. Their parent is a Service here.
+#[test]
+fn retries_are_as_gateway_apis_suite_wants_them() {
+    let (address, other) = (free_address(), free_address());
+    let environment = [("HTTP_PORT", address), ("H2C_PORT", other)].map(|(name, at)| format!("{name}={}", at.port()));
+    let names = ["NAMESPACE=default", "POD_NAME=echo", "SERVICE_NAME=echo", "HTTPS_PORT=0"];
+    let program = programs::program("echo-basic").display().to_string();
+    let arguments: Vec<&str> = environment.iter().map(String::as_str).chain(names).chain([&*program]).collect();
+    let _server = Server::start("env", &arguments);
+    wait_for("echo-basic listens", SOON, || TcpStream::connect(address).ok());
+    let rules = "- matches: [{path: {value: /retry/code-500-attempts-3}}]
+  retry: {codes: [500], attempts: 3}
+  backendRefs: [{name: echo, port: 50051}]
+- matches: [{path: {value: /retry/code-all-attempts-2}}]
+  retry: {codes: [500, 502, 503, 504], attempts: 2}
+  backendRefs: [{name: echo, port: 50051}]
+- matches: [{path: {value: /retry/timeout}}]
+  timeouts: {backendRequest: 2s}
+  retry: {attempts: 2}
+  backendRefs: [{name: echo, port: 50051}]";
+    let proxy = Proxy::start(&[Service::echo(&[address]).http_routed(rules)]);
+    for (path, failure, times, wanted) in [
+        ("/retry/code-500-attempts-3", "responseCode=500", 2, "200"),
+        ("/retry/code-500-attempts-3", "responseCode=500", 4, "500"),
+        ("/retry/code-500-attempts-3", "responseCode=503", 2, "503"),
+        ("/retry/code-all-attempts-2", "responseCode=500", 1, "200"),
+        ("/retry/code-all-attempts-2", "responseCode=500", 3, "500"),
+        ("/retry/code-all-attempts-2", "responseCode=502", 1, "200"),
+        ("/retry/code-all-attempts-2", "responseCode=502", 3, "502"),
+        ("/retry/code-all-attempts-2", "responseCode=503", 1, "200"),
+        ("/retry/code-all-attempts-2", "responseCode=503", 3, "503"),
+        ("/retry/code-all-attempts-2", "responseCode=504", 1, "200"),
+        ("/retry/code-all-attempts-2", "responseCode=504", 3, "504"),
+        // Without a code, the server resets the connection.
+        ("/retry/code-all-attempts-2", "", 2, "200"),
+        ("/retry/code-all-attempts-2", "", 3, "502"),
+        // The server takes 3 s for the failing attempt, and one attempt at a time.
+        ("/retry/timeout", "responseCode=200&delayRetry=3s", 1, "200"),
+        ("/retry/timeout", "responseCode=200&delayRetry=30s", 1, "504"),
+    ] {
+        let answer = echo_basic_answers(&proxy, path, failure, times);
+        assert_eq!(answer, wanted, "{path} {failure}, {times} times");
+    }
 }

@@ -81,9 +81,13 @@ fn next(call: &Call, failure: &Failure, max_attempts: u32) -> Next {
         Failure::NotSent | Failure::NotConnected { .. } if attempts < max_attempts => Next::Resend,
         Failure::Refused { .. } | Failure::GoneAway { .. } if can_be_resent => Next::Resend,
         // A server may close a used HTTP/1 connection at any moment, even while the next request is on its way. So a
-        // request that may be repeated is sent again (RFC 9110 section 9.2.2).
+        // request that may be repeated is sent again (RFC 9110 section 9.2.2). If its rule has retries, this is one of
+        // them, but needs neither a pause nor the budget.
         Failure::Lost { was_used: true, .. }
-            if can_be_resent && call.protocol == Protocol::Http1 && is_idempotent(&call.request) =>
+            if can_be_resent
+                && call.protocol == Protocol::Http1
+                && is_idempotent(&call.request)
+                && call.has_retry_left() =>
         {
             Next::Resend
         }
@@ -149,6 +153,9 @@ impl Relay {
             Next::Resend => {
                 if !matches!(failure, Failure::NotSent | Failure::NotConnected { .. }) {
                     self.metrics.resent_total.add(1);
+                }
+                if matches!(failure, Failure::Lost { .. }) {
+                    self.count_resent(id.call);
                 }
                 self.leave_queue(id);
                 self.calls.end_attempt(id);
