@@ -207,7 +207,7 @@ fn read_retry(field: &str, written: WrittenRetry, reading: &mut Reading<'_, '_>)
     let Some(attempts) = u8::try_from(attempts).ok().filter(|attempts| (1..=RETRIES_MAX).contains(attempts)) else {
         let what = format!("{attempts} retries of one request");
         let fix = format!("use 1 to {RETRIES_MAX}, or remove the field retry");
-        reading.refuse(&format!("{field}.attempts"), Reason::UnsupportedValue, what, &fix);
+        reading.refuse(&format!("{field}.attempts"), Reason::UnsupportedValue, what, fix);
         return None;
     };
     let field = format!("{field}.backoff");
@@ -217,7 +217,7 @@ fn read_retry(field: &str, written: WrittenRetry, reading: &mut Reading<'_, '_>)
     };
     if backoff > BACKOFF_MAX {
         let what = format!("a pause of {backoff:?} before a retry");
-        reading.refuse(&field, Reason::UnsupportedValue, what, &format!("use at most {BACKOFF_MAX:?}"));
+        reading.refuse(&field, Reason::UnsupportedValue, what, format!("use at most {BACKOFF_MAX:?}"));
         return None;
     }
     Some(Retry { grpc_codes: GrpcCodes::like_http(&codes), http_codes: codes.into(), attempts, backoff })

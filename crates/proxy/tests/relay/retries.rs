@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leno_http2::frame::kind;
 use leno_model::mesh::ClusterKey;
 use leno_model::route::{RouteKind, RouteName};
-use leno_relay::metrics::{RetryMetrics, RouteLabels};
+use leno_relay::metrics::{Counter, RetryMetrics, RouteLabels};
 
 use crate::peer::{CALL, Frame, Peer, Server, Servers, call, call_with, data, headers, open_call, rst_stream};
 use crate::proxy::Proxy;
@@ -43,7 +43,7 @@ impl Retried {
     fn counts(&self) -> [u64; 4] {
         let RetryMetrics { requests, successes, limit_exceeded, overflow } =
             &self.proxy.metrics.route(&labels()).retries;
-        [requests, successes, limit_exceeded, overflow].map(|counter| counter.get())
+        [requests, successes, limit_exceeded, overflow].map(Counter::get)
     }
 }
 
