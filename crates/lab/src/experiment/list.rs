@@ -10,17 +10,24 @@ use crate::targets;
 /// Options of `leno lab list`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ListOptions {
+    /// Target whose page to print: its data plane, the source of its settings, and what it does not show
+    #[arg(value_enum, value_name = "TARGET")]
+    pub target: Option<TargetKind>,
     /// The leno-proxy binary [default: beside this program]
     #[arg(long, value_name = "PATH")]
     pub leno_proxy: Option<PathBuf>,
 }
 
-/// Prints the scenarios, and the targets with their requirements and whether this machine fulfils them.
+/// Prints the scenarios, and the targets with their requirements and whether this machine fulfils them; or the page of
+/// one target.
 ///
 /// # Errors
 /// If `out` cannot be written to.
 pub fn list(options: &ListOptions, out: &mut dyn Write) -> Result<()> {
     let version = |kind| targets::version(kind, options.leno_proxy.as_deref()).map_err(|error| error.to_string());
+    if let Some(kind) = options.target {
+        return write_page(kind, &version(kind), out).map_err(io_error("writing to the terminal"));
+    }
     let rows: Vec<_> = TargetKind::ALL.into_iter().map(|kind| (kind, version(kind))).collect();
     write_list(&rows, out).map_err(io_error("writing to the terminal"))
 }
@@ -32,13 +39,27 @@ fn write_list(rows: &[(TargetKind, std::result::Result<String, String>)], out: &
     }
     writeln!(out, "\nTargets")?;
     for (kind, version) in rows {
-        writeln!(out, "  {kind:12} {}", kind.what())?;
-        match version {
-            Ok(version) => writeln!(out, "  {:12} ready: {version}", "")?,
-            Err(why) => writeln!(out, "  {:12} not here: {why}\n  {:12} needs: {}", "", "", kind.install())?,
-        }
+        write_target(*kind, version, out)?;
     }
-    writeln!(out, "\nleno lab run slow-pod --help says how they are run.")
+    writeln!(out, "\nleno lab list TARGET prints what a target is made of.")?;
+    writeln!(out, "leno lab run slow-pod --help says how they are run.")
+}
+
+fn write_target(
+    kind: TargetKind,
+    version: &std::result::Result<String, String>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    writeln!(out, "  {kind:12} {}", kind.what())?;
+    match version {
+        Ok(version) => writeln!(out, "  {:12} ready: {version}", ""),
+        Err(why) => writeln!(out, "  {:12} not here: {why}\n  {:12} needs: {}", "", "", kind.install()),
+    }
+}
+
+fn write_page(kind: TargetKind, version: &std::result::Result<String, String>, out: &mut dyn Write) -> io::Result<()> {
+    write_target(kind, version, out)?;
+    write!(out, "\n{}", kind.page())
 }
 
 #[cfg(test)]

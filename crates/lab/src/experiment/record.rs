@@ -45,6 +45,14 @@ pub enum TargetKind {
     EnvoyMesh,
     /// A TLS tunnel on rustls without a proxy: for bytes only, not for calls.
     Tunnel,
+    /// Kubernetes without a mesh: netfilter rules as of [`TargetKind::L4`].
+    Vanilla,
+    /// Cilium without layer 7: netfilter rules as of [`TargetKind::L4`].
+    CiliumL4,
+    /// One Envoy for the node with the settings of Cilium's layer 7, without TLS.
+    CiliumL7,
+    /// Envoy on both sides with the settings of Istio's sidecars.
+    Istio,
 }
 
 /// The protocol of clients and backends.

@@ -7,7 +7,7 @@ use crate::experiment::record::TargetKind;
 
 impl TargetKind {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::Direct,
         Self::L4,
         Self::Leno,
@@ -17,16 +17,31 @@ impl TargetKind {
         Self::HaproxyMesh,
         Self::EnvoyMesh,
         Self::Tunnel,
+        Self::Vanilla,
+        Self::CiliumL4,
+        Self::CiliumL7,
+        Self::Istio,
     ];
 
     /// Whether the target is a program that relays calls, and thus has CPU time and memory of its own.
     pub fn is_proxy(self) -> bool {
-        !matches!(self, Self::Direct | Self::L4)
+        self != Self::Direct && !self.is_netfilter()
+    }
+
+    /// Whether the kernel balances connections by netfilter rules.
+    pub fn is_netfilter(self) -> bool {
+        matches!(self, Self::L4 | Self::Vanilla | Self::CiliumL4)
+    }
+
+    /// Whether the target stands for a system of a published comparison. Such a target runs only if `--targets` names
+    /// it.
+    pub fn is_published_condition(self) -> bool {
+        matches!(self, Self::Vanilla | Self::CiliumL4 | Self::CiliumL7 | Self::Istio)
     }
 
     /// Whether calls go through two proxies with mutual TLS between them.
     pub fn is_mesh(self) -> bool {
-        matches!(self, Self::LenoMesh | Self::HaproxyMesh | Self::EnvoyMesh)
+        matches!(self, Self::LenoMesh | Self::HaproxyMesh | Self::EnvoyMesh | Self::Istio)
     }
 
     /// Whether bytes cross the network in TLS.
@@ -50,6 +65,10 @@ impl TargetKind {
             Self::HaproxyMesh => "HAProxy on both sides, mutual TLS between them",
             Self::EnvoyMesh => "Envoy on both sides, mutual TLS between them",
             Self::Tunnel => "a TLS tunnel with nothing in it but rustls",
+            Self::Vanilla => "Kubernetes without a mesh: netfilter rules, as l4",
+            Self::CiliumL4 => "Cilium without layer 7, as far as it balances: netfilter rules, as l4",
+            Self::CiliumL7 => "one Envoy for the node with Cilium's settings, ROUND_ROBIN",
+            Self::Istio => "Envoy on both sides with the settings of Istio's sidecars, LEAST_REQUEST, mutual TLS",
         }
     }
 
@@ -57,10 +76,10 @@ impl TargetKind {
     pub fn install(self) -> &'static str {
         match self {
             Self::Direct | Self::Tunnel => "nothing to install",
-            Self::L4 => l4::INSTALL,
+            Self::L4 | Self::Vanilla | Self::CiliumL4 => l4::INSTALL,
             Self::Leno | Self::LenoMesh => leno::BUILD,
             Self::Haproxy | Self::HaproxyMesh => haproxy::INSTALL,
-            Self::Envoy | Self::EnvoyMesh => envoy::INSTALL,
+            Self::Envoy | Self::EnvoyMesh | Self::CiliumL7 | Self::Istio => envoy::INSTALL,
         }
     }
 
@@ -76,6 +95,10 @@ impl TargetKind {
             Self::HaproxyMesh => "haproxy-mesh",
             Self::EnvoyMesh => "envoy-mesh",
             Self::Tunnel => "tunnel",
+            Self::Vanilla => "vanilla",
+            Self::CiliumL4 => "cilium-l4",
+            Self::CiliumL7 => "cilium-l7",
+            Self::Istio => "istio",
         }
     }
 }

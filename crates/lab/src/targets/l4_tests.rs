@@ -15,6 +15,6 @@ fn outside_a_namespace_of_its_own_nothing_is_started() {
     let backends = [SocketAddr::from((Ipv4Addr::LOCALHOST, 11))];
     let setting =
         Setting { backends: &backends, protocol: Protocol::Grpc, dir: Path::new("/"), cpus: &[], leno_proxy: None };
-    let error = start(&setting).err().expect("tests run in the machine's namespace").to_string();
+    let error = start(TargetKind::L4, &setting).err().expect("tests run in the machine's namespace").to_string();
     assert!(error.contains("network namespace"), "{error}");
 }

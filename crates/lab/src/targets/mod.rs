@@ -13,6 +13,7 @@ pub(crate) mod l4;
 pub(crate) mod leno;
 mod leno_mesh;
 mod mesh;
+mod page;
 mod tunnel;
 
 use std::net::SocketAddr;
@@ -58,14 +59,16 @@ impl Target {
     pub(crate) fn start(kind: TargetKind, setting: &Setting<'_>) -> Result<Self> {
         match kind {
             TargetKind::Direct => Ok(direct::start(setting)),
-            TargetKind::L4 => l4::start(setting),
+            TargetKind::L4 | TargetKind::Vanilla | TargetKind::CiliumL4 => l4::start(kind, setting),
             TargetKind::Leno => leno::start(setting),
             TargetKind::Haproxy => haproxy::start(setting),
-            TargetKind::Envoy => envoy::start(setting),
+            TargetKind::Envoy => envoy::start(kind, setting, envoy::plain::start_hop),
+            TargetKind::CiliumL7 => envoy::start(kind, setting, envoy::cilium::start_hop),
             TargetKind::Tunnel => tunnel::start(setting),
             TargetKind::LenoMesh => leno_mesh::start(setting),
             TargetKind::HaproxyMesh => mesh::start(kind, setting, haproxy::start_hop),
-            TargetKind::EnvoyMesh => mesh::start(kind, setting, envoy::start_hop),
+            TargetKind::EnvoyMesh => mesh::start(kind, setting, envoy::plain::start_hop),
+            TargetKind::Istio => mesh::start(kind, setting, envoy::istio::start_sidecar),
         }
     }
 
@@ -82,7 +85,8 @@ impl Target {
             TargetKind::Tunnel => tunnel::start_server_side(setting),
             TargetKind::LenoMesh => leno_mesh::start_server_side(setting, backend),
             TargetKind::HaproxyMesh => mesh::start_server_side(kind, setting, backend, haproxy::start_hop),
-            TargetKind::EnvoyMesh => mesh::start_server_side(kind, setting, backend, envoy::start_hop),
+            TargetKind::EnvoyMesh => mesh::start_server_side(kind, setting, backend, envoy::plain::start_hop),
+            TargetKind::Istio => mesh::start_server_side(kind, setting, backend, envoy::istio::start_sidecar),
             kind => Err(Error::Usage(format!("--targets {kind} terminates no TLS; leave it out"))),
         }
     }
@@ -163,7 +167,7 @@ fn client(address: SocketAddr) -> Client {
 
 /// Whether a target uses netfilter rules, which must not touch the machine's own rules.
 pub(crate) fn needs_namespace(kind: TargetKind, protocol: Protocol) -> bool {
-    kind == TargetKind::L4 || (kind == TargetKind::LenoMesh && protocol == Protocol::Tcp)
+    kind.is_netfilter() || (kind == TargetKind::LenoMesh && protocol == Protocol::Tcp)
 }
 
 /// The version line of the target's program.
@@ -173,12 +177,12 @@ pub(crate) fn needs_namespace(kind: TargetKind, protocol: Protocol) -> bool {
 pub(crate) fn version(kind: TargetKind, leno_proxy: Option<&Path>) -> Result<String> {
     match kind {
         TargetKind::Direct => Ok(direct::VERSION.to_owned()),
-        TargetKind::L4 => l4::version(),
+        TargetKind::L4 | TargetKind::Vanilla | TargetKind::CiliumL4 => l4::version(),
         TargetKind::Leno => leno::version(leno_proxy),
         TargetKind::Tunnel => Ok(tunnel::VERSION.to_owned()),
         TargetKind::LenoMesh => leno_mesh::version(leno_proxy),
         TargetKind::Haproxy | TargetKind::HaproxyMesh => haproxy::version(),
-        TargetKind::Envoy | TargetKind::EnvoyMesh => envoy::version(),
+        TargetKind::Envoy | TargetKind::EnvoyMesh | TargetKind::CiliumL7 | TargetKind::Istio => envoy::version(),
     }
 }
 

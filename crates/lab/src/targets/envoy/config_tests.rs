@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use super::super::plain;
 use super::*;
 use crate::tls::Credentials;
 
@@ -10,7 +11,7 @@ fn address(port: u16) -> SocketAddr {
 fn config_of(downstream: Side<'_>, upstream: Side<'_>, upstreams: &[SocketAddr]) -> Value {
     let dir = Path::new("/");
     let hop = Hop { name: "envoy", listener: address(1), downstream, upstream, upstreams, dir, cpus: &[] };
-    config(&hop, address(2))
+    config(&hop, address(2), plain::settings())
 }
 
 fn in_clear(wire: Wire) -> Value {
