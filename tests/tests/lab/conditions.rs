@@ -3,7 +3,7 @@
 use super::*;
 
 /// Targets whose calls pass two proxies or more.
-const MESHES: [&str; 1] = ["istio"];
+const MESHES: [&str; 3] = ["istio", "consul", "kuma"];
 /// Targets of one proxy for the node.
 const SHARED: [&str; 1] = ["cilium-l7"];
 /// Targets of netfilter rules.

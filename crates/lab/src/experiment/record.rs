@@ -53,6 +53,10 @@ pub enum TargetKind {
     CiliumL7,
     /// Envoy on both sides with the settings of Istio's sidecars.
     Istio,
+    /// Envoy on both sides with the settings of Consul's sidecars.
+    Consul,
+    /// Envoy on both sides with the settings of Kuma's sidecars.
+    Kuma,
 }
 
 /// The protocol of clients and backends.

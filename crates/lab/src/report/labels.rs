@@ -21,6 +21,7 @@ pub(super) fn target_is(target: TargetKind) -> &'static str {
         TargetKind::CiliumL4 => "netfilter in place of eBPF",
         TargetKind::CiliumL7 => "one Envoy, ROUND_ROBIN",
         TargetKind::Istio => "Envoy, LEAST_REQUEST, mutual TLS",
+        TargetKind::Consul | TargetKind::Kuma => "Envoy, ROUND_ROBIN, mutual TLS",
     }
 }
 
@@ -40,6 +41,8 @@ pub(super) fn style(target: TargetKind) -> Style {
         TargetKind::CiliumL4 => (Color::Purple, Dash::Dashed),
         TargetKind::CiliumL7 => (Color::Green, Dash::Dotted),
         TargetKind::Istio => (Color::Vermilion, Dash::DashDot),
+        TargetKind::Consul => (Color::Orange, Dash::DashDot),
+        TargetKind::Kuma => (Color::Orange, Dash::Dotted),
     };
     Style { color, dash, strong: false }
 }

@@ -5,9 +5,21 @@ use std::fmt;
 use super::{envoy, haproxy, l4, leno};
 use crate::experiment::record::TargetKind;
 
+/// The program that does a target's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Program {
+    /// None, or this program itself.
+    None,
+    /// The kernel, with rules from nft.
+    Netfilter,
+    Leno,
+    Haproxy,
+    Envoy,
+}
+
 impl TargetKind {
     /// Every kind.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Direct,
         Self::L4,
         Self::Leno,
@@ -21,6 +33,8 @@ impl TargetKind {
         Self::CiliumL4,
         Self::CiliumL7,
         Self::Istio,
+        Self::Consul,
+        Self::Kuma,
     ];
 
     /// Whether the target is a program that relays calls, and thus has CPU time and memory of its own.
@@ -30,18 +44,18 @@ impl TargetKind {
 
     /// Whether the kernel balances connections by netfilter rules.
     pub fn is_netfilter(self) -> bool {
-        matches!(self, Self::L4 | Self::Vanilla | Self::CiliumL4)
+        self.program() == Program::Netfilter
     }
 
     /// Whether the target stands for a system of a published comparison. Such a target runs only if `--targets` names
     /// it.
     pub fn is_published_condition(self) -> bool {
-        matches!(self, Self::Vanilla | Self::CiliumL4 | Self::CiliumL7 | Self::Istio)
+        matches!(self, Self::Vanilla | Self::CiliumL4 | Self::CiliumL7 | Self::Istio | Self::Consul | Self::Kuma)
     }
 
     /// Whether calls go through two proxies with mutual TLS between them.
     pub fn is_mesh(self) -> bool {
-        matches!(self, Self::LenoMesh | Self::HaproxyMesh | Self::EnvoyMesh | Self::Istio)
+        matches!(self, Self::LenoMesh | Self::HaproxyMesh | Self::EnvoyMesh | Self::Istio | Self::Consul | Self::Kuma)
     }
 
     /// Whether bytes cross the network in TLS.
@@ -69,17 +83,29 @@ impl TargetKind {
             Self::CiliumL4 => "Cilium without layer 7, as far as it balances: netfilter rules, as l4",
             Self::CiliumL7 => "one Envoy for the node with Cilium's settings, ROUND_ROBIN",
             Self::Istio => "Envoy on both sides with the settings of Istio's sidecars, LEAST_REQUEST, mutual TLS",
+            Self::Consul => "Envoy on both sides with the settings of Consul's sidecars, ROUND_ROBIN, mutual TLS",
+            Self::Kuma => "Envoy on both sides with the settings of Kuma's sidecars, ROUND_ROBIN, mutual TLS",
+        }
+    }
+
+    pub(super) fn program(self) -> Program {
+        match self {
+            Self::Direct | Self::Tunnel => Program::None,
+            Self::L4 | Self::Vanilla | Self::CiliumL4 => Program::Netfilter,
+            Self::Leno | Self::LenoMesh => Program::Leno,
+            Self::Haproxy | Self::HaproxyMesh => Program::Haproxy,
+            Self::Envoy | Self::EnvoyMesh | Self::CiliumL7 | Self::Istio | Self::Consul | Self::Kuma => Program::Envoy,
         }
     }
 
     /// The command that installs the target's program.
     pub fn install(self) -> &'static str {
-        match self {
-            Self::Direct | Self::Tunnel => "nothing to install",
-            Self::L4 | Self::Vanilla | Self::CiliumL4 => l4::INSTALL,
-            Self::Leno | Self::LenoMesh => leno::BUILD,
-            Self::Haproxy | Self::HaproxyMesh => haproxy::INSTALL,
-            Self::Envoy | Self::EnvoyMesh | Self::CiliumL7 | Self::Istio => envoy::INSTALL,
+        match self.program() {
+            Program::None => "nothing to install",
+            Program::Netfilter => l4::INSTALL,
+            Program::Leno => leno::BUILD,
+            Program::Haproxy => haproxy::INSTALL,
+            Program::Envoy => envoy::INSTALL,
         }
     }
 
@@ -99,6 +125,8 @@ impl TargetKind {
             Self::CiliumL4 => "cilium-l4",
             Self::CiliumL7 => "cilium-l7",
             Self::Istio => "istio",
+            Self::Consul => "consul",
+            Self::Kuma => "kuma",
         }
     }
 }

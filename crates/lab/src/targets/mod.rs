@@ -26,6 +26,7 @@ use crate::error::{Error, Result, io};
 use crate::experiment::record::{Protocol, TargetKind};
 use crate::load::Client;
 use crate::procfs::{self, Memory};
+use kind::Program;
 pub(crate) use mesh::ServerSide;
 
 /// The parameters of a target.
@@ -69,6 +70,8 @@ impl Target {
             TargetKind::HaproxyMesh => mesh::start(kind, setting, haproxy::start_hop),
             TargetKind::EnvoyMesh => mesh::start(kind, setting, envoy::plain::start_hop),
             TargetKind::Istio => mesh::start(kind, setting, envoy::istio::start_sidecar),
+            TargetKind::Consul => mesh::start(kind, setting, envoy::consul::start_hop),
+            TargetKind::Kuma => mesh::start(kind, setting, envoy::kuma::start_hop),
         }
     }
 
@@ -81,14 +84,17 @@ impl Target {
         setting: &Setting<'_>,
         backend: SocketAddr,
     ) -> Result<ServerSide> {
-        match kind {
-            TargetKind::Tunnel => tunnel::start_server_side(setting),
-            TargetKind::LenoMesh => leno_mesh::start_server_side(setting, backend),
-            TargetKind::HaproxyMesh => mesh::start_server_side(kind, setting, backend, haproxy::start_hop),
-            TargetKind::EnvoyMesh => mesh::start_server_side(kind, setting, backend, envoy::plain::start_hop),
-            TargetKind::Istio => mesh::start_server_side(kind, setting, backend, envoy::istio::start_sidecar),
-            kind => Err(Error::Usage(format!("--targets {kind} terminates no TLS; leave it out"))),
-        }
+        let start_hop = match kind {
+            TargetKind::Tunnel => return tunnel::start_server_side(setting),
+            TargetKind::LenoMesh => return leno_mesh::start_server_side(setting, backend),
+            TargetKind::HaproxyMesh => haproxy::start_hop,
+            TargetKind::EnvoyMesh => envoy::plain::start_hop,
+            TargetKind::Istio => envoy::istio::start_sidecar,
+            TargetKind::Consul => envoy::consul::start_hop,
+            TargetKind::Kuma => envoy::kuma::start_hop,
+            kind => return Err(Error::Usage(format!("--targets {kind} terminates no TLS; leave it out"))),
+        };
+        mesh::start_server_side(kind, setting, backend, start_hop)
     }
 
     /// A proxy that listens on `address`.
@@ -175,14 +181,14 @@ pub(crate) fn needs_namespace(kind: TargetKind, protocol: Protocol) -> bool {
 /// # Errors
 /// If the target cannot run here; the error names the remedy.
 pub(crate) fn version(kind: TargetKind, leno_proxy: Option<&Path>) -> Result<String> {
-    match kind {
-        TargetKind::Direct => Ok(direct::VERSION.to_owned()),
-        TargetKind::L4 | TargetKind::Vanilla | TargetKind::CiliumL4 => l4::version(),
-        TargetKind::Leno => leno::version(leno_proxy),
-        TargetKind::Tunnel => Ok(tunnel::VERSION.to_owned()),
-        TargetKind::LenoMesh => leno_mesh::version(leno_proxy),
-        TargetKind::Haproxy | TargetKind::HaproxyMesh => haproxy::version(),
-        TargetKind::Envoy | TargetKind::EnvoyMesh | TargetKind::CiliumL7 | TargetKind::Istio => envoy::version(),
+    match kind.program() {
+        Program::None if kind == TargetKind::Tunnel => Ok(tunnel::VERSION.to_owned()),
+        Program::None => Ok(direct::VERSION.to_owned()),
+        Program::Netfilter => l4::version(),
+        Program::Leno if kind.is_mesh() => leno_mesh::version(leno_proxy),
+        Program::Leno => leno::version(leno_proxy),
+        Program::Haproxy => haproxy::version(),
+        Program::Envoy => envoy::version(),
     }
 }
 

@@ -19,6 +19,8 @@ impl TargetKind {
             Self::CiliumL4 => include_str!("pages/cilium-l4.txt"),
             Self::CiliumL7 => include_str!("pages/cilium-l7.txt"),
             Self::Istio => include_str!("pages/istio.txt"),
+            Self::Consul => include_str!("pages/consul.txt"),
+            Self::Kuma => include_str!("pages/kuma.txt"),
         }
     }
 }

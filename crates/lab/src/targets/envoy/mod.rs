@@ -8,9 +8,13 @@
 
 pub(super) mod cilium;
 mod config;
+pub(super) mod consul;
 mod filters;
+#[cfg(test)]
+mod fixtures;
 pub(super) mod istio;
 mod istio_stats;
+pub(super) mod kuma;
 pub(super) mod plain;
 mod settings;
 
