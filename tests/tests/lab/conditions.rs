@@ -3,9 +3,9 @@
 use super::*;
 
 /// Targets whose calls pass two proxies or more.
-const MESHES: [&str; 3] = ["istio", "consul", "kuma"];
+const MESHES: [&str; 4] = ["istio", "consul", "kuma", "ambient"];
 /// Targets of one proxy for the node.
-const SHARED: [&str; 1] = ["cilium-l7"];
+const SHARED: [&str; 2] = ["cilium-l7", "nginx"];
 /// Targets of netfilter rules.
 const NETFILTER: [&str; 2] = ["vanilla", "cilium-l4"];
 

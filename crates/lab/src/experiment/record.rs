@@ -57,6 +57,10 @@ pub enum TargetKind {
     Consul,
     /// Envoy on both sides with the settings of Kuma's sidecars.
     Kuma,
+    /// A TLS tunnel on both sides of one Envoy with the settings of Istio's waypoint.
+    Ambient,
+    /// nginx with one worker, round robin.
+    Nginx,
 }
 
 /// The protocol of clients and backends.

@@ -21,6 +21,8 @@ pub(super) fn target_is(target: TargetKind) -> &'static str {
         TargetKind::CiliumL4 => "netfilter in place of eBPF",
         TargetKind::CiliumL7 => "one Envoy, ROUND_ROBIN",
         TargetKind::Istio => "Envoy, LEAST_REQUEST, mutual TLS",
+        TargetKind::Ambient => "TLS tunnels around one Envoy, LEAST_REQUEST",
+        TargetKind::Nginx => "round robin",
         TargetKind::Consul | TargetKind::Kuma => "Envoy, ROUND_ROBIN, mutual TLS",
     }
 }
@@ -43,6 +45,8 @@ pub(super) fn style(target: TargetKind) -> Style {
         TargetKind::Istio => (Color::Vermilion, Dash::DashDot),
         TargetKind::Consul => (Color::Orange, Dash::DashDot),
         TargetKind::Kuma => (Color::Orange, Dash::Dotted),
+        TargetKind::Ambient => (Color::Vermilion, Dash::Dotted),
+        TargetKind::Nginx => (Color::Green, Dash::Dashed),
     };
     Style { color, dash, strong: false }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{envoy, haproxy, l4, leno};
+use super::{envoy, haproxy, l4, leno, nginx};
 use crate::experiment::record::TargetKind;
 
 /// The program that does a target's work.
@@ -15,11 +15,12 @@ pub(super) enum Program {
     Leno,
     Haproxy,
     Envoy,
+    Nginx,
 }
 
 impl TargetKind {
     /// Every kind.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Direct,
         Self::L4,
         Self::Leno,
@@ -35,6 +36,8 @@ impl TargetKind {
         Self::Istio,
         Self::Consul,
         Self::Kuma,
+        Self::Ambient,
+        Self::Nginx,
     ];
 
     /// Whether the target is a program that relays calls, and thus has CPU time and memory of its own.
@@ -50,12 +53,20 @@ impl TargetKind {
     /// Whether the target stands for a system of a published comparison. Such a target runs only if `--targets` names
     /// it.
     pub fn is_published_condition(self) -> bool {
-        matches!(self, Self::Vanilla | Self::CiliumL4 | Self::CiliumL7 | Self::Istio | Self::Consul | Self::Kuma)
+        match self {
+            Self::Vanilla | Self::CiliumL4 | Self::CiliumL7 | Self::Istio | Self::Consul | Self::Kuma => true,
+            Self::Ambient | Self::Nginx => true,
+            _ => false,
+        }
     }
 
-    /// Whether calls go through two proxies with mutual TLS between them.
+    /// Whether calls go through two or more proxies with mutual TLS between them.
     pub fn is_mesh(self) -> bool {
-        matches!(self, Self::LenoMesh | Self::HaproxyMesh | Self::EnvoyMesh | Self::Istio | Self::Consul | Self::Kuma)
+        match self {
+            Self::LenoMesh | Self::HaproxyMesh | Self::EnvoyMesh => true,
+            Self::Istio | Self::Consul | Self::Kuma | Self::Ambient => true,
+            _ => false,
+        }
     }
 
     /// Whether bytes cross the network in TLS.
@@ -84,6 +95,8 @@ impl TargetKind {
             Self::CiliumL7 => "one Envoy for the node with Cilium's settings, ROUND_ROBIN",
             Self::Istio => "Envoy on both sides with the settings of Istio's sidecars, LEAST_REQUEST, mutual TLS",
             Self::Consul => "Envoy on both sides with the settings of Consul's sidecars, ROUND_ROBIN, mutual TLS",
+            Self::Ambient => "a TLS tunnel on both sides of one Envoy with the settings of Istio's waypoint",
+            Self::Nginx => "nginx, one worker, round robin",
             Self::Kuma => "Envoy on both sides with the settings of Kuma's sidecars, ROUND_ROBIN, mutual TLS",
         }
     }
@@ -94,7 +107,9 @@ impl TargetKind {
             Self::L4 | Self::Vanilla | Self::CiliumL4 => Program::Netfilter,
             Self::Leno | Self::LenoMesh => Program::Leno,
             Self::Haproxy | Self::HaproxyMesh => Program::Haproxy,
-            Self::Envoy | Self::EnvoyMesh | Self::CiliumL7 | Self::Istio | Self::Consul | Self::Kuma => Program::Envoy,
+            Self::Envoy | Self::EnvoyMesh | Self::CiliumL7 => Program::Envoy,
+            Self::Istio | Self::Consul | Self::Kuma | Self::Ambient => Program::Envoy,
+            Self::Nginx => Program::Nginx,
         }
     }
 
@@ -106,6 +121,7 @@ impl TargetKind {
             Program::Leno => leno::BUILD,
             Program::Haproxy => haproxy::INSTALL,
             Program::Envoy => envoy::INSTALL,
+            Program::Nginx => nginx::INSTALL,
         }
     }
 
@@ -127,6 +143,8 @@ impl TargetKind {
             Self::Istio => "istio",
             Self::Consul => "consul",
             Self::Kuma => "kuma",
+            Self::Ambient => "ambient",
+            Self::Nginx => "nginx",
         }
     }
 }

@@ -4,6 +4,7 @@
 //! calls pass two proxies, with mutual TLS between them. Where a default would slow a proxy down only in this lab, its
 //! configuration changes the default.
 
+mod ambient;
 mod direct;
 mod envoy;
 mod haproxy;
@@ -13,6 +14,7 @@ pub(crate) mod l4;
 pub(crate) mod leno;
 mod leno_mesh;
 mod mesh;
+mod nginx;
 mod page;
 mod tunnel;
 
@@ -72,6 +74,8 @@ impl Target {
             TargetKind::Istio => mesh::start(kind, setting, envoy::istio::start_sidecar),
             TargetKind::Consul => mesh::start(kind, setting, envoy::consul::start_hop),
             TargetKind::Kuma => mesh::start(kind, setting, envoy::kuma::start_hop),
+            TargetKind::Ambient => ambient::start(setting),
+            TargetKind::Nginx => nginx::start(setting),
         }
     }
 
@@ -87,6 +91,7 @@ impl Target {
         let start_hop = match kind {
             TargetKind::Tunnel => return tunnel::start_server_side(setting),
             TargetKind::LenoMesh => return leno_mesh::start_server_side(setting, backend),
+            TargetKind::Ambient => return ambient::start_server_side(setting, backend),
             TargetKind::HaproxyMesh => haproxy::start_hop,
             TargetKind::EnvoyMesh => envoy::plain::start_hop,
             TargetKind::Istio => envoy::istio::start_sidecar,
@@ -189,6 +194,7 @@ pub(crate) fn version(kind: TargetKind, leno_proxy: Option<&Path>) -> Result<Str
         Program::Leno => leno::version(leno_proxy),
         Program::Haproxy => haproxy::version(),
         Program::Envoy => envoy::version(),
+        Program::Nginx => nginx::version(),
     }
 }
 
@@ -196,7 +202,9 @@ pub(crate) fn version(kind: TargetKind, leno_proxy: Option<&Path>) -> Result<Str
 fn version_line(name: &'static str, program: &Path, args: &[&str]) -> Result<String> {
     let mut command = Command::new(program);
     let output = command.args(args).stdin(Stdio::null()).output().map_err(io(format!("running {name}")))?;
-    let text = String::from_utf8_lossy(&output.stdout);
+    // nginx writes its version to the standard error.
+    let said = if output.stdout.is_empty() && output.status.success() { &output.stderr } else { &output.stdout };
+    let text = String::from_utf8_lossy(said);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     line.map(str::to_owned).ok_or_else(|| Error::Unreadable {
         program: name,

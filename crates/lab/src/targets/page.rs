@@ -21,6 +21,8 @@ impl TargetKind {
             Self::Istio => include_str!("pages/istio.txt"),
             Self::Consul => include_str!("pages/consul.txt"),
             Self::Kuma => include_str!("pages/kuma.txt"),
+            Self::Ambient => include_str!("pages/ambient.txt"),
+            Self::Nginx => include_str!("pages/nginx.txt"),
         }
     }
 }
