@@ -5,7 +5,7 @@ use super::*;
 /// Targets whose calls pass two proxies or more.
 const MESHES: [&str; 4] = ["istio", "consul", "kuma", "ambient"];
 /// Targets of one proxy for the node.
-const SHARED: [&str; 2] = ["cilium-l7", "nginx"];
+const SHARED: [&str; 3] = ["cilium-l7", "nginx", "traefik"];
 /// Targets of netfilter rules.
 const NETFILTER: [&str; 2] = ["vanilla", "cilium-l4"];
 

@@ -1,11 +1,10 @@
 //! `leno lab list`: the possible measurements on this machine.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 
 use super::record::{Scenario, TargetKind};
 use crate::error::{Result, io as io_error};
-use crate::targets;
+use crate::targets::{self, Programs};
 
 /// Options of `leno lab list`.
 #[derive(Debug, Clone, clap::Args)]
@@ -13,9 +12,8 @@ pub struct ListOptions {
     /// Target whose page to print: its data plane, the source of its settings, and what it does not show
     #[arg(value_enum, value_name = "TARGET")]
     pub target: Option<TargetKind>,
-    /// The leno-proxy binary [default: beside this program]
-    #[arg(long, value_name = "PATH")]
-    pub leno_proxy: Option<PathBuf>,
+    #[command(flatten)]
+    pub programs: Programs,
 }
 
 /// Prints the scenarios, and the targets with their requirements and whether this machine fulfils them; or the page of
@@ -24,7 +22,7 @@ pub struct ListOptions {
 /// # Errors
 /// If `out` cannot be written to.
 pub fn list(options: &ListOptions, out: &mut dyn Write) -> Result<()> {
-    let version = |kind| targets::version(kind, options.leno_proxy.as_deref()).map_err(|error| error.to_string());
+    let version = |kind| targets::version(kind, &options.programs).map_err(|error| error.to_string());
     if let Some(kind) = options.target {
         return write_page(kind, &version(kind), out).map_err(io_error("writing to the terminal"));
     }

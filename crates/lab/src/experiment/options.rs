@@ -9,6 +9,7 @@ use crate::backends::ServiceTime;
 use crate::cpus::Cpus;
 use crate::error::{Error, Result};
 use crate::load::Exchange;
+use crate::targets::Programs;
 
 /// Options of `leno lab run`.
 #[derive(Debug, Clone, clap::Args)]
@@ -61,9 +62,8 @@ pub struct Options {
     /// Reserve CPU 0 for the proxy; the load and the backends use the others
     #[arg(long)]
     pub pin: bool,
-    /// The leno-proxy binary [default: beside this program]
-    #[arg(long, value_name = "PATH")]
-    pub leno_proxy: Option<PathBuf>,
+    #[command(flatten)]
+    pub programs: Programs,
 }
 
 /// The pace of calls.
@@ -90,7 +90,7 @@ pub(super) struct Settings {
     pub(super) out: PathBuf,
     pub(super) seed: u64,
     pub(super) cpus: Cpus,
-    pub(super) leno_proxy: Option<PathBuf>,
+    pub(super) programs: Programs,
 }
 
 impl Settings {
@@ -122,7 +122,7 @@ impl Options {
             out: self.out.clone().unwrap_or_else(|| format!("lab-{}", self.scenario).into()),
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..1_000_000)),
             cpus: if self.pin { Cpus::split(0, "--pin")? } else { Cpus::default() },
-            leno_proxy: self.leno_proxy.clone(),
+            programs: self.programs.clone(),
         })
     }
 }

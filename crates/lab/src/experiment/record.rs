@@ -61,6 +61,8 @@ pub enum TargetKind {
     Ambient,
     /// nginx with one worker, round robin.
     Nginx,
+    /// Traefik with one thread, round robin.
+    Traefik,
 }
 
 /// The protocol of clients and backends.

@@ -4,6 +4,7 @@ use super::*;
 use crate::backends::ServiceTime;
 use crate::cpus::Cpus;
 use crate::experiment::record::{Protocol, Scenario};
+use crate::targets::Programs;
 
 const TARGETS: [TargetKind; 3] = [TargetKind::Direct, TargetKind::Leno, TargetKind::Haproxy];
 
@@ -21,7 +22,7 @@ fn settings(seed: u64) -> Settings {
         out: "out".into(),
         seed,
         cpus: Cpus::default(),
-        leno_proxy: None,
+        programs: Programs::default(),
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn target_is(target: TargetKind) -> &'static str {
         TargetKind::CiliumL7 => "one Envoy, ROUND_ROBIN",
         TargetKind::Istio => "Envoy, LEAST_REQUEST, mutual TLS",
         TargetKind::Ambient => "TLS tunnels around one Envoy, LEAST_REQUEST",
-        TargetKind::Nginx => "round robin",
+        TargetKind::Nginx | TargetKind::Traefik => "round robin",
         TargetKind::Consul | TargetKind::Kuma => "Envoy, ROUND_ROBIN, mutual TLS",
     }
 }
@@ -47,6 +47,7 @@ pub(super) fn style(target: TargetKind) -> Style {
         TargetKind::Kuma => (Color::Orange, Dash::Dotted),
         TargetKind::Ambient => (Color::Vermilion, Dash::Dotted),
         TargetKind::Nginx => (Color::Green, Dash::Dashed),
+        TargetKind::Traefik => (Color::Green, Dash::Solid),
     };
     Style { color, dash, strong: false }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{envoy, haproxy, l4, leno, nginx};
+use super::{envoy, haproxy, l4, leno, nginx, traefik};
 use crate::experiment::record::TargetKind;
 
 /// The program that does a target's work.
@@ -16,11 +16,12 @@ pub(super) enum Program {
     Haproxy,
     Envoy,
     Nginx,
+    Traefik,
 }
 
 impl TargetKind {
     /// Every kind.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Direct,
         Self::L4,
         Self::Leno,
@@ -38,6 +39,7 @@ impl TargetKind {
         Self::Kuma,
         Self::Ambient,
         Self::Nginx,
+        Self::Traefik,
     ];
 
     /// Whether the target is a program that relays calls, and thus has CPU time and memory of its own.
@@ -55,7 +57,7 @@ impl TargetKind {
     pub fn is_published_condition(self) -> bool {
         match self {
             Self::Vanilla | Self::CiliumL4 | Self::CiliumL7 | Self::Istio | Self::Consul | Self::Kuma => true,
-            Self::Ambient | Self::Nginx => true,
+            Self::Ambient | Self::Nginx | Self::Traefik => true,
             _ => false,
         }
     }
@@ -97,6 +99,7 @@ impl TargetKind {
             Self::Consul => "Envoy on both sides with the settings of Consul's sidecars, ROUND_ROBIN, mutual TLS",
             Self::Ambient => "a TLS tunnel on both sides of one Envoy with the settings of Istio's waypoint",
             Self::Nginx => "nginx, one worker, round robin",
+            Self::Traefik => "Traefik, one thread, round robin",
             Self::Kuma => "Envoy on both sides with the settings of Kuma's sidecars, ROUND_ROBIN, mutual TLS",
         }
     }
@@ -110,6 +113,7 @@ impl TargetKind {
             Self::Envoy | Self::EnvoyMesh | Self::CiliumL7 => Program::Envoy,
             Self::Istio | Self::Consul | Self::Kuma | Self::Ambient => Program::Envoy,
             Self::Nginx => Program::Nginx,
+            Self::Traefik => Program::Traefik,
         }
     }
 
@@ -122,6 +126,7 @@ impl TargetKind {
             Program::Haproxy => haproxy::INSTALL,
             Program::Envoy => envoy::INSTALL,
             Program::Nginx => nginx::INSTALL,
+            Program::Traefik => traefik::INSTALL,
         }
     }
 
@@ -145,6 +150,7 @@ impl TargetKind {
             Self::Kuma => "kuma",
             Self::Ambient => "ambient",
             Self::Nginx => "nginx",
+            Self::Traefik => "traefik",
         }
     }
 }

@@ -16,6 +16,8 @@ mod leno_mesh;
 mod mesh;
 mod nginx;
 mod page;
+mod programs;
+mod traefik;
 mod tunnel;
 
 use std::net::SocketAddr;
@@ -30,6 +32,7 @@ use crate::load::Client;
 use crate::procfs::{self, Memory};
 use kind::Program;
 pub(crate) use mesh::ServerSide;
+pub(crate) use programs::Programs;
 
 /// The parameters of a target.
 #[derive(Debug, Clone, Copy)]
@@ -42,8 +45,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) dir: &'a Path,
     /// The CPUs that the target may use; empty for all.
     pub(crate) cpus: &'a [usize],
-    /// The leno-proxy binary; `None` for the one beside this program.
-    pub(crate) leno_proxy: Option<&'a Path>,
+    /// The binaries that a person named.
+    pub(crate) programs: &'a Programs,
 }
 
 /// A running target. Dropping this value ends its processes and removes all traces.
@@ -76,6 +79,7 @@ impl Target {
             TargetKind::Kuma => mesh::start(kind, setting, envoy::kuma::start_hop),
             TargetKind::Ambient => ambient::start(setting),
             TargetKind::Nginx => nginx::start(setting),
+            TargetKind::Traefik => traefik::start(setting),
         }
     }
 
@@ -185,7 +189,8 @@ pub(crate) fn needs_namespace(kind: TargetKind, protocol: Protocol) -> bool {
 ///
 /// # Errors
 /// If the target cannot run here; the error names the remedy.
-pub(crate) fn version(kind: TargetKind, leno_proxy: Option<&Path>) -> Result<String> {
+pub(crate) fn version(kind: TargetKind, programs: &Programs) -> Result<String> {
+    let leno_proxy = programs.leno_proxy.as_deref();
     match kind.program() {
         Program::None if kind == TargetKind::Tunnel => Ok(tunnel::VERSION.to_owned()),
         Program::None => Ok(direct::VERSION.to_owned()),
@@ -195,6 +200,7 @@ pub(crate) fn version(kind: TargetKind, leno_proxy: Option<&Path>) -> Result<Str
         Program::Haproxy => haproxy::version(),
         Program::Envoy => envoy::version(),
         Program::Nginx => nginx::version(),
+        Program::Traefik => traefik::version(programs.traefik.as_deref()),
     }
 }
 

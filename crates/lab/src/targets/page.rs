@@ -23,6 +23,7 @@ impl TargetKind {
             Self::Kuma => include_str!("pages/kuma.txt"),
             Self::Ambient => include_str!("pages/ambient.txt"),
             Self::Nginx => include_str!("pages/nginx.txt"),
+            Self::Traefik => include_str!("pages/traefik.txt"),
         }
     }
 }
