@@ -55,20 +55,15 @@ impl TargetKind {
     /// Whether the target stands for a system of a published comparison. Such a target runs only if `--targets` names
     /// it.
     pub fn is_published_condition(self) -> bool {
-        match self {
-            Self::Vanilla | Self::CiliumL4 | Self::CiliumL7 | Self::Istio | Self::Consul | Self::Kuma => true,
-            Self::Ambient | Self::Nginx | Self::Traefik => true,
-            _ => false,
-        }
+        let stands_for_a_mesh = matches!(self, Self::Istio | Self::Consul | Self::Kuma | Self::Ambient);
+        let stands_for_a_node = matches!(self, Self::Vanilla | Self::CiliumL4 | Self::CiliumL7);
+        stands_for_a_mesh || stands_for_a_node || matches!(self, Self::Nginx | Self::Traefik)
     }
 
     /// Whether calls go through two or more proxies with mutual TLS between them.
     pub fn is_mesh(self) -> bool {
-        match self {
-            Self::LenoMesh | Self::HaproxyMesh | Self::EnvoyMesh => true,
-            Self::Istio | Self::Consul | Self::Kuma | Self::Ambient => true,
-            _ => false,
-        }
+        let is_plain_mesh = matches!(self, Self::LenoMesh | Self::HaproxyMesh | Self::EnvoyMesh);
+        is_plain_mesh || matches!(self, Self::Istio | Self::Consul | Self::Kuma | Self::Ambient)
     }
 
     /// Whether bytes cross the network in TLS.
