@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::targets::kind::TargetKind;
+
 /// What happens to the backends during the calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -21,48 +23,6 @@ pub enum Scenario {
     Tcp,
     /// Clients connect with mutual TLS again and again, without resumption.
     Handshakes,
-}
-
-/// The target that calls pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum TargetKind {
-    /// No proxy: every connection goes to one backend, chosen at random for each run.
-    Direct,
-    /// Netfilter rules as kube-proxy writes them: the kernel chooses a backend for each connection.
-    L4,
-    /// Leno's proxy with one worker.
-    Leno,
-    /// HAProxy with one thread, HTTP/2 on both sides, leastconn.
-    Haproxy,
-    /// Envoy with one worker, HTTP/2 on both sides, LEAST_REQUEST.
-    Envoy,
-    /// Leno's proxy beside the client and in front of each backend, mutual TLS between them.
-    LenoMesh,
-    /// HAProxy beside the client and in front of each backend, mutual TLS between them.
-    HaproxyMesh,
-    /// Envoy beside the client and in front of each backend, mutual TLS between them.
-    EnvoyMesh,
-    /// A TLS tunnel on rustls without a proxy: for bytes only, not for calls.
-    Tunnel,
-    /// Kubernetes without a mesh: netfilter rules as of [`TargetKind::L4`].
-    Vanilla,
-    /// Cilium without layer 7: netfilter rules as of [`TargetKind::L4`].
-    CiliumL4,
-    /// One Envoy for the node with the settings of Cilium's layer 7, without TLS.
-    CiliumL7,
-    /// Envoy on both sides with the settings of Istio's sidecars.
-    Istio,
-    /// Envoy on both sides with the settings of Consul's sidecars.
-    Consul,
-    /// Envoy on both sides with the settings of Kuma's sidecars.
-    Kuma,
-    /// A TLS tunnel on both sides of one Envoy with the settings of Istio's waypoint.
-    Ambient,
-    /// nginx with one worker, round robin.
-    Nginx,
-    /// Traefik with one thread, round robin.
-    Traefik,
 }
 
 /// The protocol of clients and backends.

@@ -22,6 +22,7 @@ pub(super) fn target_is(target: TargetKind) -> &'static str {
         TargetKind::CiliumL7 => "one Envoy, ROUND_ROBIN",
         TargetKind::Istio => "Envoy, LEAST_REQUEST, mutual TLS",
         TargetKind::Ambient => "TLS tunnels around one Envoy, LEAST_REQUEST",
+        TargetKind::Linkerd => "peak EWMA, mutual TLS",
         TargetKind::Nginx | TargetKind::Traefik => "round robin",
         TargetKind::Consul | TargetKind::Kuma => "Envoy, ROUND_ROBIN, mutual TLS",
     }
@@ -48,6 +49,7 @@ pub(super) fn style(target: TargetKind) -> Style {
         TargetKind::Ambient => (Color::Vermilion, Dash::Dotted),
         TargetKind::Nginx => (Color::Green, Dash::Dashed),
         TargetKind::Traefik => (Color::Green, Dash::Solid),
+        TargetKind::Linkerd => (Color::Orange, Dash::Solid),
     };
     Style { color, dash, strong: false }
 }

@@ -2,8 +2,53 @@
 
 use std::fmt;
 
-use super::{envoy, haproxy, l4, leno, nginx, traefik};
-use crate::experiment::record::TargetKind;
+use serde::{Deserialize, Serialize};
+
+use super::{envoy, haproxy, l4, leno, linkerd, nginx, traefik};
+
+/// The target that calls pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum TargetKind {
+    /// No proxy: every connection goes to one backend, chosen at random for each run.
+    Direct,
+    /// Netfilter rules as kube-proxy writes them: the kernel chooses a backend for each connection.
+    L4,
+    /// Leno's proxy with one worker.
+    Leno,
+    /// HAProxy with one thread, HTTP/2 on both sides, leastconn.
+    Haproxy,
+    /// Envoy with one worker, HTTP/2 on both sides, LEAST_REQUEST.
+    Envoy,
+    /// Leno's proxy beside the client and in front of each backend, mutual TLS between them.
+    LenoMesh,
+    /// HAProxy beside the client and in front of each backend, mutual TLS between them.
+    HaproxyMesh,
+    /// Envoy beside the client and in front of each backend, mutual TLS between them.
+    EnvoyMesh,
+    /// A TLS tunnel on rustls without a proxy: for bytes only, not for calls.
+    Tunnel,
+    /// Kubernetes without a mesh: netfilter rules as of [`TargetKind::L4`].
+    Vanilla,
+    /// Cilium without layer 7: netfilter rules as of [`TargetKind::L4`].
+    CiliumL4,
+    /// One Envoy for the node with the settings of Cilium's layer 7, without TLS.
+    CiliumL7,
+    /// Envoy on both sides with the settings of Istio's sidecars.
+    Istio,
+    /// Envoy on both sides with the settings of Consul's sidecars.
+    Consul,
+    /// Envoy on both sides with the settings of Kuma's sidecars.
+    Kuma,
+    /// A TLS tunnel on both sides of one Envoy with the settings of Istio's waypoint.
+    Ambient,
+    /// nginx with one worker, round robin.
+    Nginx,
+    /// Traefik with one thread, round robin.
+    Traefik,
+    /// Linkerd, which cannot run here yet.
+    Linkerd,
+}
 
 /// The program that does a target's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,11 +62,12 @@ pub(super) enum Program {
     Envoy,
     Nginx,
     Traefik,
+    Linkerd,
 }
 
 impl TargetKind {
     /// Every kind.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Direct,
         Self::L4,
         Self::Leno,
@@ -40,6 +86,7 @@ impl TargetKind {
         Self::Ambient,
         Self::Nginx,
         Self::Traefik,
+        Self::Linkerd,
     ];
 
     /// Whether the target is a program that relays calls, and thus has CPU time and memory of its own.
@@ -57,13 +104,13 @@ impl TargetKind {
     pub fn is_published_condition(self) -> bool {
         let stands_for_a_mesh = matches!(self, Self::Istio | Self::Consul | Self::Kuma | Self::Ambient);
         let stands_for_a_node = matches!(self, Self::Vanilla | Self::CiliumL4 | Self::CiliumL7);
-        stands_for_a_mesh || stands_for_a_node || matches!(self, Self::Nginx | Self::Traefik)
+        stands_for_a_mesh || stands_for_a_node || matches!(self, Self::Nginx | Self::Traefik | Self::Linkerd)
     }
 
     /// Whether calls go through two or more proxies with mutual TLS between them.
     pub fn is_mesh(self) -> bool {
         let is_plain_mesh = matches!(self, Self::LenoMesh | Self::HaproxyMesh | Self::EnvoyMesh);
-        is_plain_mesh || matches!(self, Self::Istio | Self::Consul | Self::Kuma | Self::Ambient)
+        is_plain_mesh || matches!(self, Self::Istio | Self::Consul | Self::Kuma | Self::Ambient | Self::Linkerd)
     }
 
     /// Whether bytes cross the network in TLS.
@@ -95,6 +142,7 @@ impl TargetKind {
             Self::Ambient => "a TLS tunnel on both sides of one Envoy with the settings of Istio's waypoint",
             Self::Nginx => "nginx, one worker, round robin",
             Self::Traefik => "Traefik, one thread, round robin",
+            Self::Linkerd => "linkerd2-proxy on both sides: cannot run here yet",
             Self::Kuma => "Envoy on both sides with the settings of Kuma's sidecars, ROUND_ROBIN, mutual TLS",
         }
     }
@@ -109,6 +157,7 @@ impl TargetKind {
             Self::Istio | Self::Consul | Self::Kuma | Self::Ambient => Program::Envoy,
             Self::Nginx => Program::Nginx,
             Self::Traefik => Program::Traefik,
+            Self::Linkerd => Program::Linkerd,
         }
     }
 
@@ -122,6 +171,7 @@ impl TargetKind {
             Program::Envoy => envoy::INSTALL,
             Program::Nginx => nginx::INSTALL,
             Program::Traefik => traefik::INSTALL,
+            Program::Linkerd => linkerd::INSTALL,
         }
     }
 
@@ -146,6 +196,7 @@ impl TargetKind {
             Self::Ambient => "ambient",
             Self::Nginx => "nginx",
             Self::Traefik => "traefik",
+            Self::Linkerd => "linkerd",
         }
     }
 }

@@ -2,17 +2,19 @@
 //!
 //! Every proxy has one worker thread. A single proxy uses the backends' protocol on both sides, without TLS. In a mesh,
 //! calls pass two proxies, with mutual TLS between them. Where a default would slow a proxy down only in this lab, its
-//! configuration changes the default.
+//! configuration changes the default. A target that stands for a system of a published comparison keeps that system's
+//! defaults; its page (`pages/`) says where they come from.
 
 mod ambient;
 mod direct;
 mod envoy;
 mod haproxy;
 mod hop;
-mod kind;
+pub(crate) mod kind;
 pub(crate) mod l4;
 pub(crate) mod leno;
 mod leno_mesh;
+mod linkerd;
 mod mesh;
 mod nginx;
 mod page;
@@ -80,6 +82,7 @@ impl Target {
             TargetKind::Ambient => ambient::start(setting),
             TargetKind::Nginx => nginx::start(setting),
             TargetKind::Traefik => traefik::start(setting),
+            TargetKind::Linkerd => linkerd::missing(),
         }
     }
 
@@ -96,6 +99,7 @@ impl Target {
             TargetKind::Tunnel => return tunnel::start_server_side(setting),
             TargetKind::LenoMesh => return leno_mesh::start_server_side(setting, backend),
             TargetKind::Ambient => return ambient::start_server_side(setting, backend),
+            TargetKind::Linkerd => return linkerd::missing(),
             TargetKind::HaproxyMesh => haproxy::start_hop,
             TargetKind::EnvoyMesh => envoy::plain::start_hop,
             TargetKind::Istio => envoy::istio::start_sidecar,
@@ -200,6 +204,7 @@ pub(crate) fn version(kind: TargetKind, programs: &Programs) -> Result<String> {
         Program::Haproxy => haproxy::version(),
         Program::Envoy => envoy::version(),
         Program::Nginx => nginx::version(),
+        Program::Linkerd => linkerd::missing(),
         Program::Traefik => traefik::version(programs.traefik.as_deref()),
     }
 }

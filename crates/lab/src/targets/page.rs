@@ -24,6 +24,7 @@ impl TargetKind {
             Self::Ambient => include_str!("pages/ambient.txt"),
             Self::Nginx => include_str!("pages/nginx.txt"),
             Self::Traefik => include_str!("pages/traefik.txt"),
+            Self::Linkerd => include_str!("pages/linkerd.txt"),
         }
     }
 }
