@@ -1,7 +1,7 @@
 //! Envoy with the settings of Cilium's layer-7 load balancing: one Envoy for all Pods of a node.
 //!
-//! Sources in cilium/cilium: `operator/pkg/ciliumenvoyconfig/envoy_config.go` and `cell.go`, for a Service with the
-//! annotation `service.cilium.io/lb-l7: enabled`.
+//! Sources in cilium/cilium: `operator/pkg/ciliumenvoyconfig/envoy_config.go`, `cell.go` and `annotations.go`, for a
+//! Service with the annotation `service.cilium.io/lb-l7: enabled`. The target's page names the commits.
 
 use serde_json::json;
 

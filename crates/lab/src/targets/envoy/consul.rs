@@ -1,8 +1,7 @@
 //! Envoy with the settings of Consul's sidecars, for a service of the protocol `grpc` and one intention.
 //!
-//! Sources in hashicorp/consul: `agent/xds/clusters.go`, and the golden files of `agent/xds/testdata`:
-//! `listeners/grpc-public-listener`, `listeners/connect-proxy-with-grpc-chain`,
-//! `clusters/connect-proxy-with-http2-chain`, `routes/connect-proxy-with-grpc-router`.
+//! Sources in hashicorp/consul: the golden files of `agent/xds/testdata` that the target's page names with their
+//! commits.
 
 use serde_json::{Value, json};
 
