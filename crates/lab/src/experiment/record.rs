@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::description::{Ceiling, Experiment, GraphShape, Machine, Skipped, Version};
 pub use super::findings::{Capacity, Footprint, Restarts, Rollout, SlowMethod};
+pub use crate::targets::kind::TargetKind;
 
 /// What happens to the backends during the calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
@@ -44,30 +45,6 @@ pub enum Scenario {
     Methods,
     /// A tree of services that call each other, each behind proxies of its own.
     Graph,
-}
-
-/// The target that calls pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum TargetKind {
-    /// No proxy: every connection goes to one backend, chosen at random for each run.
-    Direct,
-    /// Netfilter rules as kube-proxy writes them: the kernel chooses a backend for each connection.
-    L4,
-    /// Leno's proxy with one worker.
-    Leno,
-    /// HAProxy with one thread, HTTP/2 on both sides, leastconn.
-    Haproxy,
-    /// Envoy with one worker, HTTP/2 on both sides, LEAST_REQUEST.
-    Envoy,
-    /// Leno's proxy beside the client and in front of each backend, mutual TLS between them.
-    LenoMesh,
-    /// HAProxy beside the client and in front of each backend, mutual TLS between them.
-    HaproxyMesh,
-    /// Envoy beside the client and in front of each backend, mutual TLS between them.
-    EnvoyMesh,
-    /// A TLS tunnel on rustls without a proxy: for bytes only, not for calls.
-    Tunnel,
 }
 
 /// The protocol of clients and backends.

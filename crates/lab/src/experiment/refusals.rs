@@ -75,7 +75,7 @@ fn refuse_wrong_targets(options: &Options) -> Result<()> {
         Scenario::Handshakes => kind.has_tls(),
         Scenario::Tcp => true,
         // The lab's netfilter rules balance connections to one address, so that only one service could be behind them.
-        Scenario::Graph => !matches!(kind, TargetKind::Tunnel | TargetKind::L4),
+        Scenario::Graph => kind == TargetKind::Direct || (kind.is_proxy() && kind != TargetKind::Tunnel),
         _ => kind != TargetKind::Tunnel,
     };
     match options.targets.iter().flatten().find(|&&kind| !fits(kind)) {

@@ -47,7 +47,7 @@ pub fn run(options: &Options) -> Result<()> {
 fn look_for_targets(settings: &Settings) -> Result<(Vec<Version>, Vec<Skipped>)> {
     let (mut versions, mut skipped) = (Vec::new(), Vec::new());
     for &target in &settings.targets {
-        match targets::version(target, settings.leno_proxy.as_deref()) {
+        match targets::version(target, &settings.programs) {
             Ok(version) => versions.push(Version { target, version }),
             Err(error) => skipped.push(Skipped { target, why: error.to_string() }),
         }

@@ -5,6 +5,7 @@ use crate::backends::ServiceTime;
 use crate::cpus::Cpus;
 use crate::experiment::record::{Protocol, Scenario};
 use crate::load::Traffic;
+use crate::targets::Programs;
 
 const TARGETS: [TargetKind; 3] = [TargetKind::Direct, TargetKind::Leno, TargetKind::Haproxy];
 
@@ -24,7 +25,7 @@ fn settings(seed: u64) -> Settings {
         out: "out".into(),
         seed,
         cpus: Cpus::default(),
-        leno_proxy: None,
+        programs: Programs::default(),
         max_p99_ms: None,
         graph: None,
     }

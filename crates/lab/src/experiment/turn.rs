@@ -87,7 +87,7 @@ impl Runner {
             protocol: self.settings.protocol,
             dir: &self.logs,
             cpus: &self.settings.cpus.proxy,
-            leno_proxy: self.settings.leno_proxy.as_deref(),
+            programs: &self.settings.programs,
         }
     }
 

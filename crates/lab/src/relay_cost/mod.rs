@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use crate::cpus::Cpus;
 use crate::error::{Error, Result, io as io_error};
 use crate::experiment::record::{Protocol, TargetKind};
-use crate::targets::{Setting, Target};
+use crate::targets::{Programs, Setting, Target};
 
 use backends::Backends;
 use h2load::Load;
@@ -152,6 +152,7 @@ fn run_calls(options: &Options, out: &mut dyn Write) -> Result<()> {
 }
 
 fn start_targets(options: &Options, stage: &Stage, out: &mut dyn Write) -> Result<Vec<Target>> {
+    let programs = Programs { leno_proxy: options.leno_proxy.clone(), ..Programs::default() };
     let mut targets = Vec::new();
     for &kind in &options.targets {
         let setting = Setting {
@@ -159,7 +160,7 @@ fn start_targets(options: &Options, stage: &Stage, out: &mut dyn Write) -> Resul
             protocol: Protocol::Grpc,
             dir: stage.dir.path(),
             cpus: &stage.cpus.proxy,
-            leno_proxy: options.leno_proxy.as_deref(),
+            programs: &programs,
         };
         match Target::start(kind, &setting) {
             Ok(target) => targets.push(target),

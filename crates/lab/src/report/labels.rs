@@ -17,6 +17,14 @@ pub(super) fn target_is(target: TargetKind) -> &'static str {
         TargetKind::HaproxyMesh => "leastconn, mutual TLS",
         TargetKind::EnvoyMesh => "LEAST_REQUEST, mutual TLS",
         TargetKind::Tunnel => "rustls alone",
+        TargetKind::Vanilla => "no mesh: netfilter",
+        TargetKind::CiliumL4 => "netfilter in place of eBPF",
+        TargetKind::CiliumL7 => "one Envoy, ROUND_ROBIN",
+        TargetKind::Istio => "Envoy, LEAST_REQUEST, mutual TLS",
+        TargetKind::Ambient => "TLS tunnels around one Envoy, LEAST_REQUEST",
+        TargetKind::Linkerd => "peak EWMA, mutual TLS",
+        TargetKind::Nginx | TargetKind::Traefik => "round robin",
+        TargetKind::Consul | TargetKind::Kuma => "Envoy, ROUND_ROBIN, mutual TLS",
     }
 }
 
@@ -32,6 +40,16 @@ pub(super) fn style(target: TargetKind) -> Style {
         TargetKind::HaproxyMesh => (Color::Orange, Dash::Dashed),
         TargetKind::EnvoyMesh => (Color::Grey, Dash::DashDot),
         TargetKind::Tunnel => (Color::Grey, Dash::Dotted),
+        TargetKind::Vanilla => (Color::Purple, Dash::Solid),
+        TargetKind::CiliumL4 => (Color::Purple, Dash::Dashed),
+        TargetKind::CiliumL7 => (Color::Green, Dash::Dotted),
+        TargetKind::Istio => (Color::Vermilion, Dash::DashDot),
+        TargetKind::Consul => (Color::Orange, Dash::DashDot),
+        TargetKind::Kuma => (Color::Orange, Dash::Dotted),
+        TargetKind::Ambient => (Color::Vermilion, Dash::Dotted),
+        TargetKind::Nginx => (Color::Green, Dash::Dashed),
+        TargetKind::Traefik => (Color::Green, Dash::Solid),
+        TargetKind::Linkerd => (Color::Orange, Dash::Solid),
     };
     Style { color, dash, strong: false }
 }

@@ -76,10 +76,11 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
                 .to_owned(),
         );
     }
-    let by_connection = [TargetKind::Direct, TargetKind::L4].iter().any(|target| experiment.targets.contains(target));
+    let is_by_connection = |target: &TargetKind| *target == TargetKind::Direct || target.is_netfilter();
+    let by_connection = experiment.targets.iter().any(is_by_connection);
     if by_connection && experiment.scenario != Scenario::Memory && experiment.scenario.has_calls() {
         limits.push(
-            "direct and l4 choose a backend for each connection, anew in each repeat: whether that is the slow one is \
+            "direct and netfilter rules choose a backend for each connection, anew in each repeat: whether that is the slow one is \
              a matter of luck, and so is their median. Look at their range."
                 .to_owned(),
         );

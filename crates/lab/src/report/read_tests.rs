@@ -12,10 +12,10 @@ fn read_runs(text: &str) -> Result<(Vec<Run>, Vec<String>)> {
 
 #[test]
 fn a_bad_line_is_named_with_its_file_and_what_to_do() {
-    let text = format!("{}\n\n{{\"scenario\":\"slow-pod\",\"target\":\"nginx\"}}\n{}\n", line(1), line(2));
-    let error = read_runs(&text).expect_err("nginx is no target").to_string();
+    let text = format!("{}\n\n{{\"scenario\":\"slow-pod\",\"target\":\"squid\"}}\n{}\n", line(1), line(2));
+    let error = read_runs(&text).expect_err("squid is no target").to_string();
     assert!(error.starts_with("out/runs.jsonl:3:"), "{error}");
-    assert!(error.contains("unknown variant `nginx`") && error.contains("remove the line"), "{error}");
+    assert!(error.contains("unknown variant `squid`") && error.contains("remove the line"), "{error}");
     assert!(!error.contains('\n') && !error.contains("line 1"), "{error}");
 }
 

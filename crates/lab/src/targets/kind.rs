@@ -2,12 +2,72 @@
 
 use std::fmt;
 
-use super::{envoy, haproxy, l4, leno};
-use crate::experiment::record::TargetKind;
+use serde::{Deserialize, Serialize};
+
+use super::{envoy, haproxy, l4, leno, linkerd, nginx, traefik};
+
+/// The target that calls pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum TargetKind {
+    /// No proxy: every connection goes to one backend, chosen at random for each run.
+    Direct,
+    /// Netfilter rules as kube-proxy writes them: the kernel chooses a backend for each connection.
+    L4,
+    /// Leno's proxy with one worker.
+    Leno,
+    /// HAProxy with one thread, HTTP/2 on both sides, leastconn.
+    Haproxy,
+    /// Envoy with one worker, HTTP/2 on both sides, LEAST_REQUEST.
+    Envoy,
+    /// Leno's proxy beside the client and in front of each backend, mutual TLS between them.
+    LenoMesh,
+    /// HAProxy beside the client and in front of each backend, mutual TLS between them.
+    HaproxyMesh,
+    /// Envoy beside the client and in front of each backend, mutual TLS between them.
+    EnvoyMesh,
+    /// A TLS tunnel on rustls without a proxy: for bytes only, not for calls.
+    Tunnel,
+    /// Kubernetes without a mesh: netfilter rules as of [`TargetKind::L4`].
+    Vanilla,
+    /// Cilium without layer 7: netfilter rules as of [`TargetKind::L4`].
+    CiliumL4,
+    /// One Envoy for the node with the settings of Cilium's layer 7, without TLS.
+    CiliumL7,
+    /// Envoy on both sides with the settings of Istio's sidecars.
+    Istio,
+    /// Envoy on both sides with the settings of Consul's sidecars.
+    Consul,
+    /// Envoy on both sides with the settings of Kuma's sidecars.
+    Kuma,
+    /// A TLS tunnel on both sides of one Envoy with the settings of Istio's waypoint.
+    Ambient,
+    /// nginx with one worker, round robin.
+    Nginx,
+    /// Traefik with one thread, round robin.
+    Traefik,
+    /// Linkerd, which cannot run here yet.
+    Linkerd,
+}
+
+/// The program that does a target's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Program {
+    /// None, or this program itself.
+    None,
+    /// The kernel, with rules from nft.
+    Netfilter,
+    Leno,
+    Haproxy,
+    Envoy,
+    Nginx,
+    Traefik,
+    Linkerd,
+}
 
 impl TargetKind {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 19] = [
         Self::Direct,
         Self::L4,
         Self::Leno,
@@ -17,16 +77,40 @@ impl TargetKind {
         Self::HaproxyMesh,
         Self::EnvoyMesh,
         Self::Tunnel,
+        Self::Vanilla,
+        Self::CiliumL4,
+        Self::CiliumL7,
+        Self::Istio,
+        Self::Consul,
+        Self::Kuma,
+        Self::Ambient,
+        Self::Nginx,
+        Self::Traefik,
+        Self::Linkerd,
     ];
 
     /// Whether the target is a program that relays calls, and thus has CPU time and memory of its own.
     pub fn is_proxy(self) -> bool {
-        !matches!(self, Self::Direct | Self::L4)
+        self != Self::Direct && !self.is_netfilter()
     }
 
-    /// Whether calls go through two proxies with mutual TLS between them.
+    /// Whether the kernel balances connections by netfilter rules.
+    pub fn is_netfilter(self) -> bool {
+        self.program() == Program::Netfilter
+    }
+
+    /// Whether the target stands for a system of a published comparison. Such a target runs only if `--targets` names
+    /// it.
+    pub fn is_published_condition(self) -> bool {
+        let stands_for_a_mesh = matches!(self, Self::Istio | Self::Consul | Self::Kuma | Self::Ambient);
+        let stands_for_a_node = matches!(self, Self::Vanilla | Self::CiliumL4 | Self::CiliumL7);
+        stands_for_a_mesh || stands_for_a_node || matches!(self, Self::Nginx | Self::Traefik | Self::Linkerd)
+    }
+
+    /// Whether calls go through two or more proxies with mutual TLS between them.
     pub fn is_mesh(self) -> bool {
-        matches!(self, Self::LenoMesh | Self::HaproxyMesh | Self::EnvoyMesh)
+        let is_plain_mesh = matches!(self, Self::LenoMesh | Self::HaproxyMesh | Self::EnvoyMesh);
+        is_plain_mesh || matches!(self, Self::Istio | Self::Consul | Self::Kuma | Self::Ambient | Self::Linkerd)
     }
 
     /// Whether bytes cross the network in TLS.
@@ -50,17 +134,44 @@ impl TargetKind {
             Self::HaproxyMesh => "HAProxy on both sides, mutual TLS between them",
             Self::EnvoyMesh => "Envoy on both sides, mutual TLS between them",
             Self::Tunnel => "a TLS tunnel with nothing in it but rustls",
+            Self::Vanilla => "Kubernetes without a mesh: netfilter rules, as l4",
+            Self::CiliumL4 => "Cilium without layer 7, as far as it balances: netfilter rules, as l4",
+            Self::CiliumL7 => "one Envoy for the node with Cilium's settings, ROUND_ROBIN",
+            Self::Istio => "Envoy on both sides with the settings of Istio's sidecars, LEAST_REQUEST, mutual TLS",
+            Self::Consul => "Envoy on both sides with the settings of Consul's sidecars, ROUND_ROBIN, mutual TLS",
+            Self::Ambient => "a TLS tunnel on both sides of one Envoy with the settings of Istio's waypoint",
+            Self::Nginx => "nginx, one worker, round robin",
+            Self::Traefik => "Traefik, one thread, round robin",
+            Self::Linkerd => "linkerd2-proxy on both sides: cannot run here yet",
+            Self::Kuma => "Envoy on both sides with the settings of Kuma's sidecars, ROUND_ROBIN, mutual TLS",
+        }
+    }
+
+    pub(super) fn program(self) -> Program {
+        match self {
+            Self::Direct | Self::Tunnel => Program::None,
+            Self::L4 | Self::Vanilla | Self::CiliumL4 => Program::Netfilter,
+            Self::Leno | Self::LenoMesh => Program::Leno,
+            Self::Haproxy | Self::HaproxyMesh => Program::Haproxy,
+            Self::Envoy | Self::EnvoyMesh | Self::CiliumL7 => Program::Envoy,
+            Self::Istio | Self::Consul | Self::Kuma | Self::Ambient => Program::Envoy,
+            Self::Nginx => Program::Nginx,
+            Self::Traefik => Program::Traefik,
+            Self::Linkerd => Program::Linkerd,
         }
     }
 
     /// The command that installs the target's program.
     pub fn install(self) -> &'static str {
-        match self {
-            Self::Direct | Self::Tunnel => "nothing to install",
-            Self::L4 => l4::INSTALL,
-            Self::Leno | Self::LenoMesh => leno::BUILD,
-            Self::Haproxy | Self::HaproxyMesh => haproxy::INSTALL,
-            Self::Envoy | Self::EnvoyMesh => envoy::INSTALL,
+        match self.program() {
+            Program::None => "nothing to install",
+            Program::Netfilter => l4::INSTALL,
+            Program::Leno => leno::BUILD,
+            Program::Haproxy => haproxy::INSTALL,
+            Program::Envoy => envoy::INSTALL,
+            Program::Nginx => nginx::INSTALL,
+            Program::Traefik => traefik::INSTALL,
+            Program::Linkerd => linkerd::INSTALL,
         }
     }
 
@@ -76,6 +187,16 @@ impl TargetKind {
             Self::HaproxyMesh => "haproxy-mesh",
             Self::EnvoyMesh => "envoy-mesh",
             Self::Tunnel => "tunnel",
+            Self::Vanilla => "vanilla",
+            Self::CiliumL4 => "cilium-l4",
+            Self::CiliumL7 => "cilium-l7",
+            Self::Istio => "istio",
+            Self::Consul => "consul",
+            Self::Kuma => "kuma",
+            Self::Ambient => "ambient",
+            Self::Nginx => "nginx",
+            Self::Traefik => "traefik",
+            Self::Linkerd => "linkerd",
         }
     }
 }

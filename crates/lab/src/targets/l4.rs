@@ -50,15 +50,9 @@ impl Drop for Rules {
 ///
 /// # Errors
 /// If the experiment is not in its own namespace.
-pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
+pub(super) fn start(kind: TargetKind, setting: &Setting<'_>) -> Result<Target> {
     let rules = Rules::install(&rules(setting.backends))?;
-    Ok(Target {
-        kind: TargetKind::L4,
-        addresses: vec![SERVICE],
-        processes: Vec::new(),
-        services: Vec::new(),
-        _rules: Some(rules),
-    })
+    Ok(Target { kind, addresses: vec![SERVICE], processes: Vec::new(), services: Vec::new(), _rules: Some(rules) })
 }
 
 /// Redirects connections to [`SERVICE`] to a proxy on this machine, which can query the original destination.

@@ -1,3 +1,4 @@
+use super::super::Programs;
 use super::*;
 use crate::experiment::record::Protocol;
 
@@ -13,8 +14,9 @@ fn every_backend_has_the_same_part_of_the_random_numbers() {
 #[test]
 fn outside_a_namespace_of_its_own_nothing_is_started() {
     let backends = [SocketAddr::from((Ipv4Addr::LOCALHOST, 11))];
+    let programs = Programs::default();
     let setting =
-        Setting { backends: &backends, protocol: Protocol::Grpc, dir: Path::new("/"), cpus: &[], leno_proxy: None };
-    let error = start(&setting).err().expect("tests run in the machine's namespace").to_string();
+        Setting { backends: &backends, protocol: Protocol::Grpc, dir: Path::new("/"), cpus: &[], programs: &programs };
+    let error = start(TargetKind::L4, &setting).err().expect("tests run in the machine's namespace").to_string();
     assert!(error.contains("network namespace"), "{error}");
 }

@@ -16,7 +16,7 @@ pub(super) const BUILD: &str = "cargo build --release";
 
 /// Starts leno-proxy with a configuration directory that has one Service.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
-    let Program { path, args: mut words } = program(setting.leno_proxy)?;
+    let Program { path, args: mut words } = program(setting.programs.leno_proxy.as_deref())?;
     let (outbound, admin) = (free_address()?, free_address()?);
     let config = setting.dir.join("leno-config");
     let endpoints: Vec<Endpoint> = setting.backends.iter().copied().map(Endpoint::from).collect();

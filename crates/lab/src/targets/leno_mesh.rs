@@ -124,7 +124,7 @@ fn start_proxy<const N: usize>(
     endpoints: &[Endpoint],
     options: [String; N],
 ) -> Result<Started> {
-    let Program { path, args: mut words } = leno::program(setting.leno_proxy)?;
+    let Program { path, args: mut words } = leno::program(setting.programs.leno_proxy.as_deref())?;
     let admin = free_address()?;
     let config = setting.dir.join(format!("{name}-config"));
     let service = Service { endpoints, ..leno::service(service, setting.protocol) };

@@ -2,17 +2,24 @@
 //!
 //! Every proxy has one worker thread. A single proxy uses the backends' protocol on both sides, without TLS. In a mesh,
 //! calls pass two proxies, with mutual TLS between them. Where a default would slow a proxy down only in this lab, its
-//! configuration changes the default.
+//! configuration changes the default. A target that stands for a system of a published comparison keeps that system's
+//! defaults; its page (`pages/`) says where they come from.
 
+mod ambient;
 mod direct;
 mod envoy;
 mod haproxy;
 mod hop;
-mod kind;
+pub(crate) mod kind;
 pub(crate) mod l4;
 pub(crate) mod leno;
 mod leno_mesh;
+mod linkerd;
 mod mesh;
+mod nginx;
+mod page;
+mod programs;
+mod traefik;
 mod tunnel;
 
 use std::net::SocketAddr;
@@ -25,7 +32,9 @@ use crate::error::{Error, Result, io};
 use crate::experiment::record::{Protocol, TargetKind};
 use crate::load::Client;
 use crate::procfs::{self, Memory};
+use kind::Program;
 pub(crate) use mesh::ServerSide;
+pub(crate) use programs::Programs;
 
 /// The parameters of a target.
 #[derive(Debug, Clone, Copy)]
@@ -38,8 +47,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) dir: &'a Path,
     /// The CPUs that the target may use; empty for all.
     pub(crate) cpus: &'a [usize],
-    /// The leno-proxy binary; `None` for the one beside this program.
-    pub(crate) leno_proxy: Option<&'a Path>,
+    /// The binaries that a person named.
+    pub(crate) programs: &'a Programs,
 }
 
 /// A running target. Dropping this value ends its processes and removes all traces.
@@ -60,14 +69,22 @@ impl Target {
     pub(crate) fn start(kind: TargetKind, setting: &Setting<'_>) -> Result<Self> {
         match kind {
             TargetKind::Direct => Ok(direct::start(setting)),
-            TargetKind::L4 => l4::start(setting),
+            TargetKind::L4 | TargetKind::Vanilla | TargetKind::CiliumL4 => l4::start(kind, setting),
             TargetKind::Leno => leno::start(setting),
             TargetKind::Haproxy => haproxy::start(setting),
-            TargetKind::Envoy => envoy::start(setting),
+            TargetKind::Envoy => envoy::start(kind, setting, envoy::plain::start_hop),
+            TargetKind::CiliumL7 => envoy::start(kind, setting, envoy::cilium::start_hop),
             TargetKind::Tunnel => tunnel::start(setting),
             TargetKind::LenoMesh => leno_mesh::start(setting),
             TargetKind::HaproxyMesh => mesh::start(kind, setting, haproxy::start_hop),
-            TargetKind::EnvoyMesh => mesh::start(kind, setting, envoy::start_hop),
+            TargetKind::EnvoyMesh => mesh::start(kind, setting, envoy::plain::start_hop),
+            TargetKind::Istio => mesh::start(kind, setting, envoy::istio::start_sidecar),
+            TargetKind::Consul => mesh::start(kind, setting, envoy::consul::start_hop),
+            TargetKind::Kuma => mesh::start(kind, setting, envoy::kuma::start_hop),
+            TargetKind::Ambient => ambient::start(setting),
+            TargetKind::Nginx => nginx::start(setting),
+            TargetKind::Traefik => traefik::start(setting),
+            TargetKind::Linkerd => linkerd::missing(),
         }
     }
 
@@ -80,13 +97,19 @@ impl Target {
         setting: &Setting<'_>,
         backend: SocketAddr,
     ) -> Result<ServerSide> {
-        match kind {
-            TargetKind::Tunnel => tunnel::start_server_side(setting),
-            TargetKind::LenoMesh => leno_mesh::start_server_side(setting, backend),
-            TargetKind::HaproxyMesh => mesh::start_server_side(kind, setting, backend, haproxy::start_hop),
-            TargetKind::EnvoyMesh => mesh::start_server_side(kind, setting, backend, envoy::start_hop),
-            kind => Err(Error::Usage(format!("--targets {kind} terminates no TLS; leave it out"))),
-        }
+        let start_hop = match kind {
+            TargetKind::Tunnel => return tunnel::start_server_side(setting),
+            TargetKind::LenoMesh => return leno_mesh::start_server_side(setting, backend),
+            TargetKind::Ambient => return ambient::start_server_side(setting, backend),
+            TargetKind::Linkerd => return linkerd::missing(),
+            TargetKind::HaproxyMesh => haproxy::start_hop,
+            TargetKind::EnvoyMesh => envoy::plain::start_hop,
+            TargetKind::Istio => envoy::istio::start_sidecar,
+            TargetKind::Consul => envoy::consul::start_hop,
+            TargetKind::Kuma => envoy::kuma::start_hop,
+            kind => return Err(Error::Usage(format!("--targets {kind} terminates no TLS; leave it out"))),
+        };
+        mesh::start_server_side(kind, setting, backend, start_hop)
     }
 
     /// A proxy that listens on `address`.
@@ -189,22 +212,26 @@ fn client(address: SocketAddr) -> Client {
 
 /// Whether a target uses netfilter rules, which must not touch the machine's own rules.
 pub(crate) fn needs_namespace(kind: TargetKind, protocol: Protocol) -> bool {
-    kind == TargetKind::L4 || (kind == TargetKind::LenoMesh && protocol == Protocol::Tcp)
+    kind.is_netfilter() || (kind == TargetKind::LenoMesh && protocol == Protocol::Tcp)
 }
 
 /// The version line of the target's program.
 ///
 /// # Errors
 /// If the target cannot run here; the error names the remedy.
-pub(crate) fn version(kind: TargetKind, leno_proxy: Option<&Path>) -> Result<String> {
-    match kind {
-        TargetKind::Direct => Ok(direct::VERSION.to_owned()),
-        TargetKind::L4 => l4::version(),
-        TargetKind::Leno => leno::version(leno_proxy),
-        TargetKind::Tunnel => Ok(tunnel::VERSION.to_owned()),
-        TargetKind::LenoMesh => leno_mesh::version(leno_proxy),
-        TargetKind::Haproxy | TargetKind::HaproxyMesh => haproxy::version(),
-        TargetKind::Envoy | TargetKind::EnvoyMesh => envoy::version(),
+pub(crate) fn version(kind: TargetKind, programs: &Programs) -> Result<String> {
+    let leno_proxy = programs.leno_proxy.as_deref();
+    match kind.program() {
+        Program::None if kind == TargetKind::Tunnel => Ok(tunnel::VERSION.to_owned()),
+        Program::None => Ok(direct::VERSION.to_owned()),
+        Program::Netfilter => l4::version(),
+        Program::Leno if kind.is_mesh() => leno_mesh::version(leno_proxy),
+        Program::Leno => leno::version(leno_proxy),
+        Program::Haproxy => haproxy::version(),
+        Program::Envoy => envoy::version(),
+        Program::Nginx => nginx::version(),
+        Program::Linkerd => linkerd::missing(),
+        Program::Traefik => traefik::version(programs.traefik.as_deref()),
     }
 }
 
@@ -212,7 +239,9 @@ pub(crate) fn version(kind: TargetKind, leno_proxy: Option<&Path>) -> Result<Str
 fn version_line(name: &'static str, program: &Path, args: &[&str]) -> Result<String> {
     let mut command = Command::new(program);
     let output = command.args(args).stdin(Stdio::null()).output().map_err(io(format!("running {name}")))?;
-    let text = String::from_utf8_lossy(&output.stdout);
+    // nginx writes its version to the standard error.
+    let said = if output.stdout.is_empty() && output.status.success() { &output.stderr } else { &output.stdout };
+    let text = String::from_utf8_lossy(said);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     line.map(str::to_owned).ok_or_else(|| Error::Unreadable {
         program: name,

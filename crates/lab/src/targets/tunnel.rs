@@ -12,12 +12,16 @@ use crate::tls::Credentials;
 
 /// The tunnel is part of this program.
 pub(super) const VERSION: &str = "rustls, of this program";
+/// The value of `--side` for the end that encrypts.
+pub(super) const CLIENT_SIDE: &str = "client";
+/// The value of `--side` for the end that decrypts.
+pub(super) const SERVER_SIDE: &str = "server";
 
 /// Starts both ends of the tunnel, in front of the first backend.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let (client, server) = credentials(setting)?;
-    let far_end = start_end(setting, "server", &server, setting.backends.first().copied())?;
-    let near_end = start_end(setting, "client", &client, Some(far_end.listener))?;
+    let far_end = start_end(setting, SERVER_SIDE, SERVER_SIDE, &server, setting.backends.first().copied())?;
+    let near_end = start_end(setting, CLIENT_SIDE, CLIENT_SIDE, &client, Some(far_end.listener))?;
     let address = near_end.listener;
     Ok(Target::mesh(TargetKind::Tunnel, address, near_end.wait()?, vec![far_end.wait()?]))
 }
@@ -25,14 +29,16 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
 /// Starts the server's end of the tunnel, without a backend behind it.
 pub(super) fn start_server_side(setting: &Setting<'_>) -> Result<ServerSide> {
     let (client, server) = credentials(setting)?;
-    let end = start_end(setting, "server", &server, None)?;
+    let end = start_end(setting, SERVER_SIDE, SERVER_SIDE, &server, None)?;
     let address = end.listener;
     let target = Target::proxy(TargetKind::Tunnel, address, end.wait()?);
     Ok(ServerSide { target, server_name: server_name(address), client, alpn: None })
 }
 
-fn start_end(
+/// Starts one end of a tunnel. `name` is unique in the run.
+pub(super) fn start_end(
     setting: &Setting<'_>,
+    name: &str,
     side: &str,
     credentials: &Credentials,
     connect: Option<SocketAddr>,
@@ -46,6 +52,6 @@ fn start_end(
     args.push(file("certificate", &credentials.certificate));
     args.push(file("key", &credentials.key));
     args.extend(connect.map(|address| format!("--connect={address}")));
-    let launch = Launch::new(format!("tunnel-{side}"), leno, args).on_cpus(setting.cpus);
+    let launch = Launch::new(format!("tunnel-{name}"), leno, args).on_cpus(setting.cpus);
     Ok(Started { child: Child::start(&launch, setting.dir)?, listener, admin: None })
 }

@@ -1,31 +1,16 @@
-use std::path::Path;
-
+use super::super::fixtures::{address, cluster, config_of, credentials, manager, network_filters, route};
+use super::super::plain;
 use super::*;
-use crate::tls::Credentials;
-
-fn address(port: u16) -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], port))
-}
-
-fn config_of(downstream: Side<'_>, upstream: Side<'_>, upstreams: &[SocketAddr]) -> Value {
-    let dir = Path::new("/");
-    let hop = Hop { name: "envoy", listener: address(1), downstream, upstream, upstreams, dir, cpus: &[] };
-    config(&hop, address(2))
-}
 
 fn in_clear(wire: Wire) -> Value {
     let clear = Side::in_clear(wire);
-    config_of(clear, clear, &[address(11), address(12)])
-}
-
-fn filter_of(config: &Value) -> &Value {
-    &config["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]
+    config_of((clear, clear), &[address(11), address(12)], |_| plain::settings())
 }
 
 #[test]
 fn the_cluster_has_every_backend_and_balances_by_requests_in_flight() {
     let config = in_clear(Wire::Http2);
-    let cluster = &config["static_resources"]["clusters"][0];
+    let cluster = cluster(&config);
     assert_eq!(cluster["lb_policy"], "LEAST_REQUEST");
     let endpoints = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"].as_array().expect("a list");
     let ports: Vec<_> =
@@ -36,9 +21,9 @@ fn the_cluster_has_every_backend_and_balances_by_requests_in_flight() {
 #[test]
 fn calls_are_neither_timed_out_nor_retried() {
     let config = in_clear(Wire::Http2);
-    let route = &filter_of(&config)["typed_config"]["route_config"]["virtual_hosts"][0]["routes"][0]["route"];
-    assert_eq!(route["timeout"], "0s");
-    assert_eq!(route["retry_policy"], Value::Null);
+    let action = &route(&config)["route"];
+    assert_eq!(action["timeout"], "0s");
+    assert_eq!(action["retry_policy"], Value::Null);
 }
 
 #[test]
@@ -49,18 +34,16 @@ fn each_wire_has_its_filter() {
         (Wire::Opaque, "envoy.filters.network.tcp_proxy", None),
     ] {
         let config = in_clear(wire);
-        let filter = filter_of(&config);
-        assert_eq!((&filter["name"], filter["typed_config"]["codec_type"].as_str()), (&Value::from(name), codec));
+        let found = (&network_filters(&config)[0]["name"], manager(&config)["codec_type"].as_str());
+        assert_eq!(found, (&Value::from(name), codec));
     }
 }
 
 #[test]
 fn a_server_in_a_mesh_wants_the_clients_identity_and_resumes_nothing() {
-    let file = |name: &str| Path::new("/certificates").join(name);
-    let credentials =
-        Credentials { authority: file("ca.crt"), certificate: file("a.crt"), key: file("a.key"), both: file("a.pem") };
+    let credentials = credentials();
     let secure = Side::secure(Wire::Http2, &credentials, "spiffe://lab.local/ns/lab/sa/client");
-    let config = config_of(secure, Side::in_clear(Wire::Http2), &[address(11)]);
+    let config = config_of((secure, Side::in_clear(Wire::Http2)), &[address(11)], |_| plain::settings());
     let socket = &config["static_resources"]["listeners"][0]["filter_chains"][0]["transport_socket"];
     let context = &socket["typed_config"];
     assert_eq!(context["require_client_certificate"], true);

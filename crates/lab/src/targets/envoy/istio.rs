@@ -1,0 +1,161 @@
+//! Envoy with the settings of Istio's sidecars and of Istio's waypoint, as istiod generates them without any policy.
+//!
+//! Sources, at commit 86c9f01 of istio/istio (1.32 in development): `listener_builder.go`, `listener.go`,
+//! `listener_inbound.go`, `cluster_traffic_policy.go`, `route/retry/retry.go` in `pilot/pkg/networking/core`,
+//! `pilot/pkg/xds/filters/filters.go`, and `pkg/bootstrap/testdata/running_golden.json`.
+
+use serde_json::{Value, json};
+
+use super::super::hop::{Hop, Started, Wire};
+use super::filters::{grpc_stats, named, websocket};
+use super::istio_stats;
+use super::settings::{Direction, Settings};
+use super::start_with;
+use crate::error::Result;
+
+/// Istio sets every circuit breaker to the largest possible value.
+const NO_LIMIT: u32 = u32::MAX;
+/// The headers in which sidecars describe themselves to each other.
+const PEER_HEADERS: [&str; 2] = ["x-envoy-peer-metadata-id", "x-envoy-peer-metadata"];
+/// Size of the larger of these headers: names, labels and owner of a workload as base64 of a protobuf message.
+const PEER_METADATA_BYTES: usize = 400;
+
+/// Starts a sidecar.
+pub(in super::super) fn start_sidecar(hop: &Hop<'_>) -> Result<Started> {
+    start_with(hop, sidecar(hop))
+}
+
+/// Starts a waypoint.
+pub(in super::super) fn start_waypoint(hop: &Hop<'_>) -> Result<Started> {
+    start_with(hop, waypoint(hop))
+}
+
+fn sidecar(hop: &Hop<'_>) -> Settings {
+    let direction = Direction::of(hop);
+    let (manager, route, retry) = match direction {
+        Direction::Outbound => (
+            json!({}),
+            json!({"request_headers_to_add": peer_headers(), "response_headers_to_remove": PEER_HEADERS}),
+            outbound_retry(),
+        ),
+        Direction::Inbound => (
+            json!({
+                "forward_client_cert_details": "APPEND_FORWARD",
+                "set_current_client_cert_details": {"subject": true, "dns": true, "uri": true},
+            }),
+            json!({"request_headers_to_remove": PEER_HEADERS, "response_headers_to_add": peer_headers()}),
+            json!({"num_retries": 2, "retry_on": "reset-before-request"}),
+        ),
+    };
+    let listener_filters = match direction {
+        Direction::Outbound => json!([]),
+        Direction::Inbound => json!([tls_inspector()]),
+    };
+    let listener = json!({"traffic_direction": direction.name(), "listener_filters": listener_filters});
+    settings(hop, direction, Parts { listener, manager, route, retry })
+}
+
+/// A waypoint has the filters of an inbound sidecar and the clusters of an outbound one. Within HBONE no proxy
+/// describes itself.
+fn waypoint(hop: &Hop<'_>) -> Settings {
+    let listener = json!({"traffic_direction": Direction::Inbound.name()});
+    let parts = Parts { listener, manager: json!({}), route: json!({}), retry: outbound_retry() };
+    settings(hop, Direction::Inbound, parts)
+}
+
+/// The parts in which sidecars of both directions and waypoints differ.
+struct Parts {
+    listener: Value,
+    manager: Value,
+    route: Value,
+    retry: Value,
+}
+
+fn settings(hop: &Hop<'_>, reporter: Direction, parts: Parts) -> Settings {
+    let Parts { listener, mut manager, route, retry } = parts;
+    if let (Value::Object(fields), Value::Object(shared)) = (&mut manager, shared_manager()) {
+        fields.extend(shared);
+        fields.insert("access_log".to_owned(), json!([istio_stats::logger(reporter)]));
+        if hop.downstream.wire == Wire::Http2 {
+            fields.insert("codec_type".to_owned(), "AUTO".into());
+        }
+    }
+    let thresholds = json!({
+        "max_connections": NO_LIMIT,
+        "max_pending_requests": NO_LIMIT,
+        "max_requests": NO_LIMIT,
+        "max_retries": NO_LIMIT,
+        "track_remaining": true,
+    });
+    Settings {
+        bootstrap: istio_stats::bootstrap(),
+        listener,
+        manager,
+        http_filters: vec![
+            grpc_stats(json!({"emit_filter_state": true, "stats_for_all_methods": false})),
+            named("envoy.filters.http.fault", "envoy.extensions.filters.http.fault.v3.HTTPFault", Value::Null),
+            named("envoy.filters.http.cors", "envoy.extensions.filters.http.cors.v3.Cors", Value::Null),
+        ],
+        route,
+        action: json!({
+            "timeout": "0s",
+            "max_stream_duration": {"max_stream_duration": "0s", "grpc_timeout_header_max": "0s"},
+            "retry_policy": retry,
+        }),
+        cluster: json!({
+            "connect_timeout": "10s",
+            "lb_policy": "LEAST_REQUEST",
+            "circuit_breakers": {"thresholds": [thresholds]},
+        }),
+        ..Settings::default()
+    }
+}
+
+fn shared_manager() -> Value {
+    let uuid = json!({
+        "@type": "type.googleapis.com/envoy.extensions.request_id.uuid.v3.UuidRequestIdConfig",
+        "use_request_id_for_trace_sampling": true,
+    });
+    json!({
+        "server_name": "istio-envoy",
+        "normalize_path": true,
+        "use_remote_address": false,
+        "stream_idle_timeout": "0s",
+        "upgrade_configs": websocket(),
+        "request_id_extension": {"typed_config": uuid},
+    })
+}
+
+fn outbound_retry() -> Value {
+    let predicate = named(
+        "envoy.retry_host_predicates.previous_hosts",
+        "envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",
+        Value::Null,
+    );
+    json!({
+        "num_retries": 2,
+        "retry_on": "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes",
+        "host_selection_retry_max_attempts": "5",
+        "retry_host_predicate": [predicate],
+    })
+}
+
+/// Stands for Istio's own filter `istio.metadata_exchange`, which stock Envoy does not have: the same headers, with
+/// values of about the same size.
+fn peer_headers() -> Value {
+    let values = ["sidecar~127.0.0.1~pod.lab~lab.svc.cluster.local".to_owned(), "Q".repeat(PEER_METADATA_BYTES)];
+    let header = |(name, value): (&str, String)| json!({"header": {"key": name, "value": value}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"});
+    PEER_HEADERS.into_iter().zip(values).map(header).collect()
+}
+
+fn tls_inspector() -> Value {
+    named(
+        "envoy.filters.listener.tls_inspector",
+        "envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector",
+        json!({"initial_read_buffer_size": 512}),
+    )
+}
+
+#[cfg(test)]
+#[path = "istio_tests.rs"]
+mod tests;
