@@ -39,6 +39,7 @@ fuzz_target!(|sent: &[u8]| {
         request_bytes: 0,
         response_bytes: 0,
         duration: Duration::ZERO,
+        retries: sent.len() as u8,
         request_id: next(),
         user_agent: next(),
         proxy_error: None,

@@ -52,7 +52,8 @@ fn check_answer(request: &AdmissionRequest, answer: &AdmissionResponse) {
 }
 
 fn check_injected(mut object: Value) {
-    let decided = |object: &Value| inject(object, &NAMESPACE, Asked::ByAnnotation, &OPTIONS).map(|decision| decision.outcome);
+    let decided =
+        |object: &Value| inject(object, &NAMESPACE, Asked::ByAnnotation, &OPTIONS).map(|decision| decision.outcome);
     let Ok(Outcome::Injected { patch, .. }) = decided(&object) else { panic!("it had a patch: {object}") };
     if patch::apply(&mut object, &patch).is_ok() {
         assert!(!matches!(decided(&object), Ok(Outcome::Injected { .. })), "a second proxy: {object}");

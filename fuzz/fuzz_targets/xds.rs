@@ -82,7 +82,8 @@ fn check_endpoints(read: &endpoints::Endpoints) {
 
 fn check_policies(bytes: &[u8]) {
     if let Some(read) = taken(inbound::read(bytes)) {
-        let written = inbound::write(read.policies.iter().map(AsRef::as_ref), &read.http_ports, &trust_domain()).encode_to_vec();
+        let written =
+            inbound::write(read.policies.iter().map(AsRef::as_ref), &read.http_ports, &trust_domain()).encode_to_vec();
         assert_eq!(inbound::read(&written), Ok(read));
     }
 }

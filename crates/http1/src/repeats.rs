@@ -8,6 +8,7 @@
 use std::hash::Hasher;
 
 use leno_http2::FieldSection;
+use leno_http2::fields::Known;
 use rustc_hash::FxHasher;
 
 use crate::head::Head;
@@ -19,6 +20,10 @@ const PLACES: usize = 16;
 const SECTION_MAX_BYTES: usize = 1024;
 /// Most memory of a remembered section's fields, in bytes.
 const FIELDS_MAX_BYTES: usize = 3072;
+
+// A section with these fields is not remembered: they are secrets of one client, and another client could find out by
+// the time of an answer whether its guess of a whole section is right.
+const SECRETS: [Known; 4] = [Known::Authorization, Known::ProxyAuthorization, Known::Cookie, Known::SetCookie];
 
 /// The header sections that were read or written more than once, on any of the connections that share this value. All of
 /// them must have the same [`Limits`](crate::Limits) for their role. Holds at most 96 KiB.
@@ -64,13 +69,14 @@ pub(crate) struct Place(u8);
 pub(crate) struct SectionHash(u32);
 
 impl SectionHash {
-    /// Returns `None` for a section that is too long to be remembered.
-    pub(crate) fn of(section: &[u8]) -> Option<Self> {
+    /// Returns `None` for a section that is too long to be remembered. Each reader has places of its own.
+    pub(crate) fn of(section: &[u8], reader: Reader) -> Option<Self> {
         if section.len() > SECTION_MAX_BYTES {
             return None;
         }
         let mut hasher = FxHasher::default();
         hasher.write(section);
+        hasher.write_u8(reader as u8);
         Some(Self(hasher.finish() as u32))
     }
 
@@ -86,8 +92,9 @@ impl SectionHash {
 /// What decides the bytes of a header section that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// The number of the fields' content, not 0.
+    /// The number of the fields' content; 0 if it has none.
     pub(crate) content: u64,
+    pub(crate) is_request: bool,
     pub(crate) form: Form,
 }
 
@@ -127,7 +134,8 @@ impl Heads {
         let place = usize::from(hash.place().0);
         let Some(seen) = self.seen.get_mut(place) else { return };
         let is_again = std::mem::replace(seen, hash.tag()) == hash.tag();
-        if !is_again || self.is_saving || fields.used_bytes() > FIELDS_MAX_BYTES {
+        let is_secret = SECRETS.iter().any(|known| fields.contains(*known));
+        if !is_again || self.is_saving || is_secret || fields.used_bytes() > FIELDS_MAX_BYTES {
             return;
         }
         if let Some(known) = self.read.get_or_insert_default().get_mut(place) {
@@ -142,6 +150,9 @@ impl Heads {
     /// Returns the bytes of a header section that was written before.
     #[inline]
     pub(crate) fn written(&self, written: Written) -> Option<&[u8]> {
+        if written.content == 0 {
+            return None;
+        }
         let known = self.written.as_ref()?.get(written.place())?;
         (known.written == Some(written)).then_some(&*known.section)
     }

@@ -104,7 +104,7 @@ pub(crate) fn request(
     heads: &mut Heads,
 ) -> Result<(), Unwritable> {
     let form = Form { framing, persistence: Persistence::Implied };
-    let written = Written { content: fields.content(), form };
+    let written = Written { content: fields.content(), is_request: true, form };
     if let Some(section) = heads.written(written).filter(|_| upgrade.is_none()) {
         out.extend_from_slice(section);
         return Ok(());
@@ -138,7 +138,7 @@ pub(crate) fn response(
     upgrade: Option<&[u8]>,
     heads: &mut Heads,
 ) {
-    let written = Written { content: fields.content(), form };
+    let written = Written { content: fields.content(), is_request: false, form };
     if let Some(section) = heads.written(written).filter(|_| upgrade.is_none()) {
         return out.extend_from_slice(section);
     }

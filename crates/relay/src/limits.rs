@@ -301,7 +301,7 @@ static SPECS: &[Spec] = specs! {
     "max_unshared_connections_per_endpoint" relay.max_unshared_connections_per_endpoint 1..=65_535, "HTTP/1 and opaque connections to one endpoint";
     "max_waiting_calls_per_endpoint" relay.max_waiting_calls_per_endpoint ANY, "calls that wait for a connection to one endpoint";
     "max_wait_ms" relay.max_wait_ms TIME, "how long a call may wait for a connection";
-    "max_attempts" relay.max_attempts 1..=100, "attempts of one call, including the first";
+    "max_attempts" relay.max_attempts 1..=100, "attempts of one call, including the first, beside the retries of its route";
     "max_interim_responses" relay.max_interim_responses ANY, "interim responses (1xx) of one call";
     "max_replay_bytes_per_call" relay.max_replay_bytes_per_call ANY, "request content that one call keeps for another attempt";
     "max_replay_bytes" relay.max_replay_bytes ANY, "request content that all calls of a worker keep for other attempts";

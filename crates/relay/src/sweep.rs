@@ -278,6 +278,7 @@ impl Relay {
         self.pools.shrink();
         self.calls.shrink();
         self.fields = FieldSection::new();
+        self.heads.save_memory(self.is_short_of_memory());
         self.dirty.shrink_to_fit();
     }
 }

@@ -101,7 +101,7 @@ impl Connection {
         }
         let max_bytes = self.limits.max_header_list_bytes;
         let Some(section) = self.take_block(now, input, Kind::Section, max_bytes)? else { return Ok(None) };
-        let hash = reader.zip(SectionHash::of(&section));
+        let hash = reader.and_then(|reader| Some((reader, SectionHash::of(&section, reader)?)));
         if let Some((reader, hash)) = hash
             && let Some((known, place)) = heads.find(hash, reader, &section)
         {
@@ -124,7 +124,8 @@ impl Connection {
             (Role::Server, _) => Some(Reader::Server),
             (Role::Client, Some(exchange)) if exchange.asks_for_tunnel() => None,
             (Role::Client, Some(exchange)) if exchange.head => Some(Reader::ClientOfHead),
-            (Role::Client, _) => Some(Reader::Client),
+            (Role::Client, Some(_)) => Some(Reader::Client),
+            (Role::Client, None) => None,
         }
     }
 
@@ -135,7 +136,8 @@ impl Connection {
                 let (head, connect, upgrade) = (exchange.head, exchange.connect, exchange.upgrade.as_deref());
                 response::parse(section, Asked { head, connect, upgrade }, &self.limits, fields).map(Head::Response)
             }
-            _ => request::parse(section, &self.limits, fields).map(Head::Request),
+            (Role::Client, None) => Err(ConnectionError::bad("a response came without a request")),
+            (Role::Server, _) => request::parse(section, &self.limits, fields).map(Head::Request),
         }
     }
 

@@ -9,11 +9,13 @@ use crate::settings::milliseconds;
 /// Most retries of one call that a rule may allow.
 pub const RETRIES_MAX: u8 = 10;
 /// Longest pause before the first retry that a rule may ask for.
-pub const BACKOFF_MAX: Duration = Duration::from_secs(60);
+pub const BACKOFF_MAX: Duration = Duration::from_secs(10);
 /// The pause before the first retry, unless the rule says another.
 pub const DEFAULT_BACKOFF: Duration = Duration::from_millis(25);
-/// The longest pause before a retry, as a multiple of the pause before the first one.
+/// The longest pause before a retry, as a multiple of the pause before the first one, and in any case. A call in its pause
+/// holds memory.
 const LONGEST_PAUSE: u32 = 10;
+const PAUSE_MAX: Duration = Duration::from_secs(20);
 
 /// When a call may be sent again, and how often. Lost connections, resets and attempts that take too long count as
 /// failures too, whatever the codes are.
@@ -26,7 +28,7 @@ pub struct Retry {
     /// Most retries of one call: 1 to [`RETRIES_MAX`].
     pub attempts: u8,
     /// Shortest pause before the first retry; the pause before each further one is twice as long, up to ten times the first
-    /// pause.
+    /// pause or 20 s.
     #[serde(rename = "backoff_ms", serialize_with = "milliseconds")]
     pub backoff: Duration,
 }
@@ -69,7 +71,7 @@ impl Retry {
     /// half longer than the shortest one, so that calls that failed together do not return together.
     pub fn pause(&self, number: u8, random: u32) -> Duration {
         let doubled = 1u32.checked_shl(u32::from(number.saturating_sub(1))).unwrap_or(u32::MAX);
-        let shortest = self.backoff * doubled.min(LONGEST_PAUSE);
+        let shortest = (self.backoff * doubled.min(LONGEST_PAUSE)).min(PAUSE_MAX);
         shortest + shortest.mul_f64(f64::from(random) / f64::from(u32::MAX) / 2.0)
     }
 }

@@ -525,17 +525,17 @@ fn a_route_is_in_the_meshs_own_description() {
 fn the_examples_of_the_documentation_do_what_they_say() {
     let page = include_str!("../../../../docs/routes.md");
     let examples: Vec<&str> = page.split("```").filter_map(|block| block.strip_prefix("yaml\n")).collect();
-    let [canary, grpc, tcp, tls] = examples[..] else { panic!("{examples:?}") };
+    let [canary, grpc, retries, tcp, tls] = examples[..] else { panic!("{examples:?}") };
     let service = |(name, port): (&str, u16)| {
         format!(
             "---\napiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: shop}}\nspec: {{ports: [{{name: http, port: {port}}}]}}\n"
         )
     };
-    let of_grpc = [("search", 80), ("search-test", 80)];
+    let of_requests = [("search", 80), ("search-test", 80), ("stock", 80)];
     let of_connections = [("orders", 5432), ("orders-next", 5432), ("vault", 443), ("vault-eu", 443)];
-    let services = of_grpc.into_iter().chain(of_connections).map(service).collect::<String>();
+    let services = of_requests.into_iter().chain(of_connections).map(service).collect::<String>();
     let services = SERVICES.to_owned() + &services;
-    let files = [("b.yaml", canary), ("c.yaml", grpc), ("d.yaml", tcp), ("e.yaml", tls)];
+    let files = [("b.yaml", canary), ("c.yaml", grpc), ("d.yaml", tcp), ("e.yaml", tls), ("f.yaml", retries)];
     let translation = translated(&[&[("a.yaml", &*services)][..], &files].concat());
     assert_eq!(lines(&translation.problems), [""; 0]);
 
@@ -550,6 +550,10 @@ fn the_examples_of_the_documentation_do_what_they_say() {
     let tester = Head { headers: &[("x-user", "tester-7")], ..query };
     assert_eq!(server(tester), Some(BackendTarget::Cluster(key("search-test.shop", 80))));
     assert_eq!(server(query), Some(BackendTarget::Cluster(key("search.shop", 80))));
+
+    let stock = translation.mesh.routes(&key("stock.shop", 80), "web").expect("a table");
+    let retry = stock.entries()[0].rule.retry.as_ref().expect("it has retries");
+    assert!(retry.attempts == 2 && retry.applies_to(503, None) && !retry.applies_to(500, None));
 
     let orders = translation.mesh.routes(&key("orders.shop", 5432), "web").expect("a table");
     let shares: Vec<_> = orders.entries()[0].rule.backends.iter().map(|backend| backend.weight).collect();

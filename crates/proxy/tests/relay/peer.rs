@@ -122,7 +122,11 @@ pub(crate) struct Server(TcpListener);
 
 impl Server {
     pub(crate) fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        Self::start_on(SocketAddr::from(([127, 0, 0, 1], 0)))
+    }
+
+    pub(crate) fn start_on(address: SocketAddr) -> Self {
+        let listener = TcpListener::bind(address).expect("a free port");
         listener.set_nonblocking(true).expect("a listener");
         Self(listener)
     }

@@ -8,7 +8,7 @@ use leno_model::route::{RouteKind, RouteName};
 use leno_relay::metrics::{Counter, RetryMetrics, RouteLabels};
 
 use crate::peer::{CALL, Frame, Peer, Server, Servers, call, call_with, data, headers, open_call, rst_stream};
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, mesh_of, service};
 use crate::routes::{get, http_route, meshed};
 
 /// A proxy for calls to `echo`, whose route has retries and sends all calls to two servers.
@@ -143,11 +143,60 @@ fn a_server_says_when_to_retry() {
     retried.answer_next(&[grpc("14").as_slice(), &[("grpc-retry-pushback-ms", "300")]].concat());
     retried.answer_next(&grpc("0"));
     assert!(began.elapsed() >= Duration::from_millis(300));
-    retried.client.send(&get(3, "/"));
-    let began = Instant::now();
-    retried.answer_next(&[(":status", "503"), ("retry-after", "1")]);
-    retried.answer_next(&[(":status", "200")]);
-    assert!(began.elapsed() >= Duration::from_secs(1));
+    let mut retried = Retried::start("{codes: [503], backoff: 100ms}", "");
+    for (stream, asked, least_ms) in [(1, "1", 1_000), (3, "0", 100)] {
+        retried.client.send(&get(stream, "/"));
+        let began = Instant::now();
+        retried.answer_next(&[(":status", "503"), ("retry-after", asked)]);
+        retried.answer_next(&[(":status", "200")]);
+        assert!(began.elapsed() >= Duration::from_millis(least_ms), "{asked}");
+    }
+}
+
+#[test]
+fn a_call_whose_endpoint_does_not_listen_yet_waits_for_it_within_its_retries() {
+    let closed = Server::start();
+    let address = closed.address();
+    drop(closed);
+    let rule = "- backendRefs: [{name: v1, port: 80}]\n  retry: {attempts: 10, backoff: 100ms}";
+    let services = [service("echo", &[], ""), service("v1", &[address], "")].concat();
+    let proxy = Proxy::start_in(mesh_of(&(services + &http_route(rule))), &[]);
+    let mut client = proxy.connect();
+    client.send(&call(1));
+    std::thread::sleep(Duration::from_millis(300));
+    let server = Server::start_on(address);
+    let mut peer = server.accept();
+    let request = peer.expect(kind::HEADERS);
+    peer.send(&headers(request.stream, &grpc("0"), true));
+    assert_eq!(client.rest_of(1)[0].field("grpc-status"), "0");
+}
+
+#[test]
+fn a_reset_after_all_retries_is_answered_so_that_proxies_before_this_one_do_not_retry() {
+    let mut retried = Retried::start("{attempts: 1, backoff: 0s}", "");
+    retried.client.send(&call(1));
+    for _ in 0..2 {
+        let (place, request) = retried.servers.next_request();
+        retried.servers.send(place, &rst_stream(request.stream, 2));
+    }
+    let answer = &retried.client.rest_of(1)[0];
+    assert_eq!((answer.field("grpc-status"), answer.field("leno-proxy-error")), ("14", "reset"));
+    assert_eq!(answer.field("leno-not-retried"), "attempts");
+}
+
+#[test]
+fn failed_answers_that_are_cancelled_do_not_count_as_the_clients_cancellations() {
+    let limits = [("max_shared_cancels_per_account", "3"), ("max_cancelled_calls_per_client", "3")];
+    let mut retried = Retried::start_with("{codes: [503], attempts: 1, backoff: 0s}", "", &limits);
+    for stream in (1..41).step_by(2) {
+        retried.client.send(&get(stream, "/"));
+        let (place, request) = retried.servers.next_request();
+        let failed = headers(request.stream, &[(":status", "503")], false);
+        retried.servers.send(place, &[failed, data(request.stream, b"sorry", false)].concat());
+        let (place, request) = retried.servers.next_request();
+        retried.servers.send(place, &headers(request.stream, &[(":status", "204")], true));
+        assert_eq!(retried.client.rest_of(stream)[0].field(":status"), "204");
+    }
 }
 
 #[test]

@@ -191,9 +191,14 @@ impl Call {
         bytes.saturating_add(self.attempts.trailers_bytes())
     }
 
-    /// Returns whether the call may be sent to another endpoint: no part of a response was received, the whole request
-    /// is stored, and attempts are left.
-    pub(crate) fn can_be_resent(&self, max_attempts: u32) -> bool {
-        self.replayable && self.response == Response::Awaited && self.attempts.begun() < max_attempts
+    /// Returns whether the call may be sent to another endpoint: no part of a response was received, and the whole request
+    /// is stored.
+    pub(crate) fn can_be_resent(&self) -> bool {
+        self.replayable && self.response == Response::Awaited
+    }
+
+    /// Returns how many attempts have begun that are not retries of the call's rule.
+    pub(crate) fn own_attempts(&self) -> u32 {
+        self.attempts.begun().saturating_sub(u32::from(self.retries))
     }
 }

@@ -91,7 +91,8 @@ impl Relay {
         }
         if let Some(route) = &call.route {
             let is_answered = matches!(ending, Ending::Answered { .. });
-            if call.retries > 0 && is_answered && !is_failure(call.http_status, grpc_status) {
+            if call.retries > 0 && call.unretried.is_none() && is_answered && !is_failure(call.http_status, grpc_status)
+            {
                 route.count_retry_success();
             }
             route.ended(call.http_status, grpc_status, ending);

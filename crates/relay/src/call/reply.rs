@@ -65,6 +65,8 @@ pub(crate) enum ProxyError {
     Protocol { endpoint: SocketAddr, why: String },
     #[error("the response of {endpoint} is malformed: {why}; correct the server")]
     Malformed { endpoint: SocketAddr, why: &'static str },
+    #[error("{endpoint} reset the stream ({code}), and the call has no retry left")]
+    Reset { endpoint: SocketAddr, code: ErrorCode },
     #[error("{endpoint} refused the call, and so did the others tried; look whether the applications there run")]
     Refused { endpoint: SocketAddr },
     #[error("the call was given to {attempts} endpoints, its limit, and none took it; try again later")]
@@ -113,6 +115,7 @@ impl ProxyError {
             Self::ConnectionClosed { .. } => "connection-closed",
             Self::Protocol { .. } => "protocol-error",
             Self::Malformed { .. } => "malformed-response",
+            Self::Reset { .. } => "reset",
             Self::Refused { .. } => "refused",
             Self::TooManyAttempts { .. } => "too-many-attempts",
             Self::DeadlineExceeded => "deadline-exceeded",
@@ -135,6 +138,7 @@ impl ProxyError {
             Self::ConnectionClosed { .. }
                 | Self::Protocol { .. }
                 | Self::Malformed { .. }
+                | Self::Reset { .. }
                 | Self::BackendTimeout { .. }
         )
     }
@@ -155,9 +159,11 @@ impl ProxyError {
             | Self::PoliciesUnknown { .. }
             | Self::Refused { .. }
             | Self::TooManyAttempts { .. } => (503, Status::Unavailable),
-            Self::Connect { .. } | Self::ConnectionClosed { .. } | Self::Protocol { .. } | Self::Malformed { .. } => {
-                (502, Status::Unavailable)
-            }
+            Self::Connect { .. }
+            | Self::ConnectionClosed { .. }
+            | Self::Protocol { .. }
+            | Self::Malformed { .. }
+            | Self::Reset { .. } => (502, Status::Unavailable),
             Self::ContentLate { .. } => (408, Status::DeadlineExceeded),
             Self::Loop { .. } => (508, Status::Aborted),
             Self::Denied(_) => (403, Status::PermissionDenied),

@@ -75,8 +75,8 @@ fn next(call: &Call, failure: &Failure, max_attempts: u32) -> Next {
     if call.attempts.len() > 1 {
         return Next::AwaitOthers;
     }
-    let attempts = call.attempts.begun();
-    let can_be_resent = call.can_be_resent(max_attempts);
+    let attempts = call.own_attempts();
+    let can_be_resent = call.can_be_resent() && attempts < max_attempts;
     match *failure {
         Failure::NotSent | Failure::NotConnected { .. } if attempts < max_attempts => Next::Resend,
         Failure::Refused { .. } | Failure::GoneAway { .. } if can_be_resent => Next::Resend,
@@ -136,6 +136,11 @@ impl Relay {
         {
             next = Next::Retry(pause);
         }
+        if let Next::Reset(code) = next
+            && let Some(error) = self.reset_unretried(id, code)
+        {
+            next = Next::Fail(error);
+        }
         let Some(call) = self.calls.get_mut(id.call).certain() else { return };
         let cluster = self.targets.get_mut(call.cluster);
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
@@ -194,12 +199,12 @@ impl Relay {
         let now = self.now;
         let Some(mut attempt) = self.calls.end_attempt(id).certain() else { return };
         let Some(call) = self.calls.get(id.call).certain() else { return };
-        let client = call.client;
         if let (Some(pick), Some(cluster)) = (attempt.pick.take(), self.targets.get_mut(call.cluster)) {
             cluster.balancer.finish(now, pick, attempt.unanswered(now));
         }
         if let Some((upstream, stream)) = attempt.stream() {
-            self.cancel_upstream(upstream, stream, client);
+            // It is not the client that cancels.
+            self.cancel_upstream(upstream, stream, None);
         }
         self.count_fields(id.call);
     }

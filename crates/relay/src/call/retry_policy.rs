@@ -4,18 +4,20 @@
 
 use std::time::{Duration, Instant};
 
-use leno_http2::FieldSection;
 use leno_http2::fields::Known;
+use leno_http2::{ErrorCode, FieldSection};
 use leno_model::balance::{BudgetSettings, Outcome, RetryBudget};
 use leno_model::route::Retry;
 
 use crate::Relay;
-use crate::call::attempt::AttemptId;
+use crate::call::attempt::{Attempt, AttemptId};
 use crate::call::record::is_endpoint_failure;
+use crate::call::reply::ProxyError;
 use crate::call::{Call, CallId};
 use crate::certain::Certain;
 use crate::link::grpc::{self, Pushback};
-use crate::pool::hop::Protocol;
+use crate::pool::hop::{Hop, Protocol};
+use crate::target::cluster::Standing;
 
 /// Longest pause before a retry that an endpoint may ask for. If it asks for a longer one, its answer is forwarded, and the
 /// client decides.
@@ -42,15 +44,15 @@ pub(crate) enum Unretried {
     Request,
 }
 
-/// Decides whether a call is sent again, apart from the budget. Returns the pause before.
+/// Decides whether a call is sent again, apart from the budget. Returns the pause before. `until` is the end of a drain.
 fn pause(
     call: &Call,
     retry: &Retry,
     asked: Option<Pushback>,
-    now: Instant,
+    (now, until): (Instant, Option<Instant>),
     random: u32,
 ) -> Result<Duration, Unretried> {
-    if !call.can_be_resent(u32::MAX) || call.is_mirror() || call.protocol == Protocol::Opaque {
+    if !call.can_be_resent() || call.is_mirror() || is_tunnel(call) {
         return Err(Unretried::Request);
     }
     if call.retries == 0 && call.request.contains(Known::GrpcPreviousRpcAttempts) {
@@ -60,14 +62,23 @@ fn pause(
         Some(Pushback::Stop) => return Err(Unretried::Pushback),
         Some(Pushback::Wait(pause)) if pause > MAX_ASKED_PAUSE => return Err(Unretried::Pushback),
         _ if call.retries >= retry.attempts => return Err(Unretried::Attempts),
-        Some(Pushback::Wait(pause)) => pause,
+        // gRFC A6 has the server decide, and GEP-1731 has a shortest pause.
+        Some(Pushback::Wait(pause)) if call.is_grpc => pause,
+        Some(Pushback::Wait(pause)) => pause.max(retry.backoff),
         None => retry.pause(call.retries + 1, random),
     };
-    let attempt = call.route.as_ref().and_then(|route| route.timeouts().backend_request).unwrap_or_default();
-    match call.deadline {
-        Some((at, _)) if now + pause + attempt >= at => Err(Unretried::Deadline),
+    let deadline = call.deadline.map(|(at, _)| at);
+    match deadline.into_iter().chain(until).min() {
+        Some(at) if now + pause >= at => Err(Unretried::Deadline),
         _ => Ok(pause),
     }
+}
+
+/// Returns whether a call is, or asks for, a tunnel: what follows its request may be meant for one endpoint.
+fn is_tunnel(call: &Call) -> bool {
+    call.protocol == Protocol::Opaque
+        || call.request.contains(Known::LenoUpgrade)
+        || call.request.get(Known::Method) == Some(b"CONNECT")
 }
 
 /// Returns whether a response may be a failed one, so that the rule's codes must be looked at. A gRPC status can only
@@ -77,21 +88,32 @@ pub(crate) fn may_have_failed(fields: &FieldSection, end_stream: bool) -> bool {
     end_stream || !fields.get(Known::Status).is_some_and(|status| status.starts_with(b"2"))
 }
 
-/// Returns the status of a response by which a rule decides: the HTTP status, and the gRPC status of a gRPC call. A
-/// response to a gRPC call without a gRPC status has the one that its HTTP status stands for
+/// Returns the HTTP status of a response.
+fn http_status(fields: &FieldSection) -> u16 {
+    fields.get(Known::Status).and_then(|status| std::str::from_utf8(status).ok()?.parse().ok()).unwrap_or(0)
+}
+
+/// Returns whether a response is a failure by the codes of a rule. The response to a gRPC call may have no gRPC status, since
+/// it comes from a gateway: then its HTTP status decides, also as the gRPC status that clients take it for
 /// (grpc/doc/http-grpc-status-mapping.md).
-fn statuses(fields: &FieldSection, is_grpc: bool) -> (u16, Option<u8>) {
-    let http = fields.get(Known::Status).and_then(|status| std::str::from_utf8(status).ok()?.parse().ok()).unwrap_or(0);
-    let mapped = match http {
+fn is_failure(retry: &Retry, fields: &FieldSection, is_grpc: bool) -> bool {
+    let http = http_status(fields);
+    if !is_grpc {
+        return retry.applies_to(http, None);
+    }
+    if let Some(code) = grpc::status(fields) {
+        return retry.applies_to(http, Some(code));
+    }
+    let taken_for = match http {
+        200 => return false,
         400 => 13,
         401 => 16,
         403 => 7,
         404 => 12,
         429 | 502 | 503 | 504 => 14,
-        200 => 0,
         _ => 2,
     };
-    (http, is_grpc.then(|| grpc::status(fields).unwrap_or(mapped)))
+    retry.applies_to(http, None) || retry.applies_to(http, Some(taken_for))
 }
 
 /// Returns the pause that a response asks for: in gRPC by `grpc-retry-pushback-ms`, in HTTP by `Retry-After` in seconds
@@ -137,8 +159,7 @@ impl Relay {
         let now = self.now;
         let Some(call) = self.calls.get(id.call).certain() else { return false };
         let Some(retry) = call.route.as_ref().and_then(|route| route.retry()) else { return false };
-        let (http, grpc) = statuses(fields, call.is_grpc);
-        if !retry.applies_to(http, grpc) {
+        if !is_failure(retry, fields, call.is_grpc) && !self.has_lost_connection(id, fields) {
             return false;
         }
         let asked = asked_pause(fields, call.is_grpc);
@@ -156,8 +177,9 @@ impl Relay {
         if let (Some(pick), Some(cluster)) = (attempt.pick.take(), cluster) {
             call.tried.push(pick.endpoint);
             let latency = now - attempt.since;
-            let outcome = match is_endpoint_failure(http, grpc) {
-                true => Outcome::Failure { latency, pushback: asked.and_then(Pushback::wait) },
+            let grpc_status = grpc::status(fields).filter(|_| call.is_grpc);
+            let outcome = match is_endpoint_failure(http_status(fields), grpc_status) {
+                true => Outcome::Failure { latency, pushback: grpc::pushback(fields).and_then(Pushback::wait) },
                 false => Outcome::Success { latency },
             };
             cluster.balancer.finish(now, pick, outcome);
@@ -167,14 +189,51 @@ impl Relay {
         true
     }
 
+    /// Returns whether a response comes from the proxy at the endpoint, which has lost its connection to the application.
+    fn has_lost_connection(&self, id: AttemptId, fields: &FieldSection) -> bool {
+        let is_lost = fields.iter().any(|line| line.name == b"leno-proxy-error" && line.value == b"connection-closed");
+        let upstream = self.calls.attempt(id).and_then(Attempt::stream);
+        let hop = upstream.and_then(|(upstream, _)| self.pools.upstream(upstream)).map(|upstream| upstream.key.hop);
+        is_lost && hop.is_some_and(Hop::is_mutual_tls)
+    }
+
+    /// Returns the error for a call whose stream was reset after it had used its retries. A reset could not tell the proxies
+    /// before this one that the call has been retried.
+    pub(crate) fn reset_unretried(&self, id: AttemptId, code: ErrorCode) -> Option<ProxyError> {
+        let call = self.calls.get(id.call)?;
+        let is_unretried = matches!(call.unretried, Some(Unretried::Attempts | Unretried::Budget));
+        let (upstream, _) = self.calls.attempt(id)?.stream().filter(|_| is_unretried)?;
+        Some(ProxyError::Reset { endpoint: self.pools.upstream(upstream)?.address, code })
+    }
+
+    /// Lets a call for which no endpoint can be connected wait for its next retry, if its rule gives it one: until the first
+    /// endpoint is tried again. Returns whether it does.
+    #[cold]
+    pub(crate) fn retry_later(&mut self, id: CallId) -> bool {
+        let Some(pause) = self.retry_in(id, None) else { return false };
+        let cluster = self.calls.get(id).and_then(|call| self.targets.get(call.cluster?));
+        let at = cluster.and_then(|cluster| cluster.connects_again_at(&self.pools));
+        let wait = at.map_or(Duration::ZERO, |at| at.saturating_duration_since(self.now));
+        self.send_again_in(id, pause.max(wait));
+        true
+    }
+
     /// Takes a retry for a call at which an attempt has failed. Returns the pause before it, or `None` if the call is not
     /// sent again.
     pub(crate) fn retry_in(&mut self, id: CallId, asked: Option<Pushback>) -> Option<Duration> {
-        let (now, random) = (self.now, self.random.u32(..));
+        let (now, until, random) = (self.now, self.draining, self.random.u32(..));
+        let is_crowded = !self.calls.has_room_for_replay(0, self.limits.relay.max_replay_bytes as usize / 2);
         let call = self.calls.get_mut(id)?;
         let route = call.route.as_ref()?;
-        let decided = pause(call, route.retry()?, asked, now, random).and_then(|pause| {
+        let decided = pause(call, route.retry()?, asked, (now, until), random).and_then(|pause| {
+            // Content that is kept during pauses must leave room for calls that no endpoint has processed.
+            if is_crowded && !call.body.is_empty() {
+                return Err(Unretried::Request);
+            }
             let cluster = self.targets.get_mut(call.cluster).ok_or(Unretried::Request)?;
+            if cluster.standing == Standing::Removed {
+                return Err(Unretried::Request);
+            }
             let workers = self.workers;
             let new = || Box::new(RetryBudget::new(BudgetSettings::default(), workers, now));
             let has_left = cluster.retry_budget.get_or_insert_with(new).take(now);

@@ -25,21 +25,24 @@ fn call(now: Instant, fields: &[(&str, &str)]) -> Call {
 fn a_call_is_sent_again_as_often_as_its_rule_says_after_pauses_that_grow() {
     let now = Instant::now();
     let mut call = call(now, &[]);
-    assert_eq!(pause(&call, &retry(), None, now, 0), Ok(Duration::from_millis(20)));
+    assert_eq!(pause(&call, &retry(), None, (now, None), 0), Ok(Duration::from_millis(20)));
     call.retries = 1;
-    assert_eq!(pause(&call, &retry(), None, now, 0), Ok(Duration::from_millis(40)));
+    assert_eq!(pause(&call, &retry(), None, (now, None), 0), Ok(Duration::from_millis(40)));
     call.retries = 2;
-    assert_eq!(pause(&call, &retry(), None, now, 0), Err(Unretried::Attempts));
+    assert_eq!(pause(&call, &retry(), None, (now, None), 0), Err(Unretried::Attempts));
 }
 
 #[test]
 fn a_pause_that_the_server_asks_for_is_kept_unless_it_is_long() {
     let now = Instant::now();
-    let (call, second) = (call(now, &[]), Duration::from_secs(1));
-    let after = |asked| pause(&call, &retry(), Some(asked), now, 0);
+    let (call, second) = (call(now, &[("content-type", "application/grpc")]), Duration::from_secs(1));
+    let after = |asked| pause(&call, &retry(), Some(asked), (now, None), 0);
     assert_eq!(after(Pushback::Wait(second)), Ok(second));
     assert_eq!(after(Pushback::Wait(Duration::ZERO)), Ok(Duration::ZERO));
     assert_eq!(after(Pushback::Wait(11 * second)), Err(Unretried::Pushback));
+    // HTTP has a shortest pause, also where servers ask for none.
+    let http = self::call(now, &[]);
+    assert_eq!(pause(&http, &retry(), Some(Pushback::Wait(Duration::ZERO)), (now, None), 0), Ok(retry().backoff));
     assert_eq!(after(Pushback::Stop), Err(Unretried::Pushback));
 }
 
@@ -49,17 +52,19 @@ fn what_cannot_be_repeated_and_what_the_client_repeats_itself_is_not_sent_again(
     let refused = |change: fn(&mut Call)| {
         let mut call = call(now, &[]);
         change(&mut call);
-        pause(&call, &retry(), None, now, 0)
+        pause(&call, &retry(), None, (now, None), 0)
     };
     assert_eq!(refused(|call| call.replayable = false), Err(Unretried::Request));
     assert_eq!(refused(|call| call.response = crate::call::Response::Begun), Err(Unretried::Request));
     assert_eq!(refused(|call| call.client = None), Err(Unretried::Request));
     assert_eq!(refused(|call| call.protocol = Protocol::Opaque), Err(Unretried::Request));
+    assert_eq!(refused(|call| call.request.set(Known::Method, b"CONNECT")), Err(Unretried::Request));
+    assert_eq!(refused(|call| call.request.set(Known::LenoUpgrade, b"websocket")), Err(Unretried::Request));
     let mut retried = call(now, &[("grpc-previous-rpc-attempts", "1")]);
-    assert_eq!(pause(&retried, &retry(), None, now, 0), Err(Unretried::Client));
+    assert_eq!(pause(&retried, &retry(), None, (now, None), 0), Err(Unretried::Client));
     // Then the field is our own.
     retried.retries = 1;
-    assert!(pause(&retried, &retry(), None, now, 0).is_ok());
+    assert!(pause(&retried, &retry(), None, (now, None), 0).is_ok());
 }
 
 #[test]
@@ -70,7 +75,9 @@ fn a_retry_that_would_begin_after_the_deadline_does_not_begin() {
     for (left_ms, expected) in [(20, Err(Unretried::Deadline)), (21, Ok(Duration::from_millis(20)))] {
         let at = now + Duration::from_millis(left_ms);
         call.deadline = Some((at, timers.set(at, ())));
-        assert_eq!(pause(&call, &retry(), None, now, 0), expected, "{left_ms} ms are left");
+        assert_eq!(pause(&call, &retry(), None, (now, None), 0), expected, "{left_ms} ms are left");
+        call.deadline = None;
+        assert_eq!(pause(&call, &retry(), None, (now, Some(at)), 0), expected, "the drain ends in {left_ms} ms");
     }
 }
 
@@ -79,11 +86,19 @@ fn only_a_response_with_nothing_but_a_status_can_be_a_grpc_failure() {
     let ok = section(&[(":status", "200"), ("content-type", "application/grpc")]);
     assert!(!may_have_failed(&ok, false) && may_have_failed(&ok, true));
     assert!(may_have_failed(&section(&[(":status", "503")]), false));
-    let trailers_only = section(&[(":status", "200"), ("grpc-status", "14")]);
-    assert_eq!(statuses(&trailers_only, true), (200, Some(14)));
-    assert_eq!(statuses(&trailers_only, false), (200, None));
-    assert_eq!(statuses(&section(&[(":status", "503")]), true), (503, Some(14)));
-    assert_eq!(statuses(&section(&[(":status", "200")]), true), (200, Some(0)));
+}
+
+#[test]
+fn a_rules_codes_decide_and_for_grpc_also_what_a_gateway_answers() {
+    let failed = |fields: &[(&str, &str)], is_grpc| is_failure(&retry(), &section(fields), is_grpc);
+    assert!(failed(&[(":status", "200"), ("grpc-status", "14")], true));
+    assert!(!failed(&[(":status", "200"), ("grpc-status", "14")], false));
+    assert!(failed(&[(":status", "503")], true) && failed(&[(":status", "503")], false));
+    // A gRPC client takes a 502 of a gateway for UNAVAILABLE.
+    assert!(failed(&[(":status", "502")], true) && !failed(&[(":status", "502")], false));
+    assert!(!failed(&[(":status", "500")], true) && !failed(&[(":status", "200")], true));
+    let by_http = Retry { grpc_codes: GrpcCodes::default(), http_codes: [500].into(), ..retry() };
+    assert!(is_failure(&by_http, &section(&[(":status", "500")]), true));
 }
 
 #[test]

@@ -46,7 +46,9 @@ const DECISION_COUNTERS: [DecisionCounter; 6] = [
 
 const WORKER_COUNTERS: [WorkerCounter; 9] = [
     ("leno_cancelled", "Calls that the client cancelled or left", |worker| &worker.cancelled_total),
-    ("leno_deadline_exceeded", "Calls ended by the proxy at their deadline", |worker| &worker.deadline_exceeded_total),
+    ("leno_deadline_exceeded", "Calls and attempts ended by the proxy because their time was over", |worker| {
+        &worker.deadline_exceeded_total
+    }),
     ("leno_resent", "Calls sent elsewhere because they were refused unprocessed", |worker| &worker.resent_total),
     ("leno_queue_full", "Calls refused because a queue was full", |worker| &worker.queue_full_total),
     ("leno_waited", "Calls that had to wait for a connection or a stream", |worker| &worker.waited_total),

@@ -74,6 +74,11 @@ impl Pool {
         self.waiting.len() < max_waiting && !self.is_backing_off(now)
     }
 
+    /// Returns when the pool opens a connection again, if its latest one has failed.
+    pub(crate) fn retry_at(&self) -> Option<Instant> {
+        self.retry_at
+    }
+
     /// Returns whether the pool has no connection and opens none for now.
     pub(crate) fn is_backing_off(&self, now: Instant) -> bool {
         self.connections.is_empty() && self.is_pausing(now)

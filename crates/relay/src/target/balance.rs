@@ -46,7 +46,8 @@ impl Relay {
             cluster.balancer.finish(self.now, pick, Outcome::NotSent);
             return Err(gone());
         };
-        if let Some(budget) = cluster.retry_budget.as_mut().filter(|_| call.attempts.begun() == 0) {
+        if let Some(budget) = cluster.retry_budget.as_mut().filter(|_| call.attempts.begun() == 0 && !call.is_mirror())
+        {
             budget.note_call(self.now);
         }
         let attempt = call.attempts.begin(id, pick.of(method), pool, self.now);

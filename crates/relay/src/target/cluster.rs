@@ -260,6 +260,11 @@ impl ClusterState {
         self.may_be_busy = self.may_be_busy && self.pools(pools).any(Pool::may_be_busy);
     }
 
+    /// Returns when the first pool whose connections have failed opens another one; `None` without such a pool.
+    pub(crate) fn connects_again_at(&self, pools: &Pools) -> Option<Instant> {
+        self.pools(pools).filter_map(Pool::retry_at).min()
+    }
+
     /// Returns the reason why no endpoint can take a call.
     pub(crate) fn why_none(&self, now: Instant, pools: &Pools, own: usize) -> ProxyError {
         let cluster = self.target.to_string();

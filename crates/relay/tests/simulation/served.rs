@@ -236,13 +236,21 @@ pub(crate) fn respond(engine: &mut Engine, call: &Call) {
     let (stream, is_http1) = (call.stream, engine.is_http1());
     if matches!(call.plan, Plan::Fail(_)) {
         let mut head = FieldSection::new();
-        let fields: &[(&str, &str)] = match is_http1 {
-            true => &[(":status", "503"), ("content-length", "0")],
-            false => &[(":status", "200"), ("content-type", "application/grpc"), ("grpc-status", "14")],
+        // Half of the failures have content, whose end never comes.
+        let has_content = (call.id / 2).is_multiple_of(2);
+        let fields: &[(&str, &str)] = match (is_http1, has_content) {
+            (true, true) => &[(":status", "503"), ("content-length", "10")],
+            (true, false) => &[(":status", "503"), ("content-length", "0")],
+            (false, true) => &[(":status", "503"), ("content-type", "text/html")],
+            (false, false) => &[(":status", "200"), ("content-type", "application/grpc"), ("grpc-status", "14")],
         };
         fields.iter().for_each(|(name, value)| head.push(name.as_bytes(), value.as_bytes()));
         head.push(b"x-unavailable", b"1");
-        return engine.send_headers(stream, Section::Response, &head, true);
+        engine.send_headers(stream, Section::Response, &head, !has_content);
+        if has_content {
+            engine.send_data(stream, b"sorry", false);
+        }
+        return;
     }
     let is_broken = matches!(call.plan, Plan::Break(_));
     // All ids are odd.

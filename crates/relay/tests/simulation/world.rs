@@ -309,8 +309,8 @@ impl World {
         let was_seen = self.seen.calls.contains_key(&request.id);
         let is_idempotent = request.http1.is_some_and(Http1::is_idempotent);
         if why == STRANGE {
-            // A relay may repeat an idempotent request at a hostile server.
-            return !was_seen || is_idempotent;
+            // A relay may repeat an idempotent request at a hostile server, and any request if the route has retries.
+            return !was_seen || is_idempotent || self.retries.is_some();
         }
         let has_hostile = self.pods.iter().any(|pod| pod.server.is_hostile());
         // A connection without calls that has lost its place may be closed while a request is on its way.
