@@ -19,6 +19,14 @@ const CHANCE_DEVIATIONS: f64 = 3.0;
 const SPREAD_RANGE: (f64, f64) = (0.5, 4.0);
 /// Differences in latency below this are noise of machines and schedulers, even if they exceed [`SLOW_FACTOR`].
 const FLOOR_MS: f64 = 0.5;
+/// For calls that go on after the answer's headers, differences below this part of the usual further time are no reason to
+/// avoid an endpoint either: a stream that lasts a second does not gain from headers that come 10 ms sooner, but a crowd of
+/// streams on the other endpoints costs it much.
+const FLOOR_OF_STREAMS: f64 = 0.02;
+/// Most of this, in ms.
+const FLOOR_OF_STREAMS_MAX_MS: f64 = 25.0;
+/// Number of calls over which the usual further time is averaged.
+const STREAM_MEMORY: u32 = 256;
 /// The first answers are biased, because the fastest of many calls are answered first. A new endpoint can count as fast
 /// only after this time and after [`FAST_AFTER_BASELINES`] times the baseline.
 const FAST_AFTER_MS: f64 = 500.0;
@@ -59,6 +67,11 @@ pub(super) struct Baseline {
     roomy_ms: f64,
     first_refresh: Option<Instant>,
     refreshed: Option<Instant>,
+    /// Running mean of the logarithms of the times from an answer's headers to the end of its call, in ms, plus 1 ms each.
+    /// Rare streams among many short calls hardly change it.
+    stream_ln_ms: f64,
+    /// Number of calls in `stream_ln_ms`, at most [`STREAM_MEMORY`].
+    stream_calls: u32,
     /// The median endpoint's spread of latencies.
     pub(super) spread: f64,
     /// The failure rate of the established endpoint that fails least, 0 to 1.
@@ -77,6 +90,8 @@ impl Default for Baseline {
             roomy_ms: 0.0,
             first_refresh: None,
             refreshed: None,
+            stream_ln_ms: 0.0,
+            stream_calls: 0,
             spread: 1.0,
             failure_rate: 1.0,
             sorted: Vec::new(),
@@ -152,15 +167,28 @@ impl Baseline {
         self.latency_ms.map(|baseline_ms| (baseline_ms.ln() - variance / 2.0, variance.sqrt()))
     }
 
-    /// Returns a latency minus [`FLOOR_MS`] of noise, but not less than the baseline. A latency below the baseline is
+    /// Records how long a call went on after the headers of its answer.
+    pub(super) fn note_stream(&mut self, further_ms: f64) {
+        self.stream_calls = (self.stream_calls + 1).min(STREAM_MEMORY);
+        self.stream_ln_ms += (further_ms.max(0.0).ln_1p() - self.stream_ln_ms) / f64::from(self.stream_calls);
+    }
+
+    /// Returns how much slower than the baseline an endpoint may be in any case, in ms.
+    pub(super) fn floor_ms(&self) -> f64 {
+        let of_streams = FLOOR_OF_STREAMS * self.stream_ln_ms.exp_m1();
+        of_streams.clamp(FLOOR_MS, FLOOR_OF_STREAMS_MAX_MS)
+    }
+
+    /// Returns a latency minus the noise, but not less than the baseline. A latency below the baseline is
     /// returned unchanged.
     pub(super) fn without_noise(&self, latency_ms: f64) -> f64 {
-        self.latency_ms.map_or(latency_ms, |baseline_ms| (latency_ms - FLOOR_MS).max(baseline_ms.min(latency_ms)))
+        self.latency_ms
+            .map_or(latency_ms, |baseline_ms| (latency_ms - self.floor_ms()).max(baseline_ms.min(latency_ms)))
     }
 
     /// Returns the mean latency above which an endpoint is slow; `None` without a baseline.
     pub(super) fn limit_ms(&self, estimate: &Estimate) -> Option<f64> {
-        self.latency_ms.map(|baseline_ms| baseline_ms * self.limit_factor(estimate) + FLOOR_MS)
+        self.latency_ms.map(|baseline_ms| baseline_ms * self.limit_factor(estimate) + self.floor_ms())
     }
 
     fn limit_factor(&self, estimate: &Estimate) -> f64 {
@@ -187,7 +215,7 @@ impl Baseline {
     /// Returns whether a slow endpoint is fast enough again. The limit is lower than in `calls_slow`, so that an
     /// endpoint near the limit does not change between both states all the time.
     pub(super) fn welcomes_back(&self, estimate: &Estimate) -> bool {
-        self.latency_ms.is_some_and(|baseline_ms| estimate.mean_ms <= baseline_ms * SLOW_FACTOR + FLOOR_MS)
+        self.latency_ms.is_some_and(|baseline_ms| estimate.mean_ms <= baseline_ms * SLOW_FACTOR + self.floor_ms())
     }
 
     /// Returns whether a failure rate, in which the latest outcome has `weight`, is too high.

@@ -213,6 +213,10 @@ impl Balancer {
         match outcome {
             Outcome::Success { latency } => {
                 health.heard(now);
+                if let Some(answered_ms) = answered_ms {
+                    // The latency of the answer is that of the average method: exact enough to tell streams apart.
+                    baseline.note_stream(as_ms(latency) - answered_ms);
+                }
                 let latency_ms = answered_ms.unwrap_or_else(|| {
                     let latency_ms = methods.observe(method, as_ms(latency));
                     health.answered(now, latency_ms, baseline.surprise_ms);

@@ -332,6 +332,46 @@ fn long_streams_show_that_an_endpoint_is_well_again_by_their_headers() {
     assert_eq!(explanation(&balancer, now, streaming).state, "ready");
 }
 
+/// Makes calls for 3 s, 100 in each second: headers come after 2 ms, or after 6 ms from the first endpoint, and the calls go
+/// on for `further`. Returns the share of the first endpoint in the last second.
+fn share_of_an_endpoint_with_late_headers(further: Duration) -> f64 {
+    let start = Instant::now();
+    let mut balancer = balancer(Policy::Latency, 4, start);
+    let first = ids(&balancer)[0];
+    let mut open: Vec<(Instant, Pick, Duration)> = Vec::new();
+    let mut shares = (0, 0);
+    for turn in 0..300u32 {
+        let now = start + turn * 10 * MS;
+        for (_, pick, latency) in open.extract_if(.., |(ends, ..)| *ends <= now) {
+            balancer.finish(now, pick, success(latency + further));
+        }
+        let mut picked = pick(&mut balancer, now);
+        let latency = if picked.endpoint == first { 6 * MS } else { 2 * MS };
+        if turn >= 200 {
+            shares.0 += u32::from(picked.endpoint == first);
+            shares.1 += 1;
+        }
+        balancer.answered(now + latency, &mut picked, latency);
+        open.push((now + latency + further, picked, latency));
+    }
+    f64::from(shares.0) / f64::from(shares.1)
+}
+
+#[test]
+fn headers_that_come_a_little_late_matter_for_short_calls_and_not_for_long_streams() {
+    let of_calls = share_of_an_endpoint_with_late_headers(Duration::ZERO);
+    assert!(of_calls < 0.05, "{of_calls}");
+    let of_streams = share_of_an_endpoint_with_late_headers(Duration::from_millis(800));
+    assert!((0.2..0.3).contains(&of_streams), "{of_streams}");
+}
+
+#[test]
+fn rare_streams_among_short_calls_change_nothing() {
+    let mut baseline = baseline::Baseline::default();
+    (0..1_000).for_each(|call| baseline.note_stream(if call % 50 == 0 { 3_600_000.0 } else { 0.1 }));
+    assert_eq!(baseline.floor_ms(), 0.5);
+}
+
 #[test]
 fn a_failing_endpoint_is_not_excused_when_all_the_others_are_warming() {
     let start = Instant::now();
