@@ -42,23 +42,38 @@ impl Log {
 /// What servers have seen.
 #[derive(Default)]
 pub(crate) struct Seen {
-    /// The calls that some server may have processed: the client's attempt, and how often it came.
-    pub(crate) calls: BTreeMap<u64, (u64, u32)>,
+    /// The calls that some server may have processed.
+    pub(crate) calls: BTreeMap<u64, SeenCall>,
     /// The attempts at them.
     pub(crate) attempts: BTreeSet<u64>,
     /// How often a route lets the clients' proxy send a call again.
     pub(crate) retries: u32,
 }
 
+/// A call that some server may have processed.
+#[derive(Default)]
+pub(crate) struct SeenCall {
+    /// The client's attempt.
+    attempt: u64,
+    /// How often it came.
+    times: u32,
+    /// How often it came without a field that shows that it is a retry.
+    unmarked: u32,
+}
+
 impl Seen {
-    /// Notes that a server may process a call. Returns how often it has come, or an error if the relay should not have
-    /// sent it again.
-    pub(crate) fn note(&mut self, id: u64, attempt: u64) -> Result<u32, String> {
-        let (first, times) = self.calls.entry(id).or_insert((attempt, 0));
-        *times += 1;
-        if *first != attempt || *times > 1 + self.retries {
+    /// Notes that a server may process a call, and whether it is marked as a retry. Returns an error if the relay should not
+    /// have sent the call again, or should have marked it. The first attempt may arrive last.
+    pub(crate) fn note(&mut self, id: u64, attempt: u64, is_marked: bool) -> Result<(), String> {
+        let call = self.calls.entry(id).or_insert_with(|| SeenCall { attempt, ..SeenCall::default() });
+        call.times += 1;
+        call.unmarked += u32::from(!is_marked);
+        if call.attempt != attempt || call.times > 1 + self.retries {
             return Err(format!("call {id} is sent again although a server may have processed it"));
         }
-        Ok(*times)
+        if call.unmarked > 1 {
+            return Err(format!("call {id} is sent again, and the server does not learn it"));
+        }
+        Ok(())
     }
 }

@@ -176,10 +176,8 @@ impl Served {
                 let method = fields.get(Known::Method).unwrap_or_default();
                 let may_repeat = is_http1 && method != b"POST";
                 if !is_strange && !habits.is_hostile && !may_repeat {
-                    let times = seen.note(id, attempt)?;
-                    if times > 1 && !is_http1 && !fields.contains(Known::GrpcPreviousRpcAttempts) {
-                        return Err(format!("call {id} is sent again, and the server does not learn it"));
-                    }
+                    let is_marked = is_http1 || fields.contains(Known::GrpcPreviousRpcAttempts);
+                    seen.note(id, attempt, is_marked)?;
                 }
                 let soon = net.now + Duration::from_micros(net.random.u64(..30_000));
                 let plan = match net.random.u8(..) {
