@@ -81,13 +81,10 @@ fn next(call: &Call, failure: &Failure, max_attempts: u32) -> Next {
         Failure::NotSent | Failure::NotConnected { .. } if attempts < max_attempts => Next::Resend,
         Failure::Refused { .. } | Failure::GoneAway { .. } if can_be_resent => Next::Resend,
         // A server may close a used HTTP/1 connection at any moment, even while the next request is on its way. So a
-        // request that may be repeated is sent again (RFC 9110 section 9.2.2). If its rule has retries, this is one of
-        // them, but needs neither a pause nor the budget.
+        // request that may be repeated is sent again (RFC 9110 section 9.2.2). If its rule has retries, it has one fewer
+        // afterwards, but it is sent again even without any left, as it would be without the rule.
         Failure::Lost { was_used: true, .. }
-            if can_be_resent
-                && call.protocol == Protocol::Http1
-                && is_idempotent(&call.request)
-                && call.has_retry_left() =>
+            if can_be_resent && call.protocol == Protocol::Http1 && is_idempotent(&call.request) =>
         {
             Next::Resend
         }

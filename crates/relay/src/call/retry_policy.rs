@@ -131,12 +131,6 @@ fn asked_pause(fields: &FieldSection, is_grpc: bool) -> Option<Pushback> {
 }
 
 impl Call {
-    /// Whether the rule of the call has retries of which the call has not used all, or has no retries at all.
-    pub(crate) fn has_retry_left(&self) -> bool {
-        let retry = self.route.as_ref().and_then(|route| route.retry());
-        retry.is_none_or(|retry| self.retries < retry.attempts)
-    }
-
     /// Marks the response of a call whose retries, or whose cluster's retries, are used up.
     pub(crate) fn mark_unretried(&self, response: &mut FieldSection) {
         let why: &[u8] = match self.unretried {
@@ -255,7 +249,8 @@ impl Relay {
     /// Counts a call that is sent again without its rule's leave, if its rule has retries.
     pub(crate) fn count_resent(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
-        if let Some(route) = call.route.as_ref().filter(|route| route.retry().is_some()) {
+        let Some(route) = &call.route else { return };
+        if route.retry().is_some_and(|retry| call.retries < retry.attempts) {
             route.count_retry(None);
             call.retries += 1;
         }
