@@ -22,6 +22,9 @@ use crate::target::cluster::Standing;
 /// Longest pause before a retry that an endpoint may ask for. If it asks for a longer one, its answer is forwarded, and the
 /// client decides.
 const MAX_ASKED_PAUSE: Duration = Duration::from_secs(10);
+/// Longest time that a call waits in each of its retries until an endpoint is tried again to which no connection could be
+/// opened.
+const MAX_CONNECT_WAIT: Duration = Duration::from_secs(1);
 /// The field of a response whose call this proxy, or one behind it, would have sent again, but had no retry left for. The
 /// proxies before it then do not send the call again either, so that the retries of several proxies in a row do not
 /// multiply.
@@ -204,10 +207,13 @@ impl Relay {
     /// endpoint is tried again. Returns whether it does.
     #[cold]
     pub(crate) fn retry_later(&mut self, id: CallId) -> bool {
-        let Some(pause) = self.retry_in(id, None) else { return false };
         let cluster = self.calls.get(id).and_then(|call| self.targets.get(call.cluster?));
         let at = cluster.and_then(|cluster| cluster.connects_again_at(&self.pools));
         let wait = at.map_or(Duration::ZERO, |at| at.saturating_duration_since(self.now));
+        if wait > MAX_CONNECT_WAIT {
+            return false;
+        }
+        let Some(pause) = self.retry_in(id, None) else { return false };
         self.send_again_in(id, pause.max(wait));
         true
     }
