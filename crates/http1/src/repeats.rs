@@ -21,8 +21,8 @@ const SECTION_MAX_BYTES: usize = 1024;
 /// Most memory of a remembered section's fields, in bytes.
 const FIELDS_MAX_BYTES: usize = 3072;
 
-// A section with these fields is not remembered: they are secrets of one client, and another client could find out by
-// the time of an answer whether its guess of a whole section is right.
+/// A section with one of these fields is not remembered. The fields are secrets of one client, and another client could find
+/// out by the time of an answer whether its guess of a whole section is right.
 const SECRETS: [Known; 4] = [Known::Authorization, Known::ProxyAuthorization, Known::Cookie, Known::SetCookie];
 
 /// The header sections that were read or written more than once, on any of the connections that share this value. All of
@@ -33,8 +33,6 @@ pub struct Heads {
     written: Option<Box<[WrittenHead; PLACES]>>,
     /// Parts of the hashes of the latest sections that were read and are not remembered.
     seen: [u16; PLACES],
-    /// The memory of the remembered sections beside the tables, in bytes.
-    bytes: usize,
     is_saving: bool,
 }
 
@@ -56,8 +54,8 @@ pub(crate) struct ReadHead {
     /// Empty if the place is free.
     section: Box<[u8]>,
     reader: Reader,
-    pub(crate) fields: FieldSection,
-    pub(crate) head: Head,
+    fields: FieldSection,
+    head: Head,
 }
 
 /// The place of a remembered section, as the reader of a connection keeps it: a hint, which may be wrong.
@@ -139,11 +137,9 @@ impl Heads {
             return;
         }
         if let Some(known) = self.read.get_or_insert_default().get_mut(place) {
-            self.bytes -= known.bytes();
             known.fields.clone_from(fields);
             known.fields.number_content();
             (known.section, known.reader, known.head) = (section.into(), reader, head.clone());
-            self.bytes += known.bytes();
         }
     }
 
@@ -163,7 +159,6 @@ impl Heads {
             return;
         }
         if let Some(known) = self.written.get_or_insert_default().get_mut(written.place()) {
-            self.bytes = self.bytes - known.section.len() + section.len();
             *known = WrittenHead { written: Some(written), section: section.into() };
         }
     }
@@ -175,15 +170,18 @@ impl Heads {
 
     /// The memory of the remembered sections, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let read = self.read.as_deref().map_or(0, size_of_val);
-        self.bytes + read + self.written.as_deref().map_or(0, size_of_val)
+        let read = self.read.iter().flat_map(|places| places.iter());
+        let read = read.map(|known| size_of_val(known) + known.section.len() + known.fields.capacity_bytes());
+        let written = self.written.iter().flat_map(|places| places.iter());
+        read.sum::<usize>() + written.map(|known| size_of_val(known) + known.section.len()).sum::<usize>()
     }
 }
 
 impl ReadHead {
-    /// The memory beside the struct, in bytes.
-    fn bytes(&self) -> usize {
-        self.section.len() + self.fields.capacity_bytes()
+    /// Writes the section's fields to `fields`, and returns the rest of what it means.
+    pub(crate) fn read_again(&self, fields: &mut FieldSection) -> Head {
+        fields.copy_from(&self.fields);
+        self.head.clone()
     }
 }
 

@@ -4,16 +4,23 @@ use leno_http2::{Event, FieldSection};
 
 use crate::Relay;
 use crate::downstream::client::ClientId;
+use crate::downstream::downstreams::Downstreams;
 use crate::effect::Effect;
 use crate::link::codec::CodecError;
 use crate::link::{Link, LinkId};
+use crate::pool::pools::Pools;
+
+/// Returns a link, and leaves the other parts of the relay free to be used beside it.
+fn link_of<'a>(downstreams: &'a mut Downstreams, pools: &'a mut Pools, id: LinkId) -> Option<&'a mut Link> {
+    match id {
+        LinkId::Client(id) => downstreams.get_mut(id).map(|client| &mut client.link),
+        LinkId::Endpoint(id) => pools.upstream_mut(id).map(|upstream| &mut upstream.link),
+    }
+}
 
 impl Relay {
     pub fn link(&mut self, id: LinkId) -> Option<&mut Link> {
-        match id {
-            LinkId::Client(id) => self.downstreams.get_mut(id).map(|client| &mut client.link),
-            LinkId::Endpoint(id) => self.pools.upstream_mut(id).map(|upstream| &mut upstream.link),
-        }
+        link_of(&mut self.downstreams, &mut self.pools, id)
     }
 
     /// Handles the input that a connection has kept, and returns the most bytes that it takes now; `None` if it must not
@@ -99,10 +106,7 @@ impl Relay {
         let now = self.now;
         let mut input = bytes;
         loop {
-            let link = match id {
-                LinkId::Client(id) => self.downstreams.get_mut(id).map(|client| &mut client.link),
-                LinkId::Endpoint(id) => self.pools.upstream_mut(id).map(|upstream| &mut upstream.link),
-            };
+            let link = link_of(&mut self.downstreams, &mut self.pools, id);
             let Some(link) = link.filter(|link| link.closing_since.is_none()) else { return Ok(()) };
             match link.codec.receive(now, &mut input, fields, &mut self.heads)? {
                 Some(event) => self.on_event(id, &event, fields),

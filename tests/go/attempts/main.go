@@ -17,19 +17,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"leno.dev/tests/bytescodec"
 )
-
-// Messages are bytes: their content does not matter here.
-type bytesCodec struct{}
-
-func (bytesCodec) Marshal(message any) ([]byte, error) { return *message.(*[]byte), nil }
-
-func (bytesCodec) Unmarshal(data []byte, message any) error {
-	*message.(*[]byte) = append([]byte(nil), data...)
-	return nil
-}
-
-func (bytesCodec) Name() string { return "proto" }
 
 func main() {
 	if len(os.Args) != 3 {
@@ -59,7 +49,7 @@ func main() {
 		}
 		return stream.SendMsg(&message)
 	}
-	server := grpc.NewServer(grpc.UnknownServiceHandler(answer), grpc.ForceServerCodec(bytesCodec{}))
+	server := grpc.NewServer(grpc.UnknownServiceHandler(answer), grpc.ForceServerCodec(bytescodec.Codec{}))
 	log.Fatal(server.Serve(listener))
 }
 

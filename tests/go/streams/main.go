@@ -28,24 +28,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+
+	"leno.dev/tests/bytescodec"
 )
 
 // Time limit of opening all streams together, and of each unary call.
 const patience = 20 * time.Second
 
 var bidi = &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
-
-// Messages are bytes: their content does not matter here.
-type bytesCodec struct{}
-
-func (bytesCodec) Marshal(message any) ([]byte, error) { return *message.(*[]byte), nil }
-
-func (bytesCodec) Unmarshal(data []byte, message any) error {
-	*message.(*[]byte) = append([]byte(nil), data...)
-	return nil
-}
-
-func (bytesCodec) Name() string { return "proto" }
 
 func main() {
 	if len(os.Args) < 4 {
@@ -80,7 +70,7 @@ func serve(address string, maxStreams int) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	options := []grpc.ServerOption{grpc.ForceServerCodec(bytesCodec{}), grpc.UnknownServiceHandler(answer)}
+	options := []grpc.ServerOption{grpc.ForceServerCodec(bytescodec.Codec{}), grpc.UnknownServiceHandler(answer)}
 	if maxStreams > 0 {
 		options = append(options, grpc.MaxConcurrentStreams(uint32(maxStreams)))
 	}
@@ -123,7 +113,7 @@ func newChannel(address, authority string) *channel {
 	}
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithAuthority(authority), grpc.WithContextDialer(dial),
-		grpc.WithDefaultCallOptions(grpc.ForceCodec(bytesCodec{})))
+		grpc.WithDefaultCallOptions(grpc.ForceCodec(bytescodec.Codec{})))
 	if err != nil {
 		log.Fatal(err)
 	}

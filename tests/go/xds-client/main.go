@@ -22,22 +22,12 @@ import (
 	xdscreds "google.golang.org/grpc/credentials/xds"
 	"google.golang.org/grpc/status"
 	_ "google.golang.org/grpc/xds"
+
+	"leno.dev/tests/bytescodec"
 )
 
 // Time limit of one call.
 const patience = 10 * time.Second
-
-// Messages are bytes: their content does not matter here.
-type bytesCodec struct{}
-
-func (bytesCodec) Marshal(message any) ([]byte, error) { return *message.(*[]byte), nil }
-
-func (bytesCodec) Unmarshal(data []byte, message any) error {
-	*message.(*[]byte) = append([]byte(nil), data...)
-	return nil
-}
-
-func (bytesCodec) Name() string { return "proto" }
 
 func main() {
 	if len(os.Args) < 2 {
@@ -48,7 +38,7 @@ func main() {
 		log.Fatal(err)
 	}
 	channel, err := grpc.NewClient(os.Args[1], grpc.WithTransportCredentials(creds),
-		grpc.WithDefaultCallOptions(grpc.ForceCodec(bytesCodec{}), grpc.WaitForReady(false)))
+		grpc.WithDefaultCallOptions(grpc.ForceCodec(bytescodec.Codec{}), grpc.WaitForReady(false)))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -96,8 +96,7 @@ impl Connection {
             && let Some((known, rest)) = heads.at(self.head_place, reader, input)
         {
             *input = rest;
-            fields.copy_from(&known.fields);
-            return Ok(Some(known.head.clone()));
+            return Ok(Some(known.read_again(fields)));
         }
         let max_bytes = self.limits.max_header_list_bytes;
         let Some(section) = self.take_block(now, input, Kind::Section, max_bytes)? else { return Ok(None) };
@@ -106,8 +105,7 @@ impl Connection {
             && let Some((known, place)) = heads.find(hash, reader, &section)
         {
             self.head_place = place;
-            fields.copy_from(&known.fields);
-            return Ok(Some(known.head.clone()));
+            return Ok(Some(known.read_again(fields)));
         }
         let head = self.parse_head(&section, fields)?;
         if let Some((reader, hash)) = hash

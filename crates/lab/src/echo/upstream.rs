@@ -49,7 +49,7 @@ pub(super) struct Upstreams {
 }
 
 impl Upstreams {
-    /// Clients of these services. Call this within a runtime.
+    /// Makes a client of each service. Must be called within a Tokio runtime.
     ///
     /// # Errors
     /// If an authority is invalid.

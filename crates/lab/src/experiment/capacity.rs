@@ -79,8 +79,7 @@ impl Stage<'_> {
         self.stay(&load, start + TRIAL - Duration::from_millis(50))?;
         let late = load.snapshot();
         let end = load.finish()?;
-        let errors = end.classes.values().sum();
-        let met = self.conditions().are_met(end.total.calls, errors, end.total.p99_ms);
+        let met = self.conditions().are_met(end.total.calls, end.errors(), end.total.p99_ms);
         let is_random = self.settings.traffic.arrivals == Arrivals::Poisson;
         Ok(met && keeps_up(&middle, &late, rate_per_s, is_random))
     }
@@ -92,7 +91,7 @@ impl Stage<'_> {
 
 /// Whether as many calls ended between two snapshots as were due.
 fn keeps_up(earlier: &Snapshot, later: &Snapshot, rate_per_s: u32, is_random: bool) -> bool {
-    let ended = |snapshot: &Snapshot| snapshot.total.calls + snapshot.classes.values().sum::<u64>();
+    let ended = |snapshot: &Snapshot| snapshot.total.calls + snapshot.errors();
     let due = later.measured.saturating_sub(earlier.measured).as_secs_f64() * f64::from(rate_per_s);
     // Random arrivals vary by the root of their number.
     let chance = if is_random { 3.0 * due.sqrt() } else { 1.0 };

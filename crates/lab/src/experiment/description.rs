@@ -81,7 +81,7 @@ pub struct Ceiling {
     pub backends_rps: f64,
 }
 
-/// A tree of services: each calls `fan_out` further ones, except for those of the last level.
+/// A tree of services: each service calls `fan_out` further services; the services of the last level call none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphShape {
     /// Levels of services, at least 1. The first level has one service, which the load calls.

@@ -26,7 +26,7 @@ pub struct Footprint {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capacity {
     /// The highest rate, in calls per second, that met the conditions in a run of its own; `None` if no rate did. The
-    /// figures of the run are those of its last confirmation.
+    /// run's other figures come from its last confirmation.
     pub rate_per_s: Option<u32>,
     /// The highest rate that met the conditions in the short trials of the search, in calls per second.
     pub found_per_s: u32,

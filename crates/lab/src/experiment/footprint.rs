@@ -19,8 +19,8 @@ impl Stage<'_> {
     /// on them, closes them, and waits.
     ///
     /// # Errors
-    /// If a program ends early or a connection cannot be opened. Failed calls of the load are counted; those of the burst
-    /// are not part of the result.
+    /// If a program ends early or a connection cannot be opened. The result counts the load's failed calls, but
+    /// not the burst's.
     pub(super) fn measure_footprint(&mut self, turn: &Turn) -> Result<Run> {
         let case = Case { connections: LOAD_CONNECTIONS, ..turn.case };
         let run = self.measure(&Turn { case, ..*turn })?;

@@ -27,7 +27,7 @@ impl Stage<'_> {
         let numbers = slow.finish()?;
         let slow_method = Some(SlowMethod {
             calls: numbers.total.calls,
-            errors: numbers.classes.values().sum(),
+            errors: numbers.errors(),
             p50_ms: numbers.total.p50_ms,
             p99_ms: numbers.total.p99_ms,
         });

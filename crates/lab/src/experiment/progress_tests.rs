@@ -1,19 +1,11 @@
 use super::*;
 use crate::experiment::record::TargetKind;
+use crate::report::example;
 
 fn run(scenario: Scenario) -> Run {
     Run {
         scenario,
-        target: TargetKind::Leno,
-        skew_ms: 50,
-        connections: 1,
-        concurrency: 200,
-        rate_per_s: None,
-        repeat: 2,
         calls: 1000,
-        errors: 0,
-        first_error: None,
-        error_classes: std::collections::BTreeMap::new(),
         rps: 12_345.0,
         min_ms: Some(0.5),
         mean_ms: Some(1.6),
@@ -26,23 +18,10 @@ fn run(scenario: Scenario) -> Run {
         curve: Vec::new(),
         slow_share: 0.004,
         proxy_cpu_us_per_call: Some(9.5),
-        server_proxy_cpu_us_per_call: None,
-        server_proxy_rss_peak_bytes: None,
         proxy_rss_peak_bytes: Some(20 << 20),
         proxy_rss_after_bytes: Some(6 << 20),
-        foreign_cpu: 0.0,
-        at_ceiling: false,
-        late: 0,
-        held_up_ms: 0.0,
-        recovered_after_s: None,
-        throughput: None,
         proxy_rss_before_bytes: Some(5 << 20),
-        steady_after_s: None,
-        footprint: None,
-        capacity: None,
-        rollout: None,
-        messages_per_s: Vec::new(),
-        slow_method: None,
+        ..example::run(TargetKind::Leno, 50, 2)
     }
 }
 

@@ -169,7 +169,7 @@ pub struct Run {
     /// Scenario `streams`: messages per second that each backend answered, in the order of the backends.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages_per_s: Vec<f64>,
-    /// Scenario `methods`: the calls of the slow method. The other figures of the run are those of the fast one.
+    /// Scenario `methods`: the calls of the slow method. The run's other figures describe the fast method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_method: Option<SlowMethod>,
 }

@@ -56,7 +56,8 @@ fn first_steady(windows: &[Window], reference: usize, figure: fn(&Window) -> f64
     (first <= reference).then_some(first)
 }
 
-/// Replaces each value but the first by the median of itself and its neighbours; the last by that of the last three.
+/// Replaces each value except the first by the median of this value and its two neighbours. The last value has one
+/// neighbour, so the median of the last three values replaces it.
 fn smoothed(values: &[f64]) -> Vec<f64> {
     let around = |index: usize| {
         let first = index.saturating_sub(1).min(values.len().saturating_sub(3));

@@ -28,10 +28,10 @@ pub struct TrafficOptions {
     /// Payload of each request message, in bytes [default: 50; in crowd 1024; in ladder 0]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(..=i64::from(MAX_PAYLOAD_BYTES)))]
     pub payload_bytes: Option<u32>,
-    /// Payload of each answer message, in bytes [default: that of the request; in ladder 11]
+    /// Payload of each answer message, in bytes [default: as in the request; in ladder 11]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_PAYLOAD_BYTES)))]
     pub response_bytes: Option<u32>,
-    /// Arrivals of calls with --rate: evenly spaced, or random as those of many independent clients [default: constant]
+    /// Arrivals of calls with --rate: evenly spaced, or random as from many independent clients [default: constant]
     #[arg(long, value_enum, value_name = "NAME")]
     pub arrivals: Option<Arrivals>,
     /// Rate during the warm-up with --rate: the same, half of it, or rising linearly from 0 [default: full; in ladder

@@ -26,7 +26,7 @@ const MS_PER_S: f64 = 1e3;
 /// - A latency is a number of seconds, or a text in the form of Go's durations, such as `"1.2ms"`.
 /// - `Labels` is optional: a text, or a map of texts.
 ///
-/// Other fields are ignored. Any other type of these fields is an error, and so is a figure that
+/// Other fields are ignored. A field of this list with another type is an error, and so is a figure that
 /// [`Measured::checked`] refuses.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]

@@ -130,7 +130,7 @@ pub(super) struct Call {
 }
 
 enum Stage {
-    /// The bytes are those of the content of an answer without gRPC.
+    /// Waits for the head. For an answer without gRPC, with the number of bytes that its content must have.
     Head(ResponseFuture, Option<usize>),
     Body(RecvStream),
     /// The content of an answer without gRPC.
@@ -219,7 +219,7 @@ pub(crate) fn check_head(response: &Response<RecvStream>) -> Result<(), Failure>
     }
     let status = response.status();
     if status != StatusCode::OK {
-        return Err(Failure::new(FailureClass::Http(status.as_u16()), format!("HTTP status {status}")));
+        return Err(Failure::http(status.as_u16(), status));
     }
     let content_type = response.headers().get(CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
     match content_type.strip_prefix(GRPC.as_bytes()) {

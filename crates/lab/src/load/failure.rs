@@ -3,27 +3,7 @@
 use std::fmt;
 
 use h2::Reason;
-
-/// Names of the gRPC status codes, by number.
-const GRPC_NAMES: [&str; 17] = [
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
-];
+use leno_model::route::GrpcCodes;
 
 /// The class of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,6 +39,11 @@ impl Failure {
         Self { class, why: why.into() }
     }
 
+    /// The failure of an answer with this HTTP status, which is not 200; `shown` is how people read it.
+    pub(super) fn http(status: u16, shown: impl fmt::Display) -> Self {
+        Self::new(FailureClass::Http(status), format!("HTTP status {shown}"))
+    }
+
     pub(super) fn connection(why: impl fmt::Display) -> Self {
         Self::new(FailureClass::Connection, why.to_string())
     }
@@ -92,7 +77,7 @@ impl From<Failure> for String {
 impl fmt::Display for FailureClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Grpc(code) => match GRPC_NAMES.get(usize::from(code)) {
+            Self::Grpc(code) => match u8::try_from(code).ok().and_then(GrpcCodes::name) {
                 Some(name) => write!(f, "gRPC {name}"),
                 None => write!(f, "gRPC {code}"),
             },

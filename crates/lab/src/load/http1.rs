@@ -14,7 +14,8 @@ use super::{CONNECT_TIMEOUT, Client};
 
 /// Header field with the name of the answering server.
 pub(crate) const SERVER: &str = "x-echo-server";
-/// Header field with the number of bytes that the answer's content should have, if not those of the request.
+/// Header field with the length that the answer's content should have, in bytes. Without it, the answer repeats the
+/// request's content.
 pub(crate) const RESPONSE_BYTES: &str = "x-echo-response-bytes";
 const MAX_FIELDS: usize = 64;
 /// Longest header section that is read.
@@ -119,7 +120,7 @@ fn head(bytes: &[u8]) -> Result<Option<Head>, Failure> {
     };
     let status = response.code.unwrap_or_default();
     if status != 200 {
-        return Err(Failure::new(FailureClass::Http(status), format!("HTTP status {status}")));
+        return Err(Failure::http(status, status));
     }
     let field = |name: &str| response.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
     let length = field("content-length").and_then(|field| std::str::from_utf8(field.value).ok()?.parse().ok());

@@ -8,7 +8,7 @@ use http::header::USER_AGENT;
 use http::{Method, Request, Response, StatusCode, Uri};
 
 use super::call::poll_chunk;
-use super::failure::{Failure, FailureClass};
+use super::failure::Failure;
 use super::http1::{RESPONSE_BYTES, SERVER};
 use super::traffic::Traffic;
 
@@ -40,7 +40,7 @@ impl Content {
     pub(super) fn of(response: Response<RecvStream>, wanted_bytes: usize) -> Result<Self, Failure> {
         let status = response.status();
         if status != StatusCode::OK {
-            return Err(Failure::new(FailureClass::Http(status.as_u16()), format!("HTTP status {status}")));
+            return Err(Failure::http(status.as_u16(), status));
         }
         let server = response.headers().get(SERVER).map(|name| Bytes::copy_from_slice(name.as_bytes()));
         let server = server.ok_or_else(|| Failure::protocol(format!("the answer has no {SERVER}")))?;

@@ -47,6 +47,13 @@ pub struct Snapshot {
     pub windows: Vec<Window>,
 }
 
+impl Snapshot {
+    /// The calls of the measured time that were not answered with OK.
+    pub fn errors(&self) -> u64 {
+        self.classes.values().sum()
+    }
+}
+
 /// The results of calls that were sent or due within 100 ms.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Slice {

@@ -120,7 +120,7 @@ pub(super) fn scenario_is(scenario: Scenario, experiment: &Experiment) -> String
         }
         Scenario::Graph => {
             let GraphShape { depth, fan_out } = experiment.graph.unwrap_or_default();
-            format!("{depth} levels of services, each of which calls {fan_out} services of the next level at once.")
+            format!("{depth} levels of services. Each service calls {fan_out} services of the next level at once.")
         }
         Scenario::Methods => {
             format!(

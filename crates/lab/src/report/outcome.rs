@@ -122,7 +122,7 @@ impl Outcome {
         Some(Self::plain(spread, format!("{}\u{a0}µs", significant(spread.median)), "of all proxies together"))
     }
 
-    /// The p99 of `group` relative to that of `base`.
+    /// The p99 of `group` divided by the p99 of `base`.
     fn of_p99(base: &Group, group: &Group, place: &str) -> Option<Self> {
         let ratio = ratio(group, base, figures::p99_ms)?;
         let [from, to] = [base, group].map(|group| figures::median(group.spread(figures::p99_ms)));

@@ -214,7 +214,7 @@ impl Balancer {
             Outcome::Success { latency } => {
                 health.heard(now);
                 if let Some(answered_ms) = answered_ms {
-                    // The latency of the answer is that of the average method: exact enough to tell streams apart.
+                    // `answered_ms` is adjusted to the average method: exact enough to tell streams apart.
                     baseline.note_stream(as_ms(latency) - answered_ms);
                 }
                 let latency_ms = answered_ms.unwrap_or_else(|| {

@@ -66,9 +66,7 @@ impl RetryBudget {
     pub fn take(&mut self, now: Instant) -> bool {
         self.pass_to(now);
         let has_left = self.left() > 0;
-        if has_left {
-            self.pass_to(now).retries += 1;
-        }
+        self.parts[self.latest].retries += u32::from(has_left);
         has_left
     }
 

@@ -59,6 +59,11 @@ const NAMES: [&str; 17] = [
 ];
 
 impl Retry {
+    /// Returns the size in bytes of its lists.
+    pub(crate) fn size_bytes(&self) -> usize {
+        size_of_val(&*self.http_codes)
+    }
+
     /// Returns whether a response with this status counts as a failure. `grpc` is the gRPC status of a gRPC call.
     pub fn applies_to(&self, http: u16, grpc: Option<u8>) -> bool {
         match grpc {
@@ -90,10 +95,6 @@ impl GrpcCodes {
     /// Returns the name of a code; `None` for a number above 16.
     pub fn name(code: u8) -> Option<&'static str> {
         NAMES.get(usize::from(code)).copied()
-    }
-
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
     }
 
     /// The codes in ascending order, each with its name.

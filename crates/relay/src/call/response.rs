@@ -280,7 +280,7 @@ impl Relay {
 }
 
 /// Returns `:status` as a number. The engine has checked that it has three digits.
-fn status_code(fields: &FieldSection) -> u16 {
+pub(crate) fn status_code(fields: &FieldSection) -> u16 {
     let digits = fields.get(Known::Status).unwrap_or_default();
     digits.iter().fold(0, |n, digit| n * 10 + u16::from(digit - b'0'))
 }

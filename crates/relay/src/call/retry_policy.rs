@@ -13,6 +13,7 @@ use crate::Relay;
 use crate::call::attempt::{Attempt, AttemptId};
 use crate::call::record::is_endpoint_failure;
 use crate::call::reply::ProxyError;
+use crate::call::response::status_code;
 use crate::call::{Call, CallId};
 use crate::certain::Certain;
 use crate::link::grpc::{self, Pushback};
@@ -91,16 +92,11 @@ pub(crate) fn may_have_failed(fields: &FieldSection, end_stream: bool) -> bool {
     end_stream || !fields.get(Known::Status).is_some_and(|status| status.starts_with(b"2"))
 }
 
-/// Returns the HTTP status of a response.
-fn http_status(fields: &FieldSection) -> u16 {
-    fields.get(Known::Status).and_then(|status| std::str::from_utf8(status).ok()?.parse().ok()).unwrap_or(0)
-}
-
 /// Returns whether a response is a failure by the codes of a rule. The response to a gRPC call may have no gRPC status, since
 /// it comes from a gateway: then its HTTP status decides, also as the gRPC status that clients take it for
 /// (grpc/doc/http-grpc-status-mapping.md).
 fn is_failure(retry: &Retry, fields: &FieldSection, is_grpc: bool) -> bool {
-    let http = http_status(fields);
+    let http = status_code(fields);
     if !is_grpc {
         return retry.applies_to(http, None);
     }
@@ -175,7 +171,7 @@ impl Relay {
             call.tried.push(pick.endpoint);
             let latency = now - attempt.since;
             let grpc_status = grpc::status(fields).filter(|_| call.is_grpc);
-            let outcome = match is_endpoint_failure(http_status(fields), grpc_status) {
+            let outcome = match is_endpoint_failure(status_code(fields), grpc_status) {
                 true => Outcome::Failure { latency, pushback: grpc::pushback(fields).and_then(Pushback::wait) },
                 false => Outcome::Success { latency },
             };

@@ -249,7 +249,7 @@ impl Pools {
 
 /// Connections on which something is done a little later.
 impl Pools {
-    /// Lists a connection with cancelled calls, some of which may be reset at this time. The connection must not be listed
+    /// Lists a connection with cancelled calls. At `at`, it may reset some of them. The connection must not be listed
     /// already.
     pub(crate) fn list_cancelled(&mut self, id: UpstreamId, at: Instant) {
         self.cancelled.push(id);

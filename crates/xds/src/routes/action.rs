@@ -130,16 +130,16 @@ fn action(path: &PathMatch, rule: &Rule) -> route::Action {
     route::Action::Route(action)
 }
 
-/// Writes when a request is sent again. gRPC clients know the names of five gRPC statuses (gRFC A44); Envoy knows them
-/// and all others. Neither knows Leno's budget.
+/// Writes when a request is sent again. gRPC clients (gRFC A44) and Envoy know five gRPC statuses, by their names in lower case.
+/// Neither knows Leno's budget.
 fn retry_policy(retry: &Retry, attempt: Option<std::time::Duration>) -> RetryPolicy {
-    const GRPC_NAMES: [(u8, &str); 5] =
-        [(1, "cancelled"), (4, "deadline-exceeded"), (8, "resource-exhausted"), (13, "internal"), (14, "unavailable")];
-    let on_grpc = GRPC_NAMES.iter().filter(|(code, _)| retry.grpc_codes.contains(*code)).map(|(_, name)| *name);
+    const KNOWN: [u8; 5] = [1, 4, 8, 13, 14];
+    let on_grpc = retry.grpc_codes.iter().filter(|(code, _)| KNOWN.contains(code));
+    let on_grpc = on_grpc.map(|(_, name)| name.to_ascii_lowercase().replace('_', "-"));
     let on_failures = ["connect-failure", "refused-stream", "reset", "retriable-status-codes"];
     let most = retry.pause(u8::MAX, 0);
     RetryPolicy {
-        retry_on: on_failures.into_iter().chain(on_grpc).collect::<Vec<_>>().join(","),
+        retry_on: on_failures.into_iter().map(str::to_owned).chain(on_grpc).collect::<Vec<_>>().join(","),
         num_retries: Some(uint32(retry.attempts.into())),
         per_try_timeout: attempt.map(duration),
         retriable_status_codes: retry.http_codes.iter().map(|code| u32::from(*code)).collect(),

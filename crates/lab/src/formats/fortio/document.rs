@@ -1,4 +1,4 @@
-//! The fields of Fortio's results that `fortio report` shows. Names and units are those of `periodic.RunnerResults`,
+//! The fields of Fortio's results that `fortio report` shows. Names and units come from `periodic.RunnerResults`,
 //! `fhttp.HTTPRunnerResults` and `fgrpc.GRPCRunnerResults` of Fortio 1.68.
 
 use std::collections::BTreeMap;

@@ -11,7 +11,7 @@ use super::document::{Bucket, Document, Histogram, Percentile};
 use crate::error::{Result, io};
 use crate::experiment::record::{CurvePoint, Experiment, Protocol, Run, Scenario};
 
-/// The directory of these files within an experiment's directory.
+/// Directory for Fortio's files within an experiment's directory.
 pub(crate) const DIR: &str = "fortio";
 
 const MS_PER_S: f64 = 1e3;

@@ -15,7 +15,7 @@ use super::{name, own};
 use crate::error::{Result, io};
 use crate::experiment::record::{Experiment, Run};
 
-/// The directory of these files within an experiment's directory.
+/// Directory for the SMP files within an experiment's directory.
 pub(super) const DIR: &str = "smp";
 
 /// Writes the files of a run. Returns the path of its result, or `None` for a run without latencies.

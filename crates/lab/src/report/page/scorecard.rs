@@ -81,7 +81,7 @@ fn notes(scenario: Scenario) -> String {
              method, with all backends well.",
             escape(&figures::ratio_signs())
         ),
-        Scenario::Capacity => " The other figures are those of the run that confirmed the rate.".to_owned(),
+        Scenario::Capacity => " The run that confirmed the rate gives the other figures.".to_owned(),
         Scenario::Tcp => " Each direction for itself.".to_owned(),
         Scenario::Handshakes => " Each with a certificate on both sides, and none resumed.".to_owned(),
         _ => String::new(),

@@ -17,7 +17,7 @@ use crate::error::Result;
 const NO_LIMIT: u32 = u32::MAX;
 /// The headers in which sidecars describe themselves to each other.
 const PEER_HEADERS: [&str; 2] = ["x-envoy-peer-metadata-id", "x-envoy-peer-metadata"];
-/// Size of the larger of these headers: names, labels and owner of a workload as base64 of a protobuf message.
+/// Size of the `x-envoy-peer-metadata` header: names, labels and owner of a workload as base64 of a protobuf message.
 const PEER_METADATA_BYTES: usize = 400;
 
 /// Starts a sidecar.

@@ -80,7 +80,7 @@ impl Route {
         let of_rule = |rule: &RouteRule| {
             let filters = rule.backends.iter().map(|backend| &backend.filters).chain([&rule.filters]);
             let filters: usize = filters.map(|filters| filters.fixed.size_bytes()).sum();
-            let codes = rule.retry.as_ref().map_or(0, |retry| size_of_val(&*retry.http_codes));
+            let codes = rule.retry.as_ref().map_or(0, Retry::size_bytes);
             rule.matches.iter().map(|matches| matches.size_bytes() + codes + filters).sum::<usize>()
         };
         self.rules.iter().map(of_rule).sum::<usize>().max(self.pattern_bytes)

@@ -1,4 +1,4 @@
-module leno.dev/tests/xds-client
+module leno.dev/tests
 
 go 1.26.0
 
