@@ -2,7 +2,8 @@
 //!
 //! [`manifest`] parses Kubernetes manifests into [`object`]s, and [`typed`] parses objects from the Kubernetes API.
 //! [`translate`] joins the objects into a [`mesh::Mesh`]. [`route`] finds the rule for a request, [`balance`] chooses
-//! among the endpoints of a cluster, and [`policy`] decides who may call a workload.
+//! among the endpoints of a cluster, [`traffic`] has the time limits and retries of calls, and [`policy`] decides who may call
+//! a workload.
 //!
 //! A Service's manifest becomes a mesh, in which calls are looked up:
 //!
@@ -41,5 +42,6 @@ pub mod settings;
 pub mod sorted;
 pub mod spelling;
 pub mod spiffe;
+pub mod traffic;
 pub mod translate;
 pub mod typed;

@@ -17,7 +17,7 @@ use serde::{Serialize, Serializer};
 
 use crate::authority::{self, Authority, Host};
 pub use crate::authority::{KnownPorts, Unroutable};
-use crate::balance;
+use crate::balance::{self, BudgetSettings};
 use crate::discovery::Subject;
 use crate::policy::{AuthorizationPolicy, DefaultInboundPolicy, PortPolicy};
 use crate::protocol::Protocol;
@@ -25,6 +25,7 @@ use crate::route::RouteTable;
 use crate::settings::Settings;
 use crate::sorted::SortedList;
 use crate::spiffe::{SpiffeId, Workload};
+use crate::traffic::Setting;
 
 pub use draft::{Changes, Draft};
 pub use pods::{MeshedPod, MeshedPods};
@@ -104,6 +105,9 @@ pub struct Cluster {
     pub protocol: Protocol,
     /// How its connections are treated.
     pub settings: Settings,
+    /// How many of its calls may be sent again or hedged; `None` for the default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_budget: Option<Setting<BudgetSettings>>,
     /// The Service's virtual addresses.
     pub cluster_ips: Box<[IpAddr]>,
     /// The endpoints that get calls, sorted by address.

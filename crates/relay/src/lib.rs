@@ -22,6 +22,7 @@
     expect(clippy::indexing_slicing, clippy::expect_used, reason = "months are from 1 to 12; memory is writable")
 )]
 pub mod access_log;
+pub mod audit;
 mod budget;
 mod call;
 mod certain;

@@ -22,8 +22,8 @@ use crate::pb::upstream::http_protocol_options::{
 };
 use crate::pb::{Any, LeastRequest, RoundRobin, WrrLocality, core, types, upstream};
 use crate::proto::{ads, any, duration, from_any, from_duration, uint32};
-use crate::tls;
 use crate::view::{Dialect, View};
+use crate::{call_policy, tls};
 
 pub use crate::tls::has_same_peers;
 
@@ -94,6 +94,7 @@ pub fn read(bytes: &[u8]) -> Result<mesh::Cluster, Unreadable> {
         balancer,
         protocol,
         settings: settings(&resource)?,
+        retry_budget: call_policy::budget(&facts, &resource.name).map_err(|(field, what)| bad(field, &what))?,
         cluster_ips: cluster_ips(facts.get(CLUSTER_IPS)).ok_or_else(|| bad(CLUSTER_IPS, "is no list of addresses"))?,
         endpoints: Vec::new(),
         unready_endpoints: Vec::new(),
@@ -102,10 +103,11 @@ pub fn read(bytes: &[u8]) -> Result<mesh::Cluster, Unreadable> {
 
 fn facts(cluster: &mesh::Cluster) -> Facts {
     let ips: Vec<String> = cluster.cluster_ips.iter().map(ToString::to_string).collect();
-    Facts::default()
+    let facts = Facts::default()
         .with(BALANCER, &cluster.balancer)
         .with(PROTOCOL, &cluster.protocol)
-        .with_some(CLUSTER_IPS, (!ips.is_empty()).then(|| ips.join(",")))
+        .with_some(CLUSTER_IPS, (!ips.is_empty()).then(|| ips.join(",")));
+    call_policy::with_budget(facts, cluster.retry_budget.as_ref())
 }
 
 fn cluster_ips(text: Option<&str>) -> Option<Box<[IpAddr]>> {

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use leno_model::balance::Policy;
+use leno_model::balance::{BudgetSettings, Policy};
 use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::{Cluster, ClusterKey, Endpoint, EndpointProxy, Mesh};
 use leno_model::policy::{AuthorizationPolicy, Identities, Mode, Network, Rule};
 use leno_model::protocol::Protocol;
 use leno_model::proxy;
 use leno_model::settings::Settings;
+use leno_model::traffic::{self, Setting};
 use leno_model::translate::translate;
 
 use crate::view::{Dialect, View};
@@ -28,6 +29,7 @@ pub(crate) fn cluster(name: &str) -> Cluster {
         balancer: Policy::Latency,
         protocol: Protocol::Http2,
         settings: Settings::default(),
+        retry_budget: None,
         cluster_ips: [IpAddr::from([10, 96, 0, 10])].into(),
         endpoints: Vec::new(),
         unready_endpoints: Vec::new(),
@@ -87,9 +89,22 @@ fn random_cluster(random: &mut Rng, number: u8) -> Cluster {
             idle_timeout: Duration::from_millis(random.u64(1_000..86_400_000)),
             max_connection_age: random.bool().then(|| Duration::from_secs(random.u64(1..604_800))),
         },
+        retry_budget: random.bool().then(|| random_budget(random)),
         cluster_ips: [ip, ip6].into_iter().take(random.usize(0..3)).collect(),
         endpoints,
         unready_endpoints,
+    }
+}
+
+fn random_budget(random: &mut Rng) -> Setting<BudgetSettings> {
+    Setting {
+        value: BudgetSettings {
+            percent: random.u8(0..=100),
+            interval: Duration::from_millis(random.u64(1_000..60_000)),
+            min_per_second: random.u32(0..1_000),
+        },
+        mode: random.choice([traffic::Mode::Audit, traffic::Mode::Enforce]).expect("one"),
+        set_by: "TrafficPolicy shop/cart".into(),
     }
 }
 

@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bootstrap;
+mod call_policy;
 pub mod cluster;
 pub mod endpoints;
 mod error;
@@ -41,6 +42,7 @@ mod matcher;
 pub mod name;
 mod pb;
 mod proto;
+
 pub mod routes;
 mod tls;
 mod view;

@@ -145,12 +145,14 @@ impl Kind {
         Self::ReferenceGrant,
     ];
 
-    pub fn of_route(kind: RouteKind) -> Self {
+    /// Returns the kind of a route object; `None` for the rule of a Service without routes, which is no object.
+    pub fn of_route(kind: RouteKind) -> Option<Self> {
         match kind {
-            RouteKind::Http => Self::HttpRoute,
-            RouteKind::Grpc => Self::GrpcRoute,
-            RouteKind::Tls => Self::TlsRoute,
-            RouteKind::Tcp => Self::TcpRoute,
+            RouteKind::Http => Some(Self::HttpRoute),
+            RouteKind::Grpc => Some(Self::GrpcRoute),
+            RouteKind::Tls => Some(Self::TlsRoute),
+            RouteKind::Tcp => Some(Self::TcpRoute),
+            RouteKind::Service => None,
         }
     }
 

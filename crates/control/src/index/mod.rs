@@ -276,7 +276,7 @@ impl Index {
         self.join_pods();
         self.find_missing_names();
         let objects = self.objects.values().filter_map(|entry| entry.object.as_ref());
-        let Translation { mesh, problems, notices, routes } =
+        let Translation { mesh, problems, notices, routes, traffic: _ } =
             translate_again(objects, "default", Dialled::Pods, &mut self.memo);
         self.mesh = Arc::new(mesh.with_pods(self.meshed_pods.clone()).sharing(&self.mesh));
         Joined { mesh: self.mesh.clone(), problems, notices, routes }

@@ -38,8 +38,9 @@ pub(super) enum StatusContent {
 pub(super) fn wanted(judged: &Judged) -> BTreeMap<Place, Wanted> {
     let mut routes: BTreeMap<Place, Vec<ParentStatus>> = BTreeMap::new();
     for status in &judged.routes {
+        let Some(kind) = Kind::of_route(status.route.kind) else { continue };
         let name = Name::new(&status.route.namespace, &status.route.name);
-        routes.entry((Kind::of_route(status.route.kind), name)).or_default().push(status.clone());
+        routes.entry((kind, name)).or_default().push(status.clone());
     }
     let statuses = judged.observed.iter().filter_map(|(place, observed)| {
         let problem = observed.problem.clone();

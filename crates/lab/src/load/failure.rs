@@ -3,7 +3,7 @@
 use std::fmt;
 
 use h2::Reason;
-use leno_model::route::GrpcCodes;
+use leno_model::traffic::GrpcCodes;
 
 /// The class of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

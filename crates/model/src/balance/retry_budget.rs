@@ -57,6 +57,12 @@ impl RetryBudget {
         Self { settings, sharers: sharers.max(1), parts: Default::default(), latest: 0, latest_began: now }
     }
 
+    /// Changes the settings; what was counted stays. With another interval, parts of two lengths count until the old ones are
+    /// over.
+    pub fn set_settings(&mut self, settings: BudgetSettings) {
+        self.settings = settings;
+    }
+
     /// Counts a call. Its retries are not calls.
     pub fn note_call(&mut self, now: Instant) {
         self.pass_to(now).calls += 1;

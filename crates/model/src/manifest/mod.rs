@@ -18,7 +18,7 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 
 use crate::object::{
     Object, authorization_policy, endpoint_slice, grpc_route, http_route, reference_grant, route, service, tcp_route,
-    tls_route,
+    tls_route, traffic_policy,
 };
 use crate::problem::{Notice, Problem, quoted};
 use crate::spelling::closest;
@@ -155,6 +155,9 @@ impl<'a> Reader<'a> {
             (authorization_policy::API_VERSION, authorization_policy::KIND) => {
                 self.read_as(node, kind, authorization_policy::review);
             }
+            (authorization_policy::API_VERSION, traffic_policy::KIND) => {
+                self.read_as(node, kind, traffic_policy::review);
+            }
             (route::API_VERSION | route::OLD_API_VERSION, http_route::KIND) => {
                 self.read_as(node, kind, http_route::review);
             }
@@ -172,7 +175,8 @@ impl<'a> Reader<'a> {
         }
         // An object of our own group that has a mistake gets a replacement, even if its kind is unknown: the object may
         // be a policy that protects a workload.
-        if group(version) == authorization_policy::GROUP && self.findings.problem_count() > problems_before {
+        let may_be_authorization = group(version) == authorization_policy::GROUP && kind != traffic_policy::KIND;
+        if may_be_authorization && self.findings.problem_count() > problems_before {
             let stand_in = stand_in::of_document(node, self.path, self.default_namespace);
             self.stand_ins.extend(stand_in.map(Object::AuthorizationPolicy));
         }
@@ -212,6 +216,7 @@ impl<'a> Reader<'a> {
             (core::v1::Service::API_VERSION, core::v1::Service::KIND),
             (discovery::v1::EndpointSlice::API_VERSION, discovery::v1::EndpointSlice::KIND),
             (authorization_policy::API_VERSION, authorization_policy::KIND),
+            (authorization_policy::API_VERSION, traffic_policy::KIND),
             (route::API_VERSION, http_route::KIND),
             (route::API_VERSION, grpc_route::KIND),
             (route::API_VERSION, tls_route::KIND),
@@ -237,10 +242,10 @@ impl<'a> Reader<'a> {
         }
         if group(version) == authorization_policy::GROUP {
             let what = format!("{} is not a kind of {version}", quoted(kind));
-            return review.problem("kind", what, format!("use {}", authorization_policy::KIND));
+            let fix = format!("use {} or {}", authorization_policy::KIND, traffic_policy::KIND);
+            return review.problem("kind", what, fix);
         }
-        let what =
-            "ignored: Leno reads Services, EndpointSlices, routes, ReferenceGrants and its own AuthorizationPolicies";
+        let what = "ignored: Leno reads Services, EndpointSlices, routes, ReferenceGrants and its own policies";
         review.notice("", what);
     }
 

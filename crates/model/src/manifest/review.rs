@@ -82,6 +82,11 @@ impl<'a> Review<'a> {
         self.default_namespace
     }
 
+    /// Returns the object's kind and name, as messages have them.
+    pub(crate) fn object(&self) -> &str {
+        &self.object
+    }
+
     /// The file being reviewed.
     pub(crate) fn file(&self) -> Arc<str> {
         self.findings.file.clone()

@@ -61,6 +61,7 @@ impl Mesh {
             proxy: Some(pod.proxy.clone()),
         };
         Some(Cluster {
+            retry_budget: None,
             key: ClusterKey::of_pod(address, &pod.namespace),
             balancer: Policy::default(),
             protocol: if is_opaque { Protocol::Opaque } else { Protocol::of_port(address.port()) },

@@ -9,7 +9,8 @@ use super::route::{Reading, RuleParts, header_matches, text_match};
 use crate::manifest::Review;
 use crate::problem::quoted;
 use crate::route::status::Reason;
-use crate::route::{GrpcMethod, Match, PathMatch, RouteKind, Timeouts, ValueMatch};
+use crate::route::{GrpcMethod, Match, PathMatch, RouteKind, ValueMatch};
+use crate::traffic::CallPolicy;
 
 /// Its `kind`.
 pub(crate) const KIND: &str = "GRPCRoute";
@@ -107,8 +108,7 @@ fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
         matches,
         filters: rule.filters.unwrap_or_default(),
         backend_refs: rule.backend_refs.unwrap_or_default(),
-        timeouts: Timeouts::default(),
-        retry: None,
+        calls: CallPolicy::default(),
     };
     reading.rule(index, parts);
 }

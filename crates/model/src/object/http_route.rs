@@ -1,20 +1,19 @@
 //! A gateway.networking.k8s.io/v1 HTTPRoute.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
 use super::Object;
+use super::call_values::{self, Fault};
 use super::route::written::{BackendRef, Filter, NamedMatch, ParentRef, Unread};
 use super::route::{Reading, RuleParts, header_matches, path_fault, pattern, query_matches};
 use crate::manifest::Review;
-use crate::problem::quoted;
 use crate::route::status::Reason;
-use crate::route::{
-    BACKOFF_MAX, DEFAULT_BACKOFF, GrpcCodes, Match, PathMatch, RETRIES_MAX, Retry, RouteKind, Timeouts,
-};
-use crate::settings::parse_duration;
+use crate::route::{Match, PathMatch, RouteKind};
+use crate::traffic::{CallPolicy, DEFAULT_BACKOFF, GrpcCodes, Mode, Retry, Setting, TimeLimit};
 
 /// Its `kind`.
 pub(crate) const KIND: &str = "HTTPRoute";
@@ -117,15 +116,18 @@ fn read_rule(index: usize, rule: Rule, reading: &mut Reading<'_, '_>) {
     for (index, written) in written.into_iter().enumerate() {
         matches.extend(read_match(&format!("{field}.matches[{index}]"), written, reading));
     }
-    let timeouts = read_timeouts(&format!("{field}.timeouts"), &rule.timeouts.unwrap_or_default(), reading);
+    let set_by: Arc<str> = reading.object().into();
+    let (request_timeout, backend_request_timeout) =
+        read_timeouts(&format!("{field}.timeouts"), &rule.timeouts.unwrap_or_default(), &set_by, reading);
     let retry = rule.retry.and_then(|retry| read_retry(&format!("{field}.retry"), retry, reading));
+    let retry = retry.map(|retry| Setting::enforced(retry, &set_by));
+    let calls = CallPolicy { request_timeout, backend_request_timeout, retry, ..CallPolicy::default() };
     let parts = RuleParts {
         name: rule.name,
         matches,
         filters: rule.filters.unwrap_or_default(),
         backend_refs: rule.backend_refs.unwrap_or_default(),
-        timeouts,
-        retry,
+        calls,
     };
     reading.rule(index, parts);
 }
@@ -166,61 +168,56 @@ fn read_path(field: &str, written: WrittenPath, reading: &mut Reading<'_, '_>) -
     }
 }
 
-fn read_timeouts(field: &str, written: &WrittenTimeouts, reading: &mut Reading<'_, '_>) -> Timeouts {
+/// The limit for the whole request, and the limit for an attempt.
+type Timeouts = (Option<Setting<TimeLimit>>, Option<Setting<TimeLimit>>);
+
+fn read_timeouts(field: &str, written: &WrittenTimeouts, set_by: &Arc<str>, reading: &mut Reading<'_, '_>) -> Timeouts {
     let request = read_timeout(&format!("{field}.request"), written.request.as_deref(), reading);
     let backend_field = format!("{field}.backendRequest");
     let backend_request = read_timeout(&backend_field, written.backend_request.as_deref(), reading);
-    if let (Some(request), Some(backend_request)) = (request, backend_request)
-        && backend_request > request
-    {
-        reading.problem(&backend_field, "longer than the whole request may take", "make it shorter than request");
+    let some = |limit: Option<Duration>| limit.filter(|limit| !limit.is_zero());
+    if let Err(Fault { what, fix }) = call_values::check_order(some(request), some(backend_request)) {
+        reading.problem(&backend_field, what, fix);
     }
-    Timeouts { request, backend_request }
+    let setting = |after: Duration| Setting {
+        value: TimeLimit { after },
+        // 0 means no limit, also if a less specific policy has one (GEP-1742).
+        mode: if after.is_zero() { Mode::Off } else { Mode::Enforce },
+        set_by: set_by.clone(),
+    };
+    (request.map(setting), backend_request.map(setting))
 }
 
-/// Reads a duration; 0 means no timeout.
 fn read_timeout(field: &str, written: Option<&str>, reading: &mut Reading<'_, '_>) -> Option<Duration> {
-    read_duration(field, written?, reading).filter(|duration| !duration.is_zero())
+    valid(field, call_values::duration(written?), reading)
 }
 
-fn read_duration(field: &str, text: &str, reading: &mut Reading<'_, '_>) -> Option<Duration> {
-    let duration = parse_duration(text);
-    if duration.is_none() {
-        let what = format!("{} is not a duration", quoted(text));
-        reading.problem(field, what, "write one such as 1m30s or 500ms");
-    }
-    duration
+/// Reports a mistake.
+fn valid<T>(field: &str, value: Result<T, Fault>, reading: &mut Reading<'_, '_>) -> Option<T> {
+    value.map_err(|Fault { what, fix }| reading.problem(field, what, fix)).ok()
+}
+
+/// Refuses a value that Kubernetes accepts and the mesh does not support.
+fn supported<T>(field: &str, value: Result<T, Fault>, reading: &mut Reading<'_, '_>) -> Option<T> {
+    value.map_err(|Fault { what, fix }| reading.refuse(field, Reason::UnsupportedValue, what, fix)).ok()
 }
 
 /// Reads when requests are sent again (GEP-1731). `None` if a value is not valid. For a gRPC call, a code stands for the
 /// gRPC status that is the same failure.
 fn read_retry(field: &str, written: WrittenRetry, reading: &mut Reading<'_, '_>) -> Option<Retry> {
-    let mut codes = written.codes.unwrap_or_default();
-    codes.sort_unstable();
-    codes.dedup();
-    if let Some(code) = codes.iter().find(|code| !(400..600).contains(*code)) {
-        let what = format!("{code} is not a status of a failed request");
-        reading.problem(&format!("{field}.codes"), what, "use codes from 400 to 599");
-        return None;
-    }
-    let attempts = written.attempts.unwrap_or(1);
-    let Some(attempts) = u8::try_from(attempts).ok().filter(|attempts| (1..=RETRIES_MAX).contains(attempts)) else {
-        let what = format!("{attempts} retries of one request");
-        let fix = format!("use 1 to {RETRIES_MAX}, or remove the field retry");
-        reading.refuse(&format!("{field}.attempts"), Reason::UnsupportedValue, what, fix);
-        return None;
-    };
+    let codes = call_values::http_codes(written.codes.unwrap_or_default());
+    let http_codes = valid(&format!("{field}.codes"), codes, reading)?;
+    let attempts = call_values::attempts(written.attempts.unwrap_or(1));
+    let attempts = supported(&format!("{field}.attempts"), attempts, reading)?;
     let field = format!("{field}.backoff");
     let backoff = match written.backoff.as_deref() {
-        Some(text) => read_duration(&field, text, reading)?,
+        Some(text) => {
+            let pause = valid(&field, call_values::duration(text), reading)?;
+            supported(&field, call_values::backoff(pause), reading)?
+        }
         None => DEFAULT_BACKOFF,
     };
-    if backoff > BACKOFF_MAX {
-        let what = format!("a pause of {backoff:?} before a retry");
-        reading.refuse(&field, Reason::UnsupportedValue, what, format!("use at most {BACKOFF_MAX:?}"));
-        return None;
-    }
-    Some(Retry { grpc_codes: GrpcCodes::like_http(&codes), http_codes: codes.into(), attempts, backoff })
+    Some(Retry { grpc_codes: GrpcCodes::like_http(&http_codes), http_codes, attempts, backoff })
 }
 
 #[cfg(test)]

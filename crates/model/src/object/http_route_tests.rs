@@ -4,9 +4,10 @@ use crate::fixtures::{lines, notices, objects, parse, problems};
 use crate::object::{Object, Route};
 use crate::route::status::Reason;
 use crate::route::{
-    GrpcCodes, Header, HeaderMatch, HeaderModifier, Match, PathMatch, PathRewrite, QueryMatch, Redirect, Retry,
-    RouteKind, Scheme, TABLE_MAX_BYTES, Timeouts, ValueMatch,
+    Header, HeaderMatch, HeaderModifier, Match, PathMatch, PathRewrite, QueryMatch, Redirect, RouteKind, Scheme,
+    TABLE_MAX_BYTES, ValueMatch,
 };
+use crate::traffic::{CallPolicy, GrpcCodes, Mode, Retry, Setting, TimeLimit};
 
 /// A route for the Service echo with these rules, in YAML's flow style.
 fn with_rules(rules: &str) -> String {
@@ -64,6 +65,11 @@ fn patterns_beyond_what_any_table_takes_are_not_compiled() {
     assert!(route.rules.iter().all(|rule| rule.refusals.is_empty()), "its size is what is wrong with it");
 }
 
+/// Returns a limit in milliseconds.
+fn limit_ms(limit: &Option<Setting<TimeLimit>>) -> Option<u128> {
+    limit.as_ref().map(|limit| limit.value.after.as_millis())
+}
+
 #[test]
 fn a_route_is_read() {
     let read = route(&with_rules(
@@ -85,8 +91,9 @@ fn a_route_is_read() {
             ..Match::any()
         }]
     );
-    let ms = |ms| Some(Duration::from_millis(ms));
-    assert_eq!(rule.timeouts, Timeouts { request: ms(10_000), backend_request: ms(500) });
+    assert_eq!(limit_ms(&rule.calls.request_timeout), Some(10_000));
+    assert_eq!(limit_ms(&rule.calls.backend_request_timeout), Some(500));
+    assert_eq!(rule.calls.request_timeout.as_ref().map(|limit| &*limit.set_by), Some("HTTPRoute default/canary"));
     let backends: Vec<_> = rule.backends.iter().map(|b| (&*b.to.name, b.to.port, b.weight)).collect();
     assert_eq!(backends, [("echo-v2", Some(80), 9), ("echo", Some(81), 1)]);
     assert_eq!(rule.name.as_deref(), Some("v2"));
@@ -100,12 +107,17 @@ fn what_is_left_out_is_what_kubernetes_takes_it_for() {
     assert!(whole.rules[0].backends.is_empty());
     assert_eq!(route(&with_rules("[{matches: []}]")).rules[0].matches, [Match::any()]);
     assert_eq!(route(&with_rules("[{matches: [{}]}]")).rules[0].matches, [Match::any()]);
-    assert_eq!(route(&with_rules("[{timeouts: {request: 0s}}]")).rules[0].timeouts, Timeouts::default());
+    // No limit, whatever a less specific policy says.
+    let unlimited = route(&with_rules("[{timeouts: {request: 0s}}]")).rules[0].calls.clone();
+    assert_eq!(unlimited.request_timeout.as_ref().map(|limit| limit.mode), Some(Mode::Off));
+    assert_eq!(unlimited.without_off(), CallPolicy::default());
 }
 
 #[test]
 fn retries_are_read() {
-    let retry = |text: &str| route(&with_rules(&format!("[{{retry: {text}}}]"))).rules[0].retry.clone().expect("one");
+    let retry = |text: &str| {
+        route(&with_rules(&format!("[{{retry: {text}}}]"))).rules[0].calls.retry.clone().expect("one").value
+    };
     let codes = GrpcCodes::like_http(&[503]);
     let written = Retry {
         http_codes: [500, 502, 503].into(),

@@ -2,6 +2,7 @@
 
 pub mod annotations;
 pub(crate) mod authorization_policy;
+mod call_values;
 pub(crate) mod endpoint_slice;
 pub(crate) mod grpc_route;
 pub(crate) mod http_route;
@@ -10,6 +11,7 @@ pub mod route;
 pub(crate) mod service;
 pub(crate) mod tcp_route;
 pub(crate) mod tls_route;
+pub(crate) mod traffic_policy;
 
 use std::sync::Arc;
 
@@ -19,6 +21,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 pub use reference_grant::{GrantFrom, GrantTo, ReferenceGrant};
 pub use route::Route;
 pub use service::{Service, ServicePort};
+pub use traffic_policy::{PolicyTarget, TrafficPolicy};
 
 use crate::manifest::Review;
 use crate::problem::{Mark, quoted};
@@ -32,6 +35,8 @@ pub enum Object {
     EndpointSlice(Arc<EndpointSlice>),
     /// A leno.dev/v1alpha1 AuthorizationPolicy.
     AuthorizationPolicy(AuthorizationPolicy),
+    /// A leno.dev/v1alpha1 TrafficPolicy.
+    TrafficPolicy(Arc<TrafficPolicy>),
     /// A gateway.networking.k8s.io/v1 GRPCRoute, HTTPRoute, TLSRoute or TCPRoute.
     Route(Route),
     /// A gateway.networking.k8s.io ReferenceGrant.
@@ -59,6 +64,7 @@ impl Object {
             Self::Service(service) => &service.identity,
             Self::EndpointSlice(slice) => &slice.identity,
             Self::AuthorizationPolicy(policy) => &policy.identity,
+            Self::TrafficPolicy(policy) => &policy.identity,
             Self::Route(route) => &route.identity,
             Self::ReferenceGrant(grant) => &grant.identity,
         }
@@ -69,6 +75,7 @@ impl Object {
             Self::Service(_) => "Service",
             Self::EndpointSlice(_) => "EndpointSlice",
             Self::AuthorizationPolicy(_) => authorization_policy::KIND,
+            Self::TrafficPolicy(_) => traffic_policy::KIND,
             Self::Route(route) => route.kind.name(),
             Self::ReferenceGrant(_) => reference_grant::KIND,
         }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Filters, RequestHead, RouteKind, RouteName, Rule, Timeouts};
+use super::{Filters, RequestHead, RouteKind, RouteName, Rule};
+use crate::traffic::CallPolicy;
 
 /// A request's head.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +50,6 @@ pub(crate) fn rule(kind: RouteKind, route: &str, name: &str) -> Arc<Rule> {
         name: Some(name.into()),
         filters: Filters::default(),
         backends: Box::default(),
-        timeouts: Timeouts::default(),
-        retry: None,
+        calls: CallPolicy::default(),
     })
 }

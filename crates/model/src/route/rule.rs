@@ -1,13 +1,11 @@
 //! A rule of a route: what happens to the requests that match it.
 
-use std::fmt;
-use std::time::Duration;
-
 use serde::Serialize;
+use std::fmt;
 
-use super::{Filters, Retry};
+use super::Filters;
 use crate::mesh::ClusterKey;
-use crate::settings::milliseconds_or_none;
+use crate::traffic::CallPolicy;
 
 /// A rule: how the proxy treats the requests that match it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -21,11 +19,8 @@ pub struct Rule {
     /// The backends, chosen by weight. If the weights sum to zero and there is no redirect, requests are answered with
     /// 500, and connections are closed.
     pub backends: Box<[Backend]>,
-    /// How long a request may take.
-    pub timeouts: Timeouts,
-    /// When the request may be sent again although a backend may have processed it; `None` for never.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry: Option<Retry>,
+    /// The time limits of its requests, and when they may be sent more than once.
+    pub calls: CallPolicy,
 }
 
 /// A destination of a rule.
@@ -65,6 +60,8 @@ pub enum RouteKind {
     /// One rule matches every connection; the proxy does not parse the connection's bytes.
     #[serde(rename = "TCPRoute")]
     Tcp,
+    /// No route: the port has none, and the one rule has the TrafficPolicy of the Service. The name is the Service's.
+    Service,
 }
 
 /// The name of a route; its text is `HTTPRoute namespace/name`.
@@ -73,17 +70,6 @@ pub struct RouteName {
     pub kind: RouteKind,
     pub namespace: Box<str>,
     pub name: Box<str>,
-}
-
-/// How long a request may take (GEP-1742); `None` is no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Timeouts {
-    /// Limit on the time from the request's header section to the end of the response.
-    #[serde(rename = "request_ms", serialize_with = "milliseconds_or_none")]
-    pub request: Option<Duration>,
-    /// Limit for one attempt at one backend; at most `request`.
-    #[serde(rename = "backend_request_ms", serialize_with = "milliseconds_or_none")]
-    pub backend_request: Option<Duration>,
 }
 
 impl Rule {
@@ -102,7 +88,8 @@ impl Rule {
 }
 
 impl RouteKind {
-    pub const ALL: [Self; 4] = [Self::Grpc, Self::Http, Self::Tls, Self::Tcp];
+    /// The kinds of objects.
+    pub const OBJECTS: [Self; 4] = [Self::Grpc, Self::Http, Self::Tls, Self::Tcp];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -110,12 +97,13 @@ impl RouteKind {
             Self::Http => "HTTPRoute",
             Self::Tls => "TLSRoute",
             Self::Tcp => "TCPRoute",
+            Self::Service => "Service",
         }
     }
 
     /// Returns whether rules of this kind match requests, and not connections whose content is opaque.
     pub fn is_of_requests(self) -> bool {
-        matches!(self, Self::Grpc | Self::Http)
+        matches!(self, Self::Grpc | Self::Http | Self::Service)
     }
 }
 

@@ -3,7 +3,7 @@
 //! The owner of a Service writes the routes, but clients' proxies in any namespace store them. A table therefore has a
 //! limit in bytes ([`TABLE_MAX_BYTES`]), not only in entries: a pattern of a few letters may take 16 KiB.
 
-use super::{Entry, Filters, HeaderModifier, Match, PathMatch, PathRewrite, Retry, RouteTable, ValueMatch};
+use super::{Entry, Filters, HeaderModifier, Match, PathMatch, PathRewrite, RouteTable, ValueMatch};
 
 /// Maximum size in bytes of all entries of one table. Routes that would exceed it are not accepted.
 pub const TABLE_MAX_BYTES: usize = 1 << 20;
@@ -24,8 +24,7 @@ impl Entry {
     /// a proxy creates a rule of its own for every entry that it parses.
     fn size_bytes(&self) -> usize {
         let filters = self.rule.backends.iter().map(|backend| &backend.filters).chain([&self.rule.filters]);
-        let codes = self.rule.retry.as_ref().map_or(0, Retry::size_bytes);
-        self.matches.size_bytes() + codes + filters.map(Filters::size_bytes).sum::<usize>()
+        self.matches.size_bytes() + self.rule.calls.size_bytes() + filters.map(Filters::size_bytes).sum::<usize>()
     }
 }
 

@@ -62,12 +62,15 @@ pub enum Reason {
     Accepted,
     /// Not accepted: the Service or its port does not exist, or cannot have this route.
     NoMatchingParent,
-    /// Not accepted: the port has routes of another kind, or its routes of the same kind leave no space for this one.
+    /// Not accepted: the port has routes of another kind, or its routes of the same kind leave no space for this one. For a
+    /// policy: an older policy has the same target.
     Conflicted,
     /// Not accepted: an unknown or unsupported value.
     UnsupportedValue,
     /// Not accepted: filters, or a filter and a match, that cannot be combined.
     IncompatibleFilters,
+    /// Not accepted: a policy selects an object, or a part of it, that does not exist.
+    TargetNotFound,
     /// References are resolved.
     ResolvedRefs,
     /// Not resolved: a backend of a kind other than Service.

@@ -7,6 +7,7 @@
 mod memo;
 mod references;
 mod routes;
+mod traffic;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -17,13 +18,15 @@ pub use memo::Memo;
 use crate::mesh::{Cluster, ClusterKey, Dialled, Endpoint, EndpointProxy, Mesh};
 use crate::object::{
     Address, AuthorizationPolicy, EndpointSlice, Identity, Object, Readiness, ReferenceGrant, Route, Service,
-    ServicePort, authorization_policy,
+    ServicePort, TrafficPolicy, authorization_policy,
 };
 use crate::policy::Mode;
 use crate::problem::{Mark, Notice, Place, Problem, quoted};
 use crate::protocol::Protocol;
 use crate::route::status::ParentStatus;
+use crate::traffic::status::TargetStatus;
 use references::Known;
+use traffic::Policies;
 
 /// A mesh, and the findings about its objects.
 #[derive(Debug)]
@@ -36,6 +39,8 @@ pub struct Translation {
     pub notices: Vec<Notice>,
     /// The status of each route at each of its Services, in order of file and line.
     pub routes: Vec<ParentStatus>,
+    /// The status of each TrafficPolicy at each of its targets, in order of file and line.
+    pub traffic: Vec<TargetStatus>,
 }
 
 /// Translates objects. Names without a namespace are looked up in `default_namespace`.
@@ -57,7 +62,7 @@ pub fn translate_again<'a>(
         (file, *mark, *created_s, object.kind(), namespace, name)
     });
     let mut join = Join::new(dialled);
-    let Unique { services, mut slices, policies, routes, grants } = join.unique(&objects);
+    let Unique { services, mut slices, policies, traffic, routes, grants } = join.unique(&objects);
     for service in &services {
         let (namespace, name) = name_of(&service.identity);
         let slices = slices.remove(&(namespace, name)).unwrap_or_default();
@@ -69,17 +74,22 @@ pub fn translate_again<'a>(
         join.notice(&slice.identity, "EndpointSlice", what);
     }
     join.overlaps(&policies);
-    let attached = routes::attach(&routes, &Known::new(&services, &grants, &join.clusters));
-    join.problems.extend(attached.problems);
+    let known = Known::new(&services, &grants, &join.clusters);
+    let traffic = Policies::new(&traffic, &routes, &known);
+    let mut attached = routes::attach(&routes, &traffic, &known);
+    attached.tables.extend(traffic.tables(&join.clusters, &attached.tables, &known));
+    let clusters = join.clusters.iter().map(|cluster| traffic.with_budget(cluster, &known)).collect();
+    join.problems.extend(attached.problems.into_iter().chain(traffic.problems));
     join.notices.extend(attached.notices);
     let policies = policies.iter().map(|policy| Arc::clone(&policy.policy)).collect();
     // If addresses are equal, the mesh uses the first, so put clusterIPs before endpoints' own addresses.
     let addresses = join.cluster_ips.into_iter().chain(join.headless);
     Translation {
-        mesh: Mesh::dialling(dialled, default_namespace, join.clusters, addresses, policies, attached.tables),
+        mesh: Mesh::dialling(dialled, default_namespace, clusters, addresses, policies, attached.tables),
         problems: join.problems,
         notices: join.notices,
         routes: attached.statuses,
+        traffic: traffic.statuses,
     }
 }
 
@@ -92,6 +102,7 @@ struct Unique<'a> {
     services: Vec<&'a Arc<Service>>,
     slices: Slices<'a>,
     policies: Vec<&'a AuthorizationPolicy>,
+    traffic: Vec<&'a Arc<TrafficPolicy>>,
     routes: Vec<&'a Route>,
     grants: Vec<&'a ReferenceGrant>,
 }
@@ -138,6 +149,7 @@ impl Join {
             match object {
                 Object::Service(service) => unique.services.push(service),
                 Object::AuthorizationPolicy(policy) => unique.policies.push(policy),
+                Object::TrafficPolicy(policy) => unique.traffic.push(policy),
                 Object::Route(route) => unique.routes.push(route),
                 Object::ReferenceGrant(grant) => unique.grants.push(grant),
                 Object::EndpointSlice(slice) => {
@@ -234,6 +246,7 @@ impl JoinedService {
                 balancer: service.balancer,
                 protocol: protocol(service, port, slices),
                 settings: service.settings.clone(),
+                retry_budget: None,
                 cluster_ips: service.cluster_ips.clone(),
                 endpoints,
                 unready_endpoints,

@@ -9,7 +9,8 @@ use crate::object::{ReferenceGrant, Route, Service};
 use crate::problem::quoted;
 use crate::protocol::Protocol;
 use crate::route::status::Reason;
-use crate::route::{Backend, BackendTarget, Filters, Mirror, RouteName, Rule, Timeouts};
+use crate::route::{Backend, BackendTarget, Filters, Mirror, RouteName, Rule};
+use crate::traffic::CallPolicy;
 
 /// The objects that routes can refer to.
 pub(super) struct Known<'a> {
@@ -81,11 +82,11 @@ impl<'a> Known<'a> {
         if let Some(refusal) = rule.refusals.first() {
             let to = BackendTarget::Invalid(format!("{}: {}", refusal.spot.field, refusal.what).into());
             let refused = Backend { to, weight: 1, filters: Filters::default() };
-            let (filters, timeouts) = (Filters::default(), Timeouts::default());
-            return Rule { route, name, filters, backends: [refused].into(), timeouts, retry: None };
+            let (filters, calls) = (Filters::default(), CallPolicy::default());
+            return Rule { route, name, filters, backends: [refused].into(), calls };
         }
-        let (timeouts, retry) = (rule.timeouts, rule.retry.clone());
-        Rule { route, name, filters, backends: backends.into(), timeouts, retry }
+        let calls = rule.calls.clone().without_off();
+        Rule { route, name, filters, backends: backends.into(), calls }
     }
 
     /// Resolves the mirrors; drops mirrors that cannot be resolved.

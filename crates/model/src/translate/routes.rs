@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use super::place;
 use super::references::{Known, Referrer, no_service};
+use super::traffic::Policies;
 use crate::mesh::{AttachedRoutes, ClusterKey};
 use crate::object::route::{Parent, Refusal, Spot};
 use crate::object::{Identity, Route};
 use crate::problem::{Notice, Place, Problem};
 use crate::route::status::{Condition, ConditionKind, ParentStatus, Reason};
-use crate::route::{Candidate, RouteKind, RouteName, RouteTable, TABLE_MAX_BYTES};
+use crate::route::{Candidate, RouteKind, RouteName, RouteTable, Rule, TABLE_MAX_BYTES};
 
 /// The result for all routes.
 #[derive(Default)]
@@ -38,7 +39,7 @@ struct Attachment<'a> {
 }
 
 /// Attaches routes, which must be in order of file and line.
-pub(super) fn attach(routes: &[&Route], known: &Known<'_>) -> Attached {
+pub(super) fn attach(routes: &[&Route], policies: &Policies<'_>, known: &Known<'_>) -> Attached {
     let mut attached = Attached::default();
     let mut attachments = Vec::new();
     for route in routes {
@@ -50,10 +51,10 @@ pub(super) fn attach(routes: &[&Route], known: &Known<'_>) -> Attached {
             }
         }
     }
-    let admitted = admitted(&attachments);
+    let admitted = admitted(&attachments, policies, known);
     let mut candidates: BTreeMap<Group<'_>, Vec<Candidate>> = BTreeMap::new();
     for attachment in &attachments {
-        attached.attach(attachment, known, &admitted, &mut candidates);
+        attached.attach(attachment, (known, policies), &admitted, &mut candidates);
     }
     for (group, candidates) in candidates {
         let kind = admitted.get(&group).map_or(RouteKind::Http, |admitted| admitted.first.kind);
@@ -84,7 +85,11 @@ struct Shadow<'a> {
 
 /// Selects the routes of each group: the routes of the kind with the highest precedence, in order, until the table is
 /// full. A group has at most one TCPRoute, because two would match the same connections.
-fn admitted<'a>(attachments: &[Attachment<'a>]) -> HashMap<Group<'a>, Admitted<'a>> {
+fn admitted<'a>(
+    attachments: &[Attachment<'a>],
+    policies: &Policies<'_>,
+    known: &Known<'_>,
+) -> HashMap<Group<'a>, Admitted<'a>> {
     let mut groups: HashMap<Group<'a>, Vec<&'a Route>> = HashMap::new();
     for attachment in attachments {
         for cluster in attachment.clusters.iter().flatten() {
@@ -98,7 +103,7 @@ fn admitted<'a>(attachments: &[Attachment<'a>]) -> HashMap<Group<'a>, Admitted<'
         let (mut matches, mut bytes) = (0, 0);
         let fits = |route: &&Route| {
             matches += route.match_count();
-            bytes += route.size_bytes();
+            bytes += route.size_bytes() + route.match_count() * policies.size_bytes(route, &group.0, known);
             if first.kind == RouteKind::Tcp { matches <= 1 } else { bytes <= TABLE_MAX_BYTES }
         };
         let admitted: Vec<_> = routes.into_iter().filter(|route| route.kind == first.kind).take_while(fits).collect();
@@ -218,7 +223,7 @@ impl Attached {
     fn attach<'a>(
         &mut self,
         attachment: &Attachment<'a>,
-        known: &Known<'_>,
+        (known, policies): (&Known<'_>, &Policies<'_>),
         admitted: &HashMap<Group<'a>, Admitted<'a>>,
         candidates: &mut BTreeMap<Group<'a>, Vec<Candidate>>,
     ) {
@@ -232,13 +237,20 @@ impl Attached {
             Ok((groups, message)) => {
                 accepted = message;
                 for group in groups {
+                    let cluster = &group.0.clone();
                     let list = candidates.entry(group).or_default();
                     // Two parents of a route may lead to the same port: add the rules only once.
                     if list.last().is_some_and(|last| is_of(last, route)) {
                         continue;
                     }
                     for (index, (rule, read)) in rules.iter().zip(&route.rules).enumerate() {
-                        let (rule, matches) = (Arc::clone(rule), read.matches.clone());
+                        let (mut rule, matches) = (Arc::clone(rule), read.matches.clone());
+                        if read.refusals.is_empty() {
+                            let calls = policies.of_rule(route, read, cluster, known);
+                            if calls != rule.calls {
+                                rule = Arc::new(Rule { calls, ..Rule::clone(&rule) });
+                            }
+                        }
                         list.push(Candidate { created: route.created, index, matches, rule });
                     }
                 }

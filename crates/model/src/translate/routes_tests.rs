@@ -272,7 +272,7 @@ fn a_reference_grant_opens_another_namespace() {
              spec: {{from: [{{group: gateway.networking.k8s.io, kind: {kind}, namespace: shop}}], to: [{{group: '', kind: Service}}]}}\n"
         )
     };
-    let kinds = RouteKind::ALL.map(RouteKind::name);
+    let kinds = RouteKind::OBJECTS.map(RouteKind::name);
     for (kind, another) in kinds.iter().zip(kinds.iter().cycle().skip(1)) {
         let resolved = |grant: String| reasons(&with(&[route(kind, "shop/a", CART, rules), grant]))[1];
         assert_eq!(resolved(grant("bank", kind)), RESOLVED, "{kind}");
@@ -316,7 +316,7 @@ fn a_rule_with_a_filter_that_the_mesh_does_not_have_answers_with_an_error() {
 /// GEP-1294, "Route types".
 #[test]
 fn of_routes_of_several_kinds_at_one_port_the_first_kind_is_in_force() {
-    let kinds = RouteKind::ALL.map(RouteKind::name);
+    let kinds = RouteKind::OBJECTS.map(RouteKind::name);
     for (first, winner) in kinds.iter().enumerate() {
         let mut kinds = kinds[first..].to_vec();
         for _ in 0..kinds.len() {
@@ -552,7 +552,8 @@ fn the_examples_of_the_documentation_do_what_they_say() {
     assert_eq!(server(query), Some(BackendTarget::Cluster(key("search.shop", 80))));
 
     let stock = translation.mesh.routes(&key("stock.shop", 80), "web").expect("a table");
-    let retry = stock.entries()[0].rule.retry.as_ref().expect("it has retries");
+    let retry = stock.entries()[0].rule.calls.retry.as_ref().expect("it has retries");
+    let retry = &retry.value;
     assert!(retry.attempts == 2 && retry.applies_to(503, None) && !retry.applies_to(500, None));
 
     let orders = translation.mesh.routes(&key("orders.shop", 5432), "web").expect("a table");

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use leno_relay::access_log::{Protocol, Record};
+use leno_relay::audit::AuditedParts;
 use leno_relay::metrics::Direction;
 
 /// A connection with the least possible information.
@@ -26,6 +27,8 @@ pub(super) fn connection() -> Record<'static> {
         response_bytes: 0,
         duration: Duration::ZERO,
         retries: 0,
+        hedges: 0,
+        audited: AuditedParts::default(),
         request_id: b"",
         user_agent: b"",
         proxy_error: None,

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use leno_model::spiffe::SpiffeId;
 
 use super::{Protocol, Record};
+use crate::audit::{AuditedPart, AuditedParts};
 use crate::metrics::Direction;
 
 /// The SPIFFE id of a workload.
@@ -33,6 +34,8 @@ pub(super) fn call<'a>(client_id: &'a SpiffeId, server_id: &'a SpiffeId) -> Reco
         response_bytes: 345,
         duration: Duration::from_micros(6_789),
         retries: 2,
+        hedges: 1,
+        audited: [AuditedPart::StreamIdle, AuditedPart::Retry].into_iter().collect(),
         request_id: b"7c1f",
         user_agent: b"grpc-go/1.60",
         proxy_error: None,
@@ -60,6 +63,8 @@ pub(super) fn connection() -> Record<'static> {
         response_bytes: 0,
         duration: Duration::ZERO,
         retries: 0,
+        hedges: 0,
+        audited: AuditedParts::default(),
         request_id: b"",
         user_agent: b"",
         proxy_error: Some("connect-failed"),

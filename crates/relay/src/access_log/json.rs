@@ -42,6 +42,13 @@ pub(super) fn format(line: &mut Vec<u8>, queries: Queries, record: &Record) {
     if record.retries > 0 {
         push_fmt(line, format_args!(r#","retries":{}"#, record.retries));
     }
+    if record.hedges > 0 {
+        push_fmt(line, format_args!(r#","hedges":{}"#, record.hedges));
+    }
+    if !record.audited.is_empty() {
+        let names: Vec<_> = record.audited.names().collect();
+        push_fmt(line, format_args!(r#","audited":"{}""#, names.join(",")));
+    }
     push_text(line, "request_id", record.request_id, REQUEST_ID_MAX_BYTES);
     push_text(line, "user_agent", record.user_agent, USER_AGENT_MAX_BYTES);
     if let Some(why) = record.proxy_error {

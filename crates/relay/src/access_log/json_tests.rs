@@ -39,6 +39,8 @@ fn a_call_is_one_object_on_one_line() {
             "response_bytes": 345,
             "duration_ms": 6.789,
             "retries": 2,
+            "hedges": 1,
+            "audited": "stream-idle,retry",
             "request_id": "7c1f",
             "user_agent": "grpc-go/1.60",
         })
@@ -98,7 +100,7 @@ fn a_peer_cannot_add_fields_or_lines() {
     let object = parsed(&record);
     assert_eq!(object["client_id"], "spiffe://example.org/ns/shop/sa/web");
     assert_eq!(object["user_agent"].as_str().map(str::as_bytes), Some(attack));
-    assert_eq!(object.as_object().map(serde_json::Map::len), Some(19));
+    assert_eq!(object.as_object().map(serde_json::Map::len), Some(21));
 }
 
 #[test]

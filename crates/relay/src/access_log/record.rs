@@ -7,6 +7,7 @@ use leno_model::route::RouteName;
 use leno_model::spiffe::SpiffeId;
 
 use super::Queries;
+use crate::audit::AuditedParts;
 use crate::metrics::Direction;
 
 /// A client's protocol.
@@ -63,6 +64,10 @@ pub struct Record<'a> {
     pub duration: Duration,
     /// How often the call was sent again because its rule has retries.
     pub retries: u8,
+    /// How many further attempts the call got because its first one had not answered in time.
+    pub hedges: u8,
+    /// What parts of a policy in the mode Audit would have done.
+    pub audited: AuditedParts,
     /// The request's `x-request-id`.
     pub request_id: &'a [u8],
     /// The request's `user-agent`.

@@ -264,9 +264,9 @@ impl Calls {
     /// Sets the timer of an attempt that was sent, if the call's route rule limits attempts.
     pub(crate) fn limit_attempt(&mut self, id: AttemptId, now: Instant) {
         let Some(call) = self.slots.get_mut(id.call).certain() else { return };
-        let timeout = call.route.as_ref().and_then(|route| route.timeouts().backend_request);
-        if let (Some(timeout), Some(attempt)) = (timeout, call.attempts.get_mut(id)) {
-            attempt.timer = Some(self.timers.set(now + timeout, Alarm::Attempt(id)));
+        let limit = call.route.as_ref().and_then(|route| route.policy().backend_request_timeout.as_ref());
+        if let (Some(limit), Some(attempt)) = (limit, call.attempts.get_mut(id)) {
+            attempt.timer = Some(self.timers.set(now + limit.value.after, Alarm::Attempt(id)));
         }
     }
 
@@ -282,6 +282,20 @@ impl Calls {
         let Some(call) = self.slots.get_mut(id).certain() else { return };
         call.content_seen = call.request_bytes;
         call.content_timer = Some(self.timers.set(at, Alarm::Content(id)));
+    }
+
+    /// Sets the timer of a limit that is only audited.
+    pub(crate) fn audit_at(&mut self, id: CallId, at: Instant) {
+        if let Some(route) = self.slots.get_mut(id).and_then(|call| call.route.as_mut()) {
+            route.progress.audit_timer = Some(self.timers.set(at, Alarm::Audit(id)));
+        }
+    }
+
+    /// Sets the timer of the next check whether a call is idle.
+    pub(crate) fn check_idle_at(&mut self, id: CallId, at: Instant) {
+        if let Some(route) = self.slots.get_mut(id).and_then(|call| call.route.as_mut()) {
+            route.progress.idle_timer = Some(self.timers.set(at, Alarm::Idle(id)));
+        }
     }
 
     /// Cancels all timers of a call.
@@ -308,6 +322,11 @@ impl Calls {
                 Alarm::Attempt(id) => call.attempts.get_mut(id).into_iter().for_each(|attempt| attempt.timer = None),
                 Alarm::Content(_) => call.content_timer = None,
                 Alarm::Retry(_) => call.retry_timer = None,
+                Alarm::Audit(_) | Alarm::Idle(_) => {
+                    let Some(route) = call.route.as_mut() else { continue };
+                    let [audit, idle] = route.progress.timers_mut();
+                    *(if matches!(alarm, Alarm::Audit(_)) { audit } else { idle }) = None;
+                }
             }
         }
         due
@@ -320,6 +339,9 @@ fn cancel_timers(timers: &mut Timers<Alarm>, call: &mut Call) {
     }
     cancel_timer(timers, &mut call.content_timer);
     cancel_timer(timers, &mut call.retry_timer);
+    for timer in call.route.iter_mut().flat_map(|route| route.progress.timers_mut()) {
+        cancel_timer(timers, timer);
+    }
     for attempt in call.attempts.iter_mut() {
         cancel_timer(timers, &mut attempt.timer);
     }

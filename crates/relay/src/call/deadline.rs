@@ -1,11 +1,12 @@
-//! Deadline: limits the time of a call, of each attempt at it, and of pauses in its request content. Also ends the pause
-//! before a retry.
+//! Deadline: limits the time of a call, of each attempt at it, of pauses in its request content, and of the time in which
+//! neither side sends anything. Also ends the pause before a retry.
 
 use std::time::{Duration, Instant};
 
 use leno_http2::fields::Known;
 
 use crate::Relay;
+use crate::audit::AuditedPart;
 use crate::call::attempt::AttemptId;
 use crate::call::reply::ProxyError;
 use crate::call::retry::Failure;
@@ -25,12 +26,16 @@ pub(crate) enum Alarm {
     Content(CallId),
     /// The pause before a call is sent again.
     Retry(CallId),
+    /// A whole call, by a limit that is only audited.
+    Audit(CallId),
+    /// The time in which neither side of a call sends content.
+    Idle(CallId),
 }
 
 impl Alarm {
     pub(crate) fn call(self) -> CallId {
         match self {
-            Self::Call(id) | Self::Content(id) | Self::Retry(id) => id,
+            Self::Call(id) | Self::Content(id) | Self::Retry(id) | Self::Audit(id) | Self::Idle(id) => id,
             Self::Attempt(id) => id.call,
         }
     }
@@ -96,17 +101,24 @@ impl Relay {
                 }
                 Alarm::Content(id) => self.content_is_late(id),
                 Alarm::Retry(id) => self.calls.list(id),
+                Alarm::Audit(id) => self.audit_request_timeout(id),
+                Alarm::Idle(id) => self.check_idle(id),
             }
         }
     }
 
-    fn attempt_out_of_time(&self, id: AttemptId) -> Option<ProxyError> {
+    /// Returns the error of an attempt whose time is over; `None` if the limit is only audited.
+    fn attempt_out_of_time(&mut self, id: AttemptId) -> Option<ProxyError> {
         let call = self.calls.get(id.call)?;
-        let route = call.route.as_ref()?;
+        let limit = call.route.as_ref()?.policy().backend_request_timeout.clone()?;
         let (upstream, _) = call.attempts.get(id)?.stream()?;
         let endpoint = self.pools.upstream(upstream)?.address;
-        let timeout = route.timeouts().backend_request.unwrap_or_default();
-        Some(ProxyError::BackendTimeout { endpoint, route: route.name().clone(), timeout })
+        let (set_by, timeout) = (limit.set_by.clone(), limit.value.after);
+        self.acts(id.call, AuditedPart::BackendTimeout, &limit).then_some(ProxyError::BackendTimeout {
+            endpoint,
+            set_by,
+            timeout,
+        })
     }
 }
 
@@ -123,9 +135,9 @@ pub(crate) fn time_left(call: &Call, now: Instant) -> Option<Duration> {
 fn time_allowed(call: &mut Call) -> Option<Duration> {
     let asked = call.request.get(Known::GrpcTimeout).and_then(grpc::parse_timeout);
     let Some(route) = &mut call.route else { return asked };
-    let Some(allowed) = route.timeouts().request.filter(|allowed| asked.is_none_or(|asked| *allowed < asked)) else {
-        return asked;
-    };
+    let limit = route.policy().request_timeout.as_ref().filter(|limit| !limit.is_audited());
+    let allowed = limit.map(|limit| limit.value.after).filter(|allowed| asked.is_none_or(|asked| *allowed < asked));
+    let Some(allowed) = allowed else { return asked };
     route.sets_deadline = true;
     if call.is_grpc {
         call.request.set(Known::GrpcTimeout, grpc::format_timeout(allowed).as_bytes());
@@ -135,11 +147,9 @@ fn time_allowed(call: &mut Call) -> Option<Duration> {
 
 /// Returns the error for a call whose time is over.
 fn out_of_time(call: &Call) -> ProxyError {
-    match call.route.as_ref().filter(|route| route.sets_deadline) {
-        Some(route) => {
-            let timeout = route.timeouts().request.unwrap_or_default();
-            ProxyError::RequestTimeout { route: route.name().clone(), timeout }
-        }
+    let route = call.route.as_ref().filter(|route| route.sets_deadline);
+    match route.and_then(|route| route.policy().request_timeout.as_ref()) {
+        Some(limit) => ProxyError::RequestTimeout { set_by: limit.set_by.clone(), timeout: limit.value.after },
         None => ProxyError::DeadlineExceeded,
     }
 }

@@ -10,6 +10,7 @@
 //! | an attempt ends without an answer | `retry` |
 //! | an attempt fails, and the call's rule has retries | `retry_policy` |
 //! | a timer fires | `deadline` |
+//! | a call breaks a part of its policy that is only audited | `policy` |
 //! | the proxy itself answers | `reply` |
 //! | the call ends, and is recorded | `end`, `record` |
 //!
@@ -20,6 +21,7 @@ pub(crate) mod calls;
 pub(crate) mod deadline;
 pub(crate) mod end;
 pub(crate) mod mirror;
+pub(crate) mod policy;
 #[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "there are two directions"))]
 pub(crate) mod record;
 pub(crate) mod reply;
@@ -197,8 +199,13 @@ impl Call {
         self.replayable && self.response == Response::Awaited
     }
 
-    /// Returns how many attempts have begun that are not retries of the call's rule.
+    /// Returns how many attempts have begun while another one went on.
+    pub(crate) fn hedges(&self) -> u8 {
+        self.route.as_ref().map_or(0, |route| route.progress.hedges)
+    }
+
+    /// Returns how many attempts have begun that are neither retries of the call's rule nor hedges.
     pub(crate) fn own_attempts(&self) -> u32 {
-        self.attempts.begun().saturating_sub(u32::from(self.retries))
+        self.attempts.begun().saturating_sub(u32::from(self.retries) + u32::from(self.hedges()))
     }
 }

@@ -151,6 +151,8 @@ impl Relay {
             response_bytes: call.response_bytes,
             duration,
             retries: call.retries,
+            hedges: call.hedges(),
+            audited: call.route.as_ref().map(|route| route.progress.audited).unwrap_or_default(),
             request_id: field(Known::XRequestId),
             user_agent: field(Known::UserAgent),
             proxy_error: match ending {

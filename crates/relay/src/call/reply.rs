@@ -2,6 +2,7 @@
 //! of errors.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use leno_http2::{ErrorCode, FieldSection, Section};
@@ -73,12 +74,14 @@ pub(crate) enum ProxyError {
     TooManyAttempts { attempts: u32 },
     #[error("the call's deadline passed")]
     DeadlineExceeded,
-    #[error("the request took longer than the {timeout:?} that {route} allows it")]
-    RequestTimeout { route: RouteName, timeout: Duration },
+    #[error("the request took longer than the {timeout:?} that {set_by} allows it")]
+    RequestTimeout { set_by: Arc<str>, timeout: Duration },
+    #[error("neither side sent anything for the {timeout:?} that {set_by} allows")]
+    StreamIdle { set_by: Arc<str>, timeout: Duration },
     #[error("no content of the request came for {waited_ms} ms; send it, or end the request")]
     ContentLate { waited_ms: u32 },
-    #[error("{endpoint} took longer than the {timeout:?} that {route} allows a backend")]
-    BackendTimeout { endpoint: SocketAddr, route: RouteName, timeout: Duration },
+    #[error("{endpoint} took longer than the {timeout:?} that {set_by} allows a backend")]
+    BackendTimeout { endpoint: SocketAddr, set_by: Arc<str>, timeout: Duration },
     #[error("{buffered_bytes} bytes of responses wait for this client; read faster")]
     ClientTooSlow { buffered_bytes: usize },
 }
@@ -121,6 +124,7 @@ impl ProxyError {
             Self::DeadlineExceeded => "deadline-exceeded",
             Self::RequestTimeout { .. } => "request-timeout",
             Self::BackendTimeout { .. } => "backend-timeout",
+            Self::StreamIdle { .. } => "stream-idle",
             Self::ContentLate { .. } => "content-late",
             Self::ClientTooSlow { .. } => "client-too-slow",
         }
@@ -167,9 +171,10 @@ impl ProxyError {
             Self::ContentLate { .. } => (408, Status::DeadlineExceeded),
             Self::Loop { .. } => (508, Status::Aborted),
             Self::Denied(_) => (403, Status::PermissionDenied),
-            Self::DeadlineExceeded | Self::RequestTimeout { .. } | Self::BackendTimeout { .. } => {
-                (504, Status::DeadlineExceeded)
-            }
+            Self::DeadlineExceeded
+            | Self::RequestTimeout { .. }
+            | Self::BackendTimeout { .. }
+            | Self::StreamIdle { .. } => (504, Status::DeadlineExceeded),
             Self::ClientTooSlow { .. } => (503, Status::ResourceExhausted),
         }
     }

@@ -147,8 +147,12 @@ impl Relay {
         if !self.downstreams.may_begin(call.client, calls, self.limits.relay.max_calls as usize) {
             return self.fail(id, &ProxyError::TooManyCalls { calls });
         }
-        if call.route.is_some() || call.request.contains(Known::GrpcTimeout) {
+        let is_routed = call.route.is_some();
+        if is_routed || call.request.contains(Known::GrpcTimeout) {
             self.set_deadline(id);
+        }
+        if is_routed {
+            self.begin_policy(id);
         }
         self.expect_content(id);
         self.calls.list(id);

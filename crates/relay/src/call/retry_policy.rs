@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use leno_http2::fields::Known;
 use leno_http2::{ErrorCode, FieldSection};
-use leno_model::balance::{BudgetSettings, Outcome, RetryBudget};
-use leno_model::route::Retry;
+use leno_model::balance::Outcome;
+use leno_model::traffic::Retry;
 
 use crate::Relay;
+use crate::audit::AuditedPart;
 use crate::call::attempt::{Attempt, AttemptId};
 use crate::call::record::is_endpoint_failure;
 use crate::call::reply::ProxyError;
@@ -18,6 +19,7 @@ use crate::call::{Call, CallId};
 use crate::certain::Certain;
 use crate::link::grpc::{self, Pushback};
 use crate::pool::hop::{Hop, Protocol};
+use crate::target::budget::Taken;
 use crate::target::cluster::Standing;
 
 /// Longest pause before a retry that an endpoint may ask for. If it asks for a longer one, its answer is forwarded, and the
@@ -152,7 +154,7 @@ impl Relay {
         let now = self.now;
         let Some(call) = self.calls.get(id.call).certain() else { return false };
         let Some(retry) = call.route.as_ref().and_then(|route| route.retry()) else { return false };
-        if !is_failure(retry, fields, call.is_grpc) && !self.has_lost_connection(id, fields) {
+        if !is_failure(&retry.value, fields, call.is_grpc) && !self.has_lost_connection(id, fields) {
             return false;
         }
         let asked = asked_pause(fields, call.is_grpc);
@@ -219,40 +221,51 @@ impl Relay {
     pub(crate) fn retry_in(&mut self, id: CallId, asked: Option<Pushback>) -> Option<Duration> {
         let (now, until, random) = (self.now, self.draining, self.random.u32(..));
         let is_crowded = !self.calls.has_room_for_replay(0, self.limits.relay.max_replay_bytes as usize / 2);
+        let workers = self.workers;
         let call = self.calls.get_mut(id)?;
         let route = call.route.as_ref()?;
-        let decided = pause(call, route.retry()?, asked, (now, until), random).and_then(|pause| {
-            // Content that is kept during pauses must leave room for calls that no endpoint has processed.
-            if is_crowded && !call.body.is_empty() {
-                return Err(Unretried::Request);
+        let retry = route.retry()?;
+        let mut decided = pause(call, &retry.value, asked, (now, until), random);
+        // Content that is kept during pauses must leave room for calls that no endpoint has processed.
+        if is_crowded && !call.body.is_empty() {
+            decided = Err(Unretried::Request);
+        }
+        if retry.is_audited() {
+            let set_by = retry.set_by.clone();
+            if decided.is_ok() {
+                self.audit(id, AuditedPart::Retry, &set_by);
             }
+            return None;
+        }
+        let mut overspent = None;
+        let decided = decided.and_then(|pause| {
             let cluster = self.targets.get_mut(call.cluster).ok_or(Unretried::Request)?;
             if cluster.standing == Standing::Removed {
                 return Err(Unretried::Request);
             }
-            let workers = self.workers;
-            let new = || Box::new(RetryBudget::new(BudgetSettings::default(), workers, now));
-            let has_left = cluster.retry_budget.get_or_insert_with(new).take(now);
-            if has_left { Ok(pause) } else { Err(Unretried::Budget) }
+            match cluster.take_retry(now, workers) {
+                Taken::Yes => {}
+                Taken::OnlyAudited(set_by) => overspent = Some(set_by),
+                Taken::No => return Err(Unretried::Budget),
+            }
+            Ok(pause)
         });
         route.count_retry(decided.err());
         match decided {
-            Ok(pause) => {
-                call.retries += 1;
-                Some(pause)
-            }
-            Err(why) => {
-                call.unretried = Some(why);
-                None
-            }
+            Ok(_) => call.retries += 1,
+            Err(why) => call.unretried = Some(why),
         }
+        if let Some(set_by) = overspent {
+            self.audit(id, AuditedPart::RetryBudget, &set_by);
+        }
+        decided.ok()
     }
 
     /// Counts a call that is sent again without its rule's leave, if its rule has retries.
     pub(crate) fn count_resent(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         let Some(route) = &call.route else { return };
-        if route.retry().is_some_and(|retry| call.retries < retry.attempts) {
+        if route.retry().is_some_and(|retry| !retry.is_audited() && call.retries < retry.value.attempts) {
             route.count_retry(None);
             call.retries += 1;
         }

@@ -1,5 +1,5 @@
 use leno_http2::StreamKey;
-use leno_model::route::GrpcCodes;
+use leno_model::traffic::GrpcCodes;
 
 use super::*;
 use crate::downstream::client::ClientId;

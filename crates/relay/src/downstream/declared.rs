@@ -70,7 +70,9 @@ impl Relay {
         match routes.map(|routes| routes.kind()) {
             Some(RouteKind::Tcp) => Inspection::Nothing,
             Some(RouteKind::Tls) if cluster.protocol == Protocol::Opaque => Inspection::ServerName,
-            Some(RouteKind::Tls | RouteKind::Grpc | RouteKind::Http) | None => cluster.protocol.into(),
+            Some(RouteKind::Tls | RouteKind::Grpc | RouteKind::Http | RouteKind::Service) | None => {
+                cluster.protocol.into()
+            }
         }
     }
 

@@ -147,6 +147,12 @@ impl RelayScrape {
         let waiting: u64 = self.workers.iter().map(|worker| worker.waiting_calls.get()).sum();
         gauge(encoder, "leno_waiting_calls", "Calls that wait for a connection or a stream now")?
             .encode_gauge(&waiting)?;
+        let help = "Calls on which a policy in the mode Audit would have acted, by what the proxy would have done";
+        let mut audited = counter(encoder, "leno_audited", help)?;
+        let (would, others) = sum_by_key(self.workers.iter().map(|worker| &worker.audited));
+        for (would, count) in would.into_iter().chain(others.map(|count| ("other", count))) {
+            encode_count(audited.encode_family(&[("would", would)])?, count)?;
+        }
         let mut abuse = counter(encoder, "leno_abuse_closed", "Connections and calls ended for abuse, by kind")?;
         let (kinds, others) = sum_by_key(self.workers.iter().map(|worker| &worker.abuse));
         for (kind, count) in kinds.into_iter().chain(others.map(|count| ("other", count))) {

@@ -7,7 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use leno_model::mesh::ClusterKey;
-use leno_model::route::{GrpcCodes, RouteKind, RouteName};
+use leno_model::route::{RouteKind, RouteName};
+use leno_model::traffic::GrpcCodes;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 
 use super::Counter;
@@ -125,7 +126,8 @@ impl RouteLabels {
     fn route_labels(&self) -> Labels {
         let mut labels = Labels::new();
         push_service(&mut labels, PARENT, &self.parent);
-        labels.push(("route_group", "gateway.networking.k8s.io".to_owned()));
+        let is_route = self.route.kind != RouteKind::Service;
+        labels.push(("route_group", if is_route { "gateway.networking.k8s.io" } else { "core" }.to_owned()));
         labels.push(("route_kind", self.route.kind.name().to_owned()));
         labels.push(("route_namespace", self.route.namespace.to_string()));
         labels.push(("route_name", self.route.name.to_string()));
@@ -173,8 +175,11 @@ impl RouteScrape {
         self.encode_statuses(counter(encoder, "outbound_tcp_route_close", help)?, RouteKind::Tcp)
     }
 
+    /// The counts of the routes of a kind. The rule of a Service without routes counts among the HTTPRoutes, as Linkerd's
+    /// default routes do.
     fn of_kind(&self, kind: RouteKind) -> impl Iterator<Item = (&RouteLabels, &RouteTotals)> {
-        self.backends.iter().filter(move |(labels, _)| labels.route.kind == kind)
+        let named = move |of: RouteKind| if of == RouteKind::Service { RouteKind::Http } else { of };
+        self.backends.iter().filter(move |(labels, _)| named(labels.route.kind) == kind)
     }
 
     fn encode_requests(&self, mut metric: MetricEncoder, kind: RouteKind) -> fmt::Result {
@@ -205,7 +210,7 @@ impl RouteScrape {
         for (labels, totals) in self.of_kind(kind) {
             let route = routes.entry(labels.route_labels()).or_default();
             for (outcome, count) in &totals.outcomes {
-                *route.entry(outcome.labels(kind)).or_default() += count;
+                *route.entry(outcome.labels(labels.route.kind)).or_default() += count;
             }
             if totals.other_outcomes > 0 {
                 *route.entry(vec![("error", OTHER.to_owned())]).or_default() += totals.other_outcomes;
@@ -221,17 +226,19 @@ impl RouteScrape {
 }
 
 impl Outcome {
-    /// Returns the outcome's labels: `http_status` for an HTTPRoute, `grpc_status` for a GRPCRoute, neither for
-    /// connections; and `error` for all.
+    /// Returns the outcome's labels: `http_status` for an HTTPRoute, `grpc_status` for a GRPCRoute, both for a Service,
+    /// neither for connections; and `error` for all.
     fn labels(self, kind: RouteKind) -> Labels {
-        let status = match kind {
-            RouteKind::Http => {
-                Some(("http_status", self.http_status.map(|status| status.to_string()).unwrap_or_default()))
-            }
-            RouteKind::Grpc => Some(("grpc_status", self.grpc_status.map(grpc_status_name).unwrap_or_default())),
-            RouteKind::Tls | RouteKind::Tcp => None,
+        let http = || ("http_status", self.http_status.map(|status| status.to_string()).unwrap_or_default());
+        let grpc = || ("grpc_status", self.grpc_status.map(grpc_status_name).unwrap_or_default());
+        let mut labels = match kind {
+            RouteKind::Http => vec![http()],
+            RouteKind::Grpc => vec![grpc()],
+            RouteKind::Service => vec![http(), grpc()],
+            RouteKind::Tls | RouteKind::Tcp => Vec::new(),
         };
-        status.into_iter().chain([("error", self.error.to_owned())]).collect()
+        labels.push(("error", self.error.to_owned()));
+        labels
     }
 }
 

@@ -51,6 +51,7 @@ pub struct WorkerMetrics {
     /// Bytes that peers cause the worker to hold now, as its memory budget counts them.
     pub held_bytes: Gauge,
     pub(super) abuse: CountByReason,
+    pub(super) audited: CountByReason,
     pub(super) proxy_errors: CountBySideAndReason,
     pub(super) failed_connections: CountBySideAndReason,
     traffic: BySide<TrafficLabels, TrafficMetrics>,
@@ -75,6 +76,7 @@ impl WorkerMetrics {
             access_log_dropped_total: Counter::default(),
             held_bytes: Gauge::default(),
             abuse: CountByKey::default(),
+            audited: CountByKey::default(),
             proxy_errors: CountByKey::default(),
             failed_connections: CountByKey::default(),
             traffic: BySide::new(),
@@ -120,6 +122,12 @@ impl WorkerMetrics {
     /// Counts a connection or a call that the proxy ended for abuse. `kind` names the attack and becomes a label.
     pub fn count_abuse(&self, kind: &'static str) {
         self.abuse.count(kind);
+    }
+
+    /// Counts a call on which a part of its policy would have acted, but for the mode Audit. `would` names what the proxy
+    /// would have done, and becomes a label.
+    pub fn count_audited(&self, would: &'static str) {
+        self.audited.count(would);
     }
 
     /// How often [`WorkerMetrics::count_abuse`] counted `kind`.

@@ -332,6 +332,7 @@ pub(crate) fn single(address: SocketAddr, known: Option<(&Cluster, &Endpoint)>) 
         balancer: Policy::Random,
         protocol: Protocol::Detect,
         settings: known.map(|(cluster, _)| cluster.settings.clone()).unwrap_or_default(),
+        retry_budget: None,
         cluster_ips: Box::default(),
         endpoints: vec![known.map_or_else(unknown, |(_, endpoint)| endpoint.clone())],
         unready_endpoints: Vec::new(),

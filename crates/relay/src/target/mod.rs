@@ -14,6 +14,7 @@
 //! | `explain` | the state of clusters, for `/balancer` |
 
 pub(crate) mod balance;
+pub(crate) mod budget;
 pub(crate) mod change;
 pub(crate) mod cluster;
 pub(crate) mod create;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use leno_http2::FieldSection;
 use leno_model::mesh::ClusterKey;
-use leno_model::route::{
-    BackendTarget, Filters, Found, PathMatch, Retry, RouteKind, RouteName, RouteTable, Rule, Scheme, Timeouts,
-};
+use leno_model::route::{BackendTarget, Filters, Found, PathMatch, RouteKind, RouteName, RouteTable, Rule, Scheme};
+use leno_model::traffic::{CallPolicy, Retry, Setting};
 use rustc_hash::FxHashMap;
 
 use crate::Relay;
 use crate::call::mirror::MirrorCopies;
+use crate::call::policy::PolicyProgress;
 use crate::call::record::Ending;
 use crate::call::reply::ProxyError;
 use crate::call::retry_policy::Unretried;
@@ -60,6 +60,8 @@ pub(crate) struct CallRoute {
     pub(crate) sets_deadline: bool,
     /// Copies of the request that are in flight.
     pub(crate) mirrors: Vec<CallId>,
+    /// What the policy of the rule has made of the call so far.
+    pub(crate) progress: PolicyProgress,
 }
 
 /// Where a call goes.
@@ -80,7 +82,7 @@ impl Routes {
 
 impl CallRoute {
     fn new(rule: Arc<MatchedRule>) -> Self {
-        Self { rule, backend: None, sets_deadline: false, mirrors: Vec::new() }
+        Self { rule, backend: None, sets_deadline: false, mirrors: Vec::new(), progress: PolicyProgress::default() }
     }
 
     /// Returns the name of the route that the rule belongs to.
@@ -93,12 +95,13 @@ impl CallRoute {
         self.rule.rule.name.as_deref()
     }
 
-    pub(crate) fn timeouts(&self) -> &Timeouts {
-        &self.rule.rule.timeouts
+    /// What the call may do.
+    pub(crate) fn policy(&self) -> &CallPolicy {
+        &self.rule.rule.calls
     }
 
-    pub(crate) fn retry(&self) -> Option<&Retry> {
-        self.rule.rule.retry.as_ref()
+    pub(crate) fn retry(&self) -> Option<&Setting<Retry>> {
+        self.policy().retry.as_ref()
     }
 
     /// Counts a retry, or why there is none.
@@ -178,14 +181,22 @@ impl Relay {
         let call = self.calls.get(id).ok_or_else(gone)?;
         let server = || self.downstreams.get(call.client).and_then(|client| client.link.codec.server());
         let found = match routes.table.kind() {
-            RouteKind::Grpc | RouteKind::Http if call.protocol == Protocol::Opaque => return Ok(Destination::Unrouted),
-            RouteKind::Grpc | RouteKind::Http | RouteKind::Tcp => routes.table.find(&Head(&call.request)),
+            RouteKind::Grpc | RouteKind::Http | RouteKind::Service if call.protocol == Protocol::Opaque => {
+                return Ok(Destination::Unrouted);
+            }
+            RouteKind::Grpc | RouteKind::Http | RouteKind::Service | RouteKind::Tcp => {
+                routes.table.find(&Head(&call.request))
+            }
             RouteKind::Tls => match server() {
                 Some(name) => routes.table.find_server(name),
                 None => return Ok(Destination::Unrouted),
             },
         };
         let Some(Found { rule, path }) = found else {
+            // The one rule of a Service without routes matches every path, but some requests have none.
+            if routes.table.kind() == RouteKind::Service {
+                return Ok(Destination::Unrouted);
+            }
             return Err(ProxyError::NoMatch { cluster: routes.parent.to_string() });
         };
         let address = Arc::as_ptr(rule).addr();

@@ -4,15 +4,14 @@
 //! rewrite; only leno-proxy applies the other filters.
 
 use leno_model::route::{
-    Backend, BackendTarget, Filters, HeaderModifier, Match, Mirror, PathMatch, PathRewrite, Redirect, Retry, RouteKind,
-    Rule, ValueMatch,
+    Backend, BackendTarget, Filters, HeaderModifier, Match, Mirror, PathMatch, PathRewrite, Redirect, RouteKind, Rule,
+    ValueMatch,
 };
+use leno_model::traffic::{KNOWN_TO_GRPC, Mode, Retry, Setting, TimeLimit};
 
 use super::matching::{connection_match, route_match};
-use crate::facts::{
-    BACKEND_TIMEOUT, Facts, GRPC, GRPC_METHOD, GRPC_SERVICE, INVALID, MIRROR, REQUEST_TIMEOUT, RETRIES, RETRY_BACKOFF,
-    RETRY_GRPC_CODES, RETRY_HTTP_CODES, ROUTE, RULE, SERVER_NAME,
-};
+use crate::call_policy;
+use crate::facts::{Facts, GRPC, GRPC_METHOD, GRPC_SERVICE, INVALID, MIRROR, ROUTE, RULE, SERVER_NAME};
 use crate::matcher::{escaped, regex};
 use crate::name::NOWHERE;
 use crate::pb::core::{HeaderValue, HeaderValueOption, RuntimeFractionalPercent, header_value_option};
@@ -50,20 +49,11 @@ pub(super) fn route(matches: &Match, rule: &Rule, dialect: Dialect) -> Route {
 
 /// Returns the facts for which a Route has no field.
 fn facts(matches: &Match, rule: &Rule) -> Facts {
-    let milliseconds = |limit: Option<std::time::Duration>| limit.map(|limit| limit.as_millis());
     let mut facts = Facts::default()
         .with(ROUTE, &rule.route)
         .with_some(RULE, rule.name.as_deref())
-        .with_some(SERVER_NAME, matches.server_name.as_ref())
-        .with_some(REQUEST_TIMEOUT, milliseconds(rule.timeouts.request))
-        .with_some(BACKEND_TIMEOUT, milliseconds(rule.timeouts.backend_request));
-    if let Some(retry) = &rule.retry {
-        facts = facts
-            .with(RETRIES, &retry.attempts)
-            .with(RETRY_BACKOFF, &retry.backoff.as_millis())
-            .with(RETRY_HTTP_CODES, &listed(retry.http_codes.iter()))
-            .with(RETRY_GRPC_CODES, &listed(retry.grpc_codes.iter().map(|(code, _)| code)));
-    }
+        .with_some(SERVER_NAME, matches.server_name.as_ref());
+    facts = call_policy::with_policy(facts, &rule.calls);
     if let PathMatch::Grpc(grpc) = &matches.path {
         let value = |value: &Option<ValueMatch>| {
             value.as_ref().map(|value| match value {
@@ -95,12 +85,12 @@ fn action(path: &PathMatch, rule: &Rule) -> route::Action {
     if weights == 0 {
         return route::Action::DirectResponse(DirectResponseAction { status: 500, ..Default::default() });
     }
+    let limit = |limit: &Option<Setting<TimeLimit>>| enforced(limit).map(|limit| limit.after);
+    let (request, attempt) = (limit(&rule.calls.request_timeout), limit(&rule.calls.backend_request_timeout));
+    let retry = enforced(&rule.calls.retry);
     // Without retries there is only one attempt per request. So the timeout of an attempt, which is the shorter timeout,
     // limits the whole request.
-    let timeout = match &rule.retry {
-        None => rule.timeouts.backend_request.or(rule.timeouts.request),
-        Some(_) => rule.timeouts.request,
-    };
+    let timeout = if retry.is_none() { attempt.or(request) } else { request };
     let mut action = RouteAction {
         cluster_specifier: Some(ClusterSpecifier::WeightedClusters(WeightedCluster {
             clusters: rule.backends.iter().map(weighted).collect(),
@@ -112,7 +102,8 @@ fn action(path: &PathMatch, rule: &Rule) -> route::Action {
         max_stream_duration: timeout
             .map(|timeout| MaxStreamDuration { max_stream_duration: Some(duration(timeout)), ..Default::default() }),
         request_mirror_policies: rule.filters.mirrors.iter().map(mirror).collect(),
-        retry_policy: rule.retry.as_ref().map(|retry| retry_policy(retry, rule.timeouts.backend_request)),
+        retry_policy: retry.map(|retry| retry_policy(retry, attempt)),
+        idle_timeout: limit(&rule.calls.stream_idle_timeout).map(duration),
         ..Default::default()
     };
     if let Some(rewrite) = &rule.filters.rewrite {
@@ -133,8 +124,7 @@ fn action(path: &PathMatch, rule: &Rule) -> route::Action {
 /// Writes when a request is sent again. gRPC clients (gRFC A44) and Envoy know five gRPC statuses, by their names in lower case.
 /// Neither knows Leno's budget.
 fn retry_policy(retry: &Retry, attempt: Option<std::time::Duration>) -> RetryPolicy {
-    const KNOWN: [u8; 5] = [1, 4, 8, 13, 14];
-    let on_grpc = retry.grpc_codes.iter().filter(|(code, _)| KNOWN.contains(code));
+    let on_grpc = retry.grpc_codes.iter().filter(|(code, _)| KNOWN_TO_GRPC.contains(code));
     let on_grpc = on_grpc.map(|(_, name)| name.to_ascii_lowercase().replace('_', "-"));
     let on_failures = ["connect-failure", "refused-stream", "reset", "retriable-status-codes"];
     let most = retry.pause(u8::MAX, 0);
@@ -152,9 +142,9 @@ fn retry_policy(retry: &Retry, attempt: Option<std::time::Duration>) -> RetryPol
     }
 }
 
-/// Lists numbers, separated by commas.
-fn listed(numbers: impl Iterator<Item = impl ToString>) -> String {
-    numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(",")
+/// Returns a part of a policy, unless the part is only audited: gRPC clients and Envoy cannot audit.
+fn enforced<T>(part: &Option<Setting<T>>) -> Option<&T> {
+    part.as_ref().filter(|part| part.mode == Mode::Enforce).map(|part| &part.value)
 }
 
 /// Returns the cluster name of a backend.

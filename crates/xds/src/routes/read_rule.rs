@@ -1,18 +1,13 @@
-//! Reads a rule: its backends, filters and timeouts.
-
-use std::str::FromStr;
-use std::time::Duration;
+//! Reads a rule: its backends, filters and policy for calls.
 
 use leno_model::route::{
-    BACKOFF_MAX, Backend, BackendTarget, Filters, GrpcCodes, Header, HeaderModifier, Mirror, PathRewrite, RETRIES_MAX,
-    Redirect, Retry, Rewrite, RouteKind, RouteName, Rule, Scheme, Timeouts,
+    Backend, BackendTarget, Filters, Header, HeaderModifier, Mirror, PathRewrite, Redirect, Rewrite, RouteKind,
+    RouteName, Rule, Scheme,
 };
 
 use super::read::Fault;
-use crate::facts::{
-    BACKEND_TIMEOUT, Facts, INVALID, MIRROR, REQUEST_TIMEOUT, RETRIES, RETRY_BACKOFF, RETRY_GRPC_CODES,
-    RETRY_HTTP_CODES, ROUTE, RULE,
-};
+use crate::call_policy;
+use crate::facts::{Facts, INVALID, MIRROR, ROUTE, RULE};
 use crate::name::{NOWHERE, cluster_key};
 use crate::pb::core::{HeaderValueOption, header_value_option::HeaderAppendAction};
 use crate::pb::matcher::RegexMatchAndSubstitute;
@@ -32,11 +27,7 @@ pub(super) fn rule(route: &Route, facts: &Facts) -> Result<Rule, Fault> {
             ..Filters::default()
         },
         backends: Box::default(),
-        timeouts: Timeouts {
-            request: milliseconds(facts, REQUEST_TIMEOUT)?,
-            backend_request: milliseconds(facts, BACKEND_TIMEOUT)?,
-        },
-        retry: retry(facts)?,
+        calls: call_policy::policy(facts, facts.get(ROUTE).unwrap_or_default())?,
     };
     match &route.action {
         Some(route::Action::Redirect(action)) => rule.filters.redirect = Some(redirect(action)?),
@@ -63,35 +54,8 @@ pub(super) fn rule(route: &Route, facts: &Facts) -> Result<Rule, Fault> {
 fn route_name(text: &str) -> Option<RouteName> {
     let (kind, name) = text.split_once(' ')?;
     let (namespace, name) = name.split_once('/')?;
-    let kind = RouteKind::ALL.into_iter().find(|known| known.name() == kind)?;
+    let kind = RouteKind::OBJECTS.into_iter().chain([RouteKind::Service]).find(|known| known.name() == kind)?;
     Some(RouteName { kind, namespace: namespace.into(), name: name.into() })
-}
-
-fn milliseconds(facts: &Facts, name: &'static str) -> Result<Option<Duration>, Fault> {
-    let number = facts.get(name).map(str::parse).transpose();
-    Ok(number.map_err(|_| (name, "is no number".to_owned()))?.map(Duration::from_millis))
-}
-
-/// Reads when a request is sent again; `None` without the fact [`RETRIES`].
-fn retry(facts: &Facts) -> Result<Option<Retry>, Fault> {
-    let Some(attempts) = facts.get(RETRIES) else { return Ok(None) };
-    let attempts = attempts.parse().ok().filter(|attempts| (1..=RETRIES_MAX).contains(attempts));
-    let mut http_codes = codes(facts, RETRY_HTTP_CODES)?;
-    http_codes.sort_unstable();
-    let grpc_codes = codes(facts, RETRY_GRPC_CODES)?;
-    let backoff = milliseconds(facts, RETRY_BACKOFF)?.filter(|backoff| *backoff <= BACKOFF_MAX);
-    Ok(Some(Retry {
-        attempts: attempts.ok_or_else(|| (RETRIES, format!("are not 1 to {RETRIES_MAX}")))?,
-        backoff: backoff.ok_or_else(|| (RETRY_BACKOFF, format!("is not at most {BACKOFF_MAX:?}")))?,
-        http_codes: http_codes.into(),
-        grpc_codes: grpc_codes.into_iter().fold(GrpcCodes::default(), GrpcCodes::with),
-    }))
-}
-
-/// Reads numbers that are separated by commas.
-fn codes<T: FromStr>(facts: &Facts, name: &'static str) -> Result<Vec<T>, Fault> {
-    let texts = facts.get(name).unwrap_or_default().split(',').filter(|text| !text.is_empty());
-    texts.map(|text| text.parse().map_err(|_| (name, "are not numbers".to_owned()))).collect()
 }
 
 fn modifier(options: &[HeaderValueOption], remove: &[String]) -> Option<HeaderModifier> {

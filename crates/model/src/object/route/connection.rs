@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use super::written::BackendRef;
 use super::{Reading, RuleParts};
-use crate::route::{Match, Timeouts};
+use crate::route::Match;
+use crate::traffic::CallPolicy;
 
 /// A rule of a TLSRoute or a TCPRoute.
 #[derive(Debug, Default, Deserialize)]
@@ -52,8 +53,8 @@ pub(in crate::object) fn read_rules(
                 "name the Service that receives the connections",
             );
         }
-        let (filters, timeouts) = (Vec::new(), Timeouts::default());
-        reading.rule(index, RuleParts { name, matches, filters, backend_refs, timeouts, retry: None });
+        let (filters, calls) = (Vec::new(), CallPolicy::default());
+        reading.rule(index, RuleParts { name, matches, filters, backend_refs, calls });
     }
 }
 

@@ -56,7 +56,7 @@ pub(super) fn read(field: &str, written: Vec<Filter>, reading: &mut Reading<'_, 
         let known = match reading.kind {
             RouteKind::Http => &KINDS[..],
             RouteKind::Grpc => &KINDS[..GRPC_KINDS],
-            RouteKind::Tls | RouteKind::Tcp => &[],
+            RouteKind::Tls | RouteKind::Tcp | RouteKind::Service => &[],
         };
         let Some(kind) = reading.choose(&format!("{field}.type"), &filter.kind, known) else {
             continue;

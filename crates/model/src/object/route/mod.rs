@@ -25,7 +25,8 @@ pub(super) use reading::{Reading, RuleParts};
 use super::Identity;
 use crate::problem::Mark;
 use crate::route::status::Reason;
-use crate::route::{Match, Retry, RouteKind, Seniority, Timeouts};
+use crate::route::{Match, RouteKind, Seniority};
+use crate::traffic::CallPolicy;
 
 /// The API group of routes, and of parents without a group.
 pub const GROUP: &str = "gateway.networking.k8s.io";
@@ -80,8 +81,8 @@ impl Route {
         let of_rule = |rule: &RouteRule| {
             let filters = rule.backends.iter().map(|backend| &backend.filters).chain([&rule.filters]);
             let filters: usize = filters.map(|filters| filters.fixed.size_bytes()).sum();
-            let codes = rule.retry.as_ref().map_or(0, Retry::size_bytes);
-            rule.matches.iter().map(|matches| matches.size_bytes() + codes + filters).sum::<usize>()
+            let calls = rule.calls.size_bytes();
+            rule.matches.iter().map(|matches| matches.size_bytes() + calls + filters).sum::<usize>()
         };
         self.rules.iter().map(of_rule).sum::<usize>().max(self.pattern_bytes)
     }
@@ -106,8 +107,8 @@ pub struct RouteRule {
     pub matches: Vec<Match>,
     pub filters: RouteFilters,
     pub backends: Box<[BackendRef]>,
-    pub timeouts: Timeouts,
-    pub retry: Option<Retry>,
+    /// The parts of the policy that the route itself sets.
+    pub calls: CallPolicy,
     /// The parts of the rule that the mesh does not support.
     pub refusals: Vec<Refusal>,
 }

@@ -9,8 +9,9 @@ use crate::manifest::Review;
 use crate::object::{DNS_SUBDOMAIN_RULE, Object, identity, is_dns_subdomain};
 use crate::problem::quoted;
 use crate::route::status::Reason;
-use crate::route::{Match, PathMatch, Pattern, Retry, RouteKind, TABLE_MAX_BYTES, Timeouts};
+use crate::route::{Match, PathMatch, Pattern, RouteKind, TABLE_MAX_BYTES};
 use crate::spelling::closest;
+use crate::traffic::CallPolicy;
 
 /// The state of reading one route.
 pub(in crate::object) struct Reading<'r, 'a> {
@@ -24,14 +25,13 @@ pub(in crate::object) struct Reading<'r, 'a> {
     pattern_bytes: usize,
 }
 
-/// A rule, after the code for its kind of route has read its matches and timeouts.
+/// A rule, after the code for its kind of route has read its matches and its policy for calls.
 pub(in crate::object) struct RuleParts {
     pub(in crate::object) name: Option<String>,
     pub(in crate::object) matches: Vec<Match>,
     pub(in crate::object) filters: Vec<Filter>,
     pub(in crate::object) backend_refs: Vec<BackendRef>,
-    pub(in crate::object) timeouts: Timeouts,
-    pub(in crate::object) retry: Option<Retry>,
+    pub(in crate::object) calls: CallPolicy,
 }
 
 impl<'r, 'a> Reading<'r, 'a> {
@@ -70,6 +70,11 @@ impl<'r, 'a> Reading<'r, 'a> {
     /// Counts a pattern that was compiled.
     pub(in crate::object) fn compiled(&mut self, pattern: &Pattern) {
         self.pattern_bytes += pattern.size_bytes();
+    }
+
+    /// Returns the route's kind and name, as messages have them.
+    pub(in crate::object) fn object(&self) -> &str {
+        self.review.object()
     }
 
     /// Returns the place where a field is written.
@@ -148,8 +153,7 @@ impl<'r, 'a> Reading<'r, 'a> {
             matches: parts.matches,
             filters,
             backends: backends.into(),
-            timeouts: parts.timeouts,
-            retry: parts.retry,
+            calls: parts.calls,
             refusals: std::mem::take(&mut self.refusals),
         });
     }

@@ -33,6 +33,9 @@ pub struct Retry {
     pub backoff: Duration,
 }
 
+/// The gRPC statuses after which gRPC clients and Envoy retry a call, if their configuration says so (gRFC A44).
+pub const KNOWN_TO_GRPC: [u8; 5] = [1, 4, 8, 13, 14];
+
 /// A set of gRPC status codes, 0 to 16.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GrpcCodes(u32);
@@ -58,9 +61,17 @@ const NAMES: [&str; 17] = [
     "UNAUTHENTICATED",
 ];
 
+impl Default for Retry {
+    /// One retry after lost connections and resets only.
+    fn default() -> Self {
+        let (http_codes, grpc_codes) = Default::default();
+        Self { http_codes, grpc_codes, attempts: 1, backoff: DEFAULT_BACKOFF }
+    }
+}
+
 impl Retry {
     /// Returns the size in bytes of its lists.
-    pub(crate) fn size_bytes(&self) -> usize {
+    pub(super) fn size_bytes(&self) -> usize {
         size_of_val(&*self.http_codes)
     }
 
@@ -70,6 +81,11 @@ impl Retry {
             Some(code) => self.grpc_codes.contains(code),
             None => self.http_codes.binary_search(&http).is_ok(),
         }
+    }
+
+    /// Returns whether gRPC clients without a proxy retry after all of its statuses (gRFC A44).
+    pub fn is_known_to_grpc(&self) -> bool {
+        self.grpc_codes.iter().all(|(code, _)| KNOWN_TO_GRPC.contains(&code))
     }
 
     /// Returns the pause before the retry with this number, from 1. `random` is uniformly distributed; the pause is up to
@@ -95,6 +111,16 @@ impl GrpcCodes {
     /// Returns the name of a code; `None` for a number above 16.
     pub fn name(code: u8) -> Option<&'static str> {
         NAMES.get(usize::from(code)).copied()
+    }
+
+    /// Returns the code with this name.
+    pub fn code(name: &str) -> Option<u8> {
+        (0u8..).zip(NAMES).find(|(_, known)| *known == name).map(|(code, _)| code)
+    }
+
+    /// The names of all codes.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMES.into_iter()
     }
 
     /// The codes in ascending order, each with its name.

@@ -1,0 +1,65 @@
+//! Reads the values of time limits and retries, which HTTPRoutes and TrafficPolicies have in the same form.
+
+use std::time::Duration;
+
+use crate::problem::quoted;
+use crate::settings::parse_duration;
+use crate::traffic::{BACKOFF_MAX, RETRIES_MAX};
+
+/// What is wrong with a value, and the fix.
+pub(super) struct Fault {
+    pub(super) what: String,
+    pub(super) fix: String,
+}
+
+impl Fault {
+    pub(super) fn new(what: String, fix: impl Into<String>) -> Self {
+        Self { what, fix: fix.into() }
+    }
+}
+
+pub(super) fn duration(text: &str) -> Result<Duration, Fault> {
+    let not_one = || Fault::new(format!("{} is not a duration", quoted(text)), "write one such as 1m30s or 500ms");
+    parse_duration(text).ok_or_else(not_one)
+}
+
+/// Sorts HTTP statuses, and checks that each is a status of a failed request.
+pub(super) fn http_codes(mut codes: Vec<u16>) -> Result<Box<[u16]>, Fault> {
+    codes.sort_unstable();
+    codes.dedup();
+    match codes.iter().find(|code| !(400..600).contains(*code)) {
+        None => Ok(codes.into()),
+        Some(code) => {
+            Err(Fault::new(format!("{code} is not a status of a failed request"), "use codes from 400 to 599"))
+        }
+    }
+}
+
+/// Checks the number of retries of one request.
+pub(super) fn attempts(written: i64) -> Result<u8, Fault> {
+    let attempts = u8::try_from(written).ok().filter(|attempts| (1..=RETRIES_MAX).contains(attempts));
+    attempts.ok_or_else(|| {
+        let fix = format!("use 1 to {RETRIES_MAX}, or remove the field retry");
+        Fault::new(format!("{written} retries of one request"), fix)
+    })
+}
+
+/// Checks the pause before the first retry.
+pub(super) fn backoff(pause: Duration) -> Result<Duration, Fault> {
+    if pause > BACKOFF_MAX {
+        let fix = format!("use at most {BACKOFF_MAX:?}");
+        return Err(Fault::new(format!("a pause of {pause:?} before a retry"), fix));
+    }
+    Ok(pause)
+}
+
+/// Returns whether an attempt may take longer than the whole request, and the fix.
+pub(super) fn check_order(request: Option<Duration>, attempt: Option<Duration>) -> Result<(), Fault> {
+    match (request, attempt) {
+        (Some(request), Some(attempt)) if attempt > request => {
+            let what = "longer than the whole request may take".to_owned();
+            Err(Fault::new(what, "make it shorter than request"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,96 @@
+//! Hedging: when a call is sent to a second endpoint before the first one has answered (gRFC A6, "Hedging Policy").
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+use super::Repeatable;
+use crate::settings::{format_duration, parse_duration};
+
+/// Most further attempts of one call that a policy may allow.
+pub const HEDGES_MAX: u8 = 3;
+/// Shortest delay before a further attempt: below it, most calls would be sent twice.
+pub const SHORTEST_DELAY: Duration = Duration::from_millis(1);
+/// Longest delay.
+const LONGEST_DELAY: Duration = Duration::from_secs(3_600);
+/// The percentiles that a delay may name, in tenths of a percent. Below the median, most calls would be sent twice. Above
+/// the largest, a method would need more calls than the proxy remembers.
+const PERMILLE: std::ops::RangeInclusive<u16> = 500..=999;
+
+/// When a call is sent to further endpoints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Hedge {
+    /// The time after the begin of the latest attempt.
+    pub delay: HedgeDelay,
+    /// Most further attempts of one call: 1 to [`HEDGES_MAX`].
+    pub attempts: u8,
+    /// The methods whose calls may be sent more than once.
+    pub methods: Box<[Repeatable]>,
+}
+
+/// The time after which a call is sent to another endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HedgeDelay {
+    Fixed(Duration),
+    /// A percentile of the latency of the method's own calls, in tenths of a percent: 500 to 999.
+    Percentile(u16),
+}
+
+impl Hedge {
+    /// Returns whether a call may be sent more than once. `path` is its `:path`, and `verb` its `:method`.
+    pub fn is_for(&self, is_grpc: bool, verb: &[u8], path: &[u8]) -> bool {
+        self.methods.iter().any(|method| method.is_match(is_grpc, verb, path))
+    }
+
+    /// Returns the size of its list, in bytes.
+    pub(super) fn size_bytes(&self) -> usize {
+        self.methods.iter().map(Repeatable::size_bytes).sum()
+    }
+}
+
+impl FromStr for HedgeDelay {
+    type Err = &'static str;
+
+    /// Reads a duration, such as `50ms`, or a percentile, such as `p95` or `p99.9`. The error says what to write.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let Some(percentile) = text.strip_prefix('p') else {
+            let delay = parse_duration(text).filter(|delay| (SHORTEST_DELAY..=LONGEST_DELAY).contains(delay));
+            return delay.map(Self::Fixed).ok_or("write a duration from 1ms to 1h, or a percentile such as p95");
+        };
+        let permille = match percentile.split_once('.') {
+            None => number(percentile, 3).and_then(|whole| whole.checked_mul(10)),
+            Some((whole, tenths)) => number(whole, 2).zip(number(tenths, 1)).map(|(whole, tenths)| whole * 10 + tenths),
+        };
+        let known = permille.filter(|permille| PERMILLE.contains(permille));
+        known.map(Self::Percentile).ok_or("use p50 to p99.9, with at most one digit after the dot")
+    }
+}
+
+/// Reads a number of at most `max_digits` digits.
+fn number(text: &str, max_digits: usize) -> Option<u16> {
+    let is_number = (1..=max_digits).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().ok()).flatten()
+}
+
+impl fmt::Display for HedgeDelay {
+    /// Writes the delay as a policy has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(delay) => f.write_str(&format_duration(*delay)),
+            Self::Percentile(permille) if permille % 10 == 0 => write!(f, "p{}", permille / 10),
+            Self::Percentile(permille) => write!(f, "p{}.{}", permille / 10, permille % 10),
+        }
+    }
+}
+
+impl Serialize for HedgeDelay {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+#[path = "hedge_tests.rs"]
+mod tests;

@@ -1,0 +1,141 @@
+//! What a call may do: time limits, retries and hedging.
+//!
+//! Two kinds of objects set the parts of a [`CallPolicy`]: routes, where Gateway API has a field for the part, and
+//! TrafficPolicies. [`CallPolicy::or`] joins policies from the most specific one to the least specific one. Pure: the relay
+//! owns the timers and the attempts.
+
+mod hedge;
+mod repeatable;
+mod retry;
+pub mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::settings::milliseconds;
+
+pub use hedge::{HEDGES_MAX, Hedge, HedgeDelay, SHORTEST_DELAY};
+pub use repeatable::{REPEATABLE_MAX, Repeatable};
+pub use retry::{BACKOFF_MAX, DEFAULT_BACKOFF, GrpcCodes, KNOWN_TO_GRPC, RETRIES_MAX, Retry};
+
+/// What the calls of a route rule, or of a Service, may do. `None` for a part that no object sets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CallPolicy {
+    /// Limit on the time from the request's header section to the end of the response (GEP-1742).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_timeout: Option<Setting<TimeLimit>>,
+    /// Limit on the time of one attempt at one endpoint (GEP-1742).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backend_request_timeout: Option<Setting<TimeLimit>>,
+    /// Limit on the time in which neither side of a call sends content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream_idle_timeout: Option<Setting<TimeLimit>>,
+    /// When a call may be sent again although an endpoint may have processed it (GEP-1731).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Setting<Retry>>,
+    /// When a call may be sent to another endpoint although the first one may still answer (gRFC A6).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hedge: Option<Setting<Hedge>>,
+}
+
+/// A part of a policy, and the object that sets it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Setting<T> {
+    #[serde(flatten)]
+    pub value: T,
+    pub mode: Mode,
+    /// The object, as `TrafficPolicy shop/cart`.
+    pub set_by: Arc<str>,
+}
+
+/// Whether the proxy acts on a part of a policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub enum Mode {
+    /// The proxy acts on it.
+    #[default]
+    Enforce,
+    /// The proxy counts and logs what it would have done.
+    Audit,
+    /// The part is switched off, also if a less specific object sets it. No joined policy has such a part.
+    Off,
+}
+
+/// A limit on time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TimeLimit {
+    #[serde(rename = "after_ms", serialize_with = "milliseconds")]
+    pub after: Duration,
+}
+
+impl Mode {
+    /// Every mode with its name in objects.
+    pub const NAMED: [(&str, Self); 3] = [("Enforce", Self::Enforce), ("Audit", Self::Audit), ("Off", Self::Off)];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Enforce => "Enforce",
+            Self::Audit => "Audit",
+            Self::Off => "Off",
+        }
+    }
+}
+
+impl<T> Setting<T> {
+    /// Creates a part on which the proxy acts.
+    pub fn enforced(value: T, set_by: &Arc<str>) -> Self {
+        Self { value, mode: Mode::Enforce, set_by: set_by.clone() }
+    }
+
+    pub fn is_audited(&self) -> bool {
+        self.mode == Mode::Audit
+    }
+}
+
+impl CallPolicy {
+    /// Returns this policy, with the parts of a less specific policy where this one has none.
+    #[must_use]
+    pub fn or(self, other: &Self) -> Self {
+        Self {
+            request_timeout: self.request_timeout.or_else(|| other.request_timeout.clone()),
+            backend_request_timeout: self.backend_request_timeout.or_else(|| other.backend_request_timeout.clone()),
+            stream_idle_timeout: self.stream_idle_timeout.or_else(|| other.stream_idle_timeout.clone()),
+            retry: self.retry.or_else(|| other.retry.clone()),
+            hedge: self.hedge.or_else(|| other.hedge.clone()),
+        }
+    }
+
+    /// Returns the policy without the parts that are switched off. Call it after the last [`Self::or`].
+    #[must_use]
+    pub fn without_off(self) -> Self {
+        fn on<T>(part: Option<Setting<T>>) -> Option<Setting<T>> {
+            part.filter(|part| part.mode != Mode::Off)
+        }
+        Self {
+            request_timeout: on(self.request_timeout),
+            backend_request_timeout: on(self.backend_request_timeout),
+            stream_idle_timeout: on(self.stream_idle_timeout),
+            retry: on(self.retry),
+            hedge: on(self.hedge),
+        }
+    }
+
+    /// Returns whether the policy sets nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the size of its texts and lists, in bytes.
+    pub fn size_bytes(&self) -> usize {
+        fn named<T>(part: Option<&Setting<T>>, of: fn(&T) -> usize) -> usize {
+            part.map_or(0, |part| part.set_by.len() + of(&part.value))
+        }
+        let limits = [&self.request_timeout, &self.backend_request_timeout, &self.stream_idle_timeout];
+        let limits: usize = limits.into_iter().map(|limit| named(limit.as_ref(), |_| 0)).sum();
+        limits + named(self.retry.as_ref(), Retry::size_bytes) + named(self.hedge.as_ref(), Hedge::size_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! Methods whose calls may be sent more than once without harm. Only the author of the service knows them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+/// Most methods that a policy may name, and the longest name of one in bytes.
+pub const REPEATABLE_MAX: usize = 16;
+const NAME_MAX_BYTES: usize = 256;
+
+/// The safe methods of HTTP (RFC 9110 section 9.2.1) that may have a response with content, and so are worth hedging.
+const SAFE: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
+
+/// A method, or all methods of a gRPC service, whose calls may be sent more than once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Repeatable {
+    /// A method of a gRPC service, as `shop.v1.Cart/GetItem`.
+    Grpc(Box<str>),
+    /// All methods of a gRPC service, as `shop.v1.Cart`.
+    GrpcService(Box<str>),
+    /// A method of HTTP, for calls that are not gRPC.
+    Http(Box<str>),
+}
+
+impl Repeatable {
+    /// Returns whether a call with this `:method` and `:path` is one of its calls.
+    pub(super) fn is_match(&self, is_grpc: bool, verb: &[u8], path: &[u8]) -> bool {
+        let grpc = || path.strip_prefix(b"/").filter(|_| is_grpc);
+        match self {
+            Self::Grpc(name) => grpc().is_some_and(|called| called == name.as_bytes()),
+            Self::GrpcService(service) => {
+                let method = grpc().and_then(|called| called.strip_prefix(service.as_bytes()));
+                method.is_some_and(|rest| rest.starts_with(b"/"))
+            }
+            Self::Http(name) => !is_grpc && verb == name.as_bytes(),
+        }
+    }
+
+    /// Returns the size of its text, in bytes.
+    pub(super) fn size_bytes(&self) -> usize {
+        let (Self::Grpc(text) | Self::GrpcService(text) | Self::Http(text)) = self;
+        size_of::<Self>() + text.len()
+    }
+}
+
+impl FromStr for Repeatable {
+    type Err = String;
+
+    /// Reads `shop.v1.Cart/GetItem`, `shop.v1.Cart/*` or `GET`. The error says what to write.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if SAFE.contains(&text) {
+            return Ok(Self::Http(text.into()));
+        }
+        let is_word = |word: &str| {
+            let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+            word.bytes().all(allowed) && word.bytes().next().is_some_and(|first| !first.is_ascii_digit())
+        };
+        let parts = text.split_once('/').filter(|_| text.len() <= NAME_MAX_BYTES);
+        match parts.filter(|(service, _)| service.split('.').all(is_word)) {
+            Some((service, "*")) => Ok(Self::GrpcService(service.into())),
+            Some((_, method)) if is_word(method) => Ok(Self::Grpc(text.into())),
+            _ => Err(format!(
+                "write a gRPC method as shop.v1.Cart/GetItem, all of a service as shop.v1.Cart/*, or one of {}",
+                SAFE.join(", ")
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Repeatable {
+    /// Writes the method as a policy has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::GrpcService(service) => write!(f, "{service}/*"),
+            Self::Grpc(name) | Self::Http(name) => f.write_str(name),
+        }
+    }
+}
+
+impl Serialize for Repeatable {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+#[path = "repeatable_tests.rs"]
+mod tests;

@@ -1,0 +1,236 @@
+//! Joins TrafficPolicies with the objects that they select.
+//!
+//! The parts of a rule's policy come, in this order, from: the route itself, a policy for the rule, a policy for the route, a
+//! policy for the Service's port, a policy for the Service. The first object that sets a part decides it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::references::{Known, no_service};
+use super::{name_of, place};
+use crate::mesh::{AttachedRoutes, Cluster, ClusterKey};
+use crate::object::route::RouteRule;
+use crate::object::{Identity, PolicyTarget, Route, TrafficPolicy, traffic_policy};
+use crate::problem::Problem;
+use crate::protocol::Protocol;
+use crate::route::status::{Condition, ConditionKind, Reason};
+use crate::route::{Backend, BackendTarget, Candidate, Filters, Match, RouteKind, RouteName, RouteTable, Rule};
+use crate::traffic::status::{TargetKind, TargetStatus};
+use crate::traffic::{CallPolicy, Setting};
+
+/// What a policy selects: the kind, the namespace, the name and the section.
+type Target<'a> = (TargetKind, &'a str, &'a str, Option<&'a str>);
+
+/// The policies in force, by their targets.
+#[derive(Default)]
+pub(super) struct Policies<'a> {
+    by_target: HashMap<Target<'a>, &'a TrafficPolicy>,
+    pub(super) statuses: Vec<TargetStatus>,
+    pub(super) problems: Vec<Problem>,
+}
+
+/// Why a policy is not in force at a target.
+struct Fault {
+    reason: Reason,
+    what: String,
+    fix: &'static str,
+}
+
+impl<'a> Policies<'a> {
+    /// Joins policies, the oldest first, with their targets.
+    pub(super) fn new(policies: &[&'a Arc<TrafficPolicy>], routes: &[&'a Route], known: &Known<'a>) -> Self {
+        let mut joined = Self::default();
+        if policies.is_empty() {
+            return joined;
+        }
+        let routes: HashMap<_, &Route> =
+            routes.iter().map(|route| ((route.kind, name_of(&route.identity)), *route)).collect();
+        for policy in policies {
+            for target in &policy.targets {
+                joined.attach(policy, target, &routes, known);
+            }
+        }
+        joined
+    }
+
+    fn attach(
+        &mut self,
+        policy: &'a TrafficPolicy,
+        target: &'a PolicyTarget,
+        routes: &HashMap<(RouteKind, (&str, &str)), &Route>,
+        known: &Known<'_>,
+    ) {
+        let (namespace, reference) = (&*policy.identity.namespace, &target.reference);
+        let key = (reference.kind, namespace, &*reference.name, reference.section_name.as_deref());
+        let missing = missing(key, routes, known);
+        let older = self.by_target.get(&key);
+        let fault = missing.or_else(|| {
+            let Identity { namespace, name, .. } = &older?.identity;
+            Some(Fault {
+                reason: Reason::Conflicted,
+                what: format!("the older {} {namespace}/{name} has the same target", traffic_policy::KIND),
+                fix: "remove the target from one of the two",
+            })
+        });
+        let (status, reason, message) = match &fault {
+            None => (true, Reason::Accepted, unsupported(policy)),
+            Some(Fault { reason, what, fix }) => (false, *reason, format!("{}: {what}; {fix}", target.spot.field)),
+        };
+        self.statuses.push(TargetStatus {
+            namespace: namespace.into(),
+            policy: policy.identity.name.clone(),
+            target: reference.clone(),
+            condition: Condition { kind: ConditionKind::Accepted, status, reason, message },
+        });
+        let Some(Fault { what, fix, .. }) = fault else {
+            self.by_target.insert(key, policy);
+            return;
+        };
+        let place = place(&policy.identity, traffic_policy::KIND, &target.spot.field, target.spot.mark);
+        self.problems.push(Problem { place, what, fix: fix.to_owned() });
+    }
+
+    /// Returns the policy of a route's rule for calls to a cluster, including the parts that the route sets.
+    pub(super) fn of_rule(
+        &self,
+        route: &Route,
+        rule: &RouteRule,
+        cluster: &ClusterKey,
+        known: &Known<'_>,
+    ) -> CallPolicy {
+        let kind = match route.kind {
+            RouteKind::Http => TargetKind::HttpRoute,
+            RouteKind::Grpc => TargetKind::GrpcRoute,
+            RouteKind::Tls | RouteKind::Tcp | RouteKind::Service => return CallPolicy::default(),
+        };
+        let (namespace, name) = name_of(&route.identity);
+        let named = rule.name.as_deref().and_then(|rule| self.at((kind, namespace, name, Some(rule))));
+        let more = named.into_iter().chain(self.at((kind, namespace, name, None)));
+        let own = more.fold(rule.calls.clone(), |calls, policy| calls.or(&policy.calls));
+        self.of_cluster(cluster, known).fold(own, |calls, policy| calls.or(&policy.calls)).without_off()
+    }
+
+    /// Returns the size in bytes that the policies add to each match of a route.
+    pub(super) fn size_bytes(&self, route: &Route, cluster: &ClusterKey, known: &Known<'_>) -> usize {
+        if self.by_target.is_empty() {
+            return 0;
+        }
+        route.rules.iter().map(|rule| self.of_rule(route, rule, cluster, known).size_bytes()).max().unwrap_or(0)
+    }
+
+    fn at(&self, target: Target<'_>) -> Option<&'a TrafficPolicy> {
+        self.by_target.get(&target).copied()
+    }
+
+    /// Returns the policies of a cluster's Service, first the one for the cluster's port.
+    fn of_cluster(&self, cluster: &ClusterKey, known: &Known<'_>) -> impl Iterator<Item = &TrafficPolicy> {
+        let service = known.service(&cluster.namespace, &cluster.service).filter(|_| !self.by_target.is_empty());
+        let port = service.and_then(|service| service.ports.iter().find(|port| port.port == cluster.port));
+        let (namespace, name) = (&*cluster.namespace, &*cluster.service);
+        let of_port = port.and_then(|port| self.at((TargetKind::Service, namespace, name, Some(&port.name))));
+        let of_all = service.and_then(|_| self.at((TargetKind::Service, namespace, name, None)));
+        of_port.into_iter().chain(of_all)
+    }
+
+    /// Returns a cluster with the retry budget that a policy sets for it.
+    pub(super) fn with_budget(&self, cluster: &Arc<Cluster>, known: &Known<'_>) -> Arc<Cluster> {
+        let budget = self.of_cluster(&cluster.key, known).find_map(|policy| policy.retry_budget.clone());
+        match budget {
+            None => cluster.clone(),
+            Some(budget) => Arc::new(Cluster { retry_budget: Some(budget), ..Cluster::clone(cluster) }),
+        }
+    }
+
+    /// Returns a table for each cluster whose Service has a policy and no routes in its own namespace. The one rule sends
+    /// all calls to the cluster itself.
+    pub(super) fn tables(
+        &self,
+        clusters: &[Arc<Cluster>],
+        attached: &[AttachedRoutes],
+        known: &Known<'_>,
+    ) -> Vec<AttachedRoutes> {
+        if self.by_target.is_empty() {
+            return Vec::new();
+        }
+        let has_routes = |key: &ClusterKey| {
+            attached.iter().any(|routes| routes.cluster == *key && routes.namespace == key.namespace)
+        };
+        let mut tables = Vec::new();
+        for cluster in clusters.iter().filter(|cluster| cluster.protocol != Protocol::Opaque) {
+            let key = &cluster.key;
+            let calls =
+                self.of_cluster(key, known).fold(CallPolicy::default(), |calls, policy| calls.or(&policy.calls));
+            let calls = calls.without_off();
+            if calls.is_empty() || has_routes(key) {
+                continue;
+            }
+            let table = Arc::new(of_service(key, calls));
+            tables.push(AttachedRoutes { cluster: key.clone(), namespace: key.namespace.clone(), table });
+        }
+        tables
+    }
+}
+
+/// Returns the table of a Service without routes.
+fn of_service(key: &ClusterKey, calls: CallPolicy) -> RouteTable {
+    let itself = Backend { to: BackendTarget::Cluster(key.clone()), weight: 1, filters: Filters::default() };
+    let route = RouteName { kind: RouteKind::Service, namespace: key.namespace.clone(), name: key.service.clone() };
+    let rule = Rule { route, name: None, filters: Filters::default(), backends: [itself].into(), calls };
+    let candidate = Candidate { created: None, index: 0, matches: vec![Match::any()], rule: Arc::new(rule) };
+    RouteTable::of_candidates(RouteKind::Service, vec![candidate])
+}
+
+/// Returns why a target does not exist.
+fn missing(
+    (kind, namespace, name, section): Target<'_>,
+    routes: &HashMap<(RouteKind, (&str, &str)), &Route>,
+    known: &Known<'_>,
+) -> Option<Fault> {
+    let not_found = |what: String, fix| Some(Fault { reason: Reason::TargetNotFound, what, fix });
+    let (noun, names): (_, Vec<&str>) = match kind {
+        TargetKind::Service => match known.service(namespace, name) {
+            None => return not_found(no_service(namespace, name), "add it, or correct the name"),
+            Some(service) => ("port", service.ports.iter().map(|port| &*port.name).collect()),
+        },
+        TargetKind::HttpRoute | TargetKind::GrpcRoute => {
+            let route = if kind == TargetKind::HttpRoute { RouteKind::Http } else { RouteKind::Grpc };
+            match routes.get(&(route, (namespace, name))) {
+                None => {
+                    let what = format!("there is no {} {namespace}/{name}", kind.name());
+                    return not_found(what, "add it, or correct the name");
+                }
+                Some(route) => ("rule", route.rules.iter().filter_map(|rule| rule.name.as_deref()).collect()),
+            }
+        }
+    };
+    let section = section.filter(|section| !names.contains(section))?;
+    let named = if names.is_empty() { "no name".to_owned() } else { names.join(", ") };
+    let what = format!("{} {namespace}/{name} has no {noun} named {section}; it has {named}", kind.name());
+    not_found(what, "correct sectionName, or remove it to select all")
+}
+
+/// Returns which parts of a policy programs without a proxy do not know; empty if they know them all.
+fn unsupported(policy: &TrafficPolicy) -> String {
+    let CallPolicy { request_timeout, backend_request_timeout, stream_idle_timeout, retry, hedge } = &policy.calls;
+    let limits = [request_timeout, backend_request_timeout, stream_idle_timeout];
+    let is_audit = limits.into_iter().flatten().any(Setting::is_audited)
+        || retry.as_ref().is_some_and(Setting::is_audited)
+        || hedge.as_ref().is_some_and(Setting::is_audited);
+    let parts = [
+        (stream_idle_timeout.is_some(), "timeouts.streamIdle"),
+        (backend_request_timeout.is_some() && retry.is_none(), "timeouts.backendRequest without retry"),
+        (retry.as_ref().is_some_and(|retry| !retry.value.is_known_to_grpc()), "some codes of retry"),
+        (hedge.is_some(), "hedge"),
+        (policy.retry_budget.is_some(), "budget"),
+        (is_audit, "mode Audit"),
+    ];
+    let unknown: Vec<&str> = parts.into_iter().filter(|(is_set, _)| *is_set).map(|(_, name)| name).collect();
+    match unknown.is_empty() {
+        true => String::new(),
+        false => format!("in force for proxies; gRPC clients without a proxy ignore: {}", unknown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+#[path = "traffic_tests.rs"]
+mod tests;

@@ -1,0 +1,201 @@
+use crate::balance::BudgetSettings;
+use crate::fixtures::{lines, translated};
+use crate::mesh::ClusterKey;
+use crate::route::fixtures::{call, get};
+use crate::route::status::Reason;
+use crate::route::{RouteKind, RouteTable};
+use crate::traffic::CallPolicy;
+use crate::translate::Translation;
+
+/// In the namespace shop: `cart` with the ports 80 (http) and 81 (admin), and the opaque `db`.
+const SERVICES: &str = "\
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Service, metadata: {name: cart, namespace: shop}, spec: {ports: [{name: http, port: 80}, {name: admin, port: 81}]}}
+- {apiVersion: v1, kind: Service, metadata: {name: db, namespace: shop}, spec: {ports: [{port: 3306}]}}
+";
+
+/// A GRPCRoute `namespace/name` of `cart.shop:80`, with a rule `get` for one method and a rule without a name for the rest.
+fn grpc_route(route: &str) -> String {
+    let (namespace, name) = route.split_once('/').expect("a namespace and a name");
+    let backend = "backendRefs: [{name: cart, namespace: shop, port: 80}]";
+    format!(
+        "---\napiVersion: gateway.networking.k8s.io/v1\nkind: GRPCRoute\nmetadata: {{name: {name}, namespace: {namespace}}}\n\
+         spec:\n  parentRefs: [{{group: '', kind: Service, name: cart, namespace: shop, port: 80}}]\n  rules:\n  \
+         - {{name: get, matches: [{{method: {{service: shop.Cart, method: Get}}}}], {backend}}}\n  - {{{backend}}}\n"
+    )
+}
+
+/// A policy in the namespace shop, for one target, with these further lines of its spec.
+fn policy(name: &str, target: &str, spec: &str) -> String {
+    let group = if target.contains("Service") { "" } else { "group: gateway.networking.k8s.io, " };
+    format!(
+        "---\napiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: {name}, namespace: shop}}\nspec:\n  \
+         targetRefs: [{{{group}{target}}}]\n  {spec}\n"
+    )
+}
+
+fn with(objects: &[String]) -> Translation {
+    let objects = objects.concat();
+    translated(&[("a-services.yaml", SERVICES), ("objects.yaml", objects.trim_start_matches("---\n"))])
+}
+
+fn table<'t>(translation: &'t Translation, service: &str, port: u16, namespace: &str) -> Option<&'t RouteTable> {
+    let key = ClusterKey { namespace: "shop".into(), service: service.into(), port };
+    translation.mesh.routes(&key, namespace).map(|table| &**table)
+}
+
+/// The policy of a gRPC call to `cart.shop:80` from a client in `namespace`.
+fn calls(translation: &Translation, namespace: &str, path: &str) -> CallPolicy {
+    let table = table(translation, "cart", 80, namespace).expect("a table");
+    table.find(&call(path)).expect("a rule").rule.calls.clone()
+}
+
+/// The limits in milliseconds for the whole request and for an attempt, and the number of retries.
+fn numbers(calls: &CallPolicy) -> [Option<u128>; 3] {
+    let limits = [&calls.request_timeout, &calls.backend_request_timeout];
+    let [request, attempt] = limits.map(|limit| limit.as_ref().map(|limit| limit.value.after.as_millis()));
+    [request, attempt, calls.retry.as_ref().map(|retry| retry.value.attempts.into())]
+}
+
+/// Whether each target of each policy is accepted, with the reason.
+fn reasons(translation: &Translation) -> Vec<(&str, bool, Reason)> {
+    let statuses = translation.traffic.iter();
+    statuses.map(|status| (&*status.policy, status.condition.status, status.condition.reason)).collect()
+}
+
+#[test]
+fn a_policy_of_a_service_without_routes_gives_it_one_rule_for_all_calls() {
+    let translation = with(&[policy("cart", "kind: Service, name: cart", "retry: {attempts: 2}")]);
+    assert_eq!(lines(&translation.problems), [""; 0]);
+    for (port, namespace) in [(80, "shop"), (80, "web"), (81, "web")] {
+        let table = table(&translation, "cart", port, namespace).expect("a table");
+        assert_eq!(table.kind(), RouteKind::Service);
+        let rule = table.find(&get("/any/path")).expect("it matches everything").rule;
+        assert_eq!(rule.route.to_string(), "Service shop/cart");
+        assert_eq!(numbers(&rule.calls), [None, None, Some(2)]);
+        assert_eq!(rule.choose(0).map(|backend| format!("{:?}", backend.to).contains("cart")), Some(true));
+    }
+    assert!(table(&translation, "db", 3306, "shop").is_none());
+}
+
+#[test]
+fn a_policy_for_a_port_goes_before_the_policy_for_its_service() {
+    let translation = with(&[
+        policy("all", "kind: Service, name: cart", "retry: {attempts: 2}"),
+        policy("admin", "kind: Service, name: cart, sectionName: admin", "retry: {attempts: 3}"),
+    ]);
+    let of_port = |port| {
+        let table = table(&translation, "cart", port, "shop").expect("a table");
+        numbers(&table.find(&get("/")).expect("a rule").rule.calls)[2]
+    };
+    assert_eq!((of_port(80), of_port(81)), (Some(2), Some(3)));
+}
+
+#[test]
+fn a_rule_goes_before_its_route_and_a_route_before_its_service() {
+    let route = "kind: GRPCRoute, name: cart";
+    let translation = with(&[
+        grpc_route("shop/cart"),
+        policy("rule", &format!("{route}, sectionName: get"), "timeouts: {request: 1s}"),
+        policy("route", route, "timeouts: {request: 2s, backendRequest: 300ms}"),
+        policy("service", "kind: Service, name: cart", "timeouts: {request: 3s}\n  retry: {attempts: 4}"),
+    ]);
+    assert_eq!(numbers(&calls(&translation, "shop", "/shop.Cart/Get")), [Some(1_000), Some(300), Some(4)]);
+    assert_eq!(numbers(&calls(&translation, "shop", "/shop.Cart/Add")), [Some(2_000), Some(300), Some(4)]);
+    // The other port has no routes.
+    let admin = table(&translation, "cart", 81, "shop").expect("a table");
+    assert_eq!(numbers(&admin.find(&get("/")).expect("a rule").rule.calls), [Some(3_000), None, Some(4)]);
+}
+
+#[test]
+fn a_field_of_gateway_api_goes_before_every_policy() {
+    let route = "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: cart, namespace: shop}\n\
+         spec:\n  parentRefs: [{group: '', kind: Service, name: cart, port: 80}]\n  rules:\n  \
+         - {name: all, timeouts: {request: 1s}, retry: {attempts: 1}, backendRefs: [{name: cart, port: 80}]}\n";
+    let spec = "timeouts: {request: 2s, backendRequest: 300ms}\n  retry: {attempts: 5}";
+    let target = "kind: HTTPRoute, name: cart, sectionName: all";
+    let translation = with(&[route.to_owned(), policy("rule", target, spec)]);
+    assert_eq!(numbers(&calls(&translation, "shop", "/")), [Some(1_000), Some(300), Some(1)]);
+}
+
+#[test]
+fn the_policy_of_a_service_is_also_for_the_routes_of_its_consumers() {
+    let translation =
+        with(&[grpc_route("web/mine"), policy("service", "kind: Service, name: cart", "retry: {attempts: 4}")]);
+    assert_eq!(numbers(&calls(&translation, "web", "/shop.Cart/Get"))[2], Some(4));
+    // Clients elsewhere have no routes.
+    assert_eq!(table(&translation, "cart", 80, "bank").map(RouteTable::kind), Some(RouteKind::Service));
+}
+
+#[test]
+fn a_rule_can_switch_off_what_its_service_has() {
+    let translation = with(&[
+        grpc_route("shop/cart"),
+        policy("pay", "kind: GRPCRoute, name: cart, sectionName: get", "retry: {mode: 'Off'}"),
+        policy("service", "kind: Service, name: cart", "retry: {attempts: 4}"),
+    ]);
+    assert_eq!(numbers(&calls(&translation, "shop", "/shop.Cart/Get"))[2], None);
+    assert_eq!(numbers(&calls(&translation, "shop", "/shop.Cart/Add"))[2], Some(4));
+}
+
+#[test]
+fn of_two_policies_for_one_target_the_first_is_in_force() {
+    let target = "kind: Service, name: cart";
+    let translation = with(&[policy("a", target, "retry: {attempts: 2}"), policy("b", target, "retry: {attempts: 3}")]);
+    assert_eq!(reasons(&translation), [("a", true, Reason::Accepted), ("b", false, Reason::Conflicted)]);
+    let expected = "objects.yaml:12: spec.targetRefs[0] of TrafficPolicy shop/b: the older TrafficPolicy shop/a has the same \
+                    target; remove the target from one of the two";
+    assert_eq!(lines(&translation.problems), [expected]);
+    let table = table(&translation, "cart", 80, "shop").expect("a table");
+    assert_eq!(numbers(&table.find(&get("/")).expect("a rule").rule.calls)[2], Some(2));
+}
+
+#[test]
+fn a_target_that_does_not_exist_is_reported() {
+    for (target, what) in [
+        ("kind: Service, name: crat", "there is no Service \"shop/crat\"; add it, or correct the name"),
+        ("kind: GRPCRoute, name: crat", "there is no GRPCRoute shop/crat; add it, or correct the name"),
+        ("kind: HTTPRoute, name: cart", "there is no HTTPRoute shop/cart; add it, or correct the name"),
+        (
+            "kind: Service, name: cart, sectionName: grpc",
+            "Service shop/cart has no port named grpc; it has http, admin; correct sectionName, or remove it to select all",
+        ),
+        (
+            "kind: GRPCRoute, name: cart, sectionName: add",
+            "GRPCRoute shop/cart has no rule named add; it has get; correct sectionName, or remove it to select all",
+        ),
+    ] {
+        let translation = with(&[grpc_route("shop/cart"), policy("one", target, "retry: {}")]);
+        assert_eq!(reasons(&translation), [("one", false, Reason::TargetNotFound)], "{target}");
+        assert_eq!(translation.traffic[0].condition.message, format!("spec.targetRefs[0]: {what}"));
+        assert_eq!(translation.problems.len(), 1);
+    }
+}
+
+#[test]
+fn a_budget_belongs_to_the_clusters_of_its_service() {
+    let translation = with(&[policy("cart", "kind: Service, name: cart", "budget: {percent: 5}")]);
+    let budgets: Vec<_> = translation
+        .mesh
+        .clusters()
+        .iter()
+        .map(|cluster| cluster.retry_budget.as_ref().map(|budget| budget.value))
+        .collect();
+    let own = Some(BudgetSettings { percent: 5, ..BudgetSettings::default() });
+    assert_eq!(budgets, [own, own, None]);
+    // A budget alone needs no rule.
+    assert!(table(&translation, "cart", 80, "shop").is_none());
+}
+
+#[test]
+fn the_status_says_what_programs_without_a_proxy_ignore() {
+    let message =
+        |spec: &str| with(&[policy("cart", "kind: Service, name: cart", spec)]).traffic[0].condition.message.clone();
+    assert_eq!(message("retry: {grpcCodes: [UNAVAILABLE]}\n  timeouts: {request: 1s}"), "");
+    assert_eq!(
+        message("retry: {grpcCodes: [ABORTED], mode: Audit}\n  hedge: {delay: 1s, methods: [GET]}\n  budget: {}"),
+        "in force for proxies; gRPC clients without a proxy ignore: some codes of retry, hedge, budget, mode Audit"
+    );
+}

@@ -1,0 +1,98 @@
+//! Policy: what the policy of a call's rule has made of the call so far, beside its deadline and its retries, and what a
+//! part in the mode Audit would have done.
+
+use leno_model::traffic::Setting;
+
+use crate::Relay;
+use crate::audit::{AuditedPart, AuditedParts};
+use crate::call::CallId;
+use crate::call::reply::ProxyError;
+use crate::certain::Certain;
+use crate::pool::hop::Protocol;
+use crate::timers::TimerKey;
+
+/// Number of checks in the time that a call may be idle. A call ends at most one check later.
+const IDLE_CHECKS: u32 = 4;
+
+/// What a call whose rule has a policy stores for it.
+#[derive(Debug, Default)]
+pub(crate) struct PolicyProgress {
+    /// The timer of a limit for the whole call that is only audited.
+    pub(crate) audit_timer: Option<TimerKey>,
+    /// The timer of the next check whether the call is idle.
+    pub(crate) idle_timer: Option<TimerKey>,
+    /// Bytes of content, of both sides, at the latest such check.
+    pub(crate) bytes_seen: u64,
+    /// Number of checks since then that have seen no more.
+    pub(crate) idle_checks: u32,
+    /// Number of attempts that began while another one went on.
+    pub(crate) hedges: u8,
+    /// What the audited parts of the policy would have done.
+    pub(crate) audited: AuditedParts,
+}
+
+impl PolicyProgress {
+    /// The timers that are set.
+    pub(crate) fn timers_mut(&mut self) -> [&mut Option<TimerKey>; 2] {
+        [&mut self.audit_timer, &mut self.idle_timer]
+    }
+}
+
+impl Relay {
+    /// Sets the timers of an admitted call that the policy of its rule asks for.
+    pub(crate) fn begin_policy(&mut self, id: CallId) {
+        let Some(call) = self.calls.get(id).certain() else { return };
+        let (started, Some(policy)) = (call.started, call.route.as_ref().map(|route| route.policy())) else { return };
+        let audited = policy.request_timeout.as_ref().filter(|limit| limit.is_audited()).map(|limit| limit.value.after);
+        let idle = policy.stream_idle_timeout.as_ref().filter(|_| call.protocol != Protocol::Opaque);
+        let idle = idle.map(|limit| limit.value.after / IDLE_CHECKS);
+        if let Some(after) = audited {
+            self.calls.audit_at(id, started + after);
+        }
+        if let Some(after) = idle {
+            self.calls.check_idle_at(id, self.now + after);
+        }
+    }
+
+    /// Counts a call that has exceeded a limit that is only audited.
+    pub(crate) fn audit_request_timeout(&mut self, id: CallId) {
+        let route = self.calls.get(id).and_then(|call| call.route.as_ref());
+        let Some(limit) = route.and_then(|route| route.policy().request_timeout.clone()) else { return };
+        self.audit(id, AuditedPart::RequestTimeout, &limit.set_by);
+    }
+
+    /// Fails a call if neither side has sent content for the time that its policy allows.
+    pub(crate) fn check_idle(&mut self, id: CallId) {
+        let now = self.now;
+        let Some(call) = self.calls.get_mut(id).certain() else { return };
+        let bytes = call.request_bytes + call.response_bytes;
+        let Some(route) = call.route.as_mut() else { return };
+        let Some(limit) = route.policy().stream_idle_timeout.clone() else { return };
+        let progress = &mut route.progress;
+        progress.idle_checks = if progress.bytes_seen == bytes { progress.idle_checks + 1 } else { 0 };
+        progress.bytes_seen = bytes;
+        let is_idle = progress.idle_checks >= IDLE_CHECKS;
+        if is_idle && self.acts(id, AuditedPart::StreamIdle, &limit) {
+            return self.fail(id, &ProxyError::StreamIdle { set_by: limit.set_by, timeout: limit.value.after });
+        }
+        self.calls.check_idle_at(id, now + limit.value.after / IDLE_CHECKS);
+    }
+
+    /// Counts what a part of a policy would have done with a call, once for each call.
+    #[cold]
+    pub(crate) fn audit(&mut self, id: CallId, part: AuditedPart, set_by: &str) {
+        let Some(route) = self.calls.get_mut(id).certain().and_then(|call| call.route.as_mut()) else { return };
+        if route.progress.audited.add(part) {
+            self.metrics.count_audited(part.name());
+            tracing::debug!(would = part.name(), "a call is only audited by {set_by}");
+        }
+    }
+
+    /// Returns whether a part of a policy acts on a call. If the part is only audited, counts what it would have done.
+    pub(crate) fn acts<T>(&mut self, id: CallId, part: AuditedPart, setting: &Setting<T>) -> bool {
+        if setting.is_audited() {
+            self.audit(id, part, &setting.set_by);
+        }
+        !setting.is_audited()
+    }
+}

@@ -1,0 +1,151 @@
+//! The parts of a call policy, as facts: of a Route, and of a Cluster the retry budget.
+//!
+//! Each part has facts of its own, the object that sets it ([`SET_BY`]) and its mode ([`MODE`]).
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leno_model::balance::BudgetSettings;
+use leno_model::traffic::{
+    BACKOFF_MAX, CallPolicy, GrpcCodes, HEDGES_MAX, Hedge, Mode, REPEATABLE_MAX, RETRIES_MAX, Repeatable, Retry,
+    Setting, TimeLimit,
+};
+
+use crate::facts::{
+    BACKEND_TIMEOUT, BUDGET, BUDGET_INTERVAL, BUDGET_MIN_PER_SECOND, Facts, HEDGE, HEDGE_DELAY, HEDGE_METHODS,
+    IDLE_TIMEOUT, MODE, REQUEST_TIMEOUT, RETRIES, RETRY_BACKOFF, RETRY_GRPC_CODES, RETRY_HTTP_CODES, SET_BY,
+};
+
+/// The fact that is wrong, and why.
+type Fault = (&'static str, String);
+
+/// Adds the facts of a policy.
+pub(crate) fn with_policy(facts: Facts, policy: &CallPolicy) -> Facts {
+    let limits = [
+        (REQUEST_TIMEOUT, &policy.request_timeout),
+        (BACKEND_TIMEOUT, &policy.backend_request_timeout),
+        (IDLE_TIMEOUT, &policy.stream_idle_timeout),
+    ];
+    let facts = limits.into_iter().fold(facts, |facts, (name, limit)| {
+        with_setting(facts, name, limit.as_ref(), |facts, limit| facts.with(name, &limit.after.as_millis()))
+    });
+    let facts = with_setting(facts, RETRIES, policy.retry.as_ref(), |facts, retry| {
+        facts
+            .with(RETRIES, &retry.attempts)
+            .with(RETRY_BACKOFF, &retry.backoff.as_millis())
+            .with(RETRY_HTTP_CODES, &listed(retry.http_codes.iter()))
+            .with(RETRY_GRPC_CODES, &listed(retry.grpc_codes.iter().map(|(code, _)| code)))
+    });
+    with_setting(facts, HEDGE, policy.hedge.as_ref(), |facts, hedge| {
+        facts
+            .with(HEDGE, &hedge.attempts)
+            .with(HEDGE_DELAY, &hedge.delay)
+            .with(HEDGE_METHODS, &listed(hedge.methods.iter()))
+    })
+}
+
+/// Adds the facts of a retry budget, if there is one.
+pub(crate) fn with_budget(facts: Facts, budget: Option<&Setting<BudgetSettings>>) -> Facts {
+    with_setting(facts, BUDGET, budget, |facts, budget| {
+        facts
+            .with(BUDGET, &budget.percent)
+            .with(BUDGET_INTERVAL, &budget.interval.as_millis())
+            .with(BUDGET_MIN_PER_SECOND, &budget.min_per_second)
+    })
+}
+
+fn with_setting<T>(facts: Facts, name: &str, part: Option<&Setting<T>>, add: impl Fn(Facts, &T) -> Facts) -> Facts {
+    let Some(Setting { value, mode, set_by }) = part else { return facts };
+    let facts = add(facts, value).with(format!("{name}{SET_BY}"), set_by);
+    if *mode == Mode::Enforce { facts } else { facts.with(format!("{name}{MODE}"), mode.name()) }
+}
+
+/// Reads the policy of a rule of `route`. The facts of a control plane that names no setter come from the route.
+pub(crate) fn policy(facts: &Facts, route: &str) -> Result<CallPolicy, Fault> {
+    let limit = |name| {
+        let after = milliseconds(facts, name)?;
+        Ok(after.map(|after| setting(facts, name, TimeLimit { after }, route)))
+    };
+    Ok(CallPolicy {
+        request_timeout: limit(REQUEST_TIMEOUT)?,
+        backend_request_timeout: limit(BACKEND_TIMEOUT)?,
+        stream_idle_timeout: limit(IDLE_TIMEOUT)?,
+        retry: retry(facts)?.map(|retry| setting(facts, RETRIES, retry, route)),
+        hedge: hedge(facts)?.map(|hedge| setting(facts, HEDGE, hedge, route)),
+    })
+}
+
+/// Reads the retry budget of a cluster.
+pub(crate) fn budget(facts: &Facts, cluster: &str) -> Result<Option<Setting<BudgetSettings>>, Fault> {
+    if facts.get(BUDGET).is_none() {
+        return Ok(None);
+    }
+    let budget = BudgetSettings {
+        percent: number(facts, BUDGET, 0, 100)?,
+        interval: milliseconds(facts, BUDGET_INTERVAL)?.unwrap_or_default(),
+        min_per_second: number(facts, BUDGET_MIN_PER_SECOND, 0, u32::MAX)?,
+    };
+    Ok(Some(setting(facts, BUDGET, budget, cluster)))
+}
+
+fn setting<T>(facts: &Facts, name: &str, value: T, otherwise: &str) -> Setting<T> {
+    let is_audit = facts.get(&format!("{name}{MODE}")) == Some(Mode::Audit.name());
+    let set_by: Arc<str> = facts.get(&format!("{name}{SET_BY}")).unwrap_or(otherwise).into();
+    Setting { value, mode: if is_audit { Mode::Audit } else { Mode::Enforce }, set_by }
+}
+
+/// Reads when a request is sent again; `None` without the fact [`RETRIES`].
+fn retry(facts: &Facts) -> Result<Option<Retry>, Fault> {
+    if facts.get(RETRIES).is_none() {
+        return Ok(None);
+    }
+    let mut http_codes = list(facts, RETRY_HTTP_CODES)?;
+    http_codes.sort_unstable();
+    let grpc_codes: Vec<u8> = list(facts, RETRY_GRPC_CODES)?;
+    let backoff = milliseconds(facts, RETRY_BACKOFF)?.filter(|backoff| *backoff <= BACKOFF_MAX);
+    Ok(Some(Retry {
+        attempts: number(facts, RETRIES, 1, RETRIES_MAX)?,
+        backoff: backoff.ok_or_else(|| (RETRY_BACKOFF, format!("is not at most {BACKOFF_MAX:?}")))?,
+        http_codes: http_codes.into(),
+        grpc_codes: grpc_codes.into_iter().fold(GrpcCodes::default(), GrpcCodes::with),
+    }))
+}
+
+/// Reads when a request is hedged; `None` without the fact [`HEDGE`].
+fn hedge(facts: &Facts) -> Result<Option<Hedge>, Fault> {
+    if facts.get(HEDGE).is_none() {
+        return Ok(None);
+    }
+    let methods: Vec<Repeatable> = list(facts, HEDGE_METHODS)?;
+    if methods.len() > REPEATABLE_MAX {
+        return Err((HEDGE_METHODS, format!("are more than {REPEATABLE_MAX}")));
+    }
+    let delay = facts.get(HEDGE_DELAY).unwrap_or_default().parse();
+    Ok(Some(Hedge {
+        attempts: number(facts, HEDGE, 1, HEDGES_MAX)?,
+        delay: delay.map_err(|_| (HEDGE_DELAY, "is no delay".to_owned()))?,
+        methods: methods.into(),
+    }))
+}
+
+/// Lists values, separated by commas.
+fn listed(values: impl Iterator<Item = impl ToString>) -> String {
+    values.map(|value| value.to_string()).collect::<Vec<_>>().join(",")
+}
+
+/// Reads values that are separated by commas.
+fn list<T: FromStr>(facts: &Facts, name: &'static str) -> Result<Vec<T>, Fault> {
+    let texts = facts.get(name).unwrap_or_default().split(',').filter(|text| !text.is_empty());
+    texts.map(|text| text.parse().map_err(|_| (name, "has a value that cannot be read".to_owned()))).collect()
+}
+
+fn milliseconds(facts: &Facts, name: &'static str) -> Result<Option<Duration>, Fault> {
+    let number = facts.get(name).map(str::parse).transpose();
+    Ok(number.map_err(|_| (name, "is no number".to_owned()))?.map(Duration::from_millis))
+}
+
+fn number<T: FromStr + PartialOrd + ToString>(facts: &Facts, name: &'static str, min: T, max: T) -> Result<T, Fault> {
+    let number = facts.get(name).and_then(|text| text.parse().ok()).filter(|number| (&min..=&max).contains(&number));
+    number.ok_or_else(|| (name, format!("is not {} to {}", min.to_string(), max.to_string())))
+}
