@@ -23,7 +23,7 @@ const MIN_MS: f64 = 0.001;
 /// The method of a call, for the comparison of latencies.
 ///
 /// Use the default if methods are not known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Method(u32);
 
 impl Method {

@@ -44,6 +44,14 @@ impl Hedge {
         self.methods.iter().any(|method| method.is_match(is_grpc, verb, path))
     }
 
+    /// Returns the share of calls that are slower than the delay by its definition, in tenths of a percent.
+    pub fn expected_permille(&self) -> u16 {
+        match self.delay {
+            HedgeDelay::Fixed(_) => 0,
+            HedgeDelay::Percentile(permille) => 1_000u16.saturating_sub(permille),
+        }
+    }
+
     /// Returns the size of its list, in bytes.
     pub(super) fn size_bytes(&self) -> usize {
         self.methods.iter().map(Repeatable::size_bytes).sum()

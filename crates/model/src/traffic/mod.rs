@@ -5,8 +5,10 @@
 //! owns the timers and the attempts.
 
 mod hedge;
+mod latencies;
 mod repeatable;
 mod retry;
+mod slow_share;
 pub mod status;
 
 use std::sync::Arc;
@@ -17,8 +19,10 @@ use serde::Serialize;
 use crate::settings::milliseconds;
 
 pub use hedge::{HEDGES_MAX, Hedge, HedgeDelay, SHORTEST_DELAY};
+pub use latencies::MethodLatencies;
 pub use repeatable::{REPEATABLE_MAX, Repeatable};
 pub use retry::{BACKOFF_MAX, DEFAULT_BACKOFF, GrpcCodes, KNOWN_TO_GRPC, RETRIES_MAX, Retry};
+pub use slow_share::SlowShare;
 
 /// What the calls of a route rule, or of a Service, may do. `None` for a part that no object sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

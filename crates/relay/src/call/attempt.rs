@@ -1,7 +1,7 @@
 //! Attempt: the endpoint's half of a call. An attempt begins when an endpoint is chosen for the call. It then waits for
-//! a connection, or has a stream on one. Most calls have one attempt; a call that was not processed gets another. The
-//! structures also allow several attempts at once: the first attempt whose response begins answers the call, and the
-//! relay cancels the others. At present, an attempt begins only after the attempt before it has ended.
+//! a connection, or has a stream on one. Most calls have one attempt; a call that was not processed gets another. A call
+//! that is hedged has several attempts at once: the first attempt whose response begins answers the call, and the relay
+//! cancels the others.
 
 use std::time::Instant;
 
@@ -164,6 +164,12 @@ impl Attempts {
     pub(crate) fn on(&self, call: CallId, upstream: UpstreamId, stream: StreamKey) -> Option<AttemptId> {
         let attempt = self.current.iter().find(|attempt| attempt.stage == Stage::Sent(upstream, stream))?;
         Some(AttemptId { call, number: attempt.number })
+    }
+
+    /// Returns the first attempt of the call `call`, if it has not ended, and when it reached its stage.
+    pub(crate) fn first(&self, call: CallId) -> Option<(AttemptId, Instant)> {
+        let first = self.current.first().filter(|attempt| attempt.number == 1)?;
+        Some((AttemptId { call, number: first.number }, first.since))
     }
 
     /// Returns the stream of the latest attempt, if it has one.

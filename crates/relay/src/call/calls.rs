@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use crate::call::attempt::{Attempt, AttemptId, Stage};
 use crate::call::deadline::Alarm;
+use crate::call::policy::PolicyProgress;
 use crate::call::{Call, CallId};
 use crate::certain::Certain;
 use crate::downstream::client::ClientId;
@@ -291,6 +292,13 @@ impl Calls {
         }
     }
 
+    /// Sets the timer of a further attempt.
+    pub(crate) fn hedge_at(&mut self, id: CallId, at: Instant) {
+        if let Some(route) = self.slots.get_mut(id).and_then(|call| call.route.as_mut()) {
+            route.progress.hedge_timer = Some(self.timers.set(at, Alarm::Hedge(id)));
+        }
+    }
+
     /// Sets the timer of the next check whether a call is idle.
     pub(crate) fn check_idle_at(&mut self, id: CallId, at: Instant) {
         if let Some(route) = self.slots.get_mut(id).and_then(|call| call.route.as_mut()) {
@@ -322,14 +330,19 @@ impl Calls {
                 Alarm::Attempt(id) => call.attempts.get_mut(id).into_iter().for_each(|attempt| attempt.timer = None),
                 Alarm::Content(_) => call.content_timer = None,
                 Alarm::Retry(_) => call.retry_timer = None,
-                Alarm::Audit(_) | Alarm::Idle(_) => {
-                    let Some(route) = call.route.as_mut() else { continue };
-                    let [audit, idle] = route.progress.timers_mut();
-                    *(if matches!(alarm, Alarm::Audit(_)) { audit } else { idle }) = None;
-                }
+                Alarm::Audit(_) => clear(call, |progress| &mut progress.audit_timer),
+                Alarm::Idle(_) => clear(call, |progress| &mut progress.idle_timer),
+                Alarm::Hedge(_) => clear(call, |progress| &mut progress.hedge_timer),
             }
         }
         due
+    }
+}
+
+/// Forgets a timer of a call's policy, which has expired.
+fn clear(call: &mut Call, timer: fn(&mut PolicyProgress) -> &mut Option<TimerKey>) {
+    if let Some(route) = call.route.as_mut() {
+        *timer(&mut route.progress) = None;
     }
 }
 

@@ -13,7 +13,6 @@ use crate::call::retry::Failure;
 use crate::call::{Call, CallId, Response};
 use crate::limits::ms;
 use crate::link::grpc;
-use crate::pool::hop::Protocol;
 
 /// The value of a timer: what it limits or begins.
 #[derive(Debug, Clone, Copy)]
@@ -30,12 +29,19 @@ pub(crate) enum Alarm {
     Audit(CallId),
     /// The time in which neither side of a call sends content.
     Idle(CallId),
+    /// The time after which a call gets a further attempt.
+    Hedge(CallId),
 }
 
 impl Alarm {
     pub(crate) fn call(self) -> CallId {
         match self {
-            Self::Call(id) | Self::Content(id) | Self::Retry(id) | Self::Audit(id) | Self::Idle(id) => id,
+            Self::Call(id)
+            | Self::Content(id)
+            | Self::Retry(id)
+            | Self::Audit(id)
+            | Self::Idle(id)
+            | Self::Hedge(id) => id,
             Self::Attempt(id) => id.call,
         }
     }
@@ -61,7 +67,8 @@ impl Relay {
         if call.request_ended || call.content_timer.is_some() || (call.is_grpc && !call.is_health_check) {
             return;
         }
-        if call.is_mirror() || may_be_silent(call) {
+        // A tunnel may be silent for as long as its ends like.
+        if call.is_mirror() || call.is_tunnel() {
             return;
         }
         self.calls.check_content_at(id, self.now + ms(self.limits.relay.content_timeout_ms));
@@ -103,6 +110,7 @@ impl Relay {
                 Alarm::Retry(id) => self.calls.list(id),
                 Alarm::Audit(id) => self.audit_request_timeout(id),
                 Alarm::Idle(id) => self.check_idle(id),
+                Alarm::Hedge(id) => self.hedge(id),
             }
         }
     }
@@ -152,11 +160,4 @@ fn out_of_time(call: &Call) -> ProxyError {
         Some(limit) => ProxyError::RequestTimeout { set_by: limit.set_by.clone(), timeout: limit.value.after },
         None => ProxyError::DeadlineExceeded,
     }
-}
-
-/// Returns whether a request that is not gRPC may pause its content for as long as it likes.
-fn may_be_silent(call: &Call) -> bool {
-    call.protocol == Protocol::Opaque
-        || call.request.contains(Known::LenoUpgrade)
-        || call.request.get(Known::Method) == Some(b"CONNECT")
 }

@@ -9,6 +9,7 @@
 //! | a response begins and goes on | `response` |
 //! | an attempt ends without an answer | `retry` |
 //! | an attempt fails, and the call's rule has retries | `retry_policy` |
+//! | a call has not been answered in time, and its rule hedges | `hedge` |
 //! | a timer fires | `deadline` |
 //! | a call breaks a part of its policy that is only audited | `policy` |
 //! | the proxy itself answers | `reply` |
@@ -20,6 +21,7 @@ pub(crate) mod attempt;
 pub(crate) mod calls;
 pub(crate) mod deadline;
 pub(crate) mod end;
+pub(crate) mod hedge;
 pub(crate) mod mirror;
 pub(crate) mod policy;
 #[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "there are two directions"))]
@@ -37,7 +39,7 @@ use leno_http2::fields::Known;
 use leno_http2::{FieldSection, StreamKey};
 use leno_model::balance::EndpointId;
 
-use crate::call::attempt::Attempts;
+use crate::call::attempt::{Attempt, Attempts};
 use crate::call::retry_policy::Unretried;
 use crate::downstream::client::ClientId;
 use crate::link::grpc;
@@ -185,6 +187,13 @@ impl Call {
         self.client.is_none()
     }
 
+    /// Returns whether the call is, or asks for, a tunnel: what follows its request may be meant for one endpoint.
+    pub(crate) fn is_tunnel(&self) -> bool {
+        self.protocol == Protocol::Opaque
+            || self.request.contains(Known::LenoUpgrade)
+            || self.request.get(Known::Method) == Some(b"CONNECT")
+    }
+
     /// Returns the memory of the request's fields and trailers, wherever they wait, in bytes.
     #[inline]
     pub(crate) fn fields_memory_bytes(&self) -> u32 {
@@ -199,13 +208,31 @@ impl Call {
         self.replayable && self.response == Response::Awaited
     }
 
+    /// Returns whether the call has just begun its first attempt, and its policy hedges.
+    #[inline]
+    pub(crate) fn may_plan_hedge(&self) -> bool {
+        self.route.as_ref().is_some_and(|route| route.hedge().is_some()) && self.attempts.begun() == 1
+    }
+
+    /// Returns whether an attempt at the call has gone, or goes, to this endpoint.
+    pub(crate) fn has_tried(&self, endpoint: EndpointId) -> bool {
+        let goes_on = |attempt: &Attempt| attempt.pick.as_ref().is_some_and(|pick| pick.endpoint == endpoint);
+        self.tried.contains(&endpoint) || self.attempts.iter().any(goes_on)
+    }
+
     /// Returns how many attempts have begun while another one went on.
     pub(crate) fn hedges(&self) -> u8 {
         self.route.as_ref().map_or(0, |route| route.progress.hedges)
     }
 
+    /// Returns how many attempts have begun that its policy has given it: retries and hedges.
+    #[inline]
+    pub(crate) fn further_attempts(&self) -> u8 {
+        self.retries.saturating_add(self.hedges())
+    }
+
     /// Returns how many attempts have begun that are neither retries of the call's rule nor hedges.
     pub(crate) fn own_attempts(&self) -> u32 {
-        self.attempts.begun().saturating_sub(u32::from(self.retries) + u32::from(self.hedges()))
+        self.attempts.begun().saturating_sub(u32::from(self.further_attempts()))
     }
 }

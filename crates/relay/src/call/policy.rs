@@ -1,6 +1,7 @@
 //! Policy: what the policy of a call's rule has made of the call so far, beside its deadline and its retries, and what a
 //! part in the mode Audit would have done.
 
+use leno_model::balance::Method;
 use leno_model::traffic::Setting;
 
 use crate::Relay;
@@ -21,6 +22,12 @@ pub(crate) struct PolicyProgress {
     pub(crate) audit_timer: Option<TimerKey>,
     /// The timer of the next check whether the call is idle.
     pub(crate) idle_timer: Option<TimerKey>,
+    /// The timer of a further attempt.
+    pub(crate) hedge_timer: Option<TimerKey>,
+    /// The method of the call, if its policy lets it be hedged.
+    pub(crate) hedged_method: Option<Method>,
+    /// An endpoint forbids further attempts.
+    pub(crate) is_pushed_back: bool,
     /// Bytes of content, of both sides, at the latest such check.
     pub(crate) bytes_seen: u64,
     /// Number of checks since then that have seen no more.
@@ -33,8 +40,8 @@ pub(crate) struct PolicyProgress {
 
 impl PolicyProgress {
     /// The timers that are set.
-    pub(crate) fn timers_mut(&mut self) -> [&mut Option<TimerKey>; 2] {
-        [&mut self.audit_timer, &mut self.idle_timer]
+    pub(crate) fn timers_mut(&mut self) -> [&mut Option<TimerKey>; 3] {
+        [&mut self.audit_timer, &mut self.idle_timer, &mut self.hedge_timer]
     }
 }
 

@@ -73,7 +73,7 @@ impl Relay {
             }
         }
         if section == Section::Response
-            && call.route.as_ref().is_some_and(|route| route.retry().is_some())
+            && call.route.as_ref().is_some_and(|route| route.retry().is_some() || call.attempts.len() > 1)
             && may_have_failed(fields, end_stream)
             && self.retry_answered(id, fields)
         {
@@ -129,9 +129,13 @@ impl Relay {
         }
         let cluster = self.targets.get_mut(call.cluster);
         let has_others = call.attempts.len() > 1;
+        let is_hedged = call.route.as_ref().is_some_and(|route| route.progress.hedged_method.is_some());
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         if let (Some(pick), Some(cluster)) = (attempt.pick.as_mut(), cluster) {
             cluster.balancer.answered(now, pick, now - attempt.since);
+        }
+        if is_hedged {
+            self.note_hedged_answer(id);
         }
         if has_others {
             self.abandon_others(id);

@@ -18,7 +18,7 @@ use crate::call::response::status_code;
 use crate::call::{Call, CallId};
 use crate::certain::Certain;
 use crate::link::grpc::{self, Pushback};
-use crate::pool::hop::{Hop, Protocol};
+use crate::pool::hop::Hop;
 use crate::target::budget::Taken;
 use crate::target::cluster::Standing;
 
@@ -58,10 +58,10 @@ fn pause(
     (now, until): (Instant, Option<Instant>),
     random: u32,
 ) -> Result<Duration, Unretried> {
-    if !call.can_be_resent() || call.is_mirror() || is_tunnel(call) {
+    if !call.can_be_resent() || call.is_mirror() || call.is_tunnel() {
         return Err(Unretried::Request);
     }
-    if call.retries == 0 && call.request.contains(Known::GrpcPreviousRpcAttempts) {
+    if call.further_attempts() == 0 && call.request.contains(Known::GrpcPreviousRpcAttempts) {
         return Err(Unretried::Client);
     }
     let pause = match asked {
@@ -78,13 +78,6 @@ fn pause(
         Some(at) if now + pause >= at => Err(Unretried::Deadline),
         _ => Ok(pause),
     }
-}
-
-/// Returns whether a call is, or asks for, a tunnel: what follows its request may be meant for one endpoint.
-fn is_tunnel(call: &Call) -> bool {
-    call.protocol == Protocol::Opaque
-        || call.request.contains(Known::LenoUpgrade)
-        || call.request.get(Known::Method) == Some(b"CONNECT")
 }
 
 /// Returns whether a response may be a failed one, so that the rule's codes must be looked at. A gRPC status can only
@@ -147,17 +140,28 @@ impl Call {
 }
 
 impl Relay {
-    /// Sends a call again instead of forwarding this response to it, if its rule says so. Returns whether it does. If
-    /// not, the response may get fields that say why.
+    /// Drops a response that is a failure, if the call has another attempt, or gets one because its rule has retries. Returns
+    /// whether it does. If not, the response may get fields that say why.
     #[cold]
     pub(crate) fn retry_answered(&mut self, id: AttemptId, fields: &mut FieldSection) -> bool {
-        let now = self.now;
         let Some(call) = self.calls.get(id.call).certain() else { return false };
-        let Some(retry) = call.route.as_ref().and_then(|route| route.retry()) else { return false };
-        if !is_failure(&retry.value, fields, call.is_grpc) && !self.has_lost_connection(id, fields) {
+        let has_others = call.attempts.len() > 1;
+        let retry = call.route.as_ref().and_then(|route| route.retry());
+        // While others may still answer, a part that is only audited must not drop an answer.
+        let retry = retry.filter(|retry| !has_others || !retry.is_audited());
+        let is_failed = retry.is_some_and(|retry| is_failure(&retry.value, fields, call.is_grpc))
+            || (has_others && is_endpoint_failure(status_code(fields), grpc::status(fields).filter(|_| call.is_grpc)));
+        if !is_failed && !self.has_lost_connection(id, fields) {
             return false;
         }
         let asked = asked_pause(fields, call.is_grpc);
+        if has_others {
+            if asked == Some(Pushback::Stop) {
+                self.forbid_hedges(id.call);
+            }
+            self.drop_answer(id, fields);
+            return true;
+        }
         let Some(pause) = self.retry_in(id.call, asked) else {
             let Some(call) = self.calls.get(id.call).certain() else { return false };
             call.mark_unretried(fields);
@@ -166,9 +170,17 @@ impl Relay {
             }
             return false;
         };
-        let Some(call) = self.calls.get_mut(id.call).certain() else { return false };
+        self.drop_answer(id, fields);
+        self.send_again_in(id.call, pause);
+        true
+    }
+
+    /// Ends an attempt whose answer does not go on to the client.
+    fn drop_answer(&mut self, id: AttemptId, fields: &FieldSection) {
+        let now = self.now;
+        let Some(call) = self.calls.get_mut(id.call).certain() else { return };
         let cluster = self.targets.get_mut(call.cluster);
-        let Some(attempt) = call.attempts.get_mut(id).certain() else { return false };
+        let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         if let (Some(pick), Some(cluster)) = (attempt.pick.take(), cluster) {
             call.tried.push(pick.endpoint);
             let latency = now - attempt.since;
@@ -180,8 +192,6 @@ impl Relay {
             cluster.balancer.finish(now, pick, outcome);
         }
         self.abandon(id);
-        self.send_again_in(id.call, pause);
-        true
     }
 
     /// Returns whether a response comes from the proxy at the endpoint, which has lost its connection to the application.

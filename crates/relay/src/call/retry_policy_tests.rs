@@ -3,6 +3,7 @@ use leno_model::traffic::GrpcCodes;
 
 use super::*;
 use crate::downstream::client::ClientId;
+use crate::pool::hop::Protocol;
 use crate::timers::Timers;
 
 fn section(fields: &[(&str, &str)]) -> FieldSection {

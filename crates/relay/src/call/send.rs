@@ -5,11 +5,11 @@ use leno_http2::fields::Known;
 use leno_http2::limits::DRIBBLE_BYTES;
 
 use crate::Relay;
-use crate::call::CallId;
 use crate::call::attempt::{AttemptId, Stage};
 use crate::call::deadline::time_left;
 use crate::call::reply::ProxyError;
 use crate::call::retry::Failure;
+use crate::call::{Call, CallId};
 use crate::certain::Certain;
 use crate::downstream::client::ClientId;
 use crate::link::codec::CannotOpen;
@@ -17,6 +17,7 @@ use crate::link::{LinkId, grpc};
 use crate::pool::pools::PoolId;
 use crate::pool::upstream::{CallSize, UpstreamId};
 use crate::pool::waiting::Turn;
+use crate::target::balance::{Begun, Choice};
 
 impl Relay {
     /// Sends the calls of this turn. A call that was cancelled before is not sent, so no endpoint learns of it.
@@ -29,7 +30,7 @@ impl Relay {
     }
 
     fn send(&mut self, id: CallId) {
-        let (attempt, pool, size) = match self.begin_attempt(id) {
+        let begun = match self.begin_attempt(id, Choice::Any) {
             Ok(begun) => begun,
             Err(error) => {
                 if matches!(error, ProxyError::QueueFull { .. }) {
@@ -41,6 +42,14 @@ impl Relay {
                 return self.fail(id, &error);
             }
         };
+        if self.calls.get(id).is_some_and(Call::may_plan_hedge) {
+            self.plan_hedge(id);
+        }
+        self.place(begun);
+    }
+
+    /// Sends an attempt that has begun, or lets it wait for a connection.
+    pub(crate) fn place(&mut self, Begun { attempt, pool, size }: Begun) {
         match self.pools.find(pool, size).filter(|_| self.next_in_line(pool).is_none()) {
             Some(upstream) => self.open_on(attempt, upstream),
             None => self.wait_for_connection(attempt, pool),
@@ -137,8 +146,9 @@ impl Relay {
         if let Some(time_left) = time_left(call, now) {
             call.request.set(Known::GrpcTimeout, grpc::format_timeout(time_left).as_bytes());
         }
-        if call.retries > 0 && call.is_grpc {
-            call.request.set(Known::GrpcPreviousRpcAttempts, call.retries.to_string().as_bytes());
+        let further = call.further_attempts();
+        if further > 0 && call.is_grpc {
+            call.request.set(Known::GrpcPreviousRpcAttempts, further.to_string().as_bytes());
         }
         let hop = upstream.key.hop;
         hop.dress(&mut call.request, call.protocol, upstream.target);

@@ -29,7 +29,7 @@ pub use labels::{
     AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, NoTlsReason, PeerLabel, TargetLabel, TlsLabel,
     TrafficLabels,
 };
-pub use route::{RetryMetrics, RouteLabels, RouteMetrics};
+pub use route::{HedgeMetrics, RetryMetrics, RouteLabels, RouteMetrics};
 pub use tcp::TcpMetrics;
 pub use text::{counter, encode_count, gauge};
 pub use traffic::TrafficMetrics;

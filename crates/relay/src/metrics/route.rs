@@ -19,12 +19,16 @@ use super::text::{counter, encode_count};
 /// Maximum number of kinds of outcome that one series distinguishes.
 const OUTCOMES: usize = 24;
 
-/// The counters of [`RetryMetrics`]: the end of the name, and the help.
-const RETRIES: [(&str, &str); 4] = [
-    ("requests", "Requests that a route sent again"),
-    ("successes", "Requests that a route sent again, and that then did not fail"),
-    ("limit_exceeded", "Requests that failed after they had used all their retries"),
-    ("overflow", "Requests that were not sent again because the retry budget was spent"),
+/// The counters of [`RetryMetrics`] and [`HedgeMetrics`]: the end of the name, and the help.
+const RETRIES: [(&str, &str); 8] = [
+    ("retry_requests", "Requests that a route sent again"),
+    ("retry_successes", "Requests that a route sent again, and that then did not fail"),
+    ("retry_limit_exceeded", "Requests that failed after they had used all their retries"),
+    ("retry_overflow", "Requests that were not sent again because the retry budget was spent"),
+    ("hedge_requests", "Further attempts at requests that were not answered in time"),
+    ("hedge_successes", "Requests that a further attempt answered before the first one"),
+    ("hedge_overflow", "Further attempts that were not made because the retry budget was spent"),
+    ("hedge_loaded", "Further attempts that were not made because the Service was loaded"),
 ];
 
 /// Replaces names beyond the limit of series.
@@ -47,6 +51,8 @@ pub struct RouteMetrics {
     pub requests: Counter,
     /// Their retries.
     pub retries: RetryMetrics,
+    /// Their further attempts.
+    pub hedges: HedgeMetrics,
     outcomes: CountByKey<Outcome, OUTCOMES>,
 }
 
@@ -61,6 +67,19 @@ pub struct RetryMetrics {
     pub limit_exceeded: Counter,
     /// Requests that were not sent again because the budget was spent.
     pub overflow: Counter,
+}
+
+/// Counts of further attempts at requests whose first attempt was not answered in time.
+#[derive(Debug, Default)]
+pub struct HedgeMetrics {
+    /// Further attempts.
+    pub requests: Counter,
+    /// Requests that a further attempt answered before the first one.
+    pub successes: Counter,
+    /// Further attempts that were not made because the retry budget was spent.
+    pub overflow: Counter,
+    /// Further attempts that were not made because the Service was loaded.
+    pub loaded: Counter,
 }
 
 /// The outcome of a request.
@@ -79,7 +98,7 @@ struct Outcome {
 struct RouteTotals {
     /// Requests that matched the route.
     requests: u64,
-    /// [`RetryMetrics`], in the order of [`RETRIES`].
+    /// [`RetryMetrics`] and [`HedgeMetrics`], in the order of [`RETRIES`].
     retries: [u64; RETRIES.len()],
     /// Their outcomes.
     outcomes: BTreeMap<Outcome, u64>,
@@ -104,7 +123,10 @@ impl RouteMetrics {
     fn add_to(&self, totals: &mut RouteTotals) {
         totals.requests += self.requests.get();
         let RetryMetrics { requests, successes, limit_exceeded, overflow } = &self.retries;
-        for (total, count) in totals.retries.iter_mut().zip([requests, successes, limit_exceeded, overflow]) {
+        let retries = [requests, successes, limit_exceeded, overflow];
+        let HedgeMetrics { requests, successes, overflow, loaded } = &self.hedges;
+        let hedges = [requests, successes, overflow, loaded];
+        for (total, count) in totals.retries.iter_mut().zip(retries.into_iter().chain(hedges)) {
             *total += count.get();
         }
         for (outcome, count) in self.outcomes.counts() {
@@ -162,7 +184,7 @@ impl RouteScrape {
         for (number, (name, help)) in RETRIES.iter().enumerate() {
             for kind in [RouteKind::Http, RouteKind::Grpc] {
                 let of = if kind == RouteKind::Http { "http" } else { "grpc" };
-                let name = format!("outbound_{of}_route_retry_{name}");
+                let name = format!("outbound_{of}_route_{name}");
                 let metric = counter(encoder, &name, help)?;
                 self.encode_retries(metric, kind, number)?;
             }

@@ -130,6 +130,11 @@ impl WorkerMetrics {
         self.audited.count(would);
     }
 
+    /// How often [`WorkerMetrics::count_audited`] counted `would`.
+    pub fn audited_count(&self, would: &str) -> u64 {
+        self.audited.counts().filter(|(counted, _)| *counted == would).map(|(_, count)| count).sum()
+    }
+
     /// How often [`WorkerMetrics::count_abuse`] counted `kind`.
     pub fn abuse_count(&self, kind: &str) -> u64 {
         self.abuse.counts().filter(|(counted, _)| *counted == kind).map(|(_, count)| count).sum()

@@ -17,10 +17,28 @@ use crate::pool::pools::PoolId;
 use crate::pool::upstream::CallSize;
 use crate::target::cluster::{ClusterId, Standing};
 
+/// Which endpoints an attempt may go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// Any endpoint, but rather one that the call has not tried.
+    Any,
+    /// Only an endpoint that the call has not tried and has no attempt at.
+    Another,
+}
+
+/// An attempt that has begun.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun {
+    pub(crate) attempt: AttemptId,
+    /// The pool whose connections the attempt may use.
+    pub(crate) pool: PoolId,
+    /// How much of a flow-control window the call needs.
+    pub(crate) size: CallSize,
+}
+
 impl Relay {
-    /// Begins an attempt at a call: chooses its endpoint. Also returns the pool whose connections the call may use, and how
-    /// much of a flow-control window it needs.
-    pub(crate) fn begin_attempt(&mut self, id: CallId) -> Result<(AttemptId, PoolId, CallSize), ProxyError> {
+    /// Begins an attempt at a call: chooses its endpoint.
+    pub(crate) fn begin_attempt(&mut self, id: CallId, choice: Choice) -> Result<Begun, ProxyError> {
         let gone = || ProxyError::NoRoute("the Service has been removed".to_owned());
         let copies = self.calls.copies();
         let call = self.calls.get_mut(id).ok_or_else(gone)?;
@@ -37,7 +55,7 @@ impl Relay {
         let max_waiting =
             (self.limits.relay.max_waiting_calls_per_endpoint as usize).saturating_sub(own_waiting).max(1);
         let pick = cluster
-            .pick(self.now, call, lane, &self.pools, max_waiting)
+            .pick(self.now, (call, choice), lane, &self.pools, max_waiting)
             .ok_or_else(|| cluster.why_none(self.now, &self.pools, own_waiting))?;
         let endpoint = pick.endpoint;
         let method = call.request.get(Known::Path).map_or_else(Method::default, Method::of_path);
@@ -59,7 +77,7 @@ impl Relay {
                 None => self.count_first_request(id, pool),
             }
         }
-        Ok((attempt, pool, size))
+        Ok(Begun { attempt, pool, size })
     }
 
     /// Counts the first call to an endpoint, and looks up the metrics series for the next ones. Outbound calls count

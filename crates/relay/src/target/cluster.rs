@@ -11,12 +11,14 @@ use leno_model::mesh::{Cluster, ClusterKey, Endpoint};
 use leno_model::protocol::Protocol;
 
 use crate::call::Call;
+use crate::call::hedge::Hedging;
 use crate::call::reply::ProxyError;
 use crate::downstream::accounts::Lane;
 use crate::metrics::{TlsLabel, TrafficMetrics, WorkerMetrics};
 use crate::pool::hop::PoolKey;
 use crate::pool::pools::{Pool, PoolId, Pools};
 use crate::slots::Id;
+use crate::target::balance::Choice;
 use crate::target::routes::Routes;
 
 /// Most metrics series for the calls of one cluster.
@@ -83,6 +85,8 @@ pub(crate) struct ClusterState {
     pub(crate) routes: Option<Box<Routes>>,
     /// The retries of the calls to this cluster; `None` until a call needs one.
     pub(crate) retry_budget: Option<Box<RetryBudget>>,
+    /// What the calls that may be hedged have shown; `None` without such calls.
+    pub(crate) hedging: Option<Box<Hedging>>,
     /// Calls in flight.
     pub(crate) calls: usize,
     pub(crate) standing: Standing,
@@ -172,6 +176,7 @@ impl ClusterState {
             may_be_busy: false,
             routes: None,
             retry_budget: None,
+            hedging: None,
             calls: 0,
             standing: Standing::Known,
         };
@@ -209,16 +214,17 @@ impl ClusterState {
     }
 
     /// Chooses an endpoint for `call`, which uses connections of `lane`. An endpoint to which an attempt at the call
-    /// has already failed is chosen only if no other endpoint is usable.
+    /// has already failed is chosen only if no other endpoint is usable and the choice allows it.
     pub(crate) fn pick(
         &mut self,
         now: Instant,
-        call: &Call,
+        (call, choice): (&Call, Choice),
         lane: Lane,
         pools: &Pools,
         max_waiting: usize,
     ) -> Option<Pick> {
-        if !self.may_be_busy && call.tried.is_empty() {
+        let is_free = choice == Choice::Any && call.tried.is_empty();
+        if !self.may_be_busy && is_free {
             return self.balancer.pick(now, |_| true);
         }
         let members = &self.members;
@@ -227,12 +233,14 @@ impl ClusterState {
             let pool = member.pool(call.pool_key(id, member.endpoint.proxy.as_ref(), lane));
             pool.and_then(|pool| pools.get(pool)).is_none_or(|pool| pool.takes_calls(now, max_waiting))
         };
-        if call.tried.is_empty() {
+        if is_free {
             return self.balancer.pick(now, usable);
         }
-        self.balancer
-            .pick(now, |id| !call.tried.contains(&id) && usable(id))
-            .or_else(|| self.balancer.pick(now, usable))
+        let other = self.balancer.pick(now, |id| !call.has_tried(id) && usable(id));
+        match choice {
+            Choice::Any => other.or_else(|| self.balancer.pick(now, usable)),
+            Choice::Another => other,
+        }
     }
 
     /// Returns the pool of an endpoint whose connections `call` may use. The first call creates the pool.
@@ -258,6 +266,16 @@ impl ClusterState {
     /// Finds out again whether a pool has a queue, or has failed to connect.
     pub(crate) fn check_pools(&mut self, pools: &Pools) {
         self.may_be_busy = self.may_be_busy && self.pools(pools).any(Pool::may_be_busy);
+    }
+
+    /// Returns whether a call waits in the queue of one of the pools.
+    pub(crate) fn has_queue(&self, pools: &Pools) -> bool {
+        self.may_be_busy && self.pools(pools).any(|pool| !pool.waiting().is_empty())
+    }
+
+    /// Returns whether there is an endpoint that the call has not tried.
+    pub(crate) fn has_other_endpoint(&self, call: &Call) -> bool {
+        self.members.iter().any(|member| !call.has_tried(member.id))
     }
 
     /// Returns when the first pool whose connections have failed opens another one; `None` without such a pool.

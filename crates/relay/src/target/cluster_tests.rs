@@ -40,10 +40,10 @@ fn an_endpoint_with_a_full_queue_gets_no_call_until_its_queue_is_empty() {
 
     state.may_be_busy = true;
     state.check_pools(&pools);
-    assert!(state.may_be_busy && state.pick(now, &call, Lane::Shared, &pools, 1).is_none());
+    assert!(state.may_be_busy && state.pick(now, (&call, Choice::Any), Lane::Shared, &pools, 1).is_none());
     pools.leave(pool, turn);
     state.check_pools(&pools);
-    assert!(!state.may_be_busy && state.pick(now, &call, Lane::Shared, &pools, 1).is_some());
+    assert!(!state.may_be_busy && state.pick(now, (&call, Choice::Any), Lane::Shared, &pools, 1).is_some());
 }
 
 #[test]

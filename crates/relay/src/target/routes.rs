@@ -7,10 +7,11 @@ use std::sync::Arc;
 use leno_http2::FieldSection;
 use leno_model::mesh::ClusterKey;
 use leno_model::route::{BackendTarget, Filters, Found, PathMatch, RouteKind, RouteName, RouteTable, Rule, Scheme};
-use leno_model::traffic::{CallPolicy, Retry, Setting};
+use leno_model::traffic::{CallPolicy, Hedge, Retry, Setting};
 use rustc_hash::FxHashMap;
 
 use crate::Relay;
+use crate::call::hedge::Unhedged;
 use crate::call::mirror::MirrorCopies;
 use crate::call::policy::PolicyProgress;
 use crate::call::record::Ending;
@@ -102,6 +103,34 @@ impl CallRoute {
 
     pub(crate) fn retry(&self) -> Option<&Setting<Retry>> {
         self.policy().retry.as_ref()
+    }
+
+    pub(crate) fn hedge(&self) -> Option<&Setting<Hedge>> {
+        self.policy().hedge.as_ref()
+    }
+
+    /// Counts a further attempt, or why there is none.
+    pub(crate) fn count_hedge(&self, unhedged: Option<Unhedged>) {
+        let hedges = &self.metrics().hedges;
+        match unhedged {
+            None => hedges.requests.add(1),
+            Some(Unhedged::Budget) => hedges.overflow.add(1),
+            Some(Unhedged::Loaded) => hedges.loaded.add(1),
+            Some(
+                Unhedged::Attempts
+                | Unhedged::Deadline
+                | Unhedged::Pushback
+                | Unhedged::Client
+                | Unhedged::Request
+                | Unhedged::Endpoint
+                | Unhedged::Audit,
+            ) => {}
+        }
+    }
+
+    /// Counts a call that a further attempt answered before the first one.
+    pub(crate) fn count_hedge_success(&self) {
+        self.metrics().hedges.successes.add(1);
     }
 
     /// Counts a retry, or why there is none.

@@ -11,7 +11,7 @@ pub(crate) struct Log {
     pub(crate) recorded: BTreeSet<u64>,
     /// An attempt with two lines.
     pub(crate) recorded_twice: Option<u64>,
-    /// The clients' proxy has retries, so a server's proxy may get a call several times.
+    /// The clients' proxy has retries or hedging, so a server's proxy may get a call several times.
     pub(crate) may_repeat: bool,
     /// How many lines are of requests without an id.
     pub(crate) strange_lines: u64,
@@ -46,8 +46,8 @@ pub(crate) struct Seen {
     pub(crate) calls: BTreeMap<u64, SeenCall>,
     /// The attempts at them.
     pub(crate) attempts: BTreeSet<u64>,
-    /// How often a route lets the clients' proxy send a call again.
-    pub(crate) retries: u32,
+    /// How often the clients' proxy may send a call again.
+    pub(crate) repeats: u32,
 }
 
 /// A call that some server may have processed.
@@ -68,7 +68,7 @@ impl Seen {
         let call = self.calls.entry(id).or_insert_with(|| SeenCall { attempt, ..SeenCall::default() });
         call.times += 1;
         call.unmarked += u32::from(!is_marked);
-        if call.attempt != attempt || call.times > 1 + self.retries {
+        if call.attempt != attempt || call.times > 1 + self.repeats {
             return Err(format!("call {id} is sent again although a server may have processed it"));
         }
         if call.unmarked > 1 {

@@ -45,6 +45,51 @@ impl Bounds {
     }
 }
 
+/// What may send a call of a Service more than once.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Repeats {
+    pub(crate) retries: Option<Retries>,
+    pub(crate) hedges: Option<Hedges>,
+}
+
+impl Repeats {
+    /// Returns how often a call may be sent again.
+    pub(crate) fn most(&self) -> u32 {
+        self.retries.map_or(0, |retries| retries.attempts) + self.hedges.map_or(0, |hedges| hedges.attempts)
+    }
+
+    pub(crate) fn are_none(&self) -> bool {
+        self.retries.is_none() && self.hedges.is_none()
+    }
+}
+
+/// The hedging of a Service's TrafficPolicy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hedges {
+    /// Most further attempts of a call.
+    attempts: u32,
+    /// `None` for the median of the method's own calls.
+    delay_ms: Option<u32>,
+}
+
+impl Hedges {
+    pub(crate) fn new(net: &mut Net) -> Self {
+        let delay_ms = (net.random.u8(..3) != 0).then(|| net.random.u32(1..50));
+        Self { attempts: net.random.u32(1..4), delay_ms }
+    }
+
+    /// Returns a policy with this hedging.
+    fn policy(&self) -> String {
+        let Self { attempts, delay_ms } = self;
+        let delay = delay_ms.map_or("p50".to_owned(), |ms| format!("{ms}ms"));
+        format!(
+            "---\napiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: echo}}\n\
+             spec: {{targetRefs: [{{kind: Service, name: echo}}], \
+             hedge: {{delay: {delay}, attempts: {attempts}, methods: [sim.Echo/*, GET]}}}}\n"
+        )
+    }
+}
+
 /// The retries of a Service's route.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Retries {
@@ -75,7 +120,7 @@ impl Retries {
 }
 
 /// Returns a mesh with one Service, which has these endpoints.
-pub(crate) fn mesh_of(endpoints: &[SocketAddr], retries: Option<&Retries>) -> Arc<Mesh> {
+pub(crate) fn mesh_of(endpoints: &[SocketAddr], repeats: &Repeats) -> Arc<Mesh> {
     let mut text =
         "---\napiVersion: v1\nkind: Service\nmetadata: {name: echo}\nspec: {ports: [{port: 80}]}\n".to_owned();
     for (index, endpoint) in endpoints.iter().enumerate() {
@@ -87,7 +132,8 @@ pub(crate) fn mesh_of(endpoints: &[SocketAddr], retries: Option<&Retries>) -> Ar
             endpoint.ip()
         );
     }
-    text += &retries.map_or(String::new(), Retries::route);
+    text += &repeats.retries.as_ref().map_or(String::new(), Retries::route);
+    text += &repeats.hedges.as_ref().map_or(String::new(), Hedges::policy);
     let file = SourceFile { path: "mesh.yaml".to_owned(), text };
     let objects = parse_file(&file, "default").expect("a manifest without mistakes").objects;
     Arc::new(translate(&objects, "default").mesh)

@@ -13,6 +13,8 @@ pub(crate) enum Part {
     RestlessServers,
     /// The Service has a route with retries.
     Retries,
+    /// The Service has hedging.
+    Hedges,
     /// Some clients speak HTTP/1.
     Http1,
     /// Listeners have few places.
@@ -64,6 +66,7 @@ const NAMES: &[(Part, &str)] = &[
     (Part::ServerFaults, "server-faults"),
     (Part::RestlessServers, "restless-servers"),
     (Part::Retries, "retries"),
+    (Part::Hedges, "hedges"),
     (Part::Http1, "http1"),
     (Part::FewPlaces, "few-places"),
     (Part::HostileClients, "hostile-clients"),

@@ -9,7 +9,7 @@ use crate::caller::Caller;
 use crate::intruder::Intruder;
 use crate::line::{ENDED, Endings, Http1, Request, STRANGE};
 use crate::log::Seen;
-use crate::mesh::{Retries, mesh_of};
+use crate::mesh::{Hedges, Repeats, Retries, mesh_of};
 use crate::net::{CableId, Net};
 use crate::parts::{Part, Parts};
 use crate::proxy::Proxy;
@@ -55,7 +55,7 @@ struct Pod {
 impl Pod {
     fn new(number: u8, random: &mut Rng, net: &mut Net) -> Self {
         let has_proxy = random.bool() && net.parts.has(Part::InboundProxies);
-        let proxy = has_proxy.then(|| Proxy::new(mesh_of(&[], None), net));
+        let proxy = has_proxy.then(|| Proxy::new(mesh_of(&[], &Repeats::default()), net));
         Self { proxy, server: Server::new(number, net) }
     }
 
@@ -96,8 +96,8 @@ struct World {
     intruders: Vec<Intruder>,
     next_id: u64,
     seen: Seen,
-    /// The retries of the route of the servers.
-    retries: Option<Retries>,
+    /// The retries and the hedging of the servers' Service.
+    repeats: Repeats,
     change_at: Option<Instant>,
     suspend_at: Option<Instant>,
     was_suspended: bool,
@@ -133,9 +133,13 @@ impl World {
         let mut pods: Vec<_> = (1..=servers).map(|number| Pod::new(number, &mut random, &mut net)).collect();
         let addresses: Vec<_> = pods.iter().map(|pod| pod.server.address).collect();
         let has_retries = !random.bool() && parts.has(Part::Retries);
+        let has_hedges = random.u8(..3) == 0 && parts.has(Part::Hedges);
         let retries = has_retries.then(|| Retries::new(&mut net));
-        pods.iter_mut().filter_map(|pod| pod.proxy.as_mut()).for_each(|proxy| proxy.log.may_repeat = has_retries);
-        let proxy = Proxy::new(mesh_of(&addresses, retries.as_ref()), &mut net);
+        let repeats = Repeats { retries, hedges: has_hedges.then(|| Hedges::new(&mut net)) };
+        pods.iter_mut()
+            .filter_map(|pod| pod.proxy.as_mut())
+            .for_each(|proxy| proxy.log.may_repeat = !repeats.are_none());
+        let proxy = Proxy::new(mesh_of(&addresses, &repeats), &mut net);
         let clients = if parts.has(Part::ManyClients) { random.u8(1..5) } else { 1 };
         let mut callers: Vec<_> = (0..clients).map(|_| Caller::new(&mut net, random.u32(1..40))).collect();
         let intruders = Self::intruders(&mut random, &mut net, &pods);
@@ -155,8 +159,8 @@ impl World {
             callers,
             intruders,
             next_id: 1,
-            seen: Seen { retries: retries.map_or(0, |retries| retries.attempts), ..Seen::default() },
-            retries,
+            seen: Seen { repeats: repeats.most(), ..Seen::default() },
+            repeats,
             change_at: change_at.filter(|_| parts.has(Part::Changes)),
             suspend_at: suspend_at.filter(|_| parts.has(Part::Suspension)),
             was_suspended: false,
@@ -186,7 +190,7 @@ impl World {
         // At least one endpoint stays.
         let some: Vec<_> = addresses.iter().skip(1).filter(|_| random.bool()).chain(addresses.first()).collect();
         let some: Vec<_> = some.into_iter().copied().collect();
-        self.proxy.set_mesh(mesh_of(&some, self.retries.as_ref()), &self.net);
+        self.proxy.set_mesh(mesh_of(&some, &self.repeats), &self.net);
         self.change_at = random.bool().then(|| now + Duration::from_millis(random.u64(1..200)));
     }
 
@@ -250,7 +254,7 @@ impl World {
         let is_reachable = self.pods.first().is_some_and(|pod| !pod.proxy.as_ref().is_some_and(drains));
         is_reachable
             && !self.was_suspended
-            && self.retries.is_none_or(|retries| retries.attempt_ms.is_none())
+            && self.repeats.retries.is_none_or(|retries| retries.attempt_ms.is_none())
             && self.pods.first().is_some_and(|pod| !pod.server.is_hostile())
             && self.proxies().all(Proxy::is_calm)
             && self.pods.iter().all(|pod| !pod.server.has_faults())
@@ -309,8 +313,9 @@ impl World {
         let was_seen = self.seen.calls.contains_key(&request.id);
         let is_idempotent = request.http1.is_some_and(Http1::is_idempotent);
         if why == STRANGE {
-            // A relay may repeat an idempotent request at a hostile server, and any request if the route has retries.
-            return !was_seen || is_idempotent || self.retries.is_some();
+            // A relay may repeat an idempotent request at a hostile server, and any request if the Service
+            // has retries or hedging.
+            return !was_seen || is_idempotent || !self.repeats.are_none();
         }
         let has_hostile = self.pods.iter().any(|pod| pod.server.is_hostile());
         // A connection without calls that has lost its place may be closed while a request is on its way.

@@ -1,0 +1,230 @@
+//! Hedging: which calls get a further attempt before the first one is answered, and which answer counts.
+
+use std::time::{Duration, Instant};
+
+use leno_http2::frame::kind;
+use leno_model::mesh::ClusterKey;
+use leno_model::route::{RouteKind, RouteName};
+use leno_relay::metrics::{Counter, HedgeMetrics, RouteLabels};
+
+use crate::peer::{Frame, Peer, Server, Servers, call, call_with, data, headers, open_call, rst_stream};
+use crate::policies::traffic_policy;
+use crate::proxy::{Proxy, eventually, mesh_of, service};
+use crate::routes::get;
+
+/// A proxy for calls to `echo`, whose Service has a policy and some servers.
+struct Hedged {
+    proxy: Proxy,
+    client: Peer,
+    servers: Servers,
+}
+
+impl Hedged {
+    /// `spec` are the lines of the policy's parts.
+    fn start(spec: &str) -> Self {
+        let servers = [Server::start(), Server::start()];
+        let addresses = servers.each_ref().map(Server::address);
+        let manifests = service("echo", &addresses, "") + &traffic_policy(spec);
+        let proxy = Proxy::start_in(mesh_of(&manifests), &[]);
+        let client = proxy.connect();
+        Self { proxy, client, servers: Servers::of(servers) }
+    }
+
+    /// Sends a call, and waits until both servers have it. Returns them and their requests, the first one first.
+    fn call_twice(&mut self, request: &[u8]) -> [(usize, Frame); 2] {
+        self.client.send(request);
+        [(); 2].map(|()| self.servers.next_request())
+    }
+
+    /// The counts of further attempts: made, successful, over the budget, not made under load.
+    fn counts(&self) -> [u64; 4] {
+        let key = || ClusterKey { namespace: "default".into(), service: "echo".into(), port: 80 };
+        let route = RouteName { kind: RouteKind::Service, namespace: "default".into(), name: "echo".into() };
+        let labels = RouteLabels { parent: key(), route, backend: Some(key()) };
+        let metrics = self.proxy.metrics.route(&labels);
+        let HedgeMetrics { requests, successes, overflow, loaded } = &metrics.hedges;
+        [requests, successes, overflow, loaded].map(Counter::get)
+    }
+}
+
+/// A trailers-only answer.
+fn grpc(status: &str) -> [(&str, &str); 3] {
+    [(":status", "200"), ("content-type", "application/grpc"), ("grpc-status", status)]
+}
+
+const SOON: &str = "hedge: {delay: 50ms, methods: [a.B/C, GET]}";
+/// Longer than any stall of the machine that a test should survive.
+const NEVER: &str = "hedge: {delay: 1h, methods: [a.B/C]}";
+
+#[test]
+fn a_call_that_is_not_answered_in_time_goes_to_another_endpoint_and_the_faster_answer_counts() {
+    let mut hedged = Hedged::start(SOON);
+    let [(first, request), (second, further)] = hedged.call_twice(&call(1));
+    assert_eq!(second, 1 - first);
+    assert_eq!(request.field("grpc-previous-rpc-attempts"), "");
+    assert_eq!(further.field("grpc-previous-rpc-attempts"), "1");
+    hedged.servers.send(second, &headers(further.stream, &grpc("0"), true));
+    assert_eq!(hedged.client.rest_of(1)[0].field("grpc-status"), "0");
+    assert_eq!(hedged.servers.next_frame(kind::RST_STREAM).0, first, "the slower attempt is cancelled");
+    assert_eq!(hedged.counts(), [1, 1, 0, 0]);
+}
+
+#[test]
+fn the_first_endpoint_may_still_answer_first() {
+    let mut hedged = Hedged::start(SOON);
+    let [(first, request), (second, _)] = hedged.call_twice(&get(1, "/"));
+    hedged.servers.send(first, &headers(request.stream, &[(":status", "204")], true));
+    assert_eq!(hedged.client.rest_of(1)[0].field(":status"), "204");
+    assert_eq!(hedged.servers.next_frame(kind::RST_STREAM).0, second);
+    assert_eq!(hedged.counts(), [1, 0, 0, 0]);
+}
+
+#[test]
+fn an_answer_that_is_a_failure_does_not_count_while_another_may_come() {
+    let mut hedged = Hedged::start(SOON);
+    let [(first, request), (second, further)] = hedged.call_twice(&call(1));
+    hedged.servers.send(second, &headers(further.stream, &grpc("14"), true));
+    // The other server answers after the failure has arrived.
+    std::thread::sleep(Duration::from_millis(100));
+    hedged.servers.send(first, &headers(request.stream, &grpc("0"), true));
+    assert_eq!(hedged.client.rest_of(1)[0].field("grpc-status"), "0");
+}
+
+#[test]
+fn if_all_attempts_fail_the_last_failure_is_the_answer() {
+    let mut hedged = Hedged::start(SOON);
+    let [(first, request), (second, further)] = hedged.call_twice(&call(1));
+    hedged.servers.send(second, &rst_stream(further.stream, 2));
+    std::thread::sleep(Duration::from_millis(100));
+    hedged.servers.send(first, &headers(request.stream, &grpc("14"), true));
+    assert_eq!(hedged.client.rest_of(1)[0].field("grpc-status"), "14");
+}
+
+#[test]
+fn content_goes_with_each_attempt_and_an_incomplete_request_gets_one_only() {
+    let mut hedged = Hedged::start(SOON);
+    hedged.client.send(&[open_call(1), data(1, b"question", true)].concat());
+    let [(first, _), (second, content)] = [(); 2].map(|()| hedged.servers.next_frame(kind::DATA));
+    assert_eq!((second, &content.payload[..]), (1 - first, &b"question"[..]));
+
+    let mut hedged = Hedged::start(SOON);
+    hedged.client.send(&[open_call(1), data(1, b"question", false)].concat());
+    let (place, request) = hedged.servers.next_request();
+    std::thread::sleep(Duration::from_millis(300));
+    hedged.servers.send(place, &headers(request.stream, &grpc("0"), true));
+    assert_eq!(hedged.client.rest_of(1)[0].field("grpc-status"), "0");
+    assert_eq!(hedged.counts()[0], 0);
+}
+
+#[test]
+fn a_method_that_the_policy_does_not_name_is_sent_once() {
+    let mut hedged = Hedged::start("hedge: {delay: 50ms, methods: [a.B/Other]}");
+    hedged.client.send(&call(1));
+    let (place, request) = hedged.servers.next_request();
+    std::thread::sleep(Duration::from_millis(300));
+    hedged.servers.send(place, &headers(request.stream, &grpc("0"), true));
+    assert_eq!(hedged.client.rest_of(1)[0].field("grpc-status"), "0");
+    assert_eq!(hedged.counts(), [0; 4]);
+}
+
+#[test]
+fn a_call_that_its_client_hedges_is_sent_once() {
+    let mut hedged = Hedged::start(SOON);
+    hedged.client.send(&call_with(1, "grpc-previous-rpc-attempts", "1"));
+    let (place, request) = hedged.servers.next_request();
+    std::thread::sleep(Duration::from_millis(300));
+    hedged.servers.send(place, &headers(request.stream, &grpc("0"), true));
+    assert_eq!(hedged.client.rest_of(1)[0].field("grpc-status"), "0");
+    assert_eq!(hedged.counts()[0], 0);
+}
+
+#[test]
+fn a_fast_answer_leaves_nothing_behind() {
+    let mut hedged = Hedged::start(NEVER);
+    for stream in (1..100).step_by(2) {
+        hedged.client.send(&call(stream));
+        let (place, request) = hedged.servers.next_request();
+        hedged.servers.send(place, &headers(request.stream, &grpc("0"), true));
+        assert_eq!(hedged.client.rest_of(stream)[0].field("grpc-status"), "0");
+    }
+    assert_eq!(hedged.counts(), [0; 4]);
+}
+
+#[test]
+fn a_cancelled_call_is_cancelled_at_each_endpoint() {
+    let mut hedged = Hedged::start(SOON);
+    hedged.call_twice(&call(1));
+    hedged.client.send(&rst_stream(1, 8));
+    let mut cancelled = [(); 2].map(|()| hedged.servers.next_frame(kind::RST_STREAM).0);
+    cancelled.sort_unstable();
+    assert_eq!(cancelled, [0, 1]);
+    eventually("both picks are finished", || {
+        hedged.proxy.explain().endpoints.iter().all(|endpoint| endpoint.balancer.in_flight == 0)
+    });
+}
+
+#[test]
+fn an_endpoint_that_pushes_back_stops_further_attempts() {
+    let mut hedged = Hedged::start("hedge: {delay: 100ms, attempts: 3, methods: [a.B/C]}");
+    let began = Instant::now();
+    let [(first, request), (second, further)] = hedged.call_twice(&call(1));
+    let pushback = [grpc("14").as_slice(), &[("grpc-retry-pushback-ms", "-1")]].concat();
+    hedged.servers.send(second, &headers(further.stream, &pushback, true));
+    std::thread::sleep(Duration::from_millis(500));
+    hedged.servers.send(first, &headers(request.stream, &grpc("0"), true));
+    assert_eq!(hedged.client.rest_of(1)[0].field("grpc-status"), "0");
+    assert!(began.elapsed() > Duration::from_millis(500));
+    assert_eq!(hedged.counts(), [1, 0, 0, 0]);
+}
+
+#[test]
+fn the_budget_bounds_further_attempts() {
+    let mut hedged = Hedged::start("hedge: {delay: 1ms, methods: [a.B/C]}\n  budget: {percent: 0, minPerSecond: 0}");
+    hedged.client.send(&call(1));
+    let (place, request) = hedged.servers.next_request();
+    eventually("the attempt is counted as beyond the budget", || hedged.counts() == [0, 0, 1, 0]);
+    hedged.servers.send(place, &headers(request.stream, &grpc("0"), true));
+    assert_eq!(hedged.client.rest_of(1)[0].field("grpc-status"), "0");
+}
+
+#[test]
+fn calls_to_a_loaded_service_are_not_hedged() {
+    let mut hedged =
+        Hedged::start("hedge: {delay: 50ms, methods: [a.B/C]}\n  budget: {percent: 100, minPerSecond: 1000}");
+    let streams: Vec<u32> = (1..100).step_by(2).collect();
+    hedged.client.send(&streams.iter().flat_map(|stream| call(*stream)).collect::<Vec<_>>());
+    // All calls are slow. The first few cannot show it yet, but each of the others does.
+    eventually("all delays are over", || hedged.counts()[0] + hedged.counts()[3] == streams.len() as u64);
+    let [made, _, _, loaded] = hedged.counts();
+    assert!(made <= 10 && loaded >= 40, "{made} were made, {loaded} were not");
+}
+
+#[test]
+fn audited_hedging_sends_each_call_once_and_counts() {
+    let mut hedged = Hedged::start("hedge: {delay: 50ms, methods: [a.B/C], mode: Audit}");
+    hedged.client.send(&call(1));
+    let (place, request) = hedged.servers.next_request();
+    eventually("it is counted", || hedged.proxy.metrics.audited_count("hedge") == 1);
+    hedged.servers.send(place, &headers(request.stream, &grpc("0"), true));
+    assert_eq!(hedged.client.rest_of(1)[0].field("grpc-status"), "0");
+    assert_eq!(hedged.counts(), [0; 4]);
+}
+
+#[test]
+fn a_percentile_hedges_once_enough_calls_have_shown_it() {
+    let mut hedged = Hedged::start("hedge: {delay: p95, methods: [a.B/C]}");
+    // The percentile counts answers to the policy's methods: 100 of them are enough.
+    for stream in (1..241).step_by(2) {
+        hedged.client.send(&call(stream));
+        let (place, request) = hedged.servers.next_request();
+        std::thread::sleep(Duration::from_millis(2));
+        hedged.servers.send(place, &headers(request.stream, &grpc("0"), true));
+        assert_eq!(hedged.client.rest_of(stream)[0].field("grpc-status"), "0");
+        // A hedge of this call may be on its way: it is cancelled.
+    }
+    // A percentile is computed again after a tenth of a second.
+    std::thread::sleep(Duration::from_millis(200));
+    let before = hedged.counts()[0];
+    hedged.client.send(&call(241));
+    eventually("a call without an answer is hedged", || hedged.counts()[0] > before);
+}
