@@ -52,7 +52,10 @@ impl Relay {
         self.sweep_questions();
         if self.has_swept_all() {
             self.forget_idle_addresses();
-            self.targets.iter_mut().for_each(|state| state.check_pools(&self.pools));
+            for state in self.targets.iter_mut() {
+                state.check_pools(&self.pools);
+                state.retry_budget.iter_mut().for_each(|budget| budget.report(self.now));
+            }
             for line in self.failures.left_out(self.now) {
                 tracing::warn!("{line}");
             }

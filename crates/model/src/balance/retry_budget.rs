@@ -76,6 +76,12 @@ impl RetryBudget {
         has_left
     }
 
+    /// Returns how many retries are left now.
+    pub fn left_at(&mut self, now: Instant) -> u64 {
+        self.pass_to(now);
+        self.left()
+    }
+
     /// Returns how many retries are left, as of the latest call or retry.
     pub fn left(&self) -> u64 {
         let (mut calls, mut retries) = (0u64, 0u64);

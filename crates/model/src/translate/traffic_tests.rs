@@ -199,3 +199,34 @@ fn the_status_says_what_programs_without_a_proxy_ignore() {
         "in force for proxies; gRPC clients without a proxy ignore: some codes of retry, hedge, budget, mode Audit"
     );
 }
+
+#[test]
+fn the_examples_of_the_documentation_do_what_they_say() {
+    let page = include_str!("../../../../docs/traffic.md");
+    let examples: Vec<&str> = page.split("```").filter_map(|block| block.strip_prefix("yaml\n")).collect();
+    let [whole, pay] = examples[..] else { panic!("{examples:?}") };
+    let service =
+        "{apiVersion: v1, kind: Service, metadata: {name: cart, namespace: shop}, spec: {ports: [{port: 50051}]}}";
+    let translation = translated(&[("a.yaml", service), ("b.yaml", whole), ("c.yaml", pay)]);
+    assert_eq!(lines(&translation.problems), [""; 0]);
+    let table = table(&translation, "cart", 50051, "web").expect("a table");
+    let of = |path| table.find(&call(path)).expect("a rule").rule.calls.clone();
+    let get = of("/shop.v1.Cart/GetItems");
+    assert_eq!(numbers(&get), [Some(2_000), Some(300), Some(2)]);
+    assert!(get.hedge.is_some_and(|hedge| hedge.value.is_for(true, b"POST", b"/shop.v1.Cart/GetItems")));
+    let pay = of("/shop.v1.Cart/Pay");
+    assert_eq!(numbers(&pay), [Some(10_000), Some(300), None]);
+    assert_eq!(
+        pay.request_timeout.map(|limit| limit.set_by.to_string()).as_deref(),
+        Some("TrafficPolicy shop/cart-pay")
+    );
+    let cluster = &translation.mesh.clusters()[0];
+    assert_eq!(cluster.retry_budget.as_ref().map(|budget| budget.value), Some(BudgetSettings::default()));
+    // A message that the page quotes.
+    let mistake = whole.replace("p95", "p101");
+    let file = crate::manifest::SourceFile { path: "b.yaml".to_owned(), text: mistake };
+    let refused = crate::manifest::parse_file(&file, "default").expect_err("a mistake");
+    let text = refused.problems[0].to_string();
+    let quoted = text.split_once(": ").map(|(_, rest)| rest).expect("a place");
+    assert!(page.replace('\n', " ").contains(quoted), "the page does not have {quoted}");
+}

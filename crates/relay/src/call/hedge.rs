@@ -106,6 +106,9 @@ impl Relay {
         }
         let method = Method::of_path(path);
         let Some(cluster) = self.targets.get_mut(call.cluster) else { return };
+        if cluster.retry_budget.is_none() {
+            cluster.budget(now, self.workers, &self.metrics).note_call(now);
+        }
         let hedging = cluster.hedging(now);
         let delay = hedging.delay(&hedge.value, method, now);
         if delay.is_some() {
@@ -156,7 +159,7 @@ impl Relay {
             self.audit(id, AuditedPart::Hedge, &hedge.set_by);
             return Err(Unhedged::Audit);
         }
-        let overspent: Option<Arc<str>> = match cluster.take_retry(now, workers) {
+        let overspent: Option<Arc<str>> = match cluster.take_retry(now, workers, &self.metrics) {
             Taken::Yes => None,
             Taken::OnlyAudited(set_by) => Some(set_by),
             Taken::No => return Err(Unhedged::Budget),

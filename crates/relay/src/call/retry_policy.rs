@@ -253,7 +253,7 @@ impl Relay {
             if cluster.standing == Standing::Removed {
                 return Err(Unretried::Request);
             }
-            match cluster.take_retry(now, workers) {
+            match cluster.take_retry(now, workers, &self.metrics) {
                 Taken::Yes => {}
                 Taken::OnlyAudited(set_by) => overspent = Some(set_by),
                 Taken::No => return Err(Unretried::Budget),

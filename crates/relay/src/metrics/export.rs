@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
+use leno_model::mesh::ClusterKey;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::authorization::AuthorizationTotals;
@@ -19,8 +20,8 @@ use super::text::{counter, encode_count, encode_counters, encode_gauges, encode_
 use super::traffic::{ResponseKind, TrafficTotals};
 use super::worker::CountBySideAndReason;
 use super::{
-    AuthorizationLabels, AuthorizationMetrics, ConnectionLabels, Counter, TcpMetrics, TrafficLabels, TrafficMetrics,
-    WorkerMetrics,
+    AuthorizationLabels, AuthorizationMetrics, ConnectionLabels, Counter, RouteLabels, TcpMetrics, TrafficLabels,
+    TrafficMetrics, WorkerMetrics,
 };
 
 type TcpCounter = (&'static str, &'static str, fn(&TcpTotals) -> u64);
@@ -75,6 +76,7 @@ pub struct RelayScrape {
     connections: Vec<(Labels, TcpTotals)>,
     authorizations: Vec<(Labels, AuthorizationTotals)>,
     routes: RouteScrape,
+    retry_budgets: BTreeMap<ClusterKey, u64>,
 }
 
 impl RelayScrape {
@@ -83,11 +85,16 @@ impl RelayScrape {
         let traffic = workers.iter().flat_map(|worker| worker.take_traffic(now));
         let connections = workers.iter().flat_map(|worker| worker.take_connections(now));
         let authorizations = workers.iter().flat_map(|worker| worker.take_authorizations(now));
+        let mut budgets = BTreeMap::<ClusterKey, u64>::new();
+        for (cluster, left) in workers.iter().flat_map(|worker| worker.take_retry_budgets(now)) {
+            *budgets.entry(cluster).or_default() += left.get();
+        }
         Self {
             workers: workers.to_vec(),
             traffic: sum(traffic, TrafficLabels::labels, TrafficMetrics::add_to),
             connections: sum(connections, ConnectionLabels::labels, TcpMetrics::add_to),
             routes: RouteScrape::new(workers.iter().flat_map(|worker| worker.take_routes(now))),
+            retry_budgets: budgets,
             authorizations: sum(authorizations, AuthorizationLabels::labels, AuthorizationMetrics::add_to),
         }
     }
@@ -99,6 +106,7 @@ impl RelayScrape {
     pub fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         self.encode_requests(encoder)?;
         self.routes.encode(encoder)?;
+        self.encode_retry_budgets(encoder)?;
         self.encode_connections(encoder)?;
         self.encode_workers(encoder)?;
         let held_bytes: u64 = self.workers.iter().map(|worker| worker.held_bytes.get()).sum();
@@ -123,6 +131,14 @@ impl RelayScrape {
         encode_histograms(encoder, "response_latency_ms", help, &self.traffic, |totals| &totals.latency)?;
         encode_gauges(encoder, "leno_requests_in_flight", "Calls not ended yet", &self.traffic, |totals| {
             totals.in_flight
+        })
+    }
+
+    fn encode_retry_budgets(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let help = "Retries and hedges that the calls to a Service have left now";
+        let mut metric = gauge(encoder, "leno_retry_budget_left", help)?;
+        self.retry_budgets.iter().try_for_each(|(cluster, left)| {
+            metric.encode_family(&RouteLabels::service_labels(cluster))?.encode_gauge(left)
         })
     }
 

@@ -32,7 +32,7 @@ const RETRIES: [(&str, &str); 8] = [
 ];
 
 /// Replaces names beyond the limit of series.
-const OTHER: &str = "other";
+pub(super) const OTHER: &str = "other";
 
 /// The labels of a series about routes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -142,6 +142,13 @@ impl RouteLabels {
         let key = || ClusterKey { namespace: OTHER.into(), service: OTHER.into(), port: 0 };
         let route = RouteName { kind: self.route.kind, namespace: OTHER.into(), name: OTHER.into() };
         Self { parent: key(), route, backend: self.backend.as_ref().map(|_| key()) }
+    }
+
+    /// The labels of a Service's port.
+    pub(super) fn service_labels(key: &ClusterKey) -> Labels {
+        let mut labels = Labels::new();
+        push_service(&mut labels, BACKEND, key);
+        labels
     }
 
     /// The labels of requests that matched the route.

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use leno_model::mesh::ClusterKey;
+
 use super::keyed::CountByKey;
 use super::labels::{AuthorizationLabels, ConnectionLabels, Direction, PeerLabel, TrafficLabels};
-use super::route::{RouteLabels, RouteMetrics};
+use super::route::{OTHER, RouteLabels, RouteMetrics};
 use super::series::SeriesTable;
 use super::{AuthorizationMetrics, Counter, Gauge, TcpMetrics, TrafficMetrics};
 
@@ -58,6 +60,7 @@ pub struct WorkerMetrics {
     connections: BySide<ConnectionLabels, TcpMetrics>,
     authorizations: SeriesTable<AuthorizationLabels, AuthorizationMetrics>,
     routes: SeriesTable<RouteLabels, RouteMetrics>,
+    retry_budgets: SeriesTable<ClusterKey, Gauge>,
 }
 
 impl WorkerMetrics {
@@ -83,6 +86,7 @@ impl WorkerMetrics {
             connections: BySide::new(),
             authorizations: SeriesTable::new(MAX_INBOUND_SERIES),
             routes: SeriesTable::new(MAX_OUTBOUND_SERIES),
+            retry_budgets: SeriesTable::new(MAX_OUTBOUND_SERIES),
         })
     }
 
@@ -117,6 +121,12 @@ impl WorkerMetrics {
     /// The metrics of requests that matched a route; keep the handle, as for [`WorkerMetrics::traffic`].
     pub fn route(&self, labels: &RouteLabels) -> Arc<RouteMetrics> {
         self.routes.get(labels, RouteLabels::beyond_limit)
+    }
+
+    /// What is left of the retry budget of a Service's port; keep the handle, as for [`WorkerMetrics::traffic`].
+    pub fn retry_budget(&self, cluster: &ClusterKey) -> Arc<Gauge> {
+        let others = |_: &ClusterKey| ClusterKey { namespace: OTHER.into(), service: OTHER.into(), port: 0 };
+        self.retry_budgets.get(cluster, others)
     }
 
     /// Counts a connection or a call that the proxy ended for abuse. `kind` names the attack and becomes a label.
@@ -163,6 +173,11 @@ impl WorkerMetrics {
     /// Every series about routes, for an export.
     pub(super) fn take_routes(&self, now: Instant) -> Vec<(RouteLabels, Arc<RouteMetrics>)> {
         self.routes.take(now)
+    }
+
+    /// Every retry budget, for an export.
+    pub(super) fn take_retry_budgets(&self, now: Instant) -> Vec<(ClusterKey, Arc<Gauge>)> {
+        self.retry_budgets.take(now)
     }
 
     /// Every series about policy decisions, for an export.

@@ -4,8 +4,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use leno_model::balance::{BudgetSettings, RetryBudget};
+use leno_model::traffic::{Mode, Setting};
+use serde::Serialize;
 
+use crate::metrics::{Gauge, WorkerMetrics};
 use crate::target::cluster::ClusterState;
+
+/// The budget of a cluster, and the metric of what is left of it.
+#[derive(Debug)]
+pub(crate) struct ClusterBudget {
+    retries: RetryBudget,
+    left: Arc<Gauge>,
+}
 
 /// The answer of a cluster's budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,17 +27,66 @@ pub(crate) enum Taken {
     No,
 }
 
+/// A cluster's budget on one worker, for `/balancer`.
+#[derive(Debug, Serialize)]
+pub struct BudgetExplanation {
+    #[serde(flatten)]
+    settings: BudgetSettings,
+    mode: Mode,
+    /// The object that sets the budget; `None` for the default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    set_by: Option<Arc<str>>,
+    /// Retries and hedges that this worker has left, as of the latest call.
+    left: u64,
+}
+
+impl ClusterBudget {
+    /// Counts a call. Its further attempts are not calls.
+    pub(crate) fn note_call(&mut self, now: Instant) {
+        self.retries.note_call(now);
+    }
+
+    /// Updates the metric of what is left.
+    pub(crate) fn report(&mut self, now: Instant) {
+        self.left.set(self.retries.left_at(now));
+    }
+}
+
 impl ClusterState {
-    /// Takes a further attempt at a call from the budget. `workers` budgets share the minimum.
-    pub(crate) fn take_retry(&mut self, now: Instant, workers: u32) -> Taken {
-        let setting = self.cluster.retry_budget.as_ref();
-        let settings = setting.map_or_else(BudgetSettings::default, |setting| setting.value);
-        let budget = self.retry_budget.get_or_insert_with(|| Box::new(RetryBudget::new(settings, workers, now)));
-        budget.set_settings(settings);
-        match setting.filter(|setting| setting.is_audited()) {
-            _ if budget.take(now) => Taken::Yes,
+    /// Returns the cluster's budget, which begins with its first use. `workers` budgets share the minimum.
+    pub(crate) fn budget(&mut self, now: Instant, workers: u32, metrics: &WorkerMetrics) -> &mut ClusterBudget {
+        let settings = self.cluster.retry_budget.as_ref().map_or_else(BudgetSettings::default, |setting| setting.value);
+        let key = &self.cluster.key;
+        let budget = self.retry_budget.get_or_insert_with(|| {
+            Box::new(ClusterBudget {
+                retries: RetryBudget::new(settings, workers, now),
+                left: metrics.retry_budget(key),
+            })
+        });
+        budget.retries.set_settings(settings);
+        budget
+    }
+
+    /// Takes a further attempt at a call from the budget.
+    pub(crate) fn take_retry(&mut self, now: Instant, workers: u32, metrics: &WorkerMetrics) -> Taken {
+        let has_left = self.budget(now, workers, metrics).retries.take(now);
+        let audited = self.cluster.retry_budget.as_ref().filter(|setting| setting.is_audited());
+        match audited {
+            _ if has_left => Taken::Yes,
             Some(setting) => Taken::OnlyAudited(setting.set_by.clone()),
             None => Taken::No,
         }
+    }
+
+    /// Describes the budget; `None` if no call has needed it yet, and no object sets it.
+    pub(crate) fn explain_budget(&self) -> Option<BudgetExplanation> {
+        let setting: Option<&Setting<BudgetSettings>> = self.cluster.retry_budget.as_ref();
+        let used = self.retry_budget.as_ref();
+        (setting.is_some() || used.is_some()).then(|| BudgetExplanation {
+            settings: setting.map_or_else(BudgetSettings::default, |setting| setting.value),
+            mode: setting.map_or(Mode::Enforce, |setting| setting.mode),
+            set_by: setting.map(|setting| setting.set_by.clone()),
+            left: used.map_or(0, |budget| budget.retries.left()),
+        })
     }
 }

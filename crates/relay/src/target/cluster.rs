@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use leno_model::balance::{Balancer, EndpointId, Pick, Policy, RetryBudget};
+use leno_model::balance::{Balancer, EndpointId, Pick, Policy};
 use leno_model::mesh::{Cluster, ClusterKey, Endpoint};
 use leno_model::protocol::Protocol;
 
@@ -19,6 +19,7 @@ use crate::pool::hop::PoolKey;
 use crate::pool::pools::{Pool, PoolId, Pools};
 use crate::slots::Id;
 use crate::target::balance::Choice;
+use crate::target::budget::ClusterBudget;
 use crate::target::routes::Routes;
 
 /// Most metrics series for the calls of one cluster.
@@ -83,8 +84,8 @@ pub(crate) struct ClusterState {
     pub(crate) may_be_busy: bool,
     /// The routes that are attached to this cluster; `None` if calls go to the cluster itself.
     pub(crate) routes: Option<Box<Routes>>,
-    /// The retries of the calls to this cluster; `None` until a call needs one.
-    pub(crate) retry_budget: Option<Box<RetryBudget>>,
+    /// The further attempts at calls to this cluster; `None` until a call needs one.
+    pub(crate) retry_budget: Option<Box<ClusterBudget>>,
     /// What the calls that may be hedged have shown; `None` without such calls.
     pub(crate) hedging: Option<Box<Hedging>>,
     /// Calls in flight.

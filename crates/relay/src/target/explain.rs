@@ -3,6 +3,7 @@
 use leno_model::balance::{Explanation, Policy};
 
 use crate::Relay;
+use crate::target::budget::BudgetExplanation;
 use crate::target::cluster::ClusterState;
 
 /// One cluster as a worker's balancer sees it, for /balancer.
@@ -16,6 +17,9 @@ pub struct ClusterExplanation {
     pub worker: usize,
     /// Calls in flight.
     pub calls: usize,
+    /// How many calls may be sent again or hedged; `None` for the default, if no call has needed it yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_budget: Option<BudgetExplanation>,
     /// Endpoints, ascending by address.
     pub endpoints: Vec<EndpointExplanation>,
 }
@@ -44,6 +48,7 @@ impl Relay {
             policy: state.cluster.balancer,
             worker: self.index,
             calls: state.calls,
+            retry_budget: state.explain_budget(),
             endpoints: self.explain_endpoints(state),
         };
         let mut clusters: Vec<_> = self.targets.iter().map(|(_, state)| explain_cluster(state)).collect();

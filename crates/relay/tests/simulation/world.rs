@@ -318,6 +318,8 @@ impl World {
             return !was_seen || is_idempotent || !self.repeats.are_none();
         }
         let has_hostile = self.pods.iter().any(|pod| pod.server.is_hostile());
+        // A hostile server may answer faster than the other server that has the call.
+        let is_outrun = has_hostile && self.repeats.hedges.is_some();
         // A connection without calls that has lost its place may be closed while a request is on its way.
         let have_yielded = self.proxies().any(|proxy| proxy.have_yielded);
         // An HTTP/1 connection may end while a request is on its way. A relay repeats an idempotent request, but not the
@@ -325,7 +327,7 @@ impl World {
         let has_drained = self.proxies().any(|proxy| proxy.has_drained);
         let is_race = request.http1.is_some()
             && (why == ENDED || (why == "connection-closed" && (!is_idempotent || has_drained)));
-        !self.is_calm() || (!was_seen && (has_hostile || have_yielded || is_race))
+        !self.is_calm() || is_outrun || (!was_seen && (has_hostile || have_yielded || is_race))
     }
 }
 

@@ -211,10 +211,13 @@ fn routes_are_the_same_after_their_way_over_the_wire() {
 
 #[test]
 fn routes_that_were_changed_on_their_way_are_read_or_refused() {
-    let bytes = of_echo(&route_of("HTTPRoute", EVERYTHING), Dialect::Envoy).encode_to_vec();
+    let parts =
+        "retry: {attempts: 2}\n  hedge: {delay: p95, methods: [GET]}\n  timeouts: {streamIdle: 1s, mode: Audit}";
+    let policed = of_echo(&mesh(&policy(parts)), Dialect::Envoy).encode_to_vec();
+    let routed = of_echo(&route_of("HTTPRoute", EVERYTHING), Dialect::Envoy).encode_to_vec();
     for seed in leno_testing::seeds(0..2_000) {
         let mut random = fastrand::Rng::with_seed(seed);
-        let mut changed = bytes.clone();
+        let mut changed = if random.bool() { routed.clone() } else { policed.clone() };
         for _ in 0..random.usize(1..8) {
             let place = random.usize(..changed.len());
             changed[place] = random.u8(..);
@@ -223,6 +226,51 @@ fn routes_that_were_changed_on_their_way_are_read_or_refused() {
         if let Err(error) = read(&changed) {
             assert!(!error.to_string().contains('\n'), "seed {seed}: {error}");
         }
+    }
+}
+
+/// A TrafficPolicy of echo with these parts.
+fn policy(spec: &str) -> String {
+    format!(
+        "{SERVICES}---\napiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: p, namespace: shop}}\n\
+         spec:\n  targetRefs: [{{kind: Service, name: echo}}]\n  {spec}\n"
+    )
+}
+
+#[test]
+fn the_policy_of_a_service_is_the_same_after_its_way_over_the_wire() {
+    for spec in [
+        "timeouts: {request: 2s, backendRequest: 300ms, streamIdle: 5m, mode: Audit}",
+        "retry: {grpcCodes: [UNAVAILABLE, ABORTED], httpCodes: [503], attempts: 2, backoff: 40ms}",
+        "retry: {mode: Audit}\n  hedge: {delay: p99.5, attempts: 2, methods: [shop.Cart/Get, shop.Stock/*, GET]}",
+        "hedge: {delay: 30ms, methods: [HEAD], mode: Audit}\n  timeouts: {streamIdle: 1s}",
+    ] {
+        let (written, read) = both(&mesh(&policy(spec)));
+        assert!(written.is_some());
+        assert_eq!(read, written, "{spec}");
+    }
+}
+
+#[test]
+fn programs_without_a_proxy_get_the_parts_that_they_know_and_none_that_is_only_audited() {
+    let action = |spec: &str, dialect| {
+        let Some(route::Action::Route(action)) = routes(&mesh(&policy(spec)), dialect)[0].action.clone() else {
+            panic!("{spec} makes no route")
+        };
+        action
+    };
+    for dialect in [Dialect::Envoy, Dialect::Grpc] {
+        let enforced = action(
+            "timeouts: {request: 2s, streamIdle: 7s}\n  retry: {grpcCodes: [UNAVAILABLE, ABORTED], attempts: 2}",
+            dialect,
+        );
+        let retry = enforced.retry_policy.expect("it is enforced");
+        assert_eq!(retry.retry_on, "connect-failure,refused-stream,reset,retriable-status-codes,unavailable");
+        assert_eq!(enforced.timeout.map(|timeout| timeout.seconds), Some(2));
+        assert_eq!(enforced.idle_timeout.map(|timeout| timeout.seconds), Some(7));
+        let audited = action("timeouts: {request: 2s, streamIdle: 7s, mode: Audit}\n  retry: {mode: Audit}", dialect);
+        assert_eq!(audited.timeout.map(|timeout| timeout.seconds), Some(0), "no limit");
+        assert_eq!((audited.idle_timeout, audited.retry_policy, audited.max_stream_duration), (None, None, None));
     }
 }
 
