@@ -53,16 +53,18 @@ pub(crate) fn run_as(options: &Options, words: impl Iterator<Item = String>) -> 
     Runner::set_up(settings, output, versions, skipped, command)?.run_all()
 }
 
-/// Restarts this process in a network namespace of its own, unless it is in one or `targets` need none.
+/// Prepares this process for an experiment: checks the limit of open files, and restarts the process in a network
+/// namespace of its own if `targets` need one.
 ///
-/// A process that runs several experiments calls this before the first one: a restart between two experiments would begin
-/// with the first one again.
+/// A process that runs several experiments prepares all of them before the first one: a restart between two experiments
+/// would begin with the first one again.
 ///
 /// # Errors
-/// Only if the restart fails.
-pub(crate) fn enter_namespace_for(options: &Options, targets: &[TargetKind]) -> Result<()> {
-    let protocol = options.protocol();
-    let is_needed = targets.iter().any(|&target| targets::needs_namespace(target, protocol));
+/// If the limit of open files is too low, or the restart fails.
+pub(crate) fn prepare(options: &Options, targets: &[TargetKind]) -> Result<()> {
+    let settings = options.settings()?;
+    limits::ensure_open_files(&settings)?;
+    let is_needed = targets.iter().any(|&target| targets::needs_namespace(target, settings.protocol));
     if is_needed && !l4::is_inside() { Err(l4::enter()) } else { Ok(()) }
 }
 

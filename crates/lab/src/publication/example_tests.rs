@@ -32,6 +32,7 @@ pub(super) fn description(name: Name) -> Description {
         },
         versions: vec![Version { target: TargetKind::LenoMesh, version: "leno-proxy 0.1.0".to_owned() }],
         skipped: vec![Skipped { target: TargetKind::Linkerd, why: LINKERD_WHY.to_owned() }],
+        is_debug_build: false,
         changes: Vec::new(),
         prices: Prices::default(),
         steps: name.publication().steps.iter().map(step).collect(),

@@ -31,7 +31,7 @@ pub(super) const PUBLICATION: Publication = Publication {
     steps: &[
         Step {
             name: "ladder",
-            quick: "ladder --rate 100,500,1000,5000 --duration-s 5 --warm-up-s 3 --repeat 3",
+            quick: "ladder --rate 100,500,1000,5000 --duration-s 5 --warm-up-s 2 --repeat 3",
             full: "ladder --rate 100,500,1000,5000 --duration-s 60 --warm-up-s 30 --repeat 10",
         },
         Step {

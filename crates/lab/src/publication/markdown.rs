@@ -10,13 +10,13 @@ use super::sheet::{Cell, Head, Row, Sheet};
 /// The whole file.
 pub(super) fn text(document: &Document) -> String {
     let mut text = format!("# {}\n\n{}\n\n", document.description.publication, cell(&document.sentence));
-    // Writing to a String cannot fail.
-    for (number, sheet) in document.sheets.iter().enumerate() {
-        write_sheet(&mut text, sheet, number == 0);
-    }
+    let mut sheets = document.sheets.iter();
+    sheets.by_ref().take(1).for_each(|sheet| write_sheet(&mut text, sheet, true));
     for (title, lines) in document.standings() {
         write_list(&mut text, title, lines);
     }
+    sheets.for_each(|sheet| write_sheet(&mut text, sheet, false));
+    // Writing to a String cannot fail.
     let _ = write!(
         text,
         "## The publication\n\n{}. Load: {}.\n<{}>\n\n",

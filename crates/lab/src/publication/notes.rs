@@ -2,16 +2,14 @@
 
 use crate::chart::number::{grouped, significant};
 use crate::experiment::record::{Machine, Run, TargetKind};
+use crate::report::FOREIGN_CPU_LIMIT;
 
-use super::definition::Better;
 use super::figures::{Measured, balances_connections};
 use super::options::Scale;
 use super::record::State;
 
 /// Largest fraction of failed calls that needs no note.
 const FEW_ERRORS: f64 = 0.001;
-/// If programs outside the experiment use more CPUs than this, the run is doubtful.
-const FOREIGN_CPU_LIMIT: f64 = 0.2;
 
 /// What the report leaves out, at this scale and at any.
 pub(super) fn left_out(measured: &Measured) -> Vec<String> {
@@ -69,8 +67,8 @@ pub(super) fn here(measured: &Measured) -> Vec<String> {
 /// What makes figures doubtful, for each condition.
 pub(super) fn doubts(measured: &Measured) -> Vec<String> {
     let mut list = Vec::new();
-    if cfg!(debug_assertions) {
-        list.push("This program is a debug build: its load is slow, and figures mean nothing.".to_owned());
+    if measured.description.is_debug_build {
+        list.push("The load was a debug build, so all figures mean nothing. Build leno with --release.".to_owned());
     }
     for (step, recorded) in &measured.steps {
         for skipped in &recorded.experiment.skipped {
@@ -120,7 +118,7 @@ fn missing(measured: &Measured) -> Vec<String> {
     let publication = measured.publication();
     let columns = publication.tables.iter().flat_map(|table| table.columns);
     let mut list = Vec::new();
-    for column in columns.filter(|column| column.better == Some(Better::Less) || column.better == Some(Better::More)) {
+    for column in columns.filter(|column| column.better.is_some()) {
         for condition in publication.conditions.iter().filter(|it| it.target.is_proxy()) {
             let [at] = column.value.parts()[..] else { continue };
             let (mut with, mut all) = (0, 0);
@@ -145,7 +143,7 @@ pub(super) fn legend(measured: &Measured) -> Vec<String> {
         "here: mean over the repeats, ± half of its 95 % interval (Student's), which needs two repeats. theirs: as published. \
          ratio: here divided by theirs, which includes the difference of the machines."
             .to_owned(),
-        "In brackets: the figure divided by that of the condition named under the table, on the same machine.".to_owned(),
+        "In brackets: the figure divided by that of the condition that each table names, on the same machine.".to_owned(),
     ];
     if measured.publication().tables.iter().flat_map(|table| table.columns).any(|column| column.is_by_luck) {
         list.push(

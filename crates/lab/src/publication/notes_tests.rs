@@ -72,6 +72,14 @@ fn errors_luck_and_disturbances_are_named_with_the_condition() {
 }
 
 #[test]
+fn a_debug_build_is_named() {
+    let mut measured = slow_pod();
+    assert!(!has(&doubts(&measured), "debug build"), "{:?}", doubts(&measured));
+    measured.description.is_debug_build = true;
+    assert!(has(&doubts(&measured), "debug build"), "{:?}", doubts(&measured));
+}
+
+#[test]
 fn a_figure_that_a_repeat_lacks_is_named() {
     use crate::experiment::record::{Capacity, Scenario};
     let of = |repeat, rate_per_s| Run {

@@ -9,12 +9,14 @@ use super::sheet::{Cell, Head, Row, Sheet, Text};
 /// The whole page.
 pub(super) fn html(content: &Document) -> String {
     let name = content.description.publication.name();
-    let sheets: String = content.sheets.iter().enumerate().map(|(number, sheet)| table(sheet, number == 0)).collect();
+    let mut sheets = content.sheets.iter();
+    let first: String = sheets.next().map(|sheet| table(sheet, true)).unwrap_or_default();
+    let others: String = sheets.map(|sheet| table(sheet, false)).collect();
     let standings: String = content.standings().into_iter().map(list).collect();
     let parts: String = content.parts().into_iter().map(list).collect();
     let body = format!(
-        "<header>\n<p class=\"eyebrow\">Leno lab · {}</p>\n<h1>{}</h1>\n<p class=\"lead\">{}. Load: {}. Scale {}. {}</p>\n</header>\n\
-         {sheets}{standings}{parts}{}",
+        "<header>\n<p class=\"eyebrow\">Leno lab · {}</p>\n<h1>{}</h1>\n<p class=\"lead\">{}. Load: {}. Scale {}. Started {}.</p>\n</header>\n\
+         {first}{standings}{others}{parts}{}",
         escape(name),
         escape(&content.sentence),
         escape(content.who),
@@ -29,15 +31,15 @@ pub(super) fn html(content: &Document) -> String {
 fn table(sheet: &Sheet, is_first: bool) -> String {
     let groups: String = sheet.columns.iter().map(group).collect();
     let parts: String =
-        sheet.columns.iter().flat_map(parts).map(|part| format!("<th scope=\"col\">{part}</th>")).collect();
+        sheet.columns.iter().flat_map(|head| marked(parts(head).iter().map(|part| escape(part)), "th")).collect();
     let rows: String = sheet.rows.iter().map(|it| row(sheet, it, is_first)).collect();
     let orders: String = sheet.orders.iter().map(|order| format!("<li>{}</li>\n", escape(order))).collect();
     let orders = if orders.is_empty() { orders } else { format!("<ul class=\"prose\">\n{orders}</ul>\n") };
-    let title = escape(sheet.title);
     let base = sheet.base.map(|base| format!("<p class=\"note\">In brackets: relative to {}.</p>\n", escape(base)));
+    let title = escape(sheet.title);
     format!(
         "<section>\n<h2>{title}</h2>\n{}\
-         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\">\n<table class=\"full\">\n\
+         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\">\n<table class=\"full published\">\n\
          <thead><tr><th scope=\"col\" rowspan=\"2\">condition</th>{groups}</tr>\n<tr>{parts}</tr></thead>\n\
          <tbody>\n{rows}</tbody>\n</table>\n</div>\n{orders}</section>\n",
         base.unwrap_or_default()
@@ -46,11 +48,19 @@ fn table(sheet: &Sheet, is_first: bool) -> String {
 
 fn group(head: &Head) -> String {
     let (name, width) = (escape(&head.name), parts(head).len());
-    format!("<th scope=\"colgroup\" colspan=\"{width}\">{name}</th>")
+    format!("<th class=\"begin\" scope=\"colgroup\" colspan=\"{width}\">{name}</th>")
 }
 
 fn parts(head: &Head) -> &'static [&'static str] {
     if head.has_theirs { &["here", "theirs", "ratio"] } else { &["here"] }
+}
+
+/// The cells of one column. A line before the first one separates it from the column before.
+fn marked(contents: impl Iterator<Item = String>, tag: &'static str) -> impl Iterator<Item = String> {
+    contents.enumerate().map(move |(index, content)| {
+        let class = if index == 0 { " class=\"begin\"" } else { "" };
+        format!("<{tag}{class}>{content}</{tag}>")
+    })
 }
 
 fn row(sheet: &Sheet, row: &Row, is_first: bool) -> String {
@@ -58,11 +68,8 @@ fn row(sheet: &Sheet, row: &Row, is_first: bool) -> String {
     let why = row.why_not.as_ref().map(|why| {
         // The reason is long. It stands in the first table; the others refer to it.
         let why = if is_first { why.as_str() } else { "see the first table" };
-        format!(
-            "<tr{class}><td class=\"skipped reason\" colspan=\"{}\">not measured here: {}</td></tr>\n",
-            width(sheet),
-            escape(why)
-        )
+        let (width, why) = (width(sheet), escape(why));
+        format!("<tr{class}><td class=\"skipped reason\" colspan=\"{width}\"><span>not measured here: {why}</span></td></tr>\n")
     });
     let cells: String = row.cells.iter().zip(&sheet.columns).map(|(it, head)| cells(it, head)).collect();
     format!(
@@ -78,12 +85,8 @@ fn width(sheet: &Sheet) -> usize {
 }
 
 fn cells(cell: &Cell, head: &Head) -> String {
-    let mut cells = figure(&cell.here);
-    if head.has_theirs {
-        cells.push_str(&figure(&cell.theirs));
-        cells.push_str(&format!("<td>{}</td>", escape(&cell.ratio)));
-    }
-    cells
+    let all = [figure(&cell.here), figure(&cell.theirs), escape(&cell.ratio)];
+    marked(all.into_iter().take(parts(head).len()), "td").collect()
 }
 
 fn figure(text: &Text) -> String {
@@ -91,7 +94,7 @@ fn figure(text: &Text) -> String {
     let detail = [text.plus_minus.clone(), relative].into_iter().filter(|part| !part.is_empty());
     let detail = detail.collect::<Vec<_>>().join(" ");
     let detail = if detail.is_empty() { detail } else { format!("<span class=\"detail\">{}</span>", escape(&detail)) };
-    format!("<td>{}{detail}</td>", escape(&text.figure))
+    escape(&text.figure) + &detail
 }
 
 fn list((title, lines): Part) -> String {

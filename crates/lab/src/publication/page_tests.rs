@@ -33,7 +33,8 @@ fn the_page_needs_nothing_from_elsewhere() {
 fn a_condition_that_was_not_measured_says_why_in_the_first_table() {
     let html = page(&slow_pod());
     assert_eq!(
-        html.matches("not measured here: --targets linkerd cannot run: name a &lt;linkerd2-proxy&gt; binary").count(),
+        html.matches("<span>not measured here: --targets linkerd cannot run: name a &lt;linkerd2-proxy&gt; binary")
+            .count(),
         1
     );
     assert_eq!(html.matches("not measured here: see the first table").count() % 5, 0);

@@ -43,17 +43,15 @@ fn planned(options: &Options, step: &'static Step, targets: &[TargetKind]) -> Re
     let names: Vec<&str> = targets.iter().copied().map(TargetKind::name).collect();
     words.extend(["--targets".to_owned(), names.join(",")]);
     words.extend(["--out".to_owned(), options.out().join(step.name).display().to_string()]);
-    let programs = &options.programs;
-    for (flag, path) in [("--leno-proxy", &programs.leno_proxy), ("--traefik", &programs.traefik)] {
-        words.extend(path.iter().flat_map(|path| [flag.to_owned(), path.display().to_string()]));
-    }
+    words.extend(options.programs.words());
     words.extend(options.seed.iter().flat_map(|seed| ["--seed".to_owned(), seed.to_string()]));
     let Line { options: parsed } = Line::try_parse_from(&words).map_err(|error| {
         let why = error.to_string().lines().next().unwrap_or_default().to_owned();
         Error::Usage(format!("leno lab run {}: {why}", words.join(" ")))
     })?;
     // Paths need not be text, so they do not pass through the words.
-    let parsed = experiment::Options { out: Some(options.out().join(step.name)), programs: programs.clone(), ..parsed };
+    let parsed =
+        experiment::Options { out: Some(options.out().join(step.name)), programs: options.programs.clone(), ..parsed };
     let duration = expected_duration(&parsed, targets.len())?;
     Ok(Planned { name: step.name, words, options: parsed, duration })
 }

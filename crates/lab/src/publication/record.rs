@@ -30,6 +30,8 @@ pub(super) struct Description {
     pub(super) versions: Vec<Version>,
     /// The conditions that were not measured.
     pub(super) skipped: Vec<Skipped>,
+    /// Whether the load was a debug build, whose figures mean nothing.
+    pub(super) is_debug_build: bool,
     /// Options that change durations or repeats.
     pub(super) changes: Vec<String>,
     pub(super) prices: Prices,

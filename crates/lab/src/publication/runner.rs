@@ -16,7 +16,7 @@ use super::standing::LENO;
 use super::{report, terminal};
 use crate::error::{Error, Result, io};
 use crate::experiment::record::{Machine, Skipped, TargetKind, Version};
-use crate::experiment::{enter_namespace_for, run_as, started};
+use crate::experiment::{prepare, run_as, started};
 use crate::report::Written;
 use crate::targets;
 
@@ -35,7 +35,7 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     let targets: Vec<TargetKind> = versions.iter().map(|version| version.target).collect();
     let plan = plan(options, &targets)?;
     for planned in &plan {
-        enter_namespace_for(&planned.options, &targets)?;
+        prepare(&planned.options, &targets)?;
     }
     let session = Session::begin(&options.out(), describe(options, &plan, versions, skipped))?;
     let of_interruption = session.clone();
@@ -105,6 +105,7 @@ fn describe(options: &Options, plan: &[Planned], versions: Vec<Version>, skipped
         machine: Machine::here(),
         versions,
         skipped,
+        is_debug_build: cfg!(debug_assertions),
         changes: options.changes(),
         prices: options.prices,
         steps: plan.iter().map(step).collect(),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::record::{self, Description, State};
 use super::report;
-use crate::error::{Error, Result, io};
+use crate::error::{Error, Result};
 use crate::experiment::started;
 use crate::report::Written;
 
@@ -28,7 +28,13 @@ impl Session {
                 format!("--out {} already holds a publication; use another directory or remove it", dir.display());
             return Err(Error::Usage(what));
         }
-        fs::create_dir_all(dir).map_err(io(format!("--out: creating {}", dir.display())))?;
+        fs::create_dir_all(dir).map_err(|error| {
+            let what = format!(
+                "--out {}: the directory cannot be created: {error}; choose a place that you can write to",
+                dir.display()
+            );
+            Error::Usage(what)
+        })?;
         record::write(dir, &description)?;
         Ok(Self { dir: dir.to_owned(), description: Arc::new(Mutex::new(description)) })
     }

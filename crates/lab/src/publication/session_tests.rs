@@ -13,7 +13,7 @@ fn a_directory_with_results_is_not_used_again() {
 #[test]
 fn a_directory_that_cannot_be_created_is_named() {
     let error = Session::begin(Path::new("/proc/none/here"), description(Name::Ladder2026)).expect_err("no such place");
-    assert!(error.to_string().starts_with("--out: creating /proc/none/here: "), "{error}");
+    assert!(error.to_string().starts_with("--out /proc/none/here: the directory cannot be created: "), "{error}");
 }
 
 #[test]

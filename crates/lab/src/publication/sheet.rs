@@ -5,7 +5,7 @@ use crate::experiment::record::TargetKind;
 
 use super::definition::{Column, Published, Table};
 use super::figures::{Here, Measured};
-use super::standing::{LENO, order_here, order_theirs};
+use super::standing::{LENO, number, order_here, order_theirs};
 
 /// A table; every row has the cells of all columns.
 #[derive(Debug, PartialEq)]
@@ -106,7 +106,7 @@ fn cell(measured: &Measured, table: &Table, column: &Column, target: TargetKind)
     let here_text = here.map_or_else(Text::none, |Here { mean, is_worst }| {
         let up_to = if is_worst { "worst " } else { "" };
         Text {
-            figure: format!("{up_to}{}{}", significant(mean.value), mark(mean.value)),
+            figure: format!("{up_to}{}{}", number(mean.value, column.unit), mark(mean.value)),
             plus_minus: mean.plus_minus.map_or_else(String::new, |half| format!("± {}", significant(half))),
             relative: if is_worst { String::new() } else { relative(mean.value, base.map(|base| base.mean.value)) },
         }
@@ -148,9 +148,9 @@ fn orders(measured: &Measured, column: &Column) -> Option<String> {
     }
     let names = |order: Vec<TargetKind>| {
         let names: Vec<&str> = order.into_iter().map(|target| measured.publication().condition(target)).collect();
-        names.join(" – ")
+        names.join(", ")
     };
-    Some(format!("{}, best first. Here: {}. Published: {}.", column.name, names(here), names(theirs)))
+    Some(format!("{}, best first. Here: {}. Published: {}.", column.what, names(here), names(theirs)))
 }
 
 /// Why nothing of a condition was measured.

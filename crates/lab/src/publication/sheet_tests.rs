@@ -66,7 +66,7 @@ fn orders_stand_below_the_columns_that_were_published() {
     let sheets = sheets(&slow_pod());
     let order = &sheets[0].orders[1];
     assert!(
-        order.starts_with("50 ms slower, best first. Here: Leno – Istio sidecar. Published: Linkerd – "),
+        order.starts_with("p99 with one pod 50 ms slower, best first. Here: Leno, Istio sidecar. Published: Linkerd, "),
         "{order}"
     );
 }

@@ -1,10 +1,11 @@
 //! Where Leno stands: the report's first sentence, and the figures in which Leno is ahead or behind.
 
-use crate::chart::number::significant;
+use crate::chart::number::{grouped, significant};
 use crate::experiment::record::TargetKind;
 
 use super::definition::{Better, Column, Headline};
 use super::figures::{Here, Measured};
+use super::record::{State, StepRecord};
 
 /// Leno's target in all publications: the mesh, as for the others.
 pub(super) const LENO: TargetKind = TargetKind::LenoMesh;
@@ -54,6 +55,10 @@ pub(super) fn standing(measured: &Measured) -> Standing {
         let Some(own) = measured.here(column, LENO) else { continue };
         let rivals = rivals(measured, column, |_| true);
         let Some((best, other)) = best(column, &rivals) else { continue };
+        // Two shares of failed calls that are both 0 need no line.
+        if own.mean.value == 0.0 && other.mean.value == 0.0 {
+            continue;
+        }
         let name = measured.publication().condition(best);
         let [own_figure, other_figure] = [own, other].map(|it| figure(it.mean.value, column.unit));
         let line = format!("{}: Leno {own_figure}, {name} {other_figure}", column.what);
@@ -115,8 +120,13 @@ fn better(column: &Column) -> Better {
     column.better.unwrap_or(Better::Less)
 }
 
-/// The reason why Leno has no figure.
+/// The reason why Leno has no figure in the headline.
 fn why_not(measured: &Measured) -> String {
+    let parts = measured.publication().headline.column.value.parts();
+    let needed = measured.description.steps.iter().find(|step| parts.iter().any(|at| at.step == step.name));
+    if let Some(StepRecord { name, state: State::Failed(why), .. }) = needed {
+        return format!("the experiment {name} failed: {why}");
+    }
     let given_up = measured.steps.iter().flat_map(|(_, recorded)| &recorded.experiment.skipped);
     let skipped = measured.description.skipped.iter().chain(given_up).find(|skipped| skipped.target == LENO);
     skipped.map_or_else(|| "no run has ended yet".to_owned(), |skipped| skipped.why.clone())
@@ -124,11 +134,17 @@ fn why_not(measured: &Measured) -> String {
 
 /// Formats a figure with its unit.
 pub(super) fn figure(value: f64, unit: &str) -> String {
-    let number = significant(value);
+    let number = number(value, unit);
     match unit {
         "/s" => format!("{number}/s"),
         unit => format!("{number}\u{a0}{unit}"),
     }
+}
+
+/// Formats a figure without its unit. Whole nodes and dollars have no decimals.
+pub(super) fn number(value: f64, unit: &str) -> String {
+    let is_counted = matches!(unit, "nodes" | "USD a month") && value.fract() == 0.0 && value >= 0.0;
+    if is_counted { grouped(value as u64) } else { significant(value) }
 }
 
 #[cfg(test)]

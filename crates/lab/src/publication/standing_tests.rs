@@ -37,6 +37,8 @@ fn without_others_or_without_leno_the_sentence_says_so() {
     assert_eq!(sentence(&none), "Leno was not measured: no run has ended yet.");
     none.steps[0].1.experiment.skipped.push(Skipped { target: LENO, why: "given up in repeat 1".to_owned() });
     assert_eq!(sentence(&none), "Leno was not measured: given up in repeat 1.");
+    none.description.steps[0].state = State::Failed("backend-1 ended early".to_owned());
+    assert_eq!(sentence(&none), "Leno was not measured: the experiment slow-pod failed: backend-1 ended early.");
 }
 
 #[test]
@@ -71,4 +73,12 @@ fn the_order_leaves_out_luck_here_and_follows_the_figures_as_published() {
     assert_eq!(order_here(&slow_pod(), column), [LENO, TargetKind::Istio]);
     assert_eq!(order_theirs(column).first(), Some(&TargetKind::Linkerd));
     assert_eq!(order_theirs(column).last(), Some(&TargetKind::CiliumL7));
+}
+
+#[test]
+fn nodes_are_counted_and_latencies_are_not() {
+    assert_eq!(
+        [figure(6.0, "nodes"), figure(6.0, "ms"), figure(9588.0, "/s")],
+        ["6\u{a0}nodes", "6.00\u{a0}ms", "9,590/s"]
+    );
 }

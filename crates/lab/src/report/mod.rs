@@ -33,6 +33,7 @@ use crate::error::{Result, io};
 use crate::experiment::record::Run;
 use crate::publication;
 
+pub(crate) use group::FOREIGN_CPU_LIMIT;
 use group::{Group, Results};
 pub(crate) use judge::Verdict;
 pub(crate) use mean::{Gap, Mean};
