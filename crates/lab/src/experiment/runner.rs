@@ -208,7 +208,7 @@ fn warn(skipped: &[Skipped], progress: &Progress) -> Result<()> {
 }
 
 /// The command line, including the chosen seed.
-fn command(args: impl Iterator<Item = String>, seed: u64) -> String {
+pub(crate) fn command(args: impl Iterator<Item = String>, seed: u64) -> String {
     let mut words: Vec<String> = args.collect();
     if let Some(program) = words.first_mut() {
         let name = Path::new(program.as_str()).file_name().map(|name| name.to_string_lossy().into_owned());

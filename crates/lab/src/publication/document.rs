@@ -35,7 +35,7 @@ impl<'a> Document<'a> {
             load: publication.load,
             sentence: sentence(measured),
             sheets: sheets(measured),
-            standing: standing(measured),
+            standing: said(standing(measured)),
             legend: notes::legend(measured),
             left_out: notes::left_out(measured),
             here: notes::here(measured),
@@ -68,4 +68,14 @@ impl<'a> Document<'a> {
         let steps = steps.map(|step| step.command.as_str());
         std::iter::once(self.description.command.as_str()).chain(steps).collect()
     }
+}
+
+/// Says so if Leno is better or worse in no figure: a missing list would leave that open.
+fn said(mut standing: Standing) -> Standing {
+    for list in [&mut standing.ahead, &mut standing.behind] {
+        if list.is_empty() {
+            list.push("No figure.".to_owned());
+        }
+    }
+    standing
 }

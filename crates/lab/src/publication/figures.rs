@@ -35,6 +35,13 @@ impl Measured {
         runs.filter(move |run| run.target == target && run.calls > 0 && at.is_of(run))
     }
 
+    /// Why a condition, or some of its runs, was not measured.
+    pub(super) fn why_not(&self, target: TargetKind) -> String {
+        let given_up = self.steps.iter().flat_map(|(_, recorded)| &recorded.experiment.skipped);
+        let skipped = self.description.skipped.iter().chain(given_up).find(|skipped| skipped.target == target);
+        skipped.map_or_else(|| "none of its runs ended".to_owned(), |skipped| skipped.why.clone())
+    }
+
     /// The figure of a condition; `None` if a repeat has no such figure.
     pub(super) fn here(&self, column: &Column, target: TargetKind) -> Option<Here> {
         let values = self.values(column.value, target)?;

@@ -5,11 +5,12 @@ use serde_json::{Value as Json, json};
 use super::definition::{Column, Published, Table};
 use super::document::Document;
 use super::figures::Measured;
+use super::standing::standing;
 
 /// The whole file. A figure that is unknown is `null`.
 pub(super) fn text(measured: &Measured, document: &Document) -> String {
     let tables: Vec<Json> = measured.publication().tables.iter().map(|it| table(measured, it)).collect();
-    let description = &measured.description;
+    let (description, standing) = (&measured.description, standing(measured));
     let whole = json!({
         "publication": description.publication,
         "source": document.source,
@@ -21,9 +22,9 @@ pub(super) fn text(measured: &Measured, document: &Document) -> String {
         "versions": description.versions,
         "not_measured": description.skipped,
         "sentence": document.sentence,
-        "better": document.standing.ahead,
-        "worse": document.standing.behind,
-        "cannot_tell": document.standing.level,
+        "better": standing.ahead,
+        "worse": standing.behind,
+        "cannot_tell": standing.level,
         "left_out": document.left_out,
         "doubts": document.doubts,
         "tables": tables,

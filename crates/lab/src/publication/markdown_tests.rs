@@ -1,5 +1,6 @@
 use super::*;
-use crate::publication::example::slow_pod;
+use crate::publication::example::{measured, slow_pod};
+use crate::publication::name::Name;
 
 #[test]
 fn the_file_opens_with_the_sentence_and_the_table() {
@@ -37,4 +38,11 @@ fn what_is_worse_has_a_list_like_what_is_better() {
         assert!(text.contains(title), "{title}: {text}");
     }
     assert!(text.contains("\n    leno lab publish slow-pod-2026\n"), "{text}");
+}
+
+#[test]
+fn without_a_better_or_worse_figure_the_lists_say_so() {
+    let measured = measured(Name::Kinvolk2019, Vec::new());
+    let text = text(&Document::of(&measured));
+    assert_eq!(text.matches("\n- No figure.\n").count(), 2, "{text}");
 }

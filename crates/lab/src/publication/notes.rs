@@ -153,7 +153,11 @@ pub(super) fn legend(measured: &Measured) -> Vec<String> {
         );
     }
     if measured.publication().tables.iter().flat_map(|table| table.columns).any(|column| column.green.is_some()) {
-        list.push("✓ green: the p99 is at most 1.1 times, or the calls per second are at least 0.9 times, the figure with all pods alike.".to_owned());
+        list.push(
+            "✓ green: the p99 is at most 1.1 times, or the calls per second are at least 0.9 times, the figure with all pods \
+             alike."
+                .to_owned(),
+        );
     }
     list.extend((repeats == 1).then(|| "With one repeat, no figure has an interval.".to_owned()));
     list

@@ -15,8 +15,8 @@ pub(super) fn html(content: &Document) -> String {
     let standings: String = content.standings().into_iter().map(list).collect();
     let parts: String = content.parts().into_iter().map(list).collect();
     let body = format!(
-        "<header>\n<p class=\"eyebrow\">Leno lab · {}</p>\n<h1>{}</h1>\n<p class=\"lead\">{}. Load: {}. Scale {}. Started {}.</p>\n</header>\n\
-         {first}{standings}{others}{parts}{}",
+        "<header>\n<p class=\"eyebrow\">Leno lab · {}</p>\n<h1>{}</h1>\n<p class=\"lead\">{}. Load: {}. \
+         Scale {}. Started {}.</p>\n</header>\n{first}{standings}{others}{parts}{}",
         escape(name),
         escape(&content.sentence),
         escape(content.who),
@@ -90,9 +90,7 @@ fn cells(cell: &Cell, head: &Head) -> String {
 }
 
 fn figure(text: &Text) -> String {
-    let relative = if text.relative.is_empty() { String::new() } else { format!("({})", text.relative) };
-    let detail = [text.plus_minus.clone(), relative].into_iter().filter(|part| !part.is_empty());
-    let detail = detail.collect::<Vec<_>>().join(" ");
+    let detail = text.detail();
     let detail = if detail.is_empty() { detail } else { format!("<span class=\"detail\">{}</span>", escape(&detail)) };
     escape(&text.figure) + &detail
 }

@@ -16,7 +16,7 @@ use super::standing::LENO;
 use super::{report, terminal};
 use crate::error::{Error, Result, io};
 use crate::experiment::record::{Machine, Skipped, TargetKind, Version};
-use crate::experiment::{prepare, run_as, started};
+use crate::experiment::{self, prepare, run_as, started};
 use crate::report::Written;
 use crate::targets;
 
@@ -31,6 +31,8 @@ const INTERRUPTED: i32 = 130;
 /// If the options request something impossible, if Leno is not here, or if an experiment fails. The report then has the
 /// other experiments. A condition that cannot run here is named in the report.
 pub fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
+    let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
+    let options = &Options { seed: Some(seed), ..options.clone() };
     let (versions, skipped) = look_for_conditions(options)?;
     let targets: Vec<TargetKind> = versions.iter().map(|version| version.target).collect();
     let plan = plan(options, &targets)?;
@@ -43,7 +45,7 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     announce(options, &plan, out).map_err(io("writing to the terminal"))?;
     let mut failed = None;
     for (index, planned) in plan.iter().enumerate() {
-        say(out, &format!("\nexperiment {} of {}: {}", index + 1, plan.len(), command(planned)))?;
+        say(out, &format!("\nexperiment {} of {}: {}", index + 1, plan.len(), command_of(planned)))?;
         session.note(index, State::Running)?;
         let words = std::iter::once("leno".to_owned()).chain(run_words(planned));
         let state = match run_as(&planned.options, words) {
@@ -91,15 +93,13 @@ fn look_for_conditions(options: &Options) -> Result<(Vec<Version>, Vec<Skipped>)
 fn describe(options: &Options, plan: &[Planned], versions: Vec<Version>, skipped: Vec<Skipped>) -> Description {
     let step = |planned: &Planned| StepRecord {
         name: planned.name.to_owned(),
-        command: command(planned),
+        command: command_of(planned),
         state: State::Waiting,
     };
-    // The program's path is this machine's own.
-    let words = std::iter::once("leno".to_owned()).chain(std::env::args().skip(1));
     Description {
         publication: options.name,
         scale: options.scale,
-        command: words.collect::<Vec<_>>().join(" "),
+        command: experiment::command(std::env::args(), options.seed.unwrap_or_default()),
         started: started(),
         ended: None,
         machine: Machine::here(),
@@ -138,7 +138,7 @@ fn run_words(planned: &Planned) -> impl Iterator<Item = String> {
 }
 
 /// The command line that runs an experiment alone.
-fn command(planned: &Planned) -> String {
+fn command_of(planned: &Planned) -> String {
     format!("leno {}", run_words(planned).collect::<Vec<_>>().join(" "))
 }
 

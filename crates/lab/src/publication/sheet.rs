@@ -43,7 +43,7 @@ pub(super) struct Row {
 pub(super) struct Cell {
     pub(super) here: Text,
     pub(super) theirs: Text,
-    /// The figure of here divided by the published one.
+    /// The figure that was measured here, divided by the published one.
     pub(super) ratio: String,
 }
 
@@ -91,7 +91,7 @@ fn sheet(measured: &Measured, table: &Table) -> Sheet {
 
 fn cell(measured: &Measured, table: &Table, column: &Column, target: TargetKind) -> Cell {
     let (here, theirs) = (measured.here(column, target), column.published(target));
-    // A difference, a rate of errors or a scorecard may be 0, or is a ratio already.
+    // A scorecard has ratios already. Differences and shares of errors may be 0 or less, and then have no ratio.
     let has_base = column.green.is_none() && target != table.base;
     let base = measured.here(column, table.base).filter(|base| has_base && !base.is_worst && base.mean.value > 0.0);
     let their_base = column.published(table.base).filter(|base| has_base && base.is_exact());
@@ -104,9 +104,9 @@ fn cell(measured: &Measured, table: &Table, column: &Column, target: TargetKind)
         _ => "",
     };
     let here_text = here.map_or_else(Text::none, |Here { mean, is_worst }| {
-        let up_to = if is_worst { "worst " } else { "" };
+        let worst = if is_worst { "worst " } else { "" };
         Text {
-            figure: format!("{up_to}{}{}", number(mean.value, column.unit), mark(mean.value)),
+            figure: format!("{worst}{}{}", number(mean.value, column.unit), mark(mean.value)),
             plus_minus: mean.plus_minus.map_or_else(String::new, |half| format!("± {}", significant(half))),
             relative: if is_worst { String::new() } else { relative(mean.value, base.map(|base| base.mean.value)) },
         }
@@ -159,9 +159,7 @@ fn why_not(measured: &Measured, target: TargetKind) -> Option<String> {
     if all.any(|run| run.target == target) {
         return None;
     }
-    let given_up = measured.steps.iter().flat_map(|(_, recorded)| &recorded.experiment.skipped);
-    let skipped = measured.description.skipped.iter().chain(given_up).find(|skipped| skipped.target == target);
-    Some(skipped.map_or_else(|| "no run has ended yet".to_owned(), |skipped| skipped.why.clone()))
+    Some(measured.why_not(target))
 }
 
 impl Cell {
@@ -179,11 +177,15 @@ impl Text {
         Self { figure, ..Self::default() }
     }
 
+    /// The interval and the relative figure.
+    pub(super) fn detail(&self) -> String {
+        let relative = if self.relative.is_empty() { String::new() } else { format!("({})", self.relative) };
+        [self.plus_minus.as_str(), relative.as_str()].join(" ").trim().to_owned()
+    }
+
     /// All parts in one line.
     pub(super) fn whole(&self) -> String {
-        let relative = if self.relative.is_empty() { String::new() } else { format!("({})", self.relative) };
-        let parts = [self.figure.clone(), self.plus_minus.clone(), relative];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+        format!("{} {}", self.figure, self.detail()).trim_end().to_owned()
     }
 }
 

@@ -127,9 +127,7 @@ fn why_not(measured: &Measured) -> String {
     if let Some(StepRecord { name, state: State::Failed(why), .. }) = needed {
         return format!("the experiment {name} failed: {why}");
     }
-    let given_up = measured.steps.iter().flat_map(|(_, recorded)| &recorded.experiment.skipped);
-    let skipped = measured.description.skipped.iter().chain(given_up).find(|skipped| skipped.target == LENO);
-    skipped.map_or_else(|| "no run has ended yet".to_owned(), |skipped| skipped.why.clone())
+    measured.why_not(LENO)
 }
 
 /// Formats a figure with its unit.

@@ -34,7 +34,7 @@ fn without_others_or_without_leno_the_sentence_says_so() {
     let alone = measured(Name::SlowPod2026, vec![with_p99(LENO, 50, 1, 10.0)]);
     assert!(sentence(&alone).ends_with("through Leno; no other mesh was measured."));
     let mut none = measured(Name::SlowPod2026, Vec::new());
-    assert_eq!(sentence(&none), "Leno was not measured: no run has ended yet.");
+    assert_eq!(sentence(&none), "Leno was not measured: none of its runs ended.");
     none.steps[0].1.experiment.skipped.push(Skipped { target: LENO, why: "given up in repeat 1".to_owned() });
     assert_eq!(sentence(&none), "Leno was not measured: given up in repeat 1.");
     none.description.steps[0].state = State::Failed("backend-1 ended early".to_owned());
