@@ -1,7 +1,7 @@
 //! Kinvolk's comparison of bare Kubernetes, Linkerd and Istio with a graph of services.
 
 use crate::experiment::record::TargetKind::{Direct, Istio, LenoMesh, Linkerd};
-use crate::report::figures::{idle_mb, loaded_mb, max_ms, millicores, p50_ms, p99_ms, p999_ms};
+use crate::report::figures::{errors_percent, idle_mb, loaded_mb, max_ms, millicores, p50_ms, p99_ms, p999_ms};
 
 use super::definition::Published::{Exactly, Over};
 use super::definition::Value::Mean;
@@ -11,6 +11,7 @@ const P50: At = At::new("graph", p50_ms);
 const P99: At = At::new("graph", p99_ms);
 const P999: At = At::new("graph", p999_ms);
 const MAX: At = At::new("graph", max_ms);
+const ERRORS: At = At::new("graph", errors_percent);
 const MEMORY: At = At::new("graph", loaded_mb);
 const CPU: At = At::new("graph", millicores);
 
@@ -37,7 +38,7 @@ pub(super) const PUBLICATION: Publication = Publication {
     }],
     tables: &[
         Table {
-            title: "Latency at 500 calls/s, ms",
+            title: "Latency at 500 calls/s, ms, and failed calls",
             base: Direct,
             columns: &[
                 Column::less("p50", "p50 at 500 calls/s", "ms", Mean(P50.rate(500))),
@@ -48,16 +49,18 @@ pub(super) const PUBLICATION: Publication = Publication {
                     (Istio, Over(1000.0)),
                 ]),
                 Column::less("worst call", "worst call at 500 calls/s", "ms", Mean(MAX.rate(500))),
+                Column::less("failed, %", "failed calls at 500 calls/s", "%", Mean(ERRORS.rate(500))),
             ],
         },
         Table {
-            title: "Latency at 600 calls/s, ms",
+            title: "Latency at 600 calls/s, ms, and failed calls",
             base: Direct,
             columns: &[
                 Column::less("p50", "p50 at 600 calls/s", "ms", Mean(P50.rate(600))),
                 Column::less("p99", "p99 at 600 calls/s", "ms", Mean(P99.rate(600))),
                 Column::less("p99.9", "p99.9 at 600 calls/s", "ms", Mean(P999.rate(600))),
                 Column::less("worst call", "worst call at 600 calls/s", "ms", Mean(MAX.rate(600))),
+                Column::less("failed, %", "failed calls at 600 calls/s", "%", Mean(ERRORS.rate(600))),
             ],
         },
         Table {

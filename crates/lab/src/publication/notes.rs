@@ -4,6 +4,7 @@ use crate::chart::number::{grouped, significant};
 use crate::experiment::record::{Machine, Run, TargetKind};
 use crate::report::FOREIGN_CPU_LIMIT;
 
+use super::definition::{Column, Value};
 use super::figures::{Measured, balances_connections};
 use super::options::Scale;
 use super::record::State;
@@ -50,7 +51,7 @@ pub(super) fn here(measured: &Measured) -> Vec<String> {
     let Machine { cpus, cpu_model, memory_bytes, kernel } = &description.machine;
     let memory = significant(*memory_bytes as f64 / 1e9);
     let ended = description.ended.as_deref().unwrap_or("not recorded");
-    vec![
+    let mut list = vec![
         format!(
             "One machine: {cpus} CPUs ({cpu_model}), {memory} GB, Linux {kernel}. Started {}, ended {ended}.",
             description.started
@@ -60,8 +61,14 @@ pub(super) fn here(measured: &Measured) -> Vec<String> {
              no network between them."
         ),
         "Absolute figures of two machines do not compare. Orders do, and ratios within one machine.".to_owned(),
-        description.prices.sentence(),
-    ]
+    ];
+    let has_costs = columns(measured).any(|column| matches!(column.value, Value::Cost(..)));
+    list.extend(has_costs.then(|| description.prices.sentence()));
+    list
+}
+
+fn columns(measured: &Measured) -> impl Iterator<Item = &'static Column> {
+    measured.publication().tables.iter().flat_map(|table| table.columns)
 }
 
 /// What makes figures doubtful, for each condition.
@@ -93,7 +100,7 @@ fn doubts_of(runs: &[&Run], target: TargetKind) -> Vec<String> {
     let is_failing = errors as f64 > FEW_ERRORS * (calls + errors) as f64;
     let failed = is_failing.then(|| {
         let first = runs.iter().find_map(|run| run.first_error.as_deref()).unwrap_or("no reason was noted");
-        format!("{} of {} calls failed, the first with {first}", grouped(errors), grouped(calls + errors))
+        format!("{} of {} calls failed, the first: {first}", grouped(errors), grouped(calls + errors))
     });
     let luck = balances_connections(target).then(|| count(&|run| run.skew_ms > 0 && run.slow_share > 0.5));
     let slow_runs = count(&|run| run.skew_ms > 0);
@@ -115,11 +122,9 @@ fn doubts_of(runs: &[&Run], target: TargetKind) -> Vec<String> {
 
 /// The figures that a condition has in some repeats only.
 fn missing(measured: &Measured) -> Vec<String> {
-    let publication = measured.publication();
-    let columns = publication.tables.iter().flat_map(|table| table.columns);
     let mut list = Vec::new();
-    for column in columns.filter(|column| column.better.is_some()) {
-        for condition in publication.conditions.iter().filter(|it| it.target.is_proxy()) {
+    for column in columns(measured).filter(|column| column.better.is_some()) {
+        for condition in measured.publication().conditions.iter().filter(|it| it.target.is_proxy()) {
             let [at] = column.value.parts()[..] else { continue };
             let (mut with, mut all) = (0, 0);
             for run in measured.runs(at, condition.target) {
@@ -145,14 +150,14 @@ pub(super) fn legend(measured: &Measured) -> Vec<String> {
             .to_owned(),
         "In brackets: the figure divided by that of the condition that each table names, on the same machine.".to_owned(),
     ];
-    if measured.publication().tables.iter().flat_map(|table| table.columns).any(|column| column.is_by_luck) {
+    if columns(measured).any(|column| column.is_by_luck) {
         list.push(
             "worst: the condition chooses a server for each connection, so luck decides whether its calls reach the slow pod. \
              The worst repeat stands in place of the mean, and the condition has no place in the order."
                 .to_owned(),
         );
     }
-    if measured.publication().tables.iter().flat_map(|table| table.columns).any(|column| column.green.is_some()) {
+    if columns(measured).any(|column| column.green.is_some()) {
         list.push(
             "✓ green: the p99 is at most 1.1 times, or the calls per second are at least 0.9 times, the figure with all pods \
              alike."

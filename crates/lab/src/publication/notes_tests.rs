@@ -42,6 +42,8 @@ fn here_is_one_machine_with_its_dates_and_no_network() {
         ),
         "{lines:?}"
     );
+    assert!(has(&lines, "Costs assume nodes of 4 vCPUs"), "{lines:?}");
+    assert!(!has(&here(&measured(Name::Kinvolk2019, Vec::new())), "Costs"), "it has no costs");
     assert!(has(&lines, "loopback") && has(&lines, "Absolute figures of two machines do not compare"), "{lines:?}");
 }
 
@@ -59,7 +61,7 @@ fn errors_luck_and_disturbances_are_named_with_the_condition() {
     assert!(
         has(
             &lines,
-            "Istio sidecar in slow-pod: 100,000 of 200,000 calls failed, the first with UNAVAILABLE; 1 of 1 runs were disturbed"
+            "Istio sidecar in slow-pod: 100,000 of 200,000 calls failed, the first: UNAVAILABLE; 1 of 1 runs were disturbed"
         ),
         "{lines:?}"
     );
