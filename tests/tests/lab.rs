@@ -1,6 +1,7 @@
-//! `leno lab run`: short experiments with real proxies, and their results.
+//! `leno lab run` and `leno lab publish`: short experiments with real proxies, and their results.
 
 mod conditions;
+mod publication;
 
 use std::fs;
 use std::path::Path;

@@ -7,15 +7,17 @@ use leno_lab::error::Result;
 use leno_lab::experiment::{self, ListOptions, Options};
 use leno_lab::formats::export;
 use leno_lab::tls::tunnel;
-use leno_lab::{compare, control_plane, report, simulate};
+use leno_lab::{compare, control_plane, publication, report, simulate};
 
 /// Actions of the lab.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// List the scenarios, and the targets with their requirements
+    /// List the scenarios, the publications, and the targets with their requirements
     List(ListOptions),
     /// Run real proxies between a load generator and real servers
     Run(Options),
+    /// Measure a published comparison again: all that its table needs, with Leno's row in it
+    Publish(publication::Options),
     /// Measure the control plane of a real cluster: its memory, and how soon changes reach a thousand proxies
     ControlPlane(control_plane::Options),
     /// Write summary.md and report.html again from the raw runs
@@ -36,6 +38,7 @@ impl Command {
         match self {
             Self::List(options) => experiment::list(options, &mut io::stdout()),
             Self::Run(options) => experiment::run(options),
+            Self::Publish(options) => publication::run(options, &mut io::stdout()),
             Self::ControlPlane(options) => control_plane::run(options),
             Self::Report(options) => report::run(options),
             Self::Compare(options) => compare::run(options, &mut io::stdout()),

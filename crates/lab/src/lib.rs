@@ -23,6 +23,7 @@ pub mod http;
 pub mod load;
 mod manifest;
 pub mod procfs;
+pub mod publication;
 pub mod relay_cost;
 pub mod report;
 pub mod simulate;

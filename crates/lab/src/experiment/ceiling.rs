@@ -48,6 +48,11 @@ impl Ceiling {
     }
 }
 
+/// Duration of the measurement of a ceiling.
+pub(super) fn usual_length(settings: &Settings) -> Duration {
+    (WARM_UP + settings.measured.min(LONGEST)) * 2
+}
+
 /// Measures the load on one CPU, with a minimal backend on another CPU if the machine has two.
 fn load_rps(settings: &Settings, logs: &Path) -> Result<f64> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);

@@ -1,33 +1,66 @@
 //! `leno lab list`: the possible measurements on this machine.
 
 use std::io::{self, Write};
+use std::sync::LazyLock;
+
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 
 use super::record::{Scenario, TargetKind};
 use crate::error::{Result, io as io_error};
+use crate::publication;
 use crate::targets::{self, Programs};
 
 /// Options of `leno lab list`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ListOptions {
-    /// Target whose page to print: its data plane, the source of its settings, and what it does not show
-    #[arg(value_enum, value_name = "TARGET")]
-    pub target: Option<TargetKind>,
+    /// Target or publication whose page to print: what it consists of, and what it does not show
+    #[arg(value_enum, value_name = "NAME")]
+    pub name: Option<Listed>,
     #[command(flatten)]
     pub programs: Programs,
 }
 
-/// Prints the scenarios, and the targets with their requirements and whether this machine fulfils them; or the page of
-/// one target.
+/// A name that has a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listed {
+    Target(TargetKind),
+    Publication(publication::Name),
+}
+
+impl ValueEnum for Listed {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<Vec<Listed>> = LazyLock::new(|| {
+            let targets = TargetKind::ALL.into_iter().map(Listed::Target);
+            targets.chain(publication::Name::ALL.into_iter().map(Listed::Publication)).collect()
+        });
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Target(target) => target.to_possible_value(),
+            Self::Publication(name) => name.to_possible_value(),
+        }
+    }
+}
+
+/// Prints the scenarios, the publications, and the targets with their requirements and whether this machine fulfils them;
+/// or the page of one target or publication.
 ///
 /// # Errors
 /// If `out` cannot be written to.
 pub fn list(options: &ListOptions, out: &mut dyn Write) -> Result<()> {
     let version = |kind| targets::version(kind, &options.programs).map_err(|error| error.to_string());
-    if let Some(kind) = options.target {
-        return write_page(kind, &version(kind), out).map_err(io_error("writing to the terminal"));
-    }
-    let rows: Vec<_> = TargetKind::ALL.into_iter().map(|kind| (kind, version(kind))).collect();
-    write_list(&rows, out).map_err(io_error("writing to the terminal"))
+    let written = match options.name {
+        Some(Listed::Target(kind)) => write_page(kind, &version(kind), out),
+        Some(Listed::Publication(name)) => publication::write_page(name, &options.programs, out),
+        None => {
+            let rows: Vec<_> = TargetKind::ALL.into_iter().map(|kind| (kind, version(kind))).collect();
+            write_list(&rows, out)
+        }
+    };
+    written.map_err(io_error("writing to the terminal"))
 }
 
 fn write_list(rows: &[(TargetKind, std::result::Result<String, String>)], out: &mut dyn Write) -> io::Result<()> {
@@ -35,12 +68,16 @@ fn write_list(rows: &[(TargetKind, std::result::Result<String, String>)], out: &
     for scenario in Scenario::ALL {
         writeln!(out, "  {scenario:12} {}", scenario.what())?;
     }
+    writeln!(out, "\nPublications")?;
+    for name in publication::Name::ALL {
+        writeln!(out, "  {name:16} {}", name.who())?;
+    }
     writeln!(out, "\nTargets")?;
     for (kind, version) in rows {
         write_target(*kind, version, out)?;
     }
-    writeln!(out, "\nleno lab list TARGET prints what a target is made of.")?;
-    writeln!(out, "leno lab run slow-pod --help says how they are run.")
+    writeln!(out, "\nleno lab list NAME prints what a target or a publication is made of.")?;
+    writeln!(out, "leno lab run --help says how scenarios are run, and leno lab publish --help how publications are.")
 }
 
 fn write_target(

@@ -22,4 +22,16 @@ fn a_target_that_is_not_here_says_what_to_type() {
     for scenario in Scenario::ALL {
         assert!(text.contains(&scenario.to_string()), "no {scenario}: {text}");
     }
+    for name in publication::Name::ALL {
+        assert!(text.contains(&format!("  {name} ")), "no {name}: {text}");
+    }
+}
+
+#[test]
+fn every_target_and_every_publication_has_a_page_by_its_name() {
+    let names = [TargetKind::LenoMesh.name(), publication::Name::SlowPod2026.name()];
+    for name in names {
+        assert!(Listed::from_str(name, false).is_ok(), "{name}");
+    }
+    assert!(Listed::from_str("slow-pod", false).is_err(), "a scenario has no page");
 }

@@ -30,9 +30,10 @@ mod steady;
 mod traffic_options;
 mod turn;
 
-pub use list::{ListOptions, list};
+pub use list::{ListOptions, Listed, list};
 pub(crate) use machine::started;
 pub use options::{Options, Rate};
 pub(crate) use output::Output;
 pub use runner::run;
+pub(crate) use runner::{command, expected_duration, prepare, run_as};
 pub use traffic_options::TrafficOptions;

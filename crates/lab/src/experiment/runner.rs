@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::ceiling;
 use super::limits;
 use super::machine::started;
 use super::options::{Options, Settings};
@@ -30,6 +31,14 @@ const AROUND_A_RUN: Duration = Duration::from_secs(1);
 /// If the options request something impossible, if no target is installed, or if a backend ends. A target that is
 /// missing or fails is skipped and named in `lab.json`; failed calls are counted.
 pub fn run(options: &Options) -> Result<()> {
+    run_as(options, std::env::args())
+}
+
+/// Runs an experiment whose command line is `words`, the program included.
+///
+/// # Errors
+/// The errors of [`run`].
+pub(crate) fn run_as(options: &Options, words: impl Iterator<Item = String>) -> Result<()> {
     let settings = options.settings()?;
     limits::ensure_open_files(&settings)?;
     let output = Output::create(&settings.out)?;
@@ -40,7 +49,34 @@ pub fn run(options: &Options) -> Result<()> {
         }
         l4::set_up_namespace()?;
     }
-    Runner::set_up(settings, output, versions, skipped)?.run_all()
+    let command = command(words, settings.seed);
+    Runner::set_up(settings, output, versions, skipped, command)?.run_all()
+}
+
+/// Prepares this process for an experiment: checks the limit of open files, and restarts the process in a network
+/// namespace of its own if `targets` need one.
+///
+/// A process that runs several experiments prepares all of them before the first one: a restart between two experiments
+/// would begin with the first one again.
+///
+/// # Errors
+/// If the limit of open files is too low, or the restart fails.
+pub(crate) fn prepare(options: &Options, targets: &[TargetKind]) -> Result<()> {
+    let settings = options.settings()?;
+    limits::ensure_open_files(&settings)?;
+    let is_needed = targets.iter().any(|&target| targets::needs_namespace(target, settings.protocol));
+    if is_needed && !l4::is_inside() { Err(l4::enter()) } else { Ok(()) }
+}
+
+/// Expected duration of an experiment with this number of targets.
+///
+/// # Errors
+/// If the options request something impossible.
+pub(crate) fn expected_duration(options: &Options, targets: usize) -> Result<Duration> {
+    let settings = options.settings()?;
+    let runs = settings.cases.len() as u32 * settings.repeat * targets as u32;
+    let ceiling = if settings.scenario.has_calls() { ceiling::usual_length(&settings) } else { Duration::ZERO };
+    Ok(usual_length(&settings) * runs + ceiling)
 }
 
 /// Returns the versions of the targets that can run here, and why the other targets cannot.
@@ -72,7 +108,13 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    fn set_up(settings: Settings, output: Output, versions: Vec<Version>, skipped: Vec<Skipped>) -> Result<Self> {
+    fn set_up(
+        settings: Settings,
+        output: Output,
+        versions: Vec<Version>,
+        skipped: Vec<Skipped>,
+        command: String,
+    ) -> Result<Self> {
         let logs = output.logs();
         let targets: Vec<TargetKind> = versions.iter().map(|version| version.target).collect();
         let turns = schedule::turns(&settings, &targets, settings.backends);
@@ -92,7 +134,7 @@ impl Runner {
             protocol: settings.protocol,
             traffic: settings.traffic,
             graph: settings.graph,
-            command: command(std::env::args(), settings.seed),
+            command,
             started: started(),
             duration_s: settings.measured.as_secs() as u32,
             warm_up_s: settings.warm_up.as_secs() as u32,
@@ -166,7 +208,7 @@ fn warn(skipped: &[Skipped], progress: &Progress) -> Result<()> {
 }
 
 /// The command line, including the chosen seed.
-fn command(args: impl Iterator<Item = String>, seed: u64) -> String {
+pub(crate) fn command(args: impl Iterator<Item = String>, seed: u64) -> String {
     let mut words: Vec<String> = args.collect();
     if let Some(program) = words.first_mut() {
         let name = Path::new(program.as_str()).file_name().map(|name| name.to_string_lossy().into_owned());

@@ -9,23 +9,31 @@ use super::spread::{Estimate, LEAST_REPEATS, Spread};
 /// A figure of a run, if the run has it.
 pub(super) type Figure = fn(&Run) -> Option<f64>;
 
-pub(super) fn p50_ms(run: &Run) -> Option<f64> {
+pub(crate) fn p50_ms(run: &Run) -> Option<f64> {
     Some(run.p50_ms)
 }
 
-pub(super) fn p99_ms(run: &Run) -> Option<f64> {
+pub(crate) fn p99_ms(run: &Run) -> Option<f64> {
     Some(run.p99_ms)
 }
 
-pub(super) fn max_ms(run: &Run) -> Option<f64> {
+pub(crate) fn p999_ms(run: &Run) -> Option<f64> {
+    Some(run.p999_ms)
+}
+
+pub(crate) fn mean_ms(run: &Run) -> Option<f64> {
+    run.mean_ms
+}
+
+pub(crate) fn max_ms(run: &Run) -> Option<f64> {
     Some(run.max_ms)
 }
 
-pub(super) fn rps(run: &Run) -> Option<f64> {
+pub(crate) fn rps(run: &Run) -> Option<f64> {
     Some(run.rps)
 }
 
-pub(super) fn cpu_us(run: &Run) -> Option<f64> {
+pub(crate) fn cpu_us(run: &Run) -> Option<f64> {
     run.proxy_cpu_us_per_call
 }
 
@@ -84,30 +92,40 @@ pub(super) fn kept(run: &Run) -> Option<f64> {
 }
 
 /// The failed calls, in percent of all.
-pub(super) fn errors_percent(run: &Run) -> Option<f64> {
+pub(crate) fn errors_percent(run: &Run) -> Option<f64> {
     let all = (run.calls + run.errors).max(1);
     Some(run.errors as f64 / all as f64 * 100.0)
 }
 
 /// CPU time of all proxies for each second, in thousandths of a CPU.
-pub(super) fn millicores(run: &Run) -> Option<f64> {
+pub(crate) fn millicores(run: &Run) -> Option<f64> {
     let failed_too = (run.calls + run.errors) as f64 / run.calls.max(1) as f64;
     Some(run.proxy_cpu_us_per_call? * run.rps * failed_too / 1000.0)
 }
 
 /// Memory of all proxies before the first connection.
-pub(super) fn idle_mb(run: &Run) -> Option<f64> {
+pub(crate) fn idle_mb(run: &Run) -> Option<f64> {
     megabytes(Some(run.footprint?.idle_bytes))
 }
 
 /// Memory of all proxies under the load.
-pub(super) fn loaded_mb(run: &Run) -> Option<f64> {
+pub(crate) fn loaded_mb(run: &Run) -> Option<f64> {
     megabytes(Some(run.footprint?.loaded_bytes))
+}
+
+/// Mean memory of a proxy before the first connection.
+pub(crate) fn idle_mb_per_proxy(run: &Run) -> Option<f64> {
+    Some(idle_mb(run)? / f64::from(run.footprint?.proxies.max(1)))
+}
+
+/// Mean memory of a proxy under the load.
+pub(crate) fn loaded_mb_per_proxy(run: &Run) -> Option<f64> {
+    Some(loaded_mb(run)? / f64::from(run.footprint?.proxies.max(1)))
 }
 
 /// Memory for each client connection, in units of 1,000 bytes: of idle ones if the run has them, and otherwise the part
 /// of all that the load added.
-pub(super) fn kb_per_connection(run: &Run) -> Option<f64> {
+pub(crate) fn kb_per_connection(run: &Run) -> Option<f64> {
     let Footprint { idle_bytes, loaded_bytes, unloaded_bytes, connected_bytes, .. } = run.footprint?;
     let (without, with) = unloaded_bytes.zip(connected_bytes).unwrap_or((idle_bytes, loaded_bytes));
     Some((with as f64 - without as f64) / 1e3 / f64::from(run.connections.max(1)))
@@ -154,12 +172,12 @@ pub(super) fn slow_method_p99_ms(run: &Run) -> Option<f64> {
 }
 
 /// Seconds from the start of the load until the latency was steady.
-pub(super) fn steady_s(run: &Run) -> Option<f64> {
+pub(crate) fn steady_s(run: &Run) -> Option<f64> {
     run.steady_after_s
 }
 
 /// The highest rate that a run of its own confirmed.
-pub(super) fn sustained_per_s(run: &Run) -> Option<f64> {
+pub(crate) fn sustained_per_s(run: &Run) -> Option<f64> {
     run.capacity?.rate_per_s.map(f64::from)
 }
 

@@ -6,7 +6,7 @@ use super::read::Recorded;
 use super::spread::Spread;
 
 /// If programs outside the experiment use more CPUs than this, the run is doubtful.
-pub(super) const FOREIGN_CPU_LIMIT: f64 = 0.2;
+pub(crate) const FOREIGN_CPU_LIMIT: f64 = 0.2;
 
 /// The load of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -40,6 +40,11 @@ impl Mean {
         Some(Self { value, plus_minus, runs, sd })
     }
 
+    /// Standard deviation between the runs; `None` for one run.
+    pub(crate) fn deviation(&self) -> Option<f64> {
+        self.sd
+    }
+
     /// The gap to `base`; `None` if the base is 0.
     pub(crate) fn gap(&self, base: &Self) -> Option<Gap> {
         let percent = (self.value / base.value - 1.0) * 100.0;

@@ -3,7 +3,7 @@
 //!
 //! read -> group -> (spread, ratio) -> (table, judge -> goals, verdict) -> summary and page
 
-mod figures;
+pub(crate) mod figures;
 mod goals;
 mod group;
 mod judge;
@@ -13,7 +13,7 @@ mod load_columns;
 mod mean;
 mod mesh_goals;
 mod outcome;
-mod page;
+pub(crate) mod page;
 mod ratio;
 mod read;
 mod spread;
@@ -31,16 +31,19 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Result, io};
 use crate::experiment::record::Run;
+use crate::publication;
 
+pub(crate) use group::FOREIGN_CPU_LIMIT;
 use group::{Group, Results};
 pub(crate) use judge::Verdict;
 pub(crate) use mean::{Gap, Mean};
 pub(crate) use read::{Recorded, read};
+pub(crate) use summary::cell as markdown_cell;
 
 /// Options of `leno lab report`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// Directory of an experiment, as written by `leno lab run --out`
+    /// Directory of an experiment or of a publication, as written by `leno lab run` or `leno lab publish`
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
 }
@@ -84,7 +87,9 @@ pub(crate) fn load(run: &Run) -> String {
 /// # Errors
 /// The errors of [`write()`].
 pub fn run(options: &Options) -> Result<()> {
-    let Written { summary, page } = write(&options.dir)?;
+    let is_publication = publication::is_publication(&options.dir);
+    let Written { summary, page } =
+        if is_publication { publication::write(&options.dir)? } else { write(&options.dir)? };
     println!("{}\n{}", summary.display(), page.display());
     Ok(())
 }

@@ -139,7 +139,7 @@ fn write_row(text: &mut String, cells: &[String]) {
 }
 
 /// Escapes text that would end a table's cell or is markup.
-fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -113,12 +113,13 @@ pub(crate) fn enter() -> Error {
     become_it().map_or_else(|error| error, io_error("starting unshare"))
 }
 
-/// Makes loopback and the ClusterIP reachable in the namespace.
+/// Makes loopback and the ClusterIP reachable in the namespace. Changes nothing if they already are: several experiments
+/// of one process share the namespace.
 pub(crate) fn set_up_namespace() -> Result<()> {
     let ip = program("ip")?;
     let cluster_ip = format!("{CLUSTER_IP}/32");
     let link_up: [&str; 4] = ["link", "set", "lo", "up"];
-    let address: [&str; 5] = ["address", "add", &cluster_ip, "dev", "lo"];
+    let address: [&str; 5] = ["address", "replace", &cluster_ip, "dev", "lo"];
     for args in [&link_up[..], &address[..]] {
         let mut command = Command::new(&ip);
         command.args(args);

@@ -12,3 +12,14 @@ pub struct Programs {
     #[arg(long, value_name = "PATH")]
     pub traefik: Option<PathBuf>,
 }
+
+impl Programs {
+    /// The options on the command line that name the same binaries.
+    pub(crate) fn words(&self) -> Vec<String> {
+        // Names every field, so that a new one cannot be forgotten.
+        let Self { leno_proxy, traefik } = self;
+        let flags = [("--leno-proxy", leno_proxy), ("--traefik", traefik)];
+        let named = flags.into_iter().filter_map(|(flag, path)| Some((flag, path.as_ref()?)));
+        named.flat_map(|(flag, path)| [flag.to_owned(), path.display().to_string()]).collect()
+    }
+}

@@ -22,15 +22,18 @@ pub(super) fn html(results: &Results) -> String {
     let scenarios = results.scenarios();
     let name = scenarios.first().map_or("", |&scenario| labels::scenario(scenario));
     let sections: String = scenarios.iter().map(|&scenario| section(results, scenario)).collect();
+    document(name, &format!("{sections}{}{}", cannot_tell(results), about(results)))
+}
+
+/// A page with this body, which must be well-formed, in the style of all reports.
+pub(crate) fn document(name: &str, body: &str) -> String {
     let style = STYLE.replace("/*LIGHT*/", LIGHT).replace("/*DARK*/", DARK);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
          <meta name=\"color-scheme\" content=\"light dark\"/>\n\
-         <title>Leno lab: {}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n{sections}{}{}</main>\n</body>\n</html>\n",
+         <title>Leno lab: {}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
         escape(name),
-        cannot_tell(results),
-        about(results),
     )
 }
 
@@ -89,4 +92,4 @@ fn about(results: &Results) -> String {
 
 #[cfg(test)]
 #[path = "page_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -3,7 +3,7 @@ use super::*;
 use crate::experiment::record::{Run, Skipped, TargetKind, Version};
 
 /// Returns the elements of well-formed markup, in order. Panics if the markup is malformed.
-fn elements(html: &str) -> Vec<String> {
+pub(crate) fn elements(html: &str) -> Vec<String> {
     let (mut open, mut found): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     let body = html.strip_prefix("<!doctype html>\n").expect("a doctype");
     for entity in body.split('&').skip(1) {

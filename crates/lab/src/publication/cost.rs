@@ -1,0 +1,72 @@
+//! What the proxies cost, from their CPU time and memory, under stated assumptions.
+
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::record::Run;
+use crate::report::figures;
+
+/// Number of services in the cost of a whole mesh, as a publication counts them.
+const SERVICES: f64 = 100.0;
+/// Hours in a month: 365 × 24 ÷ 12.
+const HOURS_PER_MONTH: f64 = 730.0;
+
+/// The node that runs the proxies.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, clap::Args)]
+pub struct Prices {
+    /// CPUs of a node, in the cost of a mesh
+    #[arg(long, value_name = "N", default_value_t = Prices::default().node_vcpus, value_parser = positive)]
+    pub node_vcpus: f64,
+    /// Memory of a node, in GB, in the cost of a mesh
+    #[arg(long, value_name = "GB", default_value_t = Prices::default().node_memory_gb, value_parser = positive)]
+    pub node_memory_gb: f64,
+    /// Price of a node, in US dollars a month, in the cost of a mesh
+    #[arg(long, value_name = "USD", default_value_t = Prices::default().node_usd, value_parser = positive)]
+    pub node_usd: f64,
+}
+
+impl Default for Prices {
+    /// A common size of node, at its usual price on demand.
+    fn default() -> Self {
+        Self { node_vcpus: 4.0, node_memory_gb: 16.0, node_usd: 140.0 }
+    }
+}
+
+impl Prices {
+    /// The assumptions in one sentence.
+    pub(super) fn sentence(&self) -> String {
+        format!(
+            "Costs assume nodes of {} vCPUs and {} GB for {} US dollars a month ({HOURS_PER_MONTH} hours), on which nothing but \
+             the proxies runs.",
+            self.node_vcpus, self.node_memory_gb, self.node_usd
+        )
+    }
+}
+
+/// US dollars for the CPU time that all proxies take for a billion calls.
+pub(super) fn usd_per_billion_calls(run: &Run, prices: &Prices) -> Option<f64> {
+    let cpu_hours = run.proxy_cpu_us_per_call? * 1e9 / 1e6 / 3600.0;
+    Some(cpu_hours * prices.node_usd / HOURS_PER_MONTH / prices.node_vcpus)
+}
+
+/// Nodes for the proxies of 100 services, each with the proxies and the load of the run.
+pub(super) fn nodes(run: &Run, prices: &Prices) -> Option<f64> {
+    let by_cpu = figures::millicores(run)? / 1000.0 / prices.node_vcpus;
+    let by_memory = figures::loaded_mb(run)? / 1000.0 / prices.node_memory_gb;
+    Some((by_cpu.max(by_memory) * SERVICES).ceil())
+}
+
+/// US dollars a month for [`nodes`].
+pub(super) fn usd_per_month(run: &Run, prices: &Prices) -> Option<f64> {
+    Some(nodes(run, prices)? * prices.node_usd)
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if number > 0.0 && f64::is_finite(number) => Ok(number),
+        _ => Err("write a number above 0".to_owned()),
+    }
+}
+
+#[cfg(test)]
+#[path = "cost_tests.rs"]
+mod tests;

@@ -1,0 +1,243 @@
+//! The parts of a publication, as data: its conditions, the experiments that its tables need, and its figures.
+
+use crate::chart::number::{grouped, significant};
+use crate::experiment::record::{Run, TargetKind};
+
+use super::cost::Prices;
+
+/// A published comparison, and how the lab measures it again.
+#[derive(Debug)]
+pub(super) struct Publication {
+    /// Who published it, and when.
+    pub(super) who: &'static str,
+    /// Address of the publication.
+    pub(super) source: &'static str,
+    /// The load in one line.
+    pub(super) load: &'static str,
+    /// The rows of every table, in the publication's order. Leno's is the last.
+    pub(super) conditions: &'static [Condition],
+    /// The experiments, in the order in which they run.
+    pub(super) steps: &'static [Step],
+    pub(super) tables: &'static [Table],
+    pub(super) headline: Headline,
+    /// What the lab shows at no scale.
+    pub(super) never_shown: &'static [&'static str],
+    /// What `--scale quick` leaves out or shortens.
+    pub(super) quick_leaves_out: &'static [&'static str],
+    /// What `--scale full` keeps of the publication, and what it does not.
+    pub(super) full_keeps: &'static str,
+}
+
+/// A system that was compared.
+#[derive(Debug)]
+pub(super) struct Condition {
+    pub(super) target: TargetKind,
+    /// The publication's name of the system.
+    pub(super) name: &'static str,
+}
+
+/// An experiment.
+#[derive(Debug)]
+pub(super) struct Step {
+    /// Name of the subdirectory with the runs.
+    pub(super) name: &'static str,
+    /// Arguments of `leno lab run` at each scale, without targets, programs and directory.
+    pub(super) quick: &'static str,
+    pub(super) full: &'static str,
+}
+
+/// Columns that belong together.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) title: &'static str,
+    /// The condition that figures of the same machine are divided by.
+    pub(super) base: TargetKind,
+    pub(super) columns: &'static [Column],
+}
+
+/// A figure of every condition.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Column {
+    /// Name within its table.
+    pub(super) name: &'static str,
+    /// Name without a table, for sentences.
+    pub(super) what: &'static str,
+    pub(super) unit: &'static str,
+    pub(super) value: Value,
+    /// `None` if neither is better.
+    pub(super) better: Option<Better>,
+    /// A figure that is at least as good as this is green in a scorecard.
+    pub(super) green: Option<f64>,
+    /// Whether luck decides the figure of a condition that balances connections: one slow pod gets all calls of a
+    /// repeat, or none.
+    pub(super) is_by_luck: bool,
+    pub(super) theirs: &'static [(TargetKind, Published)],
+}
+
+/// Which of two figures is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Better {
+    Less,
+    More,
+}
+
+/// How a figure follows from the runs of a condition.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Value {
+    /// The mean over the repeats.
+    Mean(At),
+    /// The standard deviation over the repeats.
+    Deviation(At),
+    /// The first figure divided by the second, within each repeat.
+    Over(At, At),
+    /// The figure minus that of another condition, within each repeat.
+    Added(At, TargetKind),
+    /// The mean of a cost.
+    Cost(At, fn(&Run, &Prices) -> Option<f64>),
+}
+
+/// A figure of the runs of one case in one step.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct At {
+    pub(super) step: &'static str,
+    pub(super) skew_ms: u32,
+    /// `None` if the step has one number of connections.
+    pub(super) connections: Option<u32>,
+    /// `None` if the step has one rate.
+    pub(super) rate_per_s: Option<u32>,
+    pub(super) figure: fn(&Run) -> Option<f64>,
+}
+
+/// A published figure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Published {
+    Exactly(f64),
+    /// Published as "over" this figure.
+    Over(f64),
+}
+
+/// The figure of the report's first sentence.
+#[derive(Debug)]
+pub(super) struct Headline {
+    /// The sentence up to Leno's figure.
+    pub(super) begin: &'static str,
+    pub(super) column: Column,
+}
+
+impl Publication {
+    /// The name of a target's row.
+    pub(super) fn condition(&self, target: TargetKind) -> &'static str {
+        self.conditions.iter().find(|it| it.target == target).map_or(target.name(), |it| it.name)
+    }
+}
+
+impl At {
+    pub(super) const fn new(step: &'static str, figure: fn(&Run) -> Option<f64>) -> Self {
+        Self { step, skew_ms: 0, connections: None, rate_per_s: None, figure }
+    }
+
+    /// With one backend slower by this.
+    pub(super) const fn slow_ms(self, skew_ms: u32) -> Self {
+        Self { skew_ms, ..self }
+    }
+
+    pub(super) const fn connections(self, connections: u32) -> Self {
+        Self { connections: Some(connections), ..self }
+    }
+
+    pub(super) const fn rate(self, rate_per_s: u32) -> Self {
+        Self { rate_per_s: Some(rate_per_s), ..self }
+    }
+
+    /// Whether a run of the step belongs to the case.
+    pub(super) fn is_of(&self, run: &Run) -> bool {
+        run.skew_ms == self.skew_ms
+            && self.connections.is_none_or(|connections| run.connections == connections)
+            && self.rate_per_s.is_none_or(|rate| run.rate_per_s == Some(rate))
+    }
+}
+
+impl Column {
+    /// A column in which less is better, without published figures.
+    pub(super) const fn less(name: &'static str, what: &'static str, unit: &'static str, value: Value) -> Self {
+        let better = Some(Better::Less);
+        Self { name, what, unit, value, better, green: None, is_by_luck: false, theirs: &[] }
+    }
+
+    /// A column in which more is better, without published figures.
+    pub(super) const fn more(name: &'static str, what: &'static str, unit: &'static str, value: Value) -> Self {
+        Self { better: Some(Better::More), ..Self::less(name, what, unit, value) }
+    }
+
+    /// In which neither is better.
+    pub(super) const fn neutral(self) -> Self {
+        Self { better: None, ..self }
+    }
+
+    pub(super) const fn by_luck(self) -> Self {
+        Self { is_by_luck: true, ..self }
+    }
+
+    /// With the limit of green.
+    pub(super) const fn green(self, limit: f64) -> Self {
+        Self { green: Some(limit), ..self }
+    }
+
+    /// With the published figures.
+    pub(super) const fn theirs(self, theirs: &'static [(TargetKind, Published)]) -> Self {
+        Self { theirs, ..self }
+    }
+
+    /// The published figure of a condition.
+    pub(super) fn published(&self, target: TargetKind) -> Option<Published> {
+        self.theirs.iter().find(|(of, _)| *of == target).map(|(_, figure)| *figure)
+    }
+}
+
+impl Value {
+    /// The figures that the value is made of.
+    pub(super) fn parts(&self) -> Vec<At> {
+        match self {
+            Self::Mean(at) | Self::Deviation(at) | Self::Added(at, _) | Self::Cost(at, _) => vec![*at],
+            Self::Over(at, base) => vec![*at, *base],
+        }
+    }
+}
+
+impl Published {
+    pub(super) fn value(self) -> f64 {
+        match self {
+            Self::Exactly(value) | Self::Over(value) => value,
+        }
+    }
+
+    pub(super) fn is_exact(self) -> bool {
+        matches!(self, Self::Exactly(_))
+    }
+
+    /// The figure with all of its published digits.
+    pub(super) fn text(self) -> String {
+        let value = self.value();
+        let over = if self.is_exact() { "" } else { "> " };
+        match value {
+            // A ratio of two published figures has no digits of its own.
+            _ if (value * 10.0).fract() != 0.0 => format!("{over}{}", significant(value)),
+            _ if value.fract() == 0.0 => format!("{over}{}", grouped(value as u64)),
+            _ => format!("{over}{value:.1}"),
+        }
+    }
+}
+
+impl Better {
+    /// Whether `one` is better than `other`.
+    pub(super) fn is(self, one: f64, other: f64) -> bool {
+        match self {
+            Self::Less => one < other,
+            Self::More => one > other,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "definition_tests.rs"]
+mod tests;

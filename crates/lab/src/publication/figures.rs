@@ -1,0 +1,110 @@
+//! The figures of a publication, computed from the recorded runs.
+
+use crate::experiment::record::{Run, TargetKind};
+use crate::report::{Mean, Recorded};
+
+use super::cost::Prices;
+use super::definition::{At, Better, Column, Publication, Value};
+use super::record::Description;
+
+/// The recorded runs of a publication.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) description: Description,
+    /// The experiments that have begun, with their names.
+    pub(super) steps: Vec<(String, Recorded)>,
+}
+
+/// A figure that was measured here.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Here {
+    pub(super) mean: Mean,
+    /// Whether luck decides the figure, so that this is the worst repeat in place of the mean.
+    pub(super) is_worst: bool,
+}
+
+impl Measured {
+    pub(super) fn publication(&self) -> &'static Publication {
+        self.description.publication.publication()
+    }
+
+    /// The runs of a target in one case that had answered calls.
+    pub(super) fn runs(&self, at: At, target: TargetKind) -> impl Iterator<Item = &Run> {
+        let steps = self.steps.iter().filter(move |(name, _)| name == at.step);
+        let runs = steps.flat_map(|(_, recorded)| &recorded.runs);
+        runs.filter(move |run| run.target == target && run.calls > 0 && at.is_of(run))
+    }
+
+    /// Why a condition, or some of its runs, was not measured.
+    pub(super) fn why_not(&self, target: TargetKind) -> String {
+        let given_up = self.steps.iter().flat_map(|(_, recorded)| &recorded.experiment.skipped);
+        let skipped = self.description.skipped.iter().chain(given_up).find(|skipped| skipped.target == target);
+        skipped.map_or_else(|| "none of its runs ended".to_owned(), |skipped| skipped.why.clone())
+    }
+
+    /// The figure of a condition; `None` if a repeat has no such figure.
+    pub(super) fn here(&self, column: &Column, target: TargetKind) -> Option<Here> {
+        let values = self.values(column.value, target)?;
+        if let Value::Deviation(_) = column.value {
+            let value = Mean::of(values.into_iter())?.deviation()?;
+            return Some(Here { mean: Mean::of([value].into_iter())?, is_worst: false });
+        }
+        if column.is_by_luck && balances_connections(target) {
+            let worst = values.into_iter().reduce(|one, other| match column.better {
+                Some(Better::More) => one.min(other),
+                _ => one.max(other),
+            });
+            return Some(Here { mean: Mean::of(worst.into_iter())?, is_worst: true });
+        }
+        Some(Here { mean: Mean::of(values.into_iter())?, is_worst: false })
+    }
+
+    /// The value of each repeat; `None` if a repeat has none.
+    fn values(&self, value: Value, target: TargetKind) -> Option<Vec<f64>> {
+        let prices = self.description.prices;
+        let both = |one: Vec<(u32, f64)>, other: Vec<(u32, f64)>, combine: fn(f64, f64) -> f64| {
+            let of_repeat = |repeat| other.iter().find(|(at, _)| *at == repeat).map(|(_, value)| *value);
+            let pairs = one.into_iter().filter_map(|(repeat, value)| Some(combine(value, of_repeat(repeat)?)));
+            pairs.collect::<Vec<f64>>()
+        };
+        let found = match value {
+            Value::Mean(at) | Value::Deviation(at) => {
+                alone(self.by_repeat(at, target, |run, _| (at.figure)(run), &prices)?)
+            }
+            Value::Cost(at, cost) => alone(self.by_repeat(at, target, cost, &prices)?),
+            Value::Over(at, base) => {
+                let of = |at: At| self.by_repeat(at, target, |run, _| (at.figure)(run), &prices);
+                both(of(at)?, of(base)?, |value, base| value / base)
+            }
+            Value::Added(_, other) if other == target => return None,
+            Value::Added(at, other) => {
+                let of = |target| self.by_repeat(at, target, |run, _| (at.figure)(run), &prices);
+                both(of(target)?, of(other)?, |value, base| value - base)
+            }
+        };
+        Some(found).filter(|values| !values.is_empty())
+    }
+
+    fn by_repeat(
+        &self,
+        at: At,
+        target: TargetKind,
+        figure: impl Fn(&Run, &Prices) -> Option<f64>,
+        prices: &Prices,
+    ) -> Option<Vec<(u32, f64)>> {
+        self.runs(at, target).map(|run| Some((run.repeat, figure(run, prices)?))).collect()
+    }
+}
+
+fn alone(values: Vec<(u32, f64)>) -> Vec<f64> {
+    values.into_iter().map(|(_, value)| value).collect()
+}
+
+/// Whether a connection's calls all go to the same server.
+pub(super) fn balances_connections(target: TargetKind) -> bool {
+    target == TargetKind::Direct || target.is_netfilter()
+}
+
+#[cfg(test)]
+#[path = "figures_tests.rs"]
+mod tests;

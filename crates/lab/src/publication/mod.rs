@@ -1,0 +1,40 @@
+//! Published comparisons, measured again: `leno lab publish`.
+//!
+//! A publication is data (`definition`, one file each). One runner and one writer serve all of them:
+//!
+//! options -> plan -> (session, experiment::run) -> runs -> figures -> (standing, sheet, notes) -> document -> files
+
+mod about;
+mod cost;
+mod definition;
+mod document;
+mod figures;
+mod five_meshes;
+mod interruption;
+mod json;
+mod kinvolk;
+mod ladder;
+mod markdown;
+mod name;
+mod notes;
+mod options;
+mod page;
+mod plan;
+mod record;
+mod report;
+mod runner;
+mod session;
+mod sheet;
+mod slow_pod;
+mod standing;
+mod terminal;
+
+#[cfg(test)]
+#[path = "example_tests.rs"]
+mod example;
+
+pub(crate) use about::write_page;
+pub use name::Name;
+pub use options::{Options, Scale};
+pub(crate) use report::{is_publication, write};
+pub use runner::run;

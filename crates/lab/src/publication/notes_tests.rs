@@ -1,0 +1,99 @@
+use super::*;
+use crate::experiment::record::Skipped;
+use crate::publication::example::{measured, slow_pod, with_p99};
+use crate::publication::name::Name;
+use crate::publication::options::Scale;
+
+fn has(lines: &[String], words: &str) -> bool {
+    lines.iter().any(|line| line.contains(words))
+}
+
+#[test]
+fn each_scale_says_what_it_leaves_out_and_so_does_every_shortened_run() {
+    let mut measured = slow_pod();
+    measured.description.changes = vec!["--repeat 1: number of repeats.".to_owned()];
+    let quick = left_out(&measured);
+    assert!(has(&quick, "Scale quick: Runs of 5 s in place of 60 s.") && has(&quick, "--repeat 1"), "{quick:?}");
+    assert!(has(&quick, "eBPF"), "{quick:?}");
+    measured.description.scale = Scale::Full;
+    assert!(has(&left_out(&measured), "10 repeats of 60 s, as published"), "{:?}", left_out(&measured));
+}
+
+#[test]
+fn an_experiment_that_did_not_end_is_named() {
+    let mut measured = slow_pod();
+    measured.description.steps[0].state = State::Running;
+    measured.description.steps[1].state = State::Failed("backend-1 ended early".to_owned());
+    measured.description.ended = None;
+    let lines = left_out(&measured);
+    assert!(has(&lines, "Not complete") && has(&lines, "The experiment slow-pod did not end"), "{lines:?}");
+    assert!(has(&lines, "The experiment connections failed: backend-1 ended early"), "{lines:?}");
+    measured.description.is_interrupted = true;
+    assert!(has(&left_out(&measured), "Interrupted:"), "{:?}", left_out(&measured));
+}
+
+#[test]
+fn here_is_one_machine_with_its_dates_and_no_network() {
+    let lines = here(&slow_pod());
+    assert!(
+        has(
+            &lines,
+            "One machine: 2 CPUs (CPU), 8.00 GB, Linux 6.1. Started 2026-01-02T03:04:05Z, ended 2026-01-02T03:14:05Z"
+        ),
+        "{lines:?}"
+    );
+    assert!(has(&lines, "Costs assume nodes of 4 vCPUs"), "{lines:?}");
+    assert!(!has(&here(&measured(Name::Kinvolk2019, Vec::new())), "Costs"), "it has no costs");
+    assert!(has(&lines, "loopback") && has(&lines, "Absolute figures of two machines do not compare"), "{lines:?}");
+}
+
+#[test]
+fn errors_luck_and_disturbances_are_named_with_the_condition() {
+    let mut failing = with_p99(TargetKind::Istio, 50, 1, 10.0);
+    (failing.errors, failing.first_error, failing.foreign_cpu) = (100_000, Some("UNAVAILABLE".to_owned()), 0.5);
+    let mut unlucky = with_p99(TargetKind::Vanilla, 50, 1, 10.0);
+    unlucky.slow_share = 1.0;
+    let lucky = Run { repeat: 2, slow_share: 0.0, ..unlucky.clone() };
+    let mut measured = measured(Name::SlowPod2026, vec![failing, unlucky, lucky]);
+    let why = "given up in repeat 1: envoy ended early".to_owned();
+    measured.steps[0].1.experiment.skipped.push(Skipped { target: TargetKind::Ambient, why });
+    let lines = doubts(&measured);
+    assert!(
+        has(
+            &lines,
+            "Istio sidecar in slow-pod: 100,000 of 200,000 calls failed, the first: UNAVAILABLE; 1 of 1 runs were disturbed"
+        ),
+        "{lines:?}"
+    );
+    assert!(
+        has(&lines, "Kubernetes alone in slow-pod: in 1 of 2 runs, most calls went to the slow pod, by luck."),
+        "{lines:?}"
+    );
+    assert!(has(&lines, "Istio ambient in slow-pod: given up in repeat 1"), "{lines:?}");
+    assert!(!has(&lines, "Leno in"), "{lines:?}");
+}
+
+#[test]
+fn a_debug_build_is_named() {
+    let mut measured = slow_pod();
+    assert!(!has(&doubts(&measured), "debug build"), "{:?}", doubts(&measured));
+    measured.description.is_debug_build = true;
+    assert!(has(&doubts(&measured), "debug build"), "{:?}", doubts(&measured));
+}
+
+#[test]
+fn a_figure_that_a_repeat_lacks_is_named() {
+    use crate::experiment::record::{Capacity, Scenario};
+    let of = |repeat, rate_per_s| Run {
+        scenario: Scenario::Crowd,
+        capacity: Some(Capacity { rate_per_s, ..Capacity::default() }),
+        ..with_p99(TargetKind::Kuma, 0, repeat, 10.0)
+    };
+    let mut measured = measured(Name::FiveMeshes2026, vec![of(1, Some(1000)), of(2, None)]);
+    measured.steps[0].0 = "capacity".to_owned();
+    let lines = doubts(&measured);
+    assert!(
+        has(&lines, "Kuma has no highest rate with fewer than 0.1 % errors: 1 of 2 repeats had none."),
+        "{lines:?}"
+    );
+}

@@ -1,0 +1,92 @@
+//! The description of a measured publication: the file `publish.json`. The reports are made from this file and from the
+//! experiments' own files alone.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::cost::Prices;
+use super::name::Name;
+use super::options::Scale;
+use crate::error::{Error, Result, io};
+use crate::experiment::record::{Machine, Skipped, Version};
+
+/// Name of the file.
+pub(super) const FILE: &str = "publish.json";
+
+/// What was measured, where, and how far it got.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Description {
+    pub(super) publication: Name,
+    pub(super) scale: Scale,
+    /// The command line, to repeat it.
+    pub(super) command: String,
+    /// Start and end, as RFC 3339 in UTC; no end while it runs, and after a crash.
+    pub(super) started: String,
+    pub(super) ended: Option<String>,
+    pub(super) machine: Machine,
+    /// The versions of the measured targets.
+    pub(super) versions: Vec<Version>,
+    /// The conditions that were not measured.
+    pub(super) skipped: Vec<Skipped>,
+    /// Whether the load was a debug build, whose figures mean nothing.
+    pub(super) is_debug_build: bool,
+    /// Options that change durations or repeats.
+    pub(super) changes: Vec<String>,
+    pub(super) prices: Prices,
+    pub(super) steps: Vec<StepRecord>,
+    /// Whether Ctrl-C or SIGTERM ended it.
+    pub(super) is_interrupted: bool,
+}
+
+/// An experiment of the publication.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct StepRecord {
+    /// The experiment's subdirectory.
+    pub(super) name: String,
+    /// The command line that repeats this experiment alone.
+    pub(super) command: String,
+    pub(super) state: State,
+}
+
+/// How far an experiment got.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum State {
+    Waiting,
+    Running,
+    Done,
+    /// With the reason.
+    Failed(String),
+}
+
+/// Reads the description in `dir`.
+///
+/// # Errors
+/// If it is missing or cannot be parsed.
+pub(super) fn read(dir: &Path) -> Result<Description> {
+    let path = dir.join(FILE);
+    let text = fs::read_to_string(&path).map_err(io(format!("reading {}", path.display())))?;
+    serde_json::from_str(&text).map_err(|error| {
+        let path = path.display();
+        Error::Usage(format!("{path}: {error}; is it from another version of leno? Run leno lab publish again"))
+    })
+}
+
+/// Writes the description, and replaces an earlier one.
+///
+/// # Errors
+/// If the directory cannot be written to.
+pub(super) fn write(dir: &Path, description: &Description) -> Result<()> {
+    let json =
+        serde_json::to_string_pretty(description).map_err(|error| io("describing the publication")(error.into()))?;
+    replace(&dir.join(FILE), &(json + "\n"))
+}
+
+/// Replaces a file as a whole, so that no reader sees a part of it.
+pub(super) fn replace(path: &Path, text: &str) -> Result<()> {
+    let unfinished = path.with_extension("new");
+    let written = fs::write(&unfinished, text).and_then(|()| fs::rename(&unfinished, path));
+    written.map_err(io(format!("--out: writing {}", path.display())))
+}

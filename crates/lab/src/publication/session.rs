@@ -1,0 +1,79 @@
+//! A publication that is being measured: its description, and the report of what has been measured so far.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::record::{self, Description, State};
+use super::report;
+use crate::error::{Error, Result};
+use crate::experiment::started;
+use crate::report::Written;
+
+/// The directory and the description. Clones are the same session.
+#[derive(Debug, Clone)]
+pub(super) struct Session {
+    dir: PathBuf,
+    description: Arc<Mutex<Description>>,
+}
+
+impl Session {
+    /// Prepares the directory.
+    ///
+    /// # Errors
+    /// If the directory cannot be written to, or already has results, which would be mixed up or lost.
+    pub(super) fn begin(dir: &Path, description: Description) -> Result<Self> {
+        if report::is_publication(dir) {
+            let what =
+                format!("--out {} already holds a publication; use another directory or remove it", dir.display());
+            return Err(Error::Usage(what));
+        }
+        fs::create_dir_all(dir).map_err(|error| {
+            let what = format!(
+                "--out {}: the directory cannot be created: {error}; choose a place that you can write to",
+                dir.display()
+            );
+            Error::Usage(what)
+        })?;
+        record::write(dir, &description)?;
+        Ok(Self { dir: dir.to_owned(), description: Arc::new(Mutex::new(description)) })
+    }
+
+    /// Notes how far the experiment with this index got, and writes the report.
+    pub(super) fn note(&self, step: usize, state: State) -> Result<()> {
+        let mut description = self.lock();
+        if let Some(step) = description.steps.get_mut(step) {
+            step.state = state;
+        }
+        self.write(&description).map(drop)
+    }
+
+    /// Notes the end, and writes the report.
+    pub(super) fn end(&self) -> Result<Written> {
+        let mut description = self.lock();
+        description.ended = Some(started());
+        self.write(&description)
+    }
+
+    /// Notes the interruption, writes the report, and passes it to `last`. Nothing can be noted afterwards: the lock stays
+    /// held, so that `last` must end the process.
+    pub(super) fn interrupt(&self, last: impl FnOnce(Result<Written>)) {
+        let mut description = self.lock();
+        description.ended = Some(started());
+        description.is_interrupted = true;
+        last(self.write(&description));
+    }
+
+    fn write(&self, description: &Description) -> Result<Written> {
+        record::write(&self.dir, description)?;
+        report::write(&self.dir)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Description> {
+        self.description.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

@@ -1,0 +1,72 @@
+use super::*;
+use crate::experiment::record::TargetKind::{CiliumL7, Istio, LenoMesh, Linkerd, Vanilla};
+use crate::publication::example::{LINKERD_WHY, slow_pod};
+
+fn row(sheet: &Sheet, target: TargetKind) -> &Row {
+    sheet.rows.iter().find(|row| row.target == target).expect("a row for each condition")
+}
+
+#[test]
+fn every_condition_has_a_row_in_every_table_and_a_reason_if_it_was_not_measured() {
+    for sheet in sheets(&slow_pod()) {
+        assert_eq!(sheet.rows.len(), 7, "{}", sheet.title);
+        assert!(row(&sheet, LenoMesh).is_leno && row(&sheet, LenoMesh).why_not.is_none(), "{}", sheet.title);
+        assert_eq!(row(&sheet, Linkerd).why_not.as_deref(), Some(LINKERD_WHY), "{}", sheet.title);
+        assert_eq!(row(&sheet, CiliumL7).why_not.as_deref(), Some("none of its runs ended"), "{}", sheet.title);
+        assert!(sheet.rows.iter().all(|row| row.cells.len() == sheet.columns.len()), "{}", sheet.title);
+    }
+}
+
+#[test]
+fn a_cell_has_here_theirs_and_their_ratio() {
+    let sheets = sheets(&slow_pod());
+    let cell = |target| &row(&sheets[0], target).cells[1];
+    // 70.2 here, 87.9 as published.
+    let istio = cell(Istio);
+    assert_eq!(
+        (istio.here.figure.as_str(), istio.theirs.figure.as_str(), istio.ratio.as_str()),
+        ("70.2", "87.9", "0.799")
+    );
+    let linkerd = cell(Linkerd);
+    assert_eq!(
+        (linkerd.here.whole().as_str(), linkerd.theirs.whole().as_str(), linkerd.ratio.as_str()),
+        (NONE, "66.6 (0.758×)", NONE)
+    );
+    let leno = cell(LenoMesh);
+    assert_eq!((leno.here.relative.as_str(), leno.theirs.figure.as_str(), leno.ratio.as_str()), ("0.145×", NONE, NONE));
+    assert_eq!(cell(Vanilla).here.whole(), "worst 55.2");
+}
+
+#[test]
+fn a_scorecard_has_marks_and_says_whether_all_are_green() {
+    let sheets = sheets(&slow_pod());
+    let scorecard = sheets.iter().find(|sheet| sheet.title.starts_with("Scorecard")).expect("a scorecard");
+    assert_eq!(scorecard.columns.last().map(|head| head.name.as_str()), Some("all green"));
+    let figures = |target| row(scorecard, target).cells.iter().map(|cell| cell.here.figure.clone()).collect::<Vec<_>>();
+    assert_eq!(figures(LenoMesh), ["1.00 ✓", "1.00 ✓", "1.00 ✓", "yes ✓"]);
+    assert_eq!(figures(Istio).last().map(String::as_str), Some("no ✕"));
+    assert_eq!(figures(Linkerd), [NONE; 4]);
+    assert_eq!(row(scorecard, Linkerd).cells[0].theirs.figure, "2.21 ✕");
+    assert_eq!(scorecard.base, None);
+}
+
+#[test]
+fn a_published_lower_bound_makes_an_upper_bound_of_the_ratio() {
+    use crate::experiment::record::Run;
+    use crate::publication::example::{measured, with_p99};
+    use crate::publication::name::Name;
+    let run = Run { rate_per_s: Some(500), p999_ms: 20.0, ..with_p99(Istio, 0, 1, 10.0) };
+    let sheets = sheets(&measured(Name::Kinvolk2019, vec![run]));
+    let cell = &row(&sheets[0], Istio).cells[2];
+    assert_eq!((cell.theirs.whole().as_str(), cell.ratio.as_str()), ("> 1,000", "< 0.020"));
+}
+
+#[test]
+fn orders_stand_below_the_columns_that_were_published() {
+    let sheets = sheets(&slow_pod());
+    let order = &sheets[0].orders[1];
+    assert!(
+        order.starts_with("p99 with one pod 50 ms slower, best first. Here: Leno, Istio sidecar. Published: Linkerd, "),
+        "{order}"
+    );
+}

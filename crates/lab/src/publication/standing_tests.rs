@@ -1,0 +1,84 @@
+use super::*;
+use crate::experiment::record::{Run, Skipped};
+use crate::publication::example::{measured, slow_pod, with_p99};
+use crate::publication::name::Name;
+
+fn slower(p99: [(TargetKind, f64); 2]) -> Measured {
+    let runs = p99.into_iter().flat_map(|(target, ms)| {
+        (1..=3).map(move |repeat| with_p99(target, 50, repeat, ms + f64::from(repeat) / 10.0))
+    });
+    measured(Name::SlowPod2026, runs.collect())
+}
+
+#[test]
+fn the_sentence_has_lenos_figure_and_that_of_the_best_other_mesh_and_no_luck() {
+    let text = sentence(&slow_pod());
+    let figures = "99 of 100 calls took at most 10.2\u{a0}ms through Leno, and 70.2\u{a0}ms through Istio sidecar, the only other mesh";
+    assert!(text.starts_with("With one of five pods 50 ms slower,") && text.contains(figures), "{text}");
+    assert!(!text.contains("Kubernetes") && text.matches('.').count() == 3, "{text}");
+}
+
+#[test]
+fn a_better_mesh_is_in_the_sentence_and_so_is_a_difference_that_cannot_be_told() {
+    let text = sentence(&slower([(LENO, 30.0), (TargetKind::CiliumL7, 20.0)]));
+    assert!(
+        text.contains("30.2\u{a0}ms through Leno, which is worse than the 20.2\u{a0}ms through Cilium L7"),
+        "{text}"
+    );
+    let text = sentence(&slower([(LENO, 20.01), (TargetKind::CiliumL7, 20.0)]));
+    assert!(text.ends_with("the repeats cannot tell the two apart."), "{text}");
+}
+
+#[test]
+fn without_others_or_without_leno_the_sentence_says_so() {
+    let alone = measured(Name::SlowPod2026, vec![with_p99(LENO, 50, 1, 10.0)]);
+    assert!(sentence(&alone).ends_with("through Leno; no other mesh was measured."));
+    let mut none = measured(Name::SlowPod2026, Vec::new());
+    assert_eq!(sentence(&none), "Leno was not measured: none of its runs ended.");
+    none.steps[0].1.experiment.skipped.push(Skipped { target: LENO, why: "given up in repeat 1".to_owned() });
+    assert_eq!(sentence(&none), "Leno was not measured: given up in repeat 1.");
+    none.description.steps[0].state = State::Failed("backend-1 ended early".to_owned());
+    assert_eq!(sentence(&none), "Leno was not measured: the experiment slow-pod failed: backend-1 ended early.");
+}
+
+#[test]
+fn every_figure_is_ahead_behind_or_level() {
+    let Standing { ahead, behind, level } = standing(&slow_pod());
+    assert!(
+        ahead.contains(&"p99 with one pod 50 ms slower: Leno 10.2\u{a0}ms, Istio sidecar 70.2\u{a0}ms".to_owned()),
+        "{ahead:?}"
+    );
+    // No mesh at all is faster while all pods are alike.
+    assert!(
+        behind.contains(&"p99 with all pods alike: Leno 10.2\u{a0}ms, Kubernetes alone 5.20\u{a0}ms".to_owned()),
+        "{behind:?}"
+    );
+    assert!(level.iter().any(|line| line.starts_with("calls per second with all pods alike")), "{level:?}");
+}
+
+#[test]
+fn more_is_better_for_a_rate() {
+    let of = |target, rps| {
+        (1..=3).map(move |repeat| Run { rps: rps + f64::from(repeat), ..with_p99(target, 0, repeat, 10.0) })
+    };
+    let runs = of(LENO, 5000.0).chain(of(TargetKind::Istio, 4000.0));
+    let measured = measured(Name::SlowPod2026, runs.collect());
+    let line = "calls per second with all pods alike: Leno 5,000/s, Istio sidecar 4,000/s".to_owned();
+    assert!(standing(&measured).ahead.contains(&line), "{:?}", standing(&measured));
+}
+
+#[test]
+fn the_order_leaves_out_luck_here_and_follows_the_figures_as_published() {
+    let column = &Name::SlowPod2026.publication().headline.column;
+    assert_eq!(order_here(&slow_pod(), column), [LENO, TargetKind::Istio]);
+    assert_eq!(order_theirs(column).first(), Some(&TargetKind::Linkerd));
+    assert_eq!(order_theirs(column).last(), Some(&TargetKind::CiliumL7));
+}
+
+#[test]
+fn nodes_are_counted_and_latencies_are_not() {
+    assert_eq!(
+        [figure(6.0, "nodes"), figure(6.0, "ms"), figure(9588.0, "/s")],
+        ["6\u{a0}nodes", "6.00\u{a0}ms", "9,590/s"]
+    );
+}

@@ -1,0 +1,60 @@
+//! `leno lab publish` with short runs.
+
+use super::*;
+
+/// Returns the command `leno lab publish` with these arguments, and with its results in `out`.
+fn publish(words: &str, out: &Path) -> Command {
+    let mut command = Command::new(programs::program("leno"));
+    command.args(["lab", "publish"]).args(words.split(' ')).arg("--out").arg(out).stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn a_publication_gets_its_table_with_lenos_row_and_a_reason_for_each_missing_condition() {
+    let out = new_dir();
+    let words = "kinvolk-2019 --targets direct,linkerd --duration-s 1 --warm-up-s 0 --repeat 1";
+    let output = publish(words, out.path()).output().expect("leno starts");
+    let printed = programs::text(&output);
+    assert!(output.status.success(), "{printed}");
+    assert_eq!(runs(&out.path().join("graph")).len(), 4, "two targets at two rates: {printed}");
+
+    let text = fs::read_to_string(out.path().join("table.json")).expect("table.json is written");
+    let table: Value = serde_json::from_str(&text).expect("table.json is JSON");
+    let rows = table["tables"][0]["columns"][1]["rows"].as_array().expect("rows").clone();
+    let row = |target: &str| rows.iter().find(|row| row["target"] == target).expect("a row for each condition");
+    assert!(number(row("leno-mesh"), "here") > 0.0 && number(row("direct"), "ratio") > 0.0, "{rows:?}");
+    assert!(row("istio")["here"].is_null() && number(row("istio"), "theirs") == 643.0, "{rows:?}");
+
+    let summary = fs::read_to_string(out.path().join("summary.md")).expect("summary.md is written");
+    let sentence = summary.lines().nth(2).unwrap_or_default();
+    assert!(sentence.starts_with("At 500 calls a second") && sentence.contains("through Leno"), "{summary}");
+    for words in ["--targets leaves it out", "--duration-s 1:", "What is left out", "One machine: "] {
+        assert!(summary.contains(words), "{words}: {summary}");
+    }
+    // The terminal has spaces that do not break lines.
+    assert!(printed.replace('\u{a0}', " ").contains(sentence), "{printed}");
+
+    let again = publish(words, out.path()).output().expect("leno starts");
+    let error = one_line_of_error(&again);
+    assert!(error.contains("--out") && error.contains("another directory"), "{error}");
+}
+
+#[test]
+fn ending_a_publication_leaves_the_report_of_what_was_measured() {
+    let out = new_dir();
+    let words = "slow-pod-2026 --targets leno-mesh --duration-s 1 --warm-up-s 0 --repeat 100";
+    let mut lab = Running(publish(words, out.path()).stdout(Stdio::null()).spawn().expect("leno starts"));
+    let step = out.path().join("slow-pod");
+    wait_for("the first run", Duration::from_secs(60), || (!runs(&step).is_empty()).then_some(()));
+    kill_process(Pid::from_child(&lab.0), Signal::TERM).expect("it runs");
+    let status = lab.0.wait().expect("it ends");
+    assert_eq!(status.code(), Some(130), "{status}");
+    let summary = fs::read_to_string(out.path().join("summary.md")).expect("summary.md is written");
+    assert!(
+        summary.contains("Interrupted: ") && summary.contains("The experiment connections has not run."),
+        "{summary}"
+    );
+
+    let remade = Command::new(programs::program("leno")).args(["lab", "report"]).arg(out.path()).output();
+    assert!(remade.is_ok_and(|output| output.status.success()), "the report can be made again");
+}
