@@ -46,6 +46,8 @@ pub(crate) struct Seen {
     pub(crate) calls: BTreeMap<u64, SeenCall>,
     /// The attempts at them.
     pub(crate) attempts: BTreeSet<u64>,
+    /// Attempts that came after another one at the same call.
+    pub(crate) repeated: u64,
     /// How often the clients' proxy may send a call again.
     pub(crate) repeats: u32,
 }
@@ -67,6 +69,7 @@ impl Seen {
     pub(crate) fn note(&mut self, id: u64, attempt: u64, is_marked: bool) -> Result<(), String> {
         let call = self.calls.entry(id).or_insert_with(|| SeenCall { attempt, ..SeenCall::default() });
         call.times += 1;
+        self.repeated += u64::from(call.times > 1);
         call.unmarked += u32::from(!is_marked);
         if call.attempt != attempt || call.times > 1 + self.repeats {
             return Err(format!("call {id} is sent again although a server may have processed it"));

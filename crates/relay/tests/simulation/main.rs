@@ -68,9 +68,12 @@ fn every_call_ends_once_whatever_clients_servers_and_networks_do() {
         }
         worlds_run += 1;
     }
-    let Total { calls, endings, steps, virtual_time, calm_worlds } = total;
-    println!("{worlds_run} worlds ({calm_worlds} calm), {calls} calls, {endings:?}, {steps} steps, {virtual_time:?}");
+    let Total { calls, endings, steps, virtual_time, calm_worlds, hedges } = total;
+    println!(
+        "{worlds_run} worlds ({calm_worlds} calm), {calls} calls, {hedges} hedges, {endings:?}, {steps} steps, {virtual_time:?}"
+    );
     if !leno_testing::is_repeated() {
         assert!(endings.answered > calls / 3, "{endings:?}: hardly any call is answered");
+        assert!(hedges > calls / 1_000, "{hedges} of {calls}: hardly any call is hedged");
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Total {
     pub(crate) virtual_time: Duration,
     /// Worlds in which no call may be lost.
     pub(crate) calm_worlds: u64,
+    /// Attempts that reached a server in worlds with hedging after another attempt at the same call.
+    pub(crate) hedges: u64,
 }
 
 impl Total {
@@ -43,6 +45,7 @@ impl Total {
         self.steps += other.steps;
         self.virtual_time += other.virtual_time;
         self.calm_worlds += other.calm_worlds;
+        self.hedges += other.hedges;
     }
 }
 
@@ -280,6 +283,7 @@ impl World {
         self.proxies().try_for_each(Proxy::check_calls_over)?;
         self.proxy.check_clients_gone()?;
         total.calm_worlds = u64::from(self.is_calm());
+        total.hedges = if self.repeats.retries.is_none() { self.seen.repeated } else { 0 };
         self.check_none_lost()?;
         self.net.cut_all();
         self.rest(20, Duration::from_millis(10))?;
