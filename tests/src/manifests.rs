@@ -20,6 +20,7 @@ pub struct Service {
     endpoints: Vec<SocketAddr>,
     endpoint_annotations: Vec<(SocketAddr, String, String)>,
     route: String,
+    policy: String,
 }
 
 impl Service {
@@ -33,6 +34,7 @@ impl Service {
             endpoints: endpoints.to_vec(),
             endpoint_annotations: Vec::new(),
             route: String::new(),
+            policy: String::new(),
         }
     }
 
@@ -90,6 +92,25 @@ spec:
         self
     }
 
+    /// Adds a TrafficPolicy of the same name, with these lines in its spec beside its target.
+    pub fn policed(mut self, parts: &str) -> Self {
+        let name = &self.name;
+        let parts: String = parts.lines().map(|line| format!("  {line}\n")).collect();
+        self.policy = format!(
+            "---
+apiVersion: leno.dev/v1alpha1
+kind: TrafficPolicy
+metadata:
+  name: {name}
+  namespace: default
+spec:
+  targetRefs:
+  - {{kind: Service, name: {name}}}
+{parts}"
+        );
+        self
+    }
+
     /// The manifests: one slice per endpoint, because all addresses of a slice share its port.
     pub fn to_yaml(&self) -> String {
         let Self { name, port, .. } = self;
@@ -106,7 +127,7 @@ spec:
         for (number, endpoint) in self.endpoints.iter().enumerate() {
             yaml.push_str(&self.slice(number, *endpoint));
         }
-        yaml + &self.route
+        yaml + &self.route + &self.policy
     }
 
     /// One EndpointSlice with one ready endpoint.

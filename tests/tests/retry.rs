@@ -123,8 +123,13 @@ fn with_retries(endpoints: &[SocketAddr]) -> Service {
         .http_routed("- backendRefs: [{name: echo, port: 50051}]\n  retry: {codes: [503], attempts: 2, backoff: 1ms}")
 }
 
+/// The same by the policy of the Service, which has no route.
+fn with_policy(endpoints: &[SocketAddr]) -> Service {
+    Service::echo(endpoints).policed("retry: {grpcCodes: [UNAVAILABLE], attempts: 2, backoff: 1ms}")
+}
+
 /// Calls two servers of a program that counts attempts, and compares its counts with the metrics.
-async fn a_server_counts_the_attempts_of_the_metrics(program: &str) {
+async fn a_server_counts_the_attempts_of_the_metrics(program: &str, service: fn(&[SocketAddr]) -> Service) {
     let file = tempfile::NamedTempFile::new().expect("a writable temporary directory");
     let addresses = [free_address(), free_address()];
     let path = file.path().display().to_string();
@@ -132,7 +137,7 @@ async fn a_server_counts_the_attempts_of_the_metrics(program: &str) {
     for address in addresses {
         wait_for("the server listens", SOON, || TcpStream::connect(address).ok());
     }
-    let proxy = Proxy::start(&[with_retries(&addresses)]);
+    let proxy = Proxy::start(&[service(&addresses)]);
     let client = Client::connect(proxy.outbound(), ECHO).await;
     let mut expected = Vec::new();
     for number in 0..40 {
@@ -151,12 +156,13 @@ async fn a_server_counts_the_attempts_of_the_metrics(program: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_on_grpc_go_counts_the_attempts_of_the_metrics() {
-    a_server_counts_the_attempts_of_the_metrics("attempts").await;
+    a_server_counts_the_attempts_of_the_metrics("attempts", with_retries).await;
+    a_server_counts_the_attempts_of_the_metrics("attempts", with_policy).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_on_grpcio_counts_the_attempts_of_the_metrics() {
-    a_server_counts_the_attempts_of_the_metrics("attempts-grpcio").await;
+    a_server_counts_the_attempts_of_the_metrics("attempts-grpcio", with_policy).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,109 @@
+//! TrafficPolicies with real programs: hedging, time limits, and what the pages of the proxy show.
+
+use std::time::{Duration, Instant};
+
+use leno_tests::backend::Backend;
+use leno_tests::client::{Call, Client};
+use leno_tests::manifests::{ECHO, Service};
+use leno_tests::proxy::{Proxy, wait_for};
+use leno_tests::scripted::{Reply, Scripted};
+
+const SOON: Duration = Duration::from_secs(20);
+const DEADLINE_EXCEEDED: u8 = 4;
+
+/// Hedges every method of the tests' client.
+fn hedged(delay: &str) -> String {
+    format!("hedge: {{delay: {delay}, methods: [test.Test/*]}}")
+}
+
+fn page(proxy: &Proxy, path: &str) -> serde_json::Value {
+    let (status, text) = proxy.get(path).expect("the admin endpoint answers");
+    assert_eq!(status, 200, "{text}");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_never_answers_costs_a_delay_and_no_call() {
+    let hanging = Scripted::start(|_| Reply::Send(Vec::new()));
+    let good = Backend::start().await;
+    let service = Service::echo(&[hanging.address(), good.address()]).policed(&hedged("100ms"));
+    let proxy = Proxy::start(&[service]);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    for number in 0..100 {
+        let answer = client.call(&Call::new("Echo").with("grpc-timeout", "15S"), b"hello").await;
+        assert_eq!(answer.grpc_status(), Some(0), "call {number}: {answer:?}");
+    }
+    assert!(hanging.requests() > 0, "the hanging server had no call");
+    assert_eq!(good.calls(), 100);
+    assert!(good.seen().punishments().is_empty(), "{:?}", good.seen().punishments());
+    let scrape = proxy.scrape();
+    let hedges = scrape.sum("outbound_http_route_hedge_requests_total", &[r#"route_kind="Service""#]);
+    assert!((1.0..=hanging.requests() as f64).contains(&hedges), "{hedges} hedges");
+    wait_for("what is left of the budget is reported", SOON, || {
+        (proxy.scrape().sum("leno_retry_budget_left", &[r#"backend_name="echo""#]) > 0.0).then_some(())
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_count_the_further_attempts_of_the_metrics_and_take_no_offence() {
+    let servers = [Backend::start().await, Backend::start().await];
+    let addresses = servers.each_ref().map(Backend::address);
+    let proxy = Proxy::start(&[Service::echo(&addresses).policed(&hedged("50ms"))]);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    // Fewer calls than show that the Service is loaded.
+    for number in 0..15 {
+        let answer = client.call(&Call::new("Echo").with("delay-ms", "300"), b"hello").await;
+        assert_eq!(answer.grpc_status(), Some(0), "call {number}: {answer:?}");
+    }
+    let hedges = proxy.scrape().sum("outbound_http_route_hedge_requests_total", &[]);
+    assert!(hedges > 0.0, "no call is hedged");
+    let calls: u64 = servers.iter().map(Backend::calls).sum();
+    assert_eq!(calls as f64, 15.0 + hedges);
+    assert!(servers.iter().all(|server| server.seen().punishments().is_empty()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_that_is_edited_is_in_force_and_a_mistake_leaves_the_last_valid_one() {
+    let server = Backend::start().await;
+    let service = Service::echo(&[server.address()]);
+    let proxy = Proxy::start(&[service.clone().policed("timeouts: {request: 200ms}")]);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    let slow = Call::new("Echo").with("delay-ms", "1500");
+    let began = Instant::now();
+    let answer = client.call(&slow, b"hello").await;
+    assert_eq!(answer.grpc_status(), Some(DEADLINE_EXCEEDED), "{answer:?}");
+    assert_eq!(answer.field("leno-proxy-error"), Some("request-timeout"));
+    assert!(began.elapsed() < Duration::from_millis(1_400));
+
+    proxy.directory().put(&service.clone().policed("timeouts: {request: soon}"));
+    proxy.wait_for_log(&["\"soon\" is not a duration"]);
+    assert_eq!(client.call(&slow, b"hello").await.grpc_status(), Some(DEADLINE_EXCEEDED));
+
+    proxy.directory().put(&service.policed("timeouts: {request: 20s}"));
+    let client = &client;
+    let deadline = Instant::now() + SOON;
+    while client.call(&slow, b"hello").await.grpc_status() != Some(0) {
+        assert!(Instant::now() < deadline, "the new limit is not in force");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_pages_show_each_part_and_the_object_that_sets_it() {
+    let server = Backend::start().await;
+    let parts = "retry: {grpcCodes: [UNAVAILABLE], mode: Audit}\nhedge: {delay: p95, methods: [test.Test/Echo]}\nbudget: {percent: 7}";
+    let proxy = Proxy::start(&[Service::echo(&[server.address()]).policed(parts)]);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    assert_eq!(client.call(&Call::new("Echo"), b"hello").await.grpc_status(), Some(0));
+    let config = page(&proxy, "/config");
+    let calls = &config["mesh"]["routes"][0]["table"]["entries"][0]["rule"]["calls"];
+    assert_eq!(calls["retry"]["mode"], "Audit", "{config}");
+    assert_eq!(calls["hedge"]["delay"], "p95");
+    assert_eq!(calls["hedge"]["set_by"], "TrafficPolicy default/echo");
+    let balancer = page(&proxy, "/balancer");
+    let budget = &balancer["clusters"][0]["retry_budget"];
+    assert_eq!(
+        (&budget["percent"], &budget["set_by"]),
+        (&7.into(), &"TrafficPolicy default/echo".into()),
+        "{balancer}"
+    );
+}
