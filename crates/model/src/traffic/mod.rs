@@ -8,6 +8,7 @@ mod hedge;
 mod repeatable;
 mod retry;
 pub mod status;
+mod unsupported;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use crate::settings::milliseconds;
 pub use hedge::{HEDGES_MAX, Hedge, HedgeDelay, SHORTEST_DELAY};
 pub use repeatable::{REPEATABLE_MAX, Repeatable};
 pub use retry::{BACKOFF_MAX, DEFAULT_BACKOFF, GrpcCodes, KNOWN_TO_GRPC, RETRIES_MAX, Retry};
+pub use unsupported::{Unsupported, XdsClient, unsupported};
 
 /// What the calls of a route rule, or of a Service, may do. `None` for a part that no object sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
