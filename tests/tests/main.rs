@@ -28,4 +28,5 @@ mod run;
 mod soak;
 mod streaming;
 mod supervise;
+mod traffic;
 mod xds;
