@@ -16,5 +16,7 @@ mod objects;
 mod proxies;
 #[path = "control/statuses.rs"]
 mod statuses;
+#[path = "control/traffic.rs"]
+mod traffic;
 #[path = "control/webhooks.rs"]
 mod webhooks;

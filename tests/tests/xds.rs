@@ -1,7 +1,8 @@
 //! Third-party xDS clients with a real `leno-control`.
 
+mod policies;
+
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use leno_tests::backend::Backend;
@@ -9,7 +10,6 @@ use leno_tests::client::Call;
 use leno_tests::client::Client;
 use leno_tests::manifests::{ECHO, Service};
 use leno_tests::proxy::{Proxy, free_address, wait_for};
-use leno_tests::scripted::{Reply, Scripted};
 use leno_tests::xds::{Authority, Companion, Control, Envoy, Library, XdsClient};
 
 use crate::crowds::is_grpc_java_there;
@@ -85,29 +85,6 @@ async fn grpc_go_follows_weighted_routes() {
         control.directory().remove("half.yaml");
         wait_until_used(&[&echo, &other], &[true, false], || drop(client.call(UNARY, 50)));
         assert_eq!(client.call(UNARY, 50), "OK=50");
-    });
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn grpc_go_retries_as_the_policy_of_a_service_says() {
-    // Every other attempt fails.
-    let attempts = AtomicU64::new(0);
-    let failing = Scripted::start(move |begun| match attempts.fetch_add(1, Ordering::Relaxed) % 2 {
-        0 => Reply::Send(Reply::unavailable(begun.stream)),
-        _ => Reply::Send(Reply::success(begun.stream)),
-    });
-    let service = Service::echo(&[failing.address()]);
-    let retried = service.clone().policed("retry: {grpcCodes: [UNAVAILABLE], attempts: 2, backoff: 1ms}");
-    let control = Control::start(&[retried]);
-    tokio::task::block_in_place(|| {
-        let mut client = XdsClient::start(&control, "go", ECHO);
-        assert_eq!(client.call(UNARY, 20), "OK=20");
-        assert_eq!(failing.requests(), 40, "each call has one retry");
-        // Without the policy, calls fail.
-        control.directory().put(&service);
-        wait_for("calls are no longer retried", SOON, || {
-            (client.call(UNARY, 10) == "OK=5 Unavailable=5").then_some(())
-        });
     });
 }
 

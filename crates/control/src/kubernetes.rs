@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use kube::Client;
 use leno_model::mesh::Mesh;
 use leno_model::route::status::ParentStatus;
+use leno_model::traffic::status::TargetStatus;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout_at;
@@ -157,7 +158,7 @@ impl KubernetesSource {
             state.unmeshed_pods = unmeshed.iter().map(|(namespace, pods)| (namespace.clone(), pods.len())).collect();
             replace(&self.unmeshed, unmeshed);
             let start = Instant::now();
-            let Joined { mesh, problems, notices, routes } = self.index.translate();
+            let Joined { mesh, problems, notices, routes, traffic } = self.index.translate();
             state.translation_us = start.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
             state.translations += 1;
             for problem in problems.iter().filter(|problem| !before.problems.contains(problem)) {
@@ -165,8 +166,8 @@ impl KubernetesSource {
             }
             state.problems.extend(problems);
             state.notices.extend(notices);
-            self.publish_judged(&routes);
-            state.routes = routes;
+            self.publish_judged(&routes, &traffic);
+            (state.routes, state.traffic) = (routes, traffic);
             state.mesh = Some(mesh.clone());
             self.mesh.send_replace(mesh);
         }
@@ -175,12 +176,12 @@ impl KubernetesSource {
 
     /// Publishes the results for routes and policies if they differ from the last ones. Most changes concern only
     /// endpoints, so these results usually stay the same.
-    fn publish_judged(&self, routes: &[ParentStatus]) {
+    fn publish_judged(&self, routes: &[ParentStatus], traffic: &[TargetStatus]) {
         let observed = self.index.observed();
         self.judged.send_if_modified(|known| {
-            let is_news = known.routes != routes || known.observed != observed;
+            let is_news = known.routes != routes || known.traffic != traffic || known.observed != observed;
             if is_news {
-                *known = Judged { routes: routes.to_vec(), observed };
+                *known = Judged { routes: routes.to_vec(), traffic: traffic.to_vec(), observed };
             }
             is_news
         });

@@ -151,3 +151,7 @@ fn shown(value: &Value) -> String {
 #[cfg(test)]
 #[path = "schema_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "schema_traffic_tests.rs"]
+mod traffic_tests;

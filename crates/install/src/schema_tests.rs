@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::yaml;
 
-fn violations(schema: &Value, value: &Value) -> Vec<String> {
+pub(super) fn violations(schema: &Value, value: &Value) -> Vec<String> {
     check(schema, value).iter().map(ToString::to_string).collect()
 }
 
@@ -45,7 +45,12 @@ fn violations_name_the_field_and_what_would_fit() {
 const CRD: &str = include_str!("../../../charts/leno/crds/authorizationpolicies.yaml");
 
 fn policy_schema() -> Value {
-    let crd = yaml::read(CRD).expect("it is YAML");
+    schema_of(CRD)
+}
+
+/// Returns the schema of a custom resource definition.
+pub(super) fn schema_of(crd: &str) -> Value {
+    let crd = yaml::read(crd).expect("it is YAML");
     crd.pointer("/spec/versions/0/schema/openAPIV3Schema").expect("it has a schema").clone()
 }
 
@@ -56,7 +61,7 @@ fn documented() -> Vec<String> {
     blocks.filter(|block| block.contains("kind: AuthorizationPolicy")).collect()
 }
 
-fn model_reads(text: &str) -> Result<(), String> {
+pub(super) fn model_reads(text: &str) -> Result<(), String> {
     let file = leno_model::manifest::SourceFile { path: "policy.yaml".to_owned(), text: text.to_owned() };
     leno_model::manifest::parse_file(&file, "shop").map(drop).map_err(|refused| refused.problems[0].to_string())
 }
@@ -111,7 +116,7 @@ fn the_model_reads_every_field_that_the_custom_resource_has() {
 }
 
 /// Collects the paths of all fields that have no fields of their own; a list of mappings counts as one field.
-fn leaves(at: &str, schema: &Value, names: &mut Vec<String>) {
+pub(super) fn leaves(at: &str, schema: &Value, names: &mut Vec<String>) {
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let path = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
         if field["items"]["properties"].is_object() {

@@ -105,6 +105,21 @@ fn a_policy_is_validated_as_the_mesh_reads_it() {
 }
 
 #[test]
+fn a_traffic_policy_is_validated_as_the_mesh_reads_it() {
+    let policy = |retry: Value| {
+        create(json!({
+            "apiVersion": "leno.dev/v1alpha1",
+            "kind": "TrafficPolicy",
+            "metadata": {"name": "cart"},
+            "spec": {"targetRefs": [{"group": "", "kind": "Service", "name": "cart"}], "retry": retry},
+        }))
+    };
+    assert!(validate(&policy(json!({"attempts": 2}))).allowed);
+    let response = validate(&policy(json!({"attempts": 0})));
+    assert!(message(&response).starts_with("the mesh cannot read it: spec.retry.attempts: "), "{response:?}");
+}
+
+#[test]
 fn an_answer_names_only_so_many_problems() {
     let networks: Vec<_> = (0..9).map(|_| "nowhere").collect();
     let spec = json!({"allow": [{"networks": networks}]});

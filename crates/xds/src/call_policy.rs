@@ -145,7 +145,12 @@ fn milliseconds(facts: &Facts, name: &'static str) -> Result<Option<Duration>, F
     Ok(number.map_err(|_| (name, "is no number".to_owned()))?.map(Duration::from_millis))
 }
 
-fn number<T: FromStr + PartialOrd + ToString>(facts: &Facts, name: &'static str, min: T, max: T) -> Result<T, Fault> {
+fn number<T: Copy + FromStr + PartialOrd + ToString>(
+    facts: &Facts,
+    name: &'static str,
+    min: T,
+    max: T,
+) -> Result<T, Fault> {
     let number = facts.get(name).and_then(|text| text.parse().ok()).filter(|number| (&min..=&max).contains(&number));
     number.ok_or_else(|| (name, format!("is not {} to {}", min.to_string(), max.to_string())))
 }

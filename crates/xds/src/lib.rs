@@ -54,4 +54,4 @@ mod round_trip_tests;
 
 pub use error::Unreadable;
 pub use kind::Kind;
-pub use view::{Dialect, View};
+pub use view::{Dialect, PROXY_USER_AGENT, View};

@@ -2,6 +2,9 @@
 
 use leno_model::spiffe::TrustDomain;
 
+/// The `user_agent_name` of leno-proxy's node.
+pub const PROXY_USER_AGENT: &str = "leno-proxy";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dialect {
     /// Envoy, and leno-proxy, which reads the parts that it needs.

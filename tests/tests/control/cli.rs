@@ -156,6 +156,7 @@ fn an_installation_that_does_not_run_is_told_by_what_is_missing() {
     for line in [
         "ok namespace: leno is there",
         "ok definitions: authorizationpolicies.leno.dev is there",
+        "ok definitions: trafficpolicies.leno.dev is there",
         "failed Deployment: 0 of 2 replicas are available",
         "failed authority: there is no Secret leno-identity-issuer",
         "failed webhooks: MutatingWebhookConfiguration leno-injector has no caBundle",

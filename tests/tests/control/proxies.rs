@@ -15,7 +15,7 @@ use super::identity::{bundle, token};
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Starts a proxy that requests its certificate with the files `token` and `ca.crt` of a directory.
-fn start(control: &Control, workload: &str, directory: &Path) -> Proxy {
+pub(super) fn start(control: &Control, workload: &str, directory: &Path) -> Proxy {
     let file = |name: &str| directory.join(name).display().to_string();
     Proxy::start_asking_early(
         control.xds(),

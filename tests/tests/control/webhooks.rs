@@ -61,6 +61,7 @@ impl Drop for Installed<'_> {
             "mutatingwebhookconfiguration/leno-injector",
             "validatingwebhookconfiguration/leno-validator",
             "customresourcedefinition/authorizationpolicies.leno.dev",
+            "customresourcedefinition/trafficpolicies.leno.dev",
         ] {
             self.cluster.try_kubectl(&["delete", object, "--ignore-not-found"]);
         }

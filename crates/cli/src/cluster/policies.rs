@@ -9,14 +9,23 @@ use std::sync::Arc;
 
 use super::connect::{Cluster, ClusterError};
 
-/// The resource in the API server's terms.
+/// AuthorizationPolicies in the API server's terms.
 pub(crate) fn resource() -> ApiResource {
+    resource_of("AuthorizationPolicy", "authorizationpolicies")
+}
+
+/// TrafficPolicies in the API server's terms.
+pub(crate) fn traffic_resource() -> ApiResource {
+    resource_of("TrafficPolicy", "trafficpolicies")
+}
+
+fn resource_of(kind: &str, plural: &str) -> ApiResource {
     ApiResource {
         group: "leno.dev".to_owned(),
         version: "v1alpha1".to_owned(),
         api_version: "leno.dev/v1alpha1".to_owned(),
-        kind: "AuthorizationPolicy".to_owned(),
-        plural: "authorizationpolicies".to_owned(),
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
     }
 }
 

@@ -81,7 +81,8 @@ struct Found {
 struct Bystanders {
     /// Pods with a container of the mesh. The container needs certificates from the control plane.
     meshed: Vec<Pod>,
-    policies: usize,
+    /// The kinds with policies, as in `AuthorizationPolicies`, and the number of policies.
+    policies: Vec<(&'static str, usize)>,
 }
 
 impl Options {
@@ -136,11 +137,11 @@ fn warnings(found: &[Found], bystanders: &Bystanders) -> Vec<String> {
             pods::owner(first).restart(&namespace)
         ));
     }
-    if bystanders.policies > 0 && found.iter().any(|object| object.kind == "CustomResourceDefinition") {
-        let count = bystanders.policies;
-        lines.push(format!(
-            "AuthorizationPolicies that Kubernetes deletes with their definition: {count}; --keep-crds keeps them"
-        ));
+    let policies = bystanders.policies.iter().filter(|(_, count)| *count > 0);
+    if found.iter().any(|object| object.kind == "CustomResourceDefinition") {
+        lines.extend(policies.map(|(kind, count)| {
+            format!("{kind} that Kubernetes deletes with their definition: {count}; --keep-crds keeps them")
+        }));
     }
     lines
 }
@@ -192,13 +193,15 @@ where
 }
 
 async fn bystanders(cluster: &Cluster) -> Result<Bystanders, ClusterError> {
-    let policies: Api<DynamicObject> = Api::all_with(cluster.client.clone(), &policies::resource());
-    let (policies, meshed) = tokio::try_join!(
-        cluster.list(policies, ""),
+    let all = |resource| Api::<DynamicObject>::all_with(cluster.client.clone(), &resource);
+    let (authorization, traffic, meshed) = tokio::try_join!(
+        cluster.list(all(policies::resource()), ""),
+        cluster.list(all(policies::traffic_resource()), ""),
         cluster.list(cluster.within_or_all::<Pod>(None), INJECTED_LABEL),
     )?;
     let meshed = meshed.into_iter().filter(stays_with_a_proxy).collect();
-    Ok(Bystanders { meshed, policies: policies.len() })
+    let policies = vec![("AuthorizationPolicies", authorization.len()), ("TrafficPolicies", traffic.len())];
+    Ok(Bystanders { meshed, policies })
 }
 
 /// Whether a Pod has a container of the mesh and outlives the installation. The control plane's own Pods do not outlive

@@ -54,7 +54,7 @@ fn every_kind_of_the_chart_has_its_place() {
 #[test]
 fn pods_that_still_have_a_proxy_are_named_by_what_made_them() {
     let pods: Vec<Pod> = (1..=7).map(|number| meshed(&format!("debug-{number}"))).collect();
-    let lines = warnings(&[found("Namespace", None, "leno")], &Bystanders { meshed: pods, policies: 0 });
+    let lines = warnings(&[found("Namespace", None, "leno")], &Bystanders { meshed: pods, policies: Vec::new() });
     assert_eq!(lines.len(), 1);
     assert!(
         lines[0].starts_with("Pods whose leno-proxy or leno-grpc can no longer renew its certificate ")
@@ -84,12 +84,18 @@ fn the_control_planes_own_pods_are_no_pods_that_stay_with_a_proxy() {
 
 #[test]
 fn policies_are_mentioned_if_they_go() {
-    let bystanders = Bystanders { meshed: Vec::new(), policies: 3 };
+    let policies = vec![("AuthorizationPolicies", 3), ("TrafficPolicies", 2)];
+    let bystanders = Bystanders { meshed: Vec::new(), policies };
     let lines = warnings(&[found("CustomResourceDefinition", None, "a")], &bystanders);
     assert_eq!(
         lines,
-        ["AuthorizationPolicies that Kubernetes deletes with their definition: 3; --keep-crds keeps them"]
+        [
+            "AuthorizationPolicies that Kubernetes deletes with their definition: 3; --keep-crds keeps them",
+            "TrafficPolicies that Kubernetes deletes with their definition: 2; --keep-crds keeps them"
+        ]
     );
+    let none = Bystanders { meshed: Vec::new(), policies: vec![("TrafficPolicies", 0)] };
+    assert!(warnings(&[found("CustomResourceDefinition", None, "a")], &none).is_empty());
     assert!(warnings(&[found("Namespace", None, "leno")], &bystanders).is_empty());
 }
 

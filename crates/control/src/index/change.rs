@@ -26,6 +26,8 @@ pub enum Kind {
     ServiceAccount,
     /// leno.dev/v1alpha1
     AuthorizationPolicy,
+    /// leno.dev/v1alpha1
+    TrafficPolicy,
     /// gateway.networking.k8s.io/v1
     HttpRoute,
     /// gateway.networking.k8s.io/v1
@@ -131,13 +133,14 @@ impl Namespace {
 }
 
 impl Kind {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Service,
         Self::EndpointSlice,
         Self::Pod,
         Self::Namespace,
         Self::ServiceAccount,
         Self::AuthorizationPolicy,
+        Self::TrafficPolicy,
         Self::HttpRoute,
         Self::GrpcRoute,
         Self::TlsRoute,
@@ -164,6 +167,7 @@ impl Kind {
             Self::Namespace => "Namespace",
             Self::ServiceAccount => "ServiceAccount",
             Self::AuthorizationPolicy => "AuthorizationPolicy",
+            Self::TrafficPolicy => "TrafficPolicy",
             Self::HttpRoute => "HTTPRoute",
             Self::GrpcRoute => "GRPCRoute",
             Self::TlsRoute => "TLSRoute",

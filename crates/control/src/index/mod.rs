@@ -21,6 +21,7 @@ use leno_model::object::{Address, Object};
 use leno_model::policy::Mode;
 use leno_model::problem::{Notice, Problem, in_a_line};
 use leno_model::route::status::ParentStatus;
+use leno_model::traffic::status::TargetStatus;
 use leno_model::translate::{Memo, Translation, translate_again};
 
 /// Limit on the errors that the status of one object lists.
@@ -92,6 +93,8 @@ pub struct Joined {
     pub notices: Vec<Notice>,
     /// The status of each route at each Service that is its parent.
     pub routes: Vec<ParentStatus>,
+    /// The status of each TrafficPolicy at each of its targets.
+    pub traffic: Vec<TargetStatus>,
 }
 
 /// The effects of a change that are logged.
@@ -218,6 +221,10 @@ impl Index {
                 // A route has one status for each parent. The code that writes these statuses adds what stays in force.
                 match place.0 {
                     Kind::AuthorizationPolicy => format!("{problems}. Until then {}.", entry.until_then(place.0)),
+                    Kind::TrafficPolicy if entry.is_good() => {
+                        format!("{problems}. The last valid version stays in force.")
+                    }
+                    Kind::TrafficPolicy => format!("{problems}. Until then {}.", entry.until_then(place.0)),
                     _ => problems,
                 }
             });
@@ -276,10 +283,10 @@ impl Index {
         self.join_pods();
         self.find_missing_names();
         let objects = self.objects.values().filter_map(|entry| entry.object.as_ref());
-        let Translation { mesh, problems, notices, routes, traffic: _ } =
+        let Translation { mesh, problems, notices, routes, traffic } =
             translate_again(objects, "default", Dialled::Pods, &mut self.memo);
         self.mesh = Arc::new(mesh.with_pods(self.meshed_pods.clone()).sharing(&self.mesh));
-        Joined { mesh: self.mesh.clone(), problems, notices, routes }
+        Joined { mesh: self.mesh.clone(), problems, notices, routes, traffic }
     }
 
     fn apply(&mut self, kind: Kind, name: Name, content: Content) -> News {
@@ -401,3 +408,6 @@ impl Default for Index {
 #[cfg(test)]
 #[path = "index_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+mod traffic_tests;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use leno_model::mesh::Mesh;
 use leno_model::problem::{Notice, Problem};
 use leno_model::route::status::ParentStatus;
+use leno_model::traffic::status::TargetStatus;
 use serde::Serialize;
 
 use crate::index::{Index, Kind};
@@ -21,6 +22,8 @@ pub(crate) struct State {
     pub(crate) notices: Vec<Notice>,
     /// The status of each route at each Service that is its parent.
     pub(crate) routes: Vec<ParentStatus>,
+    /// The status of each TrafficPolicy at each of its targets.
+    pub(crate) traffic: Vec<TargetStatus>,
     /// How many Pods of each namespace run without a proxy although they or the namespace ask for one.
     pub(crate) unmeshed_pods: BTreeMap<Box<str>, usize>,
     pub(crate) kinds: BTreeMap<Kind, KindState>,

@@ -107,6 +107,10 @@ impl Catalog {
         (Self { mesh, trust_domain, number, metrics, stock: self.stock.clone() }, changes)
     }
 
+    pub(crate) fn mesh(&self) -> &Mesh {
+        &self.mesh
+    }
+
     /// Finds the resource with this name for a client.
     pub(crate) fn get(&self, kind: Kind, name: &str, audience: &Audience) -> Found {
         let Some(subject) = Subject::of(kind, name, &audience.namespace) else { return Found::Missing };

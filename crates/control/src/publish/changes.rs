@@ -79,6 +79,7 @@ impl Changes {
         let is_same = old.balancer == new.balancer
             && old.protocol == new.protocol
             && old.settings == new.settings
+            && old.retry_budget == new.retry_budget
             && has_same_ips
             && cluster::has_same_peers(old, new);
         if !is_same {

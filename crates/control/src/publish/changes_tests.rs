@@ -105,6 +105,35 @@ fn a_policy_changes_what_the_workloads_of_its_namespace_must_know() {
     }
 }
 
+/// A TrafficPolicy `cart` for the Service `echo`, with these lines of its spec.
+fn traffic_policy(spec: &str) -> String {
+    format!(
+        "---\napiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: cart}}\nspec:\n  \
+         targetRefs: [{{kind: Service, name: echo}}]\n  {spec}\n"
+    )
+}
+
+#[test]
+fn a_traffic_policy_changes_the_routes_of_its_services_only() {
+    let text = service("other", &[]) + &service("echo", &[]);
+    let with = |spec: &str| text.clone() + &traffic_policy(spec);
+    let routes = ["route echo.default:80", "route mesh"];
+    assert_eq!(changes(&text, &with("timeouts: {request: 1s}")), routes);
+    assert_eq!(changes(&with("timeouts: {request: 1s}"), &with("timeouts: {request: 2s}")), routes);
+    assert_eq!(changes(&with("retry: {}"), &with("retry: {mode: Audit}")), routes);
+    assert_eq!(changes(&with("retry: {}"), &text), routes);
+}
+
+#[test]
+fn a_retry_budget_changes_the_clusters_of_its_service_only() {
+    let text = service("other", &[]) + &service("echo", &[]);
+    let with = |spec: &str| text.clone() + &traffic_policy(spec);
+    let cluster = ["cluster echo.default:80"];
+    assert_eq!(changes(&text, &with("budget: {}")), cluster);
+    assert_eq!(changes(&with("budget: {}"), &with("budget: {percent: 5}")), cluster);
+    assert_eq!(changes(&with("budget: {}"), &text), cluster);
+}
+
 #[test]
 fn a_declared_protocol_is_told_to_the_endpoints_own_proxies() {
     let http = |text: &str| text.replace("{port: 80}", "{port: 80, appProtocol: http}");

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use leno_model::mesh::Mesh;
 use leno_xds::Kind;
 use serde::Serialize;
 
 use super::holdings::{Entry, KindState, Sent};
+use super::ignored::{self, Ignored};
 use super::session::{Session, Variant};
 use super::subscribers::ClientId;
 
@@ -59,6 +61,9 @@ struct ResourcePage {
     sent: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<RefusedPage>,
+    /// The parts of policies in this resource that the client ignores.
+    #[serde(skip_serializing_if = "Ignored::is_empty")]
+    ignored: Ignored,
 }
 
 /// A version that a client rejected.
@@ -81,11 +86,11 @@ impl Clients {
         self.lock().len()
     }
 
-    /// Returns the current page of every client.
-    pub(crate) fn pages(&self) -> Vec<ClientPage> {
+    /// Returns the current page of every client. `mesh` is the latest mesh.
+    pub(crate) fn pages(&self, mesh: &Mesh) -> Vec<ClientPage> {
         let clients: Vec<_> =
             self.lock().values().map(|client| (client.introduction.clone(), client.session.clone())).collect();
-        clients.into_iter().map(|(introduction, session)| page(introduction, &lock(&session))).collect()
+        clients.into_iter().map(|(introduction, session)| page(introduction, &lock(&session), mesh)).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ClientId, Client>> {
@@ -98,15 +103,23 @@ pub(crate) fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn page(introduction: Introduction, session: &Session) -> ClientPage {
+fn page(introduction: Introduction, session: &Session, mesh: &Mesh) -> ClientPage {
     let known = Kind::ALL.into_iter().filter(|kind| session.kinds[kind.index()].is_known);
+    let program = ignored::program(&introduction.user_agent);
+    let ignored = |kind: Kind, name: &str, entry: &Entry| match (program, entry.sent) {
+        (Some(program), Sent::Version(_) | Sent::Claimed(_)) => {
+            ignored::of_resource(program, (kind, name), &session.audience.namespace, mesh)
+        }
+        _ => Ignored::new(),
+    };
     let kinds = known.map(|kind| {
         let state = &session.kinds[kind.index()];
+        let page = |(name, entry): (&Arc<str>, &Entry)| resource(name, entry, state, ignored(kind, name, entry));
         KindPage {
             kind,
             wants_all: state.wants_all,
             is_waiting: state.outstanding.is_some(),
-            resources: state.entries.iter().map(|(name, entry)| resource(name, entry, state)).collect(),
+            resources: state.entries.iter().map(page).collect(),
         }
     });
     ClientPage {
@@ -121,12 +134,12 @@ fn page(introduction: Introduction, session: &Session) -> ClientPage {
     }
 }
 
-fn resource(name: &str, entry: &Entry, state: &KindState) -> ResourcePage {
+fn resource(name: &str, entry: &Entry, state: &KindState, ignored: Ignored) -> ResourcePage {
     let refused = entry.refused.as_ref().map(|refused| RefusedPage {
         version: shown(refused.version),
         why: state.reason(refused.response).unwrap_or(REASON_DROPPED).to_owned(),
     });
-    ResourcePage { name: name.to_owned(), sent: shown(entry.sent), refused }
+    ResourcePage { name: name.to_owned(), sent: shown(entry.sent), refused, ignored }
 }
 
 fn shown(sent: Sent) -> String {

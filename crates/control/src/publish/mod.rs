@@ -8,7 +8,7 @@
 //! clients that subscribe to a changed subject. The `session` of each such client uses its `holdings` to decide what to
 //! send; `catalog` writes each resource once for all clients, and `kept` keeps it within a budget. `accept` accepts
 //! connections, `service` answers calls, and `stream` is one client's loop. `accounts`, `metered`, `pace` and `sources`
-//! limit how much each identity may use, and its rates. `clients` and `metrics` feed the admin endpoint.
+//! limit how much each identity may use, and its rates. `clients`, with `ignored`, and `metrics` feed the admin endpoint.
 
 pub(crate) mod accounts;
 mod audience;
@@ -18,6 +18,7 @@ mod changes;
 mod clients;
 mod delta;
 mod holdings;
+mod ignored;
 mod kept;
 pub mod limits;
 mod metered;
@@ -112,7 +113,7 @@ impl Publisher {
 
     /// The page /clients.
     pub fn clients(&self) -> impl Serialize + use<> {
-        self.state.clients.pages()
+        self.state.clients.pages(self.state.catalog().mesh())
     }
 
     pub fn metrics(&self) -> String {

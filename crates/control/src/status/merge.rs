@@ -3,16 +3,17 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use leno_model::route::status::{Condition, ConditionKind, ParentRef, Reason};
+use leno_model::traffic::status::{TargetKind, TargetRef};
 use serde_json::{Map, Value, json};
 
 use super::wanted::{StatusContent, Wanted};
 
-/// Our name in the statuses of routes (`controllerName`).
+/// Our name in the statuses of routes and TrafficPolicies (`controllerName`).
 pub(super) const CONTROLLER: &str = "leno.dev/mesh";
-/// The condition's reason if a policy is invalid.
-const INVALID: &str = "Invalid";
 /// The condition's reason if a policy names an object that does not exist.
 const NOT_FOUND: &str = "NotFound";
+/// Most entries in the status of a TrafficPolicy, of all controllers together (GEP-713).
+const ANCESTORS_MAX: usize = 16;
 
 /// Returns the status to write to an object; `None` if the object has it already.
 pub(super) fn status(object: &Value, wanted: &Wanted, now: Timestamp) -> Option<Value> {
@@ -21,12 +22,24 @@ pub(super) fn status(object: &Value, wanted: &Wanted, now: Timestamp) -> Option<
     let (field, after) = match &wanted.content {
         StatusContent::Route(parents) => {
             let ours = parents.iter().map(|parent| (parent_ref(&parent.parent), parent.conditions.clone())).collect();
-            ("parents", said.parents(&before["parents"], ours))
+            ("parents", said.entries("parentRef", &before["parents"], ours))
         }
         StatusContent::BrokenRoute(problem) => {
             let refs = object["spec"]["parentRefs"].as_array().into_iter().flatten();
             let ours = refs.filter(|parent| is_service(parent)).map(|parent| (parent.clone(), vec![unread(problem)]));
-            ("parents", said.parents(&before["parents"], ours.collect()))
+            ("parents", said.entries("parentRef", &before["parents"], ours.collect()))
+        }
+        StatusContent::Traffic(targets) => {
+            let mut targets: Vec<_> = targets.iter().collect();
+            // kubectl shows the condition of the first entry.
+            targets.sort_by_key(|target| target.condition.status);
+            let ours = targets.into_iter().map(|it| (ancestor_ref(&it.target), vec![it.condition.clone()]));
+            ("ancestors", said.ancestors(&before["ancestors"], ours.collect()))
+        }
+        StatusContent::BrokenTraffic(problem) => {
+            let targets = object["spec"]["targetRefs"].as_array().into_iter().flatten().filter_map(target);
+            let ours = targets.map(|target| (ancestor_ref(&target), vec![invalid(problem)]));
+            ("ancestors", said.ancestors(&before["ancestors"], ours.collect()))
         }
         StatusContent::Policy { problem, missing } => {
             let conditions = said.conditions_of_policy(&before["conditions"], problem.as_deref(), missing.as_deref());
@@ -47,13 +60,21 @@ struct Said {
 }
 
 impl Said {
-    /// Returns the entries of other controllers unchanged, followed by ours.
-    fn parents(&self, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
+    /// As [`Said::entries`], for a TrafficPolicy. If other controllers leave too few places, our last entries have none.
+    fn ancestors(&self, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
+        let mut all = self.entries("ancestorRef", before, ours);
+        all.truncate(ANCESTORS_MAX);
+        all
+    }
+
+    /// Returns the entries of other controllers unchanged, followed by ours. `field` is the name of the reference in each
+    /// entry.
+    fn entries(&self, field: &str, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
         let (own, others): (Vec<&Value>, Vec<&Value>) =
             before.as_array().into_iter().flatten().partition(|entry| entry["controllerName"] == CONTROLLER);
         let mut all: Vec<Value> = others.into_iter().cloned().collect();
-        for (parent, conditions) in ours {
-            let before = own.iter().find(|entry| entry["parentRef"] == parent).map(|entry| &entry["conditions"]);
+        for (reference, conditions) in ours {
+            let before = own.iter().find(|entry| entry[field] == reference).map(|entry| &entry["conditions"]);
             let conditions: Vec<Value> = conditions
                 .iter()
                 .map(|condition| {
@@ -61,7 +82,7 @@ impl Said {
                     self.condition(before, &kind, condition.status, &reason, &condition.message)
                 })
                 .collect();
-            all.push(json!({ "parentRef": parent, "controllerName": CONTROLLER, "conditions": conditions }));
+            all.push(json!({ field: reference, "controllerName": CONTROLLER, "conditions": conditions }));
         }
         all
     }
@@ -72,7 +93,7 @@ impl Said {
             self.condition(Some(before), &kind.to_string(), why.is_none(), reason, why.unwrap_or_default())
         };
         vec![
-            condition(ConditionKind::Accepted, Reason::Accepted, INVALID, problem),
+            condition(ConditionKind::Accepted, Reason::Accepted, &Reason::Invalid.to_string(), problem),
             condition(ConditionKind::ResolvedRefs, Reason::ResolvedRefs, NOT_FOUND, missing),
         ]
     }
@@ -111,6 +132,22 @@ fn parent_ref(parent: &ParentRef) -> Value {
     Value::Object(fields)
 }
 
+/// A target, with all fields of the reference that a policy can have. Without a group, it would name a kind of Gateway API.
+fn ancestor_ref(target: &TargetRef) -> Value {
+    let mut fields = json!({ "group": target.kind.group(), "kind": target.kind.name(), "name": target.name });
+    if let Some(section) = &target.section_name {
+        fields["sectionName"] = Value::from(&**section);
+    }
+    fields
+}
+
+/// Reads a target of an invalid policy; `None` if the target is what is invalid.
+fn target(written: &Value) -> Option<TargetRef> {
+    let kind = TargetKind::ALL.into_iter().find(|kind| written["kind"] == kind.name())?;
+    let text = |name: &str| written[name].as_str().map(Box::from);
+    Some(TargetRef { kind, name: text("name")?, section_name: text("sectionName") })
+}
+
 /// Whether a parent reference names a Service. A reference without a kind names a Gateway.
 fn is_service(parent: &Value) -> bool {
     parent["kind"] == "Service" && matches!(parent["group"].as_str(), Some("" | "core"))
@@ -123,6 +160,11 @@ fn unread(problem: &str) -> Condition {
         reason: Reason::UnsupportedValue,
         message: format!("{problem}. The last valid version stays in force."),
     }
+}
+
+/// The condition of an invalid policy. The problem says what stays in force.
+fn invalid(problem: &str) -> Condition {
+    Condition { kind: ConditionKind::Accepted, status: false, reason: Reason::Invalid, message: problem.to_owned() }
 }
 
 #[cfg(test)]

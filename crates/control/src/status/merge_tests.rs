@@ -1,10 +1,11 @@
 use k8s_openapi::jiff::Timestamp;
 use leno_model::route::status::{Condition, ConditionKind, ParentRef, ParentStatus, Reason};
 use leno_model::route::{RouteKind, RouteName};
+use leno_model::traffic::status::{TargetKind, TargetRef, TargetStatus};
 use serde_json::{Value, json};
 
 use super::super::wanted::{StatusContent, Wanted};
-use super::{CONTROLLER, status};
+use super::{ANCESTORS_MAX, CONTROLLER, status};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).expect("a time")
@@ -112,4 +113,78 @@ fn a_policy_that_names_what_does_not_exist_is_accepted_and_says_so() {
     assert_eq!((&resolved["type"], &resolved["status"]), (&json!("ResolvedRefs"), &json!("False")));
     assert_eq!(resolved["reason"], "NotFound");
     assert_eq!(resolved["message"], "there is no service account shop/crat");
+}
+
+/// A policy of so many Services `svc-0`, `svc-1` and so on. The last one is not accepted if `has_conflict`.
+fn traffic(targets: usize, has_conflict: bool) -> Wanted {
+    let status = |number: usize| {
+        let is_accepted = !has_conflict || number + 1 < targets;
+        let reason = if is_accepted { Reason::Accepted } else { Reason::Conflicted };
+        TargetStatus {
+            namespace: "shop".into(),
+            policy: "cart".into(),
+            target: TargetRef { kind: TargetKind::Service, name: format!("svc-{number}").into(), section_name: None },
+            condition: Condition { kind: ConditionKind::Accepted, status: is_accepted, reason, message: String::new() },
+        }
+    };
+    Wanted { generation: 2, content: StatusContent::Traffic((0..targets).map(status).collect()) }
+}
+
+/// The name of each target in a status, with the reason of its first condition.
+fn ancestors(status: &Value) -> Vec<(&str, &str)> {
+    let entries = status["ancestors"].as_array().expect("a list").iter();
+    entries
+        .map(|entry| {
+            let (name, reason) = (&entry["ancestorRef"]["name"], &entry["conditions"][0]["reason"]);
+            (name.as_str().unwrap_or_default(), reason.as_str().unwrap_or_default())
+        })
+        .collect()
+}
+
+#[test]
+fn a_traffic_policy_has_an_entry_for_each_target_and_first_those_where_it_is_not_in_force() {
+    let after = status(&json!({}), &traffic(2, true), at(0)).expect("news");
+    assert_eq!(ancestors(&after), [("svc-1", "Conflicted"), ("svc-0", "Accepted")]);
+    let expected = json!({
+        "ancestorRef": { "group": "", "kind": "Service", "name": "svc-0" },
+        "controllerName": CONTROLLER,
+        "conditions": [{
+            "type": "Accepted", "status": "True", "observedGeneration": 2,
+            "lastTransitionTime": "1970-01-01T00:00:00Z", "reason": "Accepted", "message": "",
+        }],
+    });
+    assert_eq!(after["ancestors"][1], expected);
+    let object = json!({ "status": after });
+    assert_eq!(status(&object, &traffic(2, true), at(60)), None);
+    let mended = status(&object, &traffic(2, false), at(60)).expect("news");
+    let since = |index: usize| mended["ancestors"][index]["conditions"][0]["lastTransitionTime"].clone();
+    assert_eq!([since(0), since(1)], ["1970-01-01T00:00:00Z", "1970-01-01T00:01:00Z"]);
+}
+
+#[test]
+fn entries_of_other_controllers_stay_and_all_together_are_at_most_16() {
+    let theirs =
+        json!({ "ancestorRef": { "name": "a-gateway" }, "controllerName": "example.com/gateway", "conditions": [] });
+    let object = json!({ "status": { "ancestors": [theirs, theirs] } });
+    let after = status(&object, &traffic(16, true), at(0)).expect("news");
+    let all = ancestors(&after);
+    assert_eq!(all.len(), ANCESTORS_MAX);
+    assert_eq!(all[..3], [("a-gateway", ""), ("a-gateway", ""), ("svc-15", "Conflicted")]);
+}
+
+#[test]
+fn an_invalid_traffic_policy_says_so_at_each_target_that_it_names() {
+    let route =
+        json!({ "group": "gateway.networking.k8s.io", "kind": "GRPCRoute", "name": "cart", "sectionName": "get" });
+    let targets =
+        json!([{ "group": "core", "kind": "Service", "name": "cart" }, route, { "kind": "Gateway", "name": "g" }]);
+    let object = json!({ "spec": { "targetRefs": targets } });
+    let problem = "spec.retry.attempts: 0 retries of one request. The last valid version stays in force.";
+    let broken = Wanted { generation: 2, content: StatusContent::BrokenTraffic(problem.to_owned()) };
+    let after = status(&object, &broken, at(0)).expect("news");
+    assert_eq!(ancestors(&after), [("cart", "Invalid"), ("cart", "Invalid")]);
+    assert_eq!(after["ancestors"][0]["ancestorRef"], json!({ "group": "", "kind": "Service", "name": "cart" }));
+    assert_eq!(after["ancestors"][1]["ancestorRef"], route);
+    let condition = &after["ancestors"][0]["conditions"][0];
+    assert_eq!((&condition["status"], &condition["message"]), (&json!("False"), &json!(problem)));
 }

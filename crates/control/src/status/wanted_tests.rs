@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
-use leno_model::route::status::{ParentRef, ParentStatus};
+use leno_model::route::status::{Condition, ConditionKind, ParentRef, ParentStatus, Reason};
 use leno_model::route::{RouteKind, RouteName};
+use leno_model::traffic::status::{TargetKind, TargetRef, TargetStatus};
 
 use super::{Judged, StatusContent, Wanted, wanted};
 use crate::index::{Kind, Name, Observed};
@@ -18,6 +19,20 @@ fn at_parent(name: &str, parent: &str) -> ParentStatus {
     }
 }
 
+fn at_target(policy: &str, target: &str) -> TargetStatus {
+    TargetStatus {
+        namespace: "shop".into(),
+        policy: policy.into(),
+        target: TargetRef { kind: TargetKind::Service, name: target.into(), section_name: None },
+        condition: Condition {
+            kind: ConditionKind::Accepted,
+            status: true,
+            reason: Reason::Accepted,
+            message: String::new(),
+        },
+    }
+}
+
 #[test]
 fn every_route_and_policy_has_a_status_and_nothing_else_has() {
     let judged = Judged {
@@ -27,9 +42,13 @@ fn every_route_and_policy_has_a_status_and_nothing_else_has() {
             observed(Kind::HttpRoute, "broken", Some("no")),
             observed(Kind::AuthorizationPolicy, "good", None),
             observed(Kind::AuthorizationPolicy, "bad", Some("why")),
+            observed(Kind::TrafficPolicy, "good", None),
+            observed(Kind::TrafficPolicy, "bad", Some("why")),
             observed(Kind::ReferenceGrant, "grant", None),
         ]),
         routes: vec![at_parent("canary", "a"), at_parent("canary", "b")],
+        // The last valid version of the policy `bad` is still in force.
+        traffic: vec![at_target("good", "a"), at_target("bad", "a"), at_target("good", "b")],
     };
     let of = |kind, name: &str, content| ((kind, Name::new("shop", name)), Wanted { generation: 3, content });
     let expected = BTreeMap::from([
@@ -38,6 +57,8 @@ fn every_route_and_policy_has_a_status_and_nothing_else_has() {
         of(Kind::HttpRoute, "broken", StatusContent::BrokenRoute("no".to_owned())),
         of(Kind::AuthorizationPolicy, "good", StatusContent::Policy { problem: None, missing: None }),
         of(Kind::AuthorizationPolicy, "bad", StatusContent::Policy { problem: Some("why".to_owned()), missing: None }),
+        of(Kind::TrafficPolicy, "good", StatusContent::Traffic(vec![at_target("good", "a"), at_target("good", "b")])),
+        of(Kind::TrafficPolicy, "bad", StatusContent::BrokenTraffic("why".to_owned())),
     ]);
     assert_eq!(wanted(&judged), expected);
 }

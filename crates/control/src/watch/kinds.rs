@@ -148,13 +148,14 @@ pub(super) struct Custom {
     plural: &'static str,
 }
 
-pub(super) const CUSTOM: [Custom; 6] = [
+pub(super) const CUSTOM: [Custom; 7] = [
     Custom {
         kind: Kind::AuthorizationPolicy,
         group: object::GROUP,
         version: "v1alpha1",
         plural: "authorizationpolicies",
     },
+    Custom { kind: Kind::TrafficPolicy, group: object::GROUP, version: "v1alpha1", plural: "trafficpolicies" },
     Custom { kind: Kind::HttpRoute, group: route::GROUP, version: "v1", plural: "httproutes" },
     Custom { kind: Kind::GrpcRoute, group: route::GROUP, version: "v1", plural: "grpcroutes" },
     Custom { kind: Kind::TlsRoute, group: route::GROUP, version: "v1", plural: "tlsroutes" },

@@ -106,4 +106,10 @@ fn a_custom_object_that_cannot_be_read_is_its_own_problem() {
     let read = |spec| policy.read()(&Name::new("shop", "web"), object(spec));
     assert!(matches!(read(json!({ "allow": [] })), Content::Custom(_, Ok(_))));
     assert!(matches!(read(json!({ "allow": 7 })), Content::Custom(_, Err(refused)) if refused.problems.len() == 1));
+    let traffic = CUSTOM.iter().find(|custom| custom.kind == Kind::TrafficPolicy).expect("it is watched");
+    assert_eq!(traffic.definition(), "trafficpolicies.leno.dev");
+    let read = |spec| traffic.read()(&Name::new("shop", "web"), object(spec));
+    let target = json!([{ "kind": "Service", "name": "web" }]);
+    assert!(matches!(read(json!({ "targetRefs": target, "retry": {} })), Content::Custom(_, Ok(_))));
+    assert!(matches!(read(json!({ "retry": {} })), Content::Custom(_, Err(_))));
 }

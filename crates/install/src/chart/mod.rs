@@ -20,8 +20,10 @@ const HA_VALUES: &str = include_str!("../../../../charts/leno/values-ha.yaml");
 const SCHEMA: &str = include_str!("../../../../charts/leno/values.schema.json");
 const CHART: &str = include_str!("../../../../charts/leno/Chart.yaml");
 /// The chart's custom resource definitions, each with its file's name.
-const CRDS: [(&str, &str); 1] =
-    [("authorizationpolicies.yaml", include_str!("../../../../charts/leno/crds/authorizationpolicies.yaml"))];
+const CRDS: [(&str, &str); 2] = [
+    ("authorizationpolicies.yaml", include_str!("../../../../charts/leno/crds/authorizationpolicies.yaml")),
+    ("trafficpolicies.yaml", include_str!("../../../../charts/leno/crds/trafficpolicies.yaml")),
+];
 /// The chart's templates, in the order in which to apply their objects.
 const TEMPLATES: [(&str, &str); 5] = [
     ("rbac.yaml", include_str!("../../../../charts/leno/templates/rbac.yaml")),

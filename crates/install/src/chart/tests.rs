@@ -47,6 +47,7 @@ fn an_installation_is_these_objects_in_an_order_that_a_cluster_can_take() {
     let expected = [
         "Namespace leno",
         "CustomResourceDefinition authorizationpolicies.leno.dev",
+        "CustomResourceDefinition trafficpolicies.leno.dev",
         "ServiceAccount leno-control",
         "ClusterRole leno-control",
         "ClusterRoleBinding leno-control",
@@ -387,6 +388,7 @@ fn the_control_plane_never_writes_what_it_only_reads() {
         "tlsroutes/status",
         "tcproutes/status",
         "authorizationpolicies/status",
+        "trafficpolicies/status",
         "tokenreviews",
         "events",
         "configmaps",

@@ -71,6 +71,8 @@ pub enum Reason {
     IncompatibleFilters,
     /// Not accepted: a policy selects an object, or a part of it, that does not exist.
     TargetNotFound,
+    /// Not accepted: a policy that is not valid.
+    Invalid,
     /// References are resolved.
     ResolvedRefs,
     /// Not resolved: a backend of a kind other than Service.

@@ -10,6 +10,7 @@ mod repeatable;
 mod retry;
 mod slow_share;
 pub mod status;
+mod unsupported;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub use latencies::MethodLatencies;
 pub use repeatable::{REPEATABLE_MAX, Repeatable};
 pub use retry::{BACKOFF_MAX, DEFAULT_BACKOFF, GrpcCodes, KNOWN_TO_GRPC, RETRIES_MAX, Retry};
 pub use slow_share::SlowShare;
+pub use unsupported::{Unsupported, XdsClient, unsupported};
 
 /// What the calls of a route rule, or of a Service, may do. `None` for a part that no object sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -16,7 +16,7 @@ use crate::protocol::Protocol;
 use crate::route::status::{Condition, ConditionKind, Reason};
 use crate::route::{Backend, BackendTarget, Candidate, Filters, Match, RouteKind, RouteName, RouteTable, Rule};
 use crate::traffic::status::{TargetKind, TargetStatus};
-use crate::traffic::{CallPolicy, Setting};
+use crate::traffic::{CallPolicy, XdsClient, unsupported};
 
 /// What a policy selects: the kind, the namespace, the name and the section.
 type Target<'a> = (TargetKind, &'a str, &'a str, Option<&'a str>);
@@ -73,7 +73,7 @@ impl<'a> Policies<'a> {
             })
         });
         let (status, reason, message) = match &fault {
-            None => (true, Reason::Accepted, unsupported(policy)),
+            None => (true, Reason::Accepted, ignored(policy)),
             Some(Fault { reason, what, fix }) => (false, *reason, format!("{}: {what}; {fix}", target.spot.field)),
         };
         self.statuses.push(TargetStatus {
@@ -209,26 +209,16 @@ fn missing(
     not_found(what, "correct sectionName, or remove it to select all")
 }
 
-/// Returns which parts of a policy programs without a proxy do not know; empty if they know them all.
-fn unsupported(policy: &TrafficPolicy) -> String {
-    let CallPolicy { request_timeout, backend_request_timeout, stream_idle_timeout, retry, hedge } = &policy.calls;
-    let limits = [request_timeout, backend_request_timeout, stream_idle_timeout];
-    let is_audit = limits.into_iter().flatten().any(Setting::is_audited)
-        || retry.as_ref().is_some_and(Setting::is_audited)
-        || hedge.as_ref().is_some_and(Setting::is_audited);
-    let parts = [
-        (stream_idle_timeout.is_some(), "timeouts.streamIdle"),
-        (backend_request_timeout.is_some() && retry.is_none(), "timeouts.backendRequest without retry"),
-        (retry.as_ref().is_some_and(|retry| !retry.value.is_known_to_grpc()), "some codes of retry"),
-        (hedge.is_some(), "hedge"),
-        (policy.retry_budget.is_some(), "budget"),
-        (is_audit, "mode Audit"),
-    ];
-    let unknown: Vec<&str> = parts.into_iter().filter(|(is_set, _)| *is_set).map(|(_, name)| name).collect();
-    match unknown.is_empty() {
-        true => String::new(),
-        false => format!("in force for proxies; gRPC clients without a proxy ignore: {}", unknown.join(", ")),
-    }
+/// Returns which parts of a policy programs without a proxy ignore; empty if they ignore none.
+fn ignored(policy: &TrafficPolicy) -> String {
+    let clients = [("gRPC clients without a proxy ignore", XdsClient::Grpc), ("Envoy ignores", XdsClient::Envoy)];
+    let by = |(ignore, client): (&str, XdsClient)| {
+        let parts = unsupported(client, &policy.calls, policy.retry_budget.as_ref());
+        let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
+        (!parts.is_empty()).then(|| format!("; {ignore}: {}", parts.join(", ")))
+    };
+    let all: String = clients.into_iter().filter_map(by).collect();
+    if all.is_empty() { all } else { format!("in force for proxies{all}") }
 }
 
 #[cfg(test)]

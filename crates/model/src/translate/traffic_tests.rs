@@ -196,7 +196,12 @@ fn the_status_says_what_programs_without_a_proxy_ignore() {
     assert_eq!(message("retry: {grpcCodes: [UNAVAILABLE]}\n  timeouts: {request: 1s}"), "");
     assert_eq!(
         message("retry: {grpcCodes: [ABORTED], mode: Audit}\n  hedge: {delay: 1s, methods: [GET]}\n  budget: {}"),
-        "in force for proxies; gRPC clients without a proxy ignore: some codes of retry, hedge, budget, mode Audit"
+        "in force for proxies; gRPC clients without a proxy ignore: retry in mode Audit, hedge, budget; Envoy ignores: retry in \
+         mode Audit, hedge, budget"
+    );
+    assert_eq!(
+        message("timeouts: {streamIdle: 5m}"),
+        "in force for proxies; gRPC clients without a proxy ignore: timeouts.streamIdle"
     );
 }
 

@@ -88,9 +88,13 @@ fn action(path: &PathMatch, rule: &Rule) -> route::Action {
     let limit = |limit: &Option<Setting<TimeLimit>>| enforced(limit).map(|limit| limit.after);
     let (request, attempt) = (limit(&rule.calls.request_timeout), limit(&rule.calls.backend_request_timeout));
     let retry = enforced(&rule.calls.retry);
-    // Without retries there is only one attempt per request. So the timeout of an attempt, which is the shorter timeout,
-    // limits the whole request.
-    let timeout = if retry.is_none() { attempt.or(request) } else { request };
+    // Without retries there is only one attempt per request, so the timeout of an attempt also limits the whole request.
+    // If different objects set the two, either may be the shorter one.
+    let timeout = match (request, attempt) {
+        (Some(request), Some(attempt)) if retry.is_none() => Some(request.min(attempt)),
+        (None, attempt) if retry.is_none() => attempt,
+        (request, _) => request,
+    };
     let mut action = RouteAction {
         cluster_specifier: Some(ClusterSpecifier::WeightedClusters(WeightedCluster {
             clusters: rule.backends.iter().map(weighted).collect(),

@@ -29,11 +29,16 @@ fn route(spec: &str) -> Mesh {
 }
 
 fn route_of(kind: &str, spec: &str) -> Mesh {
+    mesh(&written(kind, spec))
+}
+
+/// The Services and a route with these rules, as manifests.
+fn written(kind: &str, spec: &str) -> String {
     let spec = spec.replace('\n', " ");
-    mesh(&format!(
+    format!(
         "{SERVICES}---\napiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: r, namespace: shop}}\n\
          spec:\n  parentRefs: [{{group: '', kind: Service, name: echo, port: 50051}}]\n  rules: {spec}\n"
-    ))
+    )
 }
 
 fn of_echo(mesh: &Mesh, dialect: Dialect) -> RouteConfiguration {
@@ -128,6 +133,19 @@ fn a_time_limit_holds_for_both_dialects() {
     assert_eq!(action.timeout.map(|timeout| timeout.seconds), Some(2));
     let stream = action.max_stream_duration.and_then(|limits| limits.max_stream_duration);
     assert_eq!(stream.map(|timeout| timeout.seconds), Some(2));
+}
+
+/// A route and a policy may set the two limits, and then either may be the shorter one.
+#[test]
+fn without_retries_the_shorter_limit_of_a_call_and_of_its_attempt_holds_for_both() {
+    let policy = "---\napiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {name: p, namespace: shop}\nspec:\n  \
+                  targetRefs: [{kind: Service, name: echo}]\n  timeouts: {backendRequest: 3s}\n";
+    for (timeouts, expected) in [("{request: 2s}", 2), ("{request: 5s}", 3), ("{}", 3)] {
+        let rules = format!("[{{timeouts: {timeouts}, backendRefs: [{{name: echo, port: 50051}}]}}]");
+        let mesh = mesh(&(written("HTTPRoute", &rules) + policy));
+        let Some(route::Action::Route(action)) = routes(&mesh, Dialect::Grpc)[0].action.clone() else { panic!("none") };
+        assert_eq!(action.timeout.map(|timeout| timeout.seconds), Some(expected), "{timeouts}");
+    }
 }
 
 #[test]

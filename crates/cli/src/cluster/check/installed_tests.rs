@@ -78,11 +78,16 @@ fn a_deployment_without_a_replica_that_is_available_fails() {
 
 #[test]
 fn definitions_that_are_missing_or_not_served_are_told_apart() {
-    let check = |definitions| {
+    let checks = |definitions| -> Vec<String> {
         let facts = Installed { definitions: Ok(definitions), ..installed(now()) };
-        named(&conclude(&facts, now()), "definitions").remove(0).why
+        named(&conclude(&facts, now()), "definitions").into_iter().map(|check| check.why).collect()
     };
-    assert_eq!(check(vec![None]), "there is no CustomResourceDefinition authorizationpolicies.leno.dev");
+    let check = |definitions| checks(definitions).remove(0);
+    let none = "there is no CustomResourceDefinition";
+    assert_eq!(
+        checks(vec![None, None]),
+        [format!("{none} authorizationpolicies.leno.dev"), format!("{none} trafficpolicies.leno.dev")]
+    );
     let spec =
         json!({"group": "leno.dev", "scope": "Namespaced", "versions": [], "names": {"kind": "A", "plural": "as"}});
     let refused = check(vec![Some(object(json!({"spec": spec})))]);
@@ -104,12 +109,16 @@ fn a_control_plane_of_another_version_is_a_warning() {
 #[test]
 fn mistakes_that_the_control_plane_found_are_warnings_with_their_fix() {
     let mut facts = installed(now());
-    let problem =
-        json!({"file": "", "field": "spec.ports[0]", "object": "Service shop/web", "what": "7 is odd", "fix": "use 8"});
-    facts.answers[0].config = Ok(Answer { status: 200, body: json!({"problems": [problem]}).to_string() });
-    let check = named(&conclude(&facts, now()), "what you configured").remove(0);
-    assert_eq!((check.verdict, check.why.as_str()), (Verdict::Warning, "spec.ports[0] of Service shop/web: 7 is odd"));
-    assert_eq!(check.fix.as_deref(), Some("use 8"));
+    let mut check = |field: &str, object: &str| {
+        let problem = json!({"file": "", "field": field, "object": object, "what": "7 is odd", "fix": "use 8"});
+        facts.answers[0].config = Ok(Answer { status: 200, body: json!({"problems": [problem]}).to_string() });
+        let check = named(&conclude(&facts, now()), "what you configured").remove(0);
+        assert_eq!((check.verdict, check.fix.as_deref()), (Verdict::Warning, Some("use 8")));
+        check.why
+    };
+    assert_eq!(check("spec.ports[0]", "Service shop/web"), "spec.ports[0] of Service shop/web: 7 is odd");
+    let of_policy = "spec.targetRefs[0] of TrafficPolicy shop/cart: 7 is odd";
+    assert_eq!(check("spec.targetRefs[0]", "TrafficPolicy shop/cart"), of_policy);
 }
 
 #[test]

@@ -30,7 +30,7 @@ use crate::cluster::{pods, policies};
 use leno_lab::http::Answer;
 
 /// The definitions of Leno's own kinds.
-pub(super) const DEFINITIONS: [&str; 1] = ["authorizationpolicies.leno.dev"];
+pub(super) const DEFINITIONS: [&str; 2] = ["authorizationpolicies.leno.dev", "trafficpolicies.leno.dev"];
 
 pub(super) type Read<T> = Result<T, ClusterError>;
 

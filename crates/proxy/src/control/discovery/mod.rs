@@ -28,6 +28,7 @@ use knowledge::Knowledge;
 use leno_model::discovery::Subject;
 use leno_model::mesh::Mesh;
 use leno_relay::limits::{RelayLimits, ms};
+use leno_xds::PROXY_USER_AGENT;
 use leno_xds::facts::node_metadata;
 use session::Session;
 use tokio::sync::mpsc;
@@ -217,7 +218,7 @@ fn node(namespace: &str) -> Node {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     Node {
         id: host,
-        user_agent_name: "leno-proxy".to_owned(),
+        user_agent_name: PROXY_USER_AGENT.to_owned(),
         user_agent_version_type: Some(UserAgentVersionType::UserAgentVersion(env!("CARGO_PKG_VERSION").to_owned())),
         metadata: Some(node_metadata(namespace)),
         ..Default::default()

@@ -1,0 +1,88 @@
+//! TrafficPolicies in the index.
+
+use k8s_openapi::api::core::v1::Service;
+use leno_model::manifest::read_object;
+use leno_model::mesh::ClusterKey;
+use leno_model::route::status::Reason;
+use leno_model::typed;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// An index with the Service `shop/cart`.
+fn with_cart() -> Index {
+    let mut index = Index::new();
+    let service: Service = serde_json::from_value(json!({
+        "metadata": { "name": "cart", "namespace": "shop" }, "spec": { "ports": [{ "port": 80 }] },
+    }))
+    .expect("a Service");
+    apply(&mut index, Kind::Service, "cart", Content::Object(typed::service(service)));
+    index
+}
+
+fn apply(index: &mut Index, kind: Kind, name: &str, content: Content) -> News {
+    index.take(kind, Change::Applied(Name::new("shop", name), content))
+}
+
+/// Applies a policy for `cart` with these retries, created in this year.
+fn apply_policy(index: &mut Index, name: &str, year: u16, retry: &Value) -> News {
+    let object = json!({
+        "apiVersion": "leno.dev/v1alpha1",
+        "kind": "TrafficPolicy",
+        "metadata": { "name": name, "namespace": "shop", "creationTimestamp": format!("{year}-01-01T00:00:00Z") },
+        "spec": { "targetRefs": [{ "group": "", "kind": "Service", "name": "cart" }], "retry": retry },
+    });
+    apply(index, Kind::TrafficPolicy, name, Content::Custom(1, read_object(object)))
+}
+
+/// How often calls to `cart` are sent again, and the reason of each policy's condition.
+fn joined(index: &mut Index) -> (Option<u8>, Vec<(String, Reason)>) {
+    let Joined { mesh, traffic, .. } = index.translate();
+    let key = ClusterKey { namespace: "shop".into(), service: "cart".into(), port: 80 };
+    let table = mesh.routes(&key, "shop").map(|table| table.entries()[0].rule.calls.retry.clone());
+    let reasons = traffic.iter().map(|status| (status.policy.to_string(), status.condition.reason)).collect();
+    (table.flatten().map(|retry| retry.value.attempts), reasons)
+}
+
+fn problem(index: &Index, name: &str) -> Option<String> {
+    index.observed()[&(Kind::TrafficPolicy, Name::new("shop", name))].problem.clone()
+}
+
+#[test]
+fn the_older_of_two_policies_for_a_service_is_in_force_until_it_is_gone() {
+    let mut index = with_cart();
+    apply_policy(&mut index, "a-newer", 2026, &json!({ "attempts": 3 }));
+    apply_policy(&mut index, "b-older", 2025, &json!({ "attempts": 2 }));
+    let expected = vec![("b-older".to_owned(), Reason::Accepted), ("a-newer".to_owned(), Reason::Conflicted)];
+    assert_eq!(joined(&mut index), (Some(2), expected));
+    index.take(Kind::TrafficPolicy, Change::Removed(Name::new("shop", "b-older")));
+    assert_eq!(joined(&mut index), (Some(3), vec![("a-newer".to_owned(), Reason::Accepted)]));
+    assert_eq!(index.count(Kind::TrafficPolicy), 1);
+    index.take(Kind::TrafficPolicy, Change::NotInstalled);
+    assert_eq!(joined(&mut index), (None, Vec::new()));
+}
+
+#[test]
+fn a_policy_that_becomes_invalid_keeps_its_last_valid_version() {
+    let mut index = with_cart();
+    apply_policy(&mut index, "cart", 2026, &json!({ "attempts": 2 }));
+    assert_eq!(problem(&index, "cart"), None);
+    let news = apply_policy(&mut index, "cart", 2026, &json!({ "attempts": 0 }));
+    assert_eq!((news.problems.len(), &*news.until_then), (1, "its last valid version stays in force"));
+    let told = problem(&index, "cart").expect("it is invalid");
+    assert!(told.starts_with("spec.retry.attempts: 0 retries of one request; "), "{told}");
+    assert!(told.ends_with(". The last valid version stays in force."), "{told}");
+    assert_eq!(joined(&mut index).0, Some(2));
+}
+
+#[test]
+fn a_policy_that_was_never_valid_has_no_effect_and_says_so() {
+    let mut index = with_cart();
+    let news = apply_policy(&mut index, "cart", 2026, &json!({ "attempts": 0 }));
+    assert_eq!(news.until_then, "it has no effect");
+    let told = problem(&index, "cart").expect("it is invalid");
+    assert!(told.ends_with(". Until then it has no effect."), "{told}");
+    assert_eq!(joined(&mut index), (None, Vec::new()));
+    assert!(apply_policy(&mut index, "cart", 2026, &json!({ "attempts": 1 })).is_mended);
+    assert_eq!(joined(&mut index).0, Some(1));
+}

@@ -1,0 +1,78 @@
+//! Which parts of a call policy programs without a proxy ignore.
+//!
+//! Such programs get the same routes and clusters over xDS as proxies do. `leno_xds` writes each part in the fields that
+//! they know; for the other parts there is no such field.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{CallPolicy, Mode, Setting};
+use crate::balance::BudgetSettings;
+
+/// Most retries of one call in gRPC clients, whatever their configuration says (gRFC A6).
+const GRPC_RETRIES_MAX: u8 = 4;
+
+/// A program that reads routes and clusters over xDS, and has no proxy of the mesh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XdsClient {
+    /// A program with gRPC's own xDS client (gRFC A31, A44).
+    Grpc,
+    Envoy,
+}
+
+/// A part of a policy that a client ignores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupported {
+    /// The field, as a TrafficPolicy names it.
+    part: &'static str,
+    /// Whether the client ignores the part because the part is only audited.
+    is_audited: bool,
+    /// The object that sets the part.
+    pub set_by: Arc<str>,
+}
+
+impl fmt::Display for Unsupported {
+    /// Writes the part, as `hedge` or `retry in mode Audit`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.part)?;
+        if self.is_audited { f.write_str(" in mode Audit") } else { Ok(()) }
+    }
+}
+
+/// Returns the parts of a policy and of a retry budget that `client` ignores.
+pub fn unsupported(
+    client: XdsClient,
+    policy: &CallPolicy,
+    budget: Option<&Setting<BudgetSettings>>,
+) -> Vec<Unsupported> {
+    let CallPolicy { request_timeout, backend_request_timeout, stream_idle_timeout, retry, hedge } = policy;
+    let is_grpc = client == XdsClient::Grpc;
+    let retry = retry.as_ref();
+    let enforced = retry.filter(|retry| retry.mode == Mode::Enforce).map(|retry| &retry.value);
+    let of_retry = |is_ignored: bool, part| part_of(retry.filter(|_| is_ignored), part, true);
+    let parts = [
+        part_of(request_timeout.as_ref(), "timeouts.request", false),
+        // Without retries, a call has one attempt, so the limit of the attempt is written as the limit of the call.
+        part_of(backend_request_timeout.as_ref(), "timeouts.backendRequest", is_grpc && enforced.is_some()),
+        part_of(stream_idle_timeout.as_ref(), "timeouts.streamIdle", is_grpc),
+        of_retry(retry.is_some_and(Setting::is_audited), "retry"),
+        of_retry(enforced.is_some_and(|retry| !retry.is_known_to_grpc()), "some of retry.grpcCodes"),
+        of_retry(is_grpc && enforced.is_some_and(|retry| !retry.http_codes.is_empty()), "retry.httpCodes"),
+        of_retry(is_grpc && enforced.is_some_and(|retry| retry.attempts > GRPC_RETRIES_MAX), "retry.attempts above 4"),
+        part_of(hedge.as_ref(), "hedge", true),
+        part_of(budget, "budget", true),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
+/// Returns a part if the client ignores it: a part that is enforced if `is_ignored`, and every part that is audited.
+fn part_of<T>(setting: Option<&Setting<T>>, part: &'static str, is_ignored: bool) -> Option<Unsupported> {
+    let setting = setting?;
+    let is_audited = setting.is_audited();
+    let is_ignored = is_audited || is_ignored && setting.mode == Mode::Enforce;
+    is_ignored.then(|| Unsupported { part, is_audited, set_by: setting.set_by.clone() })
+}
+
+#[cfg(test)]
+#[path = "unsupported_tests.rs"]
+mod tests;
