@@ -84,7 +84,7 @@ impl Relay {
         if let Some(limit_bytes) = link.map(|link| link.codec.max_section_bytes()).filter(|&most| bytes > most as usize)
         {
             // The client would close the connection, with all its other calls.
-            return self.response_too_large(upstream, id.call, section, (bytes, limit_bytes));
+            return self.response_too_large(upstream, id, section, (bytes, limit_bytes));
         }
         if section == Section::Response {
             self.begin_response(id, fields);
@@ -107,13 +107,13 @@ impl Relay {
     fn response_too_large(
         &mut self,
         upstream: UpstreamId,
-        id: CallId,
+        id: AttemptId,
         section: Section,
         (bytes, limit_bytes): (usize, u32),
     ) {
         let Some(endpoint) = self.pools.upstream(upstream).map(|upstream| upstream.address).certain() else { return };
         if section != Section::Interim {
-            self.fail(id, &ProxyError::ResponseTooLarge { endpoint, bytes, limit_bytes });
+            self.give_up(id, &ProxyError::ResponseTooLarge { endpoint, bytes, limit_bytes });
         }
     }
 

@@ -180,6 +180,13 @@ impl Relay {
         }
     }
 
+    /// Ends an attempt that cannot go on, for a reason that is not its endpoint's. If the call has no other attempt, answers
+    /// it with the error.
+    pub(crate) fn give_up(&mut self, id: AttemptId, error: &ProxyError) {
+        let has_others = self.calls.get(id.call).is_some_and(|call| call.attempts.len() > 1);
+        if has_others { self.abandon(id) } else { self.fail(id.call, error) }
+    }
+
     /// Cancels all attempts of a call but `answering`, whose response has begun.
     #[cold]
     pub(crate) fn abandon_others(&mut self, answering: AttemptId) {

@@ -141,7 +141,7 @@ impl Relay {
         };
         let limit_bytes = upstream.link.codec.max_section_bytes();
         if call.request.list_size() > limit_bytes as usize {
-            return self.fail(id.call, &ProxyError::HeaderListTooLarge { limit_bytes });
+            return self.give_up(id, &ProxyError::HeaderListTooLarge { limit_bytes });
         }
         if let Some(time_left) = time_left(call, now) {
             call.request.set(Known::GrpcTimeout, grpc::format_timeout(time_left).as_bytes());
@@ -158,7 +158,7 @@ impl Relay {
         let stream = match codec.open(now, token, &call.request, end_stream, &mut self.heads) {
             Ok(stream) => stream,
             Err(CannotOpen::NoRoom) => return self.attempt_failed(id, &Failure::NotSent),
-            Err(CannotOpen::Unwritable(why)) => return self.fail(id.call, &ProxyError::Unwritable(why)),
+            Err(CannotOpen::Unwritable(why)) => return self.give_up(id, &ProxyError::Unwritable(why)),
         };
         upstream.is_reused = upstream.calls > 0 || upstream.idle_since.is_some_and(|since| since < now);
         upstream.idle_since = None;
