@@ -243,7 +243,7 @@ impl Relay {
                 }
                 let cluster = self.pools.get(pool).and_then(|pool| self.targets.get(pool.cluster));
                 let cluster = cluster.map_or(String::new(), |state| state.target.to_string());
-                self.give_up(id, &ProxyError::WaitedTooLong { cluster, waited_ms: waited.as_millis() });
+                self.give_up_attempt(id, &ProxyError::WaitedTooLong { cluster, waited_ms: waited.as_millis() });
             }
         }
         self.metrics.waiting_calls.set(waiting_calls);

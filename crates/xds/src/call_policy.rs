@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use leno_model::balance::BudgetSettings;
 use leno_model::traffic::{
-    BACKOFF_MAX, CallPolicy, GrpcCodes, HEDGES_MAX, Hedge, Mode, REPEATABLE_MAX, RETRIES_MAX, Repeatable, Retry,
-    Setting, TimeLimit,
+    BACKOFF_MAX, CallPolicy, GrpcCodes, HEDGES_MAX, Hedge, LONGEST_LIMIT, Mode, REPEATABLE_MAX, RETRIES_MAX,
+    Repeatable, Retry, SHORTEST_IDLE, Setting, TimeLimit,
 };
 
 use crate::facts::{
@@ -64,13 +64,17 @@ fn with_setting<T>(facts: Facts, name: &str, part: Option<&Setting<T>>, add: imp
 /// Reads the policy of a rule of `route`. The facts of a control plane that names no setter come from the route.
 pub(crate) fn policy(facts: &Facts, route: &str) -> Result<CallPolicy, Fault> {
     let limit = |name| {
-        let after = milliseconds(facts, name)?;
+        let after = milliseconds(facts, name)?.map(|after| after.min(LONGEST_LIMIT));
         Ok(after.map(|after| setting(facts, name, TimeLimit { after }, route)))
     };
+    let idle = limit(IDLE_TIMEOUT)?;
+    if idle.as_ref().is_some_and(|limit| limit.value.after < SHORTEST_IDLE) {
+        return Err((IDLE_TIMEOUT, format!("is less than {SHORTEST_IDLE:?}")));
+    }
     Ok(CallPolicy {
         request_timeout: limit(REQUEST_TIMEOUT)?,
         backend_request_timeout: limit(BACKEND_TIMEOUT)?,
-        stream_idle_timeout: limit(IDLE_TIMEOUT)?,
+        stream_idle_timeout: idle,
         retry: retry(facts)?.map(|retry| setting(facts, RETRIES, retry, route)),
         hedge: hedge(facts)?.map(|hedge| setting(facts, HEDGE, hedge, route)),
     })
@@ -90,7 +94,8 @@ pub(crate) fn budget(facts: &Facts, cluster: &str) -> Result<Option<Setting<Budg
 }
 
 fn setting<T>(facts: &Facts, name: &str, value: T, otherwise: &str) -> Setting<T> {
-    let is_audit = facts.get(&format!("{name}{MODE}")) == Some(Mode::Audit.name());
+    // A mode that this proxy does not know must not act.
+    let is_audit = facts.get(&format!("{name}{MODE}")).is_some_and(|mode| mode != Mode::Enforce.name());
     let set_by: Arc<str> = facts.get(&format!("{name}{SET_BY}")).unwrap_or(otherwise).into();
     Setting { value, mode: if is_audit { Mode::Audit } else { Mode::Enforce }, set_by }
 }

@@ -76,10 +76,11 @@ impl RetryBudget {
         has_left
     }
 
-    /// Returns how many retries are left now.
-    pub fn left_at(&mut self, now: Instant) -> u64 {
-        self.pass_to(now);
-        self.left()
+    /// Returns how many retries are left at `now`.
+    pub fn left_at(&self, now: Instant) -> u64 {
+        let mut passed = self.clone();
+        passed.pass_to(now);
+        passed.left()
     }
 
     /// Returns how many retries are left, as of the latest call or retry.

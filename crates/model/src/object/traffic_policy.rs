@@ -21,8 +21,8 @@ use crate::problem::quoted;
 use crate::spelling::closest;
 use crate::traffic::status::{TargetKind, TargetRef};
 use crate::traffic::{
-    CallPolicy, DEFAULT_BACKOFF, GrpcCodes, HEDGES_MAX, Hedge, HedgeDelay, Mode, REPEATABLE_MAX, Retry, Setting,
-    TimeLimit,
+    CallPolicy, DEFAULT_BACKOFF, GrpcCodes, HEDGES_MAX, Hedge, HedgeDelay, Mode, REPEATABLE_MAX, Retry, SHORTEST_IDLE,
+    Setting, TimeLimit,
 };
 
 /// Its `kind`.
@@ -254,6 +254,10 @@ impl Reading<'_, '_> {
         let some = |limit: Option<Duration>| limit.filter(|limit| !limit.is_zero());
         let order = call_values::check_order(some(request), some(backend_request));
         self.valid("spec.timeouts.backendRequest", order);
+        if let Some(limit) = some(stream_idle).filter(|limit| *limit < SHORTEST_IDLE) {
+            let what = format!("a stream that is idle for {limit:?}");
+            self.problem("spec.timeouts.streamIdle", what, format!("use at least {SHORTEST_IDLE:?}"));
+        }
         // As in HTTPRoutes, 0 means no limit.
         let limit = |after: Duration| self.setting(TimeLimit { after }, if after.is_zero() { Mode::Off } else { mode });
         CallPolicy {

@@ -85,6 +85,10 @@ fn each_mistake_names_its_line_and_its_fix() {
             "6: spec.timeouts.streamIdle: \"soon\" is not a duration; write one such as 1m30s or 500ms",
         ),
         (
+            "  timeouts: {streamIdle: 1ms}\n",
+            "6: spec.timeouts.streamIdle: a stream that is idle for 1ms; use at least 100ms",
+        ),
+        (
             "  retry: {attempts: 0}\n",
             "6: spec.retry.attempts: 0 retries of one request; use 1 to 10, or remove the field retry",
         ),

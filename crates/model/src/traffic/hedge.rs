@@ -31,7 +31,7 @@ pub struct Hedge {
 }
 
 /// The time after which a call is sent to another endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HedgeDelay {
     Fixed(Duration),
     /// A percentile of the latency of the method's own calls, in tenths of a percent: 500 to 999.
@@ -39,22 +39,26 @@ pub enum HedgeDelay {
 }
 
 impl Hedge {
-    /// Returns whether a call may be sent more than once. `path` is its `:path`, and `verb` its `:method`.
-    pub fn is_for(&self, is_grpc: bool, verb: &[u8], path: &[u8]) -> bool {
-        self.methods.iter().any(|method| method.is_match(is_grpc, verb, path))
-    }
-
-    /// Returns the share of calls that are slower than the delay by its definition, in tenths of a percent.
-    pub fn expected_permille(&self) -> u16 {
-        match self.delay {
-            HedgeDelay::Fixed(_) => 0,
-            HedgeDelay::Percentile(permille) => 1_000u16.saturating_sub(permille),
-        }
+    /// Returns the name by which the latency of a call counts, if the call may be sent more than once: the `:path` of a gRPC
+    /// call, and the `:method` of another one, whose paths may be too many.
+    pub fn method_of<'c>(&self, is_grpc: bool, verb: &'c [u8], path: &'c [u8]) -> Option<&'c [u8]> {
+        let is_named = self.methods.iter().any(|method| method.is_match(is_grpc, verb, path));
+        is_named.then_some(if is_grpc { path } else { verb })
     }
 
     /// Returns the size of its list, in bytes.
     pub(super) fn size_bytes(&self) -> usize {
         self.methods.iter().map(Repeatable::size_bytes).sum()
+    }
+}
+
+impl HedgeDelay {
+    /// Returns the share of calls that are slower than the delay by its definition, in tenths of a percent.
+    pub fn expected_permille(self) -> u16 {
+        match self {
+            Self::Fixed(_) => 0,
+            Self::Percentile(permille) => 1_000u16.saturating_sub(permille),
+        }
     }
 }
 

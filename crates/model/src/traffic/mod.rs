@@ -68,6 +68,11 @@ pub enum Mode {
     Off,
 }
 
+/// Shortest time after which a stream may count as idle. The relay checks four times in it.
+pub const SHORTEST_IDLE: Duration = Duration::from_millis(100);
+/// Longest limit on time, as good as none.
+pub const LONGEST_LIMIT: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
+
 /// A limit on time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TimeLimit {

@@ -1,22 +1,30 @@
 //! The share of calls that are slow, which shows whether a whole Service is loaded rather than a few calls unlucky. Further
 //! attempts at the calls of a loaded Service would only add to its load.
+//!
+//! Calls with different delays have shares of their own: what is slow for one delay is not slow for another.
 
 use std::time::{Duration, Instant};
 
-/// The calls of this period and of the one before count.
-const PERIOD: Duration = Duration::from_secs(1);
+use super::HedgeDelay;
+
+/// The calls of this period and of the one before count. The period is at least as long as the delay, so that most of the
+/// calls that are slow now began in one of the two.
+const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 /// Fewer calls show nothing.
 const FEW: u32 = 20;
-/// A Service is loaded if more than this share of its calls is slow, in tenths of a percent. If the delay is a percentile,
-/// twice the share that the percentile leaves is allowed.
+/// A Service is loaded if this share of its calls is slow, in tenths of a percent, beside the share that a percentile leaves.
+/// For percentiles below p80, half of the share that they leave.
 const LOADED_PERMILLE: u32 = 100;
 
-/// The calls to one cluster that may be hedged, and those that have not been answered within their delay.
+/// The calls with one delay, and those that have not been answered within it.
 #[derive(Debug, Clone)]
 pub struct SlowShare {
     recent: Counts,
     before: Counts,
     began: Instant,
+    period: Duration,
+    /// More slow calls than this show a loaded Service, in tenths of a percent.
+    allowed_permille: u32,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,8 +34,14 @@ struct Counts {
 }
 
 impl SlowShare {
-    pub fn new(now: Instant) -> Self {
-        Self { recent: Counts::default(), before: Counts::default(), began: now }
+    pub fn new(delay: HedgeDelay, now: Instant) -> Self {
+        let period = match delay {
+            HedgeDelay::Fixed(delay) => delay.max(SHORTEST_PERIOD),
+            HedgeDelay::Percentile(_) => SHORTEST_PERIOD,
+        };
+        let expected = u32::from(delay.expected_permille());
+        let allowed_permille = expected + LOADED_PERMILLE.max(expected / 2);
+        Self { recent: Counts::default(), before: Counts::default(), began: now, period, allowed_permille }
     }
 
     /// Counts a call whose delay begins.
@@ -36,24 +50,27 @@ impl SlowShare {
         self.recent.calls += 1;
     }
 
-    /// Counts a call that has not been answered within its delay. Returns whether so many calls are slow that the Service is
-    /// loaded. `expected_permille` is the share of calls that the delay makes slow in any case, in tenths of a percent.
-    pub fn note_slow(&mut self, now: Instant, expected_permille: u16) -> bool {
+    /// Counts a call that has not been answered within its delay. Count each call once.
+    pub fn note_slow(&mut self, now: Instant) {
         self.pass_to(now);
         self.recent.slow += 1;
+    }
+
+    /// Returns whether so many calls are slow that the Service is loaded.
+    pub fn is_loaded(&mut self, now: Instant) -> bool {
+        self.pass_to(now);
         let calls = self.recent.calls + self.before.calls;
         let slow = self.recent.slow + self.before.slow;
-        let allowed = LOADED_PERMILLE.max(2 * u32::from(expected_permille));
-        calls >= FEW && u64::from(slow) * 1_000 > u64::from(calls) * u64::from(allowed)
+        calls >= FEW && u64::from(slow) * 1_000 > u64::from(calls) * u64::from(self.allowed_permille)
     }
 
     fn pass_to(&mut self, now: Instant) {
         let elapsed = now.saturating_duration_since(self.began);
-        if elapsed < PERIOD {
+        if elapsed < self.period {
             return;
         }
         let recent = std::mem::take(&mut self.recent);
-        self.before = if elapsed < 2 * PERIOD { recent } else { Counts::default() };
+        self.before = if elapsed < 2 * self.period { recent } else { Counts::default() };
         self.began = now;
     }
 }

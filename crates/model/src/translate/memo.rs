@@ -1,10 +1,14 @@
-//! Caches joined Services, so that a change of one Service does not cost a join of all.
+//! Caches joined Services, so that a change of one Service does not cost a join of all, and clusters with the retry budgets
+//! of policies, so that they stay the same objects.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::JoinedService;
+use crate::balance::BudgetSettings;
+use crate::mesh::Cluster;
 use crate::object::{EndpointSlice, Service};
+use crate::traffic::Setting;
 
 /// The results of earlier translations for each Service. Objects are identified by their address in memory: another
 /// allocation counts as a change.
@@ -12,6 +16,16 @@ use crate::object::{EndpointSlice, Service};
 pub struct Memo {
     /// Results by the Service's address in memory. The address cannot be reused while the result holds the Service.
     services: HashMap<usize, Made>,
+    /// Clusters with a retry budget, by the address of the cluster without it.
+    budgets: HashMap<usize, WithBudget>,
+}
+
+#[derive(Debug)]
+struct WithBudget {
+    /// Keeps its address in use.
+    _without: Arc<Cluster>,
+    cluster: Arc<Cluster>,
+    is_used: bool,
 }
 
 #[derive(Debug)]
@@ -46,8 +60,24 @@ impl Memo {
         joined
     }
 
+    /// Returns a cluster with this retry budget.
+    pub(super) fn with_budget(&mut self, cluster: &Arc<Cluster>, budget: Setting<BudgetSettings>) -> Arc<Cluster> {
+        let address = Arc::as_ptr(cluster).addr();
+        if let Some(made) = self.budgets.get_mut(&address)
+            && made.cluster.retry_budget.as_ref() == Some(&budget)
+        {
+            made.is_used = true;
+            return Arc::clone(&made.cluster);
+        }
+        let with = Arc::new(Cluster { retry_budget: Some(budget), ..Cluster::clone(cluster) });
+        let made = WithBudget { _without: Arc::clone(cluster), cluster: Arc::clone(&with), is_used: true };
+        self.budgets.insert(address, made);
+        with
+    }
+
     /// Drops results that were not used since the last call of this function.
     pub(super) fn forget_unused(&mut self) {
         self.services.retain(|_, made| std::mem::take(&mut made.is_used));
+        self.budgets.retain(|_, made| std::mem::take(&mut made.is_used));
     }
 }

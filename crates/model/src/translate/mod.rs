@@ -68,7 +68,6 @@ pub fn translate_again<'a>(
         let slices = slices.remove(&(namespace, name)).unwrap_or_default();
         join.service(service, &memo.join(service, &slices));
     }
-    memo.forget_unused();
     for slice in slices.values().flatten() {
         let what = format!("there is no Service {} in its namespace", quoted(&slice.service));
         join.notice(&slice.identity, "EndpointSlice", what);
@@ -78,7 +77,8 @@ pub fn translate_again<'a>(
     let traffic = Policies::new(&traffic, &routes, &known);
     let mut attached = routes::attach(&routes, &traffic, &known);
     attached.tables.extend(traffic.tables(&join.clusters, &attached.tables, &known));
-    let clusters = join.clusters.iter().map(|cluster| traffic.with_budget(cluster, &known)).collect();
+    let clusters = join.clusters.iter().map(|cluster| traffic.with_budget(cluster, &known, memo)).collect();
+    memo.forget_unused();
     join.problems.extend(attached.problems.into_iter().chain(traffic.problems));
     join.notices.extend(attached.notices);
     let policies = policies.iter().map(|policy| Arc::clone(&policy.policy)).collect();

@@ -103,7 +103,7 @@ fn admitted<'a>(
         let (mut matches, mut bytes) = (0, 0);
         let fits = |route: &&Route| {
             matches += route.match_count();
-            bytes += route.size_bytes() + route.match_count() * policies.size_bytes(route, &group.0, known);
+            bytes += route.size_bytes() + policies.size_bytes(route, &group.0, known);
             if first.kind == RouteKind::Tcp { matches <= 1 } else { bytes <= TABLE_MAX_BYTES }
         };
         let admitted: Vec<_> = routes.into_iter().filter(|route| route.kind == first.kind).take_while(fits).collect();

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::references::{Known, no_service};
-use super::{name_of, place};
+use super::{Memo, name_of, place};
 use crate::mesh::{AttachedRoutes, Cluster, ClusterKey};
 use crate::object::route::RouteRule;
 use crate::object::{Identity, PolicyTarget, Route, TrafficPolicy, traffic_policy};
@@ -110,12 +110,16 @@ impl<'a> Policies<'a> {
         self.of_cluster(cluster, known).fold(own, |calls, policy| calls.or(&policy.calls)).without_off()
     }
 
-    /// Returns the size in bytes that the policies add to each match of a route.
+    /// Returns the size in bytes that the policies add to the matches of a route.
     pub(super) fn size_bytes(&self, route: &Route, cluster: &ClusterKey, known: &Known<'_>) -> usize {
         if self.by_target.is_empty() {
             return 0;
         }
-        route.rules.iter().map(|rule| self.of_rule(route, rule, cluster, known).size_bytes()).max().unwrap_or(0)
+        let added = |rule: &RouteRule| {
+            let joined = self.of_rule(route, rule, cluster, known).size_bytes();
+            rule.matches.len() * joined.saturating_sub(rule.calls.size_bytes())
+        };
+        route.rules.iter().map(added).sum()
     }
 
     fn at(&self, target: Target<'_>) -> Option<&'a TrafficPolicy> {
@@ -133,12 +137,9 @@ impl<'a> Policies<'a> {
     }
 
     /// Returns a cluster with the retry budget that a policy sets for it.
-    pub(super) fn with_budget(&self, cluster: &Arc<Cluster>, known: &Known<'_>) -> Arc<Cluster> {
+    pub(super) fn with_budget(&self, cluster: &Arc<Cluster>, known: &Known<'_>, memo: &mut Memo) -> Arc<Cluster> {
         let budget = self.of_cluster(&cluster.key, known).find_map(|policy| policy.retry_budget.clone());
-        match budget {
-            None => cluster.clone(),
-            Some(budget) => Arc::new(Cluster { retry_budget: Some(budget), ..Cluster::clone(cluster) }),
-        }
+        budget.map_or_else(|| cluster.clone(), |budget| memo.with_budget(cluster, budget))
     }
 
     /// Returns a table for each cluster whose Service has a policy and no routes in its own namespace. The one rule sends

@@ -1,11 +1,14 @@
+use std::sync::Arc;
+
 use crate::balance::BudgetSettings;
 use crate::fixtures::{lines, translated};
-use crate::mesh::ClusterKey;
+use crate::manifest::{SourceFile, parse_file};
+use crate::mesh::{ClusterKey, Dialled};
 use crate::route::fixtures::{call, get};
 use crate::route::status::Reason;
 use crate::route::{RouteKind, RouteTable};
 use crate::traffic::CallPolicy;
-use crate::translate::Translation;
+use crate::translate::{Memo, Translation, translate_again};
 
 /// In the namespace shop: `cart` with the ports 80 (http) and 81 (admin), and the opaque `db`.
 const SERVICES: &str = "\
@@ -190,6 +193,20 @@ fn a_budget_belongs_to_the_clusters_of_its_service() {
 }
 
 #[test]
+fn a_cluster_with_a_budget_stays_the_same_object_while_nothing_changes() {
+    let text = SERVICES.to_owned() + &policy("cart", "kind: Service, name: cart", "budget: {percent: 5}");
+    let file = SourceFile { path: "a.yaml".to_owned(), text };
+    let objects = parse_file(&file, "default").expect("no mistakes").objects;
+    let mut memo = Memo::default();
+    let mut cluster = || {
+        let translation = translate_again(&objects, "default", Dialled::Any, &mut memo);
+        let key = ClusterKey { namespace: "shop".into(), service: "cart".into(), port: 80 };
+        translation.mesh.cluster(&key).expect("the Service").clone()
+    };
+    assert!(Arc::ptr_eq(&cluster(), &cluster()));
+}
+
+#[test]
 fn the_status_says_what_programs_without_a_proxy_ignore() {
     let message =
         |spec: &str| with(&[policy("cart", "kind: Service, name: cart", spec)]).traffic[0].condition.message.clone();
@@ -218,7 +235,7 @@ fn the_examples_of_the_documentation_do_what_they_say() {
     let of = |path| table.find(&call(path)).expect("a rule").rule.calls.clone();
     let get = of("/shop.v1.Cart/GetItems");
     assert_eq!(numbers(&get), [Some(2_000), Some(300), Some(2)]);
-    assert!(get.hedge.is_some_and(|hedge| hedge.value.is_for(true, b"POST", b"/shop.v1.Cart/GetItems")));
+    assert!(get.hedge.is_some_and(|hedge| hedge.value.method_of(true, b"POST", b"/shop.v1.Cart/GetItems").is_some()));
     let pay = of("/shop.v1.Cart/Pay");
     assert_eq!(numbers(&pay), [Some(10_000), Some(300), None]);
     assert_eq!(
@@ -229,8 +246,8 @@ fn the_examples_of_the_documentation_do_what_they_say() {
     assert_eq!(cluster.retry_budget.as_ref().map(|budget| budget.value), Some(BudgetSettings::default()));
     // A message that the page quotes.
     let mistake = whole.replace("p95", "p101");
-    let file = crate::manifest::SourceFile { path: "b.yaml".to_owned(), text: mistake };
-    let refused = crate::manifest::parse_file(&file, "default").expect_err("a mistake");
+    let file = SourceFile { path: "b.yaml".to_owned(), text: mistake };
+    let refused = parse_file(&file, "default").expect_err("a mistake");
     let text = refused.problems[0].to_string();
     let quoted = text.split_once(": ").map(|(_, rest)| rest).expect("a place");
     assert!(page.replace('\n', " ").contains(quoted), "the page does not have {quoted}");

@@ -7,10 +7,13 @@ use leno_model::mesh::ClusterKey;
 use leno_model::route::{RouteKind, RouteName};
 use leno_relay::metrics::{Counter, HedgeMetrics, RouteLabels};
 
-use crate::peer::{Frame, Peer, Server, Servers, call, call_with, data, headers, open_call, rst_stream};
+use crate::peer::{Frame, Peer, Server, Servers, call, call_with, data, headers, open_call, rst_stream, settings};
 use crate::policies::traffic_policy;
 use crate::proxy::{Proxy, eventually, mesh_of, service};
 use crate::routes::get;
+
+/// Its number (RFC 9113 section 6.5.2).
+const SETTINGS_MAX_HEADER_LIST_SIZE: u16 = 6;
 
 /// A proxy for calls to `echo`, whose Service has a policy and some servers.
 struct Hedged {
@@ -227,4 +230,112 @@ fn a_percentile_hedges_once_enough_calls_have_shown_it() {
     let before = hedged.counts()[0];
     hedged.client.send(&call(241));
     eventually("a call without an answer is hedged", || hedged.counts()[0] > before);
+}
+
+#[test]
+fn a_further_attempt_that_cannot_be_sent_does_not_cost_the_call() {
+    // One server accepts no header section as large as the call's.
+    let (one, other) = (Server::start(), Server::start());
+    let manifests = service("echo", &[one.address(), other.address()], "") + &traffic_policy(SOON);
+    let proxy = Proxy::start_in(mesh_of(&manifests), &[]);
+    let mut client = proxy.connect();
+    client.send(&call(1));
+    let mut servers = [one, other];
+    let (place, mut first) = accept_any(&servers);
+    let request = first.expect(kind::HEADERS);
+    servers.swap(0, place);
+    let mut second = servers[1].accept_silently();
+    second.send(&settings(&[(SETTINGS_MAX_HEADER_LIST_SIZE, 40)]));
+    std::thread::sleep(Duration::from_millis(300));
+    first.send(&headers(request.stream, &grpc("0"), true));
+    assert_eq!(client.rest_of(1)[0].field("grpc-status"), "0");
+}
+
+#[test]
+fn a_call_whose_endpoint_never_finishes_its_connection_is_hedged() {
+    let (one, other) = (Server::start(), Server::start());
+    let manifests = service("echo", &[one.address(), other.address()], "") + &traffic_policy(SOON);
+    let proxy = Proxy::start_in(mesh_of(&manifests), &[]);
+    let mut client = proxy.connect();
+    client.send(&call(1));
+    let servers = [one, other];
+    // The server accepts the connection, and sends no SETTINGS.
+    let (place, _hung) = accept_any_silently(&servers);
+    let mut good = servers[1 - place].accept();
+    let request = good.expect(kind::HEADERS);
+    good.send(&headers(request.stream, &grpc("0"), true));
+    assert_eq!(client.rest_of(1)[0].field("grpc-status"), "0");
+}
+
+#[test]
+fn calls_with_one_endpoint_take_nothing_from_the_budget() {
+    let server = Server::start();
+    let spec = "hedge: {delay: 10ms, methods: [a.B/C]}\n  budget: {percent: 0, minPerSecond: 1, interval: 10s}";
+    let manifests = service("echo", &[server.address()], "") + &traffic_policy(spec);
+    let proxy = Proxy::start_in(mesh_of(&manifests), &[]);
+    let mut client = proxy.connect();
+    let mut peer = None;
+    for stream in (1..40).step_by(2) {
+        client.send(&call(stream));
+        let peer: &mut Peer = peer.get_or_insert_with(|| server.accept());
+        let request = peer.expect(kind::HEADERS);
+        std::thread::sleep(Duration::from_millis(30));
+        peer.send(&headers(request.stream, &grpc("0"), true));
+        assert_eq!(client.rest_of(stream)[0].field("grpc-status"), "0");
+    }
+    let budget = serde_json::to_value(proxy.explain().retry_budget).expect("JSON");
+    assert_eq!(budget["left"], 10, "{budget}");
+}
+
+#[test]
+fn an_answer_that_forbids_retries_forbids_them_although_another_attempt_fails_later() {
+    let spec = "hedge: {delay: 50ms, methods: [a.B/C]}\n  retry: {grpcCodes: [UNAVAILABLE], attempts: 3, backoff: 0s}";
+    let mut hedged = Hedged::start(spec);
+    let [(first, request), (second, further)] = hedged.call_twice(&call(1));
+    let pushback = [grpc("14").as_slice(), &[("grpc-retry-pushback-ms", "-1")]].concat();
+    hedged.servers.send(second, &headers(further.stream, &pushback, true));
+    std::thread::sleep(Duration::from_millis(200));
+    hedged.servers.send(first, &headers(request.stream, &grpc("14"), true));
+    assert_eq!(hedged.client.rest_of(1)[0].field("grpc-status"), "14", "and no third attempt");
+}
+
+#[test]
+fn interim_responses_of_several_attempts_do_not_reach_the_client() {
+    let mut hedged = Hedged::start(SOON);
+    let [(first, request), (second, further)] = hedged.call_twice(&get(1, "/"));
+    let hint = |stream| headers(stream, &[(":status", "103"), ("link", "</a>")], false);
+    hedged.servers.send(first, &hint(request.stream));
+    hedged.servers.send(second, &hint(further.stream));
+    std::thread::sleep(Duration::from_millis(100));
+    hedged.servers.send(second, &headers(further.stream, &[(":status", "204")], true));
+    let statuses: Vec<_> = hedged.client.rest_of(1).iter().map(|frame| frame.field(":status").to_owned()).collect();
+    assert_eq!(statuses, ["204"]);
+}
+
+#[test]
+fn a_further_attempt_that_saves_a_failing_call_counts_as_a_success() {
+    let mut hedged = Hedged::start(SOON);
+    let [(first, request), (second, further)] = hedged.call_twice(&call(1));
+    hedged.servers.send(first, &headers(request.stream, &grpc("14"), true));
+    std::thread::sleep(Duration::from_millis(100));
+    hedged.servers.send(second, &headers(further.stream, &grpc("0"), true));
+    assert_eq!(hedged.client.rest_of(1)[0].field("grpc-status"), "0");
+    assert_eq!(hedged.counts(), [1, 1, 0, 0]);
+}
+
+/// Waits for the proxy's connection to either server, without SETTINGS. Returns the server's place.
+fn accept_any_silently(servers: &[Server; 2]) -> (usize, Peer) {
+    let mut accepted = None;
+    eventually("the proxy connects", || {
+        accepted = (0..2).find_map(|place| Some((place, servers[place].accept_now()?)));
+        accepted.is_some()
+    });
+    accepted.expect("a connection")
+}
+
+/// The same, with SETTINGS.
+fn accept_any(servers: &[Server; 2]) -> (usize, Peer) {
+    let (place, mut peer) = accept_any_silently(servers);
+    peer.send(&settings(&[]));
+    (place, peer)
 }

@@ -62,6 +62,8 @@ pub(crate) struct Attempt {
     pub(crate) trailers_bytes: u32,
     /// The timer that limits the attempt.
     pub(crate) timer: Option<TimerKey>,
+    /// The attempt began while another one went on.
+    pub(crate) is_hedge: bool,
 }
 
 impl Attempt {
@@ -124,6 +126,7 @@ impl Attempts {
             sent_bytes: 0,
             trailers_bytes: 0,
             timer: None,
+            is_hedge: !self.current.is_empty(),
         });
         AttemptId { call, number }
     }
@@ -166,10 +169,14 @@ impl Attempts {
         Some(AttemptId { call, number: attempt.number })
     }
 
-    /// Returns the first attempt of the call `call`, if it has not ended, and when it reached its stage.
-    pub(crate) fn first(&self, call: CallId) -> Option<(AttemptId, Instant)> {
-        let first = self.current.first().filter(|attempt| attempt.number == 1)?;
-        Some((AttemptId { call, number: first.number }, first.since))
+    /// Returns when the first attempt reached its stage, if it has not ended.
+    pub(crate) fn first_since(&self) -> Option<Instant> {
+        self.current.first().filter(|attempt| attempt.number == 1).map(|attempt| attempt.since)
+    }
+
+    /// Returns whether an attempt waits for a connection.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.current.iter().any(|attempt| matches!(attempt.stage, Stage::Waiting(_)))
     }
 
     /// Returns the stream of the latest attempt, if it has one.

@@ -292,9 +292,10 @@ impl Calls {
         }
     }
 
-    /// Sets the timer of a further attempt.
+    /// Sets the timer of a further attempt, instead of an earlier one.
     pub(crate) fn hedge_at(&mut self, id: CallId, at: Instant) {
         if let Some(route) = self.slots.get_mut(id).and_then(|call| call.route.as_mut()) {
+            cancel_timer(&mut self.timers, &mut route.progress.hedge_timer);
             route.progress.hedge_timer = Some(self.timers.set(at, Alarm::Hedge(id)));
         }
     }

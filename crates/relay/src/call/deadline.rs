@@ -122,6 +122,9 @@ impl Relay {
         let (upstream, _) = call.attempts.get(id)?.stream()?;
         let endpoint = self.pools.upstream(upstream)?.address;
         let (set_by, timeout) = (limit.set_by.clone(), limit.value.after);
+        if !limit.is_audited() && call.attempts.begun() == 1 {
+            self.note_latency(id.call);
+        }
         self.acts(id.call, AuditedPart::BackendTimeout, &limit).then_some(ProxyError::BackendTimeout {
             endpoint,
             set_by,

@@ -29,13 +29,16 @@ impl Relay {
 
     /// Ends a call, whatever its state: both streams forget it, it is recorded, its memory is given back.
     pub(crate) fn end_call(&mut self, id: CallId, ending: Ending) {
+        self.note_unanswered(id);
         self.record(id, ending);
         let Some(call) = self.calls.end(id).certain() else { return };
         self.downstreams.call_ended(call.client, call.client_stream, call.fields_bytes, call.counts_as_open);
+        // A client that cancels a call with several attempts has cancelled one call.
+        let mut canceller = call.client;
         for (pool, stage) in call.attempts {
             match stage {
                 Stage::Waiting(turn) => self.give_up_turn(call.client, pool, turn),
-                Stage::Sent(upstream, stream) => self.cancel_upstream(upstream, stream, call.client),
+                Stage::Sent(upstream, stream) => self.cancel_upstream(upstream, stream, canceller.take()),
                 Stage::Chosen | Stage::Lost => {}
             }
         }

@@ -7,21 +7,25 @@ use std::time::{Duration, Instant};
 use leno_http2::fields::Known;
 use leno_model::balance::Method;
 use leno_model::traffic::{Hedge, HedgeDelay, MethodLatencies, Setting, SlowShare};
+use rustc_hash::FxHashMap;
 
 use crate::Relay;
 use crate::audit::AuditedPart;
 use crate::call::attempt::AttemptId;
-use crate::call::{Call, CallId};
+use crate::call::{Call, CallId, Response};
 use crate::certain::Certain;
 use crate::target::balance::{Begun, Choice};
 use crate::target::budget::Taken;
-use crate::target::cluster::{ClusterState, Standing};
+use crate::target::cluster::{ClusterState, Others, Standing};
+
+/// Most delays of one cluster whose shares of slow calls are known. More exist only for a moment, when policies change.
+const DELAYS_MAX: usize = 64;
 
 /// What a cluster learns about the calls that may be hedged.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Hedging {
     latencies: MethodLatencies,
-    slow: SlowShare,
+    slow: FxHashMap<HedgeDelay, SlowShare>,
 }
 
 /// Why a call that was not answered in time gets no further attempt.
@@ -41,17 +45,13 @@ pub(crate) enum Unhedged {
     Client,
     /// The request is not complete or not stored, or an attempt has failed and the call waits for its retry.
     Request,
-    /// The cluster has no other endpoint that takes calls.
+    /// The cluster has no other endpoint.
     Endpoint,
     /// The policy is only audited.
     Audit,
 }
 
 impl Hedging {
-    fn new(now: Instant) -> Self {
-        Self { latencies: MethodLatencies::default(), slow: SlowShare::new(now) }
-    }
-
     /// Returns the time after which a call of this method gets a further attempt; `None` while too little is known.
     fn delay(&mut self, hedge: &Hedge, method: Method, now: Instant) -> Option<Duration> {
         match hedge.delay {
@@ -59,12 +59,20 @@ impl Hedging {
             HedgeDelay::Percentile(permille) => self.latencies.percentile(method, permille, now),
         }
     }
+
+    /// The calls with this delay, and how many of them are slow.
+    fn slow(&mut self, delay: HedgeDelay, now: Instant) -> &mut SlowShare {
+        if self.slow.len() >= DELAYS_MAX && !self.slow.contains_key(&delay) {
+            self.slow.clear();
+        }
+        self.slow.entry(delay).or_insert_with(|| SlowShare::new(delay, now))
+    }
 }
 
 impl ClusterState {
     /// Returns what the cluster knows about calls that may be hedged.
-    fn hedging(&mut self, now: Instant) -> &mut Hedging {
-        self.hedging.get_or_insert_with(|| Box::new(Hedging::new(now)))
+    fn hedging(&mut self) -> &mut Hedging {
+        self.hedging.get_or_insert_default()
     }
 }
 
@@ -76,7 +84,7 @@ fn check(call: &Call, hedge: &Hedge, now: Instant, until: Option<Instant>) -> Re
     if call.further_attempts() == 0 && call.request.contains(Known::GrpcPreviousRpcAttempts) {
         return Err(Unhedged::Client);
     }
-    if call.route.as_ref().is_some_and(|route| route.progress.is_pushed_back) {
+    if call.is_pushed_back() {
         return Err(Unhedged::Pushback);
     }
     if call.hedges() >= hedge.attempts {
@@ -90,29 +98,28 @@ fn check(call: &Call, hedge: &Hedge, now: Instant, until: Option<Instant>) -> Re
 }
 
 impl Relay {
-    /// Plans a further attempt at a call whose first attempt has begun, if its policy names its method.
+    /// Plans a further attempt at a call that has just begun its only attempt, if its policy names its method.
     #[cold]
     pub(crate) fn plan_hedge(&mut self, id: CallId) {
         let now = self.now;
         let Some(call) = self.calls.get_mut(id).certain() else { return };
-        if call.is_mirror() || call.is_tunnel() || call.request.get(Known::Path).is_none() {
+        if call.is_mirror() || call.is_tunnel() {
             return;
         }
         let field = |known| call.request.get(known).unwrap_or_default();
         let (verb, path) = (field(Known::Method), field(Known::Path));
         let Some(hedge) = call.route.as_ref().and_then(|route| route.hedge()) else { return };
-        if !hedge.value.is_for(call.is_grpc, verb, path) {
-            return;
-        }
-        let method = Method::of_path(path);
+        let Some(name) = hedge.value.method_of(call.is_grpc, verb, path) else { return };
+        let method = Method::of_path(name);
         let Some(cluster) = self.targets.get_mut(call.cluster) else { return };
+        let is_first = call.attempts.begun() == 1;
         if cluster.retry_budget.is_none() {
             cluster.budget(now, self.workers, &self.metrics).note_call(now);
         }
-        let hedging = cluster.hedging(now);
+        let hedging = cluster.hedging();
         let delay = hedging.delay(&hedge.value, method, now);
-        if delay.is_some() {
-            hedging.slow.note_call(now);
+        if delay.is_some() && is_first {
+            hedging.slow(hedge.value.delay, now).note_call(now);
         }
         if let Some(route) = call.route.as_mut() {
             route.progress.hedged_method = Some(method);
@@ -127,36 +134,48 @@ impl Relay {
     pub(crate) fn hedge(&mut self, id: CallId) {
         let Some(route) = self.calls.get(id).and_then(|call| call.route.as_ref()) else { return };
         let Some(hedge) = route.hedge().cloned() else { return };
-        let decided = self.begin_hedge(id, &hedge);
-        let Some(call) = self.calls.get_mut(id).certain() else { return };
-        let Some(route) = call.route.as_mut() else { return };
-        route.count_hedge(decided.as_ref().err().copied());
-        let Ok((attempt, more_in)) = decided else { return };
-        if let Some(delay) = more_in {
+        let begun = self.begin_hedge(id, &hedge);
+        let Some(call) = self.calls.get(id).certain() else { return };
+        let Some(route) = &call.route else { return };
+        route.count_hedge(begun.as_ref().err().copied());
+        let Ok(begun) = begun else { return };
+        let (method, has_more) = (route.progress.hedged_method, call.hedges() < hedge.value.attempts);
+        let cluster = self.targets.get_mut(call.cluster).filter(|_| has_more);
+        let delay =
+            cluster.zip(method).and_then(|(cluster, method)| cluster.hedging().delay(&hedge.value, method, self.now));
+        if let Some(delay) = delay {
             self.calls.hedge_at(id, self.now + delay);
         }
-        self.place(attempt);
+        self.place(begun);
     }
 
-    /// Begins a further attempt at a call. Also returns the time until the next one, if there may be a next one.
-    fn begin_hedge(&mut self, id: CallId, hedge: &Setting<Hedge>) -> Result<(Begun, Option<Duration>), Unhedged> {
+    /// Begins a further attempt at a call.
+    fn begin_hedge(&mut self, id: CallId, hedge: &Setting<Hedge>) -> Result<Begun, Unhedged> {
         let (now, until, workers) = (self.now, self.draining, self.workers);
         let call = self.calls.get(id).ok_or(Unhedged::Request)?;
-        check(call, &hedge.value, now, until)?;
-        let method = call.route.as_ref().and_then(|route| route.progress.hedged_method).ok_or(Unhedged::Request)?;
+        let checked = check(call, &hedge.value, now, until);
         let cluster = self.targets.get_mut(call.cluster).ok_or(Unhedged::Request)?;
+        let share = cluster.hedging().slow(hedge.value.delay, now);
+        // The call is slow, whether it can be hedged or not.
+        if call.hedges() == 0 {
+            share.note_slow(now);
+        }
+        checked?;
+        if share.is_loaded(now) {
+            return Err(Unhedged::Loaded);
+        }
         if cluster.standing == Standing::Removed {
             return Err(Unhedged::Request);
         }
-        let is_slow = cluster.hedging(now).slow.note_slow(now, hedge.value.expected_permille());
-        if is_slow || cluster.has_queue(&self.pools) {
-            return Err(Unhedged::Loaded);
-        }
-        if !cluster.has_other_endpoint(call) {
-            return Err(Unhedged::Endpoint);
+        match cluster.others(now, call, &self.pools) {
+            Others::Free => {}
+            Others::Busy => return Err(Unhedged::Loaded),
+            Others::None => return Err(Unhedged::Endpoint),
         }
         if hedge.is_audited() {
-            self.audit(id, AuditedPart::Hedge, &hedge.set_by);
+            if cluster.has_retry_left(now, workers) {
+                self.audit(id, AuditedPart::Hedge, &hedge.set_by);
+            }
             return Err(Unhedged::Audit);
         }
         let overspent: Option<Arc<str>> = match cluster.take_retry(now, workers, &self.metrics) {
@@ -164,37 +183,54 @@ impl Relay {
             Taken::OnlyAudited(set_by) => Some(set_by),
             Taken::No => return Err(Unhedged::Budget),
         };
-        let more_in = cluster.hedging(now).delay(&hedge.value, method, now);
         if let Some(set_by) = overspent {
             self.audit(id, AuditedPart::RetryBudget, &set_by);
         }
         let begun = self.begin_attempt(id, Choice::Another).map_err(|_| Unhedged::Endpoint)?;
-        let progress = self.calls.get_mut(id).and_then(|call| Some(&mut call.route.as_mut()?.progress));
-        let hedges = progress.map_or(0, |progress| {
-            progress.hedges += 1;
-            progress.hedges
-        });
-        Ok((begun, more_in.filter(|_| hedges < hedge.value.attempts)))
+        if let Some(route) = self.calls.get_mut(id).and_then(|call| call.route.as_mut()) {
+            route.progress.hedges += 1;
+        }
+        Ok(begun)
     }
 
     /// Learns from the answer of an attempt at a call that may be hedged, before the other attempts are cancelled.
     #[cold]
-    pub(crate) fn note_hedged_answer(&mut self, id: AttemptId) {
-        let now = self.now;
+    pub(crate) fn note_hedged_answer(&mut self, id: AttemptId, is_failure: bool) {
         let Some(call) = self.calls.get(id.call).certain() else { return };
-        let Some(route) = &call.route else { return };
-        let (Some(method), Some(first)) = (route.progress.hedged_method, call.attempts.first(id.call)) else { return };
-        let (first, since) = first;
-        if first != id && route.progress.hedges > 0 {
+        if let Some(route) =
+            call.route.as_ref().filter(|_| call.attempts.get(id).is_some_and(|attempt| attempt.is_hedge))
+        {
             route.count_hedge_success();
         }
+        // The time until a failure is not how long the method takes.
+        if !is_failure {
+            self.note_latency(id.call);
+        }
+    }
+
+    /// Adds how long the first attempt at a call has taken until now to the latencies of its method, if the call may be
+    /// hedged: until its answer, or at least as long if the attempt is now given up.
+    pub(crate) fn note_latency(&mut self, id: CallId) {
+        let now = self.now;
+        let Some(call) = self.calls.get(id) else { return };
+        let method = call.route.as_ref().and_then(|route| route.progress.hedged_method);
+        let (Some(method), Some(since)) = (method, call.attempts.first_since()) else { return };
         if let Some(cluster) = self.targets.get_mut(call.cluster) {
-            cluster.hedging(now).latencies.add(method, now - since, now);
+            cluster.hedging().latencies.add(method, now - since, now);
+        }
+    }
+
+    /// Learns from the end of a call that may be hedged and was not answered: it took at least this long.
+    #[inline]
+    pub(crate) fn note_unanswered(&mut self, id: CallId) {
+        let is_hedged = |call: &Call| call.route.as_ref().is_some_and(|route| route.progress.hedged_method.is_some());
+        if self.calls.get(id).is_some_and(|call| call.response == Response::Awaited && is_hedged(call)) {
+            self.note_latency(id);
         }
     }
 
     /// Notes that the answer of an attempt that failed forbids further ones.
-    pub(crate) fn forbid_hedges(&mut self, id: CallId) {
+    pub(crate) fn forbid_further_attempts(&mut self, id: CallId) {
         if let Some(route) = self.calls.get_mut(id).and_then(|call| call.route.as_mut()) {
             route.progress.is_pushed_back = true;
         }

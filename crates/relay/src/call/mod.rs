@@ -208,10 +208,15 @@ impl Call {
         self.replayable && self.response == Response::Awaited
     }
 
-    /// Returns whether the call has just begun its first attempt, and its policy hedges.
+    /// Returns whether the policy of the call hedges.
     #[inline]
     pub(crate) fn may_plan_hedge(&self) -> bool {
-        self.route.as_ref().is_some_and(|route| route.hedge().is_some()) && self.attempts.begun() == 1
+        self.route.as_ref().is_some_and(|route| route.hedge().is_some())
+    }
+
+    /// Returns whether an endpoint has forbidden further attempts.
+    pub(crate) fn is_pushed_back(&self) -> bool {
+        self.route.as_ref().is_some_and(|route| route.progress.is_pushed_back)
     }
 
     /// Returns whether an attempt at the call has gone, or goes, to this endpoint.

@@ -6,10 +6,9 @@ use leno_model::traffic::Setting;
 
 use crate::Relay;
 use crate::audit::{AuditedPart, AuditedParts};
-use crate::call::CallId;
 use crate::call::reply::ProxyError;
+use crate::call::{CallId, Response};
 use crate::certain::Certain;
-use crate::pool::hop::Protocol;
 use crate::timers::TimerKey;
 
 /// Number of checks in the time that a call may be idle. A call ends at most one check later.
@@ -28,8 +27,8 @@ pub(crate) struct PolicyProgress {
     pub(crate) hedged_method: Option<Method>,
     /// An endpoint forbids further attempts.
     pub(crate) is_pushed_back: bool,
-    /// Bytes of content, of both sides, at the latest such check.
-    pub(crate) bytes_seen: u64,
+    /// Bytes of content and number of header sections, of both sides, at the latest such check.
+    pub(crate) seen: u64,
     /// Number of checks since then that have seen no more.
     pub(crate) idle_checks: u32,
     /// Number of attempts that began while another one went on.
@@ -51,7 +50,8 @@ impl Relay {
         let Some(call) = self.calls.get(id).certain() else { return };
         let (started, Some(policy)) = (call.started, call.route.as_ref().map(|route| route.policy())) else { return };
         let audited = policy.request_timeout.as_ref().filter(|limit| limit.is_audited()).map(|limit| limit.value.after);
-        let idle = policy.stream_idle_timeout.as_ref().filter(|_| call.protocol != Protocol::Opaque);
+        // A tunnel may be silent for as long as its ends like.
+        let idle = policy.stream_idle_timeout.as_ref().filter(|_| !call.is_tunnel());
         let idle = idle.map(|limit| limit.value.after / IDLE_CHECKS);
         if let Some(after) = audited {
             self.calls.audit_at(id, started + after);
@@ -72,15 +72,19 @@ impl Relay {
     pub(crate) fn check_idle(&mut self, id: CallId) {
         let now = self.now;
         let Some(call) = self.calls.get_mut(id).certain() else { return };
-        let bytes = call.request_bytes + call.response_bytes;
+        // Header sections count too.
+        let sections = u64::from(call.interim_responses) + u64::from(call.response != Response::Awaited);
+        let seen = call.request_bytes + call.response_bytes + sections;
         let Some(route) = call.route.as_mut() else { return };
         let Some(limit) = route.policy().stream_idle_timeout.clone() else { return };
         let progress = &mut route.progress;
-        progress.idle_checks = if progress.bytes_seen == bytes { progress.idle_checks + 1 } else { 0 };
-        progress.bytes_seen = bytes;
-        let is_idle = progress.idle_checks >= IDLE_CHECKS;
-        if is_idle && self.acts(id, AuditedPart::StreamIdle, &limit) {
-            return self.fail(id, &ProxyError::StreamIdle { set_by: limit.set_by, timeout: limit.value.after });
+        progress.idle_checks = if progress.seen == seen { progress.idle_checks.saturating_add(1) } else { 0 };
+        progress.seen = seen;
+        if progress.idle_checks >= IDLE_CHECKS {
+            if self.acts(id, AuditedPart::StreamIdle, &limit) {
+                self.fail(id, &ProxyError::StreamIdle { set_by: limit.set_by, timeout: limit.value.after });
+            }
+            return;
         }
         self.calls.check_idle_at(id, now + limit.value.after / IDLE_CHECKS);
     }

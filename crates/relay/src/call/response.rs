@@ -71,6 +71,10 @@ impl Relay {
                 self.metrics.count_abuse("interim_responses");
                 return self.response_broken(upstream, id, "too many interim responses (1xx)");
             }
+            // Another attempt may answer, whose interim responses would say something else.
+            if call.attempts.len() > 1 {
+                return;
+            }
         }
         if section == Section::Response
             && call.route.as_ref().is_some_and(|route| route.retry().is_some() || call.attempts.len() > 1)
@@ -113,7 +117,7 @@ impl Relay {
     ) {
         let Some(endpoint) = self.pools.upstream(upstream).map(|upstream| upstream.address).certain() else { return };
         if section != Section::Interim {
-            self.give_up(id, &ProxyError::ResponseTooLarge { endpoint, bytes, limit_bytes });
+            self.give_up_attempt(id, &ProxyError::ResponseTooLarge { endpoint, bytes, limit_bytes });
         }
     }
 
@@ -129,13 +133,15 @@ impl Relay {
         }
         let cluster = self.targets.get_mut(call.cluster);
         let has_others = call.attempts.len() > 1;
+        let is_failure =
+            call.http_status >= 500 || call.http_status == 429 || grpc::status(fields).is_some_and(|code| code != 0);
         let is_hedged = call.route.as_ref().is_some_and(|route| route.progress.hedged_method.is_some());
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         if let (Some(pick), Some(cluster)) = (attempt.pick.as_mut(), cluster) {
             cluster.balancer.answered(now, pick, now - attempt.since);
         }
         if is_hedged {
-            self.note_hedged_answer(id);
+            self.note_hedged_answer(id, is_failure);
         }
         if has_others {
             self.abandon_others(id);

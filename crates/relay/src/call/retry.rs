@@ -182,7 +182,7 @@ impl Relay {
 
     /// Ends an attempt that cannot go on, for a reason that is not its endpoint's. If the call has no other attempt, answers
     /// it with the error.
-    pub(crate) fn give_up(&mut self, id: AttemptId, error: &ProxyError) {
+    pub(crate) fn give_up_attempt(&mut self, id: AttemptId, error: &ProxyError) {
         let has_others = self.calls.get(id.call).is_some_and(|call| call.attempts.len() > 1);
         if has_others { self.abandon(id) } else { self.fail(id.call, error) }
     }

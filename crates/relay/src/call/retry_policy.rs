@@ -65,6 +65,7 @@ fn pause(
         return Err(Unretried::Client);
     }
     let pause = match asked {
+        _ if call.is_pushed_back() => return Err(Unretried::Pushback),
         Some(Pushback::Stop) => return Err(Unretried::Pushback),
         Some(Pushback::Wait(pause)) if pause > MAX_ASKED_PAUSE => return Err(Unretried::Pushback),
         _ if call.retries >= retry.attempts => return Err(Unretried::Attempts),
@@ -157,7 +158,7 @@ impl Relay {
         let asked = asked_pause(fields, call.is_grpc);
         if has_others {
             if asked == Some(Pushback::Stop) {
-                self.forbid_hedges(id.call);
+                self.forbid_further_attempts(id.call);
             }
             self.drop_answer(id, fields);
             return true;

@@ -141,7 +141,7 @@ impl Relay {
         };
         let limit_bytes = upstream.link.codec.max_section_bytes();
         if call.request.list_size() > limit_bytes as usize {
-            return self.give_up(id, &ProxyError::HeaderListTooLarge { limit_bytes });
+            return self.give_up_attempt(id, &ProxyError::HeaderListTooLarge { limit_bytes });
         }
         if let Some(time_left) = time_left(call, now) {
             call.request.set(Known::GrpcTimeout, grpc::format_timeout(time_left).as_bytes());
@@ -158,7 +158,7 @@ impl Relay {
         let stream = match codec.open(now, token, &call.request, end_stream, &mut self.heads) {
             Ok(stream) => stream,
             Err(CannotOpen::NoRoom) => return self.attempt_failed(id, &Failure::NotSent),
-            Err(CannotOpen::Unwritable(why)) => return self.give_up(id, &ProxyError::Unwritable(why)),
+            Err(CannotOpen::Unwritable(why)) => return self.give_up_attempt(id, &ProxyError::Unwritable(why)),
         };
         upstream.is_reused = upstream.calls > 0 || upstream.idle_since.is_some_and(|since| since < now);
         upstream.idle_since = None;
@@ -181,6 +181,8 @@ impl Relay {
             }
         }
         let (kept_bytes, has_trailers) = (call.body.len(), call.trailers.is_some());
+        // Another attempt at the call is sent later.
+        let is_waited_for = call.attempts.is_waiting();
         // The codec of an opaque connection creates the response itself, when the connection is read next.
         let answers_itself = codec.is_opaque();
         if has_trailers {
@@ -201,7 +203,7 @@ impl Relay {
             self.request_bytes_sent(id, taken);
         }
         // A mirrored copy is sent only once.
-        if is_mirror || !self.may_keep(kept_bytes, 0) {
+        if is_mirror || (!is_waited_for && !self.may_keep(kept_bytes, 0)) {
             self.stop_replay(id.call);
         }
     }

@@ -15,14 +15,14 @@ use crate::limits::RelayLimits;
 use crate::pool::hop::Protocol;
 use crate::pool::pools::PoolId;
 use crate::pool::upstream::CallSize;
-use crate::target::cluster::{ClusterId, Standing};
+use crate::target::cluster::{ClusterId, NO_QUEUE, Standing};
 
 /// Which endpoints an attempt may go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// Any endpoint, but rather one that the call has not tried.
     Any,
-    /// Only an endpoint that the call has not tried and has no attempt at.
+    /// Only an endpoint that the call has not tried and has no attempt at, and at which no call waits.
     Another,
 }
 
@@ -54,6 +54,7 @@ impl Relay {
         // A client leaves as many places of the queue free as its calls take, so that no single client fills a queue.
         let max_waiting =
             (self.limits.relay.max_waiting_calls_per_endpoint as usize).saturating_sub(own_waiting).max(1);
+        let max_waiting = if choice == Choice::Another { NO_QUEUE } else { max_waiting };
         let pick = cluster
             .pick(self.now, (call, choice), lane, &self.pools, max_waiting)
             .ok_or_else(|| cluster.why_none(self.now, &self.pools, own_waiting))?;

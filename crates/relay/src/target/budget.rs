@@ -36,7 +36,7 @@ pub struct BudgetExplanation {
     /// The object that sets the budget; `None` for the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     set_by: Option<Arc<str>>,
-    /// Retries and hedges that this worker has left, as of the latest call.
+    /// Retries and hedges that this worker has left.
     left: u64,
 }
 
@@ -55,7 +55,7 @@ impl ClusterBudget {
 impl ClusterState {
     /// Returns the cluster's budget, which begins with its first use. `workers` budgets share the minimum.
     pub(crate) fn budget(&mut self, now: Instant, workers: u32, metrics: &WorkerMetrics) -> &mut ClusterBudget {
-        let settings = self.cluster.retry_budget.as_ref().map_or_else(BudgetSettings::default, |setting| setting.value);
+        let settings = self.budget_settings();
         let key = &self.cluster.key;
         let budget = self.retry_budget.get_or_insert_with(|| {
             Box::new(ClusterBudget {
@@ -78,15 +78,28 @@ impl ClusterState {
         }
     }
 
+    /// Returns whether the budget has a further attempt left, without taking it.
+    pub(crate) fn has_retry_left(&self, now: Instant, workers: u32) -> bool {
+        self.retries_left(now, workers) > 0
+    }
+
+    fn retries_left(&self, now: Instant, workers: u32) -> u64 {
+        let unused = || RetryBudget::new(self.budget_settings(), workers, now).left();
+        self.retry_budget.as_ref().map_or_else(unused, |budget| budget.retries.left_at(now))
+    }
+
+    fn budget_settings(&self) -> BudgetSettings {
+        self.cluster.retry_budget.as_ref().map_or_else(BudgetSettings::default, |setting| setting.value)
+    }
+
     /// Describes the budget; `None` if no call has needed it yet, and no object sets it.
-    pub(crate) fn explain_budget(&self) -> Option<BudgetExplanation> {
+    pub(crate) fn explain_budget(&self, now: Instant, workers: u32) -> Option<BudgetExplanation> {
         let setting: Option<&Setting<BudgetSettings>> = self.cluster.retry_budget.as_ref();
-        let used = self.retry_budget.as_ref();
-        (setting.is_some() || used.is_some()).then(|| BudgetExplanation {
-            settings: setting.map_or_else(BudgetSettings::default, |setting| setting.value),
+        (setting.is_some() || self.retry_budget.is_some()).then(|| BudgetExplanation {
+            settings: self.budget_settings(),
             mode: setting.map_or(Mode::Enforce, |setting| setting.mode),
             set_by: setting.map(|setting| setting.set_by.clone()),
-            left: used.map_or(0, |budget| budget.retries.left()),
+            left: self.retries_left(now, workers),
         })
     }
 }

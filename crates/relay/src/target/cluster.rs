@@ -93,6 +93,20 @@ pub(crate) struct ClusterState {
     pub(crate) standing: Standing,
 }
 
+/// The endpoints that a call has not tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Others {
+    /// One of them takes calls at once.
+    Free,
+    /// Calls wait at all of them, or connections to them fail.
+    Busy,
+    /// There are none.
+    None,
+}
+
+/// The largest queue of an endpoint that takes a further attempt, plus one.
+pub(crate) const NO_QUEUE: usize = 1;
+
 /// Whether the mesh still has a cluster. If not, the cluster's state is dropped when its last call ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
@@ -269,14 +283,17 @@ impl ClusterState {
         self.may_be_busy = self.may_be_busy && self.pools(pools).any(Pool::may_be_busy);
     }
 
-    /// Returns whether a call waits in the queue of one of the pools.
-    pub(crate) fn has_queue(&self, pools: &Pools) -> bool {
-        self.may_be_busy && self.pools(pools).any(|pool| !pool.waiting().is_empty())
-    }
-
-    /// Returns whether there is an endpoint that the call has not tried.
-    pub(crate) fn has_other_endpoint(&self, call: &Call) -> bool {
-        self.members.iter().any(|member| !call.has_tried(member.id))
+    /// Returns whether an endpoint that the call has not tried takes calls at once. Visits the endpoints up to the first one
+    /// that does.
+    pub(crate) fn others(&self, now: Instant, call: &Call, pools: &Pools) -> Others {
+        let mut others = self.members.iter().filter(|member| !call.has_tried(member.id)).peekable();
+        if others.peek().is_none() {
+            return Others::None;
+        }
+        let is_free = |member: &Member| {
+            member.pools().filter_map(|pool| pools.get(pool)).all(|pool| pool.takes_calls(now, NO_QUEUE))
+        };
+        if others.any(is_free) { Others::Free } else { Others::Busy }
     }
 
     /// Returns when the first pool whose connections have failed opens another one; `None` without such a pool.

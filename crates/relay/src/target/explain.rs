@@ -48,7 +48,7 @@ impl Relay {
             policy: state.cluster.balancer,
             worker: self.index,
             calls: state.calls,
-            retry_budget: state.explain_budget(),
+            retry_budget: state.explain_budget(self.now, self.workers),
             endpoints: self.explain_endpoints(state),
         };
         let mut clusters: Vec<_> = self.targets.iter().map(|(_, state)| explain_cluster(state)).collect();
