@@ -5,6 +5,7 @@
 use std::time::{Duration, SystemTime};
 
 use leno_relay::access_log::{Format, Protocol, Queries, Record, format_line};
+use leno_relay::audit::AuditedParts;
 use leno_relay::metrics::Direction;
 use libfuzzer_sys::fuzz_target;
 
@@ -40,6 +41,8 @@ fuzz_target!(|sent: &[u8]| {
         response_bytes: 0,
         duration: Duration::ZERO,
         retries: sent.len() as u8,
+        hedges: sent.len() as u8,
+        audited: AuditedParts::default(),
         request_id: next(),
         user_agent: next(),
         proxy_error: None,

@@ -11,6 +11,7 @@ use leno_model::policy::{Caller, Decision, DefaultInboundPolicy, HealthPath, Ide
 use leno_model::route::status::ConditionKind;
 use leno_model::route::{BackendTarget, RouteKind};
 use leno_model::spiffe::SpiffeId;
+use leno_model::traffic::{HedgeDelay, Repeatable};
 use leno_model::translate::{Translation, translate};
 use libfuzzer_sys::fuzz_target;
 
@@ -21,12 +22,19 @@ fuzz_target!(|text: &str| {
     check(text);
     // Check the text also as the spec of a policy, which the fuzzer seldom finds by chance.
     check(&format!("apiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\nmetadata: {{name: a}}\nspec: {text}"));
+    // Check the text also as the parts of a TrafficPolicy, whose target exists.
+    check(&format!(
+        "{SERVICE}---\napiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: a}}\n\
+         spec: {{targetRefs: [{{kind: Service, name: a}}], {text}}}"
+    ));
     // Check the text also as the spec of each kind of route.
-    for kind in RouteKind::ALL.map(RouteKind::name) {
+    for kind in RouteKind::OBJECTS.map(RouteKind::name) {
         check(&format!(
             "{SERVICE}---\napiVersion: gateway.networking.k8s.io/v1\nkind: {kind}\nmetadata: {{name: a}}\nspec: {text}"
         ));
     }
+    check_same::<HedgeDelay>(text);
+    check_same::<Repeatable>(text);
     check_same::<Identities>(text);
     check_same::<Network>(text);
     check_same::<HealthPath>(text);

@@ -73,6 +73,7 @@ fn check_endpoints(read: &endpoints::Endpoints) {
         balancer: Default::default(),
         protocol: Default::default(),
         settings: Default::default(),
+        retry_budget: None,
         cluster_ips: Box::default(),
         endpoints: read.ready.clone(),
         unready_endpoints: read.unready.clone(),

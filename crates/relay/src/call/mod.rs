@@ -1,5 +1,5 @@
 //! A call, from the headers of its request to the last byte of its response. This file has the client's half of it; the
-//! endpoint's half is an [`Attempt`](attempt::Attempt). What happens at each point of a call is decided in one place:
+//! endpoint's half is an [`Attempt`]. What happens at each point of a call is decided in one place:
 //!
 //! | when | file |
 //! |---|---|
