@@ -1,6 +1,6 @@
 //! Leno's goals, and whether the runs reach them.
 
-use crate::experiment::record::{Scenario, TargetKind};
+use crate::experiment::record::{CallPolicy, Fault, Scenario, TargetKind};
 
 use super::figures::{self, Figure};
 use super::group::{Group, Load, Results};
@@ -66,6 +66,36 @@ fn of_target(results: &Results, scenario: Scenario, target: TargetKind) -> Vec<G
             Scenario::Recover => {
                 let after = |group: &Group| Some(group.spread(figures::recovered_s)?.estimate());
                 add("fair share again ≤ 5 s", each(Limit::SecondsAtMost(5.0), after));
+            }
+            Scenario::Tail => {
+                let hedged = || groups.iter().copied().filter(|it| matches!(it.condition.policy, CallPolicy::Hedge(_)));
+                let tail = |group: &Group| {
+                    Limit::RatioAtMost(1.5).judge_beside(results.healthy(group), group, figures::p999_ms)
+                };
+                add("hedged p99.9 ≤ 1.50 × healthy", hedged().map(tail).collect());
+                let further = |group: &Group| Some(group.spread(figures::further_attempts_percent)?.estimate());
+                let attempts = hedged().map(|group| Limit::PercentAtMost(5.0).judge(further(group), group));
+                add("further attempts of hedges ≤ 5 %", attempts.collect());
+            }
+            Scenario::RetryStorm => {
+                let attempts = |group: &Group| Some(group.spread_of_all(figures::attempts_per_call)?.estimate());
+                let under = |name: &str, fault: fn(Fault) -> bool, limit: f64| {
+                    let is_of =
+                        |group: &&Group| group.condition.policy == CallPolicy::Retry && fault(group.condition.fault);
+                    let judge = |group: &Group| Limit::RatioAtMost(limit).judge(attempts(group), group);
+                    (name.to_owned(), groups.iter().copied().filter(is_of).map(judge).collect::<Vec<_>>())
+                };
+                for (name, findings) in [
+                    under("calls at failing servers ≤ 1.25 × calls", |it| matches!(it, Fault::Failing { .. }), 1.25),
+                    under("calls at the end of a chain ≤ 1.80 × calls", |it| it == Fault::Chain, 1.8),
+                    under(
+                        "calls at the end of a forwarding chain ≤ 1.30 × calls",
+                        |it| it == Fault::ForwardingChain,
+                        1.3,
+                    ),
+                ] {
+                    add(&name, findings);
+                }
             }
             Scenario::Memory => {
                 let kept = |group: &Group| Some(group.spread(figures::kept)?.estimate());
