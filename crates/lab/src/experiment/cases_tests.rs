@@ -55,7 +55,7 @@ fn every_scenario_runs_without_options() {
         ("methods", 2),
         ("graph", 2),
         ("retry-storm", 10),
-        ("tail", 5),
+        ("tail", 9),
     ] {
         assert_eq!(cases(scenario).len(), count, "{scenario}");
     }

@@ -22,6 +22,8 @@ pub enum Fault {
     None,
     /// One server answers this percentage of its calls later, by this time.
     SlowAtTimes { percent: u32, slow_ms: u32 },
+    /// Every server answers this percentage of its calls later, so that no balancer can avoid it.
+    AllSlowAtTimes { percent: u32, slow_ms: u32 },
     /// Every server fails this percentage of its calls with UNAVAILABLE.
     Failing { percent: u32 },
     /// Calls pass two services on their way to servers that fail every call. So three proxies in a row may retry.
@@ -65,6 +67,7 @@ impl Condition {
         let fault = match self.fault {
             Fault::None => String::new(),
             Fault::SlowAtTimes { percent, slow_ms } => format!("slow{percent}-{slow_ms}ms-"),
+            Fault::AllSlowAtTimes { percent, slow_ms } => format!("all-slow{percent}-{slow_ms}ms-"),
             Fault::Failing { percent } => format!("fail{percent}-"),
             Fault::Chain => "chain-".to_owned(),
             Fault::ForwardingChain => "fwd-chain-".to_owned(),
@@ -111,6 +114,9 @@ impl fmt::Display for Fault {
             Self::None => f.write_str("no failures"),
             Self::SlowAtTimes { percent, slow_ms } => {
                 write!(f, "{percent} % of one server's calls {slow_ms} ms slower")
+            }
+            Self::AllSlowAtTimes { percent, slow_ms } => {
+                write!(f, "{percent} % of all servers' calls {slow_ms} ms slower")
             }
             Self::Failing { percent } => write!(f, "servers fail {percent} %"),
             Self::Chain => f.write_str("chain of three proxies, the last servers fail"),

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 
 /// Scenario `retry-storm`: calls that every server fails, unless the options say otherwise.
 const USUAL_FAIL_PERCENT: u32 = 50;
-/// Scenario `tail`: calls of one server that are slower, unless the options say otherwise.
+/// Scenario `tail`: calls of a slow server that are slower, unless the options say otherwise.
 const USUAL_SLOW_PERCENT: u32 = 1;
 const USUAL_SLOW_MS: u32 = 200;
 /// Scenario `tail`: the policies, unless the options say otherwise.
@@ -28,7 +28,7 @@ pub struct ConditionOptions {
     /// Scenario retry-storm: calls in percent, chosen at random, that every server fails with UNAVAILABLE [default: 50]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=99))]
     pub fail_percent: Option<u32>,
-    /// Scenario tail: calls of one server in percent, chosen at random, that take --slow-ms longer [default: 1]
+    /// Scenario tail: calls of a slow server in percent, chosen at random, that take --slow-ms longer [default: 1]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub slow_percent: Option<u32>,
     /// Scenario tail: additional duration of the calls of --slow-percent, in ms [default: 200]
@@ -62,11 +62,11 @@ impl ConditionOptions {
     }
 
     fn of_tail(&self) -> Vec<Condition> {
-        let slow = Fault::SlowAtTimes {
-            percent: self.slow_percent.unwrap_or(USUAL_SLOW_PERCENT),
-            slow_ms: self.slow_ms.unwrap_or(USUAL_SLOW_MS),
-        };
-        let slow = self.hedges(&USUAL_HEDGES).iter().map(|&policy| Condition { fault: slow, policy });
+        let percent = self.slow_percent.unwrap_or(USUAL_SLOW_PERCENT);
+        let slow_ms = self.slow_ms.unwrap_or(USUAL_SLOW_MS);
+        let faults = [Fault::SlowAtTimes { percent, slow_ms }, Fault::AllSlowAtTimes { percent, slow_ms }];
+        let policies = self.hedges(&USUAL_HEDGES);
+        let slow = faults.into_iter().flat_map(|fault| policies.iter().map(move |&policy| Condition { fault, policy }));
         std::iter::once(Condition::default()).chain(slow).collect()
     }
 
@@ -81,7 +81,7 @@ pub(super) fn refuse_impossible_conditions(options: &Options) -> Result<()> {
     let storm = "only retry-storm has servers that fail at random";
     refuse(conditions.fail_percent.is_some() && scenario != Scenario::RetryStorm, "--fail-percent", scenario, storm)?;
     let is_slow = conditions.slow_percent.is_some() || conditions.slow_ms.is_some();
-    let tail = "only tail has a server that is slow at random";
+    let tail = "only tail has servers that are slow at random";
     refuse(is_slow && scenario != Scenario::Tail, "--slow-percent or --slow-ms", scenario, tail)?;
     let Some(hedges) = &conditions.hedge else { return Ok(()) };
     refuse(!scenario.has_calls(), "--hedge", scenario, "it makes no calls")?;

@@ -21,11 +21,16 @@ fn a_retry_storm_has_every_fault_with_every_policy_and_a_chain_that_forwards() {
 }
 
 #[test]
-fn a_tail_has_a_healthy_run_and_the_slow_server_with_each_hedge() {
-    let slow = "2 % of one server's calls 100 ms slower";
-    let wanted = ["sent once".to_owned(), format!("{slow}; sent once"), format!("{slow}; hedge p99.9")];
+fn a_tail_has_a_healthy_run_and_one_or_all_slow_servers_with_each_hedge() {
+    let wanted = [
+        "sent once",
+        "2 % of one server's calls 100 ms slower; sent once",
+        "2 % of one server's calls 100 ms slower; hedge p99.9",
+        "2 % of all servers' calls 100 ms slower; sent once",
+        "2 % of all servers' calls 100 ms slower; hedge p99.9",
+    ];
     assert_eq!(conditions("tail --slow-percent 2 --slow-ms 100 --hedge off,p99.9"), wanted);
-    assert_eq!(conditions("tail").len(), 5);
+    assert_eq!(conditions("tail").len(), 9);
 }
 
 #[test]

@@ -77,6 +77,9 @@ impl Stage<'_> {
             Fault::SlowAtTimes { percent, slow_ms } => {
                 self.backends.set(turn.troubled, Trouble::SlowAtTimes { percent, slow_ms })
             }
+            Fault::AllSlowAtTimes { percent, slow_ms } => {
+                self.backends.set_all(Trouble::SlowAtTimes { percent, slow_ms })
+            }
             Fault::Failing { percent } => self.backends.set_all(Trouble::Failing { percent }),
             Fault::Chain | Fault::ForwardingChain => self.backends.set_all(Trouble::Failing { percent: 100 }),
         }

@@ -119,6 +119,9 @@ fn line(run: &Run) -> String {
         words.push(format!("p50 {p50_ms:>8.2} ms  p99 {p99_ms:>8.2} ms"));
         words.push(format!("{} {:>6.2} %", troubled(run.scenario), run.slow_share * 100.0));
     }
+    if !run.condition.is_usual() && !run.scenario.has_conditions() {
+        words.push(run.condition.to_string());
+    }
     words.extend(
         run.slow_method.map(|slow| format!("slow method p50 {:.2} ms  p99 {:.2} ms", slow.p50_ms, slow.p99_ms)),
     );

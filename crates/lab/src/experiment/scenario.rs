@@ -69,7 +69,7 @@ impl Scenario {
             Self::Methods => "a fast and a slow method of one service, and one slow backend: does the fast one suffer?",
             Self::Graph => "services that call services, each behind its own proxies: what does a call take?",
             Self::RetryStorm => "servers fail calls that proxies retry: how many calls succeed, and how many arrive?",
-            Self::Tail => "a server is slow at random, and proxies hedge: what becomes of the tail?",
+            Self::Tail => "servers are slow at random, and proxies hedge: what becomes of the tail?",
         }
     }
 }

@@ -64,7 +64,7 @@ fn part(results: &Results, group: &Group) -> Option<String> {
 /// The most that retries can achieve against a fault, by arithmetic.
 fn bound(fault: Fault) -> Option<String> {
     match fault {
-        Fault::None | Fault::SlowAtTimes { .. } => None,
+        Fault::None | Fault::SlowAtTimes { .. } | Fault::AllSlowAtTimes { .. } => None,
         Fault::Failing { percent } => {
             let fails = f64::from(percent) / 100.0;
             let within = (100.0 * (1.0 - fails) * (1.0 + BUDGET)).min(100.0 * (1.0 - fails.powi(ATTEMPTS)));

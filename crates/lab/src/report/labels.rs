@@ -73,7 +73,7 @@ pub(super) fn scenario(scenario: Scenario) -> &'static str {
         Scenario::Methods => "A fast and a slow method",
         Scenario::Graph => "Services that call services",
         Scenario::RetryStorm => "Failures and retries",
-        Scenario::Tail => "Hedges against a slow server",
+        Scenario::Tail => "Hedges against slow calls",
     }
 }
 
@@ -127,7 +127,7 @@ pub(super) fn scenario_is(scenario: Scenario, experiment: &Experiment) -> String
         Scenario::RetryStorm => {
             format!("{backends} backends fail no calls, a share of their calls, or all calls at the end of a chain.")
         }
-        Scenario::Tail => format!("One of {backends} backends answers some of its calls later, at random."),
+        Scenario::Tail => format!("One of {backends} backends, or each of them, answers some calls later, at random."),
         Scenario::Methods => {
             format!(
                 "For each ten calls of a fast method of {backends} backends there is one of a slow method, which takes 100 ms."

@@ -117,7 +117,7 @@ fn of_bytes<'a>() -> Vec<Column<'a>> {
 /// The columns that only some scenarios have.
 fn of_scenario<'a>(scenario: Scenario) -> Vec<Column<'a>> {
     match scenario {
-        Scenario::SlowPod | Scenario::Connections | Scenario::FastFail => {
+        Scenario::SlowPod | Scenario::Connections | Scenario::FastFail | Scenario::Tail => {
             let name = format!("to the {}, %", labels::pod(scenario));
             vec![(name, Box::new(|group: &Group| share(group.spread(figures::share_percent))))]
         }

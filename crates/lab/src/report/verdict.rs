@@ -64,12 +64,10 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
         Scenario::Steady => format!("The latency through {name} is steady {figure} after the start"),
         Scenario::Rollout => format!("While backends restart gracefully, {name} loses {figure} of the calls"),
         Scenario::RetryStorm => {
-            format!("With servers that fail at random and retries, {figure} of {name}’s calls fail")
+            format!("With servers that fail at random, and with retries, {figure} of {name}’s calls fail")
         }
         Scenario::Tail => {
-            format!(
-                "With a server that is slow at random and hedges, {name}’s p99.9 is at most {figure} its healthy one"
-            )
+            format!("With servers that are slow at random, {name}’s hedged p99.9 is at most {figure} its healthy one")
         }
         Scenario::Streams => format!("The busiest backend behind {name} gets {figure} the messages of the mean one"),
     };
