@@ -7,7 +7,7 @@ fn retries_within_the_budget_and_without_one_are_told_apart_at_the_servers() {
     let out = new_dir();
     let words = "retry-storm --targets leno --rate 100 --duration-s 1 --warm-up-s 0 --repeat 1";
     let runs = run_well(words, out.path());
-    assert_eq!(runs.len(), 10, "{}", experiment(out.path())["skipped"]);
+    assert_eq!(runs.len(), 11, "{}", experiment(out.path())["skipped"]);
     for run in &runs {
         let sent = number(run, "calls") + number(run, "errors");
         let (succeeded, arrived) = (number(run, "calls") / sent, number(run, "server_calls") / sent);

@@ -56,8 +56,9 @@ impl ConditionOptions {
         let each = [Fault::None, failing, Fault::Chain].into_iter();
         let mut conditions: Vec<_> =
             each.flat_map(|fault| policies.map(|policy| Condition { fault, policy })).collect();
-        // Without retries, no proxy asks for no further retry. Without a limit, the budget does not ask for it either.
-        conditions.push(Condition { fault: Fault::ForwardingChain, policy: CallPolicy::Retry });
+        // Without retries, no proxy has anything to forward.
+        let retries = [CallPolicy::Retry, CallPolicy::RetryUnlimited];
+        conditions.extend(retries.map(|policy| Condition { fault: Fault::ForwardingChain, policy }));
         conditions
     }
 

@@ -8,7 +8,7 @@ fn conditions(words: &str) -> Vec<String> {
 #[test]
 fn a_retry_storm_has_every_fault_with_every_policy_and_a_chain_that_forwards() {
     let conditions = conditions("retry-storm --fail-percent 30");
-    assert_eq!(conditions.len(), 10, "{conditions:?}");
+    assert_eq!(conditions.len(), 11, "{conditions:?}");
     for wanted in [
         "sent once",
         "servers fail 30 %; retries",

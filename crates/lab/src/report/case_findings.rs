@@ -84,7 +84,7 @@ fn bound(fault: Fault) -> Option<String> {
         )),
         Fault::ForwardingChain => Some(format!(
             "The bound: if the services forward the pushback, only the last proxy retries. Within a budget of 20 percent, \
-             the last servers receive {:.2} calls for each.",
+             the last servers receive {:.2} calls for each; without limit, {ATTEMPTS}.",
             1.0 + BUDGET
         )),
     }
