@@ -1,6 +1,7 @@
 //! `leno lab run` and `leno lab publish`: short experiments with real proxies, and their results.
 
 mod conditions;
+mod policies;
 mod publication;
 
 use std::fs;

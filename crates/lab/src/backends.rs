@@ -32,8 +32,15 @@ pub(crate) struct ServiceTime {
 pub(crate) enum Trouble {
     /// The backend delays every answer by this, in ms; 0 is no fault.
     Slow(u32),
-    /// The backend fails every call at once with UNAVAILABLE.
-    Failing,
+    /// The backend delays this percentage of its answers, chosen at random, by this, in ms.
+    SlowAtTimes { percent: u32, slow_ms: u32 },
+    /// The backend fails this percentage of its calls, chosen at random, at once with UNAVAILABLE.
+    Failing { percent: u32 },
+}
+
+impl Trouble {
+    /// No fault.
+    pub(crate) const NONE: Self = Self::Slow(0);
 }
 
 /// How a backend ends before it restarts.
@@ -140,7 +147,7 @@ impl Backends {
         let (child, client) = self.start_one(&self.starts[index], self.addresses[index])?;
         self.children[index] = child;
         self.clients[index] = client;
-        self.set_one(index, Trouble::Slow(0))
+        self.set_one(index, Trouble::NONE)
     }
 
     /// CPU time of all backends, including those that have ended.
@@ -166,23 +173,30 @@ impl Backends {
     /// Gives the backend at `index` this fault from now on, and makes all others healthy.
     pub(crate) fn set(&self, index: usize, trouble: Trouble) -> Result<()> {
         for number in 0..self.clients.len() {
-            self.set_one(number, if number == index { trouble } else { Trouble::Slow(0) })?;
+            self.set_one(number, if number == index { trouble } else { Trouble::NONE })?;
         }
         Ok(())
     }
 
+    /// Gives every backend this fault from now on.
+    pub(crate) fn set_all(&self, trouble: Trouble) -> Result<()> {
+        (0..self.clients.len()).try_for_each(|number| self.set_one(number, trouble))
+    }
+
     fn set_one(&self, index: usize, trouble: Trouble) -> Result<()> {
-        let (skew_ms, code) = match trouble {
-            Trouble::Slow(skew_ms) => (skew_ms, 0),
-            Trouble::Failing => (0, Code::Unavailable as u32),
-        };
         let ServiceTime { base_ms, spread_ms } = self.service_time;
-        let delay = SetDelayRequest { delay_ms: base_ms + skew_ms, spread_ms };
+        let mut delay = SetDelayRequest { delay_ms: base_ms, spread_ms, ..SetDelayRequest::default() };
+        let mut failure = SetFailureRequest::default();
+        match trouble {
+            Trouble::Slow(skew_ms) => delay.delay_ms += skew_ms,
+            Trouble::SlowAtTimes { percent, slow_ms } => (delay.slow_percent, delay.slow_ms) = (percent, slow_ms),
+            Trouble::Failing { percent } => failure = SetFailureRequest { code: Code::Unavailable as u32, percent },
+        }
         let mut client = self.clients[index].clone();
         self.runtime
             .block_on(async {
                 client.set_delay(delay).await?;
-                client.set_failure(SetFailureRequest { code }).await
+                client.set_failure(failure).await
             })
             .map_err(|status| self.refused(index, &status))?;
         Ok(())

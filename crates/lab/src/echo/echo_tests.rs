@@ -100,7 +100,7 @@ async fn bidi_answers_each_message_before_the_next_is_sent() {
 #[tokio::test]
 async fn set_delay_slows_the_calls_that_follow() {
     let mut client = client_of_a_new_server().await;
-    let delay = SetDelayRequest { delay_ms: 40, spread_ms: 0 };
+    let delay = SetDelayRequest { delay_ms: 40, ..SetDelayRequest::default() };
     client.set_delay(delay).await.expect("an answer");
     let start = Instant::now();
     client.unary(request("")).await.expect("an answer");
@@ -110,7 +110,7 @@ async fn set_delay_slows_the_calls_that_follow() {
 #[tokio::test]
 async fn set_failure_fails_calls_at_once_until_it_is_taken_back() {
     let mut client = client_of_a_new_server().await;
-    let failure = |code| SetFailureRequest { code };
+    let failure = |code| SetFailureRequest { code, percent: 0 };
     client.set_failure(failure(Code::Unavailable as u32)).await.expect("an answer");
     let start = Instant::now();
     let asked = EchoRequest { delay_ms: 10_000, ..request("") };
@@ -128,9 +128,30 @@ async fn set_failure_fails_calls_at_once_until_it_is_taken_back() {
 async fn count_has_the_failed_calls_too_and_none_of_its_own() {
     let mut client = client_of_a_new_server().await;
     client.unary(request("")).await.expect("an answer");
-    client.set_failure(SetFailureRequest { code: Code::Internal as u32 }).await.expect("an answer");
+    client.set_failure(SetFailureRequest { code: Code::Internal as u32, percent: 0 }).await.expect("an answer");
     client.unary(request("")).await.expect_err("it fails");
     let count = client.count(CountRequest {}).await.expect("an answer").into_inner();
     // The failed call's message was not answered.
     assert_eq!((count.calls, count.messages), (2, 1));
+}
+
+#[tokio::test]
+async fn a_share_of_the_calls_is_slower_and_a_share_fails() {
+    let mut client = client_of_a_new_server().await;
+    let delay = SetDelayRequest { slow_percent: 100, slow_ms: 40, ..SetDelayRequest::default() };
+    client.set_delay(delay).await.expect("an answer");
+    let start = Instant::now();
+    client.unary(request("")).await.expect("an answer");
+    assert!(start.elapsed() >= Duration::from_millis(40));
+
+    client.set_delay(SetDelayRequest::default()).await.expect("an answer");
+    client.set_failure(SetFailureRequest { code: Code::Unavailable as u32, percent: 50 }).await.expect("an answer");
+    let mut failed = 0;
+    for _ in 0..400 {
+        failed += u32::from(client.unary(request("")).await.is_err());
+    }
+    // Eight standard deviations: a correct server fails this test once in 10^15 runs.
+    assert!((120..=280).contains(&failed), "{failed} of 400 calls failed");
+    let status = client.set_failure(SetFailureRequest { code: 14, percent: 101 }).await.expect_err("over 100");
+    assert!(status.message().contains("percent is 101; use 0 to 100"), "{status}");
 }

@@ -58,7 +58,7 @@ type StatusAndBody = (StatusCode, Bytes);
 
 async fn respond(request: Request<Incoming>, work: &Work) -> Result<StatusAndBody, StatusAndBody> {
     if work.begin().is_err() {
-        return Err((StatusCode::SERVICE_UNAVAILABLE, Bytes::from_static(b"this server fails every request")));
+        return Err((StatusCode::SERVICE_UNAVAILABLE, Bytes::from_static(b"this server fails the request")));
     }
     let bad_request = |why: String| (StatusCode::BAD_REQUEST, Bytes::from(why));
     let size = size_of_answer(request.headers()).map_err(bad_request)?;

@@ -35,7 +35,7 @@ async fn what_is_sent_comes_back_with_the_servers_name_on_a_connection_that_stay
 #[tokio::test]
 async fn a_server_that_fails_answers_503_and_counts_its_requests() {
     let work = Arc::new(Work::new(0, 0));
-    work.set_failure(14);
+    work.set_failure(14, 100);
     let answers = answers(start(&work).await).await;
     assert_eq!(answers.matches("HTTP/1.1 503").count(), 2, "{answers}");
     assert_eq!(work.calls(), 2);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tonic::Code;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
@@ -30,6 +31,8 @@ pub mod proto {
     pub(super) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/echo_descriptors.bin"));
 }
 
+/// The name of the gRPC service.
+pub(crate) const SERVICE: &str = "leno.echo.v1.Echo";
 /// The `:path` of unary calls.
 pub(crate) const UNARY_PATH: &str = "/leno.echo.v1.Echo/Unary";
 /// The `:path` of calls with one request message and several answer messages.
@@ -59,16 +62,33 @@ pub struct Options {
     /// Random addition to the delay: 0 to this, in ms
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = delay_range())]
     pub spread_ms: u32,
+    /// Calls in percent, chosen at random, that take --slow-ms longer; the SetDelay call changes it
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = percent_range())]
+    pub slow_percent: u32,
+    /// Additional duration of the calls of --slow-percent, in ms
+    #[arg(long, value_name = "MS", default_value_t = 0, value_parser = delay_range())]
+    pub slow_ms: u32,
+    /// Calls in percent, chosen at random, that fail at once with UNAVAILABLE; the SetFailure call changes it
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = percent_range())]
+    pub fail_percent: u32,
     /// Also echo HTTP/1.1 requests, and HTTP/2 requests without gRPC, at this address; they take as long as calls
     #[arg(long, value_name = "ADDR", conflicts_with = "bare")]
     pub http1: Option<SocketAddr>,
     /// Only answer unary calls, at once and all with the same bytes: to measure the maximum of a load itself
-    #[arg(long, conflicts_with_all = ["delay_ms", "spread_ms", "upstream"])]
+    #[arg(long, conflicts_with_all = ["delay_ms", "spread_ms", "slow_percent", "slow_ms", "fail_percent", "upstream"])]
     pub bare: bool,
     /// Before the answer to a unary call, call the echo servers at these addresses, all at once. An authority may follow
     /// an address: 127.0.0.1:15001/echo.default:50051 [default: none]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub upstream: Vec<Upstream>,
+    /// If a call of --upstream fails, pass the fields on by which its proxy asks for no further retry
+    /// (grpc-retry-pushback-ms, leno-not-retried)
+    #[arg(long, requires = "upstream")]
+    pub forward_pushback: bool,
+}
+
+fn percent_range() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(..=100)
 }
 
 fn delay_range() -> clap::builder::RangedI64ValueParser<u32> {
@@ -100,11 +120,15 @@ async fn serve(options: &Options) -> Result<()> {
         return Ok(());
     }
     let work = Arc::new(Work::new(options.delay_ms, options.spread_ms));
+    work.set_slow(options.slow_percent, options.slow_ms);
+    if options.fail_percent > 0 {
+        work.set_failure(Code::Unavailable as u32, options.fail_percent);
+    }
     if let Some(address) = options.http1 {
         let listener = TcpListener::bind(address).await.map_err(io(format!("--http1 {address}")))?;
         tokio::spawn(http1::serve(listener, name.clone(), Arc::clone(&work)));
     }
-    serve_on(listener, name, work, Upstreams::new(&options.upstream)?, stop).await
+    serve_on(listener, name, work, Upstreams::new(&options.upstream, options.forward_pushback)?, stop).await
 }
 
 async fn serve_on(

@@ -129,18 +129,22 @@ impl Echo for EchoService {
     }
 
     async fn set_delay(&self, request: Request<SetDelayRequest>) -> Result<Response<SetDelayResponse>, Status> {
-        let SetDelayRequest { delay_ms, spread_ms } = request.into_inner();
+        let SetDelayRequest { delay_ms, spread_ms, slow_percent, slow_ms } = request.into_inner();
         at_most("delay_ms", delay_ms, MAX_DELAY_MS)?;
         at_most("spread_ms", spread_ms, MAX_DELAY_MS)?;
+        at_most("slow_percent", slow_percent, 100)?;
+        at_most("slow_ms", slow_ms, MAX_DELAY_MS)?;
         self.server.work.set(delay_ms, spread_ms);
+        self.server.work.set_slow(slow_percent, slow_ms);
         let server = self.server.name.clone();
         Ok(Response::new(SetDelayResponse { server }))
     }
 
     async fn set_failure(&self, request: Request<SetFailureRequest>) -> Result<Response<SetFailureResponse>, Status> {
-        let code = request.into_inner().code;
+        let SetFailureRequest { code, percent } = request.into_inner();
         at_most("code", code, Code::Unauthenticated as u32)?;
-        self.server.work.set_failure(code);
+        at_most("percent", percent, 100)?;
+        self.server.work.set_failure(code, if percent == 0 { 100 } else { percent });
         let server = self.server.name.clone();
         Ok(Response::new(SetFailureResponse { server }))
     }

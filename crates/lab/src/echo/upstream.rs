@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use http::Uri;
+use tonic::metadata::MetadataMap;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
@@ -18,6 +19,9 @@ use crate::error::{Error, Result};
 const CALL_MAX: Duration = Duration::from_secs(5);
 /// Longest time to establish a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// Fields by which a server, or a proxy that has used its retries, asks its caller for no further retry.
+const PUSHBACK: [&str; 2] = ["grpc-retry-pushback-ms", "leno-not-retried"];
 
 /// A further service.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +50,8 @@ impl FromStr for Upstream {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Upstreams {
     clients: Vec<(String, EchoClient<Channel>)>,
+    /// Whether a failed call's status keeps the fields [`PUSHBACK`].
+    forward_pushback: bool,
 }
 
 impl Upstreams {
@@ -53,7 +59,7 @@ impl Upstreams {
     ///
     /// # Errors
     /// If an authority is invalid.
-    pub(super) fn new(upstreams: &[Upstream]) -> Result<Self> {
+    pub(super) fn new(upstreams: &[Upstream], forward_pushback: bool) -> Result<Self> {
         let client = |upstream: &Upstream| -> Result<_> {
             let Upstream { address, authority } = upstream;
             let invalid = |why: String| Error::Usage(format!("--upstream {address}/{authority}: {why}"));
@@ -64,7 +70,7 @@ impl Upstreams {
             let channel = endpoint.origin(origin).connect_timeout(CONNECT_MAX).tcp_nodelay(true).connect_lazy();
             Ok((authority.clone(), EchoClient::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES)))
         };
-        Ok(Self { clients: upstreams.iter().map(client).collect::<Result<_>>()? })
+        Ok(Self { clients: upstreams.iter().map(client).collect::<Result<_>>()?, forward_pushback })
     }
 
     /// Calls all services at the same time, with this payload, and waits for all answers.
@@ -77,12 +83,25 @@ impl Upstreams {
             let mut request = Request::new(EchoRequest { payload: payload.to_vec(), ..EchoRequest::default() });
             request.set_timeout(CALL_MAX);
             async move {
-                let failed = |status: Status| Status::new(status.code(), format!("{authority}: {}", status.message()));
+                let failed = |status: Status| {
+                    let pushback = if self.forward_pushback { pushback(&status) } else { MetadataMap::new() };
+                    Status::with_metadata(status.code(), format!("{authority}: {}", status.message()), pushback)
+                };
                 client.unary(request).await.map(|_| ()).map_err(failed)
             }
         };
         try_join_all(self.clients.iter().map(call)).await.map(|_| ())
     }
+}
+
+/// The fields of a status that ask for no further retry.
+fn pushback(status: &Status) -> MetadataMap {
+    let fields = PUSHBACK.into_iter().filter_map(|name| Some((name, status.metadata().get(name)?.clone())));
+    let mut pushback = MetadataMap::new();
+    for (name, value) in fields {
+        pushback.insert(name, value);
+    }
+    pushback
 }
 
 #[cfg(test)]

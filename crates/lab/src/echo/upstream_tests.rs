@@ -19,7 +19,7 @@ async fn graph() -> (EchoClient<Channel>, [SocketAddr; 2]) {
     let upstreams = others.map(|address| Upstream { address, authority: address.to_string() });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a bound listener");
-    let upstreams = Upstreams::new(&upstreams).expect("valid authorities");
+    let upstreams = Upstreams::new(&upstreams, false).expect("valid authorities");
     let work = Arc::new(Work::new(0, 0));
     tokio::spawn(serve_on(listener, "top".to_owned(), work, upstreams, std::future::pending()));
     (client(address).await, others)
@@ -41,7 +41,7 @@ async fn a_call_reaches_every_further_service_once_and_the_first_server_answers(
 #[tokio::test]
 async fn the_failure_of_a_further_service_fails_the_call_with_its_status_and_name() {
     let (mut top, [_, failing]) = graph().await;
-    let failure = SetFailureRequest { code: Code::ResourceExhausted as u32 };
+    let failure = SetFailureRequest { code: Code::ResourceExhausted as u32, percent: 0 };
     client(failing).await.set_failure(failure).await.expect("an answer");
     let status = top.unary(EchoRequest::default()).await.expect_err("it fails");
     assert_eq!(status.code(), Code::ResourceExhausted);

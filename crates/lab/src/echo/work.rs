@@ -13,8 +13,11 @@ pub(super) const MAX_DELAY_MS: u32 = 60_000;
 pub(super) struct Work {
     delay_ms: AtomicU32,
     spread_ms: AtomicU32,
+    slow_percent: AtomicU32,
+    slow_ms: AtomicU32,
     /// A gRPC status code; 0 if calls succeed.
     failure: AtomicU32,
+    fail_percent: AtomicU32,
     calls: AtomicU64,
     messages: AtomicU64,
 }
@@ -25,7 +28,10 @@ impl Work {
         Self {
             delay_ms: AtomicU32::new(delay_ms),
             spread_ms: AtomicU32::new(spread_ms),
+            slow_percent: AtomicU32::new(0),
+            slow_ms: AtomicU32::new(0),
             failure: AtomicU32::new(0),
+            fail_percent: AtomicU32::new(100),
             calls: AtomicU64::new(0),
             messages: AtomicU64::new(0),
         }
@@ -37,17 +43,31 @@ impl Work {
         self.spread_ms.store(spread_ms, Ordering::Relaxed);
     }
 
-    /// Makes later calls fail with this gRPC status code; 0 makes them succeed.
-    pub(super) fn set_failure(&self, code: u32) {
+    /// Makes `percent` of the later calls, chosen at random, take `ms` longer.
+    pub(super) fn set_slow(&self, percent: u32, ms: u32) {
+        self.slow_percent.store(percent, Ordering::Relaxed);
+        self.slow_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// Makes `percent` of the later calls, chosen at random, fail with this gRPC status code; 0 makes all calls succeed.
+    pub(super) fn set_failure(&self, code: u32, percent: u32) {
+        self.fail_percent.store(percent, Ordering::Relaxed);
         self.failure.store(code, Ordering::Relaxed);
     }
 
-    /// Counts a call. Returns an error if calls fail now.
+    /// Counts a call. Returns an error if the call fails.
     pub(super) fn begin(&self) -> Result<(), Status> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         match self.failure.load(Ordering::Relaxed) {
             0 => Ok(()),
-            code => Err(Status::new(Code::from_i32(code.cast_signed()), "this server fails every call")),
+            code => match self.fail_percent.load(Ordering::Relaxed) {
+                100 => Err(Status::new(Code::from_i32(code.cast_signed()), "this server fails every call")),
+                percent if happens(percent) => {
+                    let message = format!("this server fails {percent} % of its calls");
+                    Err(Status::new(Code::from_i32(code.cast_signed()), message))
+                }
+                _ => Ok(()),
+            },
         }
     }
 
@@ -73,6 +93,13 @@ impl Work {
     fn one_call(&self) -> Duration {
         let spread_ms = self.spread_ms.load(Ordering::Relaxed);
         let delay = Duration::from_millis(self.delay_ms.load(Ordering::Relaxed).into());
-        delay + Duration::from_millis(spread_ms.into()).mul_f64(fastrand::f64())
+        let slow_ms =
+            if happens(self.slow_percent.load(Ordering::Relaxed)) { self.slow_ms.load(Ordering::Relaxed) } else { 0 };
+        delay + Duration::from_millis(slow_ms.into()) + Duration::from_millis(spread_ms.into()).mul_f64(fastrand::f64())
     }
+}
+
+/// Returns true in `percent` of all cases, at random.
+fn happens(percent: u32) -> bool {
+    fastrand::u32(..100) < percent
 }

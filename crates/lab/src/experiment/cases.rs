@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::options::{Options, Rate};
-use super::record::{Protocol, Scenario};
+use super::record::{Condition, Protocol, Scenario};
 use crate::error::{Error, Result};
 
 /// One load with one state of the backends; every target gets each case in each repeat.
@@ -17,8 +17,21 @@ pub(super) struct Case {
     pub(super) concurrency: u32,
     /// Calls per second of an open loop; `None` for a closed loop, and if the scenario chooses the rate.
     pub(super) rate_per_s: Option<u32>,
+    /// The random faults of the backends, and the policy of the proxies.
+    pub(super) condition: Condition,
 }
 
+impl Case {
+    /// The same load under a condition. A chain gets a part of the rate.
+    fn under(self, condition: Condition) -> Self {
+        let part = if condition.fault.is_chain() { CHAIN_PART } else { 1 };
+        Self { rate_per_s: self.rate_per_s.map(|rate| (rate / part).max(1)), condition, ..self }
+    }
+}
+
+/// Scenario `retry-storm`: the rate of a chain is this part of the rate of the other cases. Three layers of three attempts
+/// make 27 calls of one, and Leno's largest budget allows 1,000 retries per second in each layer.
+const CHAIN_PART: u32 = 4;
 /// Scenario `recover`: how long the backend stays slow while calls are counted.
 pub(super) const SLOW_FOR: Duration = Duration::from_secs(3);
 /// Scenario `memory`: calls in flight on each connection in the burst.
@@ -30,7 +43,7 @@ const CLOSED_CONCURRENCY: u32 = 200;
 /// Number of calls in flight in scenarios without calls.
 const NO_CALLS: u32 = 0;
 
-/// All cases: each skew with each number of connections and each rate.
+/// All cases: each skew with each number of connections, each rate and each condition.
 pub(super) fn of(options: &Options) -> Result<Vec<Case>> {
     let scenario = options.scenario;
     let skews = options.skew_ms.clone().unwrap_or_else(|| usual_skews_ms(scenario).to_vec());
@@ -42,7 +55,9 @@ pub(super) fn of(options: &Options) -> Result<Vec<Case>> {
     for &rate in &rates {
         for &skew_ms in &skews {
             for &connections in &connections {
-                cases.push(case(options, skew_ms, connections, rate)?);
+                let case = case(options, skew_ms, connections, rate)?;
+                let conditions = options.conditions.conditions(scenario);
+                cases.extend(conditions.into_iter().map(|condition| case.under(condition)));
             }
         }
     }
@@ -70,7 +85,7 @@ fn case(options: &Options, skew_ms: u32, connections: u32, rate: Option<Rate>) -
         );
         return Err(Error::Usage(what));
     }
-    Ok(Case { skew_ms, connections, concurrency, rate_per_s })
+    Ok(Case { skew_ms, connections, concurrency, rate_per_s, condition: Condition::default() })
 }
 
 fn usual_skews_ms(scenario: Scenario) -> &'static [u32] {

@@ -29,8 +29,9 @@ fn cases(words: &str) -> Vec<Case> {
 fn every_skew_meets_every_number_of_connections_and_every_rate() {
     let cases = cases("slow-pod --skew-ms 0,50 --connections 1,4 --rate max,2000");
     assert_eq!(cases.len(), 8);
-    let closed = Case { skew_ms: 50, connections: 4, concurrency: 200, rate_per_s: None };
-    let open = Case { skew_ms: 0, connections: 1, concurrency: 1000, rate_per_s: Some(2000) };
+    let condition = Condition::default();
+    let closed = Case { skew_ms: 50, connections: 4, concurrency: 200, rate_per_s: None, condition };
+    let open = Case { skew_ms: 0, connections: 1, concurrency: 1000, rate_per_s: Some(2000), condition };
     assert!(cases.contains(&closed) && cases.contains(&open), "{cases:?}");
 }
 
@@ -53,6 +54,8 @@ fn every_scenario_runs_without_options() {
         ("streams", 1),
         ("methods", 2),
         ("graph", 2),
+        ("retry-storm", 11),
+        ("tail", 9),
     ] {
         assert_eq!(cases(scenario).len(), count, "{scenario}");
     }
@@ -135,8 +138,17 @@ fn a_rate_is_a_number_or_max() {
 #[test]
 fn in_an_open_loop_most_connections_may_be_idle() {
     let crowd = cases("crowd");
-    assert_eq!(crowd, [Case { skew_ms: 0, connections: 10_000, concurrency: 1000, rate_per_s: Some(1000) }]);
+    let condition = Condition::default();
+    assert_eq!(crowd, [Case { skew_ms: 0, connections: 10_000, concurrency: 1000, rate_per_s: Some(1000), condition }]);
     let ladder = cases("ladder");
     assert_eq!(ladder.iter().map(|case| case.rate_per_s).collect::<Vec<_>>(), [100, 500, 1000, 5000].map(Some));
     assert_eq!(options("ladder").settings().expect("it can be").backends, 10);
+}
+
+#[test]
+fn a_chain_has_a_quarter_of_the_rate() {
+    for case in cases("retry-storm --rate 400") {
+        let rate = if case.condition.fault.is_chain() { 100 } else { 400 };
+        assert_eq!(case.rate_per_s, Some(rate), "{case:?}");
+    }
 }

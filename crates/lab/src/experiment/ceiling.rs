@@ -33,7 +33,7 @@ impl fmt::Display for Ceiling {
 impl Ceiling {
     /// Measures the ceiling for a few seconds.
     pub(super) fn measure(settings: &Settings, backends: &Backends, logs: &Path) -> Result<Self> {
-        backends.set(0, Trouble::Slow(0))?;
+        backends.set(0, Trouble::NONE)?;
         Ok(Self { load_rps: load_rps(settings, logs)?, backends_rps: backends_rps(settings, backends)? })
     }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::net::SocketAddr;
 
 use super::measure::Stage;
-use super::record::{GraphShape, Run, TargetKind};
+use super::record::{GraphShape, Run};
 use super::runner::Runner;
 use super::schedule::Turn;
 use crate::backends::{ServiceTime, start_server};
@@ -45,7 +45,7 @@ impl Runner {
     /// # Errors
     /// If a program does not start or ends early, or if a target refuses connections.
     pub(super) fn run_graph(&mut self, turn: &Turn, shape: GraphShape) -> Result<Run> {
-        let target = self.start_graph(turn.target, shape)?;
+        let target = self.start_graph(turn, shape)?;
         let stage = self.stage(target, Exchange::Grpc);
         let run = Stage { servers: vec![name(0, 0)], ..stage }.measure(turn)?;
         // The proxies of a graph have no two sides.
@@ -53,7 +53,7 @@ impl Runner {
     }
 
     /// Starts the levels from the last to the first, because a service needs the addresses of those that it calls.
-    fn start_graph(&self, kind: TargetKind, shape: GraphShape) -> Result<Target> {
+    fn start_graph(&self, turn: &Turn, shape: GraphShape) -> Result<Target> {
         let mut below: Vec<SocketAddr> = Vec::new();
         let mut all: Vec<Target> = Vec::new();
         let mut services: Vec<Child> = Vec::new();
@@ -61,7 +61,8 @@ impl Runner {
             let mut calls = below.chunks(shape.fan_out as usize);
             let mut addresses = Vec::new();
             for number in 0..shape.services_on(level) {
-                let (service, target) = self.start_service(kind, &name(level, number), calls.next().unwrap_or(&[]))?;
+                let upstreams = calls.next().unwrap_or(&[]);
+                let (service, target) = self.start_service(turn, &name(level, number), upstreams, &[])?;
                 addresses.push(target.address());
                 services.push(service);
                 all.push(target);
@@ -72,26 +73,37 @@ impl Runner {
         all.into_iter().rev().reduce(Target::with).map(|target| target.with_services(services)).ok_or_else(no_service)
     }
 
-    /// Starts a service that calls `upstreams`, and its target.
-    fn start_service(&self, kind: TargetKind, name: &str, upstreams: &[SocketAddr]) -> Result<(Child, Target)> {
+    /// Starts a service that calls `upstreams` and has further options, and its target.
+    pub(super) fn start_service(
+        &self,
+        turn: &Turn,
+        name: &str,
+        upstreams: &[SocketAddr],
+        options: &[&str],
+    ) -> Result<(Child, Target)> {
         let address = free_address()?;
         let ServiceTime { base_ms, spread_ms } = self.settings.service_time;
         let mut args =
             vec![format!("--name={name}"), format!("--delay-ms={base_ms}"), format!("--spread-ms={spread_ms}")];
         let list: Vec<String> = upstreams.iter().map(SocketAddr::to_string).collect();
         args.extend((!list.is_empty()).then(|| format!("--upstream={}", list.join(","))));
+        args.extend(options.iter().map(|&option| option.to_owned()));
         let mut service = start_server(name, address, &args, &self.logs, &self.settings.cpus.others)?;
         service.wait_for_listener(address)?;
-        // Each target writes files of the same names.
+        Ok((service, self.start_target_of(turn, name, &[address])?))
+    }
+
+    /// Starts the target in front of the service `name`, in a directory of its own: all targets write files of the same
+    /// names.
+    pub(super) fn start_target_of(&self, turn: &Turn, name: &str, addresses: &[SocketAddr]) -> Result<Target> {
         let dir = self.logs.join(format!("{name}-target"));
         fs::create_dir_all(&dir).map_err(io(format!("creating {}", dir.display())))?;
-        let target = Target::start(kind, &Setting { dir: &dir, ..self.setting(&[address]) })?;
-        Ok((service, target))
+        Target::start(turn.target, &Setting { dir: &dir, ..self.setting(turn, addresses) })
     }
 }
 
 /// The name of a service in its answers.
-fn name(level: u32, number: u32) -> String {
+pub(super) fn name(level: u32, number: u32) -> String {
     format!("service-{}-{}", level + 1, number + 1)
 }
 

@@ -14,7 +14,8 @@ use crate::targets::{self, Programs};
 /// Options of `leno lab list`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ListOptions {
-    /// Target or publication whose page to print: what it consists of, and what it does not show
+    /// Target, publication or scenario (retry-storm, tail) whose page to print: what it consists of, and what it does not
+    /// show
     #[arg(value_enum, value_name = "NAME")]
     pub name: Option<Listed>,
     #[command(flatten)]
@@ -25,6 +26,8 @@ pub struct ListOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listed {
     Target(TargetKind),
+    /// A scenario that has cases of its own.
+    Scenario(Scenario),
     Publication(publication::Name),
 }
 
@@ -32,7 +35,10 @@ impl ValueEnum for Listed {
     fn value_variants<'a>() -> &'a [Self] {
         static ALL: LazyLock<Vec<Listed>> = LazyLock::new(|| {
             let targets = TargetKind::ALL.into_iter().map(Listed::Target);
-            targets.chain(publication::Name::ALL.into_iter().map(Listed::Publication)).collect()
+            let scenarios =
+                Scenario::ALL.into_iter().filter(|scenario| scenario.page().is_some()).map(Listed::Scenario);
+            let publications = publication::Name::ALL.into_iter().map(Listed::Publication);
+            targets.chain(scenarios).chain(publications).collect()
         });
         &ALL
     }
@@ -40,13 +46,14 @@ impl ValueEnum for Listed {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         match self {
             Self::Target(target) => target.to_possible_value(),
+            Self::Scenario(scenario) => scenario.to_possible_value(),
             Self::Publication(name) => name.to_possible_value(),
         }
     }
 }
 
 /// Prints the scenarios, the publications, and the targets with their requirements and whether this machine fulfils them;
-/// or the page of one target or publication.
+/// or the page of one target, scenario or publication.
 ///
 /// # Errors
 /// If `out` cannot be written to.
@@ -54,6 +61,7 @@ pub fn list(options: &ListOptions, out: &mut dyn Write) -> Result<()> {
     let version = |kind| targets::version(kind, &options.programs).map_err(|error| error.to_string());
     let written = match options.name {
         Some(Listed::Target(kind)) => write_page(kind, &version(kind), out),
+        Some(Listed::Scenario(scenario)) => write_scenario(scenario, out),
         Some(Listed::Publication(name)) => publication::write_page(name, &options.programs, out),
         None => {
             let rows: Vec<_> = TargetKind::ALL.into_iter().map(|kind| (kind, version(kind))).collect();
@@ -76,7 +84,7 @@ fn write_list(rows: &[(TargetKind, std::result::Result<String, String>)], out: &
     for (kind, version) in rows {
         write_target(*kind, version, out)?;
     }
-    writeln!(out, "\nleno lab list NAME prints what a target or a publication is made of.")?;
+    writeln!(out, "\nleno lab list NAME prints what a target, a publication, retry-storm or tail is made of.")?;
     writeln!(out, "leno lab run --help says how scenarios are run, and leno lab publish --help how publications are.")
 }
 
@@ -95,6 +103,11 @@ fn write_target(
 fn write_page(kind: TargetKind, version: &std::result::Result<String, String>, out: &mut dyn Write) -> io::Result<()> {
     write_target(kind, version, out)?;
     write!(out, "\n{}", kind.page())
+}
+
+fn write_scenario(scenario: Scenario, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "  {scenario:12} {}", scenario.what())?;
+    write!(out, "\n{}", scenario.page().unwrap_or_default())
 }
 
 #[cfg(test)]

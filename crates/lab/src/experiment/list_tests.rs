@@ -28,10 +28,23 @@ fn a_target_that_is_not_here_says_what_to_type() {
 }
 
 #[test]
-fn every_target_and_every_publication_has_a_page_by_its_name() {
-    let names = [TargetKind::LenoMesh.name(), publication::Name::SlowPod2026.name()];
+fn every_target_every_publication_and_every_scenario_with_cases_has_a_page_by_its_name() {
+    let names = [TargetKind::LenoMesh.name(), publication::Name::SlowPod2026.name(), "retry-storm", "tail"];
     for name in names {
         assert!(Listed::from_str(name, false).is_ok(), "{name}");
     }
-    assert!(Listed::from_str("slow-pod", false).is_err(), "a scenario has no page");
+    assert!(Listed::from_str("slow-pod", false).is_err(), "one line describes this scenario");
+}
+
+#[test]
+fn the_page_of_a_scenario_names_its_cases_and_its_command() {
+    for scenario in [Scenario::RetryStorm, Scenario::Tail] {
+        let mut text = Vec::new();
+        write_scenario(scenario, &mut text).expect("a Vec takes all text");
+        let text = String::from_utf8(text).expect("text");
+        for words in [scenario.what(), "Cases\n", "Measured\n", &format!("leno lab run {scenario}"), "Not shown\n"] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert!(text.lines().all(|line| line.len() <= 120), "a line is too long: {text}");
+    }
 }

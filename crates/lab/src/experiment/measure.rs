@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::cases::{Case, SLOW_FOR};
 use super::meter::Meter;
 use super::options::Settings;
-use super::record::{Footprint, Run, Scenario};
+use super::record::{Fault, Footprint, Run, Scenario};
 use super::recovery::recovered_after_s;
 use super::schedule::Turn;
 use super::steady::steady_after_s;
@@ -38,7 +38,7 @@ impl Stage<'_> {
     /// # Errors
     /// If a program ends early, or the target refuses connections. Failed calls are counted instead.
     pub(super) fn measure(&mut self, turn: &Turn) -> Result<Run> {
-        self.backends.set(turn.troubled, trouble(self.settings.scenario, turn.case))?;
+        self.trouble(turn)?;
         let idle = self.target.total_memory()?;
         let load = Load::start(self.plan(turn, self.settings.warm_up, self.settings.measured));
         self.wait_until_measuring(&load, self.settings.warm_up)?;
@@ -70,13 +70,28 @@ impl Stage<'_> {
         Ok(Run { footprint, rollout, messages_per_s, ..run })
     }
 
+    /// Gives the backends their faults at the beginning of the run.
+    fn trouble(&self, turn: &Turn) -> Result<()> {
+        match turn.case.condition.fault {
+            Fault::None => self.backends.set(turn.troubled, trouble(self.settings.scenario, turn.case)),
+            Fault::SlowAtTimes { percent, slow_ms } => {
+                self.backends.set(turn.troubled, Trouble::SlowAtTimes { percent, slow_ms })
+            }
+            Fault::AllSlowAtTimes { percent, slow_ms } => {
+                self.backends.set_all(Trouble::SlowAtTimes { percent, slow_ms })
+            }
+            Fault::Failing { percent } => self.backends.set_all(Trouble::Failing { percent }),
+            Fault::Chain | Fault::ForwardingChain => self.backends.set_all(Trouble::Failing { percent: 100 }),
+        }
+    }
+
     /// Changes the backends during the measured time, which began at `start`. Returns the number of restarts in each half
     /// of it.
     fn intervene(&mut self, turn: &Turn, load: &Load, start: Instant) -> Result<[u32; 2]> {
         match self.settings.scenario {
             Scenario::Recover => {
                 self.stay(load, start + SLOW_FOR)?;
-                self.backends.set(turn.troubled, Trouble::Slow(0))?;
+                self.backends.set(turn.troubled, Trouble::NONE)?;
                 Ok([0; 2])
             }
             Scenario::Rollout => self.restart_all_twice(load, start),
@@ -142,7 +157,8 @@ impl Stage<'_> {
         reached: &[u64],
     ) -> Result<Run> {
         let (memory, server_memory) = (self.target.memory()?, self.target.server_memory()?);
-        let Case { skew_ms, connections, concurrency, rate_per_s } = turn.case;
+        let Case { skew_ms, connections, concurrency, rate_per_s, condition } = turn.case;
+        let has_condition = self.settings.scenario.has_conditions() || !condition.is_usual();
         let errors: u64 = numbers.timeline.iter().map(|slice| slice.failed).sum();
         let calls = numbers.total.calls;
         let cpu_per_call = |cpu: Duration| cpu.as_secs_f64() * 1e6 / (calls + errors).max(1) as f64;
@@ -153,12 +169,14 @@ impl Stage<'_> {
             scenario: self.settings.scenario,
             target: turn.target,
             skew_ms,
+            condition,
             connections,
             concurrency,
             rate_per_s,
             repeat: turn.repeat,
             calls,
             errors,
+            server_calls: has_condition.then(|| reached.iter().sum()),
             rps: numbers.calls_per_second(),
             min_ms: known(numbers.total.min_ms),
             mean_ms: known(numbers.total.mean_ms),
@@ -169,7 +187,9 @@ impl Stage<'_> {
             p999_ms: numbers.total.p999_ms,
             max_ms: numbers.total.max_ms,
             slow_share: match self.settings.scenario {
-                Scenario::FastFail | Scenario::Memory => share(reached, turn.troubled),
+                Scenario::FastFail | Scenario::Memory | Scenario::RetryStorm | Scenario::Tail => {
+                    share(reached, turn.troubled)
+                }
                 Scenario::Tcp | Scenario::Handshakes => 0.0,
                 _ => numbers.shares()[turn.troubled],
             },
@@ -202,10 +222,10 @@ impl Stage<'_> {
     }
 }
 
-/// The fault of one backend at the beginning of the run.
+/// The fault of one backend that the scenario alone determines.
 fn trouble(scenario: Scenario, case: Case) -> Trouble {
     match scenario {
-        Scenario::FastFail => Trouble::Failing,
+        Scenario::FastFail => Trouble::Failing { percent: 100 },
         _ => Trouble::Slow(case.skew_ms),
     }
 }

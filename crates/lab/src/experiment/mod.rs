@@ -4,6 +4,9 @@ mod bytes;
 mod capacity;
 mod cases;
 mod ceiling;
+mod chain;
+pub(crate) mod condition;
+mod condition_options;
 mod description;
 mod findings;
 mod footprint;
@@ -30,6 +33,7 @@ mod steady;
 mod traffic_options;
 mod turn;
 
+pub use condition_options::ConditionOptions;
 pub use list::{ListOptions, Listed, list};
 pub(crate) use machine::started;
 pub use options::{Options, Rate};

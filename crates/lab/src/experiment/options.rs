@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::cases::{self, Case};
+use super::condition_options::ConditionOptions;
 use super::graph::GraphOptions;
 use super::record::{GraphShape, Protocol, Scenario, TargetKind};
 use super::refusals::refuse_impossible;
@@ -42,27 +43,29 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub concurrency: Option<u32>,
     /// Calls per second, whether or not earlier calls were answered; max sends the next call after each answer
-    /// [default: max; in ladder 100,500,1000,5000; in graph 500,600; in crowd, footprint, methods,
-    /// rollout and steady 1000]
+    /// [default: max; in ladder 100,500,1000,5000; in graph 500,600; in retry-storm 200; in crowd,
+    /// footprint, methods, rollout, steady and tail 1000]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_rate)]
     pub rate: Option<Vec<Rate>>,
-    /// Measured time of each run, in s [default: 10; in ladder 5; in rollout 20; in steady 30]
+    /// Measured time of each run, in s [default: 10; in ladder 5; in rollout and tail 20; in steady 30]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub duration_s: Option<u32>,
-    /// Time of each run before counting begins, in s [default: 3; in steady 0]
+    /// Time of each run before counting begins, in s [default: 3; in retry-storm 10; in steady 0]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(..=600))]
     pub warm_up_s: Option<u32>,
-    /// Number of repeats of the whole measurement [default: 10; in crowd, graph, ladder, methods, rollout and streams 3; in
-    /// capacity, footprint and steady 2]
+    /// Number of repeats of the whole measurement [default: 10; in tail 6; in crowd, graph, ladder, methods, retry-storm,
+    /// rollout and streams 3; in capacity, footprint and steady 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: Option<u32>,
-    /// Number of backends [default: 5; in ladder 10; graph has services instead]
+    /// Number of backends [default: 5; in ladder 10; in tail 2; graph has services instead]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=50))]
     pub backends: Option<u32>,
     #[command(flatten)]
     pub traffic: TrafficOptions,
     #[command(flatten)]
     pub graph: GraphOptions,
+    #[command(flatten)]
+    pub conditions: ConditionOptions,
     /// Scenario capacity: also require that 99 of 100 calls take at most this, in ms
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub max_p99_ms: Option<u32>,
@@ -143,7 +146,7 @@ impl Options {
             protocol: self.protocol(),
             traffic: self.traffic.traffic(self.scenario),
             backends: self.backends.unwrap_or(usual.backends) as usize,
-            targets: self.targets.clone().unwrap_or_else(|| usual_targets(self.scenario)),
+            targets: self.targets(),
             cases: cases::of(self)?,
             repeat: self.repeat.unwrap_or(usual.repeat),
             warm_up: Duration::from_secs(self.warm_up_s.unwrap_or(usual.warm_up_s).into()),
@@ -156,6 +159,11 @@ impl Options {
             max_p99_ms: self.max_p99_ms,
             graph: (self.scenario == Scenario::Graph).then(|| self.graph.shape()),
         })
+    }
+
+    /// The targets, with the scenario's defaults.
+    pub(super) fn targets(&self) -> Vec<TargetKind> {
+        self.targets.clone().unwrap_or_else(|| usual_targets(self.scenario))
     }
 
     /// The protocol, with the scenario's default.
@@ -173,9 +181,9 @@ impl Options {
             Scenario::Capacity => return None,
             Scenario::Ladder => &[100, 500, 1000, 5000].map(Rate::PerSecond),
             Scenario::Graph => &[500, 600].map(Rate::PerSecond),
-            Scenario::Crowd | Scenario::Footprint | Scenario::Steady | Scenario::Rollout | Scenario::Methods => {
-                &[Rate::PerSecond(1000)]
-            }
+            Scenario::RetryStorm => &[Rate::PerSecond(200)],
+            Scenario::Crowd | Scenario::Footprint | Scenario::Steady => &[Rate::PerSecond(1000)],
+            Scenario::Rollout | Scenario::Methods | Scenario::Tail => &[Rate::PerSecond(1000)],
             _ => &[Rate::Max],
         };
         Some(self.rate.clone().unwrap_or_else(|| usual.to_vec()))
@@ -201,6 +209,9 @@ impl Usual {
             Scenario::Rollout => Self { duration_s: 20, repeat: 3, ..usual },
             // The backend only serves the lab's own maximum: the graph has other services.
             Scenario::Graph => Self { repeat: 3, backends: 1, ..usual },
+            // The warm-up is as long as the interval of a retry budget, whose first retries a new proxy may make at once.
+            Scenario::RetryStorm => Self { warm_up_s: 10, repeat: 3, ..usual },
+            Scenario::Tail => Self { duration_s: 20, repeat: 6, backends: 2, ..usual },
             _ => usual,
         }
     }
@@ -212,6 +223,8 @@ fn usual_targets(scenario: Scenario) -> Vec<TargetKind> {
         Scenario::Handshakes => kind.has_tls(),
         Scenario::Graph => *kind != TargetKind::L4 && !kind.has_tls(),
         Scenario::Memory | Scenario::Footprint => kind.is_proxy() && !kind.has_tls(),
+        Scenario::RetryStorm => kind.can_retry() && !kind.has_tls(),
+        Scenario::Tail => *kind == TargetKind::Leno,
         _ => !kind.has_tls(),
     };
     TargetKind::ALL.into_iter().filter(|kind| fits(kind) && !kind.is_published_condition()).collect()

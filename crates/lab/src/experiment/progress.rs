@@ -36,6 +36,7 @@ impl Progress {
         let left = HumanDuration(self.time_left());
         let (target, case) = (turn.target, turn.case);
         let at = case.rate_per_s.map_or(format!("{} ms", case.skew_ms), |rate| format!("{rate} calls/s"));
+        let at = if case.condition.is_usual() { at } else { format!("{at} ({})", case.condition) };
         self.bar.set_message(format!("now {target} at {at}, about {left} left"));
     }
 
@@ -103,6 +104,13 @@ fn line(run: &Run) -> String {
     } else if run.scenario == Scenario::Steady {
         let when = run.steady_after_s.map_or("not steady".to_owned(), |s| format!("steady after {s} s"));
         words.push(format!("{when}  p50 {p50_ms:>8.2} ms  p99 {p99_ms:>8.2} ms"));
+    } else if let Some(server_calls) = run.server_calls.filter(|_| run.scenario.has_conditions()) {
+        let Run { condition, calls, errors, p999_ms, .. } = run;
+        words
+            .push(format!("{condition}: {calls} of {} calls succeeded, {server_calls} at the servers", calls + errors));
+        if *calls > 0 {
+            words.push(format!("p50 {p50_ms:>8.2} ms  p99 {p99_ms:>8.2} ms  p99.9 {p999_ms:>8.2} ms"));
+        }
     } else if !run.messages_per_s.is_empty() {
         let rates: Vec<String> = run.messages_per_s.iter().map(|rate| format!("{rate:.0}")).collect();
         words.push(format!("messages/s by backend: {}", rates.join(", ")));
@@ -110,6 +118,9 @@ fn line(run: &Run) -> String {
         words.push(format!("{skew_ms:>3} ms {:>8.0} calls/s", run.rps));
         words.push(format!("p50 {p50_ms:>8.2} ms  p99 {p99_ms:>8.2} ms"));
         words.push(format!("{} {:>6.2} %", troubled(run.scenario), run.slow_share * 100.0));
+    }
+    if !run.condition.is_usual() && !run.scenario.has_conditions() {
+        words.push(run.condition.to_string());
     }
     words.extend(
         run.slow_method.map(|slow| format!("slow method p50 {:.2} ms  p99 {:.2} ms", slow.p50_ms, slow.p99_ms)),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use super::condition::{CallPolicy, Condition, Fault};
 pub use super::description::{Ceiling, Experiment, GraphShape, Machine, Skipped, Version};
 pub use super::findings::{Capacity, Footprint, Restarts, Rollout, SlowMethod};
 pub use crate::targets::kind::TargetKind;
@@ -45,6 +46,10 @@ pub enum Scenario {
     Methods,
     /// A tree of services that call each other, each behind proxies of its own.
     Graph,
+    /// Servers that fail calls, one after the other or in a chain, and proxies that retry them.
+    RetryStorm,
+    /// Two servers, of which one or both are slow at random, and proxies that hedge.
+    Tail,
 }
 
 /// The protocol of clients and backends.
@@ -72,6 +77,9 @@ pub struct Run {
     pub target: TargetKind,
     /// Additional latency of one backend, in ms.
     pub skew_ms: u32,
+    /// The random faults of the servers, and what the proxies may do about them.
+    #[serde(default, skip_serializing_if = "Condition::is_usual")]
+    pub condition: Condition,
     /// Client connections.
     pub connections: u32,
     /// Calls in flight on all connections together: a constant number in a closed loop, a maximum in an open loop. 0 if
@@ -85,6 +93,10 @@ pub struct Run {
     pub calls: u64,
     /// Calls that were not answered with OK.
     pub errors: u64,
+    /// Calls that the servers received, with all retries and hedges, as the servers count them; in a chain, the calls of
+    /// its last servers. `None` in the scenarios without conditions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_calls: Option<u64>,
     /// The error of the first failed call.
     pub first_error: Option<String>,
     /// The calls that were not answered with OK, by class, such as `gRPC UNAVAILABLE`, `HTTP 503`, `connection` or

@@ -1,6 +1,7 @@
 //! Combinations of options that are impossible, or have no effect.
 
 use super::cases::SLOW_FOR;
+use super::condition_options::refuse_impossible_conditions;
 use super::graph::SERVICES_MAX;
 use super::options::{Options, Rate, Usual, refuse};
 use super::record::{GraphShape, Protocol, Scenario, TargetKind};
@@ -19,9 +20,11 @@ pub(super) fn refuse_impossible(options: &Options) -> Result<()> {
     refuse_doubles("--skew-ms", options.skew_ms.as_deref())?;
     refuse_doubles("--connections", options.connections.as_deref())?;
     refuse_doubles("--rate", options.rate.as_deref())?;
+    refuse_doubles("--hedge", options.conditions.hedge.as_deref())?;
     refuse_wrong_targets(options)?;
     refuse_impossible_protocol(options)?;
     refuse_impossible_traffic(options)?;
+    refuse_impossible_conditions(options)?;
     let limit = "only capacity searches a rate below a limit";
     refuse(
         options.max_p99_ms.is_some() && options.scenario != Scenario::Capacity,
@@ -51,6 +54,8 @@ pub(super) fn refuse_impossible(options: &Options) -> Result<()> {
         Scenario::Streams => Ok(()),
         Scenario::Methods => refuse_impossible_methods(options),
         Scenario::Graph => refuse_impossible_graph(options),
+        Scenario::RetryStorm => refuse_impossible_retry_storm(options),
+        Scenario::Tail => refuse_impossible_tail(options),
         Scenario::Tcp => refuse_calls(options, "it sends bytes, not calls"),
         Scenario::Handshakes => refuse_calls(options, "it makes connections, not calls"),
         Scenario::FastFail => {
@@ -76,6 +81,7 @@ fn refuse_wrong_targets(options: &Options) -> Result<()> {
         Scenario::Tcp => true,
         // The lab's netfilter rules balance connections to one address, so that only one service could be behind them.
         Scenario::Graph => kind == TargetKind::Direct || (kind.is_proxy() && kind != TargetKind::Tunnel),
+        Scenario::RetryStorm => kind.can_retry(),
         _ => kind != TargetKind::Tunnel,
     };
     match options.targets.iter().flatten().find(|&&kind| !fits(kind)) {
@@ -205,6 +211,24 @@ fn refuse_impossible_graph(options: &Options) -> Result<()> {
         "--depth {depth} with --fan-out {fan_out} has {services} services; use fewer levels or a lower fan-out, for at \
          most {SERVICES_MAX} services"
     ))
+}
+
+fn refuse_impossible_retry_storm(options: &Options) -> Result<()> {
+    let scenario = Scenario::RetryStorm;
+    refuse_without_grpc(options, "its servers fail with a gRPC status")?;
+    refuse(options.skew_ms.is_some(), "--skew-ms", scenario, "its servers are not slow, but fail")?;
+    refuse(options.traffic.exchange.is_some(), "--exchange", scenario, "only unary calls reach the end of its chain")?;
+    let is_closed = options.rates().is_some_and(|rates| rates.contains(&Rate::Max));
+    refuse(is_closed, "--rate max", scenario, "retries would slow the calls down that cause them")
+}
+
+fn refuse_impossible_tail(options: &Options) -> Result<()> {
+    refuse_without_grpc(options, "the lab hedges only the methods of its gRPC service")?;
+    refuse(options.skew_ms.is_some(), "--skew-ms", Scenario::Tail, "its slow server is slow at random")?;
+    match options.backends {
+        Some(1) => usage("--backends 1 leaves no second server for a hedge; use 2 or more".to_owned()),
+        _ => Ok(()),
+    }
 }
 
 /// Rejects the protocols without gRPC.

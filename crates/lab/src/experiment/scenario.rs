@@ -6,7 +6,7 @@ use super::record::{Protocol, Scenario};
 
 impl Scenario {
     /// Every scenario.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::SlowPod,
         Self::Connections,
         Self::FastFail,
@@ -23,11 +23,28 @@ impl Scenario {
         Self::Streams,
         Self::Methods,
         Self::Graph,
+        Self::RetryStorm,
+        Self::Tail,
     ];
 
     /// Whether the scenario makes calls, so that targets can balance them.
     pub fn has_calls(self) -> bool {
         !matches!(self, Self::Tcp | Self::Handshakes)
+    }
+
+    /// Whether the scenario compares conditions of servers and proxies.
+    pub(crate) fn has_conditions(self) -> bool {
+        matches!(self, Self::RetryStorm | Self::Tail)
+    }
+
+    /// What the scenario measures, in which cases, and what it cannot show; `None` for scenarios that their line
+    /// describes.
+    pub(crate) fn page(self) -> Option<&'static str> {
+        match self {
+            Self::RetryStorm => Some(include_str!("pages/retry-storm.txt")),
+            Self::Tail => Some(include_str!("pages/tail.txt")),
+            _ => None,
+        }
     }
 
     /// A one-line description.
@@ -51,6 +68,8 @@ impl Scenario {
             Self::Streams => "long bidirectional streams: do they end up unevenly on the backends?",
             Self::Methods => "a fast and a slow method of one service, and one slow backend: does the fast one suffer?",
             Self::Graph => "services that call services, each behind its own proxies: what does a call take?",
+            Self::RetryStorm => "servers fail calls that proxies retry: how many calls succeed, and how many arrive?",
+            Self::Tail => "servers are slow at random, and proxies hedge: what becomes of the tail?",
         }
     }
 }
@@ -74,6 +93,8 @@ impl fmt::Display for Scenario {
             Self::Streams => "streams",
             Self::Methods => "methods",
             Self::Graph => "graph",
+            Self::RetryStorm => "retry-storm",
+            Self::Tail => "tail",
         })
     }
 }

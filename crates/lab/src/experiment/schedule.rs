@@ -19,15 +19,16 @@ pub(super) struct Turn {
     pub(super) seed: u64,
 }
 
-/// Returns the runs in their order. Every repeat runs all cases, and every case all targets, so that a noisy minute of
-/// the machine affects all targets. The order of the targets changes, so that no target always follows the same other
-/// target. The faulty backend changes too, because some balancers prefer the first backend of a list.
+/// Returns the runs in their order. Every repeat runs all cases, and every case all targets that fit its condition. So a
+/// noisy minute of the machine affects all targets. The order of the targets changes, so that no target always follows
+/// the same other target. The faulty backend changes too, because some balancers prefer the first backend of a list.
 pub(super) fn turns(settings: &Settings, targets: &[TargetKind], backends: usize) -> Vec<Turn> {
     let mut random = fastrand::Rng::with_seed(settings.seed);
     let mut turns = Vec::new();
     for repeat in 1..=settings.repeat {
         for &case in &settings.cases {
-            let mut order = targets.to_vec();
+            let mut order: Vec<TargetKind> =
+                targets.iter().copied().filter(|&target| case.condition.fits(target)).collect();
             random.shuffle(&mut order);
             let troubled = random.usize(..backends);
             for target in order {

@@ -3,14 +3,15 @@ use std::time::Duration;
 use super::*;
 use crate::backends::ServiceTime;
 use crate::cpus::Cpus;
-use crate::experiment::record::{Protocol, Scenario};
+use crate::experiment::record::{CallPolicy, Condition, Protocol, Scenario};
 use crate::load::Traffic;
 use crate::targets::Programs;
 
 const TARGETS: [TargetKind; 3] = [TargetKind::Direct, TargetKind::Leno, TargetKind::Haproxy];
 
 fn settings(seed: u64) -> Settings {
-    let case = |skew_ms| Case { skew_ms, connections: 1, concurrency: 200, rate_per_s: None };
+    let case =
+        |skew_ms| Case { skew_ms, connections: 1, concurrency: 200, rate_per_s: None, condition: Condition::default() };
     Settings {
         scenario: Scenario::SlowPod,
         protocol: Protocol::Grpc,
@@ -61,4 +62,14 @@ fn no_target_always_comes_at_the_same_place_and_every_backend_is_in_trouble_at_t
 fn the_same_seed_gives_the_same_order() {
     assert_eq!(turns(&settings(3), &TARGETS, 5), turns(&settings(3), &TARGETS, 5));
     assert_ne!(turns(&settings(3), &TARGETS, 5), turns(&settings(4), &TARGETS, 5));
+}
+
+#[test]
+fn a_target_has_no_turn_under_a_condition_that_it_cannot_act_on() {
+    let retry = Condition { policy: CallPolicy::Retry, ..Condition::default() };
+    let usual = settings(5);
+    let cases = usual.cases.iter().map(|&case| Case { condition: retry, ..case }).collect();
+    let turns = turns(&Settings { cases, ..usual }, &TARGETS, 5);
+    assert_eq!(turns.len(), 60 * 2);
+    assert!(turns.iter().all(|turn| turn.target == TargetKind::Leno), "only Leno can retry");
 }

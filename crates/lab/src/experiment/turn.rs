@@ -28,6 +28,7 @@ impl Runner {
             Scenario::Footprint => self.fresh_stage(turn)?.measure_footprint(turn),
             Scenario::Graph => self.run_graph(turn, self.settings.graph.unwrap_or_default()),
             Scenario::Methods => self.fresh_stage(turn)?.measure_methods(turn),
+            Scenario::RetryStorm if turn.case.condition.fault.is_chain() => self.run_chain(turn),
             _ => {
                 let run = self.fresh_stage(turn)?.measure(turn)?;
                 let at_ceiling = run.rate_per_s.is_none() && self.experiment.ceiling.is_near(run.rps);
@@ -62,29 +63,30 @@ impl Runner {
 
     /// A stage with a newly started target in front of the backends.
     fn fresh_stage(&mut self, turn: &Turn) -> Result<Stage<'_>> {
-        let target = Target::start(turn.target, &self.setting(self.backends.addresses()))?;
+        let target = Target::start(turn.target, &self.setting(turn, self.backends.addresses()))?;
         let exchange = self.settings.exchange();
         Ok(self.stage(target, exchange))
     }
 
     fn run_bytes(&mut self, turn: &Turn) -> Result<Run> {
         let server = BulkServer::start(&self.settings.cpus.others)?;
-        let target = Target::start(turn.target, &self.setting(&[server.address]))?;
+        let target = Target::start(turn.target, &self.setting(turn, &[server.address]))?;
         self.stage(target, Exchange::Grpc).measure_bytes(turn, &server)
     }
 
     fn run_handshakes(&mut self, turn: &Turn) -> Result<Run> {
         let backend = self.backends.addresses()[turn.troubled];
-        let side = Target::start_server_side(turn.target, &self.setting(&[]), backend)?;
+        let side = Target::start_server_side(turn.target, &self.setting(turn, &[]), backend)?;
         let ServerSide { target, server_name, client, alpn } = side;
         let hello = Hello::new(client_config(&client, SERVER, alpn)?, &server_name)?;
         self.stage(target, Exchange::Handshake(hello)).measure(turn)
     }
 
-    pub(super) fn setting<'a>(&'a self, backends: &'a [SocketAddr]) -> Setting<'a> {
+    pub(super) fn setting<'a>(&'a self, turn: &Turn, backends: &'a [SocketAddr]) -> Setting<'a> {
         Setting {
             backends,
             protocol: self.settings.protocol,
+            policy: turn.case.condition.policy,
             dir: &self.logs,
             cpus: &self.settings.cpus.proxy,
             programs: &self.settings.programs,

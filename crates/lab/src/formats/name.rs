@@ -6,7 +6,8 @@ use crate::report;
 /// Names the target and the case of a run. Repeats have the same label.
 pub(super) fn label(run: &Run) -> String {
     let Run { scenario, target, skew_ms, .. } = run;
-    format!("{scenario} {target}, skew {skew_ms} ms, {}", report::load(run))
+    let condition = if run.condition.is_usual() { String::new() } else { format!("{}, ", run.condition) };
+    format!("{scenario} {target}, {condition}skew {skew_ms} ms, {}", report::load(run))
 }
 
 /// The name of a run's files, without extension: letters, digits and hyphens, at most 96 bytes, as Fortio demands. The
@@ -14,7 +15,8 @@ pub(super) fn label(run: &Run) -> String {
 pub(super) fn file_stem(run: &Run) -> String {
     let Run { scenario, target, skew_ms, connections, concurrency, rate_per_s, repeat, .. } = run;
     let rate = rate_per_s.map_or_else(|| "max".to_owned(), |rate| rate.to_string());
-    format!("{scenario}-{target}-skew{skew_ms}ms-c{connections}-n{concurrency}-rate{rate}-r{repeat:04}")
+    let condition = if run.condition.is_usual() { String::new() } else { format!("{}-", run.condition.short_name()) };
+    format!("{scenario}-{target}-{condition}skew{skew_ms}ms-c{connections}-n{concurrency}-rate{rate}-r{repeat:04}")
 }
 
 #[cfg(test)]

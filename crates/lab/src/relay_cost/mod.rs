@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::cpus::Cpus;
 use crate::error::{Error, Result, io as io_error};
-use crate::experiment::record::{Protocol, TargetKind};
+use crate::experiment::record::{CallPolicy, Protocol, TargetKind};
 use crate::targets::{Programs, Setting, Target};
 
 use backends::Backends;
@@ -158,6 +158,7 @@ fn start_targets(options: &Options, stage: &Stage, out: &mut dyn Write) -> Resul
         let setting = Setting {
             backends: &stage.backends.addresses,
             protocol: Protocol::Grpc,
+            policy: CallPolicy::Once,
             dir: stage.dir.path(),
             cpus: &stage.cpus.proxy,
             programs: &programs,

@@ -1,7 +1,7 @@
 //! Simulated experiments for tests, made from a seed.
 
 use crate::experiment::record::{
-    Ceiling, CurvePoint, Experiment, Machine, Protocol, Run, Scenario, Skipped, TargetKind, Version,
+    Ceiling, Condition, CurvePoint, Experiment, Machine, Protocol, Run, Scenario, Skipped, TargetKind, Version,
 };
 use crate::load::Traffic;
 
@@ -13,12 +13,14 @@ pub(crate) fn run(target: TargetKind, skew_ms: u32, repeat: u32) -> Run {
         scenario: Scenario::SlowPod,
         target,
         skew_ms,
+        condition: Condition::default(),
         connections: 1,
         concurrency: 200,
         rate_per_s: None,
         repeat,
         calls: 100_000,
         errors: 0,
+        server_calls: None,
         first_error: None,
         error_classes: std::collections::BTreeMap::new(),
         rps: 10_000.0,

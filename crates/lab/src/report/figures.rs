@@ -6,6 +6,9 @@ use crate::experiment::record::{Footprint, Restarts, Run};
 use super::mean::Mean;
 use super::spread::{Estimate, LEAST_REPEATS, Spread};
 
+/// The class of failed calls that the load did not send.
+const NOT_SENT: &str = "not sent";
+
 /// A figure of a run, if the run has it.
 pub(super) type Figure = fn(&Run) -> Option<f64>;
 
@@ -95,6 +98,23 @@ pub(super) fn kept(run: &Run) -> Option<f64> {
 pub(crate) fn errors_percent(run: &Run) -> Option<f64> {
     let all = (run.calls + run.errors).max(1);
     Some(run.errors as f64 / all as f64 * 100.0)
+}
+
+/// The successful calls, in percent of all.
+pub(super) fn success_percent(run: &Run) -> Option<f64> {
+    Some(100.0 - errors_percent(run)?)
+}
+
+/// Calls that the servers received for each call that the load sent.
+pub(super) fn attempts_per_call(run: &Run) -> Option<f64> {
+    let not_sent = run.error_classes.get(NOT_SENT).copied().unwrap_or_default();
+    let sent = (run.calls + run.errors).saturating_sub(not_sent);
+    Some(run.server_calls? as f64 / sent.max(1) as f64)
+}
+
+/// Further attempts at calls, in percent of the calls.
+pub(super) fn further_attempts_percent(run: &Run) -> Option<f64> {
+    Some((attempts_per_call(run)? - 1.0) * 100.0)
 }
 
 /// CPU time of all proxies for each second, in thousandths of a CPU.

@@ -1,6 +1,8 @@
 //! Leno's goals, and whether the runs reach them.
 
-use crate::experiment::record::{Scenario, TargetKind};
+use std::cmp::Ordering;
+
+use crate::experiment::record::{CallPolicy, Fault, Scenario, TargetKind};
 
 use super::figures::{self, Figure};
 use super::group::{Group, Load, Results};
@@ -67,6 +69,43 @@ fn of_target(results: &Results, scenario: Scenario, target: TargetKind) -> Vec<G
                 let after = |group: &Group| Some(group.spread(figures::recovered_s)?.estimate());
                 add("fair share again ≤ 5 s", each(Limit::SecondsAtMost(5.0), after));
             }
+            Scenario::Tail => {
+                let hedged = || groups.iter().copied().filter(|it| matches!(it.condition.policy, CallPolicy::Hedge(_)));
+                let tail = |group: &Group| {
+                    Limit::RatioAtMost(1.5).judge_beside(results.healthy(group), group, figures::p999_ms)
+                };
+                // The best delay decides: a percentile above the share of the slow calls is as late as they are.
+                for fault in faults(&groups) {
+                    let tails = hedged().filter(|group| group.condition.fault == fault).map(tail);
+                    if let Some(best) = tails.min_by(order) {
+                        add(&format!("hedged p99.9 ≤ 1.50 × healthy, {fault}"), vec![best]);
+                    }
+                }
+                let further = |group: &Group| Some(group.spread(figures::further_attempts_percent)?.estimate());
+                let attempts = hedged().map(|group| Limit::PercentAtMost(5.0).judge(further(group), group));
+                add("further attempts of hedges ≤ 5 %", attempts.collect());
+            }
+            Scenario::RetryStorm => {
+                // A budget of 20 percent allows 1.20, 1.73 and 1.20. The rest is for calls that cross the ends of the run.
+                let attempts = |group: &Group| Some(group.spread_of_all(figures::attempts_per_call)?.estimate());
+                let under = |name: &str, fault: fn(Fault) -> bool, limit: f64| {
+                    let is_of =
+                        |group: &&Group| group.condition.policy == CallPolicy::Retry && fault(group.condition.fault);
+                    let judge = |group: &Group| Limit::RatioAtMost(limit).judge(attempts(group), group);
+                    (name.to_owned(), groups.iter().copied().filter(is_of).map(judge).collect::<Vec<_>>())
+                };
+                for (name, findings) in [
+                    under("calls at failing servers ≤ 1.25 × calls", |it| matches!(it, Fault::Failing { .. }), 1.25),
+                    under("calls at the end of a chain ≤ 1.80 × calls", |it| it == Fault::Chain, 1.8),
+                    under(
+                        "calls at the end of a forwarding chain ≤ 1.30 × calls",
+                        |it| it == Fault::ForwardingChain,
+                        1.3,
+                    ),
+                ] {
+                    add(&name, findings);
+                }
+            }
             Scenario::Memory => {
                 let kept = |group: &Group| Some(group.spread(figures::kept)?.estimate());
                 add("memory after ≤ 1.10 × before", each(Limit::RatioAtMost(1.1), kept));
@@ -85,9 +124,20 @@ fn sd_percent(group: &Group) -> Option<Estimate> {
 
 /// Returns a goal on several figures. The worst figure decides.
 pub(super) fn worst(name: &str, load: Load, findings: Vec<Finding>) -> Option<Goal> {
-    let order = |a: &Finding, b: &Finding| a.verdict.cmp(&b.verdict).then(a.badness.total_cmp(&b.badness));
     let Finding { verdict, text: figure, .. } = findings.into_iter().max_by(order)?;
     Some(Goal { name: name.to_owned(), load, verdict, figure })
+}
+
+/// Orders findings from the best to the worst.
+fn order(a: &Finding, b: &Finding) -> Ordering {
+    a.verdict.cmp(&b.verdict).then(a.badness.total_cmp(&b.badness))
+}
+
+/// The faults of the groups, each once.
+fn faults(groups: &[&Group]) -> Vec<Fault> {
+    let mut faults: Vec<Fault> = groups.iter().map(|group| group.condition.fault).collect();
+    faults.dedup();
+    faults
 }
 
 /// Returns the goals for p50 and p99 over more connections. They are reached if p50 and p99 stay within the range of

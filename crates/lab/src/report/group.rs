@@ -1,6 +1,6 @@
 //! The repeats of one target under one load, together.
 
-use crate::experiment::record::{CurvePoint, Experiment, Run, Scenario, TargetKind};
+use crate::experiment::record::{Condition, CurvePoint, Experiment, Fault, Run, Scenario, TargetKind};
 
 use super::read::Recorded;
 use super::spread::Spread;
@@ -25,6 +25,7 @@ pub(super) struct Group<'a> {
     pub(super) scenario: Scenario,
     pub(super) load: Load,
     pub(super) skew_ms: u32,
+    pub(super) condition: Condition,
     pub(super) target: TargetKind,
     /// The runs, ascending by repeat.
     pub(super) runs: Vec<&'a Run>,
@@ -46,14 +47,19 @@ pub(super) struct Marks {
 
 impl<'a> Group<'a> {
     pub(super) fn of(run: &'a Run) -> Self {
-        let Run { scenario, target, skew_ms, rate_per_s, connections, concurrency, .. } = *run;
+        let Run { scenario, target, skew_ms, condition, rate_per_s, connections, concurrency, .. } = *run;
         let load = Load { rate_per_s, connections, concurrency, is_searched: run.capacity.is_some() };
-        Self { scenario, load, skew_ms, target, runs: vec![run] }
+        Self { scenario, load, skew_ms, condition, target, runs: vec![run] }
+    }
+
+    /// The parts in which the groups of one section of the table agree.
+    pub(super) fn section(&self) -> (Scenario, Load, u32, Condition) {
+        (self.scenario, self.load, self.skew_ms, self.condition)
     }
 
     fn is_of(&self, run: &'a Run) -> bool {
-        let Self { scenario, load, skew_ms, target, .. } = Group::of(run);
-        (scenario, load, skew_ms, target) == (self.scenario, self.load, self.skew_ms, self.target)
+        let other = Group::of(run);
+        other.target == self.target && other.section() == self.section()
     }
 
     /// The runs with answered calls. Other runs have no latency.
@@ -64,6 +70,11 @@ impl<'a> Group<'a> {
     /// The spread of `figure` over the runs that have it.
     pub(super) fn spread(&self, figure: impl Fn(&Run) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.alive().filter_map(figure))
+    }
+
+    /// The spread of a figure that runs without answered calls have too.
+    pub(super) fn spread_of_all(&self, figure: impl Fn(&Run) -> Option<f64>) -> Option<Spread> {
+        Spread::of(self.runs.iter().filter_map(|run| figure(run)))
     }
 
     /// The runs' latency curves combined: the spread of the latency, in ms, at each quantile that at least half of the
@@ -96,7 +107,7 @@ impl<'a> Group<'a> {
 pub(super) struct Results<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) notes: &'a [String],
-    /// The groups, ascending by scenario, load and skew, then in the requested order of targets.
+    /// The groups, ascending by scenario, load, skew and condition, then in the requested order of targets.
     pub(super) groups: Vec<Group<'a>>,
 }
 
@@ -111,7 +122,7 @@ impl<'a> Results<'a> {
             }
         }
         let place = |target| experiment.targets.iter().position(|&asked| asked == target).unwrap_or(usize::MAX);
-        groups.sort_by_key(|group| (group.scenario, group.load, group.skew_ms, place(group.target), group.target));
+        groups.sort_by_key(|group| (group.section(), place(group.target), group.target));
         for group in &mut groups {
             group.runs.sort_by_key(|run| run.repeat);
         }
@@ -140,18 +151,31 @@ impl<'a> Results<'a> {
         skews
     }
 
+    /// The conditions of a scenario, ascending.
+    pub(super) fn conditions(&self, scenario: Scenario) -> Vec<Condition> {
+        let mut conditions: Vec<Condition> = self.of(scenario).map(|group| group.condition).collect();
+        conditions.sort_unstable();
+        conditions.dedup();
+        conditions
+    }
+
     /// The targets with runs, in the requested order.
     pub(super) fn targets(&self, scenario: Scenario) -> Vec<TargetKind> {
         distinct(self.of(scenario).map(|group| group.target))
     }
 
+    /// Returns the group of a target; of several conditions, that which sorts first.
     pub(super) fn find(&self, scenario: Scenario, load: Load, skew_ms: u32, target: TargetKind) -> Option<&Group<'a>> {
         self.of(scenario).find(|group| (group.load, group.skew_ms, group.target) == (load, skew_ms, target))
     }
 
-    /// Returns the group of the same target under the same load while no backend is slow.
+    /// Returns the group of the same target under the same load while no backend is slow, with the same policy. Beside a
+    /// condition with a fault, each call is sent once.
     pub(super) fn healthy(&self, group: &Group) -> Option<&Group<'a>> {
-        self.find(group.scenario, group.load, 0, group.target)
+        let has_fault = group.condition.fault != Fault::None;
+        let condition = if has_fault { Condition::default() } else { group.condition };
+        let healthy = (group.scenario, group.load, 0, condition);
+        self.groups.iter().find(|other| other.target == group.target && other.section() == healthy)
     }
 
     /// Returns, among the groups with the same target, skew and rate, the one with the fewest connections. It may be

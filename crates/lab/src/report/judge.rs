@@ -71,6 +71,9 @@ impl Limit {
         if matches!(group.scenario, Scenario::SlowPod | Scenario::Recover) {
             text.push_str(&format!(", skew {} ms", group.skew_ms));
         }
+        if group.scenario.has_conditions() {
+            text.push_str(&format!(", {}", group.condition.policy));
+        }
         let marks = labels::marks(group.marks());
         if !marks.is_empty() {
             text.push_str(&format!(" ({marks})"));

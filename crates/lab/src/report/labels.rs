@@ -72,6 +72,8 @@ pub(super) fn scenario(scenario: Scenario) -> &'static str {
         Scenario::Streams => "Long streams",
         Scenario::Methods => "A fast and a slow method",
         Scenario::Graph => "Services that call services",
+        Scenario::RetryStorm => "Failures and retries",
+        Scenario::Tail => "Hedges against slow calls",
     }
 }
 
@@ -122,6 +124,10 @@ pub(super) fn scenario_is(scenario: Scenario, experiment: &Experiment) -> String
             let GraphShape { depth, fan_out } = experiment.graph.unwrap_or_default();
             format!("{depth} levels of services. Each service calls {fan_out} services of the next level at once.")
         }
+        Scenario::RetryStorm => {
+            format!("{backends} backends fail no calls, a share of their calls, or all calls at the end of a chain.")
+        }
+        Scenario::Tail => format!("One of {backends} backends, or each of them, answers some calls later, at random."),
         Scenario::Methods => {
             format!(
                 "For each ten calls of a fast method of {backends} backends there is one of a slow method, which takes 100 ms."

@@ -3,6 +3,7 @@
 //!
 //! read -> group -> (spread, ratio) -> (table, judge -> goals, verdict) -> summary and page
 
+mod case_findings;
 pub(crate) mod figures;
 mod goals;
 mod group;

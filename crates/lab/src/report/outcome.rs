@@ -1,9 +1,9 @@
 //! The result of each target as one figure.
 
 use crate::chart::number::significant;
-use crate::experiment::record::{Scenario, TargetKind};
+use crate::experiment::record::{CallPolicy, Fault, Scenario, TargetKind};
 
-use super::figures;
+use super::figures::{self, Figure};
 use super::group::{Group, Load, Results};
 use super::ratio::ratio;
 use super::spread::Spread;
@@ -54,6 +54,8 @@ pub(super) fn outcome_name(scenario: Scenario) -> &'static str {
         Scenario::Streams => "busiest backend",
         Scenario::Methods => "tail of the fast method",
         Scenario::Graph => "tail of a whole call",
+        Scenario::RetryStorm => "failed with retries",
+        Scenario::Tail => "tail with hedges",
     }
 }
 
@@ -96,6 +98,17 @@ pub(super) fn outcome(results: &Results, scenario: Scenario, load: Load, target:
         }
         Scenario::Footprint => Outcome::with_unit(group.spread(figures::loaded_mb)?, "MB", "of all proxies together"),
         Scenario::Steady => Outcome::with_unit(group.spread(figures::steady_s)?, "s", "after the start"),
+        Scenario::RetryStorm => {
+            let is_shown =
+                matches!(group.condition.fault, Fault::Failing { .. }) && group.condition.policy == CallPolicy::Retry;
+            let spread = group.spread(figures::errors_percent).filter(|_| is_shown)?;
+            Outcome::with_unit(spread, "%", "of the calls, with retries within the default limit")
+        }
+        Scenario::Tail => {
+            let is_hedged = matches!(group.condition.policy, CallPolicy::Hedge(_));
+            let healthy = results.healthy(group).filter(|_| is_hedged)?;
+            Outcome::of_ratio(healthy, group, ("p99.9", figures::p999_ms), &format!("with {}", group.condition.policy))
+        }
         Scenario::Rollout => {
             let detail = "of the calls, while backends restart gracefully";
             Outcome::with_unit(group.spread(figures::lost_gracefully_percent)?, "%", detail)
@@ -124,12 +137,17 @@ impl Outcome {
 
     /// The p99 of `group` divided by the p99 of `base`.
     fn of_p99(base: &Group, group: &Group, place: &str) -> Option<Self> {
-        let ratio = ratio(group, base, figures::p99_ms)?;
-        let [from, to] = [base, group].map(|group| figures::median(group.spread(figures::p99_ms)));
+        Self::of_ratio(base, group, ("p99", figures::p99_ms), place)
+    }
+
+    /// A latency of `group` divided by that of `base`.
+    fn of_ratio(base: &Group, group: &Group, (name, latency): (&str, Figure), place: &str) -> Option<Self> {
+        let ratio = ratio(group, base, latency)?;
+        let [from, to] = [base, group].map(|group| figures::median(group.spread(latency)));
         Some(Self {
             value: ratio.value,
             figure: format!("{}\u{a0}×", significant(ratio.value)),
-            detail: format!("p99 {from} → {to}\u{a0}ms {place}"),
+            detail: format!("{name} {from} → {to}\u{a0}ms {place}"),
             certainty: match ratio.plus_minus() {
                 None => Certainty::TooFew,
                 Some(part) if ratio.may_be(1.0) => Certainty::Same(part),

@@ -7,7 +7,7 @@ use crate::experiment::record::{Scenario, TargetKind};
 
 use super::group::{Load, Results};
 use super::judge::Verdict;
-use super::{figures, goals, labels, limits, table, verdict};
+use super::{case_findings, figures, goals, labels, limits, table, verdict};
 
 /// The whole file.
 pub(super) fn text(results: &Results) -> String {
@@ -17,6 +17,7 @@ pub(super) fn text(results: &Results) -> String {
         let _ = write!(text, "# {}\n\n", labels::scenario(scenario));
         let _ = write!(text, "{}\n\n", cell(&verdict::sentence(results, scenario)));
         let _ = write!(text, "{}\n\n", about(results, scenario));
+        write_findings(&mut text, results, scenario);
         write_table(&mut text, results, scenario);
         write_goals(&mut text, results, scenario);
         write_beside(&mut text, results, scenario);
@@ -49,6 +50,20 @@ fn about(results: &Results, scenario: Scenario) -> String {
     )
 }
 
+/// Writes a sentence or two for each case of the scenarios with conditions.
+fn write_findings(text: &mut String, results: &Results, scenario: Scenario) {
+    let findings = case_findings::findings(results, scenario);
+    if findings.is_empty() {
+        return;
+    }
+    text.push_str("## Findings\n\n");
+    for finding in findings {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "- {}", cell(&finding));
+    }
+    text.push('\n');
+}
+
 fn write_table(text: &mut String, results: &Results, scenario: Scenario) {
     let table = table::table(results, scenario);
     let loads = results.loads(scenario);
@@ -56,7 +71,9 @@ fn write_table(text: &mut String, results: &Results, scenario: Scenario) {
     let load_column = if labels::vary_in_connections(&loads) { "connections" } else { "load" };
     let mut head: Vec<String> = Vec::new();
     head.extend((loads.len() > 1).then(|| load_column.to_owned()));
+    let has_conditions = results.conditions(scenario).iter().any(|condition| !condition.is_usual());
     head.extend(has_skews.then(|| "skew, ms".to_owned()));
+    head.extend(has_conditions.then(|| "case".to_owned()));
     head.extend(table.columns);
     write_row(text, &head);
     write_row(text, &vec!["---".to_owned(); head.len()]);
@@ -65,6 +82,7 @@ fn write_table(text: &mut String, results: &Results, scenario: Scenario) {
             let mut row: Vec<String> = Vec::new();
             row.extend((loads.len() > 1).then(|| labels::load_among(section.load, &loads)));
             row.extend(has_skews.then(|| section.skew_ms.to_string()));
+            row.extend(has_conditions.then(|| cell(&section.condition.to_string())));
             row.push(name(*target));
             row.extend(cells.iter().map(|text| cell(text)));
             write_row(text, &row);

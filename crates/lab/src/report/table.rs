@@ -1,6 +1,6 @@
 //! The full table of a scenario as text cells, for both Markdown and HTML.
 
-use crate::experiment::record::{Scenario, TargetKind};
+use crate::experiment::record::{Condition, Fault, Scenario, TargetKind};
 
 use super::figures::{self, Figure};
 use super::group::{Group, Load, Results};
@@ -19,11 +19,12 @@ pub(super) struct Table {
     pub(super) skipped: Vec<(TargetKind, String)>,
 }
 
-/// The rows of all targets under one load and skew.
+/// The rows of all targets under one load, skew and condition.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Section {
     pub(super) load: Load,
     pub(super) skew_ms: u32,
+    pub(super) condition: Condition,
     pub(super) rows: Vec<(TargetKind, Vec<String>)>,
 }
 
@@ -36,8 +37,13 @@ pub(super) fn table(results: &Results, scenario: Scenario) -> Table {
     for group in results.of(scenario) {
         let row = (group.target, columns.iter().map(|(_, cell)| cell(group)).collect());
         match sections.last_mut() {
-            Some(last) if (last.load, last.skew_ms) == (group.load, group.skew_ms) => last.rows.push(row),
-            _ => sections.push(Section { load: group.load, skew_ms: group.skew_ms, rows: vec![row] }),
+            Some(last) if (last.load, last.skew_ms, last.condition) == (group.load, group.skew_ms, group.condition) => {
+                last.rows.push(row);
+            }
+            _ => {
+                let Group { load, skew_ms, condition, .. } = *group;
+                sections.push(Section { load, skew_ms, condition, rows: vec![row] });
+            }
         }
     }
     let names = columns.into_iter().map(|(name, _)| name);
@@ -48,7 +54,8 @@ pub(super) fn table(results: &Results, scenario: Scenario) -> Table {
 fn columns<'a>(results: &'a Results, scenario: Scenario) -> Vec<Column<'a>> {
     let beside_healthy = |figure: Figure| {
         move |group: &Group| {
-            let healthy = results.healthy(group).filter(|_| group.skew_ms > 0);
+            let has_fault = group.skew_ms > 0 || group.condition.fault != Fault::None;
+            let healthy = results.healthy(group).filter(|_| has_fault);
             figures::ratio(healthy.and_then(|healthy| ratio(group, healthy, figure)))
         }
     };
@@ -56,15 +63,19 @@ fn columns<'a>(results: &'a Results, scenario: Scenario) -> Vec<Column<'a>> {
         return of_bytes();
     }
     let skewed = results.skews(scenario).iter().any(|&skew| skew > 0);
+    let with_tail = scenario == Scenario::Tail;
     let mut columns: Vec<Column> = vec![
         ("p50 ± sd, ms".to_owned(), Box::new(|group| figures::with_sd(group.spread(figures::p50_ms)))),
         ("p90, ms".to_owned(), Box::new(|group| figures::median(group.spread(|run| Some(run.p90_ms))))),
         ("p99, ms".to_owned(), Box::new(|group| figures::with_range(group.spread(figures::p99_ms)))),
     ];
-    if skewed {
+    if skewed || with_tail {
         columns.push(("p99 ÷ healthy".to_owned(), Box::new(beside_healthy(figures::p99_ms))));
     }
     columns.push(("p99.9, ms".to_owned(), Box::new(|group| figures::median(group.spread(|run| Some(run.p999_ms))))));
+    if with_tail {
+        columns.push(("p99.9 ÷ healthy".to_owned(), Box::new(beside_healthy(figures::p999_ms))));
+    }
     columns.push((
         labels::rate_name(scenario).to_owned(),
         Box::new(|group| figures::with_range(group.spread(figures::rps))),
@@ -73,13 +84,16 @@ fn columns<'a>(results: &'a Results, scenario: Scenario) -> Vec<Column<'a>> {
         columns.push(("calls/s ÷ healthy".to_owned(), Box::new(beside_healthy(figures::rps))));
     }
     let per = if scenario == Scenario::Handshakes { "handshake" } else { "call" };
-    columns.push((format!("CPU per {per}, µs"), Box::new(|group| figures::median(group.spread(figures::cpu_us)))));
+    // The calls cost CPU time even if no call of a run succeeds, as in a chain.
+    let cpu = |group: &Group| figures::median(group.spread_of_all(figures::cpu_us));
+    columns.push((format!("CPU per {per}, µs"), Box::new(cpu)));
     if results.targets(scenario).into_iter().any(TargetKind::is_mesh) && scenario.has_calls() {
         let cell = |group: &Group| figures::median(group.spread(figures::server_cpu_us));
         columns.push(("of it in front of backends, µs".to_owned(), Box::new(cell)));
     }
     columns.push(("memory peak, MB".to_owned(), Box::new(|group| figures::median(group.spread(figures::peak_mb)))));
     columns.extend(of_scenario(scenario));
+    columns.extend(of_condition(results, scenario));
     columns.extend(of_load(scenario));
     columns.push(("marks".to_owned(), Box::new(|group| labels::marks(group.marks()))));
     columns
@@ -103,7 +117,7 @@ fn of_bytes<'a>() -> Vec<Column<'a>> {
 /// The columns that only some scenarios have.
 fn of_scenario<'a>(scenario: Scenario) -> Vec<Column<'a>> {
     match scenario {
-        Scenario::SlowPod | Scenario::Connections | Scenario::FastFail => {
+        Scenario::SlowPod | Scenario::Connections | Scenario::FastFail | Scenario::Tail => {
             let name = format!("to the {}, %", labels::pod(scenario));
             vec![(name, Box::new(|group: &Group| share(group.spread(figures::share_percent))))]
         }
@@ -119,6 +133,23 @@ fn of_scenario<'a>(scenario: Scenario) -> Vec<Column<'a>> {
             ("memory before, MB".to_owned(), Box::new(|group| figures::median(group.spread(figures::before_mb)))),
             ("memory after, MB".to_owned(), Box::new(|group| figures::with_range(group.spread(figures::after_mb)))),
         ],
+        _ => Vec::new(),
+    }
+}
+
+/// The columns for the calls that the servers count, if there are runs with conditions.
+fn of_condition<'a>(results: &Results, scenario: Scenario) -> Vec<Column<'a>> {
+    let of_all = |name: &str, figure: Figure| -> Column<'a> {
+        (name.to_owned(), Box::new(move |group: &Group| figures::with_range(group.spread_of_all(figure))))
+    };
+    match scenario {
+        Scenario::RetryStorm => vec![
+            of_all("success, %", figures::success_percent),
+            of_all("calls at the servers ÷ calls", figures::attempts_per_call),
+        ],
+        _ if scenario == Scenario::Tail || results.conditions(scenario).iter().any(|it| !it.is_usual()) => {
+            vec![of_all("further attempts, %", figures::further_attempts_percent)]
+        }
         _ => Vec::new(),
     }
 }

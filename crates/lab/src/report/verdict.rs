@@ -14,7 +14,8 @@ use super::spread::Estimate;
 /// the highest rate.
 pub(super) fn main_load(results: &Results, scenario: Scenario) -> Option<Load> {
     let mut loads = results.loads(scenario).into_iter();
-    if scenario == Scenario::Ladder { loads.next_back() } else { loads.next() }
+    // In `retry-storm` a chain has the lowest rate.
+    if matches!(scenario, Scenario::Ladder | Scenario::RetryStorm) { loads.next_back() } else { loads.next() }
 }
 
 /// The result of the experiment in one sentence.
@@ -62,6 +63,12 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
         Scenario::Footprint => format!("Under the load, the proxies of {name} take {figure} of memory"),
         Scenario::Steady => format!("The latency through {name} is steady {figure} after the start"),
         Scenario::Rollout => format!("While backends restart gracefully, {name} loses {figure} of the calls"),
+        Scenario::RetryStorm => {
+            format!("With servers that fail at random, and with retries, {figure} of {name}’s calls fail")
+        }
+        Scenario::Tail => {
+            format!("With servers that are slow at random, {name}’s hedged p99.9 is at most {figure} its healthy one")
+        }
         Scenario::Streams => format!("The busiest backend behind {name} gets {figure} the messages of the mean one"),
     };
     let others = others.iter().map(|(target, outcome)| format!("{}’s {}", target.name(), outcome.figure));

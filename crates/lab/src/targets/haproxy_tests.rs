@@ -3,6 +3,7 @@ use std::path::Path;
 
 use super::super::hop::Side;
 use super::*;
+use crate::experiment::record::CallPolicy;
 use crate::tls::Credentials;
 
 fn address(port: u16) -> SocketAddr {
@@ -15,7 +16,16 @@ fn credentials() -> Credentials {
 }
 
 fn hop<'a>(downstream: Side<'a>, upstream: Side<'a>, upstreams: &'a [SocketAddr]) -> Hop<'a> {
-    Hop { name: "haproxy", listener: address(1), downstream, upstream, upstreams, dir: Path::new("/"), cpus: &[] }
+    Hop {
+        name: "haproxy",
+        listener: address(1),
+        downstream,
+        upstream,
+        policy: CallPolicy::Once,
+        upstreams,
+        dir: Path::new("/"),
+        cpus: &[],
+    }
 }
 
 fn has(config: &str, line: &str) -> bool {

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::Setting;
 use crate::child::Child;
 use crate::error::Result;
-use crate::experiment::record::Protocol;
+use crate::experiment::record::{CallPolicy, Protocol};
 use crate::tls::Credentials;
 
 /// The protocol on one side of a proxy.
@@ -43,6 +43,8 @@ pub(super) struct Hop<'a> {
     pub(super) listener: SocketAddr,
     pub(super) downstream: Side<'a>,
     pub(super) upstream: Side<'a>,
+    /// What the proxy may do with a call.
+    pub(super) policy: CallPolicy,
     /// The addresses over which the proxy balances.
     pub(super) upstreams: &'a [SocketAddr],
     /// Directory for the proxy's configuration and log.
@@ -108,6 +110,7 @@ impl<'a> Hop<'a> {
             listener,
             downstream: side,
             upstream: side,
+            policy: setting.policy,
             upstreams: setting.backends,
             dir: setting.dir,
             cpus: setting.cpus,

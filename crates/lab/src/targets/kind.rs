@@ -118,6 +118,11 @@ impl TargetKind {
         self.is_mesh() || self == Self::Tunnel
     }
 
+    /// Whether the lab configures the target to retry calls, if a scenario asks for it.
+    pub(crate) fn can_retry(self) -> bool {
+        matches!(self, Self::Leno | Self::LenoMesh | Self::Envoy | Self::EnvoyMesh)
+    }
+
     pub fn is_leno(self) -> bool {
         matches!(self, Self::Leno | Self::LenoMesh)
     }

@@ -1,6 +1,6 @@
 use super::super::Programs;
 use super::*;
-use crate::experiment::record::Protocol;
+use crate::experiment::record::{CallPolicy, Protocol};
 
 #[test]
 fn every_backend_has_the_same_part_of_the_random_numbers() {
@@ -15,8 +15,14 @@ fn every_backend_has_the_same_part_of_the_random_numbers() {
 fn outside_a_namespace_of_its_own_nothing_is_started() {
     let backends = [SocketAddr::from((Ipv4Addr::LOCALHOST, 11))];
     let programs = Programs::default();
-    let setting =
-        Setting { backends: &backends, protocol: Protocol::Grpc, dir: Path::new("/"), cpus: &[], programs: &programs };
+    let setting = Setting {
+        backends: &backends,
+        protocol: Protocol::Grpc,
+        policy: CallPolicy::Once,
+        dir: Path::new("/"),
+        cpus: &[],
+        programs: &programs,
+    };
     let error = start(TargetKind::L4, &setting).err().expect("tests run in the machine's namespace").to_string();
     assert!(error.contains("network namespace"), "{error}");
 }

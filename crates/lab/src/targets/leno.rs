@@ -5,10 +5,11 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use super::traffic_policy::traffic_policy;
 use super::{Setting, Target, version_line};
 use crate::child::{Child, Launch, free_address};
 use crate::error::{Error, Result, io};
-use crate::experiment::record::{Protocol, TargetKind};
+use crate::experiment::record::{CallPolicy, Protocol, TargetKind};
 use crate::manifest::{Endpoint, Service};
 
 /// The command that builds the program.
@@ -20,7 +21,7 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let (outbound, admin) = (free_address()?, free_address()?);
     let config = setting.dir.join("leno-config");
     let endpoints: Vec<Endpoint> = setting.backends.iter().copied().map(Endpoint::from).collect();
-    write_config(&config, &Service { endpoints: &endpoints, ..service(outbound, setting.protocol) })?;
+    write_config(&config, &Service { endpoints: &endpoints, ..service(outbound, setting.protocol) }, setting.policy)?;
     let options = [
         format!("--config={}", config.display()),
         format!("--outbound={outbound}"),
@@ -46,10 +47,12 @@ pub(super) fn service(address: SocketAddr, protocol: Protocol) -> Service<'stati
     }
 }
 
-/// Writes a proxy's configuration directory.
-pub(super) fn write_config(dir: &Path, service: &Service<'_>) -> Result<()> {
+/// Writes a proxy's configuration directory. Each run writes all its files: the directory may be that of an earlier run.
+pub(super) fn write_config(dir: &Path, service: &Service<'_>, policy: CallPolicy) -> Result<()> {
+    let traffic_policy = traffic_policy(service.name, policy);
     fs::create_dir_all(dir)
         .and_then(|()| fs::write(dir.join("backend.yaml"), service.to_yaml()))
+        .and_then(|()| fs::write(dir.join("policy.yaml"), traffic_policy))
         .map_err(io("writing leno-proxy's configuration"))
 }
 

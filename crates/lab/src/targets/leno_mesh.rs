@@ -12,7 +12,7 @@ use super::mesh::{ServerSide, server_name, server_proxy};
 use super::{Setting, Target, l4};
 use crate::child::{Child, Launch, free_address, last_line};
 use crate::error::{Error, Result, io};
-use crate::experiment::record::TargetKind;
+use crate::experiment::record::{CallPolicy, TargetKind};
 use crate::manifest::{Endpoint, Proxy, Service};
 use crate::tls::{Authority, CLIENT, Credentials, SERVER, TRUST_DOMAIN, ensure_mutual_tls};
 
@@ -103,6 +103,8 @@ fn start_server(index: usize, backend: SocketAddr, setting: &Setting<'_>, issuer
         "--default-inbound-policy=all-authenticated".to_owned(),
     ];
     let here = [Endpoint { address: backend, proxy: None }];
+    // Only the caller's proxy sends a call again.
+    let setting = &Setting { policy: CallPolicy::Once, ..*setting };
     let started = start_proxy(&server_proxy(index), setting, inbound, inbound, &here, options)?;
     Ok(Server { backend, inbound, tunnel, started })
 }
@@ -128,7 +130,7 @@ fn start_proxy<const N: usize>(
     let admin = free_address()?;
     let config = setting.dir.join(format!("{name}-config"));
     let service = Service { endpoints, ..leno::service(service, setting.protocol) };
-    leno::write_config(&config, &service)?;
+    leno::write_config(&config, &service, setting.policy)?;
     let common = [format!("--config={}", config.display()), format!("--admin={admin}"), "--workers=1".to_owned()];
     words.extend(common.into_iter().chain(options).map(OsString::from));
     let launch = Launch::new(name, path, words).on_cpus(setting.cpus);

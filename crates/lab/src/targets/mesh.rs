@@ -9,7 +9,7 @@ use super::hop::{Hop, Side, Started};
 use super::{Setting, Target};
 use crate::child::{Child, free_address};
 use crate::error::Result;
-use crate::experiment::record::TargetKind;
+use crate::experiment::record::{CallPolicy, TargetKind};
 use crate::tls::{Authority, CLIENT, Credentials, SERVER, ensure_mutual_tls, spiffe_id};
 
 /// Starts one proxy of the mesh.
@@ -82,6 +82,8 @@ fn start_server(
     let (name, peer) = (server_proxy(index), spiffe_id(CLIENT));
     start_hop(&Hop {
         downstream: Side::secure(setting.protocol.mesh_wire(), credentials, &peer),
+        // Only the caller's proxy sends a call again.
+        policy: CallPolicy::Once,
         upstreams: std::slice::from_ref(backend),
         ..Hop::alone(&name, free_address()?, setting)
     })

@@ -20,6 +20,7 @@ mod nginx;
 mod page;
 mod programs;
 mod traefik;
+mod traffic_policy;
 mod tunnel;
 
 use std::net::SocketAddr;
@@ -29,7 +30,7 @@ use std::time::Duration;
 
 use crate::child::{Child, last_line};
 use crate::error::{Error, Result, io};
-use crate::experiment::record::{Protocol, TargetKind};
+use crate::experiment::record::{CallPolicy, Protocol, TargetKind};
 use crate::load::Client;
 use crate::procfs::{self, Memory};
 use kind::Program;
@@ -43,6 +44,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) backends: &'a [SocketAddr],
     /// The backends' protocol.
     pub(crate) protocol: Protocol,
+    /// What the proxies beside the client may do with a call.
+    pub(crate) policy: CallPolicy,
     /// Directory for the target's configuration and log.
     pub(crate) dir: &'a Path,
     /// The CPUs that the target may use; empty for all.

@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 
 use super::super::hop::Side;
 use super::*;
+use crate::experiment::record::CallPolicy;
 
 fn config_for(wire: Wire) -> Result<String> {
     let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
@@ -11,6 +12,7 @@ fn config_for(wire: Wire) -> Result<String> {
         listener: address(1),
         downstream: side,
         upstream: side,
+        policy: CallPolicy::Once,
         upstreams: &upstreams,
         dir: Path::new("/logs"),
         cpus: &[],

@@ -1,5 +1,6 @@
 use super::super::hop::Side;
 use super::*;
+use crate::experiment::record::CallPolicy;
 
 fn address(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
@@ -12,6 +13,7 @@ fn routes_for(wire: Wire) -> Result<Value> {
         listener: address(1),
         downstream: side,
         upstream: side,
+        policy: CallPolicy::Once,
         upstreams: &upstreams,
         dir: Path::new("/"),
         cpus: &[],

@@ -43,6 +43,7 @@ fn shown(scenario: Scenario) -> Vec<Shown> {
             ("Memory after the burst", "MB", figures::after_mb),
         ],
         Scenario::Ladder | Scenario::Graph => vec![CPU, IDLE, LOADED],
+        Scenario::RetryStorm | Scenario::Tail => vec![CPU],
         Scenario::Capacity => vec![("Sustained calls per second", "", figures::sustained_per_s), CPU],
         Scenario::Crowd => vec![CONNECTION, CPU],
         Scenario::Footprint => {

@@ -33,15 +33,19 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
     )
 }
 
-/// Draws a panel for each skew. The panels of loads other than `main` are collapsed.
+/// Draws a panel for each skew and condition. The panels of loads other than `main` are collapsed.
 fn curves(results: &Results, scenario: Scenario, load: Load, main: Load) -> String {
-    let panels: String = results
-        .skews(scenario)
-        .into_iter()
-        .filter_map(|skew_ms| {
-            let groups = results.of(scenario).filter(|group| (group.load, group.skew_ms) == (load, skew_ms));
-            let series: Vec<Series> = groups.map(curve).collect();
-            (!series.is_empty()).then(|| curve_panel(skew_ms, results.skews(scenario).len() > 1, series))
+    let groups: Vec<&Group> = results.of(scenario).filter(|group| group.load == load).collect();
+    let skewed = results.skews(scenario).len() > 1;
+    let panels: String = groups
+        .chunk_by(|a, b| a.section() == b.section())
+        .map(|section| {
+            let title = match section[0].condition {
+                condition if condition.is_usual() && !scenario.has_conditions() => curve_title(section[0], skewed),
+                condition if skewed => format!("{}, {condition}", curve_title(section[0], skewed)),
+                condition => condition.to_string(),
+            };
+            curve_panel(title, section.iter().map(|group| curve(group)).collect())
         })
         .collect();
     let name = escape(&labels::load(load));
@@ -54,12 +58,15 @@ fn curves(results: &Results, scenario: Scenario, load: Load, main: Load) -> Stri
     format!("<details>\n<summary>Latency: {name}</summary>\n<div class=\"charts\">\n{panels}</div>\n</details>\n")
 }
 
-fn curve_panel(skew_ms: u32, skewed: bool, series: Vec<Series>) -> String {
-    let title = match skew_ms {
+fn curve_title(group: &Group, skewed: bool) -> String {
+    match group.skew_ms {
         _ if !skewed => "Latency curve".to_owned(),
         0 => "All backends well".to_owned(),
         skew_ms => format!("One backend {skew_ms} ms slow"),
-    };
+    }
+}
+
+fn curve_panel(title: String, series: Vec<Series>) -> String {
     let x = Axis::new("of the calls took at most", "", Scale::Quantile);
     let y = Axis::new("", "ms", Scale::Log);
     figure(&Chart { title, x, y, series, guides: Vec::new() })
@@ -113,6 +120,8 @@ fn over_loads(results: &Results, scenario: Scenario, main: Load) -> String {
         return String::new();
     }
     let most = skews.into_iter().max().unwrap_or_default();
+    let plainest = results.conditions(scenario).into_iter().next();
+    let is_plainest = |group: &&Group| Some(group.condition) == plainest;
     let shown = |group: &&Group| match varied {
         Varied::Skew => group.load == main,
         Varied::Connections => group.load.rate_per_s == main.rate_per_s && group.skew_ms == most,
@@ -130,7 +139,7 @@ fn over_loads(results: &Results, scenario: Scenario, main: Load) -> String {
         ("Calls per second", Axis::new("calls/s", "", Scale::Linear), figures::rps),
     ] {
         let series = results.targets(scenario).into_iter().map(|target| {
-            let groups = results.of(scenario).filter(|group| group.target == target).filter(shown);
+            let groups = results.of(scenario).filter(|group| group.target == target).filter(is_plainest).filter(shown);
             let spreads = groups.filter_map(|group| Some((varied.value(group), group.spread(value)?)));
             line(target, &spreads.collect::<Vec<_>>())
         });

@@ -42,13 +42,14 @@ fn section(results: &Results, scenario: Scenario) -> String {
     let repeats = results.of(scenario).map(|group| group.runs.len()).max().unwrap_or_default();
     format!(
         "<header>\n<p class=\"eyebrow\">Leno lab · {}</p>\n<h1>{}</h1>\n<p class=\"lead\">{} {} of {} s, the targets taking \
-         turns. {}</p>\n</header>\n{}{}{}{}",
+         turns. {}</p>\n</header>\n{}{}{}{}{}",
         escape(labels::scenario(scenario)),
         escape(&verdict::sentence(results, scenario)),
         escape(&labels::scenario_is(scenario, experiment)),
         if repeats == 1 { "1 repeat".to_owned() } else { format!("{repeats} repeats") },
         grouped(experiment.duration_s.into()),
         escape(&experiment.started),
+        tables::findings(results, scenario),
         scorecard::html(results, scenario),
         tables::goals(results, scenario),
         charts::html(results, scenario),

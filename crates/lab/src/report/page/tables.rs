@@ -6,7 +6,7 @@ use crate::experiment::record::{Scenario, TargetKind};
 use super::super::goals;
 use super::super::group::Results;
 use super::super::judge::Verdict;
-use super::super::{figures, labels, summary, table};
+use super::super::{case_findings, figures, labels, summary, table};
 
 /// Leno's goals; empty if Leno was not measured.
 pub(super) fn goals(results: &Results, scenario: Scenario) -> String {
@@ -36,6 +36,16 @@ pub(super) fn goals(results: &Results, scenario: Scenario) -> String {
     )
 }
 
+/// A sentence or two for each case; empty if the scenario has no conditions.
+pub(super) fn findings(results: &Results, scenario: Scenario) -> String {
+    let findings = case_findings::findings(results, scenario);
+    if findings.is_empty() {
+        return String::new();
+    }
+    let items: String = findings.iter().map(|finding| format!("<li>{}</li>\n", escape(finding))).collect();
+    format!("<section>\n<h2>Findings</h2>\n<ul class=\"prose\">\n{items}</ul>\n</section>\n")
+}
+
 /// All figures, for reference.
 pub(super) fn full(results: &Results, scenario: Scenario) -> String {
     let table = table::table(results, scenario);
@@ -44,7 +54,11 @@ pub(super) fn full(results: &Results, scenario: Scenario) -> String {
     let mut body = String::new();
     for section in &table.sections {
         let skew = if section.skew_ms > 0 { format!("skew {} ms, ", section.skew_ms) } else { String::new() };
-        let name = escape(&format!("{skew}{}", labels::load(section.load)));
+        let case = match section.condition {
+            condition if condition.is_usual() && !scenario.has_conditions() => String::new(),
+            condition => format!("{condition}: "),
+        };
+        let name = escape(&format!("{case}{skew}{}", labels::load(section.load)));
         body.push_str(&format!(
             "<tr class=\"group\"><th colspan=\"{width}\" scope=\"rowgroup\"><span>{name}</span></th></tr>\n"
         ));

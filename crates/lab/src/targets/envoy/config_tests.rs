@@ -1,10 +1,11 @@
 use super::super::fixtures::{address, cluster, config_of, credentials, manager, network_filters, route};
 use super::super::plain;
 use super::*;
+use crate::experiment::record::CallPolicy;
 
 fn in_clear(wire: Wire) -> Value {
     let clear = Side::in_clear(wire);
-    config_of((clear, clear), &[address(11), address(12)], |_| plain::settings())
+    config_of((clear, clear), &[address(11), address(12)], |_| plain::settings(CallPolicy::Once))
 }
 
 #[test]
@@ -43,7 +44,8 @@ fn each_wire_has_its_filter() {
 fn a_server_in_a_mesh_wants_the_clients_identity_and_resumes_nothing() {
     let credentials = credentials();
     let secure = Side::secure(Wire::Http2, &credentials, "spiffe://lab.local/ns/lab/sa/client");
-    let config = config_of((secure, Side::in_clear(Wire::Http2)), &[address(11)], |_| plain::settings());
+    let config =
+        config_of((secure, Side::in_clear(Wire::Http2)), &[address(11)], |_| plain::settings(CallPolicy::Once));
     let socket = &config["static_resources"]["listeners"][0]["filter_chains"][0]["transport_socket"];
     let context = &socket["typed_config"];
     assert_eq!(context["require_client_certificate"], true);

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::super::hop::{Hop, Side, Wire};
 use super::config::config;
 use super::settings::Settings;
+use crate::experiment::record::CallPolicy;
 use crate::tls::{CLIENT, Credentials, SERVER, spiffe_id};
 
 pub(super) fn address(port: u16) -> SocketAddr {
@@ -26,7 +27,16 @@ pub(super) fn config_of(
     settings: impl FnOnce(&Hop<'_>) -> Settings,
 ) -> Value {
     let dir = Path::new("/");
-    let hop = Hop { name: "envoy", listener: address(1), downstream, upstream, upstreams, dir, cpus: &[] };
+    let hop = Hop {
+        name: "envoy",
+        listener: address(1),
+        downstream,
+        upstream,
+        policy: CallPolicy::Once,
+        upstreams,
+        dir,
+        cpus: &[],
+    };
     config(&hop, address(2), settings(&hop))
 }
 

@@ -1,11 +1,13 @@
 //! Envoy without a mesh's settings: nothing that the other proxies of the lab do not do either.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::hop::{Hop, Started};
+use super::super::traffic_policy::RETRIES;
 use super::settings::Settings;
 use super::start_with;
 use crate::error::Result;
+use crate::experiment::record::CallPolicy;
 
 /// A limit above the calls and connections that this lab ever has, so that no call is refused.
 const CIRCUIT_BREAKER: u32 = 1_000_000;
@@ -14,20 +16,24 @@ const CIRCUIT_BREAKER: u32 = 1_000_000;
 const MAX_STREAMS: u32 = 1024;
 
 pub(in super::super) fn start_hop(hop: &Hop<'_>) -> Result<Started> {
-    start_with(hop, settings())
+    start_with(hop, settings(hop.policy))
 }
 
-/// No request timeout, no retries and no request ids, because the configurations of the other proxies have no such
-/// features either.
-pub(super) fn settings() -> Settings {
-    let thresholds = json!({
+/// No request timeout and no request ids, because the configurations of the other proxies have no such features either.
+/// Retries only if the policy has them.
+pub(super) fn settings(policy: CallPolicy) -> Settings {
+    let mut thresholds = json!({
         "max_connections": CIRCUIT_BREAKER,
         "max_pending_requests": CIRCUIT_BREAKER,
         "max_requests": CIRCUIT_BREAKER,
     });
+    // Otherwise Envoy's default applies: three retries at a time.
+    if policy == CallPolicy::RetryUnlimited {
+        thresholds["max_retries"] = CIRCUIT_BREAKER.into();
+    }
     Settings {
         manager: json!({"generate_request_id": false}),
-        action: json!({"timeout": "0s"}),
+        action: action(policy),
         cluster: json!({
             "connect_timeout": "5s",
             "lb_policy": "LEAST_REQUEST",
@@ -37,3 +43,18 @@ pub(super) fn settings() -> Settings {
         ..Settings::default()
     }
 }
+
+/// Envoy's default settings of a retry policy, except what it retries and how often.
+fn action(policy: CallPolicy) -> Value {
+    match policy {
+        CallPolicy::Retry | CallPolicy::RetryUnlimited => {
+            let retry_on = "unavailable,connect-failure,refused-stream";
+            json!({"timeout": "0s", "retry_policy": {"retry_on": retry_on, "num_retries": RETRIES}})
+        }
+        CallPolicy::Once | CallPolicy::Hedge(_) => json!({"timeout": "0s"}),
+    }
+}
+
+#[cfg(test)]
+#[path = "plain_tests.rs"]
+mod tests;

@@ -1,0 +1,189 @@
+//! The condition of a run: the random failures or the slowness of the servers, and what the proxies may do about it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::record::TargetKind;
+
+/// The fault of the servers, and the policy of the proxies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Condition {
+    pub fault: Fault,
+    pub policy: CallPolicy,
+}
+
+/// What the servers do wrong, beside the skew.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    #[default]
+    None,
+    /// One server answers this percentage of its calls later, by this time.
+    SlowAtTimes { percent: u32, slow_ms: u32 },
+    /// Every server answers this percentage of its calls later, so that no balancer can avoid it.
+    AllSlowAtTimes { percent: u32, slow_ms: u32 },
+    /// Every server fails this percentage of its calls with UNAVAILABLE.
+    Failing { percent: u32 },
+    /// Calls pass two services on their way to servers that fail every call. So three proxies in a row may retry.
+    Chain,
+    /// As `Chain`, and the services pass the fields on by which a proxy asks for no further retry.
+    ForwardingChain,
+}
+
+/// What the proxies may do with a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CallPolicy {
+    /// Send it once.
+    #[default]
+    Once,
+    /// Retry it, within the proxy's default budget or limit.
+    Retry,
+    /// Retry it, with a budget or limit above the retries of this lab.
+    RetryUnlimited,
+    /// Send it to a second endpoint after a delay.
+    Hedge(HedgeDelay),
+}
+
+/// The delay of a hedge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum HedgeDelay {
+    /// A percentile of the method's own latencies, in tenths: 999 is p99.9.
+    Percentile(u16),
+    Ms(u32),
+}
+
+impl Condition {
+    /// Whether servers and proxies are as in scenarios without conditions.
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// A short name for files: letters, digits and hyphens.
+    pub(crate) fn short_name(self) -> String {
+        let fault = match self.fault {
+            Fault::None => String::new(),
+            Fault::SlowAtTimes { percent, slow_ms } => format!("slow{percent}-{slow_ms}ms-"),
+            Fault::AllSlowAtTimes { percent, slow_ms } => format!("all-slow{percent}-{slow_ms}ms-"),
+            Fault::Failing { percent } => format!("fail{percent}-"),
+            Fault::Chain => "chain-".to_owned(),
+            Fault::ForwardingChain => "fwd-chain-".to_owned(),
+        };
+        let policy = match self.policy {
+            CallPolicy::Once => "once".to_owned(),
+            CallPolicy::Retry => "retry".to_owned(),
+            CallPolicy::RetryUnlimited => "unlimited".to_owned(),
+            CallPolicy::Hedge(delay) => delay.to_string().replace('.', "-"),
+        };
+        fault + &policy
+    }
+
+    /// Whether a target can run under this condition.
+    pub(super) fn fits(self, target: TargetKind) -> bool {
+        let knows_pushback = self.fault != Fault::ForwardingChain || target.is_leno();
+        knows_pushback
+            && match self.policy {
+                CallPolicy::Once => true,
+                CallPolicy::Retry | CallPolicy::RetryUnlimited => target.can_retry(),
+                CallPolicy::Hedge(_) => target.is_leno(),
+            }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.fault {
+            Fault::None => write!(f, "{}", self.policy),
+            fault => write!(f, "{fault}; {}", self.policy),
+        }
+    }
+}
+
+impl Fault {
+    pub(crate) fn is_chain(self) -> bool {
+        matches!(self, Self::Chain | Self::ForwardingChain)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("no failures"),
+            Self::SlowAtTimes { percent, slow_ms } => {
+                write!(f, "{percent} % of one server's calls {slow_ms} ms slower")
+            }
+            Self::AllSlowAtTimes { percent, slow_ms } => {
+                write!(f, "{percent} % of all servers' calls {slow_ms} ms slower")
+            }
+            Self::Failing { percent } => write!(f, "servers fail {percent} %"),
+            Self::Chain => f.write_str("chain of three proxies, the last servers fail"),
+            Self::ForwardingChain => f.write_str("the same chain, services forward pushback"),
+        }
+    }
+}
+
+impl fmt::Display for CallPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Once => f.write_str("sent once"),
+            Self::Retry => f.write_str("retries"),
+            Self::RetryUnlimited => f.write_str("retries without limit"),
+            Self::Hedge(delay) => write!(f, "hedge {delay}"),
+        }
+    }
+}
+
+/// Parses `off`, or the delay of a hedge.
+pub(super) fn parse_hedge(text: &str) -> Result<CallPolicy, String> {
+    if text == "off" { Ok(CallPolicy::Once) } else { text.parse().map(CallPolicy::Hedge) }
+}
+
+impl FromStr for HedgeDelay {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not a delay; write p50 to p99.9, such as p95, or 1ms to 60000ms");
+        if let Some(percentile) = text.strip_prefix('p') {
+            let (whole, tenth) = percentile.split_once('.').unwrap_or((percentile, "0"));
+            let is_number = |digits: &str, length| digits.len() == length && digits.bytes().all(|b| b.is_ascii_digit());
+            if !is_number(whole, 2) || !is_number(tenth, 1) {
+                return Err(wrong());
+            }
+            let tenths = format!("{whole}{tenth}").parse().map_err(|_| wrong())?;
+            return if tenths >= 500 { Ok(Self::Percentile(tenths)) } else { Err(wrong()) };
+        }
+        let ms = text.strip_suffix("ms").and_then(|ms| ms.parse().ok());
+        ms.filter(|ms| (1..=60_000).contains(ms)).map(Self::Ms).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for HedgeDelay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Percentile(tenths) if tenths % 10 == 0 => write!(f, "p{}", tenths / 10),
+            Self::Percentile(tenths) => write!(f, "p{}.{}", tenths / 10, tenths % 10),
+            Self::Ms(ms) => write!(f, "{ms}ms"),
+        }
+    }
+}
+
+impl From<HedgeDelay> for String {
+    fn from(delay: HedgeDelay) -> Self {
+        delay.to_string()
+    }
+}
+
+impl TryFrom<String> for HedgeDelay {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+#[cfg(test)]
+#[path = "condition_tests.rs"]
+mod tests;
