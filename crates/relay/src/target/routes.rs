@@ -5,8 +5,11 @@
 use std::sync::Arc;
 
 use leno_http2::FieldSection;
+use leno_http2::fields::Known;
 use leno_model::mesh::ClusterKey;
-use leno_model::route::{BackendTarget, Filters, Found, PathMatch, RouteKind, RouteName, RouteTable, Rule, Scheme};
+use leno_model::route::{
+    BackendTarget, Entry, Filters, Found, Match, PathMatch, RouteKind, RouteName, RouteTable, Rule, Scheme,
+};
 use leno_model::traffic::{CallPolicy, Hedge, Retry, Setting};
 use rustc_hash::FxHashMap;
 
@@ -32,6 +35,11 @@ pub(crate) struct Routes {
     table: Arc<RouteTable>,
     /// The rules that calls have matched, by their memory address, which does not change while the table exists.
     matched: FxHashMap<usize, Arc<MatchedRule>>,
+    /// The table has one rule, which sends all requests with a path to one backend and changes nothing: usually the rule of
+    /// a Service without routes. Such a rule needs no search.
+    is_plain: bool,
+    /// This rule, after the first call.
+    plain: Option<Arc<MatchedRule>>,
 }
 
 /// A rule that calls have matched.
@@ -77,7 +85,8 @@ enum Destination {
 
 impl Routes {
     pub(crate) fn new(parent: ClusterKey, table: Arc<RouteTable>) -> Self {
-        Self { parent, table, matched: FxHashMap::default() }
+        let is_plain = is_plain(&table);
+        Self { parent, table, matched: FxHashMap::default(), is_plain, plain: None }
     }
 }
 
@@ -208,6 +217,9 @@ impl Relay {
     fn choose_destination(&mut self, id: CallId, routes: &mut Routes) -> Result<Destination, ProxyError> {
         let gone = || ProxyError::NoRoute("the call is over".to_owned());
         let call = self.calls.get(id).ok_or_else(gone)?;
+        if routes.is_plain && call.request.get(Known::Path).is_some_and(|path| path.starts_with(b"/")) {
+            return self.take_only_backend(id, routes);
+        }
         let server = || self.downstreams.get(call.client).and_then(|client| client.link.codec.server());
         let found = match routes.table.kind() {
             RouteKind::Grpc | RouteKind::Http | RouteKind::Service if call.protocol == Protocol::Opaque => {
@@ -245,6 +257,29 @@ impl Relay {
         self.take_backend(id, rule, path, routes.parent.port)
     }
 
+    /// Sends a call as the rule of a plain table says.
+    fn take_only_backend(&mut self, id: CallId, routes: &mut Routes) -> Result<Destination, ProxyError> {
+        let gone = || ProxyError::NoRoute("the call is over".to_owned());
+        let matched = match &routes.plain {
+            Some(matched) => matched.clone(),
+            None => {
+                let entry = routes.table.entries().first().ok_or_else(gone)?;
+                let matched = Arc::new(self.prepare_rule(&routes.parent, &entry.rule));
+                routes.plain = Some(matched.clone());
+                matched
+            }
+        };
+        let cluster = matched.backends.first().and_then(|backend| backend.cluster);
+        let call = self.calls.get_mut(id).ok_or_else(gone)?;
+        let route = call.route.insert(Box::new(CallRoute::new(matched)));
+        route.backend = Some(0);
+        route.metrics().requests.add(1);
+        match cluster {
+            Some(cluster) => Ok(Destination::Cluster(cluster, None)),
+            None => Err(unknown_backend(&route.rule.rule, 0)),
+        }
+    }
+
     /// Chooses a backend, and changes the request as the rule and the backend say.
     fn take_backend(
         &mut self,
@@ -262,12 +297,7 @@ impl Relay {
         route.backend = place;
         route.metrics().requests.add(1);
         let cluster = place.and_then(|place| route.rule.backends.get(place)?.cluster);
-        let invalid = |why: &str| ProxyError::InvalidBackend { route: rule.route.clone(), why: why.to_owned() };
-        let cluster = match (&backend.to, cluster) {
-            (_, Some(cluster)) => cluster,
-            (BackendTarget::Invalid(why), None) => return Err(invalid(why)),
-            (BackendTarget::Cluster(key), None) => return Err(invalid(&format!("the mesh has no Service {key}"))),
-        };
+        let cluster = cluster.ok_or_else(|| unknown_backend(rule, place.unwrap_or_default()))?;
         if let Some(redirect) = redirect(call, &backend.filters, path, port) {
             return Ok(redirect);
         }
@@ -303,6 +333,28 @@ impl Relay {
         let cluster = self.targets.mesh().cluster(key)?.clone();
         Some(self.service_state(&cluster))
     }
+}
+
+/// Returns whether a table has one rule that sends all requests with a path to one backend and changes nothing.
+fn is_plain(table: &RouteTable) -> bool {
+    let [Entry { matches, rule }] = table.entries() else { return false };
+    let [backend] = &*rule.backends else { return false };
+    let unchanged = Filters::default();
+    matches!(table.kind(), RouteKind::Http | RouteKind::Service)
+        && *matches == Match::any()
+        && [&rule.filters, &backend.filters].into_iter().all(|filters| *filters == unchanged)
+        && backend.weight > 0
+        && matches!(backend.to, BackendTarget::Cluster(_))
+}
+
+/// Returns the error for a call whose backend, at this place of its rule, is not a cluster of the mesh.
+fn unknown_backend(rule: &Rule, place: usize) -> ProxyError {
+    let why = match rule.backends.get(place).map(|backend| &backend.to) {
+        Some(BackendTarget::Invalid(why)) => why.to_string(),
+        Some(BackendTarget::Cluster(key)) => format!("the mesh has no Service {key}"),
+        None => "it has no such backend".to_owned(),
+    };
+    ProxyError::InvalidBackend { route: rule.route.clone(), why }
 }
 
 /// Returns the redirect for a request, if the filters contain one.
