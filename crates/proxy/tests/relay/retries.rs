@@ -246,6 +246,20 @@ fn a_response_that_has_begun_is_not_asked_for_again() {
     assert_eq!(retried.counts(), [0; 4]);
 }
 
+/// The client could take the code for a promise that no server has processed its call, though one has.
+#[test]
+fn a_response_that_ends_with_refused_stream_is_not_passed_on_as_refused() {
+    let mut retried = Retried::start(TWICE, "");
+    retried.client.send(&get(1, "/"));
+    retried.answer_next(&[(":status", "503")]);
+    let (place, request) = retried.servers.next_request();
+    let begun = headers(request.stream, &[(":status", "200")], false);
+    retried.servers.send(place, &[begun, rst_stream(request.stream, 7)].concat());
+    let frames = retried.client.rest_of(1);
+    let last = frames.last().expect("the stream ends");
+    assert_eq!((last.kind, &last.payload[..]), (kind::RST_STREAM, &2u32.to_be_bytes()[..]), "INTERNAL_ERROR");
+}
+
 #[test]
 fn content_that_is_kept_goes_with_the_retry_and_a_call_with_more_is_not_sent_again() {
     let mut retried = Retried::start(TWICE, "");

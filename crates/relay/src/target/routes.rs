@@ -259,8 +259,6 @@ impl Relay {
 
     /// Sends a call as the rule of a plain table says.
     fn take_only_backend(&mut self, id: CallId, routes: &mut Routes) -> Result<Destination, ProxyError> {
-        // The choice among several backends draws a number. Without this draw, a seed of the simulation would mean another world.
-        let _ = self.random.u64(..);
         let gone = || ProxyError::NoRoute("the call is over".to_owned());
         let matched = match &routes.plain {
             Some(matched) => matched.clone(),
