@@ -48,7 +48,7 @@ pub enum Scenario {
     Graph,
     /// Servers that fail calls, one after the other or in a chain, and proxies that retry them.
     RetryStorm,
-    /// Two servers, of which one or both are slow at random, and proxies that hedge.
+    /// Two servers and proxies that hedge. One server or both are slow at random.
     Tail,
 }
 

@@ -90,7 +90,7 @@ pub(super) enum Value {
     Deviation(At),
     /// The first figure divided by the second, within each repeat.
     Over(At, At),
-    /// The figure minus that of another condition, within each repeat.
+    /// The figure minus the figure of another condition, within each repeat.
     Added(At, TargetKind),
     /// The mean of a cost.
     Cost(At, fn(&Run, &Prices) -> Option<f64>),

@@ -148,7 +148,7 @@ pub(super) fn legend(measured: &Measured) -> Vec<String> {
         "here: mean over the repeats, ± half of its 95 % interval (Student's), which needs two repeats. theirs: as published. \
          ratio: here divided by theirs, which includes the difference of the machines."
             .to_owned(),
-        "In brackets: the figure divided by that of the condition that each table names, on the same machine.".to_owned(),
+        "In brackets: the figure divided by the figure of the condition that each table names, on the same machine.".to_owned(),
     ];
     if columns(measured).any(|column| column.is_by_luck) {
         list.push(

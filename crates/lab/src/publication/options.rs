@@ -16,7 +16,7 @@ pub struct Options {
     /// Published comparison to measure again
     #[arg(value_enum)]
     pub name: Name,
-    /// Durations and repeats: quick ends within 15 minutes on two CPUs, full has those of the publication
+    /// Durations and repeats: quick ends within 15 minutes on two CPUs, full has the publication's durations and repeats
     #[arg(long, value_enum, value_name = "NAME", default_value_t = Scale::Quick)]
     pub scale: Scale,
     /// Directory for the results, new or empty [default: lab-NAME]
@@ -25,13 +25,13 @@ pub struct Options {
     /// Conditions to measure, by the names of their targets; Leno is always measured [default: all]
     #[arg(long, value_enum, value_name = "LIST", value_delimiter = ',')]
     pub targets: Option<Vec<TargetKind>>,
-    /// Measured time of each run, in s [default: that of the scale]
+    /// Measured time of each run, in s [default: the time of --scale]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub duration_s: Option<u32>,
-    /// Time of each run before counting begins, in s [default: that of the scale]
+    /// Time of each run before counting begins, in s [default: the time of --scale]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(..=600))]
     pub warm_up_s: Option<u32>,
-    /// Number of repeats [default: that of the scale]
+    /// Number of repeats [default: the number of --scale]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: Option<u32>,
     /// Seed for the order of the runs and for the slow backends [default: random]

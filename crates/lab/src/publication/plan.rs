@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::experiment::record::TargetKind;
 use crate::experiment::{self, expected_duration};
 
-/// An experiment that is about to run.
+/// An experiment of a publication, before it runs.
 #[derive(Debug, Clone)]
 pub(super) struct Planned {
     /// The step's name, and the name of its directory.

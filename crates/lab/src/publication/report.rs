@@ -22,7 +22,7 @@ pub(super) fn read(dir: &Path) -> Result<Measured> {
     let mut steps = Vec::new();
     for step in &description.steps {
         let of_step = dir.join(&step.name);
-        // An experiment writes this file when its first run is about to begin.
+        // An experiment writes this file just before its first run.
         if of_step.join("lab.json").is_file() {
             steps.push((step.name.clone(), report::read(&of_step)?));
         }

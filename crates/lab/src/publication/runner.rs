@@ -113,7 +113,7 @@ fn describe(options: &Options, plan: &[Planned], versions: Vec<Version>, skipped
     }
 }
 
-/// Says what is about to run, what is left out, and for how long.
+/// Prints the publication, the number and the duration of its experiments, and what the report will not show.
 fn announce(options: &Options, plan: &[Planned], out: &mut dyn Write) -> std::io::Result<()> {
     let publication = options.name.publication();
     let duration: Duration = plan.iter().map(|planned| planned.duration).sum();

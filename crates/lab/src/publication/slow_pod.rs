@@ -26,8 +26,8 @@ const P99_SLOW_50: Column =
 pub(super) const PUBLICATION: Publication = Publication {
     who: "Buoyant, June 2026: gRPC load balancing under a slow pod, in six conditions",
     source: "https://www.buoyant.io/blog/benchmarking-grpc-load-balancing-on-kubernetes-linkerd-vs-istio-vs-cilium-under-a-slow-pod",
-    load: "1 connection with 200 gRPC calls in flight to five pods, of which one is slower by 0, 50 or 200 ms; then 2, 4 \
-           and 8 connections",
+    load: "1 connection with 200 gRPC calls in flight to five pods; one pod is slower by 0, 50 or 200 ms; then 2, 4 and 8 \
+           connections",
     conditions: &[
         Condition { target: Vanilla, name: "Kubernetes alone" },
         Condition { target: CiliumL4, name: "Cilium L4" },
@@ -196,7 +196,7 @@ pub(super) const PUBLICATION: Publication = Publication {
     },
     never_shown: &[
         "eBPF, WireGuard and the CNI of Cilium: the kernel's netfilter stands for layer 4, and a stock Envoy for layer 7.",
-        "Istio ambient as published: its figures resemble those of the conditions that balance connections. The lab's ambient \
+        "Istio ambient as published: its figures resemble the figures of conditions that balance connections. The lab's ambient \
          has a waypoint, which balances calls, and a bare TLS tunnel in place of ztunnel.",
         "The memory of control planes in the cost to serve.",
     ],

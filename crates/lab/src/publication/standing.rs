@@ -19,7 +19,7 @@ pub(super) struct Standing {
     pub(super) level: Vec<String>,
 }
 
-/// The result in one sentence: Leno's figure, and that of the best other mesh.
+/// The result in one sentence: Leno's figure and the figure of the best other mesh.
 pub(super) fn sentence(measured: &Measured) -> String {
     let Headline { begin, column } = &measured.publication().headline;
     let Some(own) = measured.here(column, LENO) else {

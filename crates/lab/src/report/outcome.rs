@@ -140,7 +140,7 @@ impl Outcome {
         Self::of_ratio(base, group, ("p99", figures::p99_ms), place)
     }
 
-    /// A latency of `group` divided by that of `base`.
+    /// A latency of `group` divided by the same latency of `base`.
     fn of_ratio(base: &Group, group: &Group, (name, latency): (&str, Figure), place: &str) -> Option<Self> {
         let ratio = ratio(group, base, latency)?;
         let [from, to] = [base, group].map(|group| figures::median(group.spread(latency)));

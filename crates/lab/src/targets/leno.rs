@@ -47,7 +47,7 @@ pub(super) fn service(address: SocketAddr, protocol: Protocol) -> Service<'stati
     }
 }
 
-/// Writes a proxy's configuration directory. Each run writes all its files: the directory may be that of an earlier run.
+/// Writes a proxy's configuration directory. Each run writes all files, because an earlier run may have used the directory.
 pub(super) fn write_config(dir: &Path, service: &Service<'_>, policy: CallPolicy) -> Result<()> {
     let traffic_policy = traffic_policy(service.name, policy);
     fs::create_dir_all(dir)

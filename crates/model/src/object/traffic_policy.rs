@@ -56,7 +56,7 @@ pub struct PolicyTarget {
     pub spot: Spot,
 }
 
-/// The object as it is written.
+/// A TrafficPolicy as its author writes it.
 #[derive(Debug, Deserialize)]
 #[serde(rename = "TrafficPolicy", rename_all = "camelCase")]
 pub(crate) struct Written {
@@ -302,7 +302,7 @@ impl Reading<'_, '_> {
     fn hedge(&mut self, written: &WrittenHedge) -> Option<Setting<Hedge>> {
         let mode = self.mode("hedge", written.mode.as_deref(), &Mode::NAMED);
         if mode == Mode::Off {
-            let none = Hedge { delay: HedgeDelay::Fixed(Duration::ZERO), attempts: 1, methods: Box::default() };
+            let none = Hedge { delay: HedgeDelay::Fixed(Duration::ZERO), attempts: 1, methods: Arc::default() };
             return Some(self.setting(none, mode));
         }
         let delay = match written.delay.as_deref() {

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::path::split_query;
-use super::{Candidate, Match, PathMatch, RequestHead, RouteKind, Rule, precedence};
+use super::{Backend, BackendTarget, Candidate, Filters, Match, PathMatch, RequestHead, RouteKind, Rule, precedence};
 
 /// The rules for calls to one cluster, in order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RouteTable {
     kind: RouteKind,
     entries: Box<[Entry]>,
+    /// See [`RouteTable::plain_rule`].
+    #[serde(skip)]
+    is_plain: bool,
 }
 
 /// A match with its rule. A rule with several matches has an entry for each match.
@@ -33,7 +36,8 @@ pub struct Found<'a> {
 impl RouteTable {
     /// Creates a table of entries, which must be in order of precedence.
     pub fn new(kind: RouteKind, entries: Vec<Entry>) -> Self {
-        Self { kind, entries: entries.into() }
+        let is_plain = matches!(kind, RouteKind::Http | RouteKind::Service) && is_plain(&entries);
+        Self { kind, entries: entries.into(), is_plain }
     }
 
     /// Creates a table of rules from routes of one kind, in any order.
@@ -58,6 +62,12 @@ impl RouteTable {
         Some(Found { rule: &entry.rule, path: &entry.matches.path })
     }
 
+    /// Returns the only rule, if it sends all requests with a path to one backend and changes nothing: usually the rule of a
+    /// Service without routes. Such a rule needs no search.
+    pub fn plain_rule(&self) -> Option<&Arc<Rule>> {
+        self.entries.first().filter(|_| self.is_plain).map(|entry| &entry.rule)
+    }
+
     /// Returns the kind of all routes in the table.
     pub fn kind(&self) -> RouteKind {
         self.kind
@@ -67,6 +77,13 @@ impl RouteTable {
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
+}
+
+/// Returns whether the entries are one rule that matches everything, has one backend and changes nothing.
+fn is_plain(entries: &[Entry]) -> bool {
+    let [Entry { matches, rule }] = entries else { return false };
+    let [Backend { to: BackendTarget::Cluster(_), weight: 1.., filters }] = &*rule.backends else { return false };
+    *matches == Match::any() && rule.filters == Filters::default() && *filters == Filters::default()
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 use super::{Entry, RouteTable};
+use crate::mesh::ClusterKey;
 use crate::route::fixtures::{get, rule};
-use crate::route::{Candidate, Match, PathMatch, RouteKind, ServerName};
+use crate::route::{
+    Backend, BackendTarget, Candidate, Filters, Match, PathMatch, Rewrite, RouteKind, Rule, ServerName,
+};
 
 #[test]
 fn the_first_entry_that_matches_is_found() {
@@ -25,6 +28,35 @@ fn the_match_that_counts_is_given_with_the_rule() {
     assert_eq!(table.find(&get("/a/b")).map(|found| found.path), Some(&exact.path));
     assert_eq!(table.entries().len(), 2);
     assert_eq!(table.kind(), RouteKind::Http);
+}
+
+#[test]
+fn a_rule_is_plain_if_it_sends_everything_to_one_backend_and_changes_nothing() {
+    let key = ClusterKey { namespace: "shop".into(), service: "cart".into(), port: 80 };
+    let backend = Backend { to: BackendTarget::Cluster(key), weight: 1, filters: Filters::default() };
+    let with = |kind, matches: Match, change: &dyn Fn(&mut Rule)| {
+        let mut only = Rule::clone(&rule(kind, "shop/cart", "only"));
+        only.backends = [backend.clone()].into();
+        change(&mut only);
+        RouteTable::new(kind, vec![Entry { matches, rule: only.into() }]).plain_rule().is_some()
+    };
+    let unchanged = |_: &mut Rule| {};
+    assert!(with(RouteKind::Http, Match::any(), &unchanged) && with(RouteKind::Service, Match::any(), &unchanged));
+    assert!(!with(RouteKind::Tcp, Match::any(), &unchanged), "it has no requests");
+    let some = Match { path: PathMatch::prefix("/a"), ..Match::any() };
+    assert!(!with(RouteKind::Http, some, &unchanged));
+    let filters =
+        || Filters { rewrite: Some(Rewrite { hostname: Some("a".into()), path: None }), ..Filters::default() };
+    let changes: [&dyn Fn(&mut Rule); 5] = [
+        &|rule| rule.filters = filters(),
+        &|rule| rule.backends[0].filters = filters(),
+        &|rule| rule.backends[0].weight = 0,
+        &|rule| rule.backends[0].to = BackendTarget::Invalid("why".into()),
+        &|rule| rule.backends = Box::default(),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        assert!(!with(RouteKind::Http, Match::any(), change), "change {number}");
+    }
 }
 
 /// The most specific name wins, whatever the order of the routes.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -12,7 +13,7 @@ use crate::settings::{format_duration, parse_duration};
 /// Most further attempts of one call that a policy may allow.
 pub const HEDGES_MAX: u8 = 3;
 /// Shortest delay before a further attempt: below it, most calls would be sent twice.
-pub const SHORTEST_DELAY: Duration = Duration::from_millis(1);
+const SHORTEST_DELAY: Duration = Duration::from_millis(1);
 /// Longest delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(3_600);
 /// The percentiles that a delay may name, in tenths of a percent. Below the median, most calls would be sent twice. Above
@@ -26,8 +27,9 @@ pub struct Hedge {
     pub delay: HedgeDelay,
     /// Most further attempts of one call: 1 to [`HEDGES_MAX`].
     pub attempts: u8,
-    /// The methods whose calls may be sent more than once.
-    pub methods: Box<[Repeatable]>,
+    /// The methods whose calls may be sent more than once. Shared, because the relay copies the policy of each call that it
+    /// hedges.
+    pub methods: Arc<[Repeatable]>,
 }
 
 /// The time after which a call is sent to another endpoint.

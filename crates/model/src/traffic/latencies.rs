@@ -32,9 +32,9 @@ pub struct MethodLatencies {
 /// The latencies of one method in microseconds.
 #[derive(Debug)]
 struct Latencies {
-    /// Those of this period.
+    /// The latencies of this period.
     recent: Histogram<u32>,
-    /// Those of this period and the one before.
+    /// The latencies of this period and of the period before.
     all: Histogram<u32>,
     began: Instant,
     /// The latest percentile in tenths of a percent, its value, and when it was computed.

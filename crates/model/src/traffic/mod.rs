@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::settings::milliseconds;
 
-pub use hedge::{HEDGES_MAX, Hedge, HedgeDelay, SHORTEST_DELAY};
+pub use hedge::{HEDGES_MAX, Hedge, HedgeDelay};
 pub use latencies::MethodLatencies;
 pub use repeatable::{REPEATABLE_MAX, Repeatable};
 pub use retry::{BACKOFF_MAX, DEFAULT_BACKOFF, GrpcCodes, KNOWN_TO_GRPC, RETRIES_MAX, Retry};

@@ -4,7 +4,7 @@ use super::{HedgeDelay, SHORTEST_PERIOD, SlowShare};
 
 const FIXED: HedgeDelay = HedgeDelay::Fixed(Duration::from_millis(50));
 
-/// Counts this many calls, of which every `n`-th is slow. Returns whether the Service is loaded.
+/// Counts `count` calls; every `n`-th call is slow. Returns whether the Service is loaded.
 fn calls(share: &mut SlowShare, count: u32, n: u32, now: Instant) -> bool {
     for number in 1..=count {
         share.note_call(now);

@@ -23,7 +23,7 @@ fn names(client: XdsClient, policy: &CallPolicy, budget: Option<&Setting<BudgetS
 
 #[test]
 fn envoy_ignores_less_than_grpc() {
-    let hedge = Hedge { delay: HedgeDelay::Percentile(950), attempts: 1, methods: Box::default() };
+    let hedge = Hedge { delay: HedgeDelay::Percentile(950), attempts: 1, methods: Arc::default() };
     let policy = CallPolicy {
         request_timeout: limit(Mode::Enforce),
         backend_request_timeout: limit(Mode::Enforce),

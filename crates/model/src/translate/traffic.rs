@@ -3,7 +3,7 @@
 //! The parts of a rule's policy come, in this order, from: the route itself, a policy for the rule, a policy for the route, a
 //! policy for the Service's port, a policy for the Service. The first object that sets a part decides it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::references::{Known, no_service};
@@ -14,7 +14,7 @@ use crate::object::{Identity, PolicyTarget, Route, TrafficPolicy, traffic_policy
 use crate::problem::Problem;
 use crate::protocol::Protocol;
 use crate::route::status::{Condition, ConditionKind, Reason};
-use crate::route::{Backend, BackendTarget, Candidate, Filters, Match, RouteKind, RouteName, RouteTable, Rule};
+use crate::route::{Backend, BackendTarget, Entry, Filters, Match, RouteKind, RouteName, RouteTable, Rule};
 use crate::traffic::status::{TargetKind, TargetStatus};
 use crate::traffic::{CallPolicy, XdsClient, unsupported};
 
@@ -105,16 +105,12 @@ impl<'a> Policies<'a> {
         };
         let (namespace, name) = name_of(&route.identity);
         let named = rule.name.as_deref().and_then(|rule| self.at((kind, namespace, name, Some(rule))));
-        let more = named.into_iter().chain(self.at((kind, namespace, name, None)));
-        let own = more.fold(rule.calls.clone(), |calls, policy| calls.or(&policy.calls));
-        self.of_cluster(cluster, known).fold(own, |calls, policy| calls.or(&policy.calls)).without_off()
+        let of_route = named.into_iter().chain(self.at((kind, namespace, name, None)));
+        joined(rule.calls.clone(), of_route.chain(self.of_cluster(cluster, known)))
     }
 
     /// Returns the size in bytes that the policies add to the matches of a route.
     pub(super) fn size_bytes(&self, route: &Route, cluster: &ClusterKey, known: &Known<'_>) -> usize {
-        if self.by_target.is_empty() {
-            return 0;
-        }
         let added = |rule: &RouteRule| {
             let joined = self.of_rule(route, rule, cluster, known).size_bytes();
             rule.matches.len() * joined.saturating_sub(rule.calls.size_bytes())
@@ -128,7 +124,8 @@ impl<'a> Policies<'a> {
 
     /// Returns the policies of a cluster's Service, first the one for the cluster's port.
     fn of_cluster(&self, cluster: &ClusterKey, known: &Known<'_>) -> impl Iterator<Item = &TrafficPolicy> {
-        let service = known.service(&cluster.namespace, &cluster.service).filter(|_| !self.by_target.is_empty());
+        let has_policies = !self.by_target.is_empty();
+        let service = has_policies.then(|| known.service(&cluster.namespace, &cluster.service)).flatten();
         let port = service.and_then(|service| service.ports.iter().find(|port| port.port == cluster.port));
         let (namespace, name) = (&*cluster.namespace, &*cluster.service);
         let of_port = port.and_then(|port| self.at((TargetKind::Service, namespace, name, Some(&port.name))));
@@ -150,19 +147,13 @@ impl<'a> Policies<'a> {
         attached: &[AttachedRoutes],
         known: &Known<'_>,
     ) -> Vec<AttachedRoutes> {
-        if self.by_target.is_empty() {
-            return Vec::new();
-        }
-        let has_routes = |key: &ClusterKey| {
-            attached.iter().any(|routes| routes.cluster == *key && routes.namespace == key.namespace)
-        };
+        let of_producers = attached.iter().filter(|routes| routes.namespace == routes.cluster.namespace);
+        let have_routes: HashSet<&ClusterKey> = of_producers.map(|routes| &routes.cluster).collect();
         let mut tables = Vec::new();
         for cluster in clusters.iter().filter(|cluster| cluster.protocol != Protocol::Opaque) {
             let key = &cluster.key;
-            let calls =
-                self.of_cluster(key, known).fold(CallPolicy::default(), |calls, policy| calls.or(&policy.calls));
-            let calls = calls.without_off();
-            if calls.is_empty() || has_routes(key) {
+            let calls = joined(CallPolicy::default(), self.of_cluster(key, known));
+            if calls.is_empty() || have_routes.contains(key) {
                 continue;
             }
             let table = Arc::new(of_service(key, calls));
@@ -172,13 +163,17 @@ impl<'a> Policies<'a> {
     }
 }
 
+/// Returns `own` with the parts of less specific policies, in their order, without the parts that are switched off.
+fn joined<'p>(own: CallPolicy, policies: impl Iterator<Item = &'p TrafficPolicy>) -> CallPolicy {
+    policies.fold(own, |calls, policy| calls.or(&policy.calls)).without_off()
+}
+
 /// Returns the table of a Service without routes.
 fn of_service(key: &ClusterKey, calls: CallPolicy) -> RouteTable {
     let itself = Backend { to: BackendTarget::Cluster(key.clone()), weight: 1, filters: Filters::default() };
     let route = RouteName { kind: RouteKind::Service, namespace: key.namespace.clone(), name: key.service.clone() };
     let rule = Rule { route, name: None, filters: Filters::default(), backends: [itself].into(), calls };
-    let candidate = Candidate { created: None, index: 0, matches: vec![Match::any()], rule: Arc::new(rule) };
-    RouteTable::of_candidates(RouteKind::Service, vec![candidate])
+    RouteTable::new(RouteKind::Service, vec![Entry { matches: Match::any(), rule: Arc::new(rule) }])
 }
 
 /// Returns why a target does not exist.

@@ -7,36 +7,28 @@ use leno_model::mesh::ClusterKey;
 use leno_model::route::{RouteKind, RouteName};
 use leno_relay::metrics::{Counter, HedgeMetrics, RouteLabels};
 
-use crate::peer::{Frame, Peer, Server, Servers, call, call_with, data, headers, open_call, rst_stream, settings};
-use crate::policies::traffic_policy;
+use crate::peer::{Frame, Peer, Server, call, call_with, data, grpc, headers, open_call, rst_stream, settings};
+use crate::policies::{Policed, traffic_policy};
 use crate::proxy::{Proxy, eventually, mesh_of, service};
 use crate::routes::get;
 
 /// Its number (RFC 9113 section 6.5.2).
 const SETTINGS_MAX_HEADER_LIST_SIZE: u16 = 6;
 
-/// A proxy for calls to `echo`, whose Service has a policy and some servers.
-struct Hedged {
-    proxy: Proxy,
-    client: Peer,
-    servers: Servers,
-}
-
-impl Hedged {
-    /// `spec` are the lines of the policy's parts.
-    fn start(spec: &str) -> Self {
-        let servers = [Server::start(), Server::start()];
-        let addresses = servers.each_ref().map(Server::address);
-        let manifests = service("echo", &addresses, "") + &traffic_policy(spec);
-        let proxy = Proxy::start_in(mesh_of(&manifests), &[]);
-        let client = proxy.connect();
-        Self { proxy, client, servers: Servers::of(servers) }
-    }
-
+impl Policed {
     /// Sends a call, and waits until both servers have it. Returns them and their requests, the first one first.
     fn call_twice(&mut self, request: &[u8]) -> [(usize, Frame); 2] {
         self.client.send(request);
         [(); 2].map(|()| self.servers.next_request())
+    }
+
+    /// Sends a call that its only server answers long after the delay of [`SOON`].
+    fn call_once(&mut self, request: &[u8]) {
+        self.client.send(request);
+        let (place, request) = self.servers.next_request();
+        std::thread::sleep(Duration::from_millis(300));
+        self.servers.send(place, &headers(request.stream, &grpc("0"), true));
+        assert_eq!(self.client.rest_of(1)[0].field("grpc-status"), "0");
     }
 
     /// The counts of further attempts: made, successful, over the budget, not made under load.
@@ -50,18 +42,13 @@ impl Hedged {
     }
 }
 
-/// A trailers-only answer.
-fn grpc(status: &str) -> [(&str, &str); 3] {
-    [(":status", "200"), ("content-type", "application/grpc"), ("grpc-status", status)]
-}
-
 const SOON: &str = "hedge: {delay: 50ms, methods: [a.B/C, GET]}";
 /// Longer than any stall of the machine that a test should survive.
 const NEVER: &str = "hedge: {delay: 1h, methods: [a.B/C]}";
 
 #[test]
 fn a_call_that_is_not_answered_in_time_goes_to_another_endpoint_and_the_faster_answer_counts() {
-    let mut hedged = Hedged::start(SOON);
+    let mut hedged = Policed::start(SOON);
     let [(first, request), (second, further)] = hedged.call_twice(&call(1));
     assert_eq!(second, 1 - first);
     assert_eq!(request.field("grpc-previous-rpc-attempts"), "");
@@ -74,7 +61,7 @@ fn a_call_that_is_not_answered_in_time_goes_to_another_endpoint_and_the_faster_a
 
 #[test]
 fn the_first_endpoint_may_still_answer_first() {
-    let mut hedged = Hedged::start(SOON);
+    let mut hedged = Policed::start(SOON);
     let [(first, request), (second, _)] = hedged.call_twice(&get(1, "/"));
     hedged.servers.send(first, &headers(request.stream, &[(":status", "204")], true));
     assert_eq!(hedged.client.rest_of(1)[0].field(":status"), "204");
@@ -84,7 +71,7 @@ fn the_first_endpoint_may_still_answer_first() {
 
 #[test]
 fn an_answer_that_is_a_failure_does_not_count_while_another_may_come() {
-    let mut hedged = Hedged::start(SOON);
+    let mut hedged = Policed::start(SOON);
     let [(first, request), (second, further)] = hedged.call_twice(&call(1));
     hedged.servers.send(second, &headers(further.stream, &grpc("14"), true));
     // The other server answers after the failure has arrived.
@@ -95,7 +82,7 @@ fn an_answer_that_is_a_failure_does_not_count_while_another_may_come() {
 
 #[test]
 fn if_all_attempts_fail_the_last_failure_is_the_answer() {
-    let mut hedged = Hedged::start(SOON);
+    let mut hedged = Policed::start(SOON);
     let [(first, request), (second, further)] = hedged.call_twice(&call(1));
     hedged.servers.send(second, &rst_stream(further.stream, 2));
     std::thread::sleep(Duration::from_millis(100));
@@ -105,45 +92,33 @@ fn if_all_attempts_fail_the_last_failure_is_the_answer() {
 
 #[test]
 fn content_goes_with_each_attempt_and_an_incomplete_request_gets_one_only() {
-    let mut hedged = Hedged::start(SOON);
+    let mut hedged = Policed::start(SOON);
     hedged.client.send(&[open_call(1), data(1, b"question", true)].concat());
     let [(first, _), (second, content)] = [(); 2].map(|()| hedged.servers.next_frame(kind::DATA));
     assert_eq!((second, &content.payload[..]), (1 - first, &b"question"[..]));
 
-    let mut hedged = Hedged::start(SOON);
-    hedged.client.send(&[open_call(1), data(1, b"question", false)].concat());
-    let (place, request) = hedged.servers.next_request();
-    std::thread::sleep(Duration::from_millis(300));
-    hedged.servers.send(place, &headers(request.stream, &grpc("0"), true));
-    assert_eq!(hedged.client.rest_of(1)[0].field("grpc-status"), "0");
+    let mut hedged = Policed::start(SOON);
+    hedged.call_once(&[open_call(1), data(1, b"question", false)].concat());
     assert_eq!(hedged.counts()[0], 0);
 }
 
 #[test]
 fn a_method_that_the_policy_does_not_name_is_sent_once() {
-    let mut hedged = Hedged::start("hedge: {delay: 50ms, methods: [a.B/Other]}");
-    hedged.client.send(&call(1));
-    let (place, request) = hedged.servers.next_request();
-    std::thread::sleep(Duration::from_millis(300));
-    hedged.servers.send(place, &headers(request.stream, &grpc("0"), true));
-    assert_eq!(hedged.client.rest_of(1)[0].field("grpc-status"), "0");
+    let mut hedged = Policed::start("hedge: {delay: 50ms, methods: [a.B/Other]}");
+    hedged.call_once(&call(1));
     assert_eq!(hedged.counts(), [0; 4]);
 }
 
 #[test]
 fn a_call_that_its_client_hedges_is_sent_once() {
-    let mut hedged = Hedged::start(SOON);
-    hedged.client.send(&call_with(1, "grpc-previous-rpc-attempts", "1"));
-    let (place, request) = hedged.servers.next_request();
-    std::thread::sleep(Duration::from_millis(300));
-    hedged.servers.send(place, &headers(request.stream, &grpc("0"), true));
-    assert_eq!(hedged.client.rest_of(1)[0].field("grpc-status"), "0");
+    let mut hedged = Policed::start(SOON);
+    hedged.call_once(&call_with(1, "grpc-previous-rpc-attempts", "1"));
     assert_eq!(hedged.counts()[0], 0);
 }
 
 #[test]
 fn a_fast_answer_leaves_nothing_behind() {
-    let mut hedged = Hedged::start(NEVER);
+    let mut hedged = Policed::start(NEVER);
     for stream in (1..100).step_by(2) {
         hedged.client.send(&call(stream));
         let (place, request) = hedged.servers.next_request();
@@ -155,7 +130,7 @@ fn a_fast_answer_leaves_nothing_behind() {
 
 #[test]
 fn a_cancelled_call_is_cancelled_at_each_endpoint() {
-    let mut hedged = Hedged::start(SOON);
+    let mut hedged = Policed::start(SOON);
     hedged.call_twice(&call(1));
     hedged.client.send(&rst_stream(1, 8));
     let mut cancelled = [(); 2].map(|()| hedged.servers.next_frame(kind::RST_STREAM).0);
@@ -168,7 +143,7 @@ fn a_cancelled_call_is_cancelled_at_each_endpoint() {
 
 #[test]
 fn an_endpoint_that_pushes_back_stops_further_attempts() {
-    let mut hedged = Hedged::start("hedge: {delay: 100ms, attempts: 3, methods: [a.B/C]}");
+    let mut hedged = Policed::start("hedge: {delay: 100ms, attempts: 3, methods: [a.B/C]}");
     let began = Instant::now();
     let [(first, request), (second, further)] = hedged.call_twice(&call(1));
     let pushback = [grpc("14").as_slice(), &[("grpc-retry-pushback-ms", "-1")]].concat();
@@ -182,7 +157,7 @@ fn an_endpoint_that_pushes_back_stops_further_attempts() {
 
 #[test]
 fn the_budget_bounds_further_attempts() {
-    let mut hedged = Hedged::start("hedge: {delay: 1ms, methods: [a.B/C]}\n  budget: {percent: 0, minPerSecond: 0}");
+    let mut hedged = Policed::start("hedge: {delay: 1ms, methods: [a.B/C]}\n  budget: {percent: 0, minPerSecond: 0}");
     hedged.client.send(&call(1));
     let (place, request) = hedged.servers.next_request();
     eventually("the attempt is counted as beyond the budget", || hedged.counts() == [0, 0, 1, 0]);
@@ -193,7 +168,7 @@ fn the_budget_bounds_further_attempts() {
 #[test]
 fn calls_to_a_loaded_service_are_not_hedged() {
     let mut hedged =
-        Hedged::start("hedge: {delay: 50ms, methods: [a.B/C]}\n  budget: {percent: 100, minPerSecond: 1000}");
+        Policed::start("hedge: {delay: 50ms, methods: [a.B/C]}\n  budget: {percent: 100, minPerSecond: 1000}");
     let streams: Vec<u32> = (1..100).step_by(2).collect();
     hedged.client.send(&streams.iter().flat_map(|stream| call(*stream)).collect::<Vec<_>>());
     // All calls are slow. The first few cannot show it yet, but each of the others does.
@@ -204,7 +179,7 @@ fn calls_to_a_loaded_service_are_not_hedged() {
 
 #[test]
 fn audited_hedging_sends_each_call_once_and_counts() {
-    let mut hedged = Hedged::start("hedge: {delay: 50ms, methods: [a.B/C], mode: Audit}");
+    let mut hedged = Policed::start("hedge: {delay: 50ms, methods: [a.B/C], mode: Audit}");
     hedged.client.send(&call(1));
     let (place, request) = hedged.servers.next_request();
     eventually("it is counted", || hedged.proxy.metrics.audited_count("hedge") == 1);
@@ -215,7 +190,7 @@ fn audited_hedging_sends_each_call_once_and_counts() {
 
 #[test]
 fn a_percentile_hedges_once_enough_calls_have_shown_it() {
-    let mut hedged = Hedged::start("hedge: {delay: p95, methods: [a.B/C]}");
+    let mut hedged = Policed::start("hedge: {delay: p95, methods: [a.B/C]}");
     // The percentile counts answers to the policy's methods: 100 of them are enough.
     for stream in (1..241).step_by(2) {
         hedged.client.send(&call(stream));
@@ -235,16 +210,13 @@ fn a_percentile_hedges_once_enough_calls_have_shown_it() {
 #[test]
 fn a_further_attempt_that_cannot_be_sent_does_not_cost_the_call() {
     // One server accepts no header section as large as the call's.
-    let (one, other) = (Server::start(), Server::start());
-    let manifests = service("echo", &[one.address(), other.address()], "") + &traffic_policy(SOON);
-    let proxy = Proxy::start_in(mesh_of(&manifests), &[]);
-    let mut client = proxy.connect();
+    let servers = [Server::start(), Server::start()];
+    let (_proxy, mut client) = hedge_between(&servers);
     client.send(&call(1));
-    let mut servers = [one, other];
     let (place, mut first) = accept_any(&servers);
+    first.send(&settings(&[]));
     let request = first.expect(kind::HEADERS);
-    servers.swap(0, place);
-    let mut second = servers[1].accept_silently();
+    let mut second = servers[1 - place].accept_silently();
     second.send(&settings(&[(SETTINGS_MAX_HEADER_LIST_SIZE, 40)]));
     std::thread::sleep(Duration::from_millis(300));
     first.send(&headers(request.stream, &grpc("0"), true));
@@ -253,14 +225,11 @@ fn a_further_attempt_that_cannot_be_sent_does_not_cost_the_call() {
 
 #[test]
 fn a_call_whose_endpoint_never_finishes_its_connection_is_hedged() {
-    let (one, other) = (Server::start(), Server::start());
-    let manifests = service("echo", &[one.address(), other.address()], "") + &traffic_policy(SOON);
-    let proxy = Proxy::start_in(mesh_of(&manifests), &[]);
-    let mut client = proxy.connect();
+    let servers = [Server::start(), Server::start()];
+    let (_proxy, mut client) = hedge_between(&servers);
     client.send(&call(1));
-    let servers = [one, other];
     // The server accepts the connection, and sends no SETTINGS.
-    let (place, _hung) = accept_any_silently(&servers);
+    let (place, _hung) = accept_any(&servers);
     let mut good = servers[1 - place].accept();
     let request = good.expect(kind::HEADERS);
     good.send(&headers(request.stream, &grpc("0"), true));
@@ -290,7 +259,7 @@ fn calls_with_one_endpoint_take_nothing_from_the_budget() {
 #[test]
 fn an_answer_that_forbids_retries_forbids_them_although_another_attempt_fails_later() {
     let spec = "hedge: {delay: 50ms, methods: [a.B/C]}\n  retry: {grpcCodes: [UNAVAILABLE], attempts: 3, backoff: 0s}";
-    let mut hedged = Hedged::start(spec);
+    let mut hedged = Policed::start(spec);
     let [(first, request), (second, further)] = hedged.call_twice(&call(1));
     let pushback = [grpc("14").as_slice(), &[("grpc-retry-pushback-ms", "-1")]].concat();
     hedged.servers.send(second, &headers(further.stream, &pushback, true));
@@ -301,7 +270,7 @@ fn an_answer_that_forbids_retries_forbids_them_although_another_attempt_fails_la
 
 #[test]
 fn interim_responses_of_several_attempts_do_not_reach_the_client() {
-    let mut hedged = Hedged::start(SOON);
+    let mut hedged = Policed::start(SOON);
     let [(first, request), (second, further)] = hedged.call_twice(&get(1, "/"));
     let hint = |stream| headers(stream, &[(":status", "103"), ("link", "</a>")], false);
     hedged.servers.send(first, &hint(request.stream));
@@ -314,7 +283,7 @@ fn interim_responses_of_several_attempts_do_not_reach_the_client() {
 
 #[test]
 fn a_further_attempt_that_saves_a_failing_call_counts_as_a_success() {
-    let mut hedged = Hedged::start(SOON);
+    let mut hedged = Policed::start(SOON);
     let [(first, request), (second, further)] = hedged.call_twice(&call(1));
     hedged.servers.send(first, &headers(request.stream, &grpc("14"), true));
     std::thread::sleep(Duration::from_millis(100));
@@ -323,19 +292,20 @@ fn a_further_attempt_that_saves_a_failing_call_counts_as_a_success() {
     assert_eq!(hedged.counts(), [1, 1, 0, 0]);
 }
 
-/// Waits for the proxy's connection to either server, without SETTINGS. Returns the server's place.
-fn accept_any_silently(servers: &[Server; 2]) -> (usize, Peer) {
+/// A proxy that hedges calls to these servers, and its client. The servers accept the connections themselves.
+fn hedge_between(servers: &[Server; 2]) -> (Proxy, Peer) {
+    let manifests = service("echo", &servers.each_ref().map(Server::address), "") + &traffic_policy(SOON);
+    let proxy = Proxy::start_in(mesh_of(&manifests), &[]);
+    let client = proxy.connect();
+    (proxy, client)
+}
+
+/// Waits for the proxy's connection to either server. The server has sent nothing on it. Returns the server's place.
+fn accept_any(servers: &[Server; 2]) -> (usize, Peer) {
     let mut accepted = None;
     eventually("the proxy connects", || {
         accepted = (0..2).find_map(|place| Some((place, servers[place].accept_now()?)));
         accepted.is_some()
     });
     accepted.expect("a connection")
-}
-
-/// The same, with SETTINGS.
-fn accept_any(servers: &[Server; 2]) -> (usize, Peer) {
-    let (place, mut peer) = accept_any_silently(servers);
-    peer.send(&settings(&[]));
-    (place, peer)
 }

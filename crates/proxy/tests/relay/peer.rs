@@ -297,6 +297,11 @@ pub(crate) fn call_with(stream: u32, name: &str, value: &str) -> Vec<u8> {
     headers(stream, &[CALL.as_slice(), &[(name, value)]].concat(), true)
 }
 
+/// The fields of a trailers-only answer with this `grpc-status`.
+pub(crate) fn grpc(status: &str) -> [(&str, &str); 3] {
+    [(":status", "200"), ("content-type", "application/grpc"), ("grpc-status", status)]
+}
+
 /// A complete trailers-only answer; `from` identifies its server.
 pub(crate) fn answer(stream: u32, from: &str) -> Vec<u8> {
     let fields = [(":status", "200"), ("content-type", "application/grpc"), ("grpc-status", "0"), ("from", from)];

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use leno_http2::frame::kind;
 
-use crate::peer::{Frame, Peer, Server, Servers, call, call_with, data, headers, open_call};
+use crate::peer::{Frame, Peer, Server, Servers, call, call_with, data, grpc, headers, open_call};
 use crate::proxy::{Proxy, eventually, mesh_of, service};
 
 /// A TrafficPolicy of the Service `echo` with the lines of its parts.
@@ -16,14 +16,15 @@ pub(crate) fn traffic_policy(spec: &str) -> String {
 }
 
 /// A proxy for calls to `echo`, whose Service has a policy and two servers.
-struct Policed {
-    proxy: Proxy,
-    client: Peer,
-    servers: Servers,
+pub(crate) struct Policed {
+    pub(crate) proxy: Proxy,
+    pub(crate) client: Peer,
+    pub(crate) servers: Servers,
 }
 
 impl Policed {
-    fn start(spec: &str) -> Self {
+    /// `spec` are the lines of the policy's parts.
+    pub(crate) fn start(spec: &str) -> Self {
         let servers = [Server::start(), Server::start()];
         let addresses = servers.each_ref().map(Server::address);
         let proxy = Proxy::start_in(mesh_of(&(service("echo", &addresses, "") + &traffic_policy(spec))), &[]);
@@ -42,10 +43,6 @@ impl Policed {
 /// The time that a request leaves its server.
 fn timeout(request: &Frame) -> Duration {
     leno_relay::grpc::parse_timeout(request.field("grpc-timeout").as_bytes()).expect("a timeout")
-}
-
-fn grpc(status: &str) -> [(&str, &str); 3] {
-    [(":status", "200"), ("content-type", "application/grpc"), ("grpc-status", status)]
 }
 
 #[test]

@@ -7,7 +7,7 @@ use leno_model::mesh::ClusterKey;
 use leno_model::route::{RouteKind, RouteName};
 use leno_relay::metrics::{Counter, RetryMetrics, RouteLabels};
 
-use crate::peer::{CALL, Frame, Peer, Server, Servers, call, call_with, data, headers, open_call, rst_stream};
+use crate::peer::{CALL, Frame, Peer, Server, Servers, call, call_with, data, grpc, headers, open_call, rst_stream};
 use crate::proxy::{Proxy, mesh_of, service};
 use crate::routes::{get, http_route, meshed};
 
@@ -51,11 +51,6 @@ fn labels() -> RouteLabels {
     let key = |service: &str| ClusterKey { namespace: "default".into(), service: service.into(), port: 80 };
     let route = RouteName { kind: RouteKind::Http, namespace: "default".into(), name: "split".into() };
     RouteLabels { parent: key("echo"), route, backend: Some(key("v1")) }
-}
-
-/// A trailers-only answer.
-fn grpc(status: &str) -> [(&str, &str); 3] {
-    [(":status", "200"), ("content-type", "application/grpc"), ("grpc-status", status)]
 }
 
 const TWICE: &str = "{codes: [503], attempts: 2, backoff: 1ms}";

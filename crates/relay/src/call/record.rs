@@ -3,15 +3,17 @@
 
 use std::time::{Duration, Instant};
 
+use leno_http2::FieldSection;
 use leno_http2::fields::Known;
 use leno_model::balance::Outcome;
 
 use crate::Relay;
 use crate::access_log;
+use crate::call::response::status_code;
 use crate::call::{Call, CallId};
 use crate::certain::Certain;
 use crate::downstream::origin::Door;
-use crate::link::grpc::Status;
+use crate::link::grpc::{self, Status};
 use crate::metrics::{Direction, TlsLabel};
 use crate::pool::hop::Protocol;
 use crate::target::cluster::ClusterState;
@@ -32,9 +34,15 @@ pub(crate) enum Ending {
 }
 
 /// Returns whether the statuses show a failure of the endpoint rather than of the request.
-pub(crate) fn is_endpoint_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
+fn is_endpoint_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
     const FAILURES: [Status; 3] = [Status::Unavailable, Status::ResourceExhausted, Status::Internal];
     http_status >= 500 || http_status == 429 || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
+}
+
+/// Returns whether a header section shows a failure of the endpoint. The gRPC status of a response that has content comes
+/// later.
+pub(crate) fn is_endpoint_failed_answer(fields: &FieldSection, is_grpc: bool) -> bool {
+    is_endpoint_failure(status_code(fields), grpc::status(fields).filter(|_| is_grpc))
 }
 
 /// Returns whether dashboards count a response as a failure. Other meshes use the same rule.

@@ -12,7 +12,7 @@ use leno_model::traffic::Retry;
 use crate::Relay;
 use crate::audit::AuditedPart;
 use crate::call::attempt::{Attempt, AttemptId};
-use crate::call::record::is_endpoint_failure;
+use crate::call::record::is_endpoint_failed_answer;
 use crate::call::reply::ProxyError;
 use crate::call::response::status_code;
 use crate::call::{Call, CallId};
@@ -151,7 +151,7 @@ impl Relay {
         // While others may still answer, a part that is only audited must not drop an answer.
         let retry = retry.filter(|retry| !has_others || !retry.is_audited());
         let is_failed = retry.is_some_and(|retry| is_failure(&retry.value, fields, call.is_grpc))
-            || (has_others && is_endpoint_failure(status_code(fields), grpc::status(fields).filter(|_| call.is_grpc)));
+            || (has_others && is_endpoint_failed_answer(fields, call.is_grpc));
         if !is_failed && !self.has_lost_connection(id, fields) {
             return false;
         }
@@ -185,8 +185,7 @@ impl Relay {
         if let (Some(pick), Some(cluster)) = (attempt.pick.take(), cluster) {
             call.tried.push(pick.endpoint);
             let latency = now - attempt.since;
-            let grpc_status = grpc::status(fields).filter(|_| call.is_grpc);
-            let outcome = match is_endpoint_failure(status_code(fields), grpc_status) {
+            let outcome = match is_endpoint_failed_answer(fields, call.is_grpc) {
                 true => Outcome::Failure { latency, pushback: grpc::pushback(fields).and_then(Pushback::wait) },
                 false => Outcome::Success { latency },
             };
@@ -236,11 +235,10 @@ impl Relay {
         let call = self.calls.get_mut(id)?;
         let route = call.route.as_ref()?;
         let retry = route.retry()?;
-        let mut decided = pause(call, &retry.value, asked, (now, until), random);
         // Content that is kept during pauses must leave room for calls that no endpoint has processed.
-        if is_crowded && !call.body.is_empty() {
-            decided = Err(Unretried::Request);
-        }
+        let has_room = !is_crowded || call.body.is_empty();
+        let decided = pause(call, &retry.value, asked, (now, until), random);
+        let decided = decided.and_then(|pause| if has_room { Ok(pause) } else { Err(Unretried::Request) });
         if retry.is_audited() {
             let set_by = retry.set_by.clone();
             if decided.is_ok() {

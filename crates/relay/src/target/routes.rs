@@ -7,9 +7,7 @@ use std::sync::Arc;
 use leno_http2::FieldSection;
 use leno_http2::fields::Known;
 use leno_model::mesh::ClusterKey;
-use leno_model::route::{
-    BackendTarget, Entry, Filters, Found, Match, PathMatch, RouteKind, RouteName, RouteTable, Rule, Scheme,
-};
+use leno_model::route::{BackendTarget, Filters, Found, PathMatch, RouteKind, RouteName, RouteTable, Rule, Scheme};
 use leno_model::traffic::{CallPolicy, Hedge, Retry, Setting};
 use rustc_hash::FxHashMap;
 
@@ -35,11 +33,6 @@ pub(crate) struct Routes {
     table: Arc<RouteTable>,
     /// The rules that calls have matched, by their memory address, which does not change while the table exists.
     matched: FxHashMap<usize, Arc<MatchedRule>>,
-    /// The table has one rule, which sends all requests with a path to one backend and changes nothing: usually the rule of
-    /// a Service without routes. Such a rule needs no search.
-    is_plain: bool,
-    /// This rule, after the first call.
-    plain: Option<Arc<MatchedRule>>,
 }
 
 /// A rule that calls have matched.
@@ -85,8 +78,7 @@ enum Destination {
 
 impl Routes {
     pub(crate) fn new(parent: ClusterKey, table: Arc<RouteTable>) -> Self {
-        let is_plain = is_plain(&table);
-        Self { parent, table, matched: FxHashMap::default(), is_plain, plain: None }
+        Self { parent, table, matched: FxHashMap::default() }
     }
 }
 
@@ -217,8 +209,11 @@ impl Relay {
     fn choose_destination(&mut self, id: CallId, routes: &mut Routes) -> Result<Destination, ProxyError> {
         let gone = || ProxyError::NoRoute("the call is over".to_owned());
         let call = self.calls.get(id).ok_or_else(gone)?;
-        if routes.is_plain && call.request.get(Known::Path).is_some_and(|path| path.starts_with(b"/")) {
-            return self.take_only_backend(id, routes);
+        if let Some(rule) = routes.table.plain_rule()
+            && call.request.get(Known::Path).is_some_and(|path| path.starts_with(b"/"))
+        {
+            let matched = self.matched_rule(&routes.parent, &mut routes.matched, rule);
+            return self.take_only_backend(id, matched);
         }
         let server = || self.downstreams.get(call.client).and_then(|client| client.link.codec.server());
         let found = match routes.table.kind() {
@@ -240,15 +235,7 @@ impl Relay {
             }
             return Err(ProxyError::NoMatch { cluster: routes.parent.to_string() });
         };
-        let address = Arc::as_ptr(rule).addr();
-        let matched = match routes.matched.get(&address) {
-            Some(matched) => matched.clone(),
-            None => {
-                let matched = Arc::new(self.prepare_rule(&routes.parent, rule));
-                routes.matched.insert(address, matched.clone());
-                matched
-            }
-        };
+        let matched = self.matched_rule(&routes.parent, &mut routes.matched, rule);
         let call = self.calls.get_mut(id).ok_or_else(gone)?;
         call.route = Some(Box::new(CallRoute::new(matched)));
         if let Some(redirect) = redirect(call, &rule.filters, path, routes.parent.port) {
@@ -257,18 +244,9 @@ impl Relay {
         self.take_backend(id, rule, path, routes.parent.port)
     }
 
-    /// Sends a call as the rule of a plain table says.
-    fn take_only_backend(&mut self, id: CallId, routes: &mut Routes) -> Result<Destination, ProxyError> {
+    /// Sends a call to the one backend of a plain rule ([`RouteTable::plain_rule`]).
+    fn take_only_backend(&mut self, id: CallId, matched: Arc<MatchedRule>) -> Result<Destination, ProxyError> {
         let gone = || ProxyError::NoRoute("the call is over".to_owned());
-        let matched = match &routes.plain {
-            Some(matched) => matched.clone(),
-            None => {
-                let entry = routes.table.entries().first().ok_or_else(gone)?;
-                let matched = Arc::new(self.prepare_rule(&routes.parent, &entry.rule));
-                routes.plain = Some(matched.clone());
-                matched
-            }
-        };
         let cluster = matched.backends.first().and_then(|backend| backend.cluster);
         let call = self.calls.get_mut(id).ok_or_else(gone)?;
         let route = call.route.insert(Box::new(CallRoute::new(matched)));
@@ -278,6 +256,22 @@ impl Relay {
             Some(cluster) => Ok(Destination::Cluster(cluster, None)),
             None => Err(unknown_backend(&route.rule.rule, 0)),
         }
+    }
+
+    /// Returns what the relay knows about a rule of these routes. The first call that matches the rule looks it up.
+    fn matched_rule(
+        &mut self,
+        parent: &ClusterKey,
+        known: &mut FxHashMap<usize, Arc<MatchedRule>>,
+        rule: &Arc<Rule>,
+    ) -> Arc<MatchedRule> {
+        let address = Arc::as_ptr(rule).addr();
+        if let Some(matched) = known.get(&address) {
+            return matched.clone();
+        }
+        let matched = Arc::new(self.prepare_rule(parent, rule));
+        known.insert(address, matched.clone());
+        matched
     }
 
     /// Chooses a backend, and changes the request as the rule and the backend say.
@@ -333,18 +327,6 @@ impl Relay {
         let cluster = self.targets.mesh().cluster(key)?.clone();
         Some(self.service_state(&cluster))
     }
-}
-
-/// Returns whether a table has one rule that sends all requests with a path to one backend and changes nothing.
-fn is_plain(table: &RouteTable) -> bool {
-    let [Entry { matches, rule }] = table.entries() else { return false };
-    let [backend] = &*rule.backends else { return false };
-    let unchanged = Filters::default();
-    matches!(table.kind(), RouteKind::Http | RouteKind::Service)
-        && *matches == Match::any()
-        && [&rule.filters, &backend.filters].into_iter().all(|filters| *filters == unchanged)
-        && backend.weight > 0
-        && matches!(backend.to, BackendTarget::Cluster(_))
 }
 
 /// Returns the error for a call whose backend, at this place of its rule, is not a cluster of the mesh.
