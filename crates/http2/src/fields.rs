@@ -27,9 +27,17 @@ pub struct FieldSection {
     names: u128,
     defects: Defects,
     has_regular: bool,
-    /// If this is not 0, only sections with the same fields have the same number. Each change of the fields sets it to 0.
+    /// If this is not 0, all sections with this number begin with the same lines. A change of these lines sets it to 0.
     content: u64,
+    /// How many lines these are.
+    content_lines: usize,
+    /// Where the first line with each of the first [`Known`] names is, the pseudo-header fields, if there is one and the place fits.
+    places: [u8; PLACES],
 }
+
+/// Number of [`Known`] names whose place is stored.
+const PLACES: usize = 8;
+const _: () = assert!((Known::Status as usize) < PLACES);
 
 /// The latest number that the process has given to the content of a section.
 static CONTENTS: AtomicU64 = AtomicU64::new(0);
@@ -96,7 +104,7 @@ impl FieldSection {
         self.names = 0;
         self.defects = Defects::NONE;
         self.has_regular = false;
-        self.content = 0;
+        self.forget_content();
     }
 
     /// Number of stored fields.
@@ -155,6 +163,16 @@ impl FieldSection {
         self.lines.iter().map(|line| self.line(line))
     }
 
+    /// The first `count` fields, and those after them, in order.
+    #[inline]
+    pub(crate) fn iter_split(
+        &self,
+        count: usize,
+    ) -> (impl Iterator<Item = FieldLine<'_>>, impl Iterator<Item = FieldLine<'_>>) {
+        let (first, rest) = self.lines.split_at_checked(count).unwrap_or((&self.lines, &[]));
+        (first.iter().map(|line| self.line(line)), rest.iter().map(|line| self.line(line)))
+    }
+
     /// The fields in order, each with its note; most notes are empty.
     #[inline]
     pub fn iter_with_notes(&self) -> impl Iterator<Item = (FieldLine<'_>, &[u8])> {
@@ -164,7 +182,14 @@ impl FieldSection {
     /// The value of the first field of that name; `None` for [`Known::Other`] and [`Known::UnknownPseudo`].
     #[inline]
     pub fn get(&self, known: Known) -> Option<&[u8]> {
-        if self.contains(known) { self.find(known) } else { None }
+        if !self.contains(known) {
+            return None;
+        }
+        let place = self.places.get(known as usize).filter(|place| **place < u8::MAX);
+        match place.and_then(|place| self.lines.get(usize::from(*place))) {
+            Some(line) => Some(self.line(line).value),
+            None => self.find(known),
+        }
     }
 
     fn find(&self, known: Known) -> Option<&[u8]> {
@@ -187,7 +212,6 @@ impl FieldSection {
         if name.is_empty() {
             return;
         }
-        self.content = 0;
         let (start, facts) = self.write(name, value);
         if !self.admit(start, name.len() + value.len(), usize::MAX) {
             self.bytes.truncate(start);
@@ -196,13 +220,19 @@ impl FieldSection {
         let mut line = Line::new(start, name.len(), value.len(), facts);
         self.defects |= facts.defects;
         self.names |= known.bit();
-        if let Some(old) = self.lines.iter_mut().find(|line| line.facts.known == known) {
+        let mut lines = self.lines.iter_mut().enumerate();
+        if let Some((place, old)) = lines.find(|(_, line)| line.facts.known == known) {
             self.list_size = self.list_size.saturating_sub(old.list_size());
             line.never_indexed = old.never_indexed;
             *old = line;
+            if place < self.content_lines {
+                self.forget_content();
+            }
         } else if known.is_pseudo() {
+            self.forget_content();
             let pseudo_count = self.lines.iter().take_while(|line| line.facts.known.is_pseudo()).count();
             self.lines.insert(pseudo_count, line);
+            self.find_places();
         } else {
             self.has_regular = true;
             self.lines.push(line);
@@ -228,17 +258,25 @@ impl FieldSection {
 
     /// Removes the lines for which `is_removed` returns true. `is_removed` also gets the line's name.
     fn remove_lines(&mut self, is_removed: impl Fn(&Line, &[u8]) -> bool) {
-        self.content = 0;
         let (bytes, mut removed_size) = (&self.bytes, 0);
+        let (mut place, mut first_removed) = (0, usize::MAX);
         self.lines.retain(|line| {
             let start = line.start as usize;
             let name = bytes.get(start..start + line.name_len as usize).unwrap_or_default();
             let is_removed = is_removed(line, name);
             if is_removed {
                 removed_size += line.list_size();
+                first_removed = first_removed.min(place);
             }
+            place += 1;
             !is_removed
         });
+        if first_removed < self.content_lines {
+            self.forget_content();
+        }
+        if first_removed < usize::MAX {
+            self.find_places();
+        }
         self.list_size = self.list_size.saturating_sub(removed_size);
     }
 
@@ -253,16 +291,38 @@ impl FieldSection {
         self.defects = other.defects;
         self.has_regular = other.has_regular;
         self.content = other.content;
+        self.content_lines = other.content_lines;
+        self.places = other.places;
     }
 
     /// Gives the section's fields a number that no other fields have or will have.
     pub fn number_content(&mut self) {
         self.content = CONTENTS.fetch_add(1, Ordering::Relaxed) + 1;
+        self.content_lines = self.lines.len();
     }
 
     /// The number of the section's content; 0 if it has no number. Sections with the same number have the same fields.
     pub fn content(&self) -> u64 {
-        self.content
+        if self.content_lines == self.lines.len() { self.content } else { 0 }
+    }
+
+    /// The number of the fields that the section begins with, and how many they are. Sections with the same number begin with the
+    /// same fields. Both are 0 without a number.
+    pub(crate) fn beginning(&self) -> (u64, usize) {
+        (self.content, self.content_lines)
+    }
+
+    /// Finds the places of the pseudo-header fields, after lines have moved.
+    fn find_places(&mut self) {
+        for (place, line) in self.lines.iter().enumerate().rev() {
+            if let Some(known) = self.places.get_mut(line.facts.known as usize) {
+                *known = place.try_into().unwrap_or(u8::MAX);
+            }
+        }
+    }
+
+    fn forget_content(&mut self) {
+        (self.content, self.content_lines) = (0, 0);
     }
 
     /// The memory that the fields need, in bytes.
@@ -339,12 +399,12 @@ impl FieldSection {
 
     /// Counts a field of `text_len` bytes at `start`, and decides whether to store it.
     fn admit(&mut self, start: usize, text_len: usize, max_list_size: usize) -> bool {
-        self.content = 0;
         self.list_size = self.list_size.saturating_add(text_len).saturating_add(LINE_OVERHEAD);
         let addressable = start.saturating_add(text_len) <= u32::MAX as usize;
         let admitted = addressable && self.list_size <= max_list_size;
         if !admitted {
             self.defects |= Defects::OVERSIZE;
+            self.forget_content();
         }
         admitted
     }
@@ -366,6 +426,11 @@ impl FieldSection {
             self.defects |= Defects::PSEUDO_AFTER_REGULAR;
         } else if self.names & bit != 0 {
             self.defects |= Defects::DUPLICATE_PSEUDO;
+        }
+        if self.names & bit == 0
+            && let Some(place) = self.places.get_mut(facts.known as usize)
+        {
+            *place = self.lines.len().try_into().unwrap_or(u8::MAX);
         }
         self.names |= bit;
     }

@@ -31,6 +31,31 @@ fn get_finds_the_first_field_of_a_name() {
 }
 
 #[test]
+fn get_finds_the_first_field_after_any_changes() {
+    let mut random = fastrand::Rng::with_seed(leno_testing::seed());
+    let names = [Known::Authority, Known::Method, Known::Path, Known::Scheme, Known::Status, Known::Te, Known::Host];
+    let mut section = FieldSection::new();
+    for round in 0..20_000 {
+        let (known, value) = (*random.choice(&names).expect("a name"), random.u8(..).to_string());
+        match random.u8(..20) {
+            0 => section.clear(),
+            1..=6 => section.remove(known),
+            7..=12 => section.set(known, value.as_bytes()),
+            13 => {
+                let mut copy = FieldSection::new();
+                copy.copy_from(&section);
+                section = copy;
+            }
+            _ => section.push(known.name().as_bytes(), value.as_bytes()),
+        }
+        for known in names {
+            let first = section.iter().find(|line| line.known == known).map(|line| line.value);
+            assert_eq!(section.get(known), first, "round {round}: {known:?} of {section:?}");
+        }
+    }
+}
+
+#[test]
 fn cleared_section_is_as_new_and_keeps_its_memory() {
     let mut section = section(&[("connection", "close"), (":path", "/")]);
     let capacity = section.capacity_bytes();

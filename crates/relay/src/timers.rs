@@ -36,6 +36,8 @@ struct Entry<T> {
 #[derive(Debug)]
 pub(crate) struct Timers<T> {
     start: Instant,
+    /// The latest time from which a timer was set, and how long after `start` it was.
+    latest: (Instant, Duration),
     /// All timers that are due before this millisecond have expired.
     done_ms: u64,
     heads: Vec<u32>,
@@ -45,14 +47,28 @@ pub(crate) struct Timers<T> {
 
 impl<T: Copy> Timers<T> {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { start: now, done_ms: 0, heads: vec![NONE; NEAR + FAR], occupied: [0; WORDS], entries: Slab::new() }
+        let (heads, occupied) = (vec![NONE; NEAR + FAR], [0; WORDS]);
+        Self { start: now, latest: (now, Duration::ZERO), done_ms: 0, heads, occupied, entries: Slab::new() }
     }
 
     /// Sets a timer. A timer in the past is due at the next [`Timers::expire`].
     pub(crate) fn set(&mut self, due: Instant, value: T) -> TimerKey {
-        // Rounded up: a deadline never fires early.
-        let since_start = due.saturating_duration_since(self.start);
-        let due_ms = (since_start.as_nanos().div_ceil(1_000_000) as u64).max(self.done_ms);
+        self.set_at(due.saturating_duration_since(self.start), value)
+    }
+
+    /// Sets a timer that is due after this time from now. Most timers of a turn of the event loop are set from one time, so this
+    /// saves the difference of two times.
+    pub(crate) fn set_after(&mut self, now: Instant, after: Duration, value: T) -> TimerKey {
+        if self.latest.0 != now {
+            self.latest = (now, now.saturating_duration_since(self.start));
+        }
+        self.set_at(self.latest.1.saturating_add(after), value)
+    }
+
+    fn set_at(&mut self, since_start: Duration, value: T) -> TimerKey {
+        // Rounded up: a deadline never fires early. Divisions of 32 bits cost a few instructions, one of 128 bits costs 30.
+        let part_ms = u64::from(since_start.subsec_nanos().div_ceil(1_000_000));
+        let due_ms = since_start.as_secs().saturating_mul(1_000).saturating_add(part_ms).max(self.done_ms);
         let entry = Entry { due_ms, slot: NONE, previous: NONE, next: NONE, value };
         let key = self.entries.insert(entry) as u32;
         self.link(key);

@@ -77,7 +77,11 @@ fn timers_set_and_cancelled_at_random_fire_when_they_are_due_and_only_then() {
     for i in 0..3_000 {
         let longest = *random.choice(&[10, 2_000, 200_000]).expect("a choice");
         let due_ms = now_ms + 1 + random.u64(..longest);
-        set.insert(i, (due_ms, timers.set(start + ms(due_ms), i)));
+        let key = match random.bool() {
+            true => timers.set(start + ms(due_ms), i),
+            false => timers.set_after(start + ms(now_ms), ms(due_ms - now_ms), i),
+        };
+        set.insert(i, (due_ms, key));
         if random.u8(..) < 80 {
             let victim = random.u32(..=i);
             if let Some((_, key)) = set.remove(&victim) {

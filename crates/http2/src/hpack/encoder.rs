@@ -74,15 +74,21 @@ impl Encoder {
     /// Appends the field block of `fields` to `out`.
     pub fn encode(&mut self, fields: &FieldSection, out: &mut Vec<u8>) {
         self.encode_size_updates(out);
-        if let Some(block) = self.repeats.find(fields.content()) {
-            return out.extend_from_slice(block);
+        let (content, count) = fields.beginning();
+        let (numbered, others) = fields.iter_split(count);
+        if let Some(block) = self.repeats.find(content) {
+            out.extend_from_slice(block);
+        } else if content != 0 {
+            let (start, mut is_indexed) = (out.len(), true);
+            for field in numbered {
+                is_indexed &= self.encode_field(&field, out);
+            }
+            if is_indexed && let Some(block) = out.get(start..) {
+                self.repeats.note(content, block);
+            }
         }
-        let (start, mut is_indexed) = (out.len(), true);
-        for field in fields.iter() {
-            is_indexed &= self.encode_field(&field, out);
-        }
-        if is_indexed && let Some(block) = out.get(start..) {
-            self.repeats.note(fields.content(), block);
+        for field in others {
+            self.encode_field(&field, out);
         }
     }
 

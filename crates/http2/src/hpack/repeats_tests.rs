@@ -1,6 +1,7 @@
 use super::super::testing::{NO_LIMIT, hex, pairs, pairs_of, section};
 use super::super::{DEFAULT_TABLE_SIZE, Decoder, Encoder};
 use super::*;
+use crate::fields::Known;
 
 const RESPONSE: [(&str, &str); 3] =
     [(":status", "200"), ("content-type", "application/grpc"), ("server", "a server with a name")];
@@ -98,8 +99,8 @@ fn whoever_changes_fields_takes_their_number_away() {
     let changes: [Change; 6] = [
         |fields| fields.push(b"a", b"b"),
         |fields| fields.push_never_indexed(b"a", b"b"),
-        |fields| fields.set(crate::fields::Known::Status, b"204"),
-        |fields| fields.remove(crate::fields::Known::ContentType),
+        |fields| fields.set(Known::Status, b"204"),
+        |fields| fields.remove(Known::ContentType),
         |fields| fields.remove_named(b"server"),
         FieldSection::clear,
     ];
@@ -110,7 +111,7 @@ fn whoever_changes_fields_takes_their_number_away() {
         assert_eq!(changed.content(), 0, "{changed:?}");
     }
     let mut same = fields.clone();
-    same.remove(crate::fields::Known::GrpcTimeout);
+    same.remove(Known::GrpcTimeout);
     same.shrink(0);
     assert_eq!(same.content(), fields.content(), "the fields are the same");
 }
@@ -123,7 +124,18 @@ fn a_section_with_a_number_is_encoded_as_if_it_had_none() {
     let numbered = decode(&mut decoder, &block);
     assert_ne!(numbered.content(), 0);
     for round in 0..2_000 {
-        let fields = match random.u8(..8) {
+        let fields = match random.u8(..12) {
+            // Changes behind the fields with the number, and of them.
+            2 => changed(&numbered, |fields| fields.push(b"x-same", b"value")),
+            3 => changed(&numbered, |fields| fields.push(b"x-value", random.u8(..).to_string().as_bytes())),
+            4 => changed(&numbered, |fields| fields.push_never_indexed(b"x-secret", b"value")),
+            5 => changed(&numbered, |fields| {
+                fields.push(b"x-value", b"gone");
+                fields.set(Known::GrpcTimeout, b"1S");
+                fields.remove_named(b"x-value");
+            }),
+            6 => changed(&numbered, |fields| fields.remove_named(b"server")),
+            7 => changed(&numbered, |fields| fields.set(Known::ContentType, b"text/plain")),
             // Values that come twice now and then, so that they change the table.
             0 => section(&[(":status", "200"), ("x-value", &random.u8(..).to_string())]),
             1 if round % 100 == 0 => {
@@ -142,10 +154,48 @@ fn a_section_with_a_number_is_encoded_as_if_it_had_none() {
     assert!(encoder.repeats.memory_bytes() > 0);
 }
 
+fn changed(fields: &FieldSection, change: impl FnOnce(&mut FieldSection)) -> FieldSection {
+    let mut fields = fields.clone();
+    change(&mut fields);
+    fields
+}
+
+#[test]
+fn fields_behind_a_number_leave_it_to_the_fields_before() {
+    let (block, mut decoder) = learned(&RESPONSE, 2);
+    let numbered = decode(&mut decoder, &block);
+    let (number, count) = (numbered.content(), numbered.len());
+    let mut fields = numbered.clone();
+    fields.push(b"a", b"b");
+    fields.set(Known::GrpcTimeout, b"1S");
+    fields.set(Known::GrpcTimeout, b"2S");
+    assert_eq!((fields.content(), fields.beginning()), (0, (number, count)));
+    fields.remove(Known::GrpcTimeout);
+    fields.remove_named(b"a");
+    assert_eq!(fields.content(), number, "the fields are the same again");
+    let changes: [fn(&mut FieldSection); 4] = [
+        |fields| fields.set(Known::Status, b"204"),
+        |fields| fields.set(Known::Path, b"/"),
+        |fields| fields.remove(Known::ContentType),
+        FieldSection::clear,
+    ];
+    for change in changes {
+        let mut changed = fields.clone();
+        changed.push(b"a", b"b");
+        change(&mut changed);
+        assert_eq!(changed.beginning(), (0, 0), "{changed:?}");
+    }
+}
+
 /// The same fields without a number.
 fn section_of(fields: &FieldSection) -> FieldSection {
     let mut section = FieldSection::new();
-    fields.iter().for_each(|line| section.push(line.name, line.value));
+    for line in fields.iter() {
+        match line.never_indexed {
+            true => section.push_never_indexed(line.name, line.value),
+            false => section.push(line.name, line.value),
+        }
+    }
     section
 }
 

@@ -40,9 +40,11 @@ pub struct RetryBudget {
     /// The number of budgets that share the minimum: one for each worker.
     sharers: u32,
     parts: [Part; PARTS],
-    /// The place of the latest part, and when it began.
+    /// The place of the latest part, and when it ends.
     latest: usize,
-    latest_began: Instant,
+    latest_ends: Instant,
+    /// The length of a part.
+    length: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,13 +56,18 @@ struct Part {
 impl RetryBudget {
     /// Creates a budget that has seen no calls; `sharers`, at least 1, such budgets share the minimum.
     pub fn new(settings: BudgetSettings, sharers: u32, now: Instant) -> Self {
-        Self { settings, sharers: sharers.max(1), parts: Default::default(), latest: 0, latest_began: now }
+        let length = length_of(&settings);
+        let (parts, latest_ends) = (Default::default(), now + length);
+        Self { settings, sharers: sharers.max(1), parts, latest: 0, latest_ends, length }
     }
 
     /// Changes the settings; what was counted stays. With another interval, parts of two lengths count until the old ones are
     /// over.
     pub fn set_settings(&mut self, settings: BudgetSettings) {
-        self.settings = settings;
+        if self.settings != settings {
+            self.settings = settings;
+            self.length = length_of(&settings);
+        }
     }
 
     /// Counts a call. Its retries are not calls.
@@ -102,18 +109,27 @@ impl RetryBudget {
 
     /// Returns the part of the interval to which `now` belongs, after emptying the parts that are over.
     fn pass_to(&mut self, now: Instant) -> &mut Part {
-        let length = (self.settings.interval / PARTS as u32).max(Duration::from_millis(1));
-        let elapsed = now.saturating_duration_since(self.latest_began);
-        if elapsed >= length {
-            let passed = elapsed.as_nanos() / length.as_nanos();
-            for _ in 0..passed.min(PARTS as u128) {
-                self.latest = (self.latest + 1) % PARTS;
-                self.parts[self.latest] = Part::default();
-            }
-            self.latest_began = now - Duration::from_nanos((elapsed.as_nanos() % length.as_nanos()) as u64);
+        if now >= self.latest_ends {
+            self.begin_part(now);
         }
         &mut self.parts[self.latest]
     }
+
+    #[cold]
+    fn begin_part(&mut self, now: Instant) {
+        let (late, length) = (now.saturating_duration_since(self.latest_ends).as_nanos(), self.length.as_nanos());
+        for _ in 0..(1 + late / length).min(PARTS as u128) {
+            self.latest = (self.latest + 1) % PARTS;
+            self.parts[self.latest] = Part::default();
+        }
+        let left = Duration::from_nanos((length - late % length) as u64);
+        self.latest_ends = now + left;
+    }
+}
+
+/// Returns the length of a part of the interval.
+fn length_of(settings: &BudgetSettings) -> Duration {
+    (settings.interval / PARTS as u32).max(Duration::from_millis(1))
 }
 
 #[cfg(test)]

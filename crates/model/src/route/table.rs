@@ -12,7 +12,7 @@ use super::{Backend, BackendTarget, Candidate, Filters, Match, PathMatch, Reques
 pub struct RouteTable {
     kind: RouteKind,
     entries: Box<[Entry]>,
-    /// See [`RouteTable::plain_rule`].
+    /// See [`RouteTable::is_plain`].
     #[serde(skip)]
     is_plain: bool,
 }
@@ -31,6 +31,14 @@ pub struct Found<'a> {
     pub rule: &'a Arc<Rule>,
     /// The match of the path. Rewrites and redirects need it to replace the matched prefix.
     pub path: &'a PathMatch,
+    /// The place of the entry in [`RouteTable::entries`].
+    pub place: usize,
+}
+
+impl<'a> Found<'a> {
+    fn new((place, Entry { matches, rule }): (usize, &'a Entry)) -> Self {
+        Self { rule, path: &matches.path, place }
+    }
 }
 
 impl RouteTable {
@@ -51,21 +59,20 @@ impl RouteTable {
     /// Scans the entries up to the first match; [`Match::is_match`] documents the cost of one match.
     pub fn find(&self, head: &impl RequestHead) -> Option<Found<'_>> {
         let (path, query) = split_query(head.path());
-        let entry = self.entries.iter().find(|entry| entry.matches.is_match_of(head, path, query))?;
-        Some(Found { rule: &entry.rule, path: &entry.matches.path })
+        let mut entries = self.entries.iter().enumerate();
+        entries.find(|(_, entry)| entry.matches.is_match_of(head, path, query)).map(Found::new)
     }
 
     /// Returns the rule for a TLS connection; `name` is the server name in its ClientHello, if any. `None` if no rule
     /// matches.
     pub fn find_server(&self, name: Option<&str>) -> Option<Found<'_>> {
-        let entry = self.entries.iter().find(|entry| entry.matches.is_match_of_server(name))?;
-        Some(Found { rule: &entry.rule, path: &entry.matches.path })
+        self.entries.iter().enumerate().find(|(_, entry)| entry.matches.is_match_of_server(name)).map(Found::new)
     }
 
-    /// Returns the only rule, if it sends all requests with a path to one backend and changes nothing: usually the rule of a
-    /// Service without routes. Such a rule needs no search.
-    pub fn plain_rule(&self) -> Option<&Arc<Rule>> {
-        self.entries.first().filter(|_| self.is_plain).map(|entry| &entry.rule)
+    /// Returns whether the table has one entry, whose rule sends all requests with a path to one backend and changes nothing:
+    /// usually the rule of a Service without routes. Such a rule needs no search.
+    pub fn is_plain(&self) -> bool {
+        self.is_plain
     }
 
     /// Returns the kind of all routes in the table.

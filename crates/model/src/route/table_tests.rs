@@ -38,7 +38,7 @@ fn a_rule_is_plain_if_it_sends_everything_to_one_backend_and_changes_nothing() {
         let mut only = Rule::clone(&rule(kind, "shop/cart", "only"));
         only.backends = [backend.clone()].into();
         change(&mut only);
-        RouteTable::new(kind, vec![Entry { matches, rule: only.into() }]).plain_rule().is_some()
+        RouteTable::new(kind, vec![Entry { matches, rule: only.into() }]).is_plain()
     };
     let unchanged = |_: &mut Rule| {};
     assert!(with(RouteKind::Http, Match::any(), &unchanged) && with(RouteKind::Service, Match::any(), &unchanged));

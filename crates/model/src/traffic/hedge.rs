@@ -41,11 +41,10 @@ pub enum HedgeDelay {
 }
 
 impl Hedge {
-    /// Returns the name by which the latency of a call counts, if the call may be sent more than once: the `:path` of a gRPC
-    /// call, and the `:method` of another one, whose paths may be too many.
-    pub fn method_of<'c>(&self, is_grpc: bool, verb: &'c [u8], path: &'c [u8]) -> Option<&'c [u8]> {
-        let is_named = self.methods.iter().any(|method| method.is_match(is_grpc, verb, path));
-        is_named.then_some(if is_grpc { path } else { verb })
+    /// Returns whether a call may be sent more than once. `name` is the `:path` of a gRPC call, and the `:method` of another
+    /// call.
+    pub fn applies_to(&self, is_grpc: bool, name: &[u8]) -> bool {
+        self.methods.iter().any(|method| method.is_match(is_grpc, name))
     }
 
     /// Returns the size of its list, in bytes.

@@ -26,17 +26,16 @@ fn a_delay_is_written_as_it_is_read() {
 fn a_call_is_hedged_if_one_of_the_methods_is_its_own() {
     let methods = ["shop.v1.Cart/Get", "shop.v1.Stock/*", "GET"].map(|text| text.parse().expect("a method"));
     let hedge = Hedge { delay: HedgeDelay::Percentile(950), attempts: 1, methods: methods.into() };
-    let is_grpc_for = |path: &[u8]| hedge.method_of(true, b"POST", path) == Some(path);
-    assert!(is_grpc_for(b"/shop.v1.Cart/Get"));
-    assert!(is_grpc_for(b"/shop.v1.Stock/Query"));
+    assert!(hedge.applies_to(true, b"/shop.v1.Cart/Get"));
+    assert!(hedge.applies_to(true, b"/shop.v1.Stock/Query"));
     for other in
         [&b"/shop.v1.Cart/Add"[..], b"/shop.v1.Cart/GetAll", b"/shop.v1.Stocks/Query", b"shop.v1.Cart/Get", b"/"]
     {
-        assert!(!is_grpc_for(other), "{}", String::from_utf8_lossy(other));
+        assert!(!hedge.applies_to(true, other), "{}", String::from_utf8_lossy(other));
     }
-    // The latency of all of them counts together.
-    assert_eq!(hedge.method_of(false, b"GET", b"/anything"), Some(&b"GET"[..]));
-    assert_eq!(hedge.method_of(false, b"POST", b"/shop.v1.Cart/Get"), None);
-    // A gRPC call is named by its method, whatever its verb is.
-    assert_eq!(hedge.method_of(true, b"GET", b"/other.Service/Get"), None);
+    assert!(hedge.applies_to(false, b"GET"));
+    assert!(!hedge.applies_to(false, b"POST"));
+    // A name of the other protocol does not count.
+    assert!(!hedge.applies_to(true, b"GET"));
+    assert!(!hedge.applies_to(false, b"/shop.v1.Cart/Get"));
 }

@@ -6,7 +6,6 @@
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use rustc_hash::FxHashMap;
 
 use crate::balance::Method;
 
@@ -26,7 +25,10 @@ const DIGITS: u8 = 1;
 /// The latencies of the methods of one cluster on one worker.
 #[derive(Debug, Default)]
 pub struct MethodLatencies {
-    methods: FxHashMap<Method, Latencies>,
+    /// Few, so that a search is faster than a hash table.
+    methods: Vec<Method>,
+    /// The latencies of `methods`, in the same order.
+    latencies: Vec<Latencies>,
 }
 
 /// The latencies of one method in microseconds.
@@ -34,43 +36,54 @@ pub struct MethodLatencies {
 struct Latencies {
     /// The latencies of this period.
     recent: Histogram<u32>,
-    /// The latencies of this period and of the period before.
-    all: Histogram<u32>,
-    began: Instant,
-    /// The latest percentile in tenths of a percent, its value, and when it was computed.
+    /// The latencies of the period before.
+    before: Histogram<u32>,
+    /// When this period ends.
+    ends: Instant,
+    /// The latest percentile in tenths of a percent, its value, and until when it is used.
     known: Option<(u16, Option<Duration>, Instant)>,
 }
 
 impl MethodLatencies {
     /// Adds the time until the response headers of a call, or the time that the call has waited for them.
     pub fn add(&mut self, method: Method, latency: Duration, now: Instant) {
-        if !self.methods.contains_key(&method) {
-            if self.methods.len() >= METHODS_MAX {
-                self.methods.retain(|_, latencies| now.saturating_duration_since(latencies.began) < 2 * PERIOD);
-            }
-            if self.methods.len() >= METHODS_MAX {
-                return;
-            }
-            let Some(latencies) = Latencies::new(now) else { return };
-            self.methods.insert(method, latencies);
+        match self.of(method) {
+            Some(latencies) => latencies.add(latency, now),
+            None => self.add_method(method, latency, now),
         }
-        if let Some(latencies) = self.methods.get_mut(&method) {
-            latencies.pass_to(now);
-            let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
-            latencies.recent.saturating_record(us);
-            latencies.all.saturating_record(us);
+    }
+
+    fn of(&mut self, method: Method) -> Option<&mut Latencies> {
+        let place = self.methods.iter().position(|known| *known == method)?;
+        self.latencies.get_mut(place)
+    }
+
+    /// Adds the first latency of a method, if there is room for the method.
+    #[cold]
+    fn add_method(&mut self, method: Method, latency: Duration, now: Instant) {
+        if self.methods.len() >= METHODS_MAX {
+            let all = std::mem::take(&mut self.methods).into_iter().zip(std::mem::take(&mut self.latencies));
+            (self.methods, self.latencies) = all.filter(|(_, latencies)| now < latencies.ends + PERIOD).unzip();
+        }
+        if self.methods.len() >= METHODS_MAX {
+            return;
+        }
+        if let Some(mut latencies) = Latencies::new(now) {
+            latencies.add(latency, now);
+            self.methods.push(method);
+            self.latencies.push(latencies);
         }
     }
 
     /// Returns a percentile, in tenths of a percent, of the latencies of a method; `None` if too few calls were made.
     pub fn percentile(&mut self, method: Method, permille: u16, now: Instant) -> Option<Duration> {
-        let latencies = self.methods.get_mut(&method)?;
+        let latencies = self.of(method)?;
         match latencies.known {
-            Some((of, value, at)) if of == permille && now.saturating_duration_since(at) < FRESH => return value,
+            Some((of, value, until)) if of == permille && now < until => return value,
             _ => latencies.pass_to(now),
         }
         let value = latencies.percentile(permille);
-        latencies.known = Some((permille, value, now));
+        latencies.known = Some((permille, value, now + FRESH));
         value
     }
 }
@@ -79,27 +92,35 @@ impl Latencies {
     /// `None` never happens: the bounds are constants that a histogram can have.
     fn new(now: Instant) -> Option<Self> {
         let empty = || Histogram::new_with_bounds(1, LONGEST_US, DIGITS).ok();
-        Some(Self { recent: empty()?, all: empty()?, began: now, known: None })
+        Some(Self { recent: empty()?, before: empty()?, ends: now + PERIOD, known: None })
+    }
+
+    fn add(&mut self, latency: Duration, now: Instant) {
+        self.pass_to(now);
+        let us = latency.as_secs().saturating_mul(1_000_000).saturating_add(u64::from(latency.subsec_micros()));
+        self.recent.saturating_record(us);
     }
 
     /// Begins the period of `now`, if it has not begun.
     fn pass_to(&mut self, now: Instant) {
-        let elapsed = now.saturating_duration_since(self.began);
-        if elapsed < PERIOD {
+        if now < self.ends {
             return;
         }
-        std::mem::swap(&mut self.recent, &mut self.all);
+        std::mem::swap(&mut self.recent, &mut self.before);
         self.recent.reset();
         // Two periods without a call leave nothing of them.
-        if elapsed >= 2 * PERIOD {
-            self.all.reset();
+        if now >= self.ends + PERIOD {
+            self.before.reset();
         }
-        self.began = now;
+        self.ends = now + PERIOD;
     }
 
     fn percentile(&self, permille: u16) -> Option<Duration> {
-        let slower = self.all.len() * u64::from(1_000u16.saturating_sub(permille)) / 1_000;
-        let us = self.all.value_at_quantile(f64::from(permille) / 1_000.0);
+        let mut all = self.before.clone();
+        // The bounds of both are the same, so this cannot fail.
+        all.add(&self.recent).ok()?;
+        let slower = all.len() * u64::from(1_000u16.saturating_sub(permille)) / 1_000;
+        let us = all.value_at_quantile(f64::from(permille) / 1_000.0);
         (slower >= ENOUGH_SLOWER).then(|| Duration::from_micros(us))
     }
 }

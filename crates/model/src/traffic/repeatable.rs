@@ -24,16 +24,16 @@ pub enum Repeatable {
 }
 
 impl Repeatable {
-    /// Returns whether a call with this `:method` and `:path` is one of its calls.
-    pub(super) fn is_match(&self, is_grpc: bool, verb: &[u8], path: &[u8]) -> bool {
-        let grpc = || path.strip_prefix(b"/").filter(|_| is_grpc);
+    /// Returns whether a call is one of its calls. `name` is the `:path` of a gRPC call, and the `:method` of another call.
+    pub(super) fn is_match(&self, is_grpc: bool, name: &[u8]) -> bool {
+        let called = || name.strip_prefix(b"/").filter(|_| is_grpc);
         match self {
-            Self::Grpc(name) => grpc().is_some_and(|called| called == name.as_bytes()),
+            Self::Grpc(method) => called().is_some_and(|called| called == method.as_bytes()),
             Self::GrpcService(service) => {
-                let method = grpc().and_then(|called| called.strip_prefix(service.as_bytes()));
+                let method = called().and_then(|called| called.strip_prefix(service.as_bytes()));
                 method.is_some_and(|rest| rest.starts_with(b"/"))
             }
-            Self::Http(name) => !is_grpc && verb == name.as_bytes(),
+            Self::Http(method) => !is_grpc && name == method.as_bytes(),
         }
     }
 

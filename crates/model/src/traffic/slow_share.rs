@@ -21,7 +21,8 @@ const LOADED_PERMILLE: u32 = 100;
 pub struct SlowShare {
     recent: Counts,
     before: Counts,
-    began: Instant,
+    /// When this period ends.
+    ends: Instant,
     period: Duration,
     /// More slow calls than this show a loaded Service, in tenths of a percent.
     allowed_permille: u32,
@@ -41,7 +42,7 @@ impl SlowShare {
         };
         let expected = u32::from(delay.expected_permille());
         let allowed_permille = expected + LOADED_PERMILLE.max(expected / 2);
-        Self { recent: Counts::default(), before: Counts::default(), began: now, period, allowed_permille }
+        Self { recent: Counts::default(), before: Counts::default(), ends: now + period, period, allowed_permille }
     }
 
     /// Counts a call whose delay begins.
@@ -65,13 +66,12 @@ impl SlowShare {
     }
 
     fn pass_to(&mut self, now: Instant) {
-        let elapsed = now.saturating_duration_since(self.began);
-        if elapsed < self.period {
+        if now < self.ends {
             return;
         }
         let recent = std::mem::take(&mut self.recent);
-        self.before = if elapsed < 2 * self.period { recent } else { Counts::default() };
-        self.began = now;
+        self.before = if now < self.ends + self.period { recent } else { Counts::default() };
+        self.ends = now + self.period;
     }
 }
 

@@ -235,7 +235,7 @@ fn the_examples_of_the_documentation_do_what_they_say() {
     let of = |path| table.find(&call(path)).expect("a rule").rule.calls.clone();
     let get = of("/shop.v1.Cart/GetItems");
     assert_eq!(numbers(&get), [Some(2_000), Some(300), Some(2)]);
-    assert!(get.hedge.is_some_and(|hedge| hedge.value.method_of(true, b"POST", b"/shop.v1.Cart/GetItems").is_some()));
+    assert!(get.hedge.is_some_and(|hedge| hedge.value.applies_to(true, b"/shop.v1.Cart/GetItems")));
     let pay = of("/shop.v1.Cart/Pay");
     assert_eq!(numbers(&pay), [Some(10_000), Some(300), None]);
     assert_eq!(

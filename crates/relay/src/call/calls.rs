@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use leno_http2::{FieldSection, StreamKey};
+use leno_model::balance::Method;
 use smallvec::SmallVec;
 
 use crate::call::attempt::{Attempt, AttemptId, Stage};
@@ -22,6 +23,8 @@ use crate::timers::{TimerKey, Timers};
 
 /// Most field sections that are kept for later calls.
 const MAX_SPARE_SECTIONS: usize = 256;
+/// Most memories for the progress of policies that are kept for later calls.
+const MAX_SPARE_PROGRESS: usize = 256;
 /// Most memory that a spare field section may keep, in bytes.
 pub(crate) const MAX_SPARE_SECTION_BYTES: usize = 4_096;
 
@@ -36,6 +39,8 @@ pub(crate) struct Calls {
     copies: usize,
     copy_bytes: usize,
     spare_sections: Vec<FieldSection>,
+    #[expect(clippy::vec_box, reason = "a call takes over the box and gives it back")]
+    spare_progress: Vec<Box<PolicyProgress>>,
     /// Calls to be sent before this turn of the event loop ends; some may be over.
     to_send: VecDeque<CallId>,
 }
@@ -48,7 +53,7 @@ pub(crate) struct Ended {
     pub(crate) fields_bytes: u32,
     pub(crate) counts_as_open: bool,
     pub(crate) request_ended: bool,
-    pub(crate) route: Option<Box<CallRoute>>,
+    pub(crate) route: Option<CallRoute>,
     /// The pool and the stage of each attempt.
     pub(crate) attempts: SmallVec<[(PoolId, Stage); 1]>,
 }
@@ -62,6 +67,7 @@ impl Calls {
             copies: 0,
             copy_bytes: 0,
             spare_sections: Vec::new(),
+            spare_progress: Vec::new(),
             to_send: VecDeque::new(),
         }
     }
@@ -117,6 +123,11 @@ impl Calls {
             self.replay_bytes = self.replay_bytes.saturating_sub(call.body.len());
         }
         keep_section(&mut self.spare_sections, std::mem::take(&mut call.request));
+        if let Some(progress) = call.route.as_mut().and_then(|route| route.progress.take())
+            && self.spare_progress.len() < MAX_SPARE_PROGRESS
+        {
+            self.spare_progress.push(progress);
+        }
         if call.is_mirror() {
             self.copies = self.copies.saturating_sub(1);
             self.copy_bytes = self.copy_bytes.saturating_sub(kept_bytes(call));
@@ -145,6 +156,7 @@ impl Calls {
         self.slots.shrink_to_fit();
         self.timers.shrink();
         self.spare_sections = Vec::new();
+        self.spare_progress = Vec::new();
         self.to_send.shrink_to_fit();
     }
 }
@@ -267,7 +279,7 @@ impl Calls {
         let Some(call) = self.slots.get_mut(id.call).certain() else { return };
         let limit = call.route.as_ref().and_then(|route| route.policy().backend_request_timeout.as_ref());
         if let (Some(limit), Some(attempt)) = (limit, call.attempts.get_mut(id)) {
-            attempt.timer = Some(self.timers.set(now + limit.value.after, Alarm::Attempt(id)));
+            attempt.timer = Some(self.timers.set_after(now, limit.value.after, Alarm::Attempt(id)));
         }
     }
 
@@ -287,24 +299,29 @@ impl Calls {
 
     /// Sets the timer of a limit that is only audited.
     pub(crate) fn audit_at(&mut self, id: CallId, at: Instant) {
-        if let Some(route) = self.slots.get_mut(id).and_then(|call| call.route.as_mut()) {
-            route.progress.audit_timer = Some(self.timers.set(at, Alarm::Audit(id)));
+        if let Some(progress) = progress_of(&mut self.slots, &mut self.spare_progress, id) {
+            progress.audit_timer = Some(self.timers.set(at, Alarm::Audit(id)));
         }
     }
 
-    /// Sets the timer of a further attempt, instead of an earlier one.
-    pub(crate) fn hedge_at(&mut self, id: CallId, at: Instant) {
-        if let Some(route) = self.slots.get_mut(id).and_then(|call| call.route.as_mut()) {
-            cancel_timer(&mut self.timers, &mut route.progress.hedge_timer);
-            route.progress.hedge_timer = Some(self.timers.set(at, Alarm::Hedge(id)));
-        }
+    /// Sets the timer of a further attempt at a call of this method, instead of an earlier one. Without `delay`, sets none.
+    pub(crate) fn hedge_after(&mut self, id: CallId, method: Method, delay: Option<Duration>, now: Instant) {
+        let Some(progress) = progress_of(&mut self.slots, &mut self.spare_progress, id) else { return };
+        progress.hedged_method = Some(method);
+        cancel_timer(&mut self.timers, &mut progress.hedge_timer);
+        progress.hedge_timer = delay.map(|delay| self.timers.set_after(now, delay, Alarm::Hedge(id)));
     }
 
     /// Sets the timer of the next check whether a call is idle.
-    pub(crate) fn check_idle_at(&mut self, id: CallId, at: Instant) {
-        if let Some(route) = self.slots.get_mut(id).and_then(|call| call.route.as_mut()) {
-            route.progress.idle_timer = Some(self.timers.set(at, Alarm::Idle(id)));
+    pub(crate) fn check_idle_after(&mut self, id: CallId, after: Duration, now: Instant) {
+        if let Some(progress) = progress_of(&mut self.slots, &mut self.spare_progress, id) {
+            progress.idle_timer = Some(self.timers.set_after(now, after, Alarm::Idle(id)));
         }
+    }
+
+    /// Returns what the policy of a call's rule has made of the call so far; `None` if the call matched no rule.
+    pub(crate) fn progress_mut(&mut self, id: CallId) -> Option<&mut PolicyProgress> {
+        progress_of(&mut self.slots, &mut self.spare_progress, id)
     }
 
     /// Cancels all timers of a call.
@@ -340,10 +357,26 @@ impl Calls {
     }
 }
 
+/// See [`Calls::progress_mut`].
+#[expect(clippy::vec_box, reason = "see Calls::spare_progress")]
+fn progress_of<'c>(
+    slots: &'c mut Slots<Call>,
+    spare: &mut Vec<Box<PolicyProgress>>,
+    id: CallId,
+) -> Option<&'c mut PolicyProgress> {
+    let route = slots.get_mut(id)?.route.as_mut()?;
+    let progress = route.progress.get_or_insert_with(|| {
+        let mut progress = spare.pop().unwrap_or_default();
+        *progress = PolicyProgress::default();
+        progress
+    });
+    Some(progress)
+}
+
 /// Forgets a timer of a call's policy, which has expired.
 fn clear(call: &mut Call, timer: fn(&mut PolicyProgress) -> &mut Option<TimerKey>) {
-    if let Some(route) = call.route.as_mut() {
-        *timer(&mut route.progress) = None;
+    if let Some(progress) = call.route.as_mut().and_then(|route| route.progress.as_mut()) {
+        *timer(progress) = None;
     }
 }
 
@@ -353,8 +386,10 @@ fn cancel_timers(timers: &mut Timers<Alarm>, call: &mut Call) {
     }
     cancel_timer(timers, &mut call.content_timer);
     cancel_timer(timers, &mut call.retry_timer);
-    for timer in call.route.iter_mut().flat_map(|route| route.progress.timers_mut()) {
-        cancel_timer(timers, timer);
+    if let Some(progress) = call.route.as_mut().and_then(|route| route.progress.as_mut()) {
+        for timer in progress.timers_mut() {
+            cancel_timer(timers, timer);
+        }
     }
     for attempt in call.attempts.iter_mut() {
         cancel_timer(timers, &mut attempt.timer);

@@ -150,8 +150,12 @@ fn time_allowed(call: &mut Call) -> Option<Duration> {
     let allowed = limit.map(|limit| limit.value.after).filter(|allowed| asked.is_none_or(|asked| *allowed < asked));
     let Some(allowed) = allowed else { return asked };
     route.sets_deadline = true;
-    if call.is_grpc {
-        call.request.set(Known::GrpcTimeout, grpc::format_timeout(allowed).as_bytes());
+    match route.timeout_field().filter(|_| call.is_grpc) {
+        Some(_) if call.request.contains(Known::GrpcTimeout) => {
+            call.request.set(Known::GrpcTimeout, grpc::format_timeout(allowed).as_bytes());
+        }
+        Some(field) => call.request.push_prepared(field),
+        None => {}
     }
     Some(allowed)
 }

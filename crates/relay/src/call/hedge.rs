@@ -18,7 +18,8 @@ use crate::target::balance::{Begun, Choice};
 use crate::target::budget::Taken;
 use crate::target::cluster::{ClusterState, Others, Standing};
 
-/// Most delays of one cluster whose shares of slow calls are known. More exist only for a moment, when policies change.
+/// Above this number of delays of one cluster, all shares of slow calls are forgotten. So many exist only for a moment, when
+/// policies change.
 const DELAYS_MAX: usize = 64;
 
 /// What a cluster learns about the calls that may be hedged.
@@ -62,7 +63,7 @@ impl Hedging {
 
     /// The calls with this delay, and how many of them are slow.
     fn slow(&mut self, delay: HedgeDelay, now: Instant) -> &mut SlowShare {
-        if self.slow.len() >= DELAYS_MAX && !self.slow.contains_key(&delay) {
+        if self.slow.len() > DELAYS_MAX {
             self.slow.clear();
         }
         self.slow.entry(delay).or_insert_with(|| SlowShare::new(delay, now))
@@ -106,10 +107,13 @@ impl Relay {
         if call.is_mirror() || call.is_tunnel() {
             return;
         }
-        let field = |known| call.request.get(known).unwrap_or_default();
-        let (verb, path) = (field(Known::Method), field(Known::Path));
         let Some(hedge) = call.route.as_ref().and_then(|route| route.hedge()) else { return };
-        let Some(name) = hedge.value.method_of(call.is_grpc, verb, path) else { return };
+        // The latency of a call that is not gRPC counts for its `:method`, since such calls may have too many paths.
+        let named = if call.is_grpc { Known::Path } else { Known::Method };
+        let name = call.request.get(named).unwrap_or_default();
+        if !hedge.value.applies_to(call.is_grpc, name) {
+            return;
+        }
         let method = Method::of_path(name);
         let Some(cluster) = self.targets.get_mut(call.cluster) else { return };
         let is_first = call.attempts.begun() == 1;
@@ -121,12 +125,7 @@ impl Relay {
         if delay.is_some() && is_first {
             hedging.slow(hedge.value.delay, now).note_call(now);
         }
-        if let Some(route) = call.route.as_mut() {
-            route.progress.hedged_method = Some(method);
-        }
-        if let Some(delay) = delay {
-            self.calls.hedge_at(id, now + delay);
-        }
+        self.calls.hedge_after(id, method, delay, now);
     }
 
     /// Sends a call to another endpoint, since it was not answered in time.
@@ -139,12 +138,11 @@ impl Relay {
         let Some(route) = &call.route else { return };
         route.count_hedge(begun.as_ref().err().copied());
         let Ok(begun) = begun else { return };
-        let (method, has_more) = (route.progress.hedged_method, call.hedges() < hedge.value.attempts);
+        let (method, has_more) = (call.hedged_method(), call.hedges() < hedge.value.attempts);
         let cluster = self.targets.get_mut(call.cluster).filter(|_| has_more);
-        let delay =
-            cluster.zip(method).and_then(|(cluster, method)| cluster.hedging().delay(&hedge.value, method, self.now));
-        if let Some(delay) = delay {
-            self.calls.hedge_at(id, self.now + delay);
+        if let (Some(cluster), Some(method)) = (cluster, method) {
+            let delay = cluster.hedging().delay(&hedge.value, method, self.now);
+            self.calls.hedge_after(id, method, delay, self.now);
         }
         self.place(begun);
     }
@@ -187,8 +185,8 @@ impl Relay {
             self.audit(id, AuditedPart::RetryBudget, &set_by);
         }
         let begun = self.begin_attempt(id, Choice::Another).map_err(|_| Unhedged::Endpoint)?;
-        if let Some(route) = self.calls.get_mut(id).and_then(|call| call.route.as_mut()) {
-            route.progress.hedges += 1;
+        if let Some(progress) = self.calls.progress_mut(id) {
+            progress.hedges += 1;
         }
         Ok(begun)
     }
@@ -213,8 +211,7 @@ impl Relay {
     pub(crate) fn note_latency(&mut self, id: CallId) {
         let now = self.now;
         let Some(call) = self.calls.get(id) else { return };
-        let method = call.route.as_ref().and_then(|route| route.progress.hedged_method);
-        let (Some(method), Some(since)) = (method, call.attempts.first_since()) else { return };
+        let (Some(method), Some(since)) = (call.hedged_method(), call.attempts.first_since()) else { return };
         if let Some(cluster) = self.targets.get_mut(call.cluster) {
             cluster.hedging().latencies.add(method, now - since, now);
         }
@@ -223,16 +220,16 @@ impl Relay {
     /// Learns from the end of a call that may be hedged and was not answered: it took at least this long.
     #[inline]
     pub(crate) fn note_unanswered(&mut self, id: CallId) {
-        let is_hedged = |call: &Call| call.route.as_ref().is_some_and(|route| route.progress.hedged_method.is_some());
-        if self.calls.get(id).is_some_and(|call| call.response == Response::Awaited && is_hedged(call)) {
+        let is_unanswered = |call: &Call| call.response == Response::Awaited && call.hedged_method().is_some();
+        if self.calls.get(id).is_some_and(is_unanswered) {
             self.note_latency(id);
         }
     }
 
     /// Notes that the answer of an attempt that failed forbids further ones.
     pub(crate) fn forbid_further_attempts(&mut self, id: CallId) {
-        if let Some(route) = self.calls.get_mut(id).and_then(|call| call.route.as_mut()) {
-            route.progress.is_pushed_back = true;
+        if let Some(progress) = self.calls.progress_mut(id) {
+            progress.is_pushed_back = true;
         }
     }
 }

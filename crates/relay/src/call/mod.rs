@@ -37,9 +37,10 @@ use std::time::Instant;
 
 use leno_http2::fields::Known;
 use leno_http2::{FieldSection, StreamKey};
-use leno_model::balance::EndpointId;
+use leno_model::balance::{EndpointId, Method};
 
 use crate::call::attempt::{Attempt, Attempts};
+use crate::call::policy::PolicyProgress;
 use crate::call::retry_policy::Unretried;
 use crate::downstream::client::ClientId;
 use crate::link::grpc;
@@ -112,7 +113,7 @@ pub(crate) struct Call {
     /// The value of `request_bytes` at the latest such check.
     pub(crate) content_seen: u64,
     /// The route rule that the call matched, if routes are attached to its destination.
-    pub(crate) route: Option<Box<CallRoute>>,
+    pub(crate) route: Option<CallRoute>,
 
     /// The protocol of the application that made the call.
     pub(crate) protocol: Protocol,
@@ -216,7 +217,7 @@ impl Call {
 
     /// Returns whether an endpoint has forbidden further attempts.
     pub(crate) fn is_pushed_back(&self) -> bool {
-        self.route.as_ref().is_some_and(|route| route.progress.is_pushed_back)
+        self.progress().is_some_and(|progress| progress.is_pushed_back)
     }
 
     /// Returns whether an attempt at the call has gone, or goes, to this endpoint.
@@ -227,7 +228,19 @@ impl Call {
 
     /// Returns how many attempts have begun while another one went on.
     pub(crate) fn hedges(&self) -> u8 {
-        self.route.as_ref().map_or(0, |route| route.progress.hedges)
+        self.progress().map_or(0, |progress| progress.hedges)
+    }
+
+    /// Returns the method whose latencies the call adds to, if its policy lets it be hedged.
+    #[inline]
+    pub(crate) fn hedged_method(&self) -> Option<Method> {
+        self.progress()?.hedged_method
+    }
+
+    /// Returns what the policy of the call's rule has made of it so far.
+    #[inline]
+    pub(crate) fn progress(&self) -> Option<&PolicyProgress> {
+        self.route.as_ref()?.progress.as_deref()
     }
 
     /// Returns how many attempts have begun that its policy has given it: retries and hedges.

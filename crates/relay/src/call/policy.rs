@@ -57,7 +57,7 @@ impl Relay {
             self.calls.audit_at(id, started + after);
         }
         if let Some(after) = idle {
-            self.calls.check_idle_at(id, self.now + after);
+            self.calls.check_idle_after(id, after, self.now);
         }
     }
 
@@ -77,7 +77,7 @@ impl Relay {
         let seen = call.request_bytes + call.response_bytes + sections;
         let Some(route) = call.route.as_mut() else { return };
         let Some(limit) = route.policy().stream_idle_timeout.clone() else { return };
-        let progress = &mut route.progress;
+        let Some(progress) = route.progress.as_mut().certain() else { return };
         progress.idle_checks = if progress.seen == seen { progress.idle_checks.saturating_add(1) } else { 0 };
         progress.seen = seen;
         if progress.idle_checks >= IDLE_CHECKS {
@@ -86,14 +86,13 @@ impl Relay {
             }
             return;
         }
-        self.calls.check_idle_at(id, now + limit.value.after / IDLE_CHECKS);
+        self.calls.check_idle_after(id, limit.value.after / IDLE_CHECKS, now);
     }
 
     /// Counts what a part of a policy would have done with a call, once for each call.
     #[cold]
     pub(crate) fn audit(&mut self, id: CallId, part: AuditedPart, set_by: &str) {
-        let Some(route) = self.calls.get_mut(id).certain().and_then(|call| call.route.as_mut()) else { return };
-        if route.progress.audited.add(part) {
+        if self.calls.progress_mut(id).certain().is_some_and(|progress| progress.audited.add(part)) {
             self.metrics.count_audited(part.name());
             tracing::debug!(would = part.name(), "a call is only audited by {set_by}");
         }

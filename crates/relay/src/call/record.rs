@@ -34,7 +34,7 @@ pub(crate) enum Ending {
 }
 
 /// Returns whether the statuses show a failure of the endpoint rather than of the request.
-fn is_endpoint_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
+pub(crate) fn is_endpoint_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
     const FAILURES: [Status; 3] = [Status::Unavailable, Status::ResourceExhausted, Status::Internal];
     http_status >= 500 || http_status == 429 || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
 }
@@ -160,7 +160,7 @@ impl Relay {
             duration,
             retries: call.retries,
             hedges: call.hedges(),
-            audited: call.route.as_ref().map(|route| route.progress.audited).unwrap_or_default(),
+            audited: call.progress().map(|progress| progress.audited).unwrap_or_default(),
             request_id: field(Known::XRequestId),
             user_agent: field(Known::UserAgent),
             proxy_error: match ending {

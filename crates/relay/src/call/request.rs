@@ -38,7 +38,7 @@ impl Relay {
             }
             Event::Data { stream, token, bytes, end_stream } => {
                 let Some((id, call)) = self.calls.of(client, stream, token) else { return };
-                if call.route.is_some() {
+                if call.route.as_ref().is_some_and(|route| !route.mirrors.is_empty()) {
                     self.mirror_data(id, bytes, end_stream);
                 }
                 self.take_request_data(id, bytes, end_stream);
@@ -147,11 +147,13 @@ impl Relay {
         if !self.downstreams.may_begin(call.client, calls, self.limits.relay.max_calls as usize) {
             return self.fail(id, &ProxyError::TooManyCalls { calls });
         }
-        let is_routed = call.route.is_some();
-        if is_routed || call.request.contains(Known::GrpcTimeout) {
+        let policy = call.route.as_ref().map(|route| route.policy());
+        let (is_limited, has_idle_limit) = policy
+            .map_or((false, false), |policy| (policy.request_timeout.is_some(), policy.stream_idle_timeout.is_some()));
+        if is_limited || call.request.contains(Known::GrpcTimeout) {
             self.set_deadline(id);
         }
-        if is_routed {
+        if is_limited || has_idle_limit {
             self.begin_policy(id);
         }
         self.expect_content(id);

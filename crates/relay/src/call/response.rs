@@ -7,7 +7,7 @@ use leno_http2::{Drained, ErrorCode, Event, FieldSection, Section, StreamKey};
 
 use crate::Relay;
 use crate::call::attempt::AttemptId;
-use crate::call::record::{Ending, is_endpoint_failed_answer};
+use crate::call::record::{Ending, is_endpoint_failure};
 use crate::call::reply::ProxyError;
 use crate::call::retry::Failure;
 use crate::call::retry_policy::may_have_failed;
@@ -133,14 +133,15 @@ impl Relay {
         }
         let cluster = self.targets.get_mut(call.cluster);
         let has_others = call.attempts.len() > 1;
-        let is_grpc = call.is_grpc;
-        let is_hedged = call.route.as_ref().is_some_and(|route| route.progress.hedged_method.is_some());
+        let is_hedged = call.hedged_method().is_some();
+        let grpc_status = if is_hedged && call.is_grpc { grpc::status(fields) } else { None };
+        let is_failure = is_hedged && is_endpoint_failure(call.http_status, grpc_status);
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         if let (Some(pick), Some(cluster)) = (attempt.pick.as_mut(), cluster) {
             cluster.balancer.answered(now, pick, now - attempt.since);
         }
         if is_hedged {
-            self.note_hedged_answer(id, is_endpoint_failed_answer(fields, is_grpc));
+            self.note_hedged_answer(id, is_failure);
         }
         if has_others {
             self.abandon_others(id);

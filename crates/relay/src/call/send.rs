@@ -163,7 +163,8 @@ impl Relay {
         upstream.is_reused = upstream.calls > 0 || upstream.idle_since.is_some_and(|since| since < now);
         upstream.idle_since = None;
         upstream.calls += 1;
-        let (is_routed, is_mirror) = (call.route.is_some(), call.is_mirror());
+        let is_limited = call.route.as_ref().is_some_and(|route| route.policy().backend_request_timeout.is_some());
+        let is_mirror = call.is_mirror();
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         attempt.stage = Stage::Sent(upstream_id, stream);
         attempt.since = now;
@@ -188,7 +189,7 @@ impl Relay {
         if has_trailers {
             self.count_fields(id.call);
         }
-        if is_routed {
+        if is_limited {
             self.calls.limit_attempt(id, now);
         }
         self.pools.note_room(upstream_id);

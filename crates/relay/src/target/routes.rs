@@ -5,11 +5,10 @@
 use std::sync::Arc;
 
 use leno_http2::FieldSection;
-use leno_http2::fields::Known;
+use leno_http2::fields::{Known, PreparedField};
 use leno_model::mesh::ClusterKey;
 use leno_model::route::{BackendTarget, Filters, Found, PathMatch, RouteKind, RouteName, RouteTable, Rule, Scheme};
 use leno_model::traffic::{CallPolicy, Hedge, Retry, Setting};
-use rustc_hash::FxHashMap;
 
 use crate::Relay;
 use crate::call::hedge::Unhedged;
@@ -20,6 +19,7 @@ use crate::call::reply::ProxyError;
 use crate::call::retry_policy::Unretried;
 use crate::call::{Call, CallId};
 use crate::certain::Certain;
+use crate::link::grpc;
 use crate::metrics::{RouteLabels, RouteMetrics};
 use crate::pool::hop::Protocol;
 use crate::target::cluster::ClusterId;
@@ -31,8 +31,8 @@ use crate::target::request_head::Head;
 pub(crate) struct Routes {
     parent: ClusterKey,
     table: Arc<RouteTable>,
-    /// The rules that calls have matched, by their memory address, which does not change while the table exists.
-    matched: FxHashMap<usize, Arc<MatchedRule>>,
+    /// The rules that calls have matched, in the places of the table's entries.
+    matched: Box<[Option<Arc<MatchedRule>>]>,
 }
 
 /// A rule that calls have matched.
@@ -43,6 +43,8 @@ pub(crate) struct MatchedRule {
     backends: Box<[RuleBackend]>,
     /// The metrics of requests that go to no backend.
     metrics: Arc<RouteMetrics>,
+    /// The field that tells a gRPC server how long a call may take, if the rule limits calls.
+    timeout: Option<PreparedField>,
 }
 
 #[derive(Debug)]
@@ -62,8 +64,8 @@ pub(crate) struct CallRoute {
     pub(crate) sets_deadline: bool,
     /// Copies of the request that are in flight.
     pub(crate) mirrors: Vec<CallId>,
-    /// What the policy of the rule has made of the call so far.
-    pub(crate) progress: PolicyProgress,
+    /// What the policy of the rule has made of the call so far; `None` if no part of it has acted or needs a timer.
+    pub(crate) progress: Option<Box<PolicyProgress>>,
 }
 
 /// Where a call goes.
@@ -78,13 +80,21 @@ enum Destination {
 
 impl Routes {
     pub(crate) fn new(parent: ClusterKey, table: Arc<RouteTable>) -> Self {
-        Self { parent, table, matched: FxHashMap::default() }
+        let matched = table.entries().iter().map(|_| None).collect();
+        Self { parent, table, matched }
+    }
+
+    /// Returns the rule for a request and the rule's only backend, if the rule needs no search and calls have matched it.
+    fn plain_rule(&self, request: &FieldSection) -> Option<(&Arc<MatchedRule>, ClusterId)> {
+        let matched = self.matched.first().filter(|_| self.table.is_plain())?.as_ref()?;
+        let has_path = request.get(Known::Path).is_some_and(|path| path.starts_with(b"/"));
+        Some((matched, matched.backends.first()?.cluster?)).filter(|_| has_path)
     }
 }
 
 impl CallRoute {
     fn new(rule: Arc<MatchedRule>) -> Self {
-        Self { rule, backend: None, sets_deadline: false, mirrors: Vec::new(), progress: PolicyProgress::default() }
+        Self { rule, backend: None, sets_deadline: false, mirrors: Vec::new(), progress: None }
     }
 
     /// Returns the name of the route that the rule belongs to.
@@ -100,6 +110,11 @@ impl CallRoute {
     /// What the call may do.
     pub(crate) fn policy(&self) -> &CallPolicy {
         &self.rule.rule.calls
+    }
+
+    /// The field that tells a gRPC server the rule's limit for the whole call, if the rule has such a limit.
+    pub(crate) fn timeout_field(&self) -> Option<&PreparedField> {
+        self.rule.timeout.as_ref()
     }
 
     pub(crate) fn retry(&self) -> Option<&Setting<Retry>> {
@@ -178,11 +193,20 @@ impl CallRoute {
 
 impl Relay {
     /// Sends a call as the routes say that are attached to its cluster. Without routes, sends it to the cluster itself.
+    #[inline]
     pub(crate) fn apply_routes(&mut self, id: CallId, cluster: ClusterId) {
-        if self.targets.get(cluster).is_some_and(|state| state.routes.is_some()) {
-            self.choose_by_routes(id, cluster);
-        } else {
-            self.admit(id, cluster);
+        let Some(routes) = self.targets.get(cluster).and_then(|state| state.routes.as_ref()) else {
+            return self.admit(id, cluster);
+        };
+        let Some(call) = self.calls.get_mut(id).certain() else { return };
+        match routes.plain_rule(&call.request) {
+            Some((matched, backend)) => {
+                let route = call.route.insert(CallRoute::new(matched.clone()));
+                route.backend = Some(0);
+                route.metrics().requests.add(1);
+                self.admit(id, backend);
+            }
+            None => self.choose_by_routes(id, cluster),
         }
     }
 
@@ -209,12 +233,6 @@ impl Relay {
     fn choose_destination(&mut self, id: CallId, routes: &mut Routes) -> Result<Destination, ProxyError> {
         let gone = || ProxyError::NoRoute("the call is over".to_owned());
         let call = self.calls.get(id).ok_or_else(gone)?;
-        if let Some(rule) = routes.table.plain_rule()
-            && call.request.get(Known::Path).is_some_and(|path| path.starts_with(b"/"))
-        {
-            let matched = self.matched_rule(&routes.parent, &mut routes.matched, rule);
-            return self.take_only_backend(id, matched);
-        }
         let server = || self.downstreams.get(call.client).and_then(|client| client.link.codec.server());
         let found = match routes.table.kind() {
             RouteKind::Grpc | RouteKind::Http | RouteKind::Service if call.protocol == Protocol::Opaque => {
@@ -228,50 +246,35 @@ impl Relay {
                 None => return Ok(Destination::Unrouted),
             },
         };
-        let Some(Found { rule, path }) = found else {
+        let Some(Found { rule, path, place }) = found else {
             // The one rule of a Service without routes matches every path, but some requests have none.
             if routes.table.kind() == RouteKind::Service {
                 return Ok(Destination::Unrouted);
             }
             return Err(ProxyError::NoMatch { cluster: routes.parent.to_string() });
         };
-        let matched = self.matched_rule(&routes.parent, &mut routes.matched, rule);
+        let matched = self.matched_rule(&routes.parent, routes.matched.get_mut(place), rule);
         let call = self.calls.get_mut(id).ok_or_else(gone)?;
-        call.route = Some(Box::new(CallRoute::new(matched)));
+        call.route = Some(CallRoute::new(matched));
         if let Some(redirect) = redirect(call, &rule.filters, path, routes.parent.port) {
             return Ok(redirect);
         }
         self.take_backend(id, rule, path, routes.parent.port)
     }
 
-    /// Sends a call to the one backend of a plain rule ([`RouteTable::plain_rule`]).
-    fn take_only_backend(&mut self, id: CallId, matched: Arc<MatchedRule>) -> Result<Destination, ProxyError> {
-        let gone = || ProxyError::NoRoute("the call is over".to_owned());
-        let cluster = matched.backends.first().and_then(|backend| backend.cluster);
-        let call = self.calls.get_mut(id).ok_or_else(gone)?;
-        let route = call.route.insert(Box::new(CallRoute::new(matched)));
-        route.backend = Some(0);
-        route.metrics().requests.add(1);
-        match cluster {
-            Some(cluster) => Ok(Destination::Cluster(cluster, None)),
-            None => Err(unknown_backend(&route.rule.rule, 0)),
-        }
-    }
-
-    /// Returns what the relay knows about a rule of these routes. The first call that matches the rule looks it up.
+    /// Returns what the relay knows about a rule, which has this place in its routes. The first call that matches the rule
+    /// looks it up.
     fn matched_rule(
         &mut self,
         parent: &ClusterKey,
-        known: &mut FxHashMap<usize, Arc<MatchedRule>>,
+        place: Option<&mut Option<Arc<MatchedRule>>>,
         rule: &Arc<Rule>,
     ) -> Arc<MatchedRule> {
-        let address = Arc::as_ptr(rule).addr();
-        if let Some(matched) = known.get(&address) {
-            return matched.clone();
+        match place {
+            Some(Some(known)) => known.clone(),
+            Some(unknown) => unknown.insert(Arc::new(self.prepare_rule(parent, rule))).clone(),
+            None => Arc::new(self.prepare_rule(parent, rule)),
         }
-        let matched = Arc::new(self.prepare_rule(parent, rule));
-        known.insert(address, matched.clone());
-        matched
     }
 
     /// Chooses a backend, and changes the request as the rule and the backend say.
@@ -319,7 +322,10 @@ impl Relay {
             RuleBackend { cluster, metrics: self.metrics.route(&labels(key)) }
         });
         let backends = backends.collect();
-        MatchedRule { rule: rule.clone(), backends, metrics: self.metrics.route(&labels(None)) }
+        let limit = rule.calls.request_timeout.as_ref().filter(|limit| !limit.is_audited());
+        let timeout = limit
+            .map(|limit| PreparedField::new(Known::GrpcTimeout, grpc::format_timeout(limit.value.after).as_bytes()));
+        MatchedRule { rule: rule.clone(), backends, metrics: self.metrics.route(&labels(None)), timeout }
     }
 
     /// Returns a Service's cluster, if the mesh has it.
