@@ -27,6 +27,11 @@ fuzz_target!(|text: &str| {
         "{SERVICE}---\napiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: a}}\n\
          spec: {{targetRefs: [{{kind: Service, name: a}}], {text}}}"
     ));
+    // Check the text also as the parts of Gateway API's policy, whose target exists.
+    check(&format!(
+        "{SERVICE}---\napiVersion: gateway.networking.x-k8s.io/v1alpha1\nkind: XBackendTrafficPolicy\nmetadata: {{name: a}}\n\
+         spec: {{targetRefs: [{{kind: Service, name: a}}], {text}}}"
+    ));
     // Check the text also as the spec of each kind of route.
     for kind in RouteKind::OBJECTS.map(RouteKind::name) {
         check(&format!(

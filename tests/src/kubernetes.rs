@@ -186,6 +186,16 @@ impl Cluster {
         assert!(output.status.success(), "{}", text(&output));
     }
 
+    /// Installs the CRD of XBackendTrafficPolicies, which only the experimental channel of the Gateway API has.
+    ///
+    /// # Panics
+    /// If that fails.
+    pub fn install_backend_traffic_policies(&self) {
+        let arguments = ["experimental", "xbackendtrafficpolicies"];
+        let output = self.made().script("crds", &arguments).output().expect("bash runs");
+        assert!(output.status.success(), "{}", text(&output));
+    }
+
     /// Puts images, in OCI archives, on every node.
     ///
     /// # Panics

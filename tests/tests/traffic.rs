@@ -1,4 +1,4 @@
-//! TrafficPolicies with real programs: hedging, time limits, and what the pages of the proxy show.
+//! Policies for traffic with real programs: hedging, time limits, retry budgets, and what the pages of the proxy show.
 
 use std::time::{Duration, Instant};
 
@@ -106,4 +106,62 @@ async fn the_pages_show_each_part_and_the_object_that_sets_it() {
         (&7.into(), &"TrafficPolicy default/echo".into()),
         "{balancer}"
     );
+}
+
+/// A policy of Gateway API for the Service `echo`. Its retryConstraint has this budget and allows one retry per second.
+fn retry_constraint(name: &str, budget: &str) -> String {
+    format!(
+        "apiVersion: gateway.networking.x-k8s.io/v1alpha1
+kind: XBackendTrafficPolicy
+metadata: {{name: {name}}}
+spec:
+  targetRefs: [{{group: '', kind: Service, name: echo}}]
+  retryConstraint: {{budget: {budget}, minRetryRate: {{count: 1, interval: 1h}}}}
+  sessionPersistence: {{sessionName: cart}}
+"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_retry_constraint_of_gateway_api_bounds_retries_before_the_budget_of_a_policy() {
+    const CALLS: u64 = 50;
+    let failing = Scripted::start(|begun| Reply::Send(Reply::unavailable(begun.stream)));
+    let parts = "retry: {grpcCodes: [UNAVAILABLE], backoff: 1ms}\nbudget: {percent: 100, minPerSecond: 1000}";
+    let proxy = Proxy::start(&[Service::echo(&[failing.address()]).policed(parts)]);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    let retries = async || {
+        let (before, began, mut over_budget) = (failing.requests(), Instant::now(), 0);
+        for _ in 0..CALLS {
+            let answer = client.call(&Call::new("Echo"), b"hello").await;
+            over_budget += u64::from(answer.field("leno-proxy-error") == Some("retry-budget-spent"));
+        }
+        (failing.requests() - before - CALLS, over_budget, began.elapsed())
+    };
+    let (made, over_budget, _) = retries().await;
+    assert_eq!((made, over_budget), (CALLS, 0));
+
+    let set_by = || page(&proxy, "/balancer")["clusters"][0]["retry_budget"]["set_by"].clone();
+    let is_set_by = |object: &str| {
+        wait_for(&format!("{object} sets the budget"), SOON, || (set_by() == object).then_some(()));
+    };
+    is_set_by("TrafficPolicy default/echo");
+    let constraint = retry_constraint("first", "{percent: 0, interval: 1s}");
+    proxy.directory().write("y.yaml", &constraint);
+    is_set_by("XBackendTrafficPolicy default/first");
+    proxy.wait_for_log(&["sessionPersistence is not supported"]);
+    proxy.wait_for_log(&["minRetryRate is rounded up to 1 per second"]);
+    let (made, over_budget, elapsed) = retries().await;
+    assert!(made <= elapsed.as_secs() + 2, "{made} retries in {elapsed:?}");
+    assert!(over_budget > 0 && over_budget + made == CALLS, "{over_budget} calls over the budget, {made} retries");
+
+    // The first policy stays in force beside a second one, and with a mistake.
+    proxy.directory().write("z.yaml", &retry_constraint("second", "{percent: 9}"));
+    proxy.wait_for_log(&["the older XBackendTrafficPolicy default/first has the same target"]);
+    proxy.directory().write("y.yaml", &constraint.replace("percent: 0", "percent: 101"));
+    proxy.wait_for_log(&["spec.retryConstraint.budget.percent", "101 is too much or too little; use 0 to 100"]);
+    is_set_by("XBackendTrafficPolicy default/first");
+    proxy.directory().remove("y.yaml");
+    is_set_by("XBackendTrafficPolicy default/second");
+    proxy.directory().remove("z.yaml");
+    is_set_by("TrafficPolicy default/echo");
 }

@@ -1,5 +1,5 @@
-//! TrafficPolicies in a cluster: the API server refuses invalid ones, their statuses report whether they are in force, and
-//! they reach proxies.
+//! TrafficPolicies and XBackendTrafficPolicies in a cluster: the API server refuses invalid ones, their statuses report
+//! whether they are in force, and they reach proxies.
 
 use std::fs;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use leno_tests::client::{Call, Client};
 use leno_tests::control::Control;
 use leno_tests::kubernetes::Cluster;
 use leno_tests::programs::text;
-use leno_tests::proxy::wait_for;
+use leno_tests::proxy::{Proxy, wait_for};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -39,11 +39,31 @@ fn policy(namespace: &str, name: &str, targets: &str, spec: &str) -> String {
     )
 }
 
+/// A policy of Gateway API for the Service `cart`, with these further parts of its spec.
+fn backend_policy(namespace: &str, name: &str, spec: &str) -> String {
+    format!(
+        "{{apiVersion: gateway.networking.x-k8s.io/v1alpha1, kind: XBackendTrafficPolicy,
+          metadata: {{name: {name}, namespace: {namespace}}}, spec: {{targetRefs: [{CART}], {spec}}}}}"
+    )
+}
+
+/// Waits until the status of a TrafficPolicy's current generation has these targets, each with the reason of `Accepted`.
+/// Returns the messages.
+fn wait_for_status(cluster: &Cluster, namespace: &str, name: &str, expected: &[(&str, &str)]) -> Vec<String> {
+    wait_for_status_of(cluster, "trafficpolicy", namespace, name, expected)
+}
+
 /// Waits until the status of a policy's current generation has these targets, each with the reason of `Accepted`. Returns
 /// the messages.
-fn wait_for_status(cluster: &Cluster, namespace: &str, name: &str, expected: &[(&str, &str)]) -> Vec<String> {
+fn wait_for_status_of(
+    cluster: &Cluster,
+    resource: &str,
+    namespace: &str,
+    name: &str,
+    expected: &[(&str, &str)],
+) -> Vec<String> {
     wait_for(&format!("{name} is {expected:?}"), PATIENCE, || {
-        let found = cluster.kubectl(&["-n", namespace, "get", "trafficpolicy", name, "-o", "json"]);
+        let found = cluster.kubectl(&["-n", namespace, "get", resource, name, "-o", "json"]);
         let found: Value = serde_json::from_str(&found).expect("JSON");
         let ancestors = found["status"]["ancestors"].as_array()?;
         let ours = ancestors.iter().filter(|entry| entry["controllerName"] == "leno.dev/mesh");
@@ -186,6 +206,26 @@ fn a_policy_that_becomes_invalid_says_so_and_keeps_its_last_valid_version() {
     cluster.kubectl(&["delete", "namespace", "kept", "--wait=false"]);
 }
 
+/// Starts a proxy of the service account `default` of a namespace. `directory` is for its trust bundle and its token.
+fn proxy_of(cluster: &Cluster, control: &Control, namespace: &str, directory: &TempDir) -> Proxy {
+    let file = |name: &str, text: &str| fs::write(directory.path().join(name), text).expect("a file");
+    file("ca.crt", &bundle(cluster, namespace));
+    file("token", &token(cluster, namespace, "default", "leno.dev"));
+    let mut proxy = proxies::start(control, &format!("ns/{namespace}/sa/default"), directory.path());
+    proxy.wait_until_ready();
+    proxy
+}
+
+/// Waits until the configuration of a proxy contains all `words`.
+fn wait_for_config(proxy: &Proxy, words: &[&str]) {
+    wait_for(&format!("the proxy knows {words:?}"), PATIENCE, || {
+        let config = proxy.get("/config").expect("the admin listener answers").1;
+        let config: Value = serde_json::from_str(&config).expect("JSON");
+        let config = config.to_string();
+        words.iter().all(|words| config.contains(words)).then_some(())
+    });
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_policy_reaches_the_proxies_that_use_its_service() {
     let Some(cluster) = Cluster::get() else { return };
@@ -193,11 +233,7 @@ async fn a_policy_reaches_the_proxies_that_use_its_service() {
     cluster.kubectl(&["annotate", "namespace", "reached", "leno.dev/inject=enabled"]);
     let control = Control::start(&cluster);
     let directory = TempDir::new().expect("a directory");
-    let file = |name: &str, text: &str| fs::write(directory.path().join(name), text).expect("a file");
-    file("ca.crt", &bundle(&cluster, "reached"));
-    file("token", &token(&cluster, "reached", "default", "leno.dev"));
-    let mut proxy = proxies::start(&control, "ns/reached/sa/default", directory.path());
-    proxy.wait_until_ready();
+    let proxy = proxy_of(&cluster, &control, "reached", &directory);
     let config = || proxy.get("/config").expect("the admin listener answers").1;
 
     cluster.apply(&policy("reached", "cart", CART, "retry: {attempts: 3}, budget: {percent: 7}"));
@@ -207,17 +243,75 @@ async fn a_policy_reaches_the_proxies_that_use_its_service() {
     // The Service has no endpoint, so the call fails. The proxy asks for the Service.
     let answer = client.call(&Call::new("Echo"), b"hello").await;
     assert_ne!(answer.grpc_status(), Some(0), "{answer:?}");
-    let has = |words: &[&str]| {
-        wait_for(&format!("the proxy knows {words:?}"), PATIENCE, || {
-            let config: Value = serde_json::from_str(&config()).expect("JSON");
-            let config = config.to_string();
-            words.iter().all(|words| config.contains(words)).then_some(())
-        });
-    };
+    let has = |words: &[&str]| wait_for_config(&proxy, words);
     has(&["TrafficPolicy reached/cart", r#""attempts":3"#, r#""percent":7"#]);
     cluster.apply(&policy("reached", "cart", CART, "retry: {attempts: 2}, budget: {percent: 8}"));
     has(&["TrafficPolicy reached/cart", r#""attempts":2"#, r#""percent":8"#]);
     cluster.kubectl(&["-n", "reached", "delete", "trafficpolicy", "cart"]);
     wait_for("the proxy forgets the policy", PATIENCE, || (!config().contains("TrafficPolicy")).then_some(()));
     cluster.kubectl(&["delete", "namespace", "reached", "--wait=false"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_retry_constraint_of_gateway_api_goes_before_a_budget_and_reaches_proxies() {
+    const DEFINITION: &str = "xbackendtrafficpolicies.gateway.networking.x-k8s.io";
+    let Some(cluster) = Cluster::get() else { return };
+    // The control plane starts without the definition, which appears later.
+    cluster.kubectl(&["delete", "crd", DEFINITION, "--ignore-not-found"]);
+    let namespace = "constrained";
+    with_cart(&cluster, namespace);
+    cluster.kubectl(&["annotate", "namespace", namespace, "leno.dev/inject=enabled"]);
+    let control = Control::start(&cluster);
+    assert_eq!(control.config()["kinds"]["XBackendTrafficPolicy"]["installed"], false);
+    let directory = TempDir::new().expect("a directory");
+    let proxy = proxy_of(&cluster, &control, namespace, &directory);
+    cluster.apply(&policy(namespace, "cart", CART, "budget: {percent: 7}"));
+    wait_for_status(&cluster, namespace, "cart", &[("cart", "Accepted")]);
+    let client = Client::connect(proxy.outbound(), "cart.constrained:50051").await;
+    // The Service has no endpoint, so the call fails. The proxy asks for the Service.
+    let answer = client.call(&Call::new("Echo"), b"hello").await;
+    assert_ne!(answer.grpc_status(), Some(0), "{answer:?}");
+    wait_for_config(&proxy, &["TrafficPolicy constrained/cart", r#""percent":7"#]);
+
+    let status = |name: &str, reason: &str| {
+        let resource = "xbackendtrafficpolicy";
+        wait_for_status_of(&cluster, resource, namespace, name, &[("cart", reason)]).remove(0)
+    };
+    let apply = |name: &str, budget: &str| {
+        let rest = "minRetryRate: {count: 3, interval: 2s}}, sessionPersistence: {sessionName: cart}";
+        cluster.apply(&backend_policy(namespace, name, &format!("retryConstraint: {{budget: {{{budget}}}, {rest}")));
+    };
+    cluster.install_backend_traffic_policies();
+    apply("older", "percent: 3");
+    let message = status("older", "Accepted");
+    assert_eq!(
+        message,
+        "in force for proxies; sessionPersistence is not supported; minRetryRate is rounded up to 2 per \
+         second; gRPC clients without a proxy ignore: budget; Envoy ignores: budget"
+    );
+    wait_for_config(&proxy, &["XBackendTrafficPolicy constrained/older", r#""percent":3"#, r#""min_per_second":2"#]);
+    // Kubernetes stores times of creation in whole seconds.
+    std::thread::sleep(Duration::from_millis(1_100));
+    apply("newer", "percent: 4");
+    let message = status("newer", "Conflicted");
+    assert!(message.contains("the older XBackendTrafficPolicy constrained/older has the same target"), "{message}");
+
+    // Gateway API's definition allows an interval of up to one hour.
+    apply("older", "percent: 5, interval: 2m");
+    let message = status("older", "Invalid");
+    let expected = "spec.retryConstraint.budget.interval: too short or too long; use 1s to 60s. The last valid version \
+                    stays in force.";
+    assert_eq!(message, expected);
+    let config = proxy.get("/config").expect("the admin listener answers").1;
+    let config: Value = serde_json::from_str(&config).expect("JSON");
+    assert!(config.to_string().contains(r#""percent":3"#), "{config}");
+
+    cluster.kubectl(&["-n", namespace, "delete", "xbackendtrafficpolicy", "older"]);
+    status("newer", "Accepted");
+    wait_for_config(&proxy, &["XBackendTrafficPolicy constrained/newer", r#""percent":4"#]);
+    // Without its definition, the kind has no objects.
+    cluster.kubectl(&["delete", "crd", DEFINITION]);
+    wait_for_config(&proxy, &["\"TrafficPolicy constrained/cart", r#""percent":7"#]);
+    assert_eq!(control.config()["kinds"]["XBackendTrafficPolicy"]["installed"], false);
+    cluster.kubectl(&["delete", "namespace", namespace, "--wait=false"]);
 }

@@ -345,6 +345,7 @@ fn the_control_plane_needs_no_more_than_the_chart_allows() {
     let kubeconfig = tempfile::NamedTempFile::new().expect("a file");
     fs::write(kubeconfig.path(), config.to_string()).expect("a file");
 
+    cluster.install_backend_traffic_policies();
     let control = Control::start_as(kubeconfig.path());
     control.wait_until_ready();
     let _installed = Installed::new(&cluster, &control);
@@ -359,10 +360,17 @@ fn the_control_plane_needs_no_more_than_the_chart_allows() {
         "{apiVersion: leno.dev/v1alpha1, kind: AuthorizationPolicy, metadata: {name: web, namespace: allowed},
           spec: {allow: [{identities: [ns/allowed/sa/web]}]}}",
     );
+    cluster.apply(
+        "{apiVersion: gateway.networking.x-k8s.io/v1alpha1, kind: XBackendTrafficPolicy,
+          metadata: {name: web, namespace: allowed}, spec: {targetRefs: [{group: '', kind: Service, name: web}]}}",
+    );
     wait_for("an Event and a status", PATIENCE, || {
         let event = cluster.kubectl(&["-n", "allowed", "get", "events", "--field-selector=reason=WithoutProxy"]);
         let policy = get(&cluster, &["-n", "allowed", "authorizationpolicy", "web"]);
-        (event.contains("pod/refusing") && policy["status"]["conditions"][0]["type"] == "Accepted").then_some(())
+        let budget = get(&cluster, &["-n", "allowed", "xbackendtrafficpolicy", "web"]);
+        let has_statuses = policy["status"]["conditions"][0]["type"] == "Accepted"
+            && budget["status"]["ancestors"][0]["conditions"][0]["type"] == "Accepted";
+        (event.contains("pod/refusing") && has_statuses).then_some(())
     });
     assert!(!control.log().contains("forbidden"), "{}", control.log());
 }

@@ -9,6 +9,7 @@ use leno_install::inject::{InboundPorts, Wish};
 use leno_model::manifest::{Manifest, Refused};
 use leno_model::problem::Problem;
 use leno_model::route::RouteKind;
+use leno_model::traffic::PolicyKind;
 use serde::{Serialize, Serializer};
 
 /// A watched kind of object.
@@ -28,6 +29,8 @@ pub enum Kind {
     AuthorizationPolicy,
     /// leno.dev/v1alpha1
     TrafficPolicy,
+    /// gateway.networking.x-k8s.io/v1alpha1, called XBackendTrafficPolicy while it is experimental
+    BackendTrafficPolicy,
     /// gateway.networking.k8s.io/v1
     HttpRoute,
     /// gateway.networking.k8s.io/v1
@@ -133,7 +136,7 @@ impl Namespace {
 }
 
 impl Kind {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Service,
         Self::EndpointSlice,
         Self::Pod,
@@ -141,6 +144,7 @@ impl Kind {
         Self::ServiceAccount,
         Self::AuthorizationPolicy,
         Self::TrafficPolicy,
+        Self::BackendTrafficPolicy,
         Self::HttpRoute,
         Self::GrpcRoute,
         Self::TlsRoute,
@@ -159,6 +163,13 @@ impl Kind {
         }
     }
 
+    pub fn of_policy(kind: PolicyKind) -> Self {
+        match kind {
+            PolicyKind::Traffic => Self::TrafficPolicy,
+            PolicyKind::BackendTraffic => Self::BackendTrafficPolicy,
+        }
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Service => "Service",
@@ -167,7 +178,8 @@ impl Kind {
             Self::Namespace => "Namespace",
             Self::ServiceAccount => "ServiceAccount",
             Self::AuthorizationPolicy => "AuthorizationPolicy",
-            Self::TrafficPolicy => "TrafficPolicy",
+            Self::TrafficPolicy => PolicyKind::Traffic.name(),
+            Self::BackendTrafficPolicy => PolicyKind::BackendTraffic.name(),
             Self::HttpRoute => "HTTPRoute",
             Self::GrpcRoute => "GRPCRoute",
             Self::TlsRoute => "TLSRoute",

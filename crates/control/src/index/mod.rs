@@ -93,7 +93,7 @@ pub struct Joined {
     pub notices: Vec<Notice>,
     /// The status of each route at each Service that is its parent.
     pub routes: Vec<ParentStatus>,
-    /// The status of each TrafficPolicy at each of its targets.
+    /// The status of each policy for traffic at each of its targets.
     pub traffic: Vec<TargetStatus>,
 }
 
@@ -220,11 +220,12 @@ impl Index {
                 let problems = in_a_line(&problems, PROBLEMS_SHOWN_MAX);
                 // A route has one status for each parent. The code that writes these statuses adds what stays in force.
                 match place.0 {
-                    Kind::AuthorizationPolicy => format!("{problems}. Until then {}.", entry.until_then(place.0)),
-                    Kind::TrafficPolicy if entry.is_good() => {
+                    Kind::TrafficPolicy | Kind::BackendTrafficPolicy if entry.is_good() => {
                         format!("{problems}. The last valid version stays in force.")
                     }
-                    Kind::TrafficPolicy => format!("{problems}. Until then {}.", entry.until_then(place.0)),
+                    Kind::AuthorizationPolicy | Kind::TrafficPolicy | Kind::BackendTrafficPolicy => {
+                        format!("{problems}. Until then {}.", entry.until_then(place.0))
+                    }
                     _ => problems,
                 }
             });

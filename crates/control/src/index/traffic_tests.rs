@@ -1,4 +1,4 @@
-//! TrafficPolicies in the index.
+//! Policies for traffic in the index.
 
 use k8s_openapi::api::core::v1::Service;
 use leno_model::manifest::read_object;
@@ -85,4 +85,47 @@ fn a_policy_that_was_never_valid_has_no_effect_and_says_so() {
     assert_eq!(joined(&mut index), (None, Vec::new()));
     assert!(apply_policy(&mut index, "cart", 2026, &json!({ "attempts": 1 })).is_mended);
     assert_eq!(joined(&mut index).0, Some(1));
+}
+
+/// Applies an XBackendTrafficPolicy for `cart` with this retryConstraint, created in this year.
+fn apply_constraint(index: &mut Index, name: &str, year: u16, constraint: &Value) -> News {
+    let object = json!({
+        "apiVersion": "gateway.networking.x-k8s.io/v1alpha1",
+        "kind": "XBackendTrafficPolicy",
+        "metadata": { "name": name, "namespace": "shop", "creationTimestamp": format!("{year}-01-01T00:00:00Z") },
+        "spec": { "targetRefs": [{ "group": "", "kind": "Service", "name": "cart" }], "retryConstraint": constraint },
+    });
+    apply(index, Kind::BackendTrafficPolicy, name, Content::Custom(1, read_object(object)))
+}
+
+/// The percentage of the retry budget of `cart`, and the object that sets it.
+fn budget(index: &mut Index) -> Option<(u8, String)> {
+    let Joined { mesh, .. } = index.translate();
+    let key = ClusterKey { namespace: "shop".into(), service: "cart".into(), port: 80 };
+    let budget = mesh.cluster(&key)?.retry_budget.clone()?;
+    Some((budget.value.percent, budget.set_by.to_string()))
+}
+
+#[test]
+fn the_retry_constraint_that_was_last_valid_stays_in_force_until_its_kind_is_gone() {
+    let mut index = with_cart();
+    apply_constraint(&mut index, "a-newer", 2026, &json!({ "budget": { "percent": 1 } }));
+    apply_constraint(&mut index, "b-older", 2025, &json!({ "budget": { "percent": 2 } }));
+    let older = Some((2, "XBackendTrafficPolicy shop/b-older".to_owned()));
+    assert_eq!(budget(&mut index), older);
+    let expected = [("b-older".to_owned(), Reason::Accepted), ("a-newer".to_owned(), Reason::Conflicted)];
+    assert_eq!(joined(&mut index).1, expected);
+    let news = apply_constraint(&mut index, "b-older", 2025, &json!({ "budget": { "percent": 101 } }));
+    assert_eq!((news.problems.len(), &*news.until_then), (1, "its last valid version stays in force"));
+    let observed = index.observed();
+    let told = observed[&(Kind::BackendTrafficPolicy, Name::new("shop", "b-older"))].problem.as_deref();
+    let expected = "spec.retryConstraint.budget.percent: 101 is too much or too little; use 0 to 100. The last valid version \
+                    stays in force.";
+    assert_eq!(told, Some(expected));
+    assert_eq!(budget(&mut index), older);
+    // A TrafficPolicy of the same name is another object.
+    apply_policy(&mut index, "b-older", 2024, &json!({ "attempts": 2 }));
+    assert_eq!((joined(&mut index).0, budget(&mut index)), (Some(2), older));
+    index.take(Kind::BackendTrafficPolicy, Change::NotInstalled);
+    assert_eq!((joined(&mut index).0, budget(&mut index)), (Some(2), None));
 }

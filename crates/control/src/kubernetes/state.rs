@@ -22,7 +22,7 @@ pub(crate) struct State {
     pub(crate) notices: Vec<Notice>,
     /// The status of each route at each Service that is its parent.
     pub(crate) routes: Vec<ParentStatus>,
-    /// The status of each TrafficPolicy at each of its targets.
+    /// The status of each policy for traffic at each of its targets.
     pub(crate) traffic: Vec<TargetStatus>,
     /// How many Pods of each namespace run without a proxy although they or the namespace ask for one.
     pub(crate) unmeshed_pods: BTreeMap<Box<str>, usize>,

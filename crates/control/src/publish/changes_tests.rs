@@ -132,6 +132,19 @@ fn a_retry_budget_changes_the_clusters_of_its_service_only() {
     assert_eq!(changes(&text, &with("budget: {}")), cluster);
     assert_eq!(changes(&with("budget: {}"), &with("budget: {percent: 5}")), cluster);
     assert_eq!(changes(&with("budget: {}"), &text), cluster);
+    let with = |count: u32, before: &str| {
+        format!(
+            "{before}---\napiVersion: gateway.networking.x-k8s.io/v1alpha1\nkind: XBackendTrafficPolicy\n\
+             metadata: {{name: cart}}\nspec:\n  targetRefs: [{{group: '', kind: Service, name: echo}}]\n  \
+             retryConstraint: {{minRetryRate: {{count: {count}, interval: 1s}}}}\n"
+        )
+    };
+    assert_eq!(changes(&text, &with(1, &text)), cluster);
+    assert_eq!(changes(&with(1, &text), &with(2, &text)), cluster);
+    assert_eq!(changes(&with(1, &text), &text), cluster);
+    // With a retryConstraint, a TrafficPolicy's budget changes nothing.
+    let audited = text.clone() + &traffic_policy("budget: {mode: Audit}");
+    assert_eq!(changes(&with(1, &text), &with(1, &audited)), [""; 0]);
 }
 
 #[test]

@@ -3,16 +3,17 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use leno_model::route::status::{Condition, ConditionKind, ParentRef, Reason};
+use leno_model::traffic::PolicyKind;
 use leno_model::traffic::status::{TargetKind, TargetRef};
 use serde_json::{Map, Value, json};
 
 use super::wanted::{StatusContent, Wanted};
 
-/// Our name in the statuses of routes and TrafficPolicies (`controllerName`).
+/// Our name in the statuses of routes and of policies for traffic (`controllerName`).
 pub(super) const CONTROLLER: &str = "leno.dev/mesh";
 /// The condition's reason if a policy names an object that does not exist.
 const NOT_FOUND: &str = "NotFound";
-/// Most entries in the status of a TrafficPolicy, of all controllers together (GEP-713).
+/// Most entries in the status of a policy, of all controllers together (GEP-713).
 const ANCESTORS_MAX: usize = 16;
 
 /// Returns the status to write to an object; `None` if the object has it already.
@@ -36,8 +37,9 @@ pub(super) fn status(object: &Value, wanted: &Wanted, now: Timestamp) -> Option<
             let ours = targets.into_iter().map(|it| (ancestor_ref(&it.target), vec![it.condition.clone()]));
             ("ancestors", said.ancestors(&before["ancestors"], ours.collect()))
         }
-        StatusContent::BrokenTraffic(problem) => {
-            let targets = object["spec"]["targetRefs"].as_array().into_iter().flatten().filter_map(target);
+        StatusContent::BrokenTraffic(kind, problem) => {
+            let targets = object["spec"]["targetRefs"].as_array().into_iter().flatten();
+            let targets = targets.filter_map(|written| target(*kind, written));
             let ours = targets.map(|target| (ancestor_ref(&target), vec![invalid(problem)]));
             ("ancestors", said.ancestors(&before["ancestors"], ours.collect()))
         }
@@ -60,7 +62,7 @@ struct Said {
 }
 
 impl Said {
-    /// As [`Said::entries`], for a TrafficPolicy. If other controllers leave too few places, our last entries have none.
+    /// As [`Said::entries`], for a policy for traffic. If other controllers leave too few places, our last entries have none.
     fn ancestors(&self, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
         let mut all = self.entries("ancestorRef", before, ours);
         all.truncate(ANCESTORS_MAX);
@@ -141,16 +143,20 @@ fn ancestor_ref(target: &TargetRef) -> Value {
     fields
 }
 
-/// Reads a target of an invalid policy; `None` if the target is what is invalid.
-fn target(written: &Value) -> Option<TargetRef> {
-    let kind = TargetKind::ALL.into_iter().find(|kind| written["kind"] == kind.name())?;
+/// Reads a target of an invalid policy; `None` if the target is what is invalid, or if the mesh has no objects of its kind.
+fn target(policy: PolicyKind, written: &Value) -> Option<TargetRef> {
+    let kind = match policy {
+        // Its group may be what is invalid.
+        PolicyKind::Traffic => TargetKind::ALL.into_iter().find(|kind| written["kind"] == kind.name())?,
+        PolicyKind::BackendTraffic => is_service(written).then_some(TargetKind::Service)?,
+    };
     let text = |name: &str| written[name].as_str().map(Box::from);
     Some(TargetRef { kind, name: text("name")?, section_name: text("sectionName") })
 }
 
-/// Whether a parent reference names a Service. A reference without a kind names a Gateway.
-fn is_service(parent: &Value) -> bool {
-    parent["kind"] == "Service" && matches!(parent["group"].as_str(), Some("" | "core"))
+/// Whether a parent or a target is a Service. A parent without a kind is a Gateway.
+fn is_service(reference: &Value) -> bool {
+    reference["kind"] == "Service" && matches!(reference["group"].as_str(), Some("" | "core"))
 }
 
 fn unread(problem: &str) -> Condition {

@@ -1,6 +1,7 @@
 use k8s_openapi::jiff::Timestamp;
 use leno_model::route::status::{Condition, ConditionKind, ParentRef, ParentStatus, Reason};
 use leno_model::route::{RouteKind, RouteName};
+use leno_model::traffic::PolicyKind;
 use leno_model::traffic::status::{TargetKind, TargetRef, TargetStatus};
 use serde_json::{Value, json};
 
@@ -121,6 +122,7 @@ fn traffic(targets: usize, has_conflict: bool) -> Wanted {
         let is_accepted = !has_conflict || number + 1 < targets;
         let reason = if is_accepted { Reason::Accepted } else { Reason::Conflicted };
         TargetStatus {
+            kind: PolicyKind::Traffic,
             namespace: "shop".into(),
             policy: "cart".into(),
             target: TargetRef { kind: TargetKind::Service, name: format!("svc-{number}").into(), section_name: None },
@@ -180,11 +182,27 @@ fn an_invalid_traffic_policy_says_so_at_each_target_that_it_names() {
         json!([{ "group": "core", "kind": "Service", "name": "cart" }, route, { "kind": "Gateway", "name": "g" }]);
     let object = json!({ "spec": { "targetRefs": targets } });
     let problem = "spec.retry.attempts: 0 retries of one request. The last valid version stays in force.";
-    let broken = Wanted { generation: 2, content: StatusContent::BrokenTraffic(problem.to_owned()) };
+    let broken =
+        Wanted { generation: 2, content: StatusContent::BrokenTraffic(PolicyKind::Traffic, problem.to_owned()) };
     let after = status(&object, &broken, at(0)).expect("news");
     assert_eq!(ancestors(&after), [("cart", "Invalid"), ("cart", "Invalid")]);
     assert_eq!(after["ancestors"][0]["ancestorRef"], json!({ "group": "", "kind": "Service", "name": "cart" }));
     assert_eq!(after["ancestors"][1]["ancestorRef"], route);
     let condition = &after["ancestors"][0]["conditions"][0];
     assert_eq!((&condition["status"], &condition["message"]), (&json!("False"), &json!(problem)));
+}
+
+/// Other implementations may act on a target of another kind.
+#[test]
+fn an_invalid_backend_traffic_policy_says_so_at_each_service_that_it_names() {
+    let targets = json!([
+        { "group": "", "kind": "Service", "name": "cart" },
+        { "group": "multicluster.x-k8s.io", "kind": "ServiceImport", "name": "cart" },
+        { "group": "example.com", "kind": "Service", "name": "cart" },
+    ]);
+    let object = json!({ "spec": { "targetRefs": targets } });
+    let content = StatusContent::BrokenTraffic(PolicyKind::BackendTraffic, "why".to_owned());
+    let after = status(&object, &Wanted { generation: 2, content }, at(0)).expect("news");
+    assert_eq!(ancestors(&after), [("cart", "Invalid")]);
+    assert_eq!(after["ancestors"][0]["ancestorRef"], targets[0]);
 }

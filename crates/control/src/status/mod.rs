@@ -5,9 +5,9 @@
 //!        -> merge (pure: into the object's current status) -> API server
 //! ```
 //!
-//! Only the leading replica writes, and it writes only statuses that have changed. The status of a route or a
-//! TrafficPolicy also has entries of other controllers, which must stay. So we read a status before we write it, and repeat a write that conflicts with
-//! another client's.
+//! Only the leading replica writes, and it writes only statuses that have changed. The status of a route, or of a
+//! policy for traffic, also has entries of other controllers, which must stay. So we read a status before we write it, and
+//! repeat a write that conflicts with another client's.
 
 mod merge;
 mod wanted;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use leno_model::route::status::ParentStatus;
+use leno_model::traffic::PolicyKind;
 use leno_model::traffic::status::TargetStatus;
 
 use super::Place;
@@ -13,7 +14,7 @@ use crate::index::{Kind, Name, Observed};
 pub(crate) struct Judged {
     /// The status of each route at each Service that is its parent.
     pub(crate) routes: Vec<ParentStatus>,
-    /// The status of each TrafficPolicy at each of its targets.
+    /// The status of each policy for traffic at each of its targets.
     pub(crate) traffic: Vec<TargetStatus>,
     /// The result for the current version of each object.
     pub(crate) observed: BTreeMap<Place, Observed>,
@@ -35,10 +36,10 @@ pub(super) enum StatusContent {
     BrokenRoute(String),
     /// An AuthorizationPolicy: why it is invalid, if it is, and the names in it that do not exist.
     Policy { problem: Option<String>, missing: Option<String> },
-    /// A valid TrafficPolicy: its status at each of its targets.
+    /// A valid policy for traffic: its status at each of its targets.
     Traffic(Vec<TargetStatus>),
-    /// An invalid TrafficPolicy, and the reason.
-    BrokenTraffic(String),
+    /// An invalid policy for traffic, and the reason.
+    BrokenTraffic(PolicyKind, String),
 }
 
 /// The status that every object should have.
@@ -52,16 +53,18 @@ pub(super) fn wanted(judged: &Judged) -> BTreeMap<Place, Wanted> {
     let mut traffic: BTreeMap<Place, Vec<TargetStatus>> = BTreeMap::new();
     for status in &judged.traffic {
         let name = Name::new(&status.namespace, &status.policy);
-        traffic.entry((Kind::TrafficPolicy, name)).or_default().push(status.clone());
+        traffic.entry((Kind::of_policy(status.kind), name)).or_default().push(status.clone());
     }
+    let mut of_policy = |place: &Place, kind: PolicyKind, problem: Option<String>| match problem {
+        Some(problem) => StatusContent::BrokenTraffic(kind, problem),
+        None => StatusContent::Traffic(traffic.remove(place).unwrap_or_default()),
+    };
     let statuses = judged.observed.iter().filter_map(|(place, observed)| {
         let problem = observed.problem.clone();
         let content = match place.0 {
             Kind::AuthorizationPolicy => StatusContent::Policy { problem, missing: observed.missing.clone() },
-            Kind::TrafficPolicy => match problem {
-                Some(problem) => StatusContent::BrokenTraffic(problem),
-                None => StatusContent::Traffic(traffic.remove(place).unwrap_or_default()),
-            },
+            Kind::TrafficPolicy => of_policy(place, PolicyKind::Traffic, problem),
+            Kind::BackendTrafficPolicy => of_policy(place, PolicyKind::BackendTraffic, problem),
             Kind::HttpRoute | Kind::GrpcRoute | Kind::TlsRoute | Kind::TcpRoute => match problem {
                 Some(problem) => StatusContent::BrokenRoute(problem),
                 None => StatusContent::Route(routes.remove(place).unwrap_or_default()),

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use leno_model::route::status::{Condition, ConditionKind, ParentRef, ParentStatus, Reason};
 use leno_model::route::{RouteKind, RouteName};
+use leno_model::traffic::PolicyKind;
 use leno_model::traffic::status::{TargetKind, TargetRef, TargetStatus};
 
 use super::{Judged, StatusContent, Wanted, wanted};
@@ -19,8 +20,9 @@ fn at_parent(name: &str, parent: &str) -> ParentStatus {
     }
 }
 
-fn at_target(policy: &str, target: &str) -> TargetStatus {
+fn at_target(kind: PolicyKind, policy: &str, target: &str) -> TargetStatus {
     TargetStatus {
+        kind,
         namespace: "shop".into(),
         policy: policy.into(),
         target: TargetRef { kind: TargetKind::Service, name: target.into(), section_name: None },
@@ -35,6 +37,7 @@ fn at_target(policy: &str, target: &str) -> TargetStatus {
 
 #[test]
 fn every_route_and_policy_has_a_status_and_nothing_else_has() {
+    let (ours, theirs) = (PolicyKind::Traffic, PolicyKind::BackendTraffic);
     let judged = Judged {
         observed: BTreeMap::from([
             observed(Kind::GrpcRoute, "canary", None),
@@ -44,11 +47,18 @@ fn every_route_and_policy_has_a_status_and_nothing_else_has() {
             observed(Kind::AuthorizationPolicy, "bad", Some("why")),
             observed(Kind::TrafficPolicy, "good", None),
             observed(Kind::TrafficPolicy, "bad", Some("why")),
+            observed(Kind::BackendTrafficPolicy, "good", None),
+            observed(Kind::BackendTrafficPolicy, "bad", Some("why")),
             observed(Kind::ReferenceGrant, "grant", None),
         ]),
         routes: vec![at_parent("canary", "a"), at_parent("canary", "b")],
         // The last valid version of the policy `bad` is still in force.
-        traffic: vec![at_target("good", "a"), at_target("bad", "a"), at_target("good", "b")],
+        traffic: vec![
+            at_target(ours, "good", "a"),
+            at_target(ours, "bad", "a"),
+            at_target(theirs, "good", "a"),
+            at_target(ours, "good", "b"),
+        ],
     };
     let of = |kind, name: &str, content| ((kind, Name::new("shop", name)), Wanted { generation: 3, content });
     let expected = BTreeMap::from([
@@ -57,8 +67,14 @@ fn every_route_and_policy_has_a_status_and_nothing_else_has() {
         of(Kind::HttpRoute, "broken", StatusContent::BrokenRoute("no".to_owned())),
         of(Kind::AuthorizationPolicy, "good", StatusContent::Policy { problem: None, missing: None }),
         of(Kind::AuthorizationPolicy, "bad", StatusContent::Policy { problem: Some("why".to_owned()), missing: None }),
-        of(Kind::TrafficPolicy, "good", StatusContent::Traffic(vec![at_target("good", "a"), at_target("good", "b")])),
-        of(Kind::TrafficPolicy, "bad", StatusContent::BrokenTraffic("why".to_owned())),
+        of(
+            Kind::TrafficPolicy,
+            "good",
+            StatusContent::Traffic(vec![at_target(ours, "good", "a"), at_target(ours, "good", "b")]),
+        ),
+        of(Kind::TrafficPolicy, "bad", StatusContent::BrokenTraffic(ours, "why".to_owned())),
+        of(Kind::BackendTrafficPolicy, "good", StatusContent::Traffic(vec![at_target(theirs, "good", "a")])),
+        of(Kind::BackendTrafficPolicy, "bad", StatusContent::BrokenTraffic(theirs, "why".to_owned())),
     ]);
     assert_eq!(wanted(&judged), expected);
 }

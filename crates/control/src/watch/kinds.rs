@@ -148,7 +148,7 @@ pub(super) struct Custom {
     plural: &'static str,
 }
 
-pub(super) const CUSTOM: [Custom; 7] = [
+pub(super) const CUSTOM: [Custom; 8] = [
     Custom {
         kind: Kind::AuthorizationPolicy,
         group: object::GROUP,
@@ -156,6 +156,12 @@ pub(super) const CUSTOM: [Custom; 7] = [
         plural: "authorizationpolicies",
     },
     Custom { kind: Kind::TrafficPolicy, group: object::GROUP, version: "v1alpha1", plural: "trafficpolicies" },
+    Custom {
+        kind: Kind::BackendTrafficPolicy,
+        group: object::EXPERIMENTAL_GROUP,
+        version: "v1alpha1",
+        plural: "xbackendtrafficpolicies",
+    },
     Custom { kind: Kind::HttpRoute, group: route::GROUP, version: "v1", plural: "httproutes" },
     Custom { kind: Kind::GrpcRoute, group: route::GROUP, version: "v1", plural: "grpcroutes" },
     Custom { kind: Kind::TlsRoute, group: route::GROUP, version: "v1", plural: "tlsroutes" },

@@ -112,4 +112,10 @@ fn a_custom_object_that_cannot_be_read_is_its_own_problem() {
     let target = json!([{ "kind": "Service", "name": "web" }]);
     assert!(matches!(read(json!({ "targetRefs": target, "retry": {} })), Content::Custom(_, Ok(_))));
     assert!(matches!(read(json!({ "retry": {} })), Content::Custom(_, Err(_))));
+    let backend = CUSTOM.iter().find(|custom| custom.kind == Kind::BackendTrafficPolicy).expect("it is watched");
+    assert_eq!(backend.definition(), "xbackendtrafficpolicies.gateway.networking.x-k8s.io");
+    let read = |constraint| backend.read()(&Name::new("shop", "web"), object(constraint));
+    let spec = |percent: i32| json!({ "targetRefs": target, "retryConstraint": { "budget": { "percent": percent } } });
+    assert!(matches!(read(spec(10)), Content::Custom(_, Ok(_))));
+    assert!(matches!(read(spec(101)), Content::Custom(_, Err(_))));
 }

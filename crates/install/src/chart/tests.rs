@@ -389,6 +389,7 @@ fn the_control_plane_never_writes_what_it_only_reads() {
         "tcproutes/status",
         "authorizationpolicies/status",
         "trafficpolicies/status",
+        "xbackendtrafficpolicies/status",
         "tokenreviews",
         "events",
         "configmaps",

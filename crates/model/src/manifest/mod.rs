@@ -17,8 +17,8 @@ use k8s_openapi::api::{core, discovery};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 
 use crate::object::{
-    Object, authorization_policy, endpoint_slice, grpc_route, http_route, reference_grant, route, service, tcp_route,
-    tls_route, traffic_policy,
+    Object, authorization_policy, backend_traffic_policy, endpoint_slice, grpc_route, http_route, reference_grant,
+    route, service, tcp_route, tls_route, traffic_policy,
 };
 use crate::problem::{Notice, Problem, quoted};
 use crate::spelling::closest;
@@ -158,6 +158,9 @@ impl<'a> Reader<'a> {
             (authorization_policy::API_VERSION, traffic_policy::KIND) => {
                 self.read_as(node, kind, traffic_policy::review);
             }
+            (backend_traffic_policy::API_VERSION, backend_traffic_policy::KIND) => {
+                self.read_as(node, kind, backend_traffic_policy::review);
+            }
             (route::API_VERSION | route::OLD_API_VERSION, http_route::KIND) => {
                 self.read_as(node, kind, http_route::review);
             }
@@ -217,6 +220,7 @@ impl<'a> Reader<'a> {
             (discovery::v1::EndpointSlice::API_VERSION, discovery::v1::EndpointSlice::KIND),
             (authorization_policy::API_VERSION, authorization_policy::KIND),
             (authorization_policy::API_VERSION, traffic_policy::KIND),
+            (backend_traffic_policy::API_VERSION, backend_traffic_policy::KIND),
             (route::API_VERSION, http_route::KIND),
             (route::API_VERSION, grpc_route::KIND),
             (route::API_VERSION, tls_route::KIND),
@@ -245,7 +249,8 @@ impl<'a> Reader<'a> {
             let fix = format!("use {} or {}", authorization_policy::KIND, traffic_policy::KIND);
             return review.problem("kind", what, fix);
         }
-        let what = "ignored: Leno reads Services, EndpointSlices, routes, ReferenceGrants and its own policies";
+        let what = "ignored: Leno reads Services, EndpointSlices, routes, ReferenceGrants, XBackendTrafficPolicies and its \
+                    own policies";
         review.notice("", what);
     }
 

@@ -43,7 +43,7 @@ fn other_kinds_are_told_and_stop_nothing() {
     assert_eq!(
         notices(text),
         [
-            "echo.yaml:1: Deployment default/echo: ignored: Leno reads Services, EndpointSlices, routes, ReferenceGrants and its own policies"
+            "echo.yaml:1: Deployment default/echo: ignored: Leno reads Services, EndpointSlices, routes, ReferenceGrants, XBackendTrafficPolicies and its own policies"
         ]
     );
     let knative = "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: echo}\n";

@@ -1,3 +1,4 @@
+use gateway_api::experimental::xbackendtrafficpolicies::XBackendTrafficPolicy;
 use gateway_api::grpcroutes::GrpcRoute;
 use gateway_api::httproutes::HttpRoute;
 use gateway_api::referencegrants::ReferenceGrant;
@@ -125,6 +126,27 @@ fn tls_routes_have_the_fields_that_kubernetes_knows() {
     let read = read_object(object).expect("no mistake").objects.remove(0);
     let Object::Route(route) = read else { panic!("not a route") };
     assert_eq!((route.rules[0].name.as_deref(), route.rules[0].backends.len()), (Some("one"), 1));
+}
+
+#[test]
+fn backend_traffic_policies_have_the_fields_that_kubernetes_knows() {
+    let object = json!({
+        "apiVersion": "gateway.networking.x-k8s.io/v1alpha1",
+        "kind": "XBackendTrafficPolicy",
+        "metadata": {"name": "a"},
+        "spec": {
+            "targetRefs": [{"group": "", "kind": "Service", "name": "cart"}],
+            "retryConstraint": {
+                "budget": {"percent": 5, "interval": "20s"},
+                "minRetryRate": {"count": 3, "interval": "1s"},
+            },
+            "sessionPersistence": {"sessionName": "a", "type": "Cookie", "cookieConfig": {"lifetimeType": "Session"}},
+        },
+        "status": {"ancestors": []},
+    });
+    let Object::TrafficPolicy(policy) = read_as::<XBackendTrafficPolicy>(&object) else { panic!("not a policy") };
+    let budget = policy.retry_budget.as_ref().expect("a retry budget").value;
+    assert_eq!((budget.percent, budget.interval.as_secs(), budget.min_per_second), (5, 20, 3));
 }
 
 #[test]

@@ -199,7 +199,7 @@ fn what_is_not_quite_a_kind_of_ours_is_a_problem_and_another_groups_policy_is_no
     ] {
         assert_eq!(of(version, kind), Err(vec![line.to_owned()]));
     }
-    let foreign = "echo.yaml:1: AuthorizationPolicy shop/cart: ignored: Leno reads Services, EndpointSlices, routes, ReferenceGrants and its own policies";
+    let foreign = "echo.yaml:1: AuthorizationPolicy shop/cart: ignored: Leno reads Services, EndpointSlices, routes, ReferenceGrants, XBackendTrafficPolicies and its own policies";
     assert_eq!(of("security.istio.io/v1", "AuthorizationPolicy"), Ok(vec![foreign.to_owned()]));
 }
 

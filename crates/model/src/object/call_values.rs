@@ -1,10 +1,19 @@
-//! Reads the values of time limits and retries, which HTTPRoutes and TrafficPolicies have in the same form.
+//! Reads the values of time limits, retries and retry budgets, which routes and policies have in the same form.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use crate::manifest::Review;
 use crate::problem::quoted;
 use crate::settings::parse_duration;
 use crate::traffic::{BACKOFF_MAX, RETRIES_MAX};
+
+/// Shortest and longest interval of a retry budget. A longer one would allow as many retries at once as hours of calls
+/// give.
+const BUDGET_INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
+/// Most retries per second that a budget may always allow.
+pub(super) const MIN_PER_SECOND_MAX: u32 = 1_000;
 
 /// What is wrong with a value, and the fix.
 pub(super) struct Fault {
@@ -16,6 +25,22 @@ impl Fault {
     pub(super) fn new(what: String, fix: impl Into<String>) -> Self {
         Self { what, fix: fix.into() }
     }
+}
+
+/// Returns a valid value, or reports what is wrong with it.
+pub(super) fn valid<T>(field: &str, value: Result<T, Fault>, review: &mut Review<'_>) -> Option<T> {
+    value.map_err(|Fault { what, fix }| review.problem(field, what, fix)).ok()
+}
+
+pub(super) fn number<N: TryFrom<i64> + PartialOrd + Display>(
+    written: i64,
+    allowed: RangeInclusive<N>,
+) -> Result<N, Fault> {
+    let number = N::try_from(written).ok().filter(|number| allowed.contains(number));
+    number.ok_or_else(|| {
+        let fix = format!("use {} to {}", allowed.start(), allowed.end());
+        Fault::new(format!("{written} is too much or too little"), fix)
+    })
 }
 
 pub(super) fn duration(text: &str) -> Result<Duration, Fault> {
@@ -51,6 +76,26 @@ pub(super) fn backoff(pause: Duration) -> Result<Duration, Fault> {
         return Err(Fault::new(format!("a pause of {pause:?} before a retry"), fix));
     }
     Ok(pause)
+}
+
+/// Checks how many retries a budget allows for each 100 calls.
+pub(super) fn percent(written: i64) -> Result<u8, Fault> {
+    number(written, 0..=100)
+}
+
+/// Checks how many retries per second a budget always allows.
+pub(super) fn min_per_second(written: i64) -> Result<u32, Fault> {
+    number(written, 0..=MIN_PER_SECOND_MAX)
+}
+
+/// Reads the time whose calls a budget counts.
+pub(super) fn budget_interval(text: &str) -> Result<Duration, Fault> {
+    let interval = duration(text)?;
+    if !BUDGET_INTERVAL.contains(&interval) {
+        let fix = format!("use {:?} to {:?}", BUDGET_INTERVAL.start(), BUDGET_INTERVAL.end());
+        return Err(Fault::new("too short or too long".to_owned(), fix));
+    }
+    Ok(interval)
 }
 
 /// Returns whether an attempt may take longer than the whole request, and the fix.

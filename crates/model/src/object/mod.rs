@@ -2,10 +2,12 @@
 
 pub mod annotations;
 pub(crate) mod authorization_policy;
+pub(crate) mod backend_traffic_policy;
 mod call_values;
 pub(crate) mod endpoint_slice;
 pub(crate) mod grpc_route;
 pub(crate) mod http_route;
+mod policy_target;
 pub(crate) mod reference_grant;
 pub mod route;
 pub(crate) mod service;
@@ -16,12 +18,14 @@ pub(crate) mod traffic_policy;
 use std::sync::Arc;
 
 pub use authorization_policy::{AuthorizationPolicy, GROUP};
+pub use backend_traffic_policy::GROUP as EXPERIMENTAL_GROUP;
 pub use endpoint_slice::{Address, EndpointSlice, Readiness, SlicePort};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+pub use policy_target::PolicyTarget;
 pub use reference_grant::{GrantFrom, GrantTo, ReferenceGrant};
 pub use route::Route;
 pub use service::{Service, ServicePort};
-pub use traffic_policy::{PolicyTarget, TrafficPolicy};
+pub use traffic_policy::TrafficPolicy;
 
 use crate::manifest::Review;
 use crate::problem::{Mark, quoted};
@@ -35,7 +39,7 @@ pub enum Object {
     EndpointSlice(Arc<EndpointSlice>),
     /// A leno.dev/v1alpha1 AuthorizationPolicy.
     AuthorizationPolicy(AuthorizationPolicy),
-    /// A leno.dev/v1alpha1 TrafficPolicy.
+    /// A leno.dev/v1alpha1 TrafficPolicy, or a gateway.networking.x-k8s.io/v1alpha1 XBackendTrafficPolicy.
     TrafficPolicy(Arc<TrafficPolicy>),
     /// A gateway.networking.k8s.io/v1 GRPCRoute, HTTPRoute, TLSRoute or TCPRoute.
     Route(Route),
@@ -75,7 +79,7 @@ impl Object {
             Self::Service(_) => "Service",
             Self::EndpointSlice(_) => "EndpointSlice",
             Self::AuthorizationPolicy(_) => authorization_policy::KIND,
-            Self::TrafficPolicy(_) => traffic_policy::KIND,
+            Self::TrafficPolicy(policy) => policy.kind.name(),
             Self::Route(route) => route.kind.name(),
             Self::ReferenceGrant(_) => reference_grant::KIND,
         }

@@ -12,8 +12,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
 use super::call_values::{self, Fault};
+use super::policy_target::{CORE, PolicyTarget, check_name, targets};
 use super::route::written::Unread;
-use super::route::{SERVICE, Spot};
 use super::{DNS_SUBDOMAIN_RULE, Identity, Object, identity, is_dns_subdomain};
 use crate::balance::BudgetSettings;
 use crate::manifest::Review;
@@ -21,23 +21,17 @@ use crate::problem::quoted;
 use crate::spelling::closest;
 use crate::traffic::status::{TargetKind, TargetRef};
 use crate::traffic::{
-    CallPolicy, DEFAULT_BACKOFF, GrpcCodes, HEDGES_MAX, Hedge, HedgeDelay, Mode, REPEATABLE_MAX, Retry, SHORTEST_IDLE,
-    Setting, TimeLimit,
+    CallPolicy, DEFAULT_BACKOFF, GrpcCodes, HEDGES_MAX, Hedge, HedgeDelay, Mode, PolicyKind, REPEATABLE_MAX, Retry,
+    SHORTEST_IDLE, Setting, TimeLimit,
 };
 
 /// Its `kind`.
 pub(crate) const KIND: &str = "TrafficPolicy";
-/// Most targets of a policy.
-const TARGETS_MAX: usize = 16;
-/// Shortest and longest interval of a retry budget. A longer one would allow as many retries at once as hours of calls
-/// give.
-const INTERVAL: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
-/// Most retries per second that a budget may always allow.
-const MIN_PER_SECOND_MAX: u32 = 1_000;
 
-/// The parts of a TrafficPolicy that the mesh keeps.
+/// The parts of a TrafficPolicy, or of an XBackendTrafficPolicy, that the mesh keeps.
 #[derive(Clone, Debug)]
 pub struct TrafficPolicy {
+    pub kind: PolicyKind,
     /// Its name.
     pub identity: Identity,
     /// The objects that it selects, all in its own namespace.
@@ -46,14 +40,8 @@ pub struct TrafficPolicy {
     pub calls: CallPolicy,
     /// Its part for all calls of a Service.
     pub retry_budget: Option<Setting<BudgetSettings>>,
-}
-
-/// An object that a policy selects.
-#[derive(Clone, Debug)]
-pub struct PolicyTarget {
-    pub reference: TargetRef,
-    /// Where the reference is written.
-    pub spot: Spot,
+    /// What the mesh does differently from what the policy asks for. The policy's status lists it.
+    pub remarks: Box<[Box<str>]>,
 }
 
 /// A TrafficPolicy as its author writes it.
@@ -133,8 +121,8 @@ struct WrittenBudget {
 pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object> {
     let identity = identity(&written.metadata, review, is_dns_subdomain, DNS_SUBDOMAIN_RULE);
     let Spec { target_refs, timeouts, retry, hedge, budget } = written.spec;
+    let targets = targets(target_refs, "name a Service, an HTTPRoute or a GRPCRoute", review, target);
     let mut reading = Reading { set_by: review.object().into(), review };
-    let targets = reading.targets(target_refs);
     if timeouts.is_none() && retry.is_none() && hedge.is_none() && budget.is_none() {
         reading.problem("spec", "a policy that sets nothing", "add timeouts, retry, hedge or budget");
     }
@@ -147,8 +135,32 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
     calls.retry = retry.and_then(|retry| reading.retry(retry));
     calls.hedge = hedge.and_then(|hedge| reading.hedge(&hedge));
     let retry_budget = budget.and_then(|budget| reading.budget(&budget));
-    let policy = TrafficPolicy { identity, targets, calls, retry_budget };
+    let policy =
+        TrafficPolicy { kind: PolicyKind::Traffic, identity, targets, calls, retry_budget, remarks: Box::default() };
     review.is_clean().then_some(Object::TrafficPolicy(Arc::new(policy)))
+}
+
+/// Reads a target; `None` if its kind is unknown.
+fn target(field: &str, written: WrittenTarget, review: &mut Review<'_>) -> Option<TargetRef> {
+    let WrittenTarget { group, kind, name, section_name } = written;
+    let Some(known) = TargetKind::ALL.into_iter().find(|known| known.name() == kind) else {
+        let fix = match closest(&kind, TargetKind::ALL.map(TargetKind::name)) {
+            Some(meant) => format!("did you mean {meant}?"),
+            None => "use Service, HTTPRoute or GRPCRoute".to_owned(),
+        };
+        review.problem(&format!("{field}.kind"), format!("a policy cannot select {}", quoted(&kind)), fix);
+        return None;
+    };
+    if group != known.group() && !(known == TargetKind::Service && group == CORE) {
+        let what = format!("{} is not the group of a {}", quoted(&group), known.name());
+        let fix = if known.group().is_empty() { "remove it".to_owned() } else { format!("use {}", known.group()) };
+        review.problem(&format!("{field}.group"), what, fix);
+    }
+    check_name(field, "name", &name, review);
+    if let Some(section) = &section_name {
+        check_name(field, "sectionName", section, review);
+    }
+    Some(TargetRef { kind: known, name: name.into(), section_name: section_name.map(Into::into) })
 }
 
 /// The state of reading one policy.
@@ -165,52 +177,7 @@ impl Reading<'_, '_> {
 
     /// Reports a fault of a value.
     fn valid<T>(&mut self, field: &str, value: Result<T, Fault>) -> Option<T> {
-        value.map_err(|Fault { what, fix }| self.problem(field, what, fix)).ok()
-    }
-
-    fn targets(&mut self, written: Vec<WrittenTarget>) -> Box<[PolicyTarget]> {
-        const FIELD: &str = "spec.targetRefs";
-        if written.is_empty() {
-            self.problem(FIELD, "missing", "name a Service, an HTTPRoute or a GRPCRoute");
-        } else if written.len() > TARGETS_MAX {
-            let fix = format!("use at most {TARGETS_MAX}, or several policies");
-            self.problem(FIELD, format!("{} targets", written.len()), fix);
-        }
-        let mut targets: Vec<PolicyTarget> = Vec::new();
-        for (index, written) in written.into_iter().enumerate() {
-            let field = format!("{FIELD}[{index}]");
-            let Some(reference) = self.target(&field, written) else { continue };
-            if targets.iter().any(|target| target.reference == reference) {
-                self.problem(&field, "the same target as before", "remove one of the two");
-            }
-            let spot = Spot { mark: self.review.mark(&field), field: field.into() };
-            targets.push(PolicyTarget { reference, spot });
-        }
-        targets.into()
-    }
-
-    fn target(&mut self, field: &str, written: WrittenTarget) -> Option<TargetRef> {
-        let WrittenTarget { group, kind, name, section_name } = written;
-        let Some(known) = TargetKind::ALL.into_iter().find(|known| known.name() == kind) else {
-            let fix = match closest(&kind, TargetKind::ALL.map(TargetKind::name)) {
-                Some(meant) => format!("did you mean {meant}?"),
-                None => "use Service, HTTPRoute or GRPCRoute".to_owned(),
-            };
-            self.problem(&format!("{field}.kind"), format!("a policy cannot select {}", quoted(&kind)), fix);
-            return None;
-        };
-        // `core` is Gateway API's other name for the group of Services.
-        if group != known.group() && !(known.name() == SERVICE && group == "core") {
-            let what = format!("{} is not the group of a {}", quoted(&group), known.name());
-            let fix = if known.group().is_empty() { "remove it".to_owned() } else { format!("use {}", known.group()) };
-            self.problem(&format!("{field}.group"), what, fix);
-        }
-        for (part, text) in [("name", Some(&name)), ("sectionName", section_name.as_ref())] {
-            if let Some(text) = text.filter(|text| !is_dns_subdomain(text)) {
-                self.problem(&format!("{field}.{part}"), format!("{} is not a name", quoted(text)), DNS_SUBDOMAIN_RULE);
-            }
-        }
-        Some(TargetRef { kind: known, name: name.into(), section_name: section_name.map(Into::into) })
+        call_values::valid(field, value, self.review)
     }
 
     fn setting<T>(&self, value: T, mode: Mode) -> Setting<T> {
@@ -341,31 +308,12 @@ impl Reading<'_, '_> {
     fn budget(&mut self, written: &WrittenBudget) -> Option<Setting<BudgetSettings>> {
         let usual = BudgetSettings::default();
         let mode = self.mode("budget", written.mode.as_deref(), &[("Enforce", Mode::Enforce), ("Audit", Mode::Audit)]);
-        let mut number = |name: &str, written: Option<i64>, usual: u32, max: u32| {
-            let Some(written) = written else { return Some(usual) };
-            let valid = u32::try_from(written).ok().filter(|number| *number <= max);
-            if valid.is_none() {
-                let fix = format!("use 0 to {max}");
-                self.review.problem(
-                    &format!("spec.budget.{name}"),
-                    format!("{written} is too much or too little"),
-                    fix,
-                );
-            }
-            valid
-        };
-        let percent = number("percent", written.percent, usual.percent.into(), 100);
-        let min_per_second = number("minPerSecond", written.min_per_second, usual.min_per_second, MIN_PER_SECOND_MAX);
-        let interval = match written.interval.as_deref() {
-            Some(text) => self.valid("spec.budget.interval", call_values::duration(text)),
-            None => Some(usual.interval),
-        };
-        let is_usable = interval.is_none_or(|interval| INTERVAL.contains(&interval));
-        if !is_usable {
-            let fix = format!("use {:?} to {:?}", INTERVAL.start(), INTERVAL.end());
-            self.problem("spec.budget.interval", "too short or too long", fix);
-        }
-        let percent = percent.and_then(|percent| u8::try_from(percent).ok());
+        let percent = written.percent.map_or(Ok(usual.percent), call_values::percent);
+        let interval = written.interval.as_deref().map_or(Ok(usual.interval), call_values::budget_interval);
+        let min_per_second = written.min_per_second.map_or(Ok(usual.min_per_second), call_values::min_per_second);
+        let percent = self.valid("spec.budget.percent", percent);
+        let interval = self.valid("spec.budget.interval", interval);
+        let min_per_second = self.valid("spec.budget.minPerSecond", min_per_second);
         let budget = BudgetSettings { percent: percent?, interval: interval?, min_per_second: min_per_second? };
         Some(self.setting(budget, mode))
     }

@@ -1,11 +1,12 @@
 //! What a call may do: time limits, retries and hedging.
 //!
 //! Two kinds of objects set the parts of a [`CallPolicy`]: routes, where Gateway API has a field for the part, and
-//! TrafficPolicies. [`CallPolicy::or`] joins policies from the most specific one to the least specific one. Pure: the relay
+//! TrafficPolicies. XBackendTrafficPolicies and TrafficPolicies set the retry budget of a Service. [`CallPolicy::or`] joins policies from the most specific one to the least specific one. Pure: the relay
 //! owns the timers and the attempts.
 
 mod hedge;
 mod latencies;
+mod policy_kind;
 mod repeatable;
 mod retry;
 mod slow_share;
@@ -21,6 +22,7 @@ use crate::settings::milliseconds;
 
 pub use hedge::{HEDGES_MAX, Hedge, HedgeDelay};
 pub use latencies::MethodLatencies;
+pub use policy_kind::PolicyKind;
 pub use repeatable::{REPEATABLE_MAX, Repeatable};
 pub use retry::{BACKOFF_MAX, DEFAULT_BACKOFF, GrpcCodes, KNOWN_TO_GRPC, RETRIES_MAX, Retry};
 pub use slow_share::SlowShare;

@@ -1,12 +1,14 @@
-//! The status of a TrafficPolicy at each of its targets: the conditions of GEP-713.
+//! The status of a policy at each of its targets: the conditions of GEP-713.
 
 use serde::Serialize;
 
+use super::PolicyKind;
 use crate::route::status::Condition;
 
 /// The status of a policy at one of its targets. In the object's status, the target is an `ancestorRef`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TargetStatus {
+    pub kind: PolicyKind,
     /// The policy's namespace, which is also the target's.
     pub namespace: Box<str>,
     /// The policy's name.
@@ -25,7 +27,7 @@ pub struct TargetRef {
     pub section_name: Option<Box<str>>,
 }
 
-/// The kinds of objects that a TrafficPolicy can select.
+/// The kinds of objects that a policy can select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum TargetKind {
     Service,

@@ -39,7 +39,7 @@ pub struct Translation {
     pub notices: Vec<Notice>,
     /// The status of each route at each of its Services, in order of file and line.
     pub routes: Vec<ParentStatus>,
-    /// The status of each TrafficPolicy at each of its targets, in order of file and line.
+    /// The status of each policy for traffic at each of its targets, in order of file and line.
     pub traffic: Vec<TargetStatus>,
 }
 

@@ -1,7 +1,9 @@
-//! Joins TrafficPolicies with the objects that they select.
+//! Joins policies with the objects that they select.
 //!
 //! The parts of a rule's policy come, in this order, from: the route itself, a policy for the rule, a policy for the route, a
-//! policy for the Service's port, a policy for the Service. The first object that sets a part decides it.
+//! policy for the Service's port, a policy for the Service. The first object that sets a part decides it. What Gateway API's
+//! own objects set goes before Leno's policies, so an XBackendTrafficPolicy for a Service decides the retry budget before
+//! TrafficPolicies for the port and for the Service.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,21 +12,21 @@ use super::references::{Known, no_service};
 use super::{Memo, name_of, place};
 use crate::mesh::{AttachedRoutes, Cluster, ClusterKey};
 use crate::object::route::RouteRule;
-use crate::object::{Identity, PolicyTarget, Route, TrafficPolicy, traffic_policy};
+use crate::object::{Identity, PolicyTarget, Route, TrafficPolicy};
 use crate::problem::Problem;
 use crate::protocol::Protocol;
 use crate::route::status::{Condition, ConditionKind, Reason};
 use crate::route::{Backend, BackendTarget, Entry, Filters, Match, RouteKind, RouteName, RouteTable, Rule};
 use crate::traffic::status::{TargetKind, TargetStatus};
-use crate::traffic::{CallPolicy, XdsClient, unsupported};
+use crate::traffic::{CallPolicy, PolicyKind, XdsClient, unsupported};
 
 /// What a policy selects: the kind, the namespace, the name and the section.
 type Target<'a> = (TargetKind, &'a str, &'a str, Option<&'a str>);
 
-/// The policies in force, by their targets.
+/// The policies in force, by their kinds and targets. Policies of different kinds do not conflict.
 #[derive(Default)]
 pub(super) struct Policies<'a> {
-    by_target: HashMap<Target<'a>, &'a TrafficPolicy>,
+    by_target: HashMap<(PolicyKind, Target<'a>), &'a TrafficPolicy>,
     pub(super) statuses: Vec<TargetStatus>,
     pub(super) problems: Vec<Problem>,
 }
@@ -61,22 +63,24 @@ impl<'a> Policies<'a> {
         known: &Known<'_>,
     ) {
         let (namespace, reference) = (&*policy.identity.namespace, &target.reference);
-        let key = (reference.kind, namespace, &*reference.name, reference.section_name.as_deref());
-        let missing = missing(key, routes, known);
+        let selected = (reference.kind, namespace, &*reference.name, reference.section_name.as_deref());
+        let missing = missing(selected, routes, known);
+        let key = (policy.kind, selected);
         let older = self.by_target.get(&key);
         let fault = missing.or_else(|| {
             let Identity { namespace, name, .. } = &older?.identity;
             Some(Fault {
                 reason: Reason::Conflicted,
-                what: format!("the older {} {namespace}/{name} has the same target", traffic_policy::KIND),
+                what: format!("the older {} {namespace}/{name} has the same target", policy.kind.name()),
                 fix: "remove the target from one of the two",
             })
         });
         let (status, reason, message) = match &fault {
-            None => (true, Reason::Accepted, ignored(policy)),
+            None => (true, Reason::Accepted, accepted(policy)),
             Some(Fault { reason, what, fix }) => (false, *reason, format!("{}: {what}; {fix}", target.spot.field)),
         };
         self.statuses.push(TargetStatus {
+            kind: policy.kind,
             namespace: namespace.into(),
             policy: policy.identity.name.clone(),
             target: reference.clone(),
@@ -86,7 +90,7 @@ impl<'a> Policies<'a> {
             self.by_target.insert(key, policy);
             return;
         };
-        let place = place(&policy.identity, traffic_policy::KIND, &target.spot.field, target.spot.mark);
+        let place = place(&policy.identity, policy.kind.name(), &target.spot.field, target.spot.mark);
         self.problems.push(Problem { place, what, fix: fix.to_owned() });
     }
 
@@ -119,18 +123,21 @@ impl<'a> Policies<'a> {
     }
 
     fn at(&self, target: Target<'_>) -> Option<&'a TrafficPolicy> {
-        self.by_target.get(&target).copied()
+        self.by_target.get(&(PolicyKind::Traffic, target)).copied()
     }
 
-    /// Returns the policies of a cluster's Service, first the one for the cluster's port.
+    /// Returns the policies of a cluster's Service in order of precedence: Gateway API's policy, the policy for the cluster's
+    /// port, the policy for the Service.
     fn of_cluster(&self, cluster: &ClusterKey, known: &Known<'_>) -> impl Iterator<Item = &TrafficPolicy> {
         let has_policies = !self.by_target.is_empty();
         let service = has_policies.then(|| known.service(&cluster.namespace, &cluster.service)).flatten();
         let port = service.and_then(|service| service.ports.iter().find(|port| port.port == cluster.port));
         let (namespace, name) = (&*cluster.namespace, &*cluster.service);
         let of_port = port.and_then(|port| self.at((TargetKind::Service, namespace, name, Some(&port.name))));
-        let of_all = service.and_then(|_| self.at((TargetKind::Service, namespace, name, None)));
-        of_port.into_iter().chain(of_all)
+        let whole = (TargetKind::Service, namespace, name, None);
+        let of_all = service.and_then(|_| self.at(whole));
+        let of_gateway_api = service.and_then(|_| self.by_target.get(&(PolicyKind::BackendTraffic, whole)).copied());
+        of_gateway_api.into_iter().chain(of_port).chain(of_all)
     }
 
     /// Returns a cluster with the retry budget that a policy sets for it.
@@ -205,16 +212,23 @@ fn missing(
     not_found(what, "correct sectionName, or remove it to select all")
 }
 
-/// Returns which parts of a policy programs without a proxy ignore; empty if they ignore none.
-fn ignored(policy: &TrafficPolicy) -> String {
+/// Returns the message of a policy in force: what the mesh does differently from what the policy asks for, and which parts
+/// programs without a proxy ignore. Empty if there is no such part.
+fn accepted(policy: &TrafficPolicy) -> String {
+    let sets_something = policy.retry_budget.is_some() || !policy.calls.is_empty();
+    let mut remarks: Vec<String> = policy.remarks.iter().map(ToString::to_string).collect();
     let clients = [("gRPC clients without a proxy ignore", XdsClient::Grpc), ("Envoy ignores", XdsClient::Envoy)];
-    let by = |(ignore, client): (&str, XdsClient)| {
+    for (ignore, client) in clients {
         let parts = unsupported(client, &policy.calls, policy.retry_budget.as_ref());
         let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
-        (!parts.is_empty()).then(|| format!("; {ignore}: {}", parts.join(", ")))
-    };
-    let all: String = clients.into_iter().filter_map(by).collect();
-    if all.is_empty() { all } else { format!("in force for proxies{all}") }
+        if !parts.is_empty() {
+            remarks.push(format!("{ignore}: {}", parts.join(", ")));
+        }
+    }
+    if !remarks.is_empty() && sets_something {
+        remarks.insert(0, "in force for proxies".to_owned());
+    }
+    remarks.join("; ")
 }
 
 #[cfg(test)]

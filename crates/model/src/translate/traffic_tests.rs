@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::balance::BudgetSettings;
 use crate::fixtures::{lines, translated};
@@ -36,6 +37,15 @@ fn policy(name: &str, target: &str, spec: &str) -> String {
     format!(
         "---\napiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: {name}, namespace: shop}}\nspec:\n  \
          targetRefs: [{{{group}{target}}}]\n  {spec}\n"
+    )
+}
+
+/// A policy of Gateway API in the namespace shop, for the Service `cart`, with these further lines of its spec.
+fn backend_policy(name: &str, spec: &str) -> String {
+    format!(
+        "---\napiVersion: gateway.networking.x-k8s.io/v1alpha1\nkind: XBackendTrafficPolicy\n\
+         metadata: {{name: {name}, namespace: shop}}\nspec:\n  \
+         targetRefs: [{{group: '', kind: Service, name: cart}}]\n  {spec}\n"
     )
 }
 
@@ -192,6 +202,68 @@ fn a_budget_belongs_to_the_clusters_of_its_service() {
     assert!(table(&translation, "cart", 80, "shop").is_none());
 }
 
+/// The percentage of the retry budget of each port of `cart`, and the object that sets it.
+fn budgets(translation: &Translation) -> Vec<Option<(u8, &str)>> {
+    let clusters = translation.mesh.clusters().iter().filter(|cluster| &*cluster.key.service == "cart");
+    clusters
+        .map(|cluster| cluster.retry_budget.as_ref().map(|budget| (budget.value.percent, &*budget.set_by)))
+        .collect()
+}
+
+#[test]
+fn the_retry_budget_of_gateway_api_goes_before_every_policy_for_the_service() {
+    let all = policy("all", "kind: Service, name: cart", "budget: {percent: 2}\n  retry: {attempts: 4}");
+    let admin = policy("admin", "kind: Service, name: cart, sectionName: admin", "budget: {percent: 3, mode: Audit}");
+    let ours = [Some((2, "TrafficPolicy shop/all")), Some((3, "TrafficPolicy shop/admin"))];
+    assert_eq!(budgets(&with(&[all.clone(), admin.clone()])), ours);
+    let theirs = backend_policy("cart", "retryConstraint: {budget: {percent: 1}}");
+    let translation = with(&[all.clone(), admin.clone(), theirs]);
+    assert_eq!(budgets(&translation), [Some((1, "XBackendTrafficPolicy shop/cart")); 2]);
+    // Policies of different kinds do not conflict: the other parts of the TrafficPolicy stay in force.
+    let accepted = ["all", "admin", "cart"].map(|name| (name, true, Reason::Accepted));
+    assert_eq!(reasons(&translation), accepted);
+    let table = table(&translation, "cart", 80, "shop").expect("a table");
+    assert_eq!(numbers(&table.find(&get("/")).expect("a rule").rule.calls)[2], Some(4));
+    // Without a retryConstraint, it sets no budget.
+    let without = with(&[all, admin, backend_policy("cart", "sessionPersistence: {}")]);
+    assert_eq!(budgets(&without), ours);
+}
+
+#[test]
+fn of_two_policies_of_gateway_api_for_one_service_the_first_is_in_force() {
+    let translation = with(&[
+        backend_policy("a", "retryConstraint: {budget: {percent: 1}}"),
+        backend_policy("b", "retryConstraint: {budget: {percent: 2}}"),
+    ]);
+    assert_eq!(reasons(&translation), [("a", true, Reason::Accepted), ("b", false, Reason::Conflicted)]);
+    let expected = "objects.yaml:12: spec.targetRefs[0] of XBackendTrafficPolicy shop/b: the older XBackendTrafficPolicy \
+                    shop/a has the same target; remove the target from one of the two";
+    assert_eq!(lines(&translation.problems), [expected]);
+    assert_eq!(budgets(&translation), [Some((1, "XBackendTrafficPolicy shop/a")); 2]);
+    // A policy without a target that exists is no rival.
+    let missing = backend_policy("a", "retryConstraint: {}").replace("name: cart}]", "name: crat}]");
+    let translation = with(&[missing, backend_policy("b", "retryConstraint: {}")]);
+    assert_eq!(reasons(&translation), [("a", false, Reason::TargetNotFound), ("b", true, Reason::Accepted)]);
+}
+
+#[test]
+fn a_policy_of_gateway_api_says_what_the_mesh_does_otherwise() {
+    let message = |spec: &str| with(&[backend_policy("cart", spec)]).traffic[0].condition.message.clone();
+    let ignored = "gRPC clients without a proxy ignore: budget; Envoy ignores: budget";
+    assert_eq!(message("retryConstraint: {}"), format!("in force for proxies; {ignored}"));
+    assert_eq!(
+        message("sessionPersistence: {}\n  retryConstraint: {minRetryRate: {count: 1, interval: 10s}}"),
+        format!(
+            "in force for proxies; sessionPersistence is not supported; minRetryRate is rounded up to 1 \
+             per second; {ignored}"
+        )
+    );
+    assert_eq!(
+        message("sessionPersistence: {}"),
+        "sessionPersistence is not supported; without retryConstraint, the policy has no effect"
+    );
+}
+
 #[test]
 fn a_cluster_with_a_budget_stays_the_same_object_while_nothing_changes() {
     let text = SERVICES.to_owned() + &policy("cart", "kind: Service, name: cart", "budget: {percent: 5}");
@@ -226,10 +298,12 @@ fn the_status_says_what_programs_without_a_proxy_ignore() {
 fn the_examples_of_the_documentation_do_what_they_say() {
     let page = include_str!("../../../../docs/traffic.md");
     let examples: Vec<&str> = page.split("```").filter_map(|block| block.strip_prefix("yaml\n")).collect();
-    let [whole, pay] = examples[..] else { panic!("{examples:?}") };
+    let [whole, pay, constraint] = examples[..] else { panic!("{examples:?}") };
     let service =
         "{apiVersion: v1, kind: Service, metadata: {name: cart, namespace: shop}, spec: {ports: [{port: 50051}]}}";
     let translation = translated(&[("a.yaml", service), ("b.yaml", whole), ("c.yaml", pay)]);
+    let with_constraint =
+        translated(&[("a.yaml", service), ("b.yaml", whole), ("c.yaml", pay), ("d.yaml", constraint)]);
     assert_eq!(lines(&translation.problems), [""; 0]);
     let table = table(&translation, "cart", 50051, "web").expect("a table");
     let of = |path| table.find(&call(path)).expect("a rule").rule.calls.clone();
@@ -244,6 +318,11 @@ fn the_examples_of_the_documentation_do_what_they_say() {
     );
     let cluster = &translation.mesh.clusters()[0];
     assert_eq!(cluster.retry_budget.as_ref().map(|budget| budget.value), Some(BudgetSettings::default()));
+    assert_eq!(lines(&with_constraint.problems), [""; 0]);
+    assert!(with_constraint.traffic.iter().all(|status| !status.condition.message.contains("rounded")));
+    let budget = with_constraint.mesh.clusters()[0].retry_budget.clone().expect("a retry budget");
+    let expected = BudgetSettings { percent: 10, interval: Duration::from_secs(30), min_per_second: 3 };
+    assert_eq!((budget.value, &*budget.set_by), (expected, "XBackendTrafficPolicy shop/cart"));
     // A message that the page quotes.
     let mistake = whole.replace("p95", "p101");
     let file = SourceFile { path: "b.yaml".to_owned(), text: mistake };
