@@ -152,8 +152,13 @@ impl XdsClient {
 
     /// As [`XdsClient::start`], with additional `options` for the bootstrap.
     pub fn start_with(control: &Control, node: &str, target: &str, options: &[&str]) -> Self {
+        Self::start_on(Library::Go, control, node, target, options)
+    }
+
+    /// As [`XdsClient::start_with`], on this library.
+    pub fn start_on(library: Library, control: &Control, node: &str, target: &str, options: &[&str]) -> Self {
         let bootstrap = control.bootstrap("grpc", &[&["--node", node], options].concat());
-        let mut client = Self::on(Library::Go, target, bootstrap.path());
+        let mut client = Self::on(library, target, bootstrap.path());
         client._bootstrap = Some(bootstrap);
         client
     }

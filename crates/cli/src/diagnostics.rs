@@ -10,6 +10,7 @@ use leno_model::proxy::OUTBOUND_PORT;
 use leno_xds::bootstrap::{Bootstrap, Certificates, Client, bootstrap};
 
 use crate::cluster::diagnose::{EndpointsOptions, PodOptions, PolicyOptions};
+use crate::cluster::traffic::TrafficOptions;
 
 /// Warning about a bootstrap configuration without certificates, on standard error: standard output is the
 /// configuration.
@@ -26,6 +27,8 @@ pub(crate) enum Command {
     Endpoints(EndpointsOptions),
     /// Show the AuthorizationPolicies that the control plane knows
     Policy(PolicyOptions),
+    /// Show the time limits, retries and hedges in force for calls to a Service's port, and the objects that set them
+    Traffic(TrafficOptions),
     /// Print the metrics of a Pod's proxy, in Prometheus' text format
     ProxyMetrics(PodOptions),
     /// Print the configuration that a Pod's proxy has loaded, and the mistakes in it
@@ -84,6 +87,7 @@ impl Command {
             Self::Bootstrap(options) => options.print(),
             Self::Endpoints(options) => options.run(),
             Self::Policy(options) => options.run(),
+            Self::Traffic(options) => options.run(),
             Self::ProxyMetrics(options) => options.proxy_metrics(),
             Self::Config(options) => options.config(),
         }

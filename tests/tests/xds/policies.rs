@@ -1,29 +1,24 @@
 //! gRPC programs without a proxy, and Envoy, obey a TrafficPolicy as far as they know its parts.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leno_tests::backend::Backend;
 use leno_tests::client::{Call, Client};
 use leno_tests::manifests::{ECHO, Service};
 use leno_tests::proxy::wait_for;
-use leno_tests::scripted::{Reply, Scripted};
-use leno_tests::xds::{Control, Envoy, XdsClient};
+use leno_tests::scripted::{Begun, Reply, Scripted};
+use leno_tests::xds::{Control, Envoy, Library, XdsClient};
 use serde_json::{Value, json};
+
+use crate::crowds::is_grpc_java_there;
 
 /// The method that every backend answers.
 const UNARY: &str = "/leno.echo.v1.Echo/Unary";
 const SOON: Duration = Duration::from_secs(20);
-
-/// Sends a call again twice after UNAVAILABLE. gRPC knows no budget.
-const POLICY: &str = "\
-apiVersion: leno.dev/v1alpha1
-kind: TrafficPolicy
-metadata: {name: echo, namespace: default}
-spec:
-  targetRefs: [{group: '', kind: Service, name: echo}]
-  retry: {grpcCodes: [UNAVAILABLE], attempts: 2, backoff: 1ms}
-  budget: {percent: 100}
-";
+/// The name of the client on the page /clients.
+const NODE: &str = "client";
+/// The policy of the Service, as the page names it.
+const SETTER: &str = "TrafficPolicy default/echo";
 
 /// The parts of policies that a client ignores: one entry for each of its resources that has such parts.
 fn ignored(page: &Value) -> Vec<Value> {
@@ -32,37 +27,121 @@ fn ignored(page: &Value) -> Vec<Value> {
     resources.map(|resource| resource["ignored"].clone()).filter(|ignored| !ignored.is_null()).collect()
 }
 
+/// A client on a gRPC library without a proxy, the server that it calls, and the control plane.
+struct Policed {
+    service: Service,
+    server: Scripted,
+    control: Control,
+    client: XdsClient,
+}
+
+impl Policed {
+    /// `parts` are the lines of the Service's policy.
+    fn start(library: Library, script: impl Fn(Begun) -> Reply + Send + Sync + 'static, parts: &str) -> Self {
+        let server = Scripted::start(script);
+        let service = Service::echo(&[server.address()]);
+        let control = Control::start(&[service.clone().policed(parts)]);
+        let client = XdsClient::start_on(library, &control, NODE, ECHO, &[]);
+        Self { service, server, control, client }
+    }
+
+    /// Makes calls that must end with this status. Returns the number of requests that the server got.
+    fn requests(&mut self, status: &str, calls: u32) -> u64 {
+        let before = self.server.requests();
+        assert_eq!(self.client.call(UNARY, calls), format!("{status}={calls}"));
+        self.server.requests() - before
+    }
+
+    /// Replaces the policy, and waits until each call of the client, which fails, has this number of attempts.
+    fn wait_for_attempts(&mut self, parts: &str, attempts: u64) {
+        self.control.directory().put(&self.service.clone().policed(parts));
+        wait_for(parts, SOON, || (self.requests("Unavailable", 1) == attempts).then_some(()));
+        assert_eq!(self.requests("Unavailable", 5), 5 * attempts, "{parts}");
+    }
+
+    /// Checks which parts the client ignores, by the page /clients. The resource that has the part may come last.
+    fn assert_ignored(&self, parts: &[&str]) {
+        let expected = if parts.is_empty() { Vec::new() } else { vec![json!({ SETTER: parts })] };
+        wait_for(&format!("the page names {parts:?}"), SOON, || {
+            let page = self.control.client(NODE).expect("it is connected");
+            (ignored(&page) == expected).then_some(())
+        });
+    }
+}
+
+/// `attempts_max` is the number of attempts at a call whose policy has ten retries, and `beyond` what the page says of it.
+fn retries_as_a_policy_says(library: Library, attempts_max: u64, beyond: &[&str]) {
+    let script = |begun: Begun| Reply::Send(Reply::unavailable(begun.stream));
+    let mut policed = Policed::start(library, script, "retry: {grpcCodes: [UNAVAILABLE], attempts: 2, backoff: 1ms}");
+    assert_eq!(policed.requests("Unavailable", 5), 15);
+    policed.assert_ignored(&[]);
+    policed.wait_for_attempts("retry: {grpcCodes: [UNAVAILABLE], attempts: 10, backoff: 1ms}", attempts_max);
+    policed.assert_ignored(beyond);
+    policed.wait_for_attempts("retry: {grpcCodes: [ABORTED], httpCodes: [503], backoff: 1ms}", 1);
+    policed.assert_ignored(&["retry.httpCodes", "some of retry.grpcCodes"]);
+    policed.wait_for_attempts("retry: {grpcCodes: [UNAVAILABLE], backoff: 1ms}\nbudget: {percent: 0}", 2);
+    policed.assert_ignored(&["budget"]);
+    policed.wait_for_attempts("retry: {grpcCodes: [UNAVAILABLE], attempts: 1, mode: Audit}", 1);
+    policed.assert_ignored(&["retry in mode Audit"]);
+}
+
+/// Makes a call that its server never answers. It must end with DEADLINE_EXCEEDED, after one attempt. Returns how long it
+/// took.
+fn unanswered(library: Library, parts: &str, ignored: &[&str]) -> Duration {
+    // The first call is answered: it takes the time in which the client starts.
+    let script = |begun: Begun| {
+        let is_first = begun.earlier == 0;
+        Reply::Send(if is_first { Reply::success(begun.stream) } else { Vec::new() })
+    };
+    let mut policed = Policed::start(library, script, parts);
+    assert_eq!(policed.requests("OK", 1), 1);
+    let began = Instant::now();
+    assert_eq!(policed.requests("DeadlineExceeded", 1), 1, "{parts}");
+    policed.assert_ignored(ignored);
+    began.elapsed()
+}
+
+fn has_the_time_that_a_policy_allows(library: Library) {
+    // Without a limit, the client's own deadline of 10 s ends the call.
+    let is_limited = |parts: &str, ignored: &[&str]| unanswered(library, parts, ignored) < Duration::from_secs(6);
+    assert!(is_limited("timeouts: {request: 500ms}", &[]));
+    assert!(is_limited("timeouts: {backendRequest: 500ms}", &[]), "without retries, it limits the whole call");
+    let retry = "retry: {grpcCodes: [DEADLINE_EXCEEDED, CANCELLED], backoff: 1ms}";
+    let attempt_and_idle = format!("timeouts: {{backendRequest: 500ms, streamIdle: 500ms}}\n{retry}");
+    assert!(!is_limited(&attempt_and_idle, &["timeouts.backendRequest", "timeouts.streamIdle"]));
+}
+
 #[test]
 fn grpc_go_retries_as_a_policy_says_and_the_page_clients_says_what_it_ignores() {
-    let server = Scripted::start(|begun| Reply::Send(Reply::unavailable(begun.stream)));
-    let control = Control::start(&[Service::echo(&[server.address()])]);
-    let mut client = XdsClient::start(&control, "go", ECHO);
-    let mut attempts = |calls: u32| {
-        let before = server.requests();
-        assert_eq!(client.call(UNARY, calls), format!("Unavailable={calls}"));
-        server.requests() - before
-    };
-    assert_eq!(attempts(5), 5);
-    let page = control.client("go").expect("it is connected");
-    assert!(!page.to_string().contains("ignored"), "{page}");
+    retries_as_a_policy_says(Library::Go, 11, &[]);
+}
 
-    control.directory().write("policy.yaml", POLICY);
-    wait_for("grpc-go has the policy", SOON, || (attempts(1) == 3).then_some(()));
-    assert_eq!(attempts(5), 15);
-    let page = control.client("go").expect("it is connected");
-    assert_eq!(ignored(&page), [json!({ "TrafficPolicy default/echo": ["budget"] })], "{page}");
+#[test]
+fn grpc_java_retries_as_a_policy_says_and_the_page_clients_says_what_it_ignores() {
+    if is_grpc_java_there() {
+        retries_as_a_policy_says(Library::Java, 5, &["retry.attempts above 4"]);
+    }
+}
 
-    control.directory().remove("policy.yaml");
-    wait_for("grpc-go has no policy", SOON, || (attempts(1) == 1).then_some(()));
+#[test]
+fn a_call_of_grpc_go_has_the_time_that_a_policy_allows_as_far_as_it_knows_the_limits() {
+    has_the_time_that_a_policy_allows(Library::Go);
+}
+
+#[test]
+fn a_call_of_grpc_java_has_the_time_that_a_policy_allows_as_far_as_it_knows_the_limits() {
+    if is_grpc_java_there() {
+        has_the_time_that_a_policy_allows(Library::Java);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn envoy_accepts_every_part_of_a_policy_and_the_page_clients_says_what_it_ignores() {
     let backend = Backend::start().await;
-    let control = Control::start(&[Service::echo(&[backend.address()])]);
-    let policy = POLICY.to_owned()
-        + "  timeouts: {request: 30s, backendRequest: 10s, streamIdle: 5m}\n  hedge: {delay: p95, methods: [leno.echo.v1.Echo/Unary]}\n";
-    control.directory().write("policy.yaml", &policy);
+    let parts = "retry: {grpcCodes: [UNAVAILABLE], attempts: 2, backoff: 1ms}\nbudget: {percent: 100}\n\
+                 timeouts: {request: 30s, backendRequest: 10s, streamIdle: 5m}\n\
+                 hedge: {delay: p95, methods: [leno.echo.v1.Echo/Unary]}";
+    let control = Control::start(&[Service::echo(&[backend.address()]).policed(parts)]);
     let envoy = tokio::task::block_in_place(|| Envoy::start(&control, "envoy"));
     let client = Client::connect(envoy.outbound(), ECHO).await;
     assert_eq!(client.call(&Call::new("Echo"), b"hello").await.grpc_status(), Some(0));
@@ -70,11 +149,6 @@ async fn envoy_accepts_every_part_of_a_policy_and_the_page_clients_says_what_it_
     assert!(!page.to_string().contains("refused"), "{page}");
     wait_for("the page names the parts", SOON, || {
         let page = control.client("envoy")?;
-        (ignored(&page)
-            == [
-                json!({ "TrafficPolicy default/echo": ["budget"] }),
-                json!({ "TrafficPolicy default/echo": ["hedge"] }),
-            ])
-        .then_some(())
+        (ignored(&page) == [json!({ SETTER: ["budget"] }), json!({ SETTER: ["hedge"] })]).then_some(())
     });
 }

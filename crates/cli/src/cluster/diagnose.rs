@@ -1,7 +1,8 @@
 //! `leno diagnostics endpoints|policy|proxy-metrics|config`: the state of the control plane and of proxies, read from
-//! their admin ports.
+//! their admin ports. `leno diagnostics traffic` reads the same pages.
 
 use std::error::Error;
+use std::fmt;
 use std::io::{self, Write};
 
 use clap::Args;
@@ -41,6 +42,13 @@ pub(crate) struct PolicyOptions {
     connect: Connect,
 }
 
+/// The program whose configuration a command reads.
+pub(super) enum Knower<'a> {
+    Control,
+    /// The proxy of the Pod with this name.
+    ProxyOf(&'a str),
+}
+
 /// Options of the commands for one Pod.
 #[derive(Args)]
 pub(crate) struct PodOptions {
@@ -62,7 +70,7 @@ impl EndpointsOptions {
             Ok::<_, ClusterError>((control_config(&cluster).await?, cluster.namespace))
         })??;
         let key = key(&self.authority, &namespace)?;
-        show(self.output, cluster_of(&config, &key)?, endpoints)?;
+        show(self.output, cluster_of(&config, &key, &Knower::Control)?, endpoints)?;
         Ok(())
     }
 }
@@ -97,13 +105,30 @@ impl PodOptions {
         let text = super::block_on(async {
             let cluster = self.connect.cluster().await?;
             let namespace = self.namespace.as_deref().unwrap_or(&cluster.namespace);
-            let pod: Option<Pod> = cluster.get(cluster.within(namespace), &self.pod).await?;
-            let port = asked_port(pod.as_ref(), namespace, &self.pod, port)?;
-            forward::page(&cluster, namespace, &self.pod, port, path).await
+            page_of(&cluster, namespace, &self.pod, path, port).await
         })??;
         io::stdout().write_all(text.as_bytes())?;
         Ok(())
     }
+}
+
+/// Reads a page of a Pod. `port` selects the port to ask.
+async fn page_of(
+    cluster: &Cluster,
+    namespace: &str,
+    name: &str,
+    path: &str,
+    port: impl Fn(&Pod) -> Option<u16>,
+) -> Result<String, ClusterError> {
+    let pod: Option<Pod> = cluster.get(cluster.within(namespace), name).await?;
+    let port = asked_port(pod.as_ref(), namespace, name, port)?;
+    forward::page(cluster, namespace, name, port, path).await
+}
+
+/// Reads /config of a Pod's proxy.
+pub(super) async fn pods_config(cluster: &Cluster, namespace: &str, name: &str) -> Result<Value, ClusterError> {
+    let text = page_of(cluster, namespace, name, "/config", proxys_port).await?;
+    parse_config(&text, &Knower::ProxyOf(name))
 }
 
 /// The admin port of a Pod's proxy, if it has one.
@@ -130,7 +155,7 @@ fn asked_port(
 }
 
 /// Reads /config from any ready replica of the control plane; all replicas have the same configuration.
-async fn control_config(cluster: &Cluster) -> Result<Value, ClusterError> {
+pub(super) async fn control_config(cluster: &Cluster) -> Result<Value, ClusterError> {
     let all: Vec<Pod> = cluster.list(cluster.within(CONTROL_NAMESPACE), CONTROL_LABELS).await?;
     let ready = all.iter().find(|pod| pods::is_alive(pod) && pods::why_not_ready(pod).is_none());
     let Some(pod) = ready else {
@@ -138,16 +163,29 @@ async fn control_config(cluster: &Cluster) -> Result<Value, ClusterError> {
     };
     let text =
         forward::page(cluster, CONTROL_NAMESPACE, &pod.name_any(), pods::control_admin_port(pod), "/config").await?;
-    serde_json::from_str(&text).map_err(|error| {
+    parse_config(&text, &Knower::Control)
+}
+
+fn parse_config(text: &str, knower: &Knower<'_>) -> Result<Value, ClusterError> {
+    serde_json::from_str(text).map_err(|error| {
         ClusterError::new(
-            format!("/config of the control plane is not JSON: {error}"),
-            "use the leno of the control plane's version",
+            format!("/config of {knower} is not JSON: {error}"),
+            format!("use the leno of the version of {knower}"),
         )
     })
 }
 
+impl fmt::Display for Knower<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Control => f.write_str("the control plane"),
+            Self::ProxyOf(pod) => write!(f, "the proxy of Pod {pod}"),
+        }
+    }
+}
+
 /// Returns the key of a Service's port in the configuration, as `web.shop:80`.
-fn key(authority: &str, namespace: &str) -> Result<String, ClusterError> {
+pub(super) fn key(authority: &str, namespace: &str) -> Result<String, ClusterError> {
     let wrong = || {
         let what = format!("{authority:?} is not a Service with a port");
         ClusterError::new(what, "write web:80, web.shop:80 or web.shop.svc.cluster.local:80")
@@ -163,7 +201,7 @@ fn key(authority: &str, namespace: &str) -> Result<String, ClusterError> {
 }
 
 /// Returns the configuration's cluster for a key: the endpoints and settings of a Service's port.
-fn cluster_of<'a>(config: &'a Value, key: &str) -> Result<&'a Value, ClusterError> {
+pub(super) fn cluster_of<'a>(config: &'a Value, key: &str, knower: &Knower<'_>) -> Result<&'a Value, ClusterError> {
     let clusters = config["mesh"]["clusters"].as_array().map(Vec::as_slice).unwrap_or_default();
     if let Some(found) = clusters.iter().find(|cluster| cluster["key"] == key) {
         return Ok(found);
@@ -171,11 +209,14 @@ fn cluster_of<'a>(config: &'a Value, key: &str) -> Result<&'a Value, ClusterErro
     let name = key.split(':').next().unwrap_or_default();
     let of_service = |cluster: &&Value| cluster["key"].as_str().is_some_and(|key| key.split(':').next() == Some(name));
     let ports: Vec<&str> = clusters.iter().filter(of_service).filter_map(|cluster| cluster["key"].as_str()).collect();
-    let fix = match ports.is_empty() {
-        true => "list Services with kubectl get services -A".to_owned(),
-        false => format!("there is {}", ports.join(", ")),
+    let fix = match (ports.is_empty(), knower) {
+        (true, Knower::Control) => "list Services with kubectl get services -A".to_owned(),
+        (true, Knower::ProxyOf(_)) => {
+            "a proxy knows only the Services that its workload calls; leave out --pod".to_owned()
+        }
+        (false, _) => format!("there is {}", ports.join(", ")),
     };
-    Err(ClusterError::new(format!("the control plane knows no {key}"), fix))
+    Err(ClusterError::new(format!("{knower} knows no {key}"), fix))
 }
 
 fn endpoints(cluster: &Value) -> String {
@@ -228,7 +269,7 @@ fn list(value: &Value) -> Option<String> {
     Some(value.as_array()?.iter().map(shown).collect::<Vec<_>>().join(", "))
 }
 
-fn shown(value: &Value) -> String {
+pub(super) fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

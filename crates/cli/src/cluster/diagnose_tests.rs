@@ -61,7 +61,7 @@ fn a_service_is_named_as_callers_name_it() {
 #[test]
 fn endpoints_are_shown_with_the_identity_that_they_must_have() {
     let config = config();
-    let text = endpoints(cluster_of(&config, "web.shop:80").expect("it is known"));
+    let text = endpoints(cluster_of(&config, "web.shop:80", &Knower::Control).expect("it is known"));
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[1], "10.0.0.1:8080   web-1   -      yes     ns/shop/sa/web");
     assert_eq!(lines[2], "10.0.0.2:8080   web-1   -      no      -");
@@ -71,10 +71,12 @@ fn endpoints_are_shown_with_the_identity_that_they_must_have() {
 #[test]
 fn a_service_that_is_not_known_is_told_with_the_ports_that_are() {
     let config = config();
-    let error = cluster_of(&config, "web.shop:81").expect_err("there is none").to_string();
+    let error = cluster_of(&config, "web.shop:81", &Knower::Control).expect_err("there is none").to_string();
     assert_eq!(error, "the control plane knows no web.shop:81; there is web.shop:80");
-    let error = cluster_of(&config, "wbe.shop:80").expect_err("there is none").to_string();
+    let error = cluster_of(&config, "wbe.shop:80", &Knower::Control).expect_err("there is none").to_string();
     assert_eq!(error, "the control plane knows no wbe.shop:80; list Services with kubectl get services -A");
+    let error = cluster_of(&config, "wbe.shop:80", &Knower::ProxyOf("web-1")).expect_err("there is none").to_string();
+    assert!(error.starts_with("the proxy of Pod web-1 knows no wbe.shop:80; "), "{error}");
 }
 
 #[test]

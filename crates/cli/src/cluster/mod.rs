@@ -20,6 +20,7 @@ mod scrape;
 mod select;
 pub(crate) mod stat;
 mod table;
+pub(crate) mod traffic;
 pub(crate) mod uninstall;
 pub(crate) mod upgrade;
 pub(crate) mod version;

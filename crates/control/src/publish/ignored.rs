@@ -9,6 +9,9 @@ use leno_xds::{Dialect, Kind, PROXY_USER_AGENT};
 
 use super::subject::Subject;
 
+/// The `user_agent_name` of grpc-go.
+const GRPC_GO: &str = "gRPC Go";
+
 /// The ignored parts, by the object that sets them.
 pub(super) type Ignored = BTreeMap<Arc<str>, BTreeSet<String>>;
 
@@ -16,6 +19,7 @@ pub(super) type Ignored = BTreeMap<Arc<str>, BTreeSet<String>>;
 /// nothing.
 pub(super) fn program(user_agent: &str) -> Option<XdsClient> {
     match Dialect::of_user_agent(user_agent) {
+        Dialect::Grpc if user_agent == GRPC_GO => Some(XdsClient::GrpcGo),
         Dialect::Grpc => Some(XdsClient::Grpc),
         Dialect::Envoy => (user_agent != PROXY_USER_AGENT).then_some(XdsClient::Envoy),
     }

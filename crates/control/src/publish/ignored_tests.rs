@@ -39,8 +39,9 @@ fn the_parts_that_a_client_ignores_are_those_of_the_resources_that_it_holds() {
 }
 
 #[test]
-fn a_proxy_of_the_mesh_ignores_nothing() {
+fn a_proxy_of_the_mesh_ignores_nothing_and_grpc_go_less_than_other_grpc_clients() {
     assert_eq!(program("leno-proxy"), None);
-    assert_eq!(program("gRPC Go"), Some(XdsClient::Grpc));
+    assert_eq!(program("gRPC Go"), Some(XdsClient::GrpcGo));
+    assert_eq!(program("gRPC Java"), Some(XdsClient::Grpc));
     assert_eq!(program("envoy"), Some(XdsClient::Envoy));
 }

@@ -80,6 +80,7 @@ known_names! {
     KeepAlive "keep-alive",
     L5dClientId "l5d-client-id",
     LastModified "last-modified",
+    LenoAttempts "leno-attempts",
     LenoClientId "leno-client-id",
     LenoOrigProto "leno-orig-proto",
     LenoProxyError "leno-proxy-error",

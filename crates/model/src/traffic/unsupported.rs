@@ -9,14 +9,17 @@ use std::sync::Arc;
 use super::{CallPolicy, Mode, Setting};
 use crate::balance::BudgetSettings;
 
-/// Most retries of one call in gRPC clients, whatever their configuration says (gRFC A6).
+/// Most retries of one call in gRPC clients, whatever their configuration says (gRFC A6). grpc-go applies this limit only to a
+/// service config, not to a retry policy from xDS.
 const GRPC_RETRIES_MAX: u8 = 4;
 
 /// A program that reads routes and clusters over xDS, and has no proxy of the mesh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdsClient {
-    /// A program with gRPC's own xDS client (gRFC A31, A44).
+    /// A program with gRPC's own xDS client (gRFC A31, A44), in any language.
     Grpc,
+    /// The same with grpc-go, which ignores less.
+    GrpcGo,
     Envoy,
 }
 
@@ -46,7 +49,8 @@ pub fn unsupported(
     budget: Option<&Setting<BudgetSettings>>,
 ) -> Vec<Unsupported> {
     let CallPolicy { request_timeout, backend_request_timeout, stream_idle_timeout, retry, hedge } = policy;
-    let is_grpc = client == XdsClient::Grpc;
+    let is_grpc = matches!(client, XdsClient::Grpc | XdsClient::GrpcGo);
+    let has_retry_limit = client == XdsClient::Grpc;
     let retry = retry.as_ref();
     let enforced = retry.filter(|retry| retry.mode == Mode::Enforce).map(|retry| &retry.value);
     let of_retry = |is_ignored: bool, part| part_of(retry.filter(|_| is_ignored), part, true);
@@ -58,7 +62,10 @@ pub fn unsupported(
         of_retry(retry.is_some_and(Setting::is_audited), "retry"),
         of_retry(enforced.is_some_and(|retry| !retry.is_known_to_grpc()), "some of retry.grpcCodes"),
         of_retry(is_grpc && enforced.is_some_and(|retry| !retry.http_codes.is_empty()), "retry.httpCodes"),
-        of_retry(is_grpc && enforced.is_some_and(|retry| retry.attempts > GRPC_RETRIES_MAX), "retry.attempts above 4"),
+        of_retry(
+            has_retry_limit && enforced.is_some_and(|retry| retry.attempts > GRPC_RETRIES_MAX),
+            "retry.attempts above 4",
+        ),
         part_of(hedge.as_ref(), "hedge", true),
         part_of(budget, "budget", true),
     ];

@@ -44,6 +44,17 @@ fn envoy_ignores_less_than_grpc() {
             "budget"
         ]
     );
+    assert_eq!(
+        names(XdsClient::GrpcGo, &policy, budget.as_ref()),
+        [
+            "timeouts.backendRequest",
+            "timeouts.streamIdle",
+            "some of retry.grpcCodes",
+            "retry.httpCodes",
+            "hedge",
+            "budget"
+        ]
+    );
     let by_envoy = unsupported(XdsClient::Envoy, &policy, budget.as_ref());
     assert_eq!(names(XdsClient::Envoy, &policy, budget.as_ref()), ["some of retry.grpcCodes", "hedge", "budget"]);
     assert!(by_envoy.iter().all(|part| &*part.set_by == "TrafficPolicy shop/cart"));
@@ -55,7 +66,7 @@ fn a_policy_that_every_client_knows_has_no_such_part() {
     let policy =
         CallPolicy { request_timeout: limit(Mode::Enforce), retry: set(known, Mode::Enforce), ..CallPolicy::default() };
     let without_retry = CallPolicy { backend_request_timeout: limit(Mode::Enforce), ..CallPolicy::default() };
-    for client in [XdsClient::Grpc, XdsClient::Envoy] {
+    for client in [XdsClient::Grpc, XdsClient::GrpcGo, XdsClient::Envoy] {
         assert_eq!(names(client, &policy, None), [""; 0]);
         assert_eq!(names(client, &without_retry, None), [""; 0]);
     }
@@ -70,7 +81,7 @@ fn every_client_ignores_a_part_that_is_audited_and_no_client_a_part_that_is_off(
         ..CallPolicy::default()
     };
     let budget = set(BudgetSettings::default(), Mode::Audit);
-    for client in [XdsClient::Grpc, XdsClient::Envoy] {
+    for client in [XdsClient::Grpc, XdsClient::GrpcGo, XdsClient::Envoy] {
         assert_eq!(
             names(client, &of(Mode::Audit), budget.as_ref()),
             [

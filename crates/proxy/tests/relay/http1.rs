@@ -59,3 +59,14 @@ fn names_and_reason_phrases_stay_as_they_are_written_between_http1_and_http1() {
                     Connection: close\r\n\r\nhi";
     assert_eq!(answer, expected);
 }
+
+#[test]
+fn a_client_that_asks_learns_how_many_attempts_its_request_took() {
+    let request =
+        "GET / HTTP/1.1\r\nHost: echo.default\r\nLeno-Attempts: ?1\r\nAccept: */*\r\nConnection: close\r\n\r\n";
+    let (seen, answer) = exchange(request, "HTTP/1.1 200 OK\r\nLeno-Attempts: 9\r\nContent-Length: 2\r\n\r\nhi");
+    assert_eq!(seen, "GET / HTTP/1.1\r\nHost: echo.default\r\nAccept: */*\r\n\r\n");
+    assert_eq!(answer, "HTTP/1.1 200 OK\r\nleno-attempts: 1\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi");
+    let (_, answer) = exchange(request, "220 mail.example ESMTP\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("\r\nleno-attempts: 1\r\n"), "{answer}");
+}

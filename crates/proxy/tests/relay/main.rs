@@ -1,6 +1,7 @@
 //! The reaction of a worker to unusual peers: its clients and servers are scripted byte by byte.
 
 mod answers;
+mod attempts;
 mod chaos;
 mod closing;
 mod discovery;

@@ -11,6 +11,7 @@
 //! | an attempt fails, and the call's rule has retries | `retry_policy` |
 //! | a call has not been answered in time, and its rule hedges | `hedge` |
 //! | a timer fires | `deadline` |
+//! | a client asks how many attempts its call took | `attempts_field` |
 //! | a call breaks a part of its policy that is only audited | `policy` |
 //! | the proxy itself answers | `reply` |
 //! | the call ends, and is recorded | `end`, `record` |
@@ -18,6 +19,7 @@
 //! `calls` owns all calls, `attempt` has the attempts at one call, `mirror` makes copies of requests.
 
 pub(crate) mod attempt;
+pub(crate) mod attempts_field;
 pub(crate) mod calls;
 pub(crate) mod deadline;
 pub(crate) mod end;
@@ -122,6 +124,8 @@ pub(crate) struct Call {
     pub(crate) is_guess: bool,
     /// Policy allows the call only because it asks for a workload's health.
     pub(crate) is_health_check: bool,
+    /// The client asks how many attempts the call took.
+    pub(crate) asks_attempts: bool,
     /// The request is a HEAD: no response to it has content, not even one that the proxy itself makes.
     pub(crate) is_head: bool,
     pub(crate) response: Response,
@@ -161,6 +165,7 @@ impl Call {
             request,
             is_guess: false,
             is_health_check: false,
+            asks_attempts: false,
             body: Vec::new(),
             trailers: None,
             request_ended,

@@ -203,7 +203,11 @@ impl Relay {
             call.http_status = if is_grpc { 200 } else { http_status };
         }
         let call = self.calls.get(id);
-        let mark = |fields: &mut FieldSection| call.into_iter().for_each(|call| call.mark_unretried(fields));
+        let mark = |fields: &mut FieldSection| {
+            let Some(call) = call.certain() else { return };
+            call.mark_unretried(fields);
+            call.tell_attempts(Section::Response, fields);
+        };
         if let Some(link) = self.downstreams.get_mut(client).map(|client| &mut client.link) {
             let message = error.to_string();
             match (response, is_grpc) {
@@ -242,11 +246,12 @@ impl Relay {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         call.http_status = status;
         let (client, stream) = (call.client, call.client_stream);
+        let mut fields = FieldSection::new();
+        fields.push(b":status", status.to_string().as_bytes());
+        fields.push(b"location", location);
+        fields.push(b"content-length", b"0");
+        call.tell_attempts(Section::Response, &mut fields);
         if let Some(link) = self.downstreams.get_mut(client).map(|client| &mut client.link) {
-            let mut fields = FieldSection::new();
-            fields.push(b":status", status.to_string().as_bytes());
-            fields.push(b"location", location);
-            fields.push(b"content-length", b"0");
             link.codec.send_headers(stream, Section::Response, &fields, true, &mut self.heads);
             link.codec.stop_receiving(stream);
             self.mark_client(client);

@@ -10,7 +10,7 @@ use crate::call::attempt::AttemptId;
 use crate::call::calls::MAX_SPARE_SECTION_BYTES;
 use crate::call::record::Ending;
 use crate::call::reply::ProxyError;
-use crate::call::{Call, CallId};
+use crate::call::{Call, CallId, attempts_field};
 use crate::certain::Certain;
 use crate::downstream::client::ClientId;
 use crate::downstream::origin::Door;
@@ -79,11 +79,13 @@ impl Relay {
         std::mem::swap(&mut request, fields);
         let protocol = protocol_of(downstream, &mut request);
         set_client_fields(downstream, self.settings.forwarded_for, &mut request);
+        let asks_attempts = downstream.origin.door == Door::Outbound && attempts_field::take(&mut request);
         // Large trailers of another call may have been read into the same memory.
         request.shrink(MAX_SPARE_SECTION_BYTES);
         let is_guess = downstream.link.codec.is_guess();
         let mut call = Call::new((Some(client), stream), request, protocol, end_stream, self.now);
         call.is_guess = is_guess;
+        call.asks_attempts = asks_attempts;
         call.fields_bytes = call.fields_memory_bytes();
         let fields_bytes = call.fields_bytes;
         let id = self.calls.insert(call);

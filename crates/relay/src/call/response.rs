@@ -76,6 +76,7 @@ impl Relay {
                 return;
             }
         }
+        call.tell_attempts(section, fields);
         if section == Section::Response
             && call.route.as_ref().is_some_and(|route| route.retry().is_some() || call.attempts.len() > 1)
             && may_have_failed(fields, end_stream)

@@ -62,8 +62,8 @@ fn forwarding_node(cluster: &Cluster) -> Running {
     running
 }
 
-/// Returns a Service with one endpoint behind a proxy at `inbound`, and a policy, by which only
-/// ns/cli-proxies/sa/client may call the endpoint.
+/// Returns a Service with a TrafficPolicy and one endpoint behind a proxy at `inbound`, and an AuthorizationPolicy, by which
+/// only ns/cli-proxies/sa/client may call the endpoint.
 fn manifests(server: SocketAddr, inbound: SocketAddr) -> [String; 2] {
     let (port, inbound) = (server.port(), inbound.port());
     let service = format!(
@@ -79,6 +79,11 @@ metadata:
 addressType: IPv4
 ports: [{{port: {port}}}]
 endpoints: [{{addresses: [127.0.0.1]}}]
+---
+apiVersion: leno.dev/v1alpha1
+kind: TrafficPolicy
+metadata: {{name: web, namespace: cli-proxies}}
+spec: {{targetRefs: [{{kind: Service, name: web}}], timeouts: {{request: 30s}}, hedge: {{delay: p99, methods: [a.B/C]}}}}
 "
     );
     let policy = format!(
@@ -177,6 +182,11 @@ fn proxies_are_looked_into_through_the_api_server() {
     assert!(!failures.iter().any(|failure| metrics.contains(failure)), "{metrics}");
     let config = leno_well(&cluster, &[&["diagnostics", "config", "web-1"], &within[..]].concat());
     assert!(config.contains("web.cli-proxies:80"), "{config}");
+    let of_method = ["diagnostics", "traffic", "web:80", "leno.echo.v1.Echo/Unary", "--pod", "web-1"];
+    let traffic = leno_well(&cluster, &[&of_method[..], &within[..]].concat());
+    let limit = traffic.lines().find(|line| line.contains("timeouts.request")).expect(&traffic);
+    assert!(limit.contains("TrafficPolicy cli-proxies/web") && limit.ends_with("30s"), "{traffic}");
+    assert!(!traffic.contains("hedge"), "the policy hedges another method: {traffic}");
 
     drop(web);
     let gone = leno(&cluster, &[&["diagnostics", "config", "web-1"], &within[..]].concat());
