@@ -22,10 +22,10 @@ fn requests_count_by_backend_and_what_became_of_them_by_route() {
     for (worker, backend) in [(&workers[0], "cart-v1"), (&workers[1], "cart-v1"), (&workers[1], "cart-v2")] {
         let series = worker.route(&labels(RouteKind::Http, "canary", Some(backend)));
         series.requests.add(1);
-        series.ended(Some(200), None, "");
+        series.ended(Some(200), None, None);
     }
-    workers[0].route(&labels(RouteKind::Http, "canary", None)).ended(Some(504), None, "request-timeout");
-    workers[0].route(&labels(RouteKind::Http, "canary", None)).ended(None, None, "cancelled");
+    workers[0].route(&labels(RouteKind::Http, "canary", None)).ended(Some(504), None, Some("request-timeout"));
+    workers[0].route(&labels(RouteKind::Http, "canary", None)).ended(None, None, Some("cancelled"));
 
     let text = scrape(&workers);
     let backend = |name: &str| {
@@ -50,8 +50,8 @@ fn grpc_routes_count_under_names_of_their_own_and_with_grpcs_statuses() {
     let worker = WorkerMetrics::new();
     let series = worker.route(&labels(RouteKind::Grpc, "canary", Some("cart-v1")));
     series.requests.add(1);
-    series.ended(Some(200), Some(0), "");
-    series.ended(Some(200), Some(14), "no-endpoint");
+    series.ended(Some(200), Some(0), None);
+    series.ended(Some(200), Some(14), Some("no-endpoint"));
     let text = scrape(&[worker]);
     let route = ROUTE.replace("HTTPRoute", "GRPCRoute");
     let statuses = "outbound_grpc_route_request_statuses_total";
@@ -65,9 +65,9 @@ fn connections_count_as_opened_and_closed() {
     let worker = WorkerMetrics::new();
     let series = worker.route(&labels(RouteKind::Tcp, "canary", Some("cart-v1")));
     series.requests.add(3);
-    series.ended(Some(200), None, "");
-    series.ended(None, None, "");
-    series.ended(None, None, "cancelled");
+    series.ended(Some(200), None, None);
+    series.ended(None, None, None);
+    series.ended(None, None, Some("cancelled"));
     let text = scrape(&[worker]);
     let route = ROUTE.replace("HTTPRoute", "TCPRoute");
     let opened = text.lines().find(|line| line.starts_with("outbound_tcp_route_open_total{")).expect("a count");

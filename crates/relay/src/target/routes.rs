@@ -169,10 +169,10 @@ impl CallRoute {
     pub(crate) fn ended(&self, http_status: u16, grpc_status: Option<u8>, ending: Ending) {
         let status = (http_status != 0).then_some(http_status);
         match ending {
-            Ending::Answered { .. } => self.metrics().ended(status, grpc_status, ""),
-            Ending::ProxyError { why, .. } => self.metrics().ended(status, grpc_status, why),
-            Ending::Broken => self.metrics().ended(status, None, "reset"),
-            Ending::Cancelled | Ending::Complete => self.metrics().ended(status, None, "cancelled"),
+            Ending::Answered { .. } => self.metrics().ended(status, grpc_status, None),
+            Ending::ProxyError { why, .. } => self.metrics().ended(status, grpc_status, Some(why)),
+            Ending::Broken => self.metrics().ended(status, None, Some("reset")),
+            Ending::Cancelled | Ending::Complete => self.metrics().ended(status, None, Some("cancelled")),
         }
     }
 
