@@ -9,6 +9,7 @@ use crate::audit::{AuditedPart, AuditedParts};
 use crate::call::reply::ProxyError;
 use crate::call::{CallId, Response};
 use crate::certain::Certain;
+use crate::target::routes::CallRoute;
 use crate::timers::TimerKey;
 
 /// Number of checks in the time that a call may be idle. A call ends at most one check later.
@@ -48,7 +49,7 @@ impl Relay {
     /// Sets the timers of an admitted call that the policy of its rule asks for.
     pub(crate) fn begin_policy(&mut self, id: CallId) {
         let Some(call) = self.calls.get(id).certain() else { return };
-        let (started, Some(policy)) = (call.started, call.route.as_ref().map(|route| route.policy())) else { return };
+        let (started, Some(policy)) = (call.started, call.route.as_ref().map(CallRoute::policy)) else { return };
         let audited = policy.request_timeout.as_ref().filter(|limit| limit.is_audited()).map(|limit| limit.value.after);
         // A tunnel may be silent for as long as its ends like.
         let idle = policy.stream_idle_timeout.as_ref().filter(|_| !call.is_tunnel());

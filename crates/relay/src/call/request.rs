@@ -20,6 +20,7 @@ use crate::metrics::{NoTlsReason, TlsLabel};
 use crate::pool::upstream::UpstreamId;
 use crate::target::cluster::ClusterId;
 use crate::target::find::{Routed, protocol_of, set_client_fields, strip_identities};
+use crate::target::routes::CallRoute;
 
 /// A call whose fields take at most this many bytes is charged for them until it ends, even if the fields are freed
 /// before.
@@ -149,7 +150,7 @@ impl Relay {
         if !self.downstreams.may_begin(call.client, calls, self.limits.relay.max_calls as usize) {
             return self.fail(id, &ProxyError::TooManyCalls { calls });
         }
-        let policy = call.route.as_ref().map(|route| route.policy());
+        let policy = call.route.as_ref().map(CallRoute::policy);
         let (is_limited, has_idle_limit) = policy
             .map_or((false, false), |policy| (policy.request_timeout.is_some(), policy.stream_idle_timeout.is_some()));
         if is_limited || call.request.contains(Known::GrpcTimeout) {
