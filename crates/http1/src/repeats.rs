@@ -21,8 +21,8 @@ const SECTION_MAX_BYTES: usize = 1024;
 /// Most memory of a remembered section's fields, in bytes.
 const FIELDS_MAX_BYTES: usize = 3072;
 
-/// The engine does not remember a section with one of these fields, which are secrets of one client. Otherwise another client
-/// could guess a whole section, and learn from the time of the answer whether the guess is right.
+/// Fields whose values are secrets of one client. The engine remembers no section that has such a field. Otherwise, another
+/// client could guess the section, and the time until the answer would show whether the guess is right.
 const SECRETS: [Known; 4] = [Known::Authorization, Known::ProxyAuthorization, Known::Cookie, Known::SetCookie];
 
 /// The header sections that were read or written more than once, on any of the connections that share this value. All of

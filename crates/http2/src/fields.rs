@@ -27,9 +27,10 @@ pub struct FieldSection {
     names: u128,
     defects: Defects,
     has_regular: bool,
-    /// If this is not 0, all sections with this number begin with the same lines. A change of these lines sets it to 0.
+    /// A number that stands for the first `content_lines` lines: sections with the same number begin with the same lines. 0 without
+    /// a number. A change of one of these lines takes the number away.
     content: u64,
-    /// How many lines these are.
+    /// Number of lines for which `content` stands.
     content_lines: usize,
     /// Where the first line with each of the first [`Known`] names is, the pseudo-header fields, if there is one and the place fits.
     places: [u8; PLACES],

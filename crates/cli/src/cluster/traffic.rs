@@ -38,7 +38,7 @@ pub(crate) struct TrafficOptions {
     connect: Connect,
 }
 
-/// What is in force for calls to a Service's port.
+/// The parts in force for calls to a Service's port.
 #[derive(Debug, Serialize)]
 struct Traffic {
     /// The Service's port, as `web.shop:80`.
@@ -49,7 +49,7 @@ struct Traffic {
     rules: Vec<RuleTraffic>,
 }
 
-/// The calls that match a rule in one way, and what is in force for them.
+/// One match of a rule, and the parts in force for calls that match it.
 #[derive(Debug, Serialize)]
 struct RuleTraffic {
     matches: Value,
@@ -77,7 +77,7 @@ impl TrafficOptions {
     }
 }
 
-/// Finds what is in force for the calls of clients in `namespace`: of all calls, or of those of a method.
+/// Finds the parts in force for calls of clients in `namespace`. With `method`, only for calls of this method.
 fn traffic(config: &Value, key: &str, namespace: &str, method: Option<&str>) -> Traffic {
     let service = key.to_owned();
     let Some(table) = table_of(config, key, namespace) else {

@@ -2,8 +2,8 @@
 //! Services (GEP-3388).
 //!
 //! It becomes a [`TrafficPolicy`] that sets only a retry budget. Its `retryConstraint` has the bounds of a TrafficPolicy's
-//! `budget`, which are narrower than those of Gateway API. A value beyond them makes the object invalid, so its last valid
-//! version stays in force.
+//! `budget`. Gateway API allows larger values. An object with such a value is invalid, and its last valid version stays in
+//! force.
 
 use std::sync::Arc;
 use std::time::Duration;

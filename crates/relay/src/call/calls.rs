@@ -375,7 +375,7 @@ fn progress_of<'c>(
 
 /// Forgets a timer of a call's policy, which has expired.
 fn clear(call: &mut Call, timer: fn(&mut PolicyProgress) -> &mut Option<TimerKey>) {
-    if let Some(progress) = call.route.as_mut().and_then(|route| route.progress.as_mut()) {
+    if let Some(progress) = call.progress_mut() {
         *timer(progress) = None;
     }
 }
@@ -386,7 +386,7 @@ fn cancel_timers(timers: &mut Timers<Alarm>, call: &mut Call) {
     }
     cancel_timer(timers, &mut call.content_timer);
     cancel_timer(timers, &mut call.retry_timer);
-    if let Some(progress) = call.route.as_mut().and_then(|route| route.progress.as_mut()) {
+    if let Some(progress) = call.progress_mut() {
         for timer in progress.timers_mut() {
             cancel_timer(timers, timer);
         }

@@ -146,17 +146,16 @@ pub(crate) fn time_left(call: &Call, now: Instant) -> Option<Duration> {
 fn time_allowed(call: &mut Call) -> Option<Duration> {
     let asked = call.request.get(Known::GrpcTimeout).and_then(grpc::parse_timeout);
     let Some(route) = &mut call.route else { return asked };
-    let limit = route.policy().request_timeout.as_ref().filter(|limit| !limit.is_audited());
-    let allowed = limit.map(|limit| limit.value.after).filter(|allowed| asked.is_none_or(|asked| *allowed < asked));
-    let Some(allowed) = allowed else { return asked };
-    route.sets_deadline = true;
-    match route.timeout_field().filter(|_| call.is_grpc) {
-        Some(_) if call.request.contains(Known::GrpcTimeout) => {
-            call.request.set(Known::GrpcTimeout, grpc::format_timeout(allowed).as_bytes());
-        }
-        Some(field) => call.request.push_prepared(field),
-        None => {}
+    let Some(limit) = route.timeout().filter(|limit| asked.is_none_or(|asked| limit.after < asked)) else {
+        return asked;
+    };
+    let allowed = limit.after;
+    if call.is_grpc && call.request.contains(Known::GrpcTimeout) {
+        call.request.set(Known::GrpcTimeout, grpc::format_timeout(allowed).as_bytes());
+    } else if call.is_grpc {
+        call.request.push_prepared(&limit.field);
     }
+    route.sets_deadline = true;
     Some(allowed)
 }
 

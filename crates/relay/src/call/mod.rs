@@ -248,6 +248,11 @@ impl Call {
         self.route.as_ref()?.progress.as_deref()
     }
 
+    /// As [`Call::progress`], to change it.
+    pub(crate) fn progress_mut(&mut self) -> Option<&mut PolicyProgress> {
+        self.route.as_mut()?.progress.as_deref_mut()
+    }
+
     /// Returns how many attempts have begun that its policy has given it: retries and hedges.
     #[inline]
     pub(crate) fn further_attempts(&self) -> u8 {

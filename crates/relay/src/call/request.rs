@@ -151,8 +151,8 @@ impl Relay {
             return self.fail(id, &ProxyError::TooManyCalls { calls });
         }
         let policy = call.route.as_ref().map(CallRoute::policy);
-        let (is_limited, has_idle_limit) = policy
-            .map_or((false, false), |policy| (policy.request_timeout.is_some(), policy.stream_idle_timeout.is_some()));
+        let is_limited = policy.is_some_and(|policy| policy.request_timeout.is_some());
+        let has_idle_limit = policy.is_some_and(|policy| policy.stream_idle_timeout.is_some());
         if is_limited || call.request.contains(Known::GrpcTimeout) {
             self.set_deadline(id);
         }

@@ -3,6 +3,7 @@
 //! connection is a call too, but a rule can only choose its destination.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use leno_http2::FieldSection;
 use leno_http2::fields::{Known, PreparedField};
@@ -43,8 +44,16 @@ pub(crate) struct MatchedRule {
     backends: Box<[RuleBackend]>,
     /// The metrics of requests that go to no backend.
     metrics: Arc<RouteMetrics>,
-    /// The field that tells a gRPC server how long a call may take, if the rule limits calls.
-    timeout: Option<PreparedField>,
+    /// The limit for a whole call, if the rule has one that is enforced.
+    timeout: Option<RuleTimeout>,
+}
+
+/// The time that a rule allows a whole call.
+#[derive(Debug)]
+pub(crate) struct RuleTimeout {
+    pub(crate) after: Duration,
+    /// The field that tells a gRPC server about it.
+    pub(crate) field: PreparedField,
 }
 
 #[derive(Debug)]
@@ -112,8 +121,8 @@ impl CallRoute {
         &self.rule.rule.calls
     }
 
-    /// The field that tells a gRPC server the rule's limit for the whole call, if the rule has such a limit.
-    pub(crate) fn timeout_field(&self) -> Option<&PreparedField> {
+    /// The rule's limit for the whole call, if the rule has one that is enforced.
+    pub(crate) fn timeout(&self) -> Option<&RuleTimeout> {
         self.rule.timeout.as_ref()
     }
 
@@ -323,8 +332,10 @@ impl Relay {
         });
         let backends = backends.collect();
         let limit = rule.calls.request_timeout.as_ref().filter(|limit| !limit.is_audited());
-        let timeout = limit
-            .map(|limit| PreparedField::new(Known::GrpcTimeout, grpc::format_timeout(limit.value.after).as_bytes()));
+        let timeout = limit.map(|limit| {
+            let after = limit.value.after;
+            RuleTimeout { after, field: PreparedField::new(Known::GrpcTimeout, grpc::format_timeout(after).as_bytes()) }
+        });
         MatchedRule { rule: rule.clone(), backends, metrics: self.metrics.route(&labels(None)), timeout }
     }
 

@@ -24,7 +24,7 @@ pub(super) struct Part {
     pub(super) set_by: Option<String>,
 }
 
-/// Returns the parts in force for the calls of a rule, or for those of one method.
+/// Returns the parts in force for calls that follow a rule. With `method`, only for calls of this method.
 pub(super) fn parts(config: &Value, rule: &Value, method: Option<&str>) -> Vec<Part> {
     let calls = rule["calls"].as_object().into_iter().flatten();
     let named = |(name, part): &(&String, &Value)| *name != "hedge" || is_hedged(part, method);
