@@ -12,7 +12,7 @@ pub(crate) use defects::Facts;
 pub use known::Known;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Bytes that each field adds to the size of a list or table, beside its name and value (RFC 7541 section 4.1).
 pub(crate) const LINE_OVERHEAD: usize = 32;
@@ -40,8 +40,13 @@ pub struct FieldSection {
 const PLACES: usize = 8;
 const _: () = assert!((Known::Status as usize) < PLACES);
 
-/// The latest number that the process has given to the content of a section.
+/// The latest number that the process has given to the content of a section, and to a prepared field.
 static CONTENTS: AtomicU64 = AtomicU64::new(0);
+static PREPARED: AtomicU32 = AtomicU32::new(0);
+/// The largest number of a content that was received, and of a prepared field; later ones get none. The two are parts of the
+/// number of a section that a prepared field was appended to.
+const CONTENT_BITS: u32 = 40;
+const PREPARED_BITS: u32 = u64::BITS - CONTENT_BITS;
 
 #[derive(Clone, Copy)]
 struct Line {
@@ -78,6 +83,8 @@ pub struct PreparedField {
     text: Box<[u8]>,
     name_len: usize,
     facts: Facts,
+    /// A number that no other prepared field has, unless it has the same text; 0 without a number.
+    number: u32,
 }
 
 impl PreparedField {
@@ -87,7 +94,10 @@ impl PreparedField {
         let name = known.name().as_bytes();
         let text = [name, value].concat().into_boxed_slice();
         let facts = Facts::of_field(Facts::of_name(name), &text, name.len());
-        Self { text, name_len: name.len(), facts }
+        let before = PREPARED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |latest| {
+            Some(latest + 1).filter(|next| *next < 1 << PREPARED_BITS)
+        });
+        Self { text, name_len: name.len(), facts, number: before.map_or(0, |before| before + 1) }
     }
 }
 
@@ -153,9 +163,15 @@ impl FieldSection {
         self.push_with(name, value, true);
     }
 
-    /// Appends a field that is already checked.
+    /// Appends a field that is already checked. The content of a section that was received keeps having a number.
     pub fn push_prepared(&mut self, field: &PreparedField) {
+        let (content, count) = (self.content(), self.lines.len());
         self.append(&field.text, field.name_len, field.facts, usize::MAX);
+        let is_received = content != 0 && content < 1 << CONTENT_BITS;
+        if is_received && field.number != 0 && self.lines.len() > count {
+            self.content = u64::from(field.number) << CONTENT_BITS | content;
+            self.content_lines = count + 1;
+        }
     }
 
     /// The fields in order.
@@ -296,10 +312,12 @@ impl FieldSection {
         self.places = other.places;
     }
 
-    /// Gives the section's fields a number that no other fields have or will have.
+    /// Gives the section's fields a number that no other fields have or will have, as long as there are numbers left.
     pub fn number_content(&mut self) {
-        self.content = CONTENTS.fetch_add(1, Ordering::Relaxed) + 1;
-        self.content_lines = self.lines.len();
+        let number = CONTENTS.fetch_add(1, Ordering::Relaxed) + 1;
+        if number < 1 << CONTENT_BITS {
+            (self.content, self.content_lines) = (number, self.lines.len());
+        }
     }
 
     /// The number of the section's content; 0 if it has no number. Sections with the same number have the same fields.

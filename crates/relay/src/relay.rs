@@ -179,7 +179,7 @@ impl Relay {
         if let Some(tick) = self.pools.next_reset_at() {
             wait = wait.min(until(tick));
         }
-        if let Some(timer) = self.calls.next_timer_in(self.now) {
+        if let Some(timer) = self.calls.next_due_in(self.now) {
             wait = wait.min(timer);
         }
         wait

@@ -1,4 +1,4 @@
-//! Deadlines of calls: a timing wheel of two levels.
+//! Timers: a timing wheel of two levels.
 //!
 //! The near wheel has a slot for each millisecond of the current turn, the far wheel has a slot for each later turn. A
 //! deadline in a later turn costs nothing until that turn begins. Setting and cancelling cost the same few nanoseconds
@@ -18,6 +18,25 @@ const FAR: usize = 64;
 const WORDS: usize = (NEAR + FAR) / 64;
 const NONE: u32 = u32::MAX;
 
+/// Nanoseconds of a second and of a millisecond.
+const SECOND_NS: u64 = 1_000_000_000;
+const MS_NS: u64 = 1_000_000;
+
+/// A time as a timing wheel has it: a number of milliseconds since the wheel's start. It is rounded up, so that a timer
+/// never fires early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Tick(u64);
+
+impl Tick {
+    /// Later than every tick that comes.
+    pub(crate) const NEVER: Self = Self(u64::MAX);
+
+    #[inline]
+    fn of_ns(since_start_ns: u64) -> Self {
+        Self(since_start_ns.div_ceil(MS_NS))
+    }
+}
+
 /// Identifies a timer that is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TimerKey(u32);
@@ -36,8 +55,8 @@ struct Entry<T> {
 #[derive(Debug)]
 pub(crate) struct Timers<T> {
     start: Instant,
-    /// The latest time from which a timer was set, and how long after `start` it was.
-    latest: (Instant, Duration),
+    /// The latest time that was converted by [`Timers::tick_after`], and how long after `start` it was, in nanoseconds.
+    latest: (Instant, u64),
     /// All timers that are due before this millisecond have expired.
     done_ms: u64,
     heads: Vec<u32>,
@@ -48,28 +67,38 @@ pub(crate) struct Timers<T> {
 impl<T: Copy> Timers<T> {
     pub(crate) fn new(now: Instant) -> Self {
         let (heads, occupied) = (vec![NONE; NEAR + FAR], [0; WORDS]);
-        Self { start: now, latest: (now, Duration::ZERO), done_ms: 0, heads, occupied, entries: Slab::new() }
+        Self { start: now, latest: (now, 0), done_ms: 0, heads, occupied, entries: Slab::new() }
+    }
+
+    /// Returns the tick of the time that is `after` later than `since`. In most turns of the event loop, `since` is the same for
+    /// all callers, so this saves the difference of two times.
+    #[inline]
+    pub(crate) fn tick_after(&mut self, since: Instant, after: Duration) -> Tick {
+        if self.latest.0 != since {
+            self.convert(since);
+        }
+        Tick::of_ns(self.latest.1.saturating_add(ns(after)))
+    }
+
+    #[cold]
+    fn convert(&mut self, time: Instant) {
+        self.latest = (time, ns(time.saturating_duration_since(self.start)));
+    }
+
+    /// Returns the time of a tick.
+    pub(crate) fn time_of(&self, tick: Tick) -> Instant {
+        self.start + Duration::from_millis(tick.0)
+    }
+
+    /// Returns whether a tick has passed: whether a timer that was set for it has expired.
+    #[inline]
+    pub(crate) fn has_passed(&self, tick: Tick) -> bool {
+        tick.0 < self.done_ms
     }
 
     /// Sets a timer. A timer in the past is due at the next [`Timers::expire`].
-    pub(crate) fn set(&mut self, due: Instant, value: T) -> TimerKey {
-        self.set_at(due.saturating_duration_since(self.start), value)
-    }
-
-    /// Sets a timer that is due after this time from now. Most timers of a turn of the event loop are set from one time, so this
-    /// saves the difference of two times.
-    pub(crate) fn set_after(&mut self, now: Instant, after: Duration, value: T) -> TimerKey {
-        if self.latest.0 != now {
-            self.latest = (now, now.saturating_duration_since(self.start));
-        }
-        self.set_at(self.latest.1.saturating_add(after), value)
-    }
-
-    fn set_at(&mut self, since_start: Duration, value: T) -> TimerKey {
-        // Rounded up: a deadline never fires early. Divisions of 32 bits cost a few instructions, one of 128 bits costs 30.
-        let part_ms = u64::from(since_start.subsec_nanos().div_ceil(1_000_000));
-        let due_ms = since_start.as_secs().saturating_mul(1_000).saturating_add(part_ms).max(self.done_ms);
-        let entry = Entry { due_ms, slot: NONE, previous: NONE, next: NONE, value };
+    pub(crate) fn set(&mut self, due: Tick, value: T) -> TimerKey {
+        let entry = Entry { due_ms: due.0.max(self.done_ms), slot: NONE, previous: NONE, next: NONE, value };
         let key = self.entries.insert(entry) as u32;
         self.link(key);
         TimerKey(key)
@@ -107,7 +136,13 @@ impl<T: Copy> Timers<T> {
             Some(slot) => turn_start(self.done_ms) + slot as u64,
             None => self.next_far_turn_ms()?,
         };
-        Some((self.start + Duration::from_millis(at_ms)).saturating_duration_since(now))
+        Some(self.time_of(Tick(at_ms)).saturating_duration_since(now))
+    }
+
+    /// Returns how many timers are set.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
     }
 
     /// Frees memory that is no longer needed after a burst.
@@ -194,6 +229,10 @@ impl<T: Copy> Timers<T> {
         }
         None
     }
+}
+
+fn ns(duration: Duration) -> u64 {
+    duration.as_secs().saturating_mul(SECOND_NS).saturating_add(u64::from(duration.subsec_nanos()))
 }
 
 /// Returns the first millisecond of the turn in which `ms` is.

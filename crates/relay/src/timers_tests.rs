@@ -4,6 +4,11 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
+fn set(timers: &mut Timers<u32>, since: Instant, after: Duration, value: u32) -> TimerKey {
+    let due = timers.tick_after(since, after);
+    timers.set(due, value)
+}
+
 fn expired(timers: &mut Timers<u32>, now: Instant) -> Vec<u32> {
     let mut due = Vec::new();
     timers.expire(now, &mut due);
@@ -15,8 +20,8 @@ fn expired(timers: &mut Timers<u32>, now: Instant) -> Vec<u32> {
 fn timers_fire_at_their_time_and_never_early() {
     let start = Instant::now();
     let mut timers = Timers::new(start);
-    timers.set(start + ms(5), 1);
-    timers.set(start + ms(7) + Duration::from_micros(1), 2);
+    set(&mut timers, start, ms(5), 1);
+    set(&mut timers, start, ms(7) + Duration::from_micros(1), 2);
     assert!(expired(&mut timers, start + ms(4)).is_empty());
     assert_eq!(expired(&mut timers, start + ms(5)), [1]);
     assert!(expired(&mut timers, start + ms(7)).is_empty(), "rounded up to 8 ms");
@@ -28,7 +33,7 @@ fn timers_fire_at_their_time_and_never_early() {
 fn a_cancelled_timer_does_not_fire_and_its_neighbours_do() {
     let start = Instant::now();
     let mut timers = Timers::new(start);
-    let keys: Vec<_> = (0..5).map(|i| timers.set(start + ms(3), i)).collect();
+    let keys: Vec<_> = (0..5).map(|i| set(&mut timers, start, ms(3), i)).collect();
     timers.cancel(keys[0]);
     timers.cancel(keys[2]);
     timers.cancel(keys[4]);
@@ -42,7 +47,7 @@ fn a_deadline_beyond_one_turn_of_the_wheel_waits_for_its_turn() {
     for turns in [1, 5, FAR - 1, FAR, FAR + 1, 3 * FAR] {
         let now = timers.start + ms(timers.done_ms);
         let far = (turns * NEAR) as u64 + 3;
-        timers.set(now + ms(far), 9);
+        set(&mut timers, now, ms(far), 9);
         for waited in (0..far).step_by(100) {
             assert!(expired(&mut timers, now + ms(waited)).is_empty(), "{waited} of {far} ms");
         }
@@ -55,7 +60,7 @@ fn deadlines_that_are_far_wake_nobody_until_their_turn_comes() {
     let start = Instant::now();
     let mut timers = Timers::new(start);
     for i in 0..1_000 {
-        timers.set(start + ms(30_000 + u64::from(i)), i);
+        set(&mut timers, start, ms(30_000 + u64::from(i)), i);
     }
     let (mut now, mut fired, mut wakes) = (start, 0, 0);
     while let Some(wait) = timers.next_in(now) {
@@ -77,10 +82,11 @@ fn timers_set_and_cancelled_at_random_fire_when_they_are_due_and_only_then() {
     for i in 0..3_000 {
         let longest = *random.choice(&[10, 2_000, 200_000]).expect("a choice");
         let due_ms = now_ms + 1 + random.u64(..longest);
-        let key = match random.bool() {
-            true => timers.set(start + ms(due_ms), i),
-            false => timers.set_after(start + ms(now_ms), ms(due_ms - now_ms), i),
+        let due = match random.bool() {
+            true => timers.tick_after(start, ms(due_ms)),
+            false => timers.tick_after(start + ms(now_ms), ms(due_ms - now_ms)),
         };
+        let key = timers.set(due, i);
         set.insert(i, (due_ms, key));
         if random.u8(..) < 80 {
             let victim = random.u32(..=i);
@@ -104,7 +110,7 @@ fn a_long_sleep_misses_nothing() {
     let start = Instant::now();
     let mut timers = Timers::new(start);
     for i in 0..3_000 {
-        timers.set(start + ms(u64::from(i)), i);
+        set(&mut timers, start, ms(u64::from(i)), i);
     }
     assert_eq!(expired(&mut timers, start + ms(10_000)).len(), 3_000);
 }
@@ -114,7 +120,7 @@ fn the_wait_reaches_to_the_next_timer_and_not_past_it() {
     let start = Instant::now();
     let mut timers = Timers::new(start);
     for due in [1u64, 63, 64, 500, 1_023, 1_024, 90_000] {
-        let key = timers.set(start + ms(due), 0);
+        let key = set(&mut timers, start, ms(due), 0);
         let wait = timers.next_in(start).expect("a timer is set");
         assert!(wait <= ms(due), "{wait:?} is past {due} ms");
         assert!(due >= 1_024 || wait == ms(due), "{wait:?} is short of {due} ms");
@@ -127,7 +133,7 @@ fn a_timer_in_the_past_fires_at_once() {
     let start = Instant::now();
     let mut timers = Timers::new(start);
     assert!(expired(&mut timers, start + ms(50)).is_empty());
-    timers.set(start + ms(10), 4);
+    set(&mut timers, start, ms(10), 4);
     assert_eq!(timers.next_in(start + ms(51)), Some(Duration::ZERO));
     assert_eq!(expired(&mut timers, start + ms(51)), [4]);
 }

@@ -1,7 +1,10 @@
+use std::collections::HashSet;
+
 use super::super::testing::{NO_LIMIT, hex, pairs, pairs_of, section};
 use super::super::{DEFAULT_TABLE_SIZE, Decoder, Encoder};
 use super::*;
-use crate::fields::Known;
+
+use crate::fields::{Known, PreparedField};
 
 const RESPONSE: [(&str, &str); 3] =
     [(":status", "200"), ("content-type", "application/grpc"), ("server", "a server with a name")];
@@ -45,7 +48,7 @@ fn the_fields_of_a_block_that_repeats_have_one_number() {
 
 #[test]
 fn two_connections_never_use_one_number_for_two_contents() {
-    let mut numbers = std::collections::BTreeSet::new();
+    let mut numbers = HashSet::new();
     for name in ["a", "b", "c"] {
         let fields = [(":status", "200"), ("content-type", "application/grpc"), ("server", name)];
         let (block, mut decoder) = learned(&fields, 2);
@@ -123,6 +126,7 @@ fn a_section_with_a_number_is_encoded_as_if_it_had_none() {
     let (block, mut decoder) = learned(&RESPONSE, 2);
     let numbered = decode(&mut decoder, &block);
     assert_ne!(numbered.content(), 0);
+    let prepared = [b"1S", b"2S"].map(|value| PreparedField::new(Known::GrpcTimeout, value));
     for round in 0..2_000 {
         let fields = match random.u8(..12) {
             // Changes behind the fields with the number, and of them.
@@ -136,6 +140,7 @@ fn a_section_with_a_number_is_encoded_as_if_it_had_none() {
             }),
             6 => changed(&numbered, |fields| fields.remove_named(b"server")),
             7 => changed(&numbered, |fields| fields.set(Known::ContentType, b"text/plain")),
+            8 => changed(&numbered, |fields| fields.push_prepared(random.choice(&prepared).expect("there are two"))),
             // Values that come twice now and then, so that they change the table.
             0 => section(&[(":status", "200"), ("x-value", &random.u8(..).to_string())]),
             1 if round % 100 == 0 => {
@@ -185,6 +190,25 @@ fn fields_behind_a_number_leave_it_to_the_fields_before() {
         change(&mut changed);
         assert_eq!(changed.beginning(), (0, 0), "{changed:?}");
     }
+}
+
+#[test]
+fn a_prepared_field_behind_a_number_makes_another_number() {
+    let (block, mut decoder) = learned(&RESPONSE, 2);
+    let numbered = decode(&mut decoder, &block);
+    let [one, two] = [b"1S", b"2S"].map(|value| PreparedField::new(Known::GrpcTimeout, value));
+    let with = |field: &PreparedField| changed(&numbered, |fields| fields.push_prepared(field));
+    assert_eq!(with(&one).content(), with(&one).content());
+    assert_eq!(with(&one).beginning(), (with(&one).content(), numbered.len() + 1));
+    let numbers = HashSet::from([0, numbered.content(), with(&one).content(), with(&two).content()]);
+    assert_eq!(numbers.len(), 4);
+    // Nothing else keeps a number: a second prepared field, one behind other fields, one in a section without a number.
+    let twice = changed(&with(&one), |fields| fields.push_prepared(&two));
+    assert_eq!((twice.content(), twice.beginning()), (0, with(&one).beginning()));
+    let behind = changed(&changed(&numbered, |fields| fields.push(b"a", b"b")), |fields| fields.push_prepared(&one));
+    assert_eq!((behind.content(), behind.beginning()), (0, numbered.beginning()));
+    assert_eq!(changed(&section(&RESPONSE), |fields| fields.push_prepared(&one)).content(), 0);
+    assert_eq!(changed(&with(&one), |fields| fields.set(Known::GrpcTimeout, b"3S")).content(), 0);
 }
 
 /// The same fields without a number.

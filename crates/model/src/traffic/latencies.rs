@@ -79,12 +79,9 @@ impl MethodLatencies {
     pub fn percentile(&mut self, method: Method, permille: u16, now: Instant) -> Option<Duration> {
         let latencies = self.of(method)?;
         match latencies.known {
-            Some((of, value, until)) if of == permille && now < until => return value,
-            _ => latencies.pass_to(now),
+            Some((of, value, until)) if of == permille && now < until => value,
+            _ => latencies.find_percentile(permille, now),
         }
-        let value = latencies.percentile(permille);
-        latencies.known = Some((permille, value, now + FRESH));
-        value
     }
 }
 
@@ -102,10 +99,15 @@ impl Latencies {
     }
 
     /// Begins the period of `now`, if it has not begun.
+    #[inline]
     fn pass_to(&mut self, now: Instant) {
-        if now < self.ends {
-            return;
+        if now >= self.ends {
+            self.begin_period(now);
         }
+    }
+
+    #[cold]
+    fn begin_period(&mut self, now: Instant) {
         std::mem::swap(&mut self.recent, &mut self.before);
         self.recent.reset();
         // Two periods without a call leave nothing of them.
@@ -113,6 +115,15 @@ impl Latencies {
             self.before.reset();
         }
         self.ends = now + PERIOD;
+    }
+
+    /// Computes a percentile, and remembers it for a while.
+    #[cold]
+    fn find_percentile(&mut self, permille: u16, now: Instant) -> Option<Duration> {
+        self.pass_to(now);
+        let value = self.percentile(permille);
+        self.known = Some((permille, value, now + FRESH));
+        value
     }
 
     fn percentile(&self, permille: u16) -> Option<Duration> {

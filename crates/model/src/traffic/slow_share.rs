@@ -65,10 +65,15 @@ impl SlowShare {
         calls >= FEW && u64::from(slow) * 1_000 > u64::from(calls) * u64::from(self.allowed_permille)
     }
 
+    #[inline]
     fn pass_to(&mut self, now: Instant) {
-        if now < self.ends {
-            return;
+        if now >= self.ends {
+            self.begin_period(now);
         }
+    }
+
+    #[cold]
+    fn begin_period(&mut self, now: Instant) {
         let recent = std::mem::take(&mut self.recent);
         self.before = if now < self.ends + self.period { recent } else { Counts::default() };
         self.ends = now + self.period;

@@ -13,7 +13,6 @@ use crate::call::CallId;
 use crate::pool::pools::PoolId;
 use crate::pool::upstream::UpstreamId;
 use crate::pool::waiting::Turn;
-use crate::timers::TimerKey;
 
 /// Identifies an attempt within its worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +59,6 @@ pub(crate) struct Attempt {
     /// Size of a copy of the trailers that waits behind content in the endpoint's connection, in bytes; 0 without such
     /// a copy.
     pub(crate) trailers_bytes: u32,
-    /// The timer that limits the attempt.
-    pub(crate) timer: Option<TimerKey>,
     /// The attempt began while another one went on.
     pub(crate) is_hedge: bool,
 }
@@ -125,7 +122,6 @@ impl Attempts {
             since: now,
             sent_bytes: 0,
             trailers_bytes: 0,
-            timer: None,
             is_hedge: !self.current.is_empty(),
         });
         AttemptId { call, number }

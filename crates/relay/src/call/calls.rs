@@ -1,15 +1,14 @@
-//! The calls in flight of a worker, and what they hold together: timers, content that is kept for another attempt, and
-//! field sections.
+//! The calls in flight of a worker, and what they hold together: content that is kept for another attempt, field sections,
+//! and the timetable of what they wait for ([`due`](super::due)).
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use leno_http2::{FieldSection, StreamKey};
-use leno_model::balance::Method;
 use smallvec::SmallVec;
 
 use crate::call::attempt::{Attempt, AttemptId, Stage};
-use crate::call::deadline::Alarm;
+use crate::call::due::{Due, Timetable};
 use crate::call::policy::PolicyProgress;
 use crate::call::{Call, CallId};
 use crate::certain::Certain;
@@ -19,7 +18,6 @@ use crate::pool::upstream::UpstreamId;
 use crate::slots::Slots;
 use crate::target::cluster::ClusterId;
 use crate::target::routes::CallRoute;
-use crate::timers::{TimerKey, Timers};
 
 /// Most field sections that are kept for later calls.
 const MAX_SPARE_SECTIONS: usize = 256;
@@ -28,12 +26,12 @@ const MAX_SPARE_PROGRESS: usize = 256;
 /// Most memory that a spare field section may keep, in bytes.
 pub(crate) const MAX_SPARE_SECTION_BYTES: usize = 4_096;
 
-/// Invariants: each timer in `timers` is in the state of one call in `slots`; `replay_bytes` is the sum of the bodies of
-/// the calls that are replayable; `copies` is the number of calls without a client.
+/// Invariants: `replay_bytes` is the sum of the bodies of the calls that are replayable; `copies` is the number of calls
+/// without a client.
 #[derive(Debug)]
 pub(crate) struct Calls {
     slots: Slots<Call>,
-    timers: Timers<Alarm>,
+    timetable: Timetable,
     replay_bytes: usize,
     /// Number of copies of requests in flight, and the bytes of content that they hold.
     copies: usize,
@@ -62,7 +60,7 @@ impl Calls {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             slots: Slots::default(),
-            timers: Timers::new(now),
+            timetable: Timetable::new(now),
             replay_bytes: 0,
             copies: 0,
             copy_bytes: 0,
@@ -114,11 +112,27 @@ impl Calls {
         self.slots.insert(call)
     }
 
-    /// Removes a call that is over, and gives back what it holds here: its timers, its content and its field section.
+    /// Removes an attempt that has ended.
+    pub(crate) fn end_attempt(&mut self, id: AttemptId) -> Option<Attempt> {
+        self.slots.get_mut(id.call)?.attempts.end(id)
+    }
+
+    /// Returns what the policy of a call's rule has made of the call so far; `None` if the call matched no rule.
+    pub(crate) fn progress_mut(&mut self, id: CallId) -> Option<&mut PolicyProgress> {
+        let route = self.slots.get_mut(id)?.route.as_mut()?;
+        let progress = route.progress.get_or_insert_with(|| {
+            let mut progress = self.spare_progress.pop().unwrap_or_default();
+            *progress = PolicyProgress::default();
+            progress
+        });
+        Some(progress)
+    }
+
+    /// Removes a call that is over, and gives back what it holds here: its timer, its content and its field section.
     /// Returns what other owners still hold for it.
     pub(crate) fn end(&mut self, id: CallId) -> Option<Ended> {
         let call = self.slots.get_mut(id)?;
-        cancel_timers(&mut self.timers, call);
+        self.timetable.clear(&mut call.due);
         if call.replayable {
             self.replay_bytes = self.replay_bytes.saturating_sub(call.body.len());
         }
@@ -154,7 +168,7 @@ impl Calls {
     /// Frees memory that is no longer needed after a burst.
     pub(crate) fn shrink(&mut self) {
         self.slots.shrink_to_fit();
-        self.timers.shrink();
+        self.timetable.shrink();
         self.spare_sections = Vec::new();
         self.spare_progress = Vec::new();
         self.to_send.shrink_to_fit();
@@ -167,13 +181,6 @@ impl Calls {
     #[inline]
     pub(crate) fn list(&mut self, id: CallId) {
         self.to_send.push_back(id);
-    }
-
-    /// Lists a call at a later time.
-    pub(crate) fn list_at(&mut self, id: CallId, at: Instant) {
-        if let Some(call) = self.slots.get_mut(id).certain() {
-            call.retry_timer = Some(self.timers.set(at, Alarm::Retry(id)));
-        }
     }
 
     /// Returns the next call to be sent, which may be over.
@@ -261,143 +268,35 @@ pub(crate) fn kept_bytes(copy: &Call) -> usize {
     (copy.request_bytes as usize).saturating_sub(copy.released)
 }
 
-/// Timers.
+/// What calls wait for.
 impl Calls {
-    /// Sets the deadline of a call to `at`, unless it already has an earlier one.
-    pub(crate) fn end_by(&mut self, id: CallId, at: Instant) {
-        let Some(call) = self.slots.get_mut(id).certain() else { return };
-        match call.deadline {
-            Some((earlier, _)) if earlier <= at => return,
-            Some((_, timer)) => self.timers.cancel(timer),
-            None => {}
-        }
-        call.deadline = Some((at, self.timers.set(at, Alarm::Call(id))));
+    /// Returns a call, and the timetable that lets it wait.
+    #[inline]
+    pub(crate) fn timed(&mut self, id: CallId) -> Option<(&mut Call, &mut Timetable)> {
+        Some((self.slots.get_mut(id)?, &mut self.timetable))
     }
 
-    /// Sets the timer of an attempt that was sent, if the call's route rule limits attempts.
-    pub(crate) fn limit_attempt(&mut self, id: AttemptId, now: Instant) {
-        let Some(call) = self.slots.get_mut(id.call).certain() else { return };
-        let limit = call.route.as_ref().and_then(|route| route.policy().backend_request_timeout.as_ref());
-        if let (Some(limit), Some(attempt)) = (limit, call.attempts.get_mut(id)) {
-            attempt.timer = Some(self.timers.set_after(now, limit.value.after, Alarm::Attempt(id)));
+    /// Lets a call wait for something until this time from now, instead of until an earlier or later time.
+    pub(crate) fn wait_for(&mut self, id: CallId, due: Due, after: Duration, now: Instant) {
+        if let Some((call, timetable)) = self.timed(id).certain() {
+            timetable.wait_for(id, &mut call.due, due, now, after);
         }
     }
 
-    /// Removes an attempt that has ended, with its timer.
-    pub(crate) fn end_attempt(&mut self, id: AttemptId) -> Option<Attempt> {
-        let mut attempt = self.slots.get_mut(id.call)?.attempts.end(id)?;
-        cancel_timer(&mut self.timers, &mut attempt.timer);
-        Some(attempt)
-    }
-
-    /// Sets the timer of the next check whether a request's content still arrives.
-    pub(crate) fn check_content_at(&mut self, id: CallId, at: Instant) {
-        let Some(call) = self.slots.get_mut(id).certain() else { return };
-        call.content_seen = call.request_bytes;
-        call.content_timer = Some(self.timers.set(at, Alarm::Content(id)));
-    }
-
-    /// Sets the timer of a limit that is only audited.
-    pub(crate) fn audit_at(&mut self, id: CallId, at: Instant) {
-        if let Some(progress) = progress_of(&mut self.slots, &mut self.spare_progress, id) {
-            progress.audit_timer = Some(self.timers.set(at, Alarm::Audit(id)));
+    /// Lets a call wait for nothing any more.
+    pub(crate) fn wait_for_nothing(&mut self, id: CallId) {
+        if let Some((call, timetable)) = self.timed(id) {
+            timetable.clear(&mut call.due);
         }
     }
 
-    /// Sets the timer of a further attempt at a call of this method, instead of an earlier one. Without `delay`, sets none.
-    pub(crate) fn hedge_after(&mut self, id: CallId, method: Method, delay: Option<Duration>, now: Instant) {
-        let Some(progress) = progress_of(&mut self.slots, &mut self.spare_progress, id) else { return };
-        progress.hedged_method = Some(method);
-        cancel_timer(&mut self.timers, &mut progress.hedge_timer);
-        progress.hedge_timer = delay.map(|delay| self.timers.set_after(now, delay, Alarm::Hedge(id)));
+    /// Returns how long to wait until something may be due; `None` if no call waits for anything.
+    pub(crate) fn next_due_in(&self, now: Instant) -> Option<Duration> {
+        self.timetable.next_in(now)
     }
 
-    /// Sets the timer of the next check whether a call is idle.
-    pub(crate) fn check_idle_after(&mut self, id: CallId, after: Duration, now: Instant) {
-        if let Some(progress) = progress_of(&mut self.slots, &mut self.spare_progress, id) {
-            progress.idle_timer = Some(self.timers.set_after(now, after, Alarm::Idle(id)));
-        }
-    }
-
-    /// Returns what the policy of a call's rule has made of the call so far; `None` if the call matched no rule.
-    pub(crate) fn progress_mut(&mut self, id: CallId) -> Option<&mut PolicyProgress> {
-        progress_of(&mut self.slots, &mut self.spare_progress, id)
-    }
-
-    /// Cancels all timers of a call.
-    pub(crate) fn cancel_timers(&mut self, id: CallId) {
-        if let Some(call) = self.slots.get_mut(id) {
-            cancel_timers(&mut self.timers, call);
-        }
-    }
-
-    /// Returns how long to wait until a timer may be due; `None` without timers.
-    pub(crate) fn next_timer_in(&self, now: Instant) -> Option<Duration> {
-        self.timers.next_in(now)
-    }
-
-    /// Returns the timers that are due, and removes them.
-    pub(crate) fn expire(&mut self, now: Instant) -> Vec<Alarm> {
-        let mut due = Vec::new();
-        self.timers.expire(now, &mut due);
-        // An expired timer must not be cancelled: its key may already belong to another timer.
-        for alarm in &due {
-            let Some(call) = self.slots.get_mut(alarm.call()).certain() else { continue };
-            match *alarm {
-                Alarm::Call(_) => call.deadline = None,
-                Alarm::Attempt(id) => call.attempts.get_mut(id).into_iter().for_each(|attempt| attempt.timer = None),
-                Alarm::Content(_) => call.content_timer = None,
-                Alarm::Retry(_) => call.retry_timer = None,
-                Alarm::Audit(_) => clear(call, |progress| &mut progress.audit_timer),
-                Alarm::Idle(_) => clear(call, |progress| &mut progress.idle_timer),
-                Alarm::Hedge(_) => clear(call, |progress| &mut progress.hedge_timer),
-            }
-        }
-        due
-    }
-}
-
-/// See [`Calls::progress_mut`].
-#[expect(clippy::vec_box, reason = "see Calls::spare_progress")]
-fn progress_of<'c>(
-    slots: &'c mut Slots<Call>,
-    spare: &mut Vec<Box<PolicyProgress>>,
-    id: CallId,
-) -> Option<&'c mut PolicyProgress> {
-    let route = slots.get_mut(id)?.route.as_mut()?;
-    let progress = route.progress.get_or_insert_with(|| {
-        let mut progress = spare.pop().unwrap_or_default();
-        *progress = PolicyProgress::default();
-        progress
-    });
-    Some(progress)
-}
-
-/// Forgets a timer of a call's policy, which has expired.
-fn clear(call: &mut Call, timer: fn(&mut PolicyProgress) -> &mut Option<TimerKey>) {
-    if let Some(progress) = call.progress_mut() {
-        *timer(progress) = None;
-    }
-}
-
-fn cancel_timers(timers: &mut Timers<Alarm>, call: &mut Call) {
-    if let Some((_, timer)) = call.deadline.take() {
-        timers.cancel(timer);
-    }
-    cancel_timer(timers, &mut call.content_timer);
-    cancel_timer(timers, &mut call.retry_timer);
-    if let Some(progress) = call.progress_mut() {
-        for timer in progress.timers_mut() {
-            cancel_timer(timers, timer);
-        }
-    }
-    for attempt in call.attempts.iter_mut() {
-        cancel_timer(timers, &mut attempt.timer);
-    }
-}
-
-fn cancel_timer(timers: &mut Timers<Alarm>, timer: &mut Option<TimerKey>) {
-    if let Some(timer) = timer.take() {
-        timers.cancel(timer);
+    /// Returns what is due, the earliest first. The calls no longer wait for it.
+    pub(crate) fn expire(&mut self, now: Instant) -> Vec<(CallId, Due)> {
+        self.timetable.expire(&mut self.slots, now)
     }
 }

@@ -1,5 +1,5 @@
-//! Deadline: limits the time of a call, of each attempt at it, of pauses in its request content, and of the time in which
-//! neither side sends anything. Also ends the pause before a retry.
+//! Deadline: limits the time of a call, of each attempt at it, and of pauses in its request content. Acts on everything that
+//! is due at a call ([`due`](super::due)).
 
 use std::time::{Duration, Instant};
 
@@ -8,70 +8,71 @@ use leno_http2::fields::Known;
 use crate::Relay;
 use crate::audit::AuditedPart;
 use crate::call::attempt::AttemptId;
+use crate::call::due::Due;
+use crate::call::policy::IDLE_CHECKS;
 use crate::call::reply::ProxyError;
 use crate::call::retry::Failure;
 use crate::call::{Call, CallId, Response};
+use crate::certain::Certain;
 use crate::limits::ms;
 use crate::link::grpc;
-
-/// The value of a timer: what it limits or begins.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Alarm {
-    /// A whole call.
-    Call(CallId),
-    /// One attempt at one backend.
-    Attempt(AttemptId),
-    /// Each pause in the content of a call's request.
-    Content(CallId),
-    /// The pause before a call is sent again.
-    Retry(CallId),
-    /// A whole call, by a limit that is only audited.
-    Audit(CallId),
-    /// The time in which neither side of a call sends content.
-    Idle(CallId),
-    /// The time after which a call gets a further attempt.
-    Hedge(CallId),
-}
-
-impl Alarm {
-    pub(crate) fn call(self) -> CallId {
-        match self {
-            Self::Call(id)
-            | Self::Content(id)
-            | Self::Retry(id)
-            | Self::Audit(id)
-            | Self::Idle(id)
-            | Self::Hedge(id) => id,
-            Self::Attempt(id) => id.call,
-        }
-    }
-}
+use crate::target::routes::CallRoute;
 
 impl Relay {
-    /// Sets the deadline of a call, counted from its arrival: the timeout that the caller asks for, or the timeout of
-    /// the route rule if that is shorter.
-    pub(crate) fn set_deadline(&mut self, id: CallId) {
-        let Some(call) = self.calls.get_mut(id) else { return };
+    /// Limits the time of a call as its client asks for and, once the call has a route, as the policy of its rule does.
+    pub(crate) fn limit_call(&mut self, id: CallId) {
+        let now = self.now;
+        let Some((call, timetable)) = self.calls.timed(id).certain() else { return };
         if let Some(timeout) = time_allowed(call) {
-            let at = call.started + timeout;
-            self.calls.end_by(id, at);
+            call.deadline = Some(call.started + timeout);
+            timetable.wait_for(id, &mut call.due, Due::Deadline, call.started, timeout);
+        }
+        let Some(policy) = call.route.as_ref().map(CallRoute::policy) else { return };
+        if let Some(limit) = policy.request_timeout.as_ref().filter(|limit| limit.is_audited()) {
+            timetable.wait_for(id, &mut call.due, Due::Audit, call.started, limit.value.after);
+        }
+        // A tunnel may be silent for as long as its ends like.
+        if let Some(limit) = policy.stream_idle_timeout.as_ref().filter(|_| !call.is_tunnel()) {
+            timetable.wait_for(id, &mut call.due, Due::Idle, now, limit.value.after / IDLE_CHECKS);
         }
     }
 
-    /// Sets a timer for an incomplete request, to check whether its content still arrives. A gRPC client, a tunnel and
+    /// Limits the time of an attempt that was sent, if the call's route rule does.
+    pub(crate) fn limit_attempt(&mut self, id: CallId) {
+        let now = self.now;
+        let Some((call, timetable)) = self.calls.timed(id).certain() else { return };
+        if let Some(limit) = call.route.as_ref().and_then(|route| route.policy().backend_request_timeout.as_ref()) {
+            timetable.wait_at_most(id, &mut call.due, Due::Attempt, now, limit.value.after);
+        }
+    }
+
+    /// Limits the time that a call has left, unless its time is over earlier.
+    pub(crate) fn end_within(&mut self, id: CallId, left: Duration) {
+        let now = self.now;
+        let Some((call, timetable)) = self.calls.timed(id).certain() else { return };
+        if call.deadline.is_none_or(|earlier| now + left < earlier) {
+            call.deadline = Some(now + left);
+            timetable.wait_for(id, &mut call.due, Due::Deadline, now, left);
+        }
+    }
+
+    /// Plans a check whether the content of an incomplete request still arrives. A gRPC client, a tunnel and
     /// an upgraded connection may be silent for as long as they like, but not a gRPC call that policy allows only as a
     /// health check.
     pub(crate) fn expect_content(&mut self, id: CallId) {
         let Some(call) = self.calls.get(id) else { return };
         // Most calls are gRPC calls, so the cheapest checks come first.
-        if call.request_ended || call.content_timer.is_some() || (call.is_grpc && !call.is_health_check) {
+        if call.request_ended || (call.is_grpc && !call.is_health_check) || call.due.waits_for(Due::Content) {
             return;
         }
         // A tunnel may be silent for as long as its ends like.
         if call.is_mirror() || call.is_tunnel() {
             return;
         }
-        self.calls.check_content_at(id, self.now + ms(self.limits.relay.content_timeout_ms));
+        let (now, within) = (self.now, ms(self.limits.relay.content_timeout_ms));
+        let Some((call, timetable)) = self.calls.timed(id).certain() else { return };
+        call.content_seen = call.request_bytes;
+        timetable.wait_for(id, &mut call.due, Due::Content, now, within);
     }
 
     /// Fails a call if its endpoint has waited too long for request content. If content waits in the proxy, the client
@@ -90,28 +91,54 @@ impl Relay {
         self.fail(id, &ProxyError::ContentLate { waited_ms: self.limits.relay.content_timeout_ms });
     }
 
-    /// Fails the calls whose time is over.
+    /// Does what is due at calls: fails the calls whose time is over, and begins the attempts that were planned for now.
     pub fn expire_deadlines(&mut self) {
-        for alarm in self.calls.expire(self.now) {
-            let Some(call) = self.calls.get(alarm.call()) else { continue };
-            match alarm {
-                _ if call.is_mirror() => self.drop_mirror(alarm.call()),
-                Alarm::Call(id) => {
+        for (id, due) in self.calls.expire(self.now) {
+            let Some(call) = self.calls.get(id) else { continue };
+            match due {
+                _ if call.is_mirror() => self.drop_mirror(id),
+                Due::Deadline => {
                     let error = out_of_time(call);
                     self.metrics.deadline_exceeded_total.add(1);
                     self.fail(id, &error);
                 }
-                Alarm::Attempt(id) => {
-                    let Some(error) = self.attempt_out_of_time(id) else { continue };
-                    self.metrics.deadline_exceeded_total.add(1);
-                    self.attempt_failed(id, &Failure::Fault(error));
-                }
-                Alarm::Content(id) => self.content_is_late(id),
-                Alarm::Retry(id) => self.calls.list(id),
-                Alarm::Audit(id) => self.audit_request_timeout(id),
-                Alarm::Idle(id) => self.check_idle(id),
-                Alarm::Hedge(id) => self.hedge(id),
+                Due::Attempt => self.check_attempts(id),
+                Due::Content => self.content_is_late(id),
+                Due::Retry => self.calls.list(id),
+                Due::Audit => self.audit_request_timeout(id),
+                Due::Idle => self.check_idle(id),
+                Due::Hedge => self.hedge(id),
             }
+        }
+    }
+
+    /// Ends the attempts at a call that have taken as long as its route rule allows, and plans the next check.
+    fn check_attempts(&mut self, id: CallId) {
+        let now = self.now;
+        let Some(call) = self.calls.get(id) else { return };
+        let Some(limit) = call.route.as_ref().and_then(|route| route.policy().backend_request_timeout.as_ref()) else {
+            return;
+        };
+        let (mut late, mut next) = (Vec::new(), None::<Duration>);
+        for (id, attempt) in call.attempts.ids(id).filter(|(_, attempt)| attempt.stream().is_some()) {
+            match limit.value.after.saturating_sub(now - attempt.since) {
+                Duration::ZERO => late.push(id),
+                left => next = Some(next.map_or(left, |next| next.min(left))),
+            }
+        }
+        if let Some(left) = next {
+            self.calls.wait_for(id, Due::Attempt, left, now);
+        }
+        for attempt in late {
+            self.attempt_is_late(attempt);
+        }
+    }
+
+    /// Ends an attempt that has taken too long, unless the limit is only audited.
+    fn attempt_is_late(&mut self, id: AttemptId) {
+        if let Some(error) = self.attempt_out_of_time(id) {
+            self.metrics.deadline_exceeded_total.add(1);
+            self.attempt_failed(id, &Failure::Fault(error));
         }
     }
 
@@ -123,7 +150,7 @@ impl Relay {
         let endpoint = self.pools.upstream(upstream)?.address;
         let (set_by, timeout) = (limit.set_by.clone(), limit.value.after);
         if !limit.is_audited() && call.attempts.begun() == 1 {
-            self.note_latency(id.call);
+            self.note_given_up(id.call);
         }
         self.acts(id.call, AuditedPart::BackendTimeout, &limit).then_some(ProxyError::BackendTimeout {
             endpoint,
@@ -136,7 +163,7 @@ impl Relay {
 /// Returns the time left until a call's deadline, to be sent to its server in `grpc-timeout`. Returns `None` if the call
 /// has no deadline, if its request has no such field, or if no time has passed since the call began.
 pub(crate) fn time_left(call: &Call, now: Instant) -> Option<Duration> {
-    let (at, _) = call.deadline?;
+    let at = call.deadline?;
     let is_told = now > call.started && call.request.contains(Known::GrpcTimeout);
     is_told.then(|| at.saturating_duration_since(now))
 }

@@ -15,7 +15,7 @@ impl Relay {
         if call.request_ended {
             self.end_call(id, Ending::Complete);
         } else {
-            self.calls.cancel_timers(id);
+            self.calls.wait_for_nothing(id);
         }
     }
 

@@ -4,16 +4,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use leno_http2::FieldSection;
 use leno_http2::fields::Known;
 use leno_model::balance::Method;
 use leno_model::traffic::{Hedge, HedgeDelay, MethodLatencies, Setting, SlowShare};
-use rustc_hash::FxHashMap;
 
 use crate::Relay;
 use crate::audit::AuditedPart;
 use crate::call::attempt::AttemptId;
+use crate::call::due::Due;
+use crate::call::record::is_endpoint_failure;
 use crate::call::{Call, CallId, Response};
 use crate::certain::Certain;
+use crate::link::grpc;
 use crate::target::balance::{Begun, Choice};
 use crate::target::budget::Taken;
 use crate::target::cluster::{ClusterState, Others, Standing};
@@ -26,7 +29,8 @@ const DELAYS_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Hedging {
     latencies: MethodLatencies,
-    slow: FxHashMap<HedgeDelay, SlowShare>,
+    /// Few, so that a search is faster than a hash table.
+    slow: Vec<(HedgeDelay, SlowShare)>,
 }
 
 /// Why a call that was not answered in time gets no further attempt.
@@ -62,11 +66,19 @@ impl Hedging {
     }
 
     /// The calls with this delay, and how many of them are slow.
-    fn slow(&mut self, delay: HedgeDelay, now: Instant) -> &mut SlowShare {
+    fn slow(&mut self, delay: HedgeDelay, now: Instant) -> Option<&mut SlowShare> {
+        let place = self.slow.iter().position(|(of, _)| *of == delay).unwrap_or_else(|| self.add_delay(delay, now));
+        self.slow.get_mut(place).map(|(_, share)| share)
+    }
+
+    /// Adds a delay that no call had before. Returns its place.
+    #[cold]
+    fn add_delay(&mut self, delay: HedgeDelay, now: Instant) -> usize {
         if self.slow.len() > DELAYS_MAX {
             self.slow.clear();
         }
-        self.slow.entry(delay).or_insert_with(|| SlowShare::new(delay, now))
+        self.slow.push((delay, SlowShare::new(delay, now)));
+        self.slow.len() - 1
     }
 }
 
@@ -74,6 +86,36 @@ impl ClusterState {
     /// Returns what the cluster knows about calls that may be hedged.
     fn hedging(&mut self) -> &mut Hedging {
         self.hedging.get_or_insert_default()
+    }
+
+    /// Adds how long the first attempt at a call took, or has taken without an answer, to the latencies of the call's method.
+    pub(crate) fn note_latency(&mut self, method: Method, latency: Duration, now: Instant) {
+        self.hedging().latencies.add(method, latency, now);
+    }
+}
+
+impl Call {
+    /// Learns from the answer of an attempt at a call that may be hedged, before the other attempts are cancelled.
+    #[inline(never)]
+    pub(crate) fn note_hedged_answer(
+        &self,
+        (id, method): (AttemptId, Method),
+        fields: &FieldSection,
+        cluster: &mut ClusterState,
+        now: Instant,
+    ) {
+        if let Some(route) = &self.route
+            && self.attempts.get(id).is_some_and(|attempt| attempt.is_hedge)
+        {
+            route.count_hedge_success();
+        }
+        // The time until a failure is not how long the method takes.
+        let grpc_status = if self.is_grpc { grpc::status(fields) } else { None };
+        if !is_endpoint_failure(self.http_status, grpc_status)
+            && let Some(since) = self.attempts.first_since()
+        {
+            cluster.note_latency(method, now - since, now);
+        }
     }
 }
 
@@ -91,8 +133,7 @@ fn check(call: &Call, hedge: &Hedge, now: Instant, until: Option<Instant>) -> Re
     if call.hedges() >= hedge.attempts {
         return Err(Unhedged::Attempts);
     }
-    let deadline = call.deadline.map(|(at, _)| at);
-    match deadline.into_iter().chain(until).min() {
+    match call.deadline.into_iter().chain(until).min() {
         Some(at) if now >= at => Err(Unhedged::Deadline),
         _ => Ok(()),
     }
@@ -100,14 +141,15 @@ fn check(call: &Call, hedge: &Hedge, now: Instant, until: Option<Instant>) -> Re
 
 impl Relay {
     /// Plans a further attempt at a call that has just begun its only attempt, if its policy names its method.
-    #[cold]
+    #[inline(never)]
     pub(crate) fn plan_hedge(&mut self, id: CallId) {
         let now = self.now;
-        let Some(call) = self.calls.get_mut(id).certain() else { return };
+        let Some((call, timetable)) = self.calls.timed(id).certain() else { return };
         if call.is_mirror() || call.is_tunnel() {
             return;
         }
-        let Some(hedge) = call.route.as_ref().and_then(|route| route.hedge()) else { return };
+        let Some(route) = call.route.as_mut() else { return };
+        let Some(hedge) = route.hedge() else { return };
         // The latency of a call that is not gRPC counts for its `:method`, since such calls may have too many paths.
         let named = if call.is_grpc { Known::Path } else { Known::Method };
         let name = call.request.get(named).unwrap_or_default();
@@ -122,10 +164,17 @@ impl Relay {
         }
         let hedging = cluster.hedging();
         let delay = hedging.delay(&hedge.value, method, now);
-        if delay.is_some() && is_first {
-            hedging.slow(hedge.value.delay, now).note_call(now);
+        if is_first
+            && delay.is_some()
+            && let Some(share) = hedging.slow(hedge.value.delay, now)
+        {
+            share.note_call(now);
         }
-        self.calls.hedge_after(id, method, delay, now);
+        route.hedged_method = Some(method);
+        match delay {
+            Some(delay) => timetable.wait_for(id, &mut call.due, Due::Hedge, now, delay),
+            None => call.due.call_off(Due::Hedge),
+        }
     }
 
     /// Sends a call to another endpoint, since it was not answered in time.
@@ -141,8 +190,9 @@ impl Relay {
         let (method, has_more) = (call.hedged_method(), call.hedges() < hedge.value.attempts);
         let cluster = self.targets.get_mut(call.cluster).filter(|_| has_more);
         if let (Some(cluster), Some(method)) = (cluster, method) {
-            let delay = cluster.hedging().delay(&hedge.value, method, self.now);
-            self.calls.hedge_after(id, method, delay, self.now);
+            if let Some(delay) = cluster.hedging().delay(&hedge.value, method, self.now) {
+                self.calls.wait_for(id, Due::Hedge, delay, self.now);
+            }
         }
         self.place(begun);
     }
@@ -153,7 +203,7 @@ impl Relay {
         let call = self.calls.get(id).ok_or(Unhedged::Request)?;
         let checked = check(call, &hedge.value, now, until);
         let cluster = self.targets.get_mut(call.cluster).ok_or(Unhedged::Request)?;
-        let share = cluster.hedging().slow(hedge.value.delay, now);
+        let share = cluster.hedging().slow(hedge.value.delay, now).certain().ok_or(Unhedged::Request)?;
         // The call is slow, whether it can be hedged or not.
         if call.hedges() == 0 {
             share.note_slow(now);
@@ -191,29 +241,14 @@ impl Relay {
         Ok(begun)
     }
 
-    /// Learns from the answer of an attempt at a call that may be hedged, before the other attempts are cancelled.
-    #[cold]
-    pub(crate) fn note_hedged_answer(&mut self, id: AttemptId, is_failure: bool) {
-        let Some(call) = self.calls.get(id.call).certain() else { return };
-        if let Some(route) =
-            call.route.as_ref().filter(|_| call.attempts.get(id).is_some_and(|attempt| attempt.is_hedge))
-        {
-            route.count_hedge_success();
-        }
-        // The time until a failure is not how long the method takes.
-        if !is_failure {
-            self.note_latency(id.call);
-        }
-    }
-
     /// Adds how long the first attempt at a call has taken until now to the latencies of its method, if the call may be
-    /// hedged: until its answer, or at least as long if the attempt is now given up.
-    pub(crate) fn note_latency(&mut self, id: CallId) {
+    /// hedged. The attempt is given up now, so it would take at least as long.
+    pub(crate) fn note_given_up(&mut self, id: CallId) {
         let now = self.now;
         let Some(call) = self.calls.get(id) else { return };
         let (Some(method), Some(since)) = (call.hedged_method(), call.attempts.first_since()) else { return };
         if let Some(cluster) = self.targets.get_mut(call.cluster) {
-            cluster.hedging().latencies.add(method, now - since, now);
+            cluster.note_latency(method, now - since, now);
         }
     }
 
@@ -222,7 +257,7 @@ impl Relay {
     pub(crate) fn note_unanswered(&mut self, id: CallId) {
         let is_unanswered = |call: &Call| call.response == Response::Awaited && call.hedged_method().is_some();
         if self.calls.get(id).is_some_and(is_unanswered) {
-            self.note_latency(id);
+            self.note_given_up(id);
         }
     }
 

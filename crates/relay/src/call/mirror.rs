@@ -140,11 +140,11 @@ impl Relay {
     /// Handles the end of a call: copies of a complete request have `mirror_timeout_ms` left to be answered, copies of
     /// an incomplete request are dropped.
     pub(crate) fn release_mirrors(&mut self, request_ended: bool, mirrors: &[CallId]) {
-        let at = self.now + ms(self.limits.relay.mirror_timeout_ms);
+        let left = ms(self.limits.relay.mirror_timeout_ms);
         for &id in mirrors {
             match (self.calls.contains(id), request_ended) {
                 (false, _) => {}
-                (true, true) => self.calls.end_by(id, at),
+                (true, true) => self.end_within(id, left),
                 (true, false) => self.drop_mirror(id),
             }
         }

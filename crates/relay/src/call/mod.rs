@@ -10,18 +10,20 @@
 //! | an attempt ends without an answer | `retry` |
 //! | an attempt fails, and the call's rule has retries | `retry_policy` |
 //! | a call has not been answered in time, and its rule hedges | `hedge` |
-//! | a timer fires | `deadline` |
+//! | something that the call waits for is due | `deadline` |
 //! | a client asks how many attempts its call took | `attempts_field` |
 //! | a call breaks a part of its policy that is only audited | `policy` |
 //! | the proxy itself answers | `reply` |
 //! | the call ends, and is recorded | `end`, `record` |
 //!
-//! `calls` owns all calls, `attempt` has the attempts at one call, `mirror` makes copies of requests.
+//! `calls` owns all calls, `attempt` has the attempts at one call, `due` has the times that a call waits for, `mirror` makes
+//! copies of requests.
 
 pub(crate) mod attempt;
 pub(crate) mod attempts_field;
 pub(crate) mod calls;
 pub(crate) mod deadline;
+pub(crate) mod due;
 pub(crate) mod end;
 pub(crate) mod hedge;
 pub(crate) mod mirror;
@@ -42,6 +44,7 @@ use leno_http2::{FieldSection, StreamKey};
 use leno_model::balance::{EndpointId, Method};
 
 use crate::call::attempt::{Attempt, Attempts};
+use crate::call::due::DueTimes;
 use crate::call::policy::PolicyProgress;
 use crate::call::retry_policy::Unretried;
 use crate::downstream::client::ClientId;
@@ -50,7 +53,6 @@ use crate::pool::hop::Protocol;
 use crate::slots::Id;
 use crate::target::cluster::ClusterId;
 use crate::target::routes::CallRoute;
-use crate::timers::TimerKey;
 
 /// Token of a stream whose call is over.
 pub(crate) const NO_CALL: u32 = u32::MAX;
@@ -89,8 +91,6 @@ pub(crate) struct Call {
     pub(crate) retries: u8,
     /// Why the call got no further retry.
     pub(crate) unretried: Option<Unretried>,
-    /// The timer of the next retry.
-    pub(crate) retry_timer: Option<TimerKey>,
 
     pub(crate) request: FieldSection,
     /// Memory of the request's fields and trailers that is counted for the client, in bytes.
@@ -109,10 +109,9 @@ pub(crate) struct Call {
     pub(crate) released: usize,
 
     pub(crate) started: Instant,
-    pub(crate) deadline: Option<(Instant, TimerKey)>,
-    /// The timer of the next check whether content still arrives; `None` for calls whose clients may be silent.
-    pub(crate) content_timer: Option<TimerKey>,
-    /// The value of `request_bytes` at the latest such check.
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) due: DueTimes,
+    /// The value of `request_bytes` at the latest check whether content still arrives.
     pub(crate) content_seen: u64,
     /// The route rule that the call matched, if routes are attached to its destination.
     pub(crate) route: Option<CallRoute>,
@@ -158,7 +157,6 @@ impl Call {
             tried: Vec::new(),
             retries: 0,
             unretried: None,
-            retry_timer: None,
             is_grpc: grpc::is_grpc(&request),
             is_head: request.get(Known::Method) == Some(b"HEAD"),
             fields_bytes: 0,
@@ -175,7 +173,7 @@ impl Call {
             released: 0,
             started: now,
             deadline: None,
-            content_timer: None,
+            due: DueTimes::default(),
             content_seen: 0,
             route: None,
             protocol,
@@ -239,18 +237,13 @@ impl Call {
     /// Returns the method whose latencies the call adds to, if its policy lets it be hedged.
     #[inline]
     pub(crate) fn hedged_method(&self) -> Option<Method> {
-        self.progress()?.hedged_method
+        self.route.as_ref()?.hedged_method
     }
 
     /// Returns what the policy of the call's rule has made of it so far.
     #[inline]
     pub(crate) fn progress(&self) -> Option<&PolicyProgress> {
         self.route.as_ref()?.progress.as_deref()
-    }
-
-    /// As [`Call::progress`], to change it.
-    pub(crate) fn progress_mut(&mut self) -> Option<&mut PolicyProgress> {
-        self.route.as_mut()?.progress.as_deref_mut()
     }
 
     /// Returns how many attempts have begun that its policy has given it: retries and hedges.

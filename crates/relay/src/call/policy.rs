@@ -1,36 +1,26 @@
 //! Policy: what the policy of a call's rule has made of the call so far, beside its deadline and its retries, and what a
 //! part in the mode Audit would have done.
 
-use leno_model::balance::Method;
 use leno_model::traffic::Setting;
 
 use crate::Relay;
 use crate::audit::{AuditedPart, AuditedParts};
+use crate::call::due::Due;
 use crate::call::reply::ProxyError;
 use crate::call::{CallId, Response};
 use crate::certain::Certain;
-use crate::target::routes::CallRoute;
-use crate::timers::TimerKey;
 
 /// Number of checks in the time that a call may be idle. A call ends at most one check later.
-const IDLE_CHECKS: u32 = 4;
+pub(crate) const IDLE_CHECKS: u32 = 4;
 
 /// What a call whose rule has a policy stores for it.
 #[derive(Debug, Default)]
 pub(crate) struct PolicyProgress {
-    /// The timer of a limit for the whole call that is only audited.
-    pub(crate) audit_timer: Option<TimerKey>,
-    /// The timer of the next check whether the call is idle.
-    pub(crate) idle_timer: Option<TimerKey>,
-    /// The timer of a further attempt.
-    pub(crate) hedge_timer: Option<TimerKey>,
-    /// The method of the call, if its policy lets it be hedged.
-    pub(crate) hedged_method: Option<Method>,
     /// An endpoint forbids further attempts.
     pub(crate) is_pushed_back: bool,
-    /// Bytes of content and number of header sections, of both sides, at the latest such check.
+    /// Bytes of content and number of header sections, of both sides, at the latest check whether the call is idle.
     pub(crate) seen: u64,
-    /// Number of checks since then that have seen no more.
+    /// Number of such checks since then that have seen no more.
     pub(crate) idle_checks: u32,
     /// Number of attempts that began while another one went on.
     pub(crate) hedges: u8,
@@ -38,30 +28,7 @@ pub(crate) struct PolicyProgress {
     pub(crate) audited: AuditedParts,
 }
 
-impl PolicyProgress {
-    /// The timers that are set.
-    pub(crate) fn timers_mut(&mut self) -> [&mut Option<TimerKey>; 3] {
-        [&mut self.audit_timer, &mut self.idle_timer, &mut self.hedge_timer]
-    }
-}
-
 impl Relay {
-    /// Sets the timers of an admitted call that the policy of its rule asks for.
-    pub(crate) fn begin_policy(&mut self, id: CallId) {
-        let Some(call) = self.calls.get(id).certain() else { return };
-        let (started, Some(policy)) = (call.started, call.route.as_ref().map(CallRoute::policy)) else { return };
-        let audited = policy.request_timeout.as_ref().filter(|limit| limit.is_audited()).map(|limit| limit.value.after);
-        // A tunnel may be silent for as long as its ends like.
-        let idle = policy.stream_idle_timeout.as_ref().filter(|_| !call.is_tunnel());
-        let idle = idle.map(|limit| limit.value.after / IDLE_CHECKS);
-        if let Some(after) = audited {
-            self.calls.audit_at(id, started + after);
-        }
-        if let Some(after) = idle {
-            self.calls.check_idle_after(id, after, self.now);
-        }
-    }
-
     /// Counts a call that has exceeded a limit that is only audited.
     pub(crate) fn audit_request_timeout(&mut self, id: CallId) {
         let route = self.calls.get(id).and_then(|call| call.route.as_ref());
@@ -72,13 +39,14 @@ impl Relay {
     /// Fails a call if neither side has sent content for the time that its policy allows.
     pub(crate) fn check_idle(&mut self, id: CallId) {
         let now = self.now;
-        let Some(call) = self.calls.get_mut(id).certain() else { return };
+        let Some(call) = self.calls.get(id).certain() else { return };
         // Header sections count too.
         let sections = u64::from(call.interim_responses) + u64::from(call.response != Response::Awaited);
         let seen = call.request_bytes + call.response_bytes + sections;
-        let Some(route) = call.route.as_mut() else { return };
-        let Some(limit) = route.policy().stream_idle_timeout.clone() else { return };
-        let Some(progress) = route.progress.as_mut().certain() else { return };
+        let Some(limit) = call.route.as_ref().and_then(|route| route.policy().stream_idle_timeout.clone()) else {
+            return;
+        };
+        let Some(progress) = self.calls.progress_mut(id).certain() else { return };
         progress.idle_checks = if progress.seen == seen { progress.idle_checks.saturating_add(1) } else { 0 };
         progress.seen = seen;
         if progress.idle_checks >= IDLE_CHECKS {
@@ -87,7 +55,7 @@ impl Relay {
             }
             return;
         }
-        self.calls.check_idle_after(id, limit.value.after / IDLE_CHECKS, now);
+        self.calls.wait_for(id, Due::Idle, limit.value.after / IDLE_CHECKS, now);
     }
 
     /// Counts what a part of a policy would have done with a call, once for each call.

@@ -153,11 +153,8 @@ impl Relay {
         let policy = call.route.as_ref().map(CallRoute::policy);
         let is_limited = policy.is_some_and(|policy| policy.request_timeout.is_some());
         let has_idle_limit = policy.is_some_and(|policy| policy.stream_idle_timeout.is_some());
-        if is_limited || call.request.contains(Known::GrpcTimeout) {
-            self.set_deadline(id);
-        }
-        if is_limited || has_idle_limit {
-            self.begin_policy(id);
+        if is_limited || has_idle_limit || call.request.contains(Known::GrpcTimeout) {
+            self.limit_call(id);
         }
         self.expect_content(id);
         self.calls.list(id);

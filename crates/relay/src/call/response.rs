@@ -7,7 +7,7 @@ use leno_http2::{Drained, ErrorCode, Event, FieldSection, Section, StreamKey};
 
 use crate::Relay;
 use crate::call::attempt::AttemptId;
-use crate::call::record::{Ending, is_endpoint_failure};
+use crate::call::record::Ending;
 use crate::call::reply::ProxyError;
 use crate::call::retry::Failure;
 use crate::call::retry_policy::may_have_failed;
@@ -132,17 +132,14 @@ impl Relay {
         if let Some(route) = &call.route {
             route.modify_response(fields);
         }
-        let cluster = self.targets.get_mut(call.cluster);
+        let mut cluster = self.targets.get_mut(call.cluster);
         let has_others = call.attempts.len() > 1;
-        let is_hedged = call.hedged_method().is_some();
-        let grpc_status = if is_hedged && call.is_grpc { grpc::status(fields) } else { None };
-        let is_failure = is_hedged && is_endpoint_failure(call.http_status, grpc_status);
+        if let (Some(method), Some(cluster)) = (call.hedged_method(), cluster.as_deref_mut()) {
+            call.note_hedged_answer((id, method), fields, cluster, now);
+        }
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         if let (Some(pick), Some(cluster)) = (attempt.pick.as_mut(), cluster) {
             cluster.balancer.answered(now, pick, now - attempt.since);
-        }
-        if is_hedged {
-            self.note_hedged_answer(id, is_failure);
         }
         if has_others {
             self.abandon_others(id);

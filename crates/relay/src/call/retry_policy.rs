@@ -12,6 +12,7 @@ use leno_model::traffic::Retry;
 use crate::Relay;
 use crate::audit::AuditedPart;
 use crate::call::attempt::{Attempt, AttemptId};
+use crate::call::due::Due;
 use crate::call::record::is_endpoint_failed_answer;
 use crate::call::reply::ProxyError;
 use crate::call::response::status_code;
@@ -74,8 +75,7 @@ fn pause(
         Some(Pushback::Wait(pause)) => pause.max(retry.backoff),
         None => retry.pause(call.retries + 1, random),
     };
-    let deadline = call.deadline.map(|(at, _)| at);
-    match deadline.into_iter().chain(until).min() {
+    match call.deadline.into_iter().chain(until).min() {
         Some(at) if now + pause >= at => Err(Unretried::Deadline),
         _ => Ok(pause),
     }
@@ -284,7 +284,7 @@ impl Relay {
     pub(crate) fn send_again_in(&mut self, id: CallId, pause: Duration) {
         match pause.is_zero() {
             true => self.calls.list(id),
-            false => self.calls.list_at(id, self.now + pause),
+            false => self.calls.wait_for(id, Due::Retry, pause, self.now),
         }
     }
 }

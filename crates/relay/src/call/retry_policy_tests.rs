@@ -4,7 +4,6 @@ use leno_model::traffic::GrpcCodes;
 use super::*;
 use crate::downstream::client::ClientId;
 use crate::pool::hop::Protocol;
-use crate::timers::Timers;
 
 fn section(fields: &[(&str, &str)]) -> FieldSection {
     let mut section = FieldSection::new();
@@ -71,11 +70,10 @@ fn what_cannot_be_repeated_and_what_the_client_repeats_itself_is_not_sent_again(
 #[test]
 fn a_retry_that_would_begin_after_the_deadline_does_not_begin() {
     let now = Instant::now();
-    let mut timers = Timers::new(now);
     let mut call = call(now, &[]);
     for (left_ms, expected) in [(20, Err(Unretried::Deadline)), (21, Ok(Duration::from_millis(20)))] {
         let at = now + Duration::from_millis(left_ms);
-        call.deadline = Some((at, timers.set(at, ())));
+        call.deadline = Some(at);
         assert_eq!(pause(&call, &retry(), None, (now, None), 0), expected, "{left_ms} ms are left");
         call.deadline = None;
         assert_eq!(pause(&call, &retry(), None, (now, Some(at)), 0), expected, "the drain ends in {left_ms} ms");

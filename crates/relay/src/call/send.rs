@@ -190,7 +190,7 @@ impl Relay {
             self.count_fields(id.call);
         }
         if is_limited {
-            self.calls.limit_attempt(id, now);
+            self.limit_attempt(id.call);
         }
         self.pools.note_room(upstream_id);
         self.mark_dirty(LinkId::Endpoint(upstream_id));

@@ -70,7 +70,7 @@ impl Relay {
         if let Err(error) = self.ask(subject) {
             return self.fail(id, &error);
         }
-        self.set_deadline(id);
+        self.limit_call(id);
         let calls = &self.calls;
         let is_waiting = |id: &CallId| calls.contains(*id);
         let Some(question) = self.questions.open.get_mut(subject) else { return };

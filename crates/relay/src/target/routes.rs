@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use leno_http2::FieldSection;
 use leno_http2::fields::{Known, PreparedField};
+use leno_model::balance::Method;
 use leno_model::mesh::ClusterKey;
 use leno_model::route::{BackendTarget, Filters, Found, PathMatch, RouteKind, RouteName, RouteTable, Rule, Scheme};
 use leno_model::traffic::{CallPolicy, Hedge, Retry, Setting};
@@ -73,7 +74,9 @@ pub(crate) struct CallRoute {
     pub(crate) sets_deadline: bool,
     /// Copies of the request that are in flight.
     pub(crate) mirrors: Vec<CallId>,
-    /// What the policy of the rule has made of the call so far; `None` if no part of it has acted or needs a timer.
+    /// The method of the call, if the policy of the rule lets it be hedged.
+    pub(crate) hedged_method: Option<Method>,
+    /// What the policy of the rule has made of the call so far; `None` while no part of it has acted.
     pub(crate) progress: Option<Box<PolicyProgress>>,
 }
 
@@ -103,7 +106,7 @@ impl Routes {
 
 impl CallRoute {
     fn new(rule: Arc<MatchedRule>) -> Self {
-        Self { rule, backend: None, sets_deadline: false, mirrors: Vec::new(), progress: None }
+        Self { rule, backend: None, sets_deadline: false, mirrors: Vec::new(), hedged_method: None, progress: None }
     }
 
     /// Returns the name of the route that the rule belongs to.
