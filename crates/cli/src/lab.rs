@@ -6,6 +6,7 @@ use clap::Subcommand;
 use leno_lab::error::Result;
 use leno_lab::experiment::{self, ListOptions, Options};
 use leno_lab::formats::export;
+use leno_lab::load::command as load;
 use leno_lab::tls::tunnel;
 use leno_lab::{compare, control_plane, publication, report, simulate};
 
@@ -31,6 +32,9 @@ pub(crate) enum Command {
     /// Run one end of a TLS tunnel for connections: the baseline for comparisons with a mesh
     #[command(hide = true)]
     Tunnel(tunnel::Options),
+    /// Run one load for a coordinator in another process
+    #[command(hide = true)]
+    Load(load::Options),
 }
 
 impl Command {
@@ -45,6 +49,7 @@ impl Command {
             Self::Export(options) => export::run(options, &mut io::stdout()),
             Self::Simulate(options) => simulate::run(options, &mut io::stdout()),
             Self::Tunnel(options) => tunnel::run(options),
+            Self::Load(options) => load::run(options),
         }
     }
 }

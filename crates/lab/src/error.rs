@@ -80,6 +80,13 @@ pub enum Error {
         what: String,
         why: String,
     },
+    /// A message between the lab and its load in another process is invalid.
+    #[error("{what}: {why}")]
+    Message {
+        /// The invalid message, or the action that failed.
+        what: String,
+        why: String,
+    },
     /// Ctrl-C or SIGTERM.
     #[error("interrupted")]
     Interrupted,

@@ -4,9 +4,11 @@ use std::fmt;
 
 use h2::Reason;
 use leno_model::traffic::GrpcCodes;
+use serde::{Deserialize, Serialize};
 
 /// The class of a failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum FailureClass {
     /// The answer has this gRPC status code, which is not OK.
     Grpc(u16),

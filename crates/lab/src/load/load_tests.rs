@@ -1,3 +1,4 @@
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use h2::Reason;

@@ -12,28 +12,35 @@ pub(crate) mod bulk;
 mod call;
 mod channel;
 mod channels;
+pub mod command;
 mod connect;
 mod crowd;
+mod event;
 mod failure;
 mod handshake;
 pub(crate) mod http1;
 mod inbox;
+mod nanoseconds;
 mod open;
 mod pace;
 mod plain;
+mod plan;
 mod ready;
 mod recorder;
+mod recording;
 mod run;
 #[cfg(test)]
 mod scripted;
+mod shares;
 mod snapshot;
+mod sparse;
 mod stats;
+mod tally;
 mod timer;
 mod traffic;
 mod windows;
 mod workers;
 
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -43,7 +50,7 @@ pub use crowd::{Crowd, CrowdReport};
 pub use failure::{Failure, FailureClass};
 use futures_util::{StreamExt, TryStreamExt, stream};
 pub use handshake::{Hello, NAMELESS};
-use pace::Pace;
+pub use plan::{Client, Exchange, Pattern, Plan};
 use recorder::{Recorder, lock};
 use run::Run;
 pub use snapshot::{Latency, Slice, Snapshot};
@@ -57,6 +64,8 @@ use crate::child::pin;
 use crate::error::{Error, Result, io};
 pub(crate) use call::{PREFIX_BYTES, check_head, check_status, framed};
 pub(crate) use crowd::allow_open_files;
+pub(crate) use event::Event;
+pub(crate) use recording::Recording;
 pub(crate) use stats::{histogram, us};
 
 /// Maximum number of connections that open at the same time, so that no server's listen queue overflows.
@@ -67,80 +76,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const RETRY_GAP: Duration = Duration::from_millis(100);
 /// Longest time for the last calls to be answered.
 pub(crate) const LAST_ANSWERS: Duration = Duration::from_secs(5);
-
-/// One client connection.
-#[derive(Debug, Clone)]
-pub struct Client {
-    /// Address to connect to.
-    pub address: SocketAddr,
-    /// The `:authority` of the client's calls.
-    pub authority: String,
-}
-
-/// The description of a load.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// The clients, at least one; each sends an equal share. A client that loses its connection opens another.
-    pub clients: Vec<Client>,
-    /// The names that the servers have in their answers.
-    pub servers: Vec<String>,
-    /// The exchange that clients repeat.
-    pub exchange: Exchange,
-    /// The size of the exchanges, and further properties.
-    pub traffic: Traffic,
-    /// When calls are sent.
-    pub pattern: Pattern,
-    /// Time before counting begins. Failures count during this time too.
-    pub warm_up: Duration,
-    /// Time during which sent calls are counted.
-    pub measured: Duration,
-    /// The CPUs that the load's thread may use; empty for all.
-    pub cpus: Vec<usize>,
-    /// Seed of random arrivals.
-    pub seed: u64,
-}
-
-/// The exchange that a client repeats.
-#[derive(Debug, Clone)]
-pub enum Exchange {
-    /// A gRPC call, of the traffic's shape; as many at a time as the pattern allows.
-    Grpc,
-    /// An HTTP/1.1 request; one at a time for each client.
-    Http1,
-    /// An HTTP/2 request without gRPC; as many at a time as the pattern allows.
-    Http2,
-    /// A TLS connection that opens and closes; one at a time for each client.
-    Handshake(Hello),
-}
-
-/// When calls are sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pattern {
-    /// A constant number of calls in flight, evenly over all clients: each answer triggers the next call. With
-    /// [`Exchange::Http1`] and [`Exchange::Handshake`], each client has one call in flight, and `in_flight` has no
-    /// effect.
-    Closed {
-        /// Calls in flight, at least one.
-        in_flight: u32,
-    },
-    /// Calls at a fixed rate, whether or not earlier calls were answered; latency counts from the scheduled time of
-    /// sending.
-    Open {
-        /// Calls per second of all clients together, at least one. The traffic has their arrivals.
-        rate_per_s: u32,
-        /// Maximum number of calls in flight; with [`Exchange::Http1`] and [`Exchange::Handshake`], of calls that wait
-        /// for a free client. A further call is not sent and counts as failed.
-        max_in_flight: u32,
-    },
-}
-
-impl Plan {
-    /// The schedule of an open loop that starts at `start`.
-    fn pace(&self, start: Instant, rate_per_s: u32) -> Pace {
-        let measured_from = start + self.warm_up;
-        Pace::new((start, measured_from, measured_from + self.measured), rate_per_s, &self.traffic, self.seed)
-    }
-}
 
 /// A running load.
 pub struct Load {
@@ -166,17 +101,37 @@ impl Load {
         lock(&self.stats).snapshot(Instant::now())
     }
 
+    /// The beginning of the measured time; `None` until all clients have connected.
+    fn measured_from(&self) -> Option<Instant> {
+        lock(&self.stats).measured_from()
+    }
+
     /// Waits for the end: the plan's time, and at most 5 s for the last answers.
     ///
     /// # Errors
     /// If a client could not connect at the start, or a request to the operating system fails. Failed calls are counted
     /// in the numbers instead.
     pub fn finish(self) -> Result<Snapshot> {
+        let stats = self.join()?;
+        let snapshot = lock(&stats).finish(Instant::now());
+        Ok(snapshot)
+    }
+
+    /// As [`Load::finish`], but returns the numbers for another process.
+    ///
+    /// # Errors
+    /// As [`Load::finish`].
+    pub(crate) fn record(self) -> Result<Recording> {
+        let stats = self.join()?;
+        let recording = lock(&stats).recording(Instant::now());
+        Ok(recording)
+    }
+
+    fn join(self) -> Result<Arc<Mutex<Stats>>> {
         match self.thread.join() {
-            Ok(result) => result?,
+            Ok(result) => result.map(|()| self.stats),
             Err(panic) => std::panic::resume_unwind(panic),
         }
-        Ok(lock(&self.stats).finish(Instant::now()))
     }
 }
 

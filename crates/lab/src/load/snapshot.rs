@@ -6,7 +6,10 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use super::failure::FailureClass;
+use super::recording::{Recording, SERVERS_MAX};
+use super::tally::Tally;
 use super::windows::Window;
+use crate::error::{Error, Result};
 use crate::experiment::record::CurvePoint;
 
 /// Number of points of a latency curve in each decade of its quantiles, such as from 90 % to 99 %, and from 99 % to
@@ -16,7 +19,7 @@ const POINTS_PER_DECADE: u32 = 16;
 const DECADES: u32 = 6;
 
 /// The numbers at one moment.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
     /// Measured time so far; zero during the warm-up.
     pub measured: Duration,
@@ -37,6 +40,8 @@ pub struct Snapshot {
     pub late: u64,
     /// Delays of measured calls; empty in a closed loop.
     pub lateness: Latency,
+    /// Calls answered since the start of the load, warm-up included.
+    pub answered: u64,
     /// The latency curve of all answered calls, ascending, at most a hundred points, the last at 1.
     /// Empty until the load is finished.
     pub curve: Vec<CurvePoint>,
@@ -48,6 +53,24 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The numbers that one load with the calls of all these recordings would have. Slices and windows are added by
+    /// their position, and the measured time is the longest.
+    ///
+    /// # Errors
+    /// If there is no recording, a recording violates a limit, or two recordings have different numbers of servers.
+    pub(crate) fn merged(recordings: &[Recording]) -> Result<Self> {
+        let invalid = |what: String, why: String| Error::Message { what, why };
+        let Some(first) = recordings.first() else {
+            return Err(invalid("merging the recordings of loads".to_owned(), "there is none".to_owned()));
+        };
+        let mut tally = Tally::new(first.servers_us.len().min(SERVERS_MAX));
+        for (index, recording) in recordings.iter().enumerate() {
+            tally.add(recording).map_err(|why| invalid(format!("the recording of load {}", index + 1), why))?;
+        }
+        let measured = recordings.iter().map(|recording| recording.measured).max().unwrap_or_default();
+        Ok(tally.summary(measured))
+    }
+
     /// The calls of the measured time that were not answered with OK.
     pub fn errors(&self) -> u64 {
         self.classes.values().sum()
@@ -55,12 +78,22 @@ impl Snapshot {
 }
 
 /// The results of calls that were sent or due within 100 ms.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Slice {
     /// Calls that each server answered with OK, in the plan's order.
     pub calls: Vec<u64>,
     /// Calls that failed.
     pub failed: u64,
+}
+
+impl Slice {
+    /// Adds the calls of another load with the same servers.
+    pub(super) fn add(&mut self, other: &Self) {
+        for (calls, added) in self.calls.iter_mut().zip(&other.calls) {
+            *calls = calls.saturating_add(*added);
+        }
+        self.failed = self.failed.saturating_add(other.failed);
+    }
 }
 
 /// How many calls were answered, and how fast.

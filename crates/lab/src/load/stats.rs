@@ -1,12 +1,13 @@
 //! The results of calls: latencies of each server, and failures.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::failure::{Failure, FailureClass};
-use super::snapshot::{Latency, Slice, Snapshot, curve};
+use super::failure::Failure;
+use super::recording::Recording;
+use super::snapshot::{Slice, Snapshot};
+use super::tally::Tally;
 use super::windows::Windows;
 
 /// Largest latency that is recorded. Longer latencies are recorded as this value.
@@ -19,58 +20,51 @@ pub const SLICE: Duration = Duration::from_millis(100);
 const LATE: Duration = Duration::from_millis(1);
 /// Maximum number of classes of failures that are counted separately: a peer may answer with any HTTP status and reset
 /// with any error code.
-const CLASSES_MAX: usize = 64;
+pub(super) const CLASSES_MAX: usize = 64;
 
 /// The numbers, while calls run.
 #[derive(Debug)]
 pub(super) struct Stats {
-    servers: Vec<Histogram<u64>>,
-    failed: u64,
-    first_failure: Option<String>,
-    /// The failures of the measured time, by class.
-    classes: BTreeMap<FailureClass, u64>,
-    lateness: Histogram<u64>,
-    late: u64,
-    held_up: Duration,
-    window: Option<(Instant, Instant)>,
-    timeline: Vec<Slice>,
-    windows: Option<Windows>,
+    tally: Tally,
+    times: Option<Times>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    /// The beginning of the warm-up.
+    start: Instant,
+    /// The beginning of the measured time.
+    from: Instant,
+    until: Instant,
 }
 
 impl Stats {
     /// Creates statistics for `servers` servers. Latencies count from [`Stats::measure`] on.
     pub(super) fn new(servers: usize) -> Self {
-        Self {
-            servers: vec![histogram(); servers],
-            failed: 0,
-            first_failure: None,
-            classes: BTreeMap::new(),
-            lateness: histogram(),
-            late: 0,
-            held_up: Duration::ZERO,
-            window: None,
-            timeline: Vec::new(),
-            windows: None,
-        }
+        Self { tally: Tally::new(servers), times: None }
     }
 
     /// Counts the calls sent from `from` until `until`. The windows begin at `start`, the beginning of the warm-up.
     pub(super) fn measure(&mut self, start: Instant, from: Instant, until: Instant) {
-        self.windows = Some(Windows::new(start, until));
-        self.window = Some((from, until));
+        self.times = Some(Times { start, from, until });
+        self.tally.windows = Windows::new(until - start);
         let slices = (until - from).as_nanos().div_ceil(SLICE.as_nanos());
-        let empty = Slice { calls: vec![0; self.servers.len()], failed: 0 };
-        self.timeline = vec![empty; usize::try_from(slices).unwrap_or(0)];
+        self.tally.pad_timeline(usize::try_from(slices).unwrap_or(0));
+    }
+
+    /// The beginning of the measured time; `None` until [`Stats::measure`].
+    pub(super) fn measured_from(&self) -> Option<Instant> {
+        self.times.map(|times| times.from)
     }
 
     /// Counts a call that the server with this index answered.
     pub(super) fn answer(&mut self, since: Instant, server: usize, latency: Duration) {
-        if let Some(windows) = &mut self.windows {
-            windows.record(since, latency);
+        if let Some(after) = self.times.and_then(|times| since.checked_duration_since(times.start)) {
+            self.tally.windows.record(after, latency);
         }
         if let Some(slice) = self.slice(since) {
             slice.calls[server] += 1;
-            self.servers[server].saturating_record(us(latency));
+            self.tally.servers[server].saturating_record(us(latency));
         }
     }
 
@@ -78,63 +72,47 @@ impl Stats {
     pub(super) fn fail(&mut self, since: Instant, failure: Failure) {
         if let Some(slice) = self.slice(since) {
             slice.failed += 1;
-            let known = self.classes.contains_key(&failure.class) || self.classes.len() < CLASSES_MAX;
-            *self.classes.entry(if known { failure.class } else { FailureClass::Other }).or_default() += 1;
+            self.tally.add_failures(failure.class, 1);
         }
-        self.failed += 1;
-        self.first_failure.get_or_insert(failure.why);
+        self.tally.failed += 1;
+        self.tally.first_failure.get_or_insert(failure.why);
     }
 
     /// Records the delay of a call.
     pub(super) fn sent(&mut self, due: Instant, lateness: Duration) {
         if self.slice(due).is_some() {
-            self.lateness.saturating_record(us(lateness));
-            self.late += u64::from(lateness > LATE);
-            self.held_up = self.held_up.max(lateness);
+            self.tally.lateness.saturating_record(us(lateness));
+            self.tally.late += u64::from(lateness > LATE);
+            self.tally.held_up = self.tally.held_up.max(lateness);
         }
     }
 
     /// The numbers at `now`, without curve, timeline and windows.
     pub(super) fn snapshot(&self, now: Instant) -> Snapshot {
-        let measured =
-            self.window.map_or(Duration::ZERO, |(from, until)| now.min(until).saturating_duration_since(from));
-        Snapshot {
-            measured,
-            total: Latency::of(&self.total()),
-            servers: self.servers.iter().map(Latency::of).collect(),
-            failed: self.failed,
-            first_failure: self.first_failure.clone(),
-            classes: self.classes.clone(),
-            held_up: self.held_up,
-            late: self.late,
-            lateness: Latency::of(&self.lateness),
-            curve: Vec::new(),
-            timeline: Vec::new(),
-            windows: Vec::new(),
-        }
+        self.tally.so_far(self.measured(now))
     }
 
     /// The numbers at the end.
     pub(super) fn finish(&self, now: Instant) -> Snapshot {
-        let windows = self.windows.as_ref().map_or_else(Vec::new, Windows::finish);
-        Snapshot { curve: curve(&self.total()), timeline: self.timeline.clone(), windows, ..self.snapshot(now) }
+        self.tally.summary(self.measured(now))
     }
 
-    fn total(&self) -> Histogram<u64> {
-        let mut total = histogram();
-        for server in &self.servers {
-            total += server;
-        }
-        total
+    /// The numbers at the end, for another process.
+    pub(super) fn recording(&self, now: Instant) -> Recording {
+        self.tally.recording(self.measured(now))
+    }
+
+    fn measured(&self, now: Instant) -> Duration {
+        self.times.map_or(Duration::ZERO, |times| now.min(times.until).saturating_duration_since(times.from))
     }
 
     fn slice(&mut self, since: Instant) -> Option<&mut Slice> {
-        let (from, until) = self.window?;
+        let Times { from, until, .. } = self.times?;
         if since >= until {
             return None;
         }
         let index = since.checked_duration_since(from)?.as_nanos() / SLICE.as_nanos();
-        self.timeline.get_mut(usize::try_from(index).ok()?)
+        self.tally.timeline.get_mut(usize::try_from(index).ok()?)
     }
 }
 

@@ -1,3 +1,6 @@
+use std::collections::BTreeMap;
+
+use super::super::failure::FailureClass;
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);
@@ -40,6 +43,19 @@ fn latencies_are_kept_for_each_server_and_for_all() {
     assert!(about(snapshot.total.p99_ms, 50.0), "{snapshot:?}");
     assert!(about(snapshot.servers[0].p99_ms, 2.0), "{snapshot:?}");
     assert!(about(snapshot.servers[1].p50_ms, 50.0), "{snapshot:?}");
+}
+
+#[test]
+fn a_call_of_the_warm_up_counts_in_the_windows_and_one_before_the_start_does_not() {
+    let start = Instant::now() + 1000 * MS;
+    let mut stats = Stats::new(1);
+    stats.measure(start, start + 1000 * MS, start + 2000 * MS);
+    stats.answer(start - MS, 0, MS);
+    stats.answer(start, 0, MS);
+    stats.answer(start + 1000 * MS, 0, MS);
+    let snapshot = stats.finish(start + 2000 * MS);
+    assert_eq!(snapshot.windows.iter().map(|window| window.calls).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!((snapshot.answered, snapshot.total.calls), (2, 1));
 }
 
 #[test]

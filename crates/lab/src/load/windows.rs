@@ -1,9 +1,10 @@
 //! The latency in each second of a load, from its start on.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use super::sparse::Sparse;
 use super::stats::us;
 
 /// Length of one [`Window`].
@@ -24,37 +25,57 @@ pub struct Window {
     pub p99_ms: f64,
 }
 
-/// The windows of a running load.
-#[derive(Debug)]
-pub(super) struct Windows {
-    start: Instant,
-    latencies: Vec<Histogram<u32>>,
-}
+/// The latencies of each window, from the start of the load on.
+#[derive(Debug, Default)]
+pub(super) struct Windows(Vec<Histogram<u32>>);
 
 impl Windows {
-    /// The windows of a load from `start` until `end`.
-    pub(super) fn new(start: Instant, end: Instant) -> Self {
-        let count = (end - start).as_nanos().div_ceil(WINDOW.as_nanos());
-        let empty = Histogram::new_with_bounds(1, MAX_LATENCY_US, SIGNIFICANT_DIGITS)
-            .expect("the bounds are constants that hdrhistogram takes");
-        Self { start, latencies: vec![empty; usize::try_from(count).unwrap_or(0)] }
+    /// The windows of a load of this length.
+    pub(super) fn new(length: Duration) -> Self {
+        let count = length.as_nanos().div_ceil(WINDOW.as_nanos());
+        let mut windows = Self::default();
+        windows.pad(usize::try_from(count).unwrap_or(0));
+        windows
     }
 
-    /// Records the latency of an answered call.
-    pub(super) fn record(&mut self, since: Instant, latency: Duration) {
-        let Some(after) = since.checked_duration_since(self.start) else { return };
+    fn pad(&mut self, windows: usize) {
+        let empty = Histogram::new_with_bounds(1, MAX_LATENCY_US, SIGNIFICANT_DIGITS)
+            .expect("the bounds are constants that hdrhistogram takes");
+        self.0.resize(windows.max(self.0.len()), empty);
+    }
+
+    /// Records the latency of an answered call that was sent or due this time after the start.
+    pub(super) fn record(&mut self, after: Duration, latency: Duration) {
         // Whole seconds, because this is computed for each call.
         let index = usize::try_from(after.as_secs() / WINDOW.as_secs()).unwrap_or(usize::MAX);
-        if let Some(window) = self.latencies.get_mut(index) {
+        if let Some(window) = self.0.get_mut(index) {
             window.saturating_record(us(latency));
         }
+    }
+
+    /// Adds the windows of another load, the first to the first.
+    ///
+    /// # Errors
+    /// If a count is too large for a window; in one line.
+    pub(super) fn add(&mut self, others: &[Sparse]) -> Result<(), String> {
+        self.pad(others.len());
+        self.0.iter_mut().zip(others).try_for_each(|(window, other)| other.add_to(window))
+    }
+
+    /// Number of calls in all windows.
+    pub(super) fn answered(&self) -> u64 {
+        self.0.iter().map(Histogram::len).sum()
+    }
+
+    pub(super) fn sparse(&self) -> Vec<Sparse> {
+        self.0.iter().map(Sparse::of).collect()
     }
 
     /// Summarizes all windows.
     pub(super) fn finish(&self) -> Vec<Window> {
         let ms = |us: &Histogram<u32>, quantile| us.value_at_quantile(quantile) as f64 / 1000.0;
         let window = |us: &Histogram<u32>| Window { calls: us.len(), p50_ms: ms(us, 0.5), p99_ms: ms(us, 0.99) };
-        self.latencies.iter().map(window).collect()
+        self.0.iter().map(window).collect()
     }
 }
 

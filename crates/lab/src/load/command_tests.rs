@@ -1,0 +1,107 @@
+use std::io::Cursor;
+
+use super::super::{Client, Exchange, Pattern, Snapshot, Traffic};
+use super::*;
+use crate::echo::tests::start_server;
+
+fn plan(address: std::net::SocketAddr) -> Plan {
+    Plan {
+        clients: vec![Client { address, authority: "echo.default:50051".to_owned() }; 2],
+        servers: vec!["s1".to_owned()],
+        exchange: Exchange::Grpc,
+        traffic: Traffic::default(),
+        pattern: Pattern::Open { rate_per_s: 200, max_in_flight: 10_000 },
+        warm_up: Duration::from_millis(200),
+        measured: Duration::from_millis(1_500),
+        cpus: Vec::new(),
+        seed: 0,
+    }
+}
+
+/// The events of a load with this input.
+fn events_of(input: String) -> Vec<Event> {
+    let mut output = Vec::new();
+    serve(Cursor::new(input), &mut output).expect("memory takes all lines");
+    output.split_inclusive(|byte| *byte == b'\n').map(|line| Event::of_line(line).expect("an event")).collect()
+}
+
+#[tokio::test]
+async fn a_load_reports_its_steps_and_ends_with_its_recording() {
+    let line = plan(start_server("s1", 0).await).to_line().expect("JSON");
+    let events = tokio::task::spawn_blocking(|| events_of(line)).await.expect("no panic");
+    let [Event::Connected, Event::Measuring, running @ .., Event::Finished { recording }] = &events[..] else {
+        panic!("other events: {events:?}");
+    };
+    let counts: Vec<u64> = running
+        .iter()
+        .map(|event| match event {
+            Event::Running { answered } => *answered,
+            other => panic!("{other:?} while the load runs"),
+        })
+        .collect();
+    assert!(!counts.is_empty() && counts.is_sorted(), "{counts:?}");
+    let snapshot = Snapshot::merged(std::slice::from_ref(&**recording)).expect("a good recording");
+    // 40 calls of the warm-up, and 300 of the measured time.
+    assert_eq!((snapshot.answered, snapshot.total.calls, snapshot.failed), (340, 300, 0), "{snapshot:?}");
+    assert_eq!(snapshot.measured, Duration::from_millis(1_500));
+}
+
+#[tokio::test]
+async fn the_shares_of_a_plan_together_make_its_calls() {
+    let address = start_server("s1", 0).await;
+    let loads = plan(address).shares(2).into_iter().map(|share| {
+        let line = share.to_line().expect("JSON");
+        tokio::task::spawn_blocking(|| events_of(line))
+    });
+    let mut recordings = Vec::new();
+    for load in loads.collect::<Vec<_>>() {
+        match load.await.expect("no panic").pop() {
+            Some(Event::Finished { recording }) => recordings.push(*recording),
+            other => panic!("the last event is {other:?}"),
+        }
+    }
+    let snapshot = Snapshot::merged(&recordings).expect("good recordings");
+    assert_eq!(recordings.len(), 2);
+    assert_eq!((snapshot.answered, snapshot.total.calls, snapshot.failed), (340, 300, 0), "{snapshot:?}");
+}
+
+/// The reason in the only event.
+fn reason(input: String) -> String {
+    match &events_of(input)[..] {
+        [Event::Failed { why }] => why.clone(),
+        other => panic!("other events: {other:?}"),
+    }
+}
+
+#[test]
+fn a_bad_plan_and_a_server_that_does_not_listen_are_reported_with_the_reason() {
+    assert!(reason("{}\n".to_owned()).starts_with("reading the plan of a load: missing field"));
+    let nobody = crate::child::free_address().expect("a free port");
+    let why = reason(plan(nobody).to_line().expect("JSON"));
+    assert!(why.contains(&nobody.to_string()), "{why}");
+}
+
+/// An output whose reader closes it after the first line.
+struct Closing(u32);
+
+impl Write for Closing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += 1;
+        if self.0 > 1 { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(bytes.len()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_closed_output_ends_a_load_of_an_hour_within_seconds() {
+    let warm_up = Duration::from_secs(3_600);
+    let line = Plan { warm_up, ..plan(start_server("s1", 0).await) }.to_line().expect("JSON");
+    let start = Instant::now();
+    let ended = tokio::task::spawn_blocking(|| serve(Cursor::new(line), &mut Closing(0))).await.expect("no panic");
+    let error = ended.expect_err("nobody reads").to_string();
+    assert!(error.starts_with("writing the events of a load: "), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}

@@ -1,0 +1,52 @@
+//! The parts of a plan for several processes, which together send what one process would send.
+
+use super::{Pattern, Plan};
+
+impl Plan {
+    /// Divides the plan into at most `parts` plans. There are fewer if the plan has fewer clients, calls in flight or
+    /// calls per second: each part has at least one of each.
+    ///
+    /// The clients take turns. Each client keeps the calls that it has in the whole plan.
+    pub(crate) fn shares(&self, parts: usize) -> Vec<Self> {
+        let parts = self.smallest_total().min(parts);
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        (0..parts)
+            .map(|part| Self {
+                clients: self.clients.iter().skip(part).step_by(parts).cloned().collect(),
+                pattern: self.pattern_of(part, parts),
+                seed: random.u64(..),
+                ..self.clone()
+            })
+            .collect()
+    }
+
+    fn smallest_total(&self) -> usize {
+        let calls = match self.pattern {
+            Pattern::Closed { in_flight } => in_flight,
+            Pattern::Open { rate_per_s, max_in_flight } => rate_per_s.min(max_in_flight),
+        };
+        self.clients.len().min(calls as usize)
+    }
+
+    fn pattern_of(&self, part: usize, parts: usize) -> Pattern {
+        let share = |total| share(total, self.clients.len(), part, parts);
+        match self.pattern {
+            Pattern::Closed { in_flight } => Pattern::Closed { in_flight: share(in_flight) },
+            Pattern::Open { rate_per_s, max_in_flight } => {
+                Pattern::Open { rate_per_s: share(rate_per_s), max_in_flight: share(max_in_flight) }
+            }
+        }
+    }
+}
+
+/// The share of one part, if `total` is dealt to the clients in turn, and the clients to the parts in turn.
+fn share(total: u32, clients: usize, part: usize, parts: usize) -> u32 {
+    let dealt_to_part = |count: usize| count.saturating_sub(part).div_ceil(parts);
+    let (rounds, rest) = (total as usize / clients, total as usize % clients);
+    // Never more than the total, which is a u32.
+    u32::try_from(rounds * dealt_to_part(clients) + dealt_to_part(rest)).unwrap_or(total)
+}
+
+#[cfg(test)]
+#[path = "shares_tests.rs"]
+mod tests;

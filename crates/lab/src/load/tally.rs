@@ -1,0 +1,145 @@
+//! The numbers of one load, or the sum of the numbers of several loads.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use super::failure::FailureClass;
+use super::recording::{REASON_MAX_CHARS, Recording};
+use super::snapshot::{Latency, Slice, Snapshot, curve};
+use super::sparse::Sparse;
+use super::stats::{CLASSES_MAX, histogram};
+use super::windows::Windows;
+
+#[derive(Debug)]
+pub(super) struct Tally {
+    pub(super) servers: Vec<Histogram<u64>>,
+    /// Failed calls, including those of the warm-up.
+    pub(super) failed: u64,
+    pub(super) first_failure: Option<String>,
+    /// The failures of the measured time, by class.
+    pub(super) classes: BTreeMap<FailureClass, u64>,
+    pub(super) lateness: Histogram<u64>,
+    pub(super) late: u64,
+    pub(super) held_up: Duration,
+    pub(super) timeline: Vec<Slice>,
+    pub(super) windows: Windows,
+}
+
+impl Tally {
+    /// A tally of `servers` servers without calls, slices and windows.
+    pub(super) fn new(servers: usize) -> Self {
+        Self {
+            servers: vec![histogram(); servers],
+            failed: 0,
+            first_failure: None,
+            classes: BTreeMap::new(),
+            lateness: histogram(),
+            late: 0,
+            held_up: Duration::ZERO,
+            timeline: Vec::new(),
+            windows: Windows::default(),
+        }
+    }
+
+    /// Lengthens the timeline to this number of slices.
+    pub(super) fn pad_timeline(&mut self, slices: usize) {
+        let empty = Slice { calls: vec![0; self.servers.len()], failed: 0 };
+        self.timeline.resize(slices.max(self.timeline.len()), empty);
+    }
+
+    /// Counts failed calls of the measured time.
+    pub(super) fn add_failures(&mut self, class: FailureClass, calls: u64) {
+        let known = self.classes.contains_key(&class) || self.classes.len() < CLASSES_MAX;
+        let count = self.classes.entry(if known { class } else { FailureClass::Other }).or_default();
+        *count = count.saturating_add(calls);
+    }
+
+    /// Adds the calls of a recording, which may come from another machine.
+    ///
+    /// # Errors
+    /// If the recording violates a limit, or has another number of servers; in one line. A part of the recording may
+    /// have been added.
+    pub(super) fn add(&mut self, recording: &Recording) -> Result<(), String> {
+        recording.check()?;
+        let (expected, found) = (self.servers.len(), recording.servers_us.len());
+        if found != expected {
+            return Err(format!("it has {found} servers, and the first recording has {expected}"));
+        }
+        for (us, added) in self.servers.iter_mut().zip(&recording.servers_us) {
+            added.add_to(us)?;
+        }
+        recording.lateness_us.add_to(&mut self.lateness)?;
+        self.windows.add(&recording.windows_us)?;
+        self.failed = self.failed.saturating_add(recording.failed);
+        if self.first_failure.is_none() {
+            self.first_failure.clone_from(&recording.first_failure);
+        }
+        recording.classes.iter().for_each(|&(class, calls)| self.add_failures(class, calls));
+        self.late = self.late.saturating_add(recording.late);
+        self.held_up = self.held_up.max(recording.held_up);
+        self.pad_timeline(recording.timeline.len());
+        for (slice, added) in self.timeline.iter_mut().zip(&recording.timeline) {
+            slice.add(added);
+        }
+        Ok(())
+    }
+
+    /// The recording of a load that measured for this time.
+    pub(super) fn recording(&self, measured: Duration) -> Recording {
+        Recording {
+            measured,
+            servers_us: self.servers.iter().map(Sparse::of).collect(),
+            failed: self.failed,
+            first_failure: self.first_failure.as_ref().map(|why| why.chars().take(REASON_MAX_CHARS).collect()),
+            classes: self.classes.iter().map(|(&class, &calls)| (class, calls)).collect(),
+            late: self.late,
+            held_up: self.held_up,
+            lateness_us: Sparse::of(&self.lateness),
+            timeline: self.timeline.clone(),
+            windows_us: self.windows.sparse(),
+        }
+    }
+
+    /// The numbers of a measured time, without curve, timeline and windows.
+    pub(super) fn so_far(&self, measured: Duration) -> Snapshot {
+        Snapshot {
+            measured,
+            total: Latency::of(&self.total()),
+            servers: self.servers.iter().map(Latency::of).collect(),
+            failed: self.failed,
+            first_failure: self.first_failure.clone(),
+            classes: self.classes.clone(),
+            held_up: self.held_up,
+            late: self.late,
+            lateness: Latency::of(&self.lateness),
+            answered: self.windows.answered(),
+            curve: Vec::new(),
+            timeline: Vec::new(),
+            windows: Vec::new(),
+        }
+    }
+
+    /// All numbers of a measured time.
+    pub(super) fn summary(&self, measured: Duration) -> Snapshot {
+        Snapshot {
+            curve: curve(&self.total()),
+            timeline: self.timeline.clone(),
+            windows: self.windows.finish(),
+            ..self.so_far(measured)
+        }
+    }
+
+    fn total(&self) -> Histogram<u64> {
+        let mut total = histogram();
+        for server in &self.servers {
+            total += server;
+        }
+        total
+    }
+}
+
+#[cfg(test)]
+#[path = "tally_tests.rs"]
+mod tests;
