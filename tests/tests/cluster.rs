@@ -8,6 +8,8 @@
 mod closed;
 #[path = "cluster/grpc.rs"]
 mod grpc;
+#[path = "cluster/lab.rs"]
+mod lab;
 #[path = "cluster/load.rs"]
 mod load;
 #[path = "cluster/meshed.rs"]

@@ -4,7 +4,7 @@ use std::io;
 
 use clap::Subcommand;
 use leno_lab::error::Result;
-use leno_lab::experiment::{self, ListOptions, Options};
+use leno_lab::experiment::{self, CleanOptions, ListOptions, Options};
 use leno_lab::formats::export;
 use leno_lab::load::command as load;
 use leno_lab::tls::tunnel;
@@ -15,8 +15,10 @@ use leno_lab::{compare, control_plane, publication, report, simulate};
 pub(crate) enum Command {
     /// List the scenarios, the publications, and the targets with their requirements
     List(ListOptions),
-    /// Run real proxies between a load generator and real servers
-    Run(Options),
+    /// Run real proxies between a load generator and real servers, on this machine or in a cluster
+    Run(Box<Options>),
+    /// Remove from a cluster what a run with --cluster has left, if it was killed
+    Clean(CleanOptions),
     /// Measure a published comparison again: all that its table needs, with Leno's row in it
     Publish(publication::Options),
     /// Measure the control plane of a real cluster: its memory, and how soon changes reach a thousand proxies
@@ -42,6 +44,7 @@ impl Command {
         match self {
             Self::List(options) => experiment::list(options, &mut io::stdout()),
             Self::Run(options) => experiment::run(options),
+            Self::Clean(options) => experiment::clean(options, &mut io::stdout()),
             Self::Publish(options) => publication::run(options, &mut io::stdout()),
             Self::ControlPlane(options) => control_plane::run(options),
             Self::Report(options) => report::run(options),

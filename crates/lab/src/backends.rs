@@ -41,6 +41,19 @@ pub(crate) enum Trouble {
 impl Trouble {
     /// No fault.
     pub(crate) const NONE: Self = Self::Slow(0);
+
+    /// The requests that give a server with this service time the fault.
+    pub(crate) fn requests(self, healthy: ServiceTime) -> (SetDelayRequest, SetFailureRequest) {
+        let ServiceTime { base_ms, spread_ms } = healthy;
+        let mut delay = SetDelayRequest { delay_ms: base_ms, spread_ms, ..SetDelayRequest::default() };
+        let mut failure = SetFailureRequest::default();
+        match self {
+            Self::Slow(skew_ms) => delay.delay_ms += skew_ms,
+            Self::SlowAtTimes { percent, slow_ms } => (delay.slow_percent, delay.slow_ms) = (percent, slow_ms),
+            Self::Failing { percent } => failure = SetFailureRequest { code: Code::Unavailable as u32, percent },
+        }
+        (delay, failure)
+    }
 }
 
 /// How a backend ends before it restarts.
@@ -184,14 +197,7 @@ impl Backends {
     }
 
     fn set_one(&self, index: usize, trouble: Trouble) -> Result<()> {
-        let ServiceTime { base_ms, spread_ms } = self.service_time;
-        let mut delay = SetDelayRequest { delay_ms: base_ms, spread_ms, ..SetDelayRequest::default() };
-        let mut failure = SetFailureRequest::default();
-        match trouble {
-            Trouble::Slow(skew_ms) => delay.delay_ms += skew_ms,
-            Trouble::SlowAtTimes { percent, slow_ms } => (delay.slow_percent, delay.slow_ms) = (percent, slow_ms),
-            Trouble::Failing { percent } => failure = SetFailureRequest { code: Code::Unavailable as u32, percent },
-        }
+        let (delay, failure) = trouble.requests(self.service_time);
         let mut client = self.clients[index].clone();
         self.runtime
             .block_on(async {

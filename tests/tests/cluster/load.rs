@@ -44,7 +44,7 @@ pub(super) struct Report {
 #[derive(Debug)]
 pub(super) struct Lost {
     pub(super) calls: usize,
-    /// Time from the start of the first failed call to the start of the last.
+    /// Time from the start of the first failed call to the start of the last failed call.
     pub(super) within: Duration,
 }
 

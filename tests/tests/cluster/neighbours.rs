@@ -66,7 +66,7 @@ const HEAVY_ROUTES: u32 = 4;
 const POLICY_CHANGES: u32 = 8;
 /// Time for which each version of the policy is in force.
 const POLICY_PAUSE: Duration = Duration::from_secs(2);
-/// Identities that the policy allows and then denies again, in turn: the member's and the insider's.
+/// Identities that the policy allows and then denies again, in turn: the identities of the member and of the insider.
 const NEIGHBOURS: [&str; 2] = ["ns/neighbours/sa/default", "ns/neighbours/sa/insider"];
 const ATTACKERS: [&str; 3] = ["stranger", "member", "insider"];
 const PROBER: &str = "prober";
@@ -76,7 +76,7 @@ const PROBE_MAX: Duration = Duration::from_millis(100);
 /// seconds apart, which takes as long as ten unanswered probes of the prober. On a slow machine the kernel drops
 /// packets between the nodes under attack, so probes of all Pods of the other node wait for TCP's retransmissions.
 const IN_A_ROW_MAX: u64 = 9;
-/// One in this many probes may have no answer.
+/// Of this many probes, at most one may have no answer.
 const PROBES_PER_UNANSWERED: u64 = 5;
 /// Maximum number of the kubelets' probes that may fail: one in 30 of the probes that they send to seven Pods in a
 /// minute and a half. No Pod may stop being ready because of failed probes.
@@ -159,8 +159,8 @@ fn load_for(cluster: &Cluster, seconds: u32) -> Load {
     Load::at_rate(cluster, seconds, CALLS_PER_SECOND)
 }
 
-/// Returns the least number of calls that a load must make: half of the intended number, because a load generator on a
-/// busy machine makes fewer.
+/// Returns the minimum number of calls that a load must make: half of the intended number, because a load generator on
+/// a busy machine makes fewer.
 fn enough(seconds: u32) -> u64 {
     u64::from(seconds * CALLS_PER_SECOND) / 2
 }
@@ -279,8 +279,8 @@ fn living_pods(cluster: &Cluster, namespace: &str) -> Vec<Value> {
     std::mem::take(all)
 }
 
-/// Returns for each container of the workload and of the control plane the number of its restarts, whether it is ready,
-/// and since when its Pod has been ready. For each proxy, also returns the number of restarts by its supervisor.
+/// Returns, for each container of the workload and of the control plane: the number of its restarts, whether it is
+/// ready, and since when its Pod has been ready. For each proxy, also returns the number of restarts by its supervisor.
 fn containers(cluster: &Cluster) -> BTreeMap<String, Value> {
     let mut all = BTreeMap::new();
     for namespace in [WORKLOAD, "leno"] {

@@ -11,7 +11,7 @@ use leno_tests::scrape::Scrape;
 use serde_json::Value;
 
 use super::load::{Load, METHOD, PAYLOAD, in_client};
-use super::{closed, meshed, wire};
+use super::{closed, lab, meshed, wire};
 
 /// Longest time until Pods have started or ended, on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(180);
@@ -213,6 +213,7 @@ fn from_nothing_to_a_meshed_pair_and_back() {
     closed::no_pod_starts_without_a_proxy_while_the_control_plane_is_away(&cluster);
     calls_go_on_without_an_api_server(&cluster);
     closed::without_the_control_planes_namespace_only_meshed_namespaces_refuse_pods(&cluster);
+    lab::the_lab_measures_the_mesh_and_leaves_nothing(&cluster);
     the_example_carries_traffic_by_itself(&cluster);
     nothing_is_left(&cluster);
 }

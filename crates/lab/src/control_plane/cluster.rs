@@ -10,10 +10,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Service, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
-use leno_identity::innermost;
 use leno_install::names::{ANCHORS, CONTROL_LABELS, TOKEN_AUDIENCE, TRUST_BUNDLE};
 use tokio::time::{Instant, sleep};
 
@@ -22,9 +20,8 @@ use super::identity::{Credentials, SERVICE_ACCOUNT};
 use super::objects;
 use super::plan::{NAMESPACE, Plan, name};
 use crate::error::{Error, Result};
+use crate::kubernetes::{self, refused};
 
-/// Longest time without a byte from the API server.
-const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Maximum number of objects that are created at the same time.
 const CREATING_AT_A_TIME: usize = 16;
 /// Longest time for the control plane to write the trust bundle.
@@ -45,13 +42,7 @@ impl Cluster {
     /// # Errors
     /// If the file cannot be used.
     pub(super) async fn connect(kubeconfig: &Path) -> Result<Self> {
-        let unusable = |why: String| Error::Usage(format!("--kubeconfig {}: {why}", kubeconfig.display()));
-        let read = Kubeconfig::read_from(kubeconfig).map_err(|error| unusable(error.to_string()))?;
-        let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await;
-        let mut config = config.map_err(|error| unusable(error.to_string()))?;
-        config.connect_timeout = Some(SILENCE_MAX);
-        config.read_timeout = Some(SILENCE_MAX);
-        let client = Client::try_from(config).map_err(|error| unusable(error.to_string()))?;
+        let client = kubernetes::connect(Some(kubeconfig), None).await?;
         Ok(Self { client })
     }
 
@@ -201,9 +192,4 @@ impl Cluster {
     fn slices(&self) -> Api<EndpointSlice> {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
-}
-
-/// Turns an error of the API server into ours; `what` is the rejected action.
-fn refused(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Error {
-    move |error| Error::Cluster { what: what.into(), why: innermost(&error) }
 }

@@ -36,7 +36,7 @@ pub struct Options {
     /// Calls per second, sent whether or not earlier calls were answered
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(10..=20_000))]
     pub rate: u32,
-    /// Most calls in flight; a further call is not sent and counts as failed
+    /// Maximum number of calls in flight; a further call is not sent and counts as failed
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub concurrency: u32,
     /// Print plain lines, also on a terminal

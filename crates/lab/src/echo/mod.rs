@@ -28,7 +28,7 @@ use work::Work;
 pub mod proto {
     tonic::include_proto!("leno.echo.v1");
 
-    pub(super) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/echo_descriptors.bin"));
+    pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/echo_descriptors.bin"));
 }
 
 /// The name of the gRPC service.
@@ -62,13 +62,13 @@ pub struct Options {
     /// Random addition to the delay: 0 to this, in ms
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = delay_range())]
     pub spread_ms: u32,
-    /// Calls in percent, chosen at random, that take --slow-ms longer; the SetDelay call changes it
+    /// Percentage of the calls, chosen at random, that take --slow-ms longer; the SetDelay call changes it
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = percent_range())]
     pub slow_percent: u32,
     /// Additional duration of the calls of --slow-percent, in ms
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = delay_range())]
     pub slow_ms: u32,
-    /// Calls in percent, chosen at random, that fail at once with UNAVAILABLE; the SetFailure call changes it
+    /// Percentage of the calls, chosen at random, that fail at once with UNAVAILABLE; the SetFailure call changes it
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = percent_range())]
     pub fail_percent: u32,
     /// Also echo HTTP/1.1 requests, and HTTP/2 requests without gRPC, at this address; they take as long as calls
@@ -81,7 +81,7 @@ pub struct Options {
     /// an address: 127.0.0.1:15001/echo.default:50051 [default: none]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub upstream: Vec<Upstream>,
-    /// If a call of --upstream fails, pass the fields on by which its proxy asks for no further retry
+    /// If a call of --upstream fails, pass on the fields with which its proxy asks for no further retry
     /// (grpc-retry-pushback-ms, leno-not-retried)
     #[arg(long, requires = "upstream")]
     pub forward_pushback: bool,

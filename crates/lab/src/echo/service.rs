@@ -9,13 +9,15 @@ use tonic::{Code, Request, Response, Status, Streaming};
 use super::MAX_PAYLOAD_BYTES;
 use super::proto::echo_server::Echo;
 use super::proto::{
-    CountRequest, CountResponse, EchoRequest, EchoResponse, SetDelayRequest, SetDelayResponse, SetFailureRequest,
-    SetFailureResponse,
+    CountRequest, CountResponse, EchoRequest, EchoResponse, ExitRequest, ExitResponse, SetDelayRequest,
+    SetDelayResponse, SetFailureRequest, SetFailureResponse,
 };
 use super::upstream::Upstreams;
 use super::work::{MAX_DELAY_MS, Work};
 
 const MAX_MESSAGES: u32 = 1_000_000;
+/// The exit code of a server that was asked to exit.
+const EXIT_CODE: i32 = 1;
 
 type Responses = Pin<Box<dyn Stream<Item = Result<EchoResponse, Status>> + Send>>;
 
@@ -152,6 +154,11 @@ impl Echo for EchoService {
     async fn count(&self, _: Request<CountRequest>) -> Result<Response<CountResponse>, Status> {
         let Server { work, .. } = &*self.server;
         Ok(Response::new(CountResponse { calls: work.calls(), messages: work.messages() }))
+    }
+
+    async fn exit(&self, _: Request<ExitRequest>) -> Result<Response<ExitResponse>, Status> {
+        eprintln!("{} was asked to exit", self.server.name);
+        std::process::exit(EXIT_CODE)
     }
 }
 

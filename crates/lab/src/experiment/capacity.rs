@@ -17,8 +17,8 @@ const ERRORS_MAX: f64 = 0.001;
 /// Largest fraction of the calls by which a backlog may grow in the second half of a trial. A target that falls behind
 /// queues calls before it fails them: a short trial would not see the failures.
 const BACKLOG_MAX: f64 = 0.02;
-/// Largest fraction of calls that were sent over 1 ms late, because the load itself could not run. Above it, the machine
-/// limits the rate rather than the target.
+/// Largest fraction of the calls that the load may send more than 1 ms late, because it could not run. Above it, the
+/// machine limits the rate rather than the target.
 const LATE_MAX: f64 = 0.01;
 /// Warm-up of a trial.
 const TRIAL_WARM_UP: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ const TRIAL_WARM_UP: Duration = Duration::from_secs(1);
 const TRIAL: Duration = Duration::from_secs(3);
 /// Maximum number of runs that confirm the rate.
 pub(super) const CONFIRMATIONS_MAX: u32 = 5;
-/// The rate of a confirmation as a fraction of the one before, which failed.
+/// The rate of a confirmation, as a fraction of the rate of the previous confirmation, which failed.
 const STEP_DOWN: f64 = 0.95;
 
 /// The conditions that a sustained rate meets.
@@ -44,7 +44,7 @@ impl Conditions {
     }
 }
 
-/// The rate to confirm after `failed` confirmations of lower and lower rates.
+/// The rate to confirm after `failed` confirmations have failed, each at a lower rate than the one before.
 pub(super) fn rate_to_confirm(found_per_s: u32, failed: u32) -> u32 {
     let rate = f64::from(found_per_s) * STEP_DOWN.powf(failed.into());
     (rate as u32).max(1)

@@ -13,7 +13,7 @@ pub(super) struct Case {
     pub(super) skew_ms: u32,
     /// Client connections.
     pub(super) connections: u32,
-    /// Calls in flight, all connections together: in an open loop their maximum.
+    /// Calls in flight on all connections together; in an open loop, their maximum number.
     pub(super) concurrency: u32,
     /// Calls per second of an open loop; `None` for a closed loop, and if the scenario chooses the rate.
     pub(super) rate_per_s: Option<u32>,
@@ -29,8 +29,8 @@ impl Case {
     }
 }
 
-/// Scenario `retry-storm`: the rate of a chain is this part of the rate of the other cases. Three layers of three attempts
-/// make 27 calls of one, and Leno's largest budget allows 1,000 retries per second in each layer.
+/// Scenario `retry-storm`: the rate of a chain is the rate of the other cases, divided by this. Three layers of three
+/// attempts make 27 calls of one, and Leno's largest budget allows 1,000 retries per second in each layer.
 const CHAIN_PART: u32 = 4;
 /// Scenario `recover`: how long the backend stays slow while calls are counted.
 pub(super) const SLOW_FOR: Duration = Duration::from_secs(3);
@@ -46,7 +46,12 @@ const NO_CALLS: u32 = 0;
 /// All cases: each skew with each number of connections, each rate and each condition.
 pub(super) fn of(options: &Options) -> Result<Vec<Case>> {
     let scenario = options.scenario;
-    let skews = options.skew_ms.clone().unwrap_or_else(|| usual_skews_ms(scenario).to_vec());
+    let usual_skews_ms = match options.cluster.workload.service {
+        // The lab cannot slow a user's servers.
+        Some(_) => &[0],
+        None => usual_skews_ms(scenario),
+    };
+    let skews = options.skew_ms.clone().unwrap_or_else(|| usual_skews_ms.to_vec());
     let connections =
         options.connections.clone().unwrap_or_else(|| usual_connections(scenario, options.protocol()).to_vec());
     let rates: Vec<Option<Rate>> =

@@ -28,7 +28,7 @@ pub enum Fault {
     Failing { percent: u32 },
     /// Calls pass two services on their way to servers that fail every call. So three proxies in a row may retry.
     Chain,
-    /// As `Chain`, and the services pass the fields on by which a proxy asks for no further retry.
+    /// As `Chain`, but the services pass on the fields with which a proxy asks for no further retry.
     ForwardingChain,
 }
 

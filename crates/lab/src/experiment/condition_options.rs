@@ -5,12 +5,12 @@ use super::options::{Options, refuse};
 use super::record::{Protocol, Scenario, TargetKind};
 use crate::error::{Error, Result};
 
-/// Scenario `retry-storm`: calls that every server fails, unless the options say otherwise.
+/// Scenario `retry-storm`: percentage of the calls that every server fails, unless the options set another.
 const USUAL_FAIL_PERCENT: u32 = 50;
-/// Scenario `tail`: calls of a slow server that are slower, unless the options say otherwise.
+/// Scenario `tail`: percentage of a slow server's calls that are slower, unless the options set another.
 const USUAL_SLOW_PERCENT: u32 = 1;
 const USUAL_SLOW_MS: u32 = 200;
-/// Scenario `tail`: the policies, unless the options say otherwise.
+/// Scenario `tail`: the policies, unless the options set others.
 const USUAL_HEDGES: [CallPolicy; 4] = [
     CallPolicy::Once,
     CallPolicy::Hedge(HedgeDelay::Percentile(950)),
@@ -25,10 +25,11 @@ pub struct ConditionOptions {
     /// sends each call once [default: off; in tail off,p95,p97,p99]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_hedge)]
     pub hedge: Option<Vec<CallPolicy>>,
-    /// Scenario retry-storm: calls in percent, chosen at random, that every server fails with UNAVAILABLE [default: 50]
+    /// Scenario retry-storm: percentage of the calls, chosen at random, that every server fails with UNAVAILABLE
+    /// [default: 50]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=99))]
     pub fail_percent: Option<u32>,
-    /// Scenario tail: calls of a slow server in percent, chosen at random, that take --slow-ms longer [default: 1]
+    /// Scenario tail: percentage of a slow server's calls, chosen at random, that take --slow-ms longer [default: 1]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub slow_percent: Option<u32>,
     /// Scenario tail: additional duration of the calls of --slow-percent, in ms [default: 200]

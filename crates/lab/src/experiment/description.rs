@@ -26,10 +26,16 @@ pub struct Experiment {
     pub duration_s: u32,
     /// Seconds of each run before counting begins.
     pub warm_up_s: u32,
-    /// Number of backends.
+    /// Number of backends; of a user's workload, the endpoints that were ready at the start.
     pub backends: u32,
-    /// The machine.
+    /// The machine that the lab ran on. In a cluster, the servers and the load ran elsewhere.
     pub machine: Machine,
+    /// The cluster that the servers and the load ran in; `None` if they ran on the machine itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Cluster>,
+    /// The user's own workload that the load called; `None` if it called servers of the lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Workload>,
     /// The measured targets, in the requested order.
     pub targets: Vec<TargetKind>,
     /// Version line of each target's program.
@@ -49,6 +55,38 @@ pub struct Machine {
     pub cpu_model: String,
     /// Memory in bytes.
     pub memory_bytes: u64,
+    /// The kernel's release.
+    pub kernel: String,
+}
+
+/// The cluster that an experiment ran in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// Version of Kubernetes.
+    pub kubernetes: String,
+    pub nodes: Vec<ClusterNode>,
+    /// The image of the servers and of the load.
+    pub image: String,
+    /// Number of Pods that share the load.
+    pub load_pods: u32,
+}
+
+/// A user's own workload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workload {
+    /// The Service, as `namespace/name:port`.
+    pub service: String,
+    /// The gRPC method as `package.Service/Method`, or the request as `GET /path`.
+    pub call: String,
+}
+
+/// A node of a cluster, as Kubernetes describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterNode {
+    /// CPUs, as a quantity of Kubernetes.
+    pub cpus: String,
+    /// Memory, as a quantity of Kubernetes.
+    pub memory: String,
     /// The kernel's release.
     pub kernel: String,
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Resident memory of all proxies of a target together, in bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Footprint {
     /// Number of proxies.
     pub proxies: u32,
@@ -20,6 +20,9 @@ pub struct Footprint {
     /// Scenario `footprint`: 10 s after these connections made a burst of calls and closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_burst_bytes: Option<u64>,
+    /// In a cluster: the CPUs that all proxies use without a load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_cpus: Option<f64>,
 }
 
 /// Scenario `capacity`: the result of the search.
@@ -68,4 +71,15 @@ pub struct SlowMethod {
     pub p50_ms: f64,
     /// 99 of 100 calls took at most this.
     pub p99_ms: f64,
+}
+
+/// The control plane of a mesh in a cluster, during a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct ControlPlane {
+    /// Number of containers.
+    pub containers: u32,
+    /// Largest memory of all containers together, in bytes.
+    pub memory_bytes: u64,
+    /// CPU time of all containers during the run, in seconds; `None` if a container restarted.
+    pub cpu_s: Option<f64>,
 }

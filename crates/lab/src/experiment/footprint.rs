@@ -11,7 +11,7 @@ use super::schedule::Turn;
 use crate::error::Result;
 use crate::load::Crowd;
 
-/// Client connections of the load. The connections of the case are further ones.
+/// Client connections of the load. The connections of the case are opened in addition.
 const LOAD_CONNECTIONS: u32 = 16;
 
 impl Stage<'_> {

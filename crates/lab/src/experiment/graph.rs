@@ -14,7 +14,7 @@ use crate::error::{Result, io};
 use crate::load::Exchange;
 use crate::targets::{Setting, Target};
 
-/// Levels of services, unless the options say otherwise.
+/// Levels of services, unless the options set another number.
 const USUAL_DEPTH: u32 = 3;
 /// Number of services that each service calls, unless the options say otherwise.
 const USUAL_FAN_OUT: u32 = 2;

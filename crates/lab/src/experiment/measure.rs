@@ -8,6 +8,7 @@ use super::meter::Meter;
 use super::options::Settings;
 use super::record::{Fault, Footprint, Run, Scenario};
 use super::recovery::recovered_after_s;
+use super::rollout::rollout_of;
 use super::schedule::Turn;
 use super::steady::steady_after_s;
 use crate::backends::{Backends, Trouble};
@@ -59,7 +60,8 @@ impl Stage<'_> {
             loaded_bytes,
             ..Footprint::default()
         });
-        let rollout = (self.settings.scenario == Scenario::Rollout).then(|| self.rollout(&numbers.timeline, restarts));
+        let rollout = (self.settings.scenario == Scenario::Rollout)
+            .then(|| rollout_of(self.settings.measured, &numbers.timeline, restarts));
         let messages_per_s = match self.settings.scenario {
             Scenario::Streams => {
                 messages.into_iter().map(|count| count as f64 / after.seconds_since(&before)).collect()
@@ -157,73 +159,114 @@ impl Stage<'_> {
         reached: &[u64],
     ) -> Result<Run> {
         let (memory, server_memory) = (self.target.memory()?, self.target.server_memory()?);
-        let Case { skew_ms, connections, concurrency, rate_per_s, condition } = turn.case;
-        let has_condition = self.settings.scenario.has_conditions() || !condition.is_usual();
-        let errors: u64 = numbers.timeline.iter().map(|slice| slice.failed).sum();
-        let calls = numbers.total.calls;
-        let cpu_per_call = |cpu: Duration| cpu.as_secs_f64() * 1e6 / (calls + errors).max(1) as f64;
-        let known = |ms: f64| (numbers.total.max_ms > 0.0).then_some(ms);
-        let recovery_slice = (SLOW_FOR.as_millis() / SLICE.as_millis()) as usize;
-        let warm_up_windows = (self.settings.warm_up.as_secs() / WINDOW.as_secs()) as usize;
-        Ok(Run {
-            scenario: self.settings.scenario,
-            target: turn.target,
-            skew_ms,
-            condition,
-            connections,
-            concurrency,
-            rate_per_s,
-            repeat: turn.repeat,
-            calls,
-            errors,
-            server_calls: has_condition.then(|| reached.iter().sum()),
-            rps: numbers.calls_per_second(),
-            min_ms: known(numbers.total.min_ms),
-            mean_ms: known(numbers.total.mean_ms),
-            std_dev_ms: known(numbers.total.std_dev_ms),
-            p50_ms: numbers.total.p50_ms,
-            p90_ms: numbers.total.p90_ms,
-            p99_ms: numbers.total.p99_ms,
-            p999_ms: numbers.total.p999_ms,
-            max_ms: numbers.total.max_ms,
-            slow_share: match self.settings.scenario {
-                Scenario::FastFail | Scenario::Memory | Scenario::RetryStorm | Scenario::Tail => {
-                    share(reached, turn.troubled)
-                }
-                Scenario::Tcp | Scenario::Handshakes => 0.0,
-                _ => numbers.shares()[turn.troubled],
-            },
-            proxy_cpu_us_per_call: after.proxy_since(before).map(cpu_per_call),
-            server_proxy_cpu_us_per_call: after.server_proxy_since(before).map(cpu_per_call),
-            proxy_rss_peak_bytes: memory.map(|memory| memory.peak_kib * 1024),
-            server_proxy_rss_peak_bytes: server_memory.map(|memory| memory.peak_kib * 1024),
-            proxy_rss_after_bytes: memory.map(|memory| memory.resident_kib * 1024),
+        let per_call = |cpu| per_call_us(cpu, numbers.total.calls + failed(&numbers));
+        let costs = Costs {
+            cpu_us_per_call: after.proxy_since(before).map(per_call),
+            server_cpu_us_per_call: after.server_proxy_since(before).map(per_call),
+            peak_bytes: memory.map(|memory| memory.peak_kib * 1024),
+            server_peak_bytes: server_memory.map(|memory| memory.peak_kib * 1024),
+            after_bytes: memory.map(|memory| memory.resident_kib * 1024),
             foreign_cpu: after.foreign_since(before),
-            at_ceiling: false,
-            late: numbers.late,
-            held_up_ms: numbers.held_up.as_secs_f64() * 1000.0,
-            recovered_after_s: match self.settings.scenario {
-                Scenario::Recover => recovered_after_s(&numbers.timeline, turn.troubled, recovery_slice),
-                _ => None,
-            },
-            throughput: None,
-            proxy_rss_before_bytes: None,
-            steady_after_s: steady_after_s(&numbers.windows, warm_up_windows),
-            footprint: None,
-            capacity: None,
-            rollout: None,
-            messages_per_s: Vec::new(),
-            slow_method: None,
-            error_classes: numbers.classes.iter().map(|(class, count)| (class.to_string(), *count)).collect(),
-            // Errors of the warm-up are not counted, so their reason does not belong here.
-            first_error: numbers.first_failure.filter(|_| errors > 0),
-            curve: numbers.curve,
-        })
+        };
+        Ok(run_of(self.settings, turn, numbers, reached, costs))
+    }
+}
+
+/// What the proxies of a run cost; `None` without a proxy.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Costs {
+    /// CPU time of all proxies for each call.
+    pub(super) cpu_us_per_call: Option<f64>,
+    /// The part of it that a mesh's proxies in front of the servers used.
+    pub(super) server_cpu_us_per_call: Option<f64>,
+    /// Peak of the memory of the proxy beside the client.
+    pub(super) peak_bytes: Option<u64>,
+    /// Peak of the memory of the largest proxy in front of the servers.
+    pub(super) server_peak_bytes: Option<u64>,
+    /// Memory of the proxy beside the client after the calls.
+    pub(super) after_bytes: Option<u64>,
+    /// CPUs that programs outside the experiment used.
+    pub(super) foreign_cpu: f64,
+}
+
+/// CPU time for each of `calls` calls, in us.
+pub(super) fn per_call_us(cpu: Duration, calls: u64) -> f64 {
+    cpu.as_secs_f64() * 1e6 / calls.max(1) as f64
+}
+
+/// Calls of the measured time that were not answered with OK.
+fn failed(numbers: &Snapshot) -> u64 {
+    numbers.timeline.iter().map(|slice| slice.failed).sum()
+}
+
+/// The record of a run. `reached` is the number of calls that reached each server.
+pub(super) fn run_of(settings: &Settings, turn: &Turn, numbers: Snapshot, reached: &[u64], costs: Costs) -> Run {
+    let Case { skew_ms, connections, concurrency, rate_per_s, condition } = turn.case;
+    let has_condition = settings.scenario.has_conditions() || !condition.is_usual();
+    let errors = failed(&numbers);
+    let calls = numbers.total.calls;
+    let known = |ms: f64| (numbers.total.max_ms > 0.0).then_some(ms);
+    let recovery_slice = (SLOW_FOR.as_millis() / SLICE.as_millis()) as usize;
+    let warm_up_windows = (settings.warm_up.as_secs() / WINDOW.as_secs()) as usize;
+    Run {
+        scenario: settings.scenario,
+        target: turn.target,
+        skew_ms,
+        condition,
+        connections,
+        concurrency,
+        rate_per_s,
+        repeat: turn.repeat,
+        calls,
+        errors,
+        server_calls: has_condition.then(|| reached.iter().sum()),
+        rps: numbers.calls_per_second(),
+        min_ms: known(numbers.total.min_ms),
+        mean_ms: known(numbers.total.mean_ms),
+        std_dev_ms: known(numbers.total.std_dev_ms),
+        p50_ms: numbers.total.p50_ms,
+        p90_ms: numbers.total.p90_ms,
+        p99_ms: numbers.total.p99_ms,
+        p999_ms: numbers.total.p999_ms,
+        max_ms: numbers.total.max_ms,
+        slow_share: match settings.scenario {
+            Scenario::FastFail | Scenario::Memory | Scenario::RetryStorm | Scenario::Tail => {
+                share(reached, turn.troubled)
+            }
+            Scenario::Tcp | Scenario::Handshakes => 0.0,
+            _ => numbers.shares()[turn.troubled],
+        },
+        proxy_cpu_us_per_call: costs.cpu_us_per_call,
+        server_proxy_cpu_us_per_call: costs.server_cpu_us_per_call,
+        proxy_rss_peak_bytes: costs.peak_bytes,
+        server_proxy_rss_peak_bytes: costs.server_peak_bytes,
+        proxy_rss_after_bytes: costs.after_bytes,
+        foreign_cpu: costs.foreign_cpu,
+        at_ceiling: false,
+        late: numbers.late,
+        held_up_ms: numbers.held_up.as_secs_f64() * 1000.0,
+        recovered_after_s: match settings.scenario {
+            Scenario::Recover => recovered_after_s(&numbers.timeline, turn.troubled, recovery_slice),
+            _ => None,
+        },
+        throughput: None,
+        proxy_rss_before_bytes: None,
+        steady_after_s: steady_after_s(&numbers.windows, warm_up_windows),
+        footprint: None,
+        capacity: None,
+        rollout: None,
+        messages_per_s: Vec::new(),
+        slow_method: None,
+        control_plane: None,
+        error_classes: numbers.classes.iter().map(|(class, count)| (class.to_string(), *count)).collect(),
+        // Errors of the warm-up are not counted, so their reason does not belong here.
+        first_error: numbers.first_failure.filter(|_| errors > 0),
+        curve: numbers.curve,
     }
 }
 
 /// The fault of one backend that the scenario alone determines.
-fn trouble(scenario: Scenario, case: Case) -> Trouble {
+pub(super) fn trouble(scenario: Scenario, case: Case) -> Trouble {
     match scenario {
         Scenario::FastFail => Trouble::Failing { percent: 100 },
         _ => Trouble::Slow(case.skew_ms),

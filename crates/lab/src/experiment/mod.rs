@@ -5,6 +5,7 @@ mod capacity;
 mod cases;
 mod ceiling;
 mod chain;
+mod cluster;
 pub(crate) mod condition;
 mod condition_options;
 mod description;
@@ -33,6 +34,7 @@ mod steady;
 mod traffic_options;
 mod turn;
 
+pub use cluster::{CleanOptions, ClusterOptions, clean};
 pub use condition_options::ConditionOptions;
 pub use list::{ListOptions, Listed, list};
 pub(crate) use machine::started;

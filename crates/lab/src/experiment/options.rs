@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::cases::{self, Case};
+use super::cluster::ClusterOptions;
 use super::condition_options::ConditionOptions;
 use super::graph::GraphOptions;
 use super::record::{GraphShape, Protocol, Scenario, TargetKind};
@@ -86,6 +87,8 @@ pub struct Options {
     pub pin: bool,
     #[command(flatten)]
     pub programs: Programs,
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
 }
 
 /// The pace of calls.
@@ -144,7 +147,7 @@ impl Options {
         Ok(Settings {
             scenario: self.scenario,
             protocol: self.protocol(),
-            traffic: self.traffic.traffic(self.scenario),
+            traffic: self.traffic(),
             backends: self.backends.unwrap_or(usual.backends) as usize,
             targets: self.targets(),
             cases: cases::of(self)?,
@@ -166,8 +169,20 @@ impl Options {
         self.targets.clone().unwrap_or_else(|| usual_targets(self.scenario))
     }
 
-    /// The protocol, with the scenario's default.
+    /// The traffic, with the scenario's defaults. The messages of a user's workload have no payload of the lab.
+    fn traffic(&self) -> Traffic {
+        let traffic = self.traffic.traffic(self.scenario);
+        match self.cluster.workload.service {
+            Some(_) => Traffic { request_bytes: 0, response_bytes: 0, ..traffic },
+            None => traffic,
+        }
+    }
+
+    /// The protocol, with the default of the scenario or of the user's workload.
     pub(super) fn protocol(&self) -> Protocol {
+        if let Some(protocol) = self.cluster.workload.protocol(self.protocol) {
+            return protocol;
+        }
         match self.scenario {
             Scenario::Tcp => Protocol::Tcp,
             Scenario::Ladder => self.protocol.unwrap_or(Protocol::Http1),

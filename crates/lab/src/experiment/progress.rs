@@ -9,7 +9,7 @@ use super::record::{Capacity, Footprint, Restarts, Rollout, Run, Scenario, Throu
 use super::schedule::Turn;
 use crate::error::{Result, io as io_error};
 
-/// Smallest CPU use of other programs that the line of a run mentions, in CPUs.
+/// If other programs use less CPU than this during a run, the line of the run does not mention them. In CPUs.
 const NOTABLE_CPU: f64 = 0.1;
 const STYLE: &str = "  {bar:30} {pos}/{len} runs  {msg}";
 

@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use super::condition::{CallPolicy, Condition, Fault};
-pub use super::description::{Ceiling, Experiment, GraphShape, Machine, Skipped, Version};
-pub use super::findings::{Capacity, Footprint, Restarts, Rollout, SlowMethod};
+pub use super::description::{
+    Ceiling, Cluster, ClusterNode, Experiment, GraphShape, Machine, Skipped, Version, Workload,
+};
+pub use super::findings::{Capacity, ControlPlane, Footprint, Restarts, Rollout, SlowMethod};
 pub use crate::targets::kind::TargetKind;
 
 /// What happens to the backends during the calls.
@@ -184,6 +186,9 @@ pub struct Run {
     /// Scenario `methods`: the calls of the slow method. The run's other figures describe the fast method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_method: Option<SlowMethod>,
+    /// In a cluster: the mesh's control plane. `None` without a mesh.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_plane: Option<ControlPlane>,
 }
 
 /// Throughput of bytes through a target; 1 MB is 10^6 bytes. CPU time is that of the proxies; `None` without a proxy.

@@ -21,6 +21,9 @@ pub(super) fn refuse_impossible(options: &Options) -> Result<()> {
     refuse_doubles("--connections", options.connections.as_deref())?;
     refuse_doubles("--rate", options.rate.as_deref())?;
     refuse_doubles("--hedge", options.conditions.hedge.as_deref())?;
+    if options.cluster.cluster {
+        super::cluster::refuse_impossible(options)?;
+    }
     refuse_wrong_targets(options)?;
     refuse_impossible_protocol(options)?;
     refuse_impossible_traffic(options)?;
@@ -96,7 +99,11 @@ fn refuse_wrong_targets(options: &Options) -> Result<()> {
 
 fn refuse_impossible_protocol(options: &Options) -> Result<()> {
     let scenario = options.scenario;
-    let is_grpc_only = matches!(scenario, Scenario::Memory | Scenario::Footprint) || !scenario.has_calls();
+    // The load on a user's workload has the same connections and calls with each protocol.
+    let is_grpc_only = match scenario {
+        Scenario::Footprint => options.cluster.workload.service.is_none(),
+        _ => scenario == Scenario::Memory || !scenario.has_calls(),
+    };
     if let Some(protocol @ (Protocol::Http1 | Protocol::Http2)) = options.protocol
         && is_grpc_only
     {

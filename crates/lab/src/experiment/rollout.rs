@@ -35,17 +35,16 @@ impl Stage<'_> {
         Ok(complete)
     }
 
-    /// The results of both halves, with this number of restarts in each.
-    pub(super) fn rollout(&self, timeline: &[Slice], restarts: [u32; 2]) -> Rollout {
-        let half = (self.settings.measured / 2).as_nanos() / SLICE.as_nanos();
-        let half = usize::try_from(half).unwrap_or(usize::MAX);
-        halves(timeline, half, restarts)
-    }
-
     fn share_of_a_restart(&self) -> Duration {
         let restarts = u32::try_from(self.backends.addresses().len() * 2).unwrap_or(u32::MAX);
         self.settings.measured / restarts.max(1)
     }
+}
+
+/// The results of both halves of the measured time, with this number of restarts in each.
+pub(super) fn rollout_of(measured: Duration, timeline: &[Slice], restarts: [u32; 2]) -> Rollout {
+    let half = (measured / 2).as_nanos() / SLICE.as_nanos();
+    halves(timeline, usize::try_from(half).unwrap_or(usize::MAX), restarts)
 }
 
 fn halves(timeline: &[Slice], half: usize, [graceful, abrupt]: [u32; 2]) -> Rollout {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::ceiling;
+use super::cluster;
 use super::limits;
 use super::machine::started;
 use super::options::{Options, Settings};
@@ -39,6 +40,9 @@ pub fn run(options: &Options) -> Result<()> {
 /// # Errors
 /// The errors of [`run`].
 pub(crate) fn run_as(options: &Options, words: impl Iterator<Item = String>) -> Result<()> {
+    if options.cluster.cluster {
+        return cluster::run(options, words);
+    }
     let settings = options.settings()?;
     limits::ensure_open_files(&settings)?;
     let output = Output::create(&settings.out)?;
@@ -140,6 +144,8 @@ impl Runner {
             warm_up_s: settings.warm_up.as_secs() as u32,
             backends: settings.backends as u32,
             machine: Machine::here(),
+            cluster: None,
+            workload: None,
             targets,
             versions,
             skipped,

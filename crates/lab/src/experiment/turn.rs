@@ -94,10 +94,7 @@ impl Runner {
     }
 
     pub(super) fn stage(&mut self, target: Target, exchange: Exchange) -> Stage<'_> {
-        let servers = match exchange {
-            Exchange::Handshake(_) => vec![NAMELESS.to_owned()],
-            Exchange::Grpc | Exchange::Http1 | Exchange::Http2 => self.backends.names(),
-        };
+        let servers = if exchange.has_server_names() { self.backends.names() } else { vec![NAMELESS.to_owned()] };
         Stage { settings: &self.settings, backends: &mut self.backends, target, exchange, servers }
     }
 }

@@ -11,7 +11,7 @@ use http::{HeaderMap, Request, Response, StatusCode, Uri};
 use prost::Message;
 use tonic::Status;
 
-use super::Exchange;
+use super::exchange::{Exchange, UnaryCall, parse_path};
 use super::failure::{Failure, FailureClass};
 use super::inbox::Inbox;
 use super::plain::{self, Content};
@@ -34,41 +34,55 @@ pub(super) struct CallRequest {
     messages: u32,
     /// Time after which a bidirectional stream sends no further message; `None` for no limit.
     until: Option<Instant>,
-    /// Bytes of the content of an answer without gRPC; `None` for gRPC.
-    plain_bytes: Option<usize>,
+    wanted: Wanted,
+}
+
+/// The answer that makes a call successful.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// gRPC messages of an echo server.
+    Echoes,
+    /// gRPC messages of any server.
+    Messages,
+    /// Content of this many bytes without gRPC, of an echo server.
+    EchoedContent(usize),
+    /// Content without gRPC, of any server.
+    Content,
 }
 
 impl CallRequest {
     /// A request of the load's exchange at `authority`.
     ///
     /// # Errors
-    /// If `authority` is invalid.
+    /// If `authority`, or a path in the exchange, is invalid.
     pub(super) fn new(authority: &str, exchange: &Exchange, traffic: &Traffic) -> Result<Self, http::Error> {
         match exchange {
-            Exchange::Http2 => Self::plain(authority, traffic),
-            Exchange::Grpc | Exchange::Http1 | Exchange::Handshake(_) => Self::grpc(authority, traffic),
+            Exchange::Http2 => {
+                let (head, body) = plain::request(authority, traffic)?;
+                Ok(Self::of_one_message(head, body, Wanted::EchoedContent(traffic.response_bytes as usize)))
+            }
+            Exchange::Http2Get(path) | Exchange::Http1Get(path) => {
+                Ok(Self::of_one_message(plain::get(authority, path)?, Bytes::new(), Wanted::Content))
+            }
+            Exchange::Call(UnaryCall { path, message }) => {
+                Ok(Self::of_one_message(grpc_head(authority, path)?, framed(message), Wanted::Messages))
+            }
+            Exchange::Grpc | Exchange::Http1 | Exchange::Handshake(_) => Self::echo(authority, traffic),
         }
     }
 
-    fn plain(authority: &str, traffic: &Traffic) -> Result<Self, http::Error> {
-        let (head, body) = plain::request(authority, traffic)?;
-        let plain_bytes = Some(traffic.response_bytes as usize);
-        Ok(Self { head, body, shape: Shape::Unary, messages: 1, until: None, plain_bytes })
+    fn of_one_message(head: Request<()>, body: Bytes, wanted: Wanted) -> Self {
+        Self { head, body, shape: Shape::Unary, messages: 1, until: None, wanted }
     }
 
-    fn grpc(authority: &str, traffic: &Traffic) -> Result<Self, http::Error> {
+    fn echo(authority: &str, traffic: &Traffic) -> Result<Self, http::Error> {
         let Traffic { shape, request_bytes, response_bytes, delay_ms, .. } = *traffic;
         let (path, messages) = match shape {
             Shape::Unary => (UNARY_PATH, 1),
             Shape::ServerStream => (SERVER_STREAM_PATH, traffic.messages.max(1)),
             Shape::BidiStream => (BIDI_PATH, traffic.messages.max(1)),
         };
-        let uri = Uri::builder().scheme("http").authority(authority).path_and_query(path).build()?;
-        let head = Request::post(uri)
-            .header(TE, "trailers")
-            .header(CONTENT_TYPE, GRPC)
-            .header(USER_AGENT, "leno-lab")
-            .body(())?;
+        let head = grpc_head(authority, path)?;
         let message = EchoRequest {
             payload: vec![b'x'; request_bytes as usize],
             // The echo server returns the payload unless another size is requested.
@@ -77,7 +91,8 @@ impl CallRequest {
             messages,
             ..EchoRequest::default()
         };
-        Ok(Self { head, body: framed(&message.encode_to_vec()), shape, messages, until: None, plain_bytes: None })
+        let body = framed(&message.encode_to_vec());
+        Ok(Self { head, body, shape, messages, until: None, wanted: Wanted::Echoes })
     }
 
     /// Sets the time after which bidirectional streams end after their current message.
@@ -103,9 +118,14 @@ impl CallRequest {
             until: self.until,
         });
         let wanted = if self.shape == Shape::BidiStream { 1 } else { self.messages };
-        let stage = Stage::Head(answer, self.plain_bytes);
-        Ok(Call { since, stage, inbox: Inbox::default(), wanted, outbox })
+        let inbox = if self.wanted == Wanted::Messages { Inbox::nameless() } else { Inbox::default() };
+        Ok(Call { since, stage: Stage::Head(answer, self.wanted), inbox, wanted, outbox })
     }
+}
+
+fn grpc_head(authority: &str, path: &str) -> Result<Request<()>, http::Error> {
+    let uri = Uri::builder().scheme("http").authority(authority).path_and_query(parse_path(path)?).build()?;
+    Request::post(uri).header(TE, "trailers").header(CONTENT_TYPE, GRPC).header(USER_AGENT, "leno-lab").body(())
 }
 
 /// Adds the gRPC prefix to a message of less than 4 GiB: the flag for no compression, and the length.
@@ -130,8 +150,8 @@ pub(super) struct Call {
 }
 
 enum Stage {
-    /// Waits for the head. For an answer without gRPC, with the number of bytes that its content must have.
-    Head(ResponseFuture, Option<usize>),
+    /// Waits for the head.
+    Head(ResponseFuture, Wanted),
     Body(RecvStream),
     /// The content of an answer without gRPC.
     Content(Content),
@@ -153,11 +173,12 @@ impl Call {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
         loop {
             match &mut self.stage {
-                Stage::Head(answer, plain_bytes) => {
+                Stage::Head(answer, wanted) => {
                     let response = ready!(Future::poll(std::pin::Pin::new(answer), cx))?;
-                    self.stage = match *plain_bytes {
-                        Some(bytes) => Stage::Content(Content::of(response, bytes)?),
-                        None => {
+                    self.stage = match *wanted {
+                        Wanted::EchoedContent(bytes) => Stage::Content(Content::echoed(response, bytes)?),
+                        Wanted::Content => Stage::Content(Content::nameless(response)?),
+                        Wanted::Echoes | Wanted::Messages => {
                             check_head(&response)?;
                             Stage::Body(response.into_body())
                         }

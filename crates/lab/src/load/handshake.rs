@@ -13,11 +13,10 @@ use tokio_rustls::TlsConnector;
 
 use super::Client;
 use super::call::Answer;
+use super::exchange::NAMELESS;
 use super::failure::{Failure, FailureClass};
 use crate::error::{Error, Result};
 
-/// The name recorded for every server, because the server's greeting carries no name.
-pub const NAMELESS: &str = "server";
 /// Longest time for one exchange.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The client's HTTP/2 preface and empty SETTINGS (RFC 9113 section 3.4). The server sends its own SETTINGS only after

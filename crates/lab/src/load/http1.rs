@@ -1,5 +1,6 @@
 //! One persistent HTTP/1.1 connection, with one request at a time.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
@@ -8,7 +9,9 @@ use tokio::net::TcpStream;
 
 use super::call::Answer;
 use super::connect::connect;
+use super::exchange::{Exchange, NAMELESS, parse_path};
 use super::failure::{Failure, FailureClass};
+use super::http1_content::Content;
 use super::traffic::Traffic;
 use super::{CONNECT_TIMEOUT, Client};
 
@@ -20,8 +23,6 @@ pub(crate) const RESPONSE_BYTES: &str = "x-echo-response-bytes";
 const MAX_FIELDS: usize = 64;
 /// Longest header section that is read.
 const MAX_HEAD_BYTES: usize = 64 << 10;
-/// Longest content that is read; a little more than the longest payload.
-const MAX_CONTENT_BYTES: usize = 17 << 20;
 const READ_BYTES: usize = 16 << 10;
 
 /// A client that reconnects after a loss.
@@ -30,6 +31,8 @@ pub(super) struct Http1 {
     /// Index among the load's clients.
     index: usize,
     request: Bytes,
+    /// Whether any server may answer, and not only an echo server with its name.
+    is_nameless: bool,
     stream: Option<TcpStream>,
     answer: Vec<u8>,
 }
@@ -37,38 +40,60 @@ pub(super) struct Http1 {
 /// The data of an answer's header section, once the section is complete.
 struct Head {
     server: Bytes,
-    /// Length of the header section and the body together, in bytes.
-    length: usize,
+    content: Content,
     closes: bool,
 }
 
 impl Http1 {
     /// The client with this index.
-    pub(super) fn new(client: &Client, index: usize, traffic: &Traffic) -> Self {
-        Self { address: client.address, index, request: request(client, traffic), stream: None, answer: Vec::new() }
+    ///
+    /// # Errors
+    /// If the path in the exchange is invalid.
+    pub(super) fn new(
+        client: &Client,
+        index: usize,
+        exchange: &Exchange,
+        traffic: &Traffic,
+    ) -> Result<Self, http::Error> {
+        let (request, is_nameless) = match exchange {
+            Exchange::Http1Get(path) => (get(client, path)?, true),
+            _ => (request(client, traffic), false),
+        };
+        Ok(Self { address: client.address, index, request, is_nameless, stream: None, answer: Vec::new() })
     }
 
     /// Sends a request and reads its answer, on a new connection if necessary.
     pub(super) async fn exchange(&mut self) -> Answer {
         // The connection is kept only after a complete answer.
-        let mut stream = match self.stream.take() {
+        let mut stream = match self.stream.take().filter(is_open) {
             Some(stream) => stream,
             None => self.connect().await?,
         };
         stream.write_all(&self.request).await.map_err(Failure::connection)?;
         self.answer.clear();
-        let Head { server, length, closes } = loop {
-            self.read(&mut stream).await?;
-            if let Some(head) = head(&self.answer)? {
+        let Head { server, mut content, closes } = loop {
+            if !self.read(&mut stream).await? {
+                let what = if self.answer.is_empty() { "before" } else { "within" };
+                return Err(Failure::connection(format!("closed {what} the answer")));
+            }
+            if let Some(head) = head(&self.answer, self.is_nameless)? {
                 break head;
             }
             if self.answer.len() > MAX_HEAD_BYTES {
                 return Err(Failure::protocol("the answer's header section is too long"));
             }
         };
-        while self.answer.len() < length {
-            self.read(&mut stream).await?;
-        }
+        let length = loop {
+            if let Some(length) = content.end(&self.answer)? {
+                break length;
+            }
+            if !self.read(&mut stream).await? {
+                if content != Content::UntilClose {
+                    return Err(Failure::connection("closed within the answer"));
+                }
+                break self.answer.len();
+            }
+        };
         if self.answer.len() > length {
             return Err(Failure::protocol("the server sent more than the answer"));
         }
@@ -83,18 +108,26 @@ impl Http1 {
         }
     }
 
-    /// Reads the next part of the answer.
-    async fn read(&mut self, stream: &mut TcpStream) -> Result<(), Failure> {
+    /// Reads the next part of the answer. Returns false if the server has closed the connection.
+    async fn read(&mut self, stream: &mut TcpStream) -> Result<bool, Failure> {
         self.answer.reserve(READ_BYTES);
-        match stream.read_buf(&mut self.answer).await.map_err(Failure::connection)? {
-            0 if self.answer.is_empty() => Err(Failure::connection("closed before the answer arrived")),
-            0 => Err(Failure::connection("closed within the answer")),
-            _ => Ok(()),
-        }
+        let read_bytes = stream.read_buf(&mut self.answer).await.map_err(Failure::connection)?;
+        Ok(read_bytes > 0)
     }
 }
 
-/// The bytes of every request: a GET, or a POST if it has content.
+/// Whether a connection can carry a further request: a server may close a connection that was idle for some time.
+fn is_open(stream: &TcpStream) -> bool {
+    matches!(stream.try_read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+}
+
+/// The bytes of every GET request for `path`.
+fn get(client: &Client, path: &str) -> Result<Bytes, http::Error> {
+    let (path, host) = (parse_path(path)?, &client.authority);
+    Ok(format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nuser-agent: leno-lab\r\n\r\n").into())
+}
+
+/// The bytes of every request to an echo server: a GET, or a POST if it has content.
 fn request(client: &Client, traffic: &Traffic) -> Bytes {
     let Traffic { request_bytes, response_bytes, .. } = *traffic;
     let (method, content_fields) = match request_bytes {
@@ -111,7 +144,7 @@ fn request(client: &Client, traffic: &Traffic) -> Bytes {
 }
 
 /// Parses the header section of the answer. Returns `None` if it is incomplete.
-fn head(bytes: &[u8]) -> Result<Option<Head>, Failure> {
+fn head(bytes: &[u8], is_nameless: bool) -> Result<Option<Head>, Failure> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut response = httparse::Response::new(&mut fields);
     let head_bytes = match response.parse(bytes).map_err(Failure::protocol)? {
@@ -119,21 +152,21 @@ fn head(bytes: &[u8]) -> Result<Option<Head>, Failure> {
         httparse::Status::Partial => return Ok(None),
     };
     let status = response.code.unwrap_or_default();
-    if status != 200 {
+    let is_ok = if is_nameless { (200..300).contains(&status) } else { status == 200 };
+    if !is_ok {
         return Err(Failure::http(status, status));
     }
     let field = |name: &str| response.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
-    let length = field("content-length").and_then(|field| std::str::from_utf8(field.value).ok()?.parse().ok());
-    let length: usize = length.ok_or_else(|| Failure::protocol("the answer has no content-length"))?;
-    if length > MAX_CONTENT_BYTES {
-        return Err(Failure::protocol(format!("the answer has {length} bytes; the limit is {MAX_CONTENT_BYTES}")));
-    }
-    let server = field(SERVER).ok_or_else(|| Failure::protocol(format!("the answer has no {SERVER}")))?;
-    Ok(Some(Head {
-        server: Bytes::copy_from_slice(server.value),
-        length: head_bytes + length,
-        closes: field("connection").is_some_and(|field| field.value.eq_ignore_ascii_case(b"close")),
-    }))
+    let server = match field(SERVER) {
+        _ if is_nameless => Bytes::from_static(NAMELESS.as_bytes()),
+        Some(server) => Bytes::copy_from_slice(server.value),
+        None => return Err(Failure::protocol(format!("the answer has no {SERVER}"))),
+    };
+    let content = Content::of(status, response.headers, head_bytes)?;
+    let is_http1_0 = response.version == Some(0);
+    let says_so = field("connection").is_some_and(|field| field.value.eq_ignore_ascii_case(b"close"));
+    let closes = says_so || is_http1_0 || content == Content::UntilClose;
+    Ok(Some(Head { server, content, closes }))
 }
 
 #[cfg(test)]

@@ -4,7 +4,11 @@ use bytes::{Buf, Bytes, BytesMut};
 use prost::Message;
 
 use super::call::PREFIX_BYTES;
+use super::exchange::NAMELESS;
 use super::failure::Failure;
+
+/// Longest message that is read; a little more than the longest payload.
+const MESSAGE_MAX_BYTES: usize = 17 << 20;
 
 /// The received part of an answer's body.
 #[derive(Debug, Default)]
@@ -15,6 +19,7 @@ pub(super) struct Inbox {
     messages: u32,
     /// The server's name in the last message.
     server: Bytes,
+    is_nameless: bool,
 }
 
 /// The part of `leno.echo.v1.EchoResponse` that the load reads. The rest is skipped, not copied.
@@ -25,6 +30,11 @@ struct ServerName {
 }
 
 impl Inbox {
+    /// An inbox for messages of any type, whose server is [`NAMELESS`].
+    pub(super) fn nameless() -> Self {
+        Self { server: Bytes::from_static(NAMELESS.as_bytes()), is_nameless: true, ..Self::default() }
+    }
+
     /// Adds a part of the body. Usually there is only one part.
     pub(super) fn add(&mut self, chunk: Bytes) {
         if self.bytes.is_empty() {
@@ -40,7 +50,7 @@ impl Inbox {
     /// Takes the next message, if it is whole, and returns whether there was one.
     ///
     /// # Errors
-    /// If the message is compressed, or is not an `EchoResponse`.
+    /// If the message is compressed or too long, or has a server's name and is not an `EchoResponse`.
     pub(super) fn take_message(&mut self) -> Result<bool, Failure> {
         let Some((prefix, rest)) = self.bytes.split_first_chunk::<PREFIX_BYTES>() else { return Ok(false) };
         let [compressed, length @ ..] = *prefix;
@@ -49,12 +59,18 @@ impl Inbox {
             return Err(Failure::protocol(why));
         }
         let length = u32::from_be_bytes(length) as usize;
+        if length > MESSAGE_MAX_BYTES {
+            let why = format!("the answer's message has {length} bytes; the limit is {MESSAGE_MAX_BYTES}");
+            return Err(Failure::protocol(why));
+        }
         if rest.len() < length {
             return Ok(false);
         }
         self.bytes.advance(PREFIX_BYTES);
         let message = self.bytes.split_to(length);
-        self.server = ServerName::decode(message).map_err(Failure::protocol)?.server;
+        if !self.is_nameless {
+            self.server = ServerName::decode(message).map_err(Failure::protocol)?.server;
+        }
         self.messages += 1;
         Ok(true)
     }
@@ -64,7 +80,7 @@ impl Inbox {
     /// # Errors
     /// If the number of messages differs, or the last message is incomplete.
     pub(super) fn finish(self, wanted: u32) -> Result<Bytes, Failure> {
-        let Self { bytes, messages, server } = self;
+        let Self { bytes, messages, server, .. } = self;
         if !bytes.is_empty() {
             return Err(Failure::protocol(format!("the answer ended within a message, after {} bytes", bytes.len())));
         }

@@ -39,3 +39,19 @@ fn a_body_with_another_number_of_messages_is_a_failure() {
     assert_eq!(wrong(&body[..body.len() - 1]), "the answer ended within a message, after 10 bytes");
     assert!(wrong(&[&[1], &body[1..]].concat()).contains("compressed"));
 }
+
+#[test]
+fn messages_of_any_type_have_a_nameless_server() {
+    let mut inbox = Inbox::nameless();
+    inbox.add(framed(b"\xff\xff no message of ours"));
+    assert_eq!(inbox.take_message(), Ok(true));
+    assert_eq!(inbox.finish(1), Ok(Bytes::from_static(b"server")));
+}
+
+#[test]
+fn a_message_over_the_limit_is_a_failure_before_it_arrives() {
+    let mut inbox = Inbox::nameless();
+    inbox.add(Bytes::from_static(&[0, 0xff, 0, 0, 0]));
+    let failure = inbox.take_message().expect_err("too long");
+    assert!(failure.why.contains("4278190080 bytes"), "{failure:?}");
+}

@@ -2,9 +2,12 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use h2::Reason;
+use prost::Message;
 
 use super::scripted::{answer, head};
 use super::*;
+use crate::echo::UNARY_PATH;
+use crate::echo::proto::EchoRequest;
 use crate::echo::tests::start_server;
 
 fn plan(addresses: &[SocketAddr], servers: &[&str]) -> Plan {
@@ -236,4 +239,20 @@ async fn failures_are_counted_by_class() {
     let names: Vec<String> = classes.keys().map(ToString::to_string).collect();
     assert_eq!(names, ["gRPC UNAVAILABLE", "reset REFUSED_STREAM"]);
     assert_eq!(classes.values().sum::<u64>(), 67, "{classes:?}");
+}
+
+#[tokio::test]
+async fn any_ok_of_a_server_without_a_name_counts_as_an_answer() {
+    let address = start_server("any", 0).await;
+    let request = EchoRequest::default();
+    let failing = EchoRequest { response_bytes: u32::MAX, ..request.clone() };
+    for (request, has_failed) in [(request, false), (failing, true)] {
+        let call = UnaryCall { path: UNARY_PATH.to_owned(), message: request.encode_to_vec() };
+        let plan = Plan { exchange: Exchange::Call(call), ..plan(&[address], &[NAMELESS]) };
+        let snapshot = run_to_end(plan).await.expect("a server that answers");
+        let expected = if has_failed { (0, 100) } else { (100, 0) };
+        assert_eq!((snapshot.total.calls, snapshot.errors()), expected, "{snapshot:?}");
+        let classes: Vec<String> = snapshot.classes.keys().map(ToString::to_string).collect();
+        assert_eq!(classes, if has_failed { vec!["gRPC INVALID_ARGUMENT"] } else { Vec::new() });
+    }
 }

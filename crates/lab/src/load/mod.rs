@@ -16,9 +16,11 @@ pub mod command;
 mod connect;
 mod crowd;
 mod event;
+mod exchange;
 mod failure;
 mod handshake;
 pub(crate) mod http1;
+mod http1_content;
 mod inbox;
 mod nanoseconds;
 mod open;
@@ -47,10 +49,11 @@ use std::time::{Duration, Instant};
 
 use channels::Channels;
 pub use crowd::{Crowd, CrowdReport};
+pub use exchange::{Exchange, NAMELESS, UnaryCall};
 pub use failure::{Failure, FailureClass};
 use futures_util::{StreamExt, TryStreamExt, stream};
-pub use handshake::{Hello, NAMELESS};
-pub use plan::{Client, Exchange, Pattern, Plan};
+pub use handshake::Hello;
+pub use plan::{Client, Pattern, Plan};
 use recorder::{Recorder, lock};
 use run::Run;
 pub use snapshot::{Latency, Slice, Snapshot};
@@ -65,6 +68,7 @@ use crate::error::{Error, Result, io};
 pub(crate) use call::{PREFIX_BYTES, check_head, check_status, framed};
 pub(crate) use crowd::allow_open_files;
 pub(crate) use event::Event;
+pub(crate) use exchange::{CALL_MAX_BYTES, parse_path};
 pub(crate) use recording::Recording;
 pub(crate) use stats::{histogram, us};
 
@@ -123,7 +127,7 @@ impl Load {
     /// As [`Load::finish`].
     pub(crate) fn record(self) -> Result<Recording> {
         let stats = self.join()?;
-        let recording = lock(&stats).recording(Instant::now());
+        let recording = lock(&stats).recording();
         Ok(recording)
     }
 
@@ -142,12 +146,12 @@ fn run(plan: &Plan, stats: &Arc<Mutex<Stats>>) -> Result<()> {
     pin(&plan.cpus).map_err(io(format!("pinning the load to the CPUs {:?}", plan.cpus)))?;
     runtime()?.block_on(async {
         match plan.exchange {
-            Exchange::Grpc | Exchange::Http2 => {
+            Exchange::Grpc | Exchange::Http2 | Exchange::Call(_) | Exchange::Http2Get(_) => {
                 let channels = Channels::connect(&plan.clients, &plan.exchange, &plan.traffic).await?;
                 let (recorder, start, end) = begin(plan, stats);
                 Run::new(plan, channels, recorder, start, end)?.finish().await
             }
-            Exchange::Http1 | Exchange::Handshake(_) => {
+            Exchange::Http1 | Exchange::Http1Get(_) | Exchange::Handshake(_) => {
                 let clients = stream::iter(&plan.clients).enumerate();
                 let connecting = clients.map(|(index, client)| Worker::connect(client, index, plan));
                 let workers = connecting.buffered(CONNECTING_AT_A_TIME).try_collect().await?;

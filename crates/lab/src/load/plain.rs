@@ -8,6 +8,7 @@ use http::header::USER_AGENT;
 use http::{Method, Request, Response, StatusCode, Uri};
 
 use super::call::poll_chunk;
+use super::exchange::{NAMELESS, parse_path};
 use super::failure::Failure;
 use super::http1::{RESPONSE_BYTES, SERVER};
 use super::traffic::Traffic;
@@ -27,24 +28,44 @@ pub(super) fn request(authority: &str, traffic: &Traffic) -> Result<(Request<()>
     Ok((head.body(())?, vec![b'x'; request_bytes as usize].into()))
 }
 
+/// The header section of a GET request for `path`.
+///
+/// # Errors
+/// If `authority` or `path` is invalid.
+pub(super) fn get(authority: &str, path: &str) -> Result<Request<()>, http::Error> {
+    let uri = Uri::builder().scheme("http").authority(authority).path_and_query(parse_path(path)?).build()?;
+    Request::get(uri).header(USER_AGENT, "leno-lab").body(())
+}
+
 /// An answer whose content is still arriving.
 pub(super) struct Content {
     body: RecvStream,
     server: Bytes,
     received_bytes: usize,
-    wanted_bytes: usize,
+    /// `None` for content of any length.
+    wanted_bytes: Option<usize>,
 }
 
 impl Content {
-    /// Checks the header section of an answer that must have this many bytes of content.
-    pub(super) fn of(response: Response<RecvStream>, wanted_bytes: usize) -> Result<Self, Failure> {
+    /// Checks the header section of an answer of an echo server, which must have this many bytes of content.
+    pub(super) fn echoed(response: Response<RecvStream>, wanted_bytes: usize) -> Result<Self, Failure> {
         let status = response.status();
         if status != StatusCode::OK {
             return Err(Failure::http(status.as_u16(), status));
         }
         let server = response.headers().get(SERVER).map(|name| Bytes::copy_from_slice(name.as_bytes()));
         let server = server.ok_or_else(|| Failure::protocol(format!("the answer has no {SERVER}")))?;
-        Ok(Self { body: response.into_body(), server, received_bytes: 0, wanted_bytes })
+        Ok(Self { body: response.into_body(), server, received_bytes: 0, wanted_bytes: Some(wanted_bytes) })
+    }
+
+    /// Checks the header section of an answer of any server.
+    pub(super) fn nameless(response: Response<RecvStream>) -> Result<Self, Failure> {
+        let status = response.status();
+        if !status.is_success() {
+            return Err(Failure::http(status.as_u16(), status));
+        }
+        let server = Bytes::from_static(NAMELESS.as_bytes());
+        Ok(Self { body: response.into_body(), server, received_bytes: 0, wanted_bytes: None })
     }
 
     /// Reads the content to its end. Returns the name of the server.
@@ -52,8 +73,8 @@ impl Content {
         while let Some(chunk) = ready!(poll_chunk(&mut self.body, cx))? {
             self.received_bytes += chunk.len();
         }
-        let (received, wanted) = (self.received_bytes, self.wanted_bytes);
-        if received != wanted {
+        let received = self.received_bytes;
+        if let Some(wanted) = self.wanted_bytes.filter(|&wanted| received != wanted) {
             let why = format!("the answer should have {wanted} bytes, and has {received}");
             return Poll::Ready(Err(Failure::protocol(why)));
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::handshake::Hello;
+use super::exchange::Exchange;
 use super::nanoseconds;
 use super::pace::Pace;
 use super::recording::{LOAD_MAX, SERVERS_MAX};
@@ -35,7 +35,8 @@ pub struct Client {
 pub struct Plan {
     /// The clients, at least one; each sends an equal share. A client that loses its connection opens another.
     pub clients: Vec<Client>,
-    /// The names that the servers have in their answers.
+    /// The names that the servers have in their answers; [`NAMELESS`](super::NAMELESS) alone if the exchange has no
+    /// names.
     pub servers: Vec<String>,
     /// The exchange that clients repeat.
     pub exchange: Exchange,
@@ -55,28 +56,12 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// The exchange that a client repeats.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Exchange {
-    /// A gRPC call, of the traffic's shape; as many at a time as the pattern allows.
-    Grpc,
-    /// An HTTP/1.1 request; one at a time for each client.
-    Http1,
-    /// An HTTP/2 request without gRPC; as many at a time as the pattern allows.
-    Http2,
-    /// A TLS connection that opens and closes; one at a time for each client. JSON cannot carry it, because it has keys.
-    #[serde(skip)]
-    Handshake(Hello),
-}
-
 /// When calls are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Pattern {
     /// A constant number of calls in flight, evenly over all clients: each answer triggers the next call. With
-    /// [`Exchange::Http1`] and [`Exchange::Handshake`], each client has one call in flight, and `in_flight` has no
-    /// effect.
+    /// exchanges that clients make one at a time, each client has one call in flight, and `in_flight` has no effect.
     Closed {
         /// Calls in flight, at least one.
         in_flight: u32,
@@ -86,8 +71,8 @@ pub enum Pattern {
     Open {
         /// Calls per second of all clients together, at least one. The traffic has their arrivals.
         rate_per_s: u32,
-        /// Maximum number of calls in flight; with [`Exchange::Http1`] and [`Exchange::Handshake`], of calls that wait
-        /// for a free client. A further call is not sent and counts as failed.
+        /// Maximum number of calls in flight; with exchanges that clients make one at a time, of calls that wait for a
+        /// free client. A further call is not sent and counts as failed.
         max_in_flight: u32,
     },
 }
@@ -125,6 +110,7 @@ impl Plan {
         if self.clients.is_empty() {
             return Err("it has no clients".to_owned());
         }
+        self.exchange.check()?;
         if self.servers.len() > SERVERS_MAX {
             return Err(format!("it has {} servers, more than {SERVERS_MAX}", self.servers.len()));
         }

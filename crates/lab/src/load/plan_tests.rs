@@ -1,4 +1,4 @@
-use super::super::{Arrivals, Shape};
+use super::super::{Arrivals, CALL_MAX_BYTES, Hello, Shape, UnaryCall};
 use super::*;
 
 fn plan() -> Plan {
@@ -22,7 +22,16 @@ fn read(line: &str) -> Result<Plan> {
 
 #[test]
 fn a_plan_is_the_same_after_json() {
-    for exchange in [Exchange::Grpc, Exchange::Http1, Exchange::Http2] {
+    let call = UnaryCall { path: "/a.B/C".to_owned(), message: vec![0, 10, 255] };
+    let get = "/hello?x=1".to_owned();
+    for exchange in [
+        Exchange::Grpc,
+        Exchange::Http1,
+        Exchange::Http2,
+        Exchange::Call(call),
+        Exchange::Http1Get(get.clone()),
+        Exchange::Http2Get(get),
+    ] {
         for pattern in [Pattern::Closed { in_flight: 8 }, plan().pattern] {
             let plan = Plan { exchange: exchange.clone(), pattern, ..plan() };
             let line = plan.to_line().expect("JSON");
@@ -60,6 +69,7 @@ fn an_invalid_plan_is_an_error_of_one_line() {
     let hour = Duration::from_secs(3600);
     let valid = plan().to_line().expect("JSON");
     let line = |plan: Plan| plan.to_line().expect("JSON");
+    let call = |path: &str, bytes| Exchange::Call(UnaryCall { path: path.to_owned(), message: vec![0; bytes] });
     let traffic = Traffic { response_bytes: u32::MAX, ..Traffic::default() };
     for (line, why) in [
         (String::new(), "EOF"),
@@ -69,6 +79,9 @@ fn an_invalid_plan_is_an_error_of_one_line() {
         (valid.replace("\"grpc\"", "\"handshake\""), "unknown variant `handshake`"),
         (valid.replace("10.0.0.1", "10.0.0"), "invalid socket address"),
         (line(Plan { clients: Vec::new(), ..plan() }), "no clients"),
+        (line(Plan { exchange: Exchange::Http1Get("/ \r\nx: y".to_owned()), ..plan() }), "its path"),
+        (line(Plan { exchange: call("/a b", 0), ..plan() }), "its path"),
+        (line(Plan { exchange: call("/a.B/C", CALL_MAX_BYTES + 1), ..plan() }), "its request of 1048577 bytes"),
         (line(Plan { servers: vec![String::new(); 1_001], ..plan() }), "1001 servers"),
         (line(Plan { warm_up: hour, measured: hour + Duration::from_nanos(1), ..plan() }), "longer than 7200 s"),
         (line(Plan { measured: Duration::MAX, ..plan() }), "longer than 7200 s"),

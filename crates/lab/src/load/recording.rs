@@ -1,5 +1,6 @@
 //! The numbers of a finished load as a message to another process, which merges those of several loads.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -77,7 +78,7 @@ impl Recording {
     }
 }
 
-fn at_most<T: PartialOrd + std::fmt::Display>(what: &str, count: T, max: T) -> Result<(), String> {
+fn at_most<T: PartialOrd + Display + Copy>(what: &str, count: T, max: T) -> Result<(), String> {
     if count <= max { Ok(()) } else { Err(format!("{count} {what} exceed the limit of {max}")) }
 }
 

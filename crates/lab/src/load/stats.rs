@@ -97,9 +97,11 @@ impl Stats {
         self.tally.summary(self.measured(now))
     }
 
-    /// The numbers at the end, for another process.
-    pub(super) fn recording(&self, now: Instant) -> Recording {
-        self.tally.recording(self.measured(now))
+    /// The numbers of a load that has ended without an error, for another process. The measured time is the whole one,
+    /// although an open loop ends with its last answer, up to one gap between calls earlier.
+    pub(super) fn recording(&self) -> Recording {
+        let measured = self.times.map_or(Duration::ZERO, |times| times.until.saturating_duration_since(times.from));
+        self.tally.recording(measured)
     }
 
     fn measured(&self, now: Instant) -> Duration {

@@ -59,6 +59,13 @@ fn a_call_of_the_warm_up_counts_in_the_windows_and_one_before_the_start_does_not
 }
 
 #[test]
+fn a_recording_has_the_whole_measured_time_although_the_last_answer_came_earlier() {
+    let stats = measuring_stats(Instant::now());
+    assert_eq!(stats.recording().measured, 1000 * MS);
+    assert_eq!(Stats::new(2).recording().measured, Duration::ZERO);
+}
+
+#[test]
 fn a_failure_before_measuring_counts_and_the_first_reason_stays() {
     let from = Instant::now() + 1000 * MS;
     let mut stats = measuring_stats(from);

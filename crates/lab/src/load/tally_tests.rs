@@ -48,7 +48,7 @@ fn received(recording: &Recording) -> Recording {
 fn the_recordings_of_two_loads_give_the_numbers_of_one_load_with_all_calls() {
     let (whole, halves) = whole_and_halves();
     let end = Instant::now() + 10_000 * MS;
-    let recordings = halves.map(|stats| received(&stats.recording(end)));
+    let recordings = halves.map(|stats| received(&stats.recording()));
     let merged = Snapshot::merged(&recordings).expect("good recordings");
     let expected = whole.finish(end);
     assert_eq!(merged, expected);
@@ -61,7 +61,7 @@ fn the_recordings_of_two_loads_give_the_numbers_of_one_load_with_all_calls() {
 fn the_recording_of_one_load_gives_its_numbers() {
     let (whole, _) = whole_and_halves();
     let end = Instant::now() + 10_000 * MS;
-    let merged = Snapshot::merged(&[received(&whole.recording(end))]).expect("a good recording");
+    let merged = Snapshot::merged(&[received(&whole.recording())]).expect("a good recording");
     assert_eq!(merged, whole.finish(end));
 }
 
@@ -71,7 +71,7 @@ fn of_one_call(measured: Duration) -> Recording {
     let mut stats = Stats::new(1);
     stats.measure(start, start, start + measured);
     stats.answer(start, 0, 3 * MS);
-    stats.recording(start + measured)
+    stats.recording()
 }
 
 #[test]
@@ -88,13 +88,13 @@ fn a_shorter_load_adds_to_the_beginning_of_a_longer_one() {
 #[test]
 fn loads_with_different_servers_and_broken_recordings_are_errors_that_say_which() {
     let error = |recordings: &[Recording]| Snapshot::merged(recordings).expect_err("an invalid recording").to_string();
-    let two_servers = Stats::new(2).recording(Instant::now());
+    let two_servers = Stats::new(2).recording();
     let expected = "the recording of load 2: it has 2 servers, and the first recording has 1";
     assert_eq!(error(&[of_one_call(MS), two_servers]), expected);
     let broken = Recording { late: u64::MAX, ..of_one_call(MS) };
     assert!(error(&[of_one_call(MS), broken]).starts_with("the recording of load 2: 18446744073709551615 late calls"));
     assert_eq!(error(&[]), "merging the recordings of loads: there is none");
-    let many = Stats::new(5_000).recording(Instant::now());
+    let many = Stats::new(5_000).recording();
     assert_eq!(error(&[many]), "the recording of load 1: 5000 servers exceed the limit of 1000");
 }
 
@@ -103,7 +103,7 @@ fn the_first_reason_stays_and_a_long_one_is_cut() {
     let failed = |why: &str| {
         let mut stats = Stats::new(0);
         stats.fail(Instant::now(), Failure::protocol(why));
-        stats.recording(Instant::now())
+        stats.recording()
     };
     let merged = Snapshot::merged(&[Recording::default(), failed("first"), failed("second")]).expect("recordings");
     assert_eq!((merged.failed, merged.first_failure.as_deref()), (2, Some("first")));

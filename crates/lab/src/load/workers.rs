@@ -22,6 +22,10 @@ use super::timer::Timer;
 use super::{Client, Exchange, LAST_ANSWERS, Pattern, Plan, RETRY_GAP};
 use crate::error::{Error, Result, io};
 
+/// Attempts at a client's first exchange while servers answer with an HTTP status that is no success. Without further
+/// attempts, a load of many clients could not start on servers that fail a few requests.
+const FIRST_ATTEMPTS: u32 = 3;
+
 /// A client that makes one exchange at a time.
 pub(super) enum Worker {
     Http1(Http1),
@@ -34,17 +38,21 @@ impl Worker {
     /// # Errors
     /// [`Error::Connect`] if that fails.
     pub(super) async fn connect(client: &Client, index: usize, plan: &Plan) -> Result<Self> {
+        let refused = |why| Error::Connect { target: client.authority.clone(), address: client.address, why };
         let mut worker = match &plan.exchange {
             Exchange::Handshake(hello) => Self::Handshake(Handshake::new(client, hello)),
-            Exchange::Grpc | Exchange::Http1 | Exchange::Http2 => Self::Http1(Http1::new(client, index, &plan.traffic)),
+            exchange => {
+                let http1 = Http1::new(client, index, exchange, &plan.traffic);
+                Self::Http1(http1.map_err(|error| refused(error.to_string()))?)
+            }
         };
-        let first = worker.exchange().await;
-        let refused = |failure: Failure| Error::Connect {
-            target: client.authority.clone(),
-            address: client.address,
-            why: failure.why,
-        };
-        first.map(|_| worker).map_err(refused)
+        let mut first = worker.exchange().await;
+        for _ in 1..FIRST_ATTEMPTS {
+            if first.as_ref().is_err_and(|failure| matches!(failure.class, FailureClass::Http(_))) {
+                first = worker.exchange().await;
+            }
+        }
+        first.map(|_| worker).map_err(|failure| refused(failure.why))
     }
 
     async fn exchange(&mut self) -> Answer {

@@ -1,7 +1,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::super::{Load, Snapshot, Traffic};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
+use tokio::net::TcpListener;
+
+use super::super::{Load, NAMELESS, Snapshot, Traffic};
 use super::*;
 use crate::echo::tests::start_http1_server;
 
@@ -75,4 +78,94 @@ async fn requests_and_answers_have_the_sizes_of_the_traffic() {
             assert_eq!((snapshot.total.calls, snapshot.failed), (50, 0), "{traffic:?}: {snapshot:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn any_success_of_a_server_without_a_name_counts_as_an_answer() {
+    let address = start_http1_server("s1", 0).await;
+    let pattern = Pattern::Open { rate_per_s: 100, max_in_flight: 1000 };
+    for exchange in [Exchange::Http1Get("/hello?x=1".to_owned()), Exchange::Http2Get("/hello?x=1".to_owned())] {
+        let snapshot = run_nameless(address, pattern, exchange).await.expect("a server that answers");
+        assert_eq!((snapshot.total.calls, snapshot.failed), (50, 0), "{snapshot:?}");
+    }
+}
+
+/// Serves answers that no echo server gives: in chunks, and every third one with the status 503.
+async fn start_chunked_server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("a bound listener");
+    tokio::spawn(async move {
+        let mut number = 0;
+        while let Ok((stream, _)) = listener.accept().await {
+            let mut stream = BufStream::new(stream);
+            let mut line = String::new();
+            while stream.read_line(&mut line).await.is_ok_and(|bytes| bytes > 0) {
+                if line.ends_with("\r\n\r\n") {
+                    assert!(line.starts_with("GET /hello?x=1 HTTP/1.1\r\n"), "{line}");
+                    number += 1;
+                    let status = if number % 3 == 0 { "503 Unavailable" } else { "206 Partial Content" };
+                    let head = format!("HTTP/1.1 {status}\r\ntransfer-encoding: chunked\r\n\r\n");
+                    let answer = format!("{head}5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n");
+                    stream.write_all(answer.as_bytes()).await.expect("a client");
+                    stream.flush().await.expect("a client");
+                    line.clear();
+                }
+            }
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn answers_in_chunks_are_read_and_errors_are_counted_by_their_status() {
+    let address = start_chunked_server().await;
+    let get = Exchange::Http1Get("/hello?x=1".to_owned());
+    let pattern = Pattern::Open { rate_per_s: 100, max_in_flight: 1000 };
+    let snapshot = run_nameless(address, pattern, get).await.expect("a server that answers");
+    let classes: Vec<String> = snapshot.classes.keys().map(ToString::to_string).collect();
+    assert_eq!(classes, ["HTTP 503"], "{snapshot:?}");
+    assert_eq!(snapshot.total.calls + snapshot.errors(), 50, "{snapshot:?}");
+    assert!((15..=18).contains(&snapshot.errors()), "{snapshot:?}");
+}
+
+#[tokio::test]
+async fn a_path_that_does_not_exist_is_named_at_the_start() {
+    let address = start_scripted("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").await;
+    let error = run_nameless(address, Pattern::Closed { in_flight: 1 }, Exchange::Http1Get("/x".to_owned()))
+        .await
+        .expect_err("no success")
+        .to_string();
+    assert!(error.ends_with("HTTP status 404"), "{error}");
+}
+
+/// Serves one answer on each connection, and closes it without notice.
+async fn start_scripted(answer: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("a bound listener");
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = [0; 1024];
+            let read = stream.read(&mut request).await;
+            if read.is_ok_and(|bytes| bytes > 0) {
+                // The client may have given up.
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        }
+    });
+    address
+}
+
+async fn run_nameless(address: SocketAddr, pattern: Pattern, exchange: Exchange) -> Result<Snapshot> {
+    let plan = Plan {
+        clients: vec![Client { address, authority: address.to_string() }],
+        servers: vec![NAMELESS.to_owned()],
+        exchange,
+        traffic: Traffic::default(),
+        pattern,
+        warm_up: Duration::from_millis(50),
+        measured: Duration::from_millis(500),
+        cpus: Vec::new(),
+        seed: 0,
+    };
+    tokio::task::spawn_blocking(|| Load::start(plan).finish()).await.expect("the load does not panic")
 }

@@ -13,13 +13,13 @@ const HOURS_PER_MONTH: f64 = 730.0;
 /// The node that runs the proxies.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, clap::Args)]
 pub struct Prices {
-    /// CPUs of a node, in the cost of a mesh
+    /// CPUs of a node, from which the cost of a mesh is computed
     #[arg(long, value_name = "N", default_value_t = Prices::default().node_vcpus, value_parser = positive)]
     pub node_vcpus: f64,
-    /// Memory of a node, in GB, in the cost of a mesh
+    /// Memory of a node, in GB, from which the cost of a mesh is computed
     #[arg(long, value_name = "GB", default_value_t = Prices::default().node_memory_gb, value_parser = positive)]
     pub node_memory_gb: f64,
-    /// Price of a node, in US dollars a month, in the cost of a mesh
+    /// Price of a node, in US dollars a month, from which the cost of a mesh is computed
     #[arg(long, value_name = "USD", default_value_t = Prices::default().node_usd, value_parser = positive)]
     pub node_usd: f64,
 }

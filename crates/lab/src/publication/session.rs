@@ -55,8 +55,8 @@ impl Session {
         self.write(&description)
     }
 
-    /// Notes the interruption, writes the report, and passes it to `last`. Nothing can be noted afterwards: the lock stays
-    /// held, so that `last` must end the process.
+    /// Notes the interruption, writes the report, and passes the result of writing to `last`. Nothing can be noted
+    /// afterwards: the lock stays held, so that `last` must end the process.
     pub(super) fn interrupt(&self, last: impl FnOnce(Result<Written>)) {
         let mut description = self.lock();
         description.ended = Some(started());

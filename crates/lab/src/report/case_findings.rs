@@ -31,7 +31,7 @@ pub(super) fn findings(results: &Results, scenario: Scenario) -> Vec<String> {
     faults.into_iter().flat_map(of_fault).collect()
 }
 
-/// What the policies of one target make of one fault; `None` if the target has no run with it.
+/// How the policies of one target cope with one fault; `None` if the target has no run with this fault.
 fn finding(results: &Results, scenario: Scenario, fault: Fault, target: TargetKind) -> Option<String> {
     let groups: Vec<&Group> =
         results.of(scenario).filter(|group| (group.condition.fault, group.target) == (fault, target)).collect();
@@ -61,7 +61,7 @@ fn part(results: &Results, group: &Group) -> Option<String> {
     Some(format!("{policy}, the p99.9 is {p999} ms{beside}{further}"))
 }
 
-/// The most that retries can achieve against a fault, by arithmetic.
+/// The best result that retries can have against a fault, by calculation.
 fn bound(fault: Fault) -> Option<String> {
     match fault {
         Fault::None | Fault::SlowAtTimes { .. } | Fault::AllSlowAtTimes { .. } => None,

@@ -52,6 +52,7 @@ pub(crate) fn run(target: TargetKind, skew_ms: u32, repeat: u32) -> Run {
         rollout: None,
         messages_per_s: Vec::new(),
         slow_method: None,
+        control_plane: None,
     }
 }
 
@@ -90,6 +91,8 @@ pub(crate) fn experiment(scenario: Scenario) -> Experiment {
             memory_bytes: 23_400_000_000,
             kernel: "6.18.5".to_owned(),
         },
+        cluster: None,
+        workload: None,
         targets: vec![Direct, L4, Leno, Haproxy, Envoy],
         versions: vec![version(Leno, "leno 0.1.0"), version(Envoy, "envoy 1.40.0")],
         skipped: Vec::new(),

@@ -143,8 +143,8 @@ pub(crate) fn loaded_mb_per_proxy(run: &Run) -> Option<f64> {
     Some(loaded_mb(run)? / f64::from(run.footprint?.proxies.max(1)))
 }
 
-/// Memory for each client connection, in units of 1,000 bytes: of idle ones if the run has them, and otherwise the part
-/// of all that the load added.
+/// Memory for each client connection, in units of 1,000 bytes: the memory that idle connections added, if the run has
+/// idle connections, or the memory that the load added, divided by the number of connections.
 pub(crate) fn kb_per_connection(run: &Run) -> Option<f64> {
     let Footprint { idle_bytes, loaded_bytes, unloaded_bytes, connected_bytes, .. } = run.footprint?;
     let (without, with) = unloaded_bytes.zip(connected_bytes).unwrap_or((idle_bytes, loaded_bytes));
@@ -156,6 +156,21 @@ pub(super) fn after_burst_mb(run: &Run) -> Option<f64> {
     megabytes(run.footprint?.after_burst_bytes)
 }
 
+/// CPUs of all proxies in a cluster without a load, in units of 0.001.
+pub(super) fn idle_millicores(run: &Run) -> Option<f64> {
+    Some(run.footprint?.idle_cpus? * 1000.0)
+}
+
+/// Memory of a mesh's control plane in a cluster.
+pub(super) fn control_plane_mb(run: &Run) -> Option<f64> {
+    megabytes(Some(run.control_plane?.memory_bytes))
+}
+
+/// CPU time of a mesh's control plane in a cluster during a run, in seconds.
+pub(super) fn control_plane_cpu_s(run: &Run) -> Option<f64> {
+    run.control_plane?.cpu_s
+}
+
 pub(super) fn lost_gracefully(run: &Run) -> Option<f64> {
     Some(run.rollout?.graceful.lost as f64)
 }
@@ -164,7 +179,7 @@ pub(super) fn lost_abruptly(run: &Run) -> Option<f64> {
     Some(run.rollout?.abrupt.lost as f64)
 }
 
-/// The calls that graceful restarts cost, in percent of all calls meanwhile.
+/// The calls that were lost by graceful restarts, in percent of all calls during these restarts.
 pub(super) fn lost_gracefully_percent(run: &Run) -> Option<f64> {
     let Restarts { calls, lost, .. } = run.rollout?.graceful;
     Some(lost as f64 / (calls + lost).max(1) as f64 * 100.0)
@@ -175,13 +190,13 @@ pub(super) fn messages_per_s(run: &Run) -> Option<f64> {
     Some(run.messages_per_s.iter().sum()).filter(|&sum: &f64| sum > 0.0)
 }
 
-/// Messages of the busiest backend over the mean of all.
+/// Messages of the busiest backend, divided by the mean of all backends.
 pub(super) fn busiest_over_mean(run: &Run) -> Option<f64> {
     let most = run.messages_per_s.iter().copied().fold(0.0, f64::max);
     Some(most * run.messages_per_s.len() as f64 / messages_per_s(run)?)
 }
 
-/// Messages of the quietest backend over the mean of all.
+/// Messages of the quietest backend, divided by the mean of all backends.
 pub(super) fn quietest_over_mean(run: &Run) -> Option<f64> {
     let least = run.messages_per_s.iter().copied().fold(f64::INFINITY, f64::min);
     Some(least * run.messages_per_s.len() as f64 / messages_per_s(run)?)

@@ -25,8 +25,12 @@ pub(super) struct Goal {
     pub(super) figure: String,
 }
 
-/// Leno's goals in `scenario`, for one proxy and for a mesh; empty if the scenario was not measured.
+/// Leno's goals in `scenario`, for one proxy and for a mesh; empty if the scenario was not measured. The goals assume the
+/// lab's own servers, so a user's workload has none.
 pub(super) fn goals(results: &Results, scenario: Scenario) -> Vec<Goal> {
+    if results.experiment.workload.is_some() {
+        return Vec::new();
+    }
     let mut goals = of_target(results, scenario, TargetKind::Leno);
     let mut of_mesh = of_target(results, scenario, TargetKind::LenoMesh);
     of_mesh.extend(mesh_goals::goals(results, scenario));
@@ -74,7 +78,8 @@ fn of_target(results: &Results, scenario: Scenario, target: TargetKind) -> Vec<G
                 let tail = |group: &Group| {
                     Limit::RatioAtMost(1.5).judge_beside(results.healthy(group), group, figures::p999_ms)
                 };
-                // The best delay decides: a percentile above the share of the slow calls is as late as they are.
+                // The delay with the best result decides. A delay at a percentile that lies among the slow calls is as
+                // long as they are, and so cannot help.
                 for fault in faults(&groups) {
                     let tails = hedged().filter(|group| group.condition.fault == fault).map(tail);
                     if let Some(best) = tails.min_by(order) {

@@ -164,13 +164,14 @@ impl<'a> Results<'a> {
         distinct(self.of(scenario).map(|group| group.target))
     }
 
-    /// Returns the group of a target; of several conditions, that which sorts first.
+    /// Returns the group of a target. If the target has a group for each of several conditions, returns the group that
+    /// sorts first.
     pub(super) fn find(&self, scenario: Scenario, load: Load, skew_ms: u32, target: TargetKind) -> Option<&Group<'a>> {
         self.of(scenario).find(|group| (group.load, group.skew_ms, group.target) == (load, skew_ms, target))
     }
 
-    /// Returns the group of the same target under the same load while no backend is slow, with the same policy. Beside a
-    /// condition with a fault, each call is sent once.
+    /// Returns the group with the same target, load and policy, but without a slow backend. If the condition of `group`
+    /// has a fault, returns the group without a fault and without a policy, in which each call is sent once.
     pub(super) fn healthy(&self, group: &Group) -> Option<&Group<'a>> {
         let has_fault = group.condition.fault != Fault::None;
         let condition = if has_fault { Condition::default() } else { group.condition };

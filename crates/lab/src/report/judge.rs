@@ -56,7 +56,7 @@ pub(super) struct Finding {
 }
 
 impl Limit {
-    /// Compares a group's figure with that of the same target's `healthy` group.
+    /// Compares a group's figure with the same figure of the target's `healthy` group.
     pub(super) fn judge_beside(self, healthy: Option<&Group>, group: &Group, figure: Figure) -> Finding {
         let Some(healthy) = healthy else {
             let text = "skew 0 was not measured".to_owned();

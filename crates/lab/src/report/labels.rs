@@ -1,7 +1,9 @@
 //! The report's names of targets, scenarios, loads and marks.
 
 use crate::chart::{Color, Dash, Style, number};
-use crate::experiment::record::{Experiment, GraphShape, Scenario, TargetKind};
+use crate::experiment::record::{
+    Cluster, ClusterNode, Experiment, GraphShape, Machine, Scenario, TargetKind, Workload,
+};
 
 use super::group::{Load, Marks};
 
@@ -79,6 +81,9 @@ pub(super) fn scenario(scenario: Scenario) -> &'static str {
 
 /// The scenario in one sentence.
 pub(super) fn scenario_is(scenario: Scenario, experiment: &Experiment) -> String {
+    if let Some(workload) = &experiment.workload {
+        return workload_is(scenario, workload, experiment.backends);
+    }
     let backends = experiment.backends;
     match scenario {
         Scenario::SlowPod => {
@@ -105,10 +110,18 @@ pub(super) fn scenario_is(scenario: Scenario, experiment: &Experiment) -> String
             let payload = number::grouped(experiment.traffic.request_bytes.into());
             format!("Many connections call {backends} backends at a steady rate, with {payload} bytes each way.")
         }
+        Scenario::Footprint if experiment.cluster.is_some() => {
+            "Calls over 16 connections, and then the same calls over many connections.".to_owned()
+        }
         Scenario::Footprint => {
             "Calls over 16 connections; then further connections open, make a burst of calls, and close.".to_owned()
         }
         Scenario::Steady => format!("Calls to {backends} backends begin as soon as the proxy serves."),
+        Scenario::Rollout if experiment.cluster.is_some() => {
+            format!(
+                "The Pods of {backends} backends are replaced one by one: deleted in the first half, and deleted after a crash in the second."
+            )
+        }
         Scenario::Rollout => {
             format!(
                 "{backends} backends restart one by one at their addresses, by SIGTERM in the first half and by SIGKILL in the second."
@@ -134,6 +147,39 @@ pub(super) fn scenario_is(scenario: Scenario, experiment: &Experiment) -> String
             )
         }
     }
+}
+
+/// The scenario on a user's own workload in one sentence, and the workload in another.
+fn workload_is(scenario: Scenario, Workload { service, call }: &Workload, endpoints: u32) -> String {
+    let what = match scenario {
+        Scenario::Ladder => "The load calls it at higher and higher rates.",
+        Scenario::Connections => "The load calls it over more and more connections.",
+        Scenario::Crowd => "Many connections call it at a steady rate.",
+        Scenario::Footprint => "The load calls it over 16 connections, and then makes the same calls over many.",
+        _ => "The load calls it.",
+    };
+    let plural = if endpoints == 1 { "" } else { "s" };
+    format!("{call} of the Service {service}, with {endpoints} ready endpoint{plural} at the start. {what}")
+}
+
+/// Where the experiment ran, as names and facts.
+pub(super) fn places(experiment: &Experiment) -> Vec<(&'static str, String)> {
+    if let Some(Cluster { kubernetes, nodes, image, load_pods }) = &experiment.cluster {
+        let node = |node: &ClusterNode| format!("{} CPUs, {}, Linux {}", node.cpus, node.memory, node.kernel);
+        let nodes: Vec<String> = nodes.iter().map(node).collect();
+        return vec![
+            ("Kubernetes", kubernetes.clone()),
+            ("nodes", nodes.join("; ")),
+            ("image", image.clone()),
+            ("load", format!("{load_pods} Pods")),
+        ];
+    }
+    let Machine { cpus, cpu_model, memory_bytes, kernel } = &experiment.machine;
+    vec![
+        ("CPUs", format!("{cpus} × {cpu_model}")),
+        ("memory", format!("{} GB", number::significant(*memory_bytes as f64 / 1e9))),
+        ("Linux", kernel.clone()),
+    ]
 }
 
 /// The unit that is counted per second.

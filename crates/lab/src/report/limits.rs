@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::chart::number::{grouped, significant};
-use crate::experiment::record::{Ceiling, Scenario, TargetKind};
+use crate::experiment::record::{Ceiling, Experiment, Scenario, TargetKind, Workload};
 
 use super::group::{FOREIGN_CPU_LIMIT, Marks, Results};
 use super::load_columns::has_means;
@@ -21,13 +21,8 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
         errors: sum.errors + group.errors,
     });
     let mut limits = results.notes.to_vec();
-    let cpus = experiment.machine.cpus;
-    limits.push(format!(
-        "One machine, loopback. There is no network between the parts: no distance, no loss, no other traffic. \
-         The load, the backends and the proxy share {cpus} CPUs, so that every latency holds waiting for a CPU, and \
-         a proxy that takes less leaves more for the others. Compare targets within this experiment; expect other \
-         figures elsewhere."
-    ));
+    limits.push(place(experiment));
+    limits.extend(experiment.workload.as_ref().map(workload));
     if experiment.ceiling != Ceiling::default() {
         let (alone, all) = (significant(experiment.ceiling.load_rps), significant(experiment.ceiling.backends_rps));
         let searched = experiment.scenario == Scenario::Capacity;
@@ -39,11 +34,17 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
         marks.at_ceiling, marks.runs
     ));
     }
-    limits.push(format!(
-        "Noise. In {} of {} runs other programs used more than {FOREIGN_CPU_LIMIT} CPUs (marked: disturbed), what the \
-         machine lent to other virtual machines included. No run is left out because of its figures.",
-        marks.disturbed, marks.runs
-    ));
+    limits.push(if experiment.cluster.is_some() {
+        "Noise. The lab does not know what other Pods and programs did on the nodes meanwhile. No run is left out because \
+         of its figures."
+            .to_owned()
+    } else {
+        format!(
+            "Noise. In {} of {} runs other programs used more than {FOREIGN_CPU_LIMIT} CPUs (marked: disturbed), what the \
+             machine lent to other virtual machines included. No run is left out because of its figures.",
+            marks.disturbed, marks.runs
+        )
+    });
     limits.push(format!(
         "Figures are medians over the repeats; [ ] holds the least and the greatest, and for goals and ratios the \
          interval that holds the true median in at least 95 of 100 experiments (exact, from order statistics; it needs \
@@ -56,6 +57,15 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
         grouped(experiment.duration_s.into()),
         grouped(experiment.warm_up_s.into())
     ));
+    if experiment.cluster.is_some() {
+        limits.push(
+            "CPU time and memory are the kubelets' own statistics, which have a new value every 10 to 15 s. CPU time \
+             includes the opening of the connections and the warm-up, whose calls count too; the idle time around the load \
+             is subtracted. Memory is the working set, as kubectl top shows it: the largest value until the first one \
+             after the load. The proxies keep running from one run to the next."
+                .to_owned(),
+        );
+    }
     limits.push(
         "CPU per call depends on the load: many calls in flight share one wake-up, few pay for it each. Compare it \
          only at the same load. Memory is of the whole process with its shared pages, at its peak under the load."
@@ -68,7 +78,7 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if experiment.targets.iter().any(|target| target.has_tls()) {
+    if experiment.cluster.is_none() && experiment.targets.iter().any(|target| target.has_tls()) {
         limits.push(
             "What speaks TLS speaks TLS 1.3 with TLS_AES_128_GCM_SHA256, P-256 certificates on both sides, and no \
              resumed sessions; keys are agreed on as client and server choose. In a mesh each backend has a proxy of its \
@@ -78,7 +88,13 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
     }
     let is_by_connection = |target: &TargetKind| *target == TargetKind::Direct || target.is_netfilter();
     let by_connection = experiment.targets.iter().any(is_by_connection);
-    if by_connection && experiment.scenario != Scenario::Memory && experiment.scenario.has_calls() {
+    if by_connection && experiment.workload.is_some() {
+        limits.push(
+            "Without a mesh, netfilter rules choose a server for each connection, anew in each repeat. If the servers \
+             differ, its figures depend on luck: look at their range."
+                .to_owned(),
+        );
+    } else if by_connection && experiment.scenario != Scenario::Memory && experiment.scenario.has_calls() {
         limits.push(
             "direct and netfilter rules choose a backend for each connection, anew in each repeat: whether that is the slow one is \
              a matter of luck, and so is their median. Look at their range."
@@ -100,6 +116,36 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
             .push(format!("{} runs had not one call answered; they are left out of latencies and rates.", marks.dead));
     }
     limits
+}
+
+/// What the lab does not know of a user's workload.
+fn workload(Workload { service, call }: &Workload) -> String {
+    format!(
+        "The servers behind {service} are not the lab's. The lab knows neither their own time for {call} nor their other \
+         calls, which cost the proxies beside them CPU time too. Such a proxy also carries the calls of the runs without \
+         its mesh; the lab counts its CPU time and memory for its own mesh alone. So the figures hold what a mesh adds \
+         to this Service as it is. Any answer with gRPC status 0 or HTTP status 200 to 299 counts as OK; the lab does not \
+         read its content."
+    )
+}
+
+/// What the place of an experiment means for its figures.
+fn place(experiment: &Experiment) -> String {
+    let Some(cluster) = &experiment.cluster else {
+        let cpus = experiment.machine.cpus;
+        return format!(
+            "One machine, loopback. There is no network between the parts: no distance, no loss, no other traffic. \
+             The load, the backends and the proxy share {cpus} CPUs, so that every latency holds waiting for a CPU, and \
+             a proxy that takes less leaves more for the others. Compare targets within this experiment; expect other \
+             figures elsewhere."
+        );
+    };
+    format!(
+        "One cluster of {} nodes. The load, the servers and all proxies share the CPUs of the nodes, so every latency \
+         holds waiting for a CPU, and a mesh that takes less CPU leaves more for the others. Compare meshes within this \
+         experiment; expect other figures in another cluster.",
+        cluster.nodes.len()
+    )
 }
 
 /// The failures by class, in brackets and the most frequent first; empty if the records have no classes.

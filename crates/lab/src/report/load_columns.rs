@@ -1,6 +1,6 @@
 //! The table's columns for the scenarios that ask what a load costs.
 
-use crate::experiment::record::Scenario;
+use crate::experiment::record::{Experiment, Scenario};
 
 use super::figures::{self, Figure};
 use super::group::Group;
@@ -49,6 +49,18 @@ pub(super) fn of_load<'a>(scenario: Scenario) -> Vec<Column<'a>> {
         median("memory of all proxies loaded, MB", figures::loaded_mb),
     ]);
     columns
+}
+
+/// The columns that only experiments in a cluster have.
+pub(super) fn of_cluster<'a>(experiment: &Experiment) -> Vec<Column<'a>> {
+    if experiment.cluster.is_none() {
+        return Vec::new();
+    }
+    vec![
+        median("CPU of all proxies idle, mCPU", figures::idle_millicores),
+        median("memory of the control plane, MB", figures::control_plane_mb),
+        median("CPU of the control plane in a run, s", figures::control_plane_cpu_s),
+    ]
 }
 
 /// Whether the columns of `scenario` have means.

@@ -12,6 +12,7 @@ mod labels;
 mod limits;
 mod load_columns;
 mod mean;
+mod mesh_cost;
 mod mesh_goals;
 mod outcome;
 pub(crate) mod page;
@@ -31,7 +32,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Result, io};
-use crate::experiment::record::Run;
+use crate::experiment::record::{Run, Scenario};
 use crate::publication;
 
 pub(crate) use group::FOREIGN_CPU_LIMIT;
@@ -83,6 +84,11 @@ pub(crate) fn load(run: &Run) -> String {
     labels::load(Group::of(run).load)
 }
 
+/// The findings of a scenario in sentences; empty for most scenarios outside of a cluster.
+fn findings(results: &Results, scenario: Scenario) -> Vec<String> {
+    [case_findings::findings(results, scenario), mesh_cost::findings(results, scenario)].concat()
+}
+
 /// Writes the report, and prints its location on standard output.
 ///
 /// # Errors
@@ -98,3 +104,7 @@ pub fn run(options: &Options) -> Result<()> {
 #[cfg(test)]
 #[path = "report_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "workload_tests.rs"]
+mod workload_tests;

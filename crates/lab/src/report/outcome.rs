@@ -126,7 +126,7 @@ impl Outcome {
         Self { value: spread.median, figure, detail: detail.to_owned(), certainty }
     }
 
-    /// A figure whose unit makes it plain. Always `Some`, as the other constructors with a spread.
+    /// The outcome for a figure that its unit explains. Always `Some`, like the other constructors that take a spread.
     fn with_unit(spread: Spread, unit: &str, detail: &str) -> Option<Self> {
         Some(Self::plain(spread, format!("{}\u{a0}{unit}", significant(spread.median)), detail))
     }
@@ -203,8 +203,11 @@ fn by_luck(healthy: &Group, group: &Group) -> Option<Outcome> {
 }
 
 /// Whether a target distributes the calls of one connection over the backends, according to its runs. `None` if no run
-/// can show it: only a run over one connection with healthy backends can.
+/// can show it: only a run over one connection with healthy backends can, and only if the answers name their servers.
 pub(super) fn is_request_level(results: &Results, target: TargetKind) -> Option<bool> {
+    if results.experiment.workload.is_some() {
+        return None;
+    }
     let tells = |group: &&Group| {
         let well = matches!(group.scenario, Scenario::SlowPod | Scenario::Connections) && group.skew_ms == 0;
         group.target == target && group.load.connections == 1 && well

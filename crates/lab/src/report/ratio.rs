@@ -1,4 +1,4 @@
-//! One group's figure relative to another group's.
+//! One group's figure relative to another group's: divided by it, or less it.
 //!
 //! The targets take turns within a repeat, so that a noisy minute affects both runs of a pair. The ratio within a
 //! repeat is therefore more certain than the ratio of the medians. It is used if both groups have runs of the same
@@ -12,19 +12,31 @@ use super::spread::{Estimate, Spread};
 /// The median of the ratios of `figure` within each repeat. If the groups share no repeat: the ratio of the medians,
 /// without an interval. `None` if that ratio is not a number either.
 pub(super) fn ratio(group: &Group, base: &Group, figure: impl Fn(&Run) -> Option<f64>) -> Option<Estimate> {
+    paired(group, base, figure, |value, base| value / base)
+}
+
+/// The median of the differences of `figure` within each repeat. If the groups share no repeat: the difference of the
+/// medians, without an interval.
+pub(super) fn added(group: &Group, base: &Group, figure: impl Fn(&Run) -> Option<f64>) -> Option<Estimate> {
+    paired(group, base, figure, |value, base| value - base)
+}
+
+fn paired(
+    group: &Group,
+    base: &Group,
+    figure: impl Fn(&Run) -> Option<f64>,
+    combine: fn(f64, f64) -> f64,
+) -> Option<Estimate> {
+    let combined = |value, base| Some(combine(value, base)).filter(|value| value.is_finite());
     let pairs = group.alive().filter_map(|run| {
         let other = base.alive().find(|other| other.repeat == run.repeat)?;
-        divided(figure(run)?, figure(other)?)
+        combined(figure(run)?, figure(other)?)
     });
     if let Some(spread) = Spread::of(pairs) {
         return Some(spread.estimate());
     }
-    let value = divided(group.spread(&figure)?.median, base.spread(&figure)?.median)?;
+    let value = combined(group.spread(&figure)?.median, base.spread(&figure)?.median)?;
     Some(Estimate { value, interval: None, repeats: 0 })
-}
-
-fn divided(value: f64, base: f64) -> Option<f64> {
-    Some(value / base).filter(|ratio| ratio.is_finite())
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use crate::chart::number::{grouped, significant};
+use crate::chart::number::grouped;
 use crate::experiment::record::{Scenario, TargetKind};
 
 use super::group::{Load, Results};
 use super::judge::Verdict;
-use super::{case_findings, figures, goals, labels, limits, table, verdict};
+use super::{figures, goals, labels, limits, table, verdict};
 
 /// The whole file.
 pub(super) fn text(results: &Results) -> String {
@@ -29,30 +29,27 @@ pub(super) fn text(results: &Results) -> String {
     text
 }
 
-/// The experiment, its machine, and the command to repeat it.
+/// The experiment, where it ran, and the command to repeat it.
 fn about(results: &Results, scenario: Scenario) -> String {
     let experiment = results.experiment;
-    let machine = &experiment.machine;
     let versions = experiment.versions.iter().map(|it| format!("{}: {}", it.target.name(), cell(&it.version)));
     let repeats = results.of(scenario).map(|group| group.runs.len()).max().unwrap_or_default();
+    let places = labels::places(experiment).into_iter().map(|(name, fact)| format!("{name}: {}", cell(&fact)));
     format!(
-        "{} {}; {repeats} repeats of {} s, targets interleaved. {}, {} CPUs ({}), {} GB, Linux {}. {}.\n\n    {}",
+        "{} {}; {repeats} repeats of {} s, targets interleaved. {}. {}. {}.\n\n    {}",
         labels::scenario_is(scenario, experiment),
         labels::loads(&results.loads(scenario)),
         grouped(experiment.duration_s.into()),
         cell(&experiment.started),
-        machine.cpus,
-        cell(&machine.cpu_model),
-        significant(machine.memory_bytes as f64 / 1e9),
-        cell(&machine.kernel),
+        places.collect::<Vec<_>>().join("; "),
         versions.collect::<Vec<_>>().join("; "),
         experiment.command.replace(['\n', '\r'], " "),
     )
 }
 
-/// Writes a sentence or two for each case of the scenarios with conditions.
+/// Writes the findings as a list.
 fn write_findings(text: &mut String, results: &Results, scenario: Scenario) {
-    let findings = case_findings::findings(results, scenario);
+    let findings = super::findings(results, scenario);
     if findings.is_empty() {
         return;
     }

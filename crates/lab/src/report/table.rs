@@ -5,7 +5,7 @@ use crate::experiment::record::{Condition, Fault, Scenario, TargetKind};
 use super::figures::{self, Figure};
 use super::group::{Group, Load, Results};
 use super::labels;
-use super::load_columns::of_load;
+use super::load_columns::{of_cluster, of_load};
 use super::ratio::ratio;
 use super::spread::Spread;
 
@@ -89,12 +89,17 @@ fn columns<'a>(results: &'a Results, scenario: Scenario) -> Vec<Column<'a>> {
     columns.push((format!("CPU per {per}, µs"), Box::new(cpu)));
     if results.targets(scenario).into_iter().any(TargetKind::is_mesh) && scenario.has_calls() {
         let cell = |group: &Group| figures::median(group.spread(figures::server_cpu_us));
-        columns.push(("of it in front of backends, µs".to_owned(), Box::new(cell)));
+        let servers = if results.experiment.workload.is_some() { "the servers" } else { "backends" };
+        columns.push((format!("of it in front of {servers}, µs"), Box::new(cell)));
     }
     columns.push(("memory peak, MB".to_owned(), Box::new(|group| figures::median(group.spread(figures::peak_mb)))));
-    columns.extend(of_scenario(scenario));
+    // No server of a user's workload is slow or failing.
+    if results.experiment.workload.is_none() {
+        columns.extend(of_scenario(scenario));
+    }
     columns.extend(of_condition(results, scenario));
     columns.extend(of_load(scenario));
+    columns.extend(of_cluster(results.experiment));
     columns.push(("marks".to_owned(), Box::new(|group| labels::marks(group.marks()))));
     columns
 }

@@ -36,7 +36,8 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
         Scenario::Methods => (format!("With {slow}, the p99 of the fast method through {name}"), "the healthy one"),
         Scenario::Connections => {
             let connections = connections(results);
-            (format!("With {connections} connections, and {slow}, {name}’s p99"), "that over the fewest")
+            let slow = if results.experiment.workload.is_some() { String::new() } else { format!(" and {slow},") };
+            (format!("With {connections} connections,{slow} {name}’s p99"), "that over the fewest")
         }
         _ => (format!("With {slow}, {name}’s p99"), "its healthy one"),
     };
@@ -84,9 +85,10 @@ fn connections(results: &Results) -> String {
     if least == most { least.to_string() } else { format!("{least} to {most}") }
 }
 
-/// Leno's target to compare with `other`: the mesh for targets with TLS, otherwise the single proxy.
-fn own_beside(other: TargetKind) -> TargetKind {
-    if other.has_tls() { TargetKind::LenoMesh } else { TargetKind::Leno }
+/// Leno's target to compare with `other`: the mesh for targets with TLS and in a cluster, otherwise the single proxy.
+fn own_beside(results: &Results, other: TargetKind) -> TargetKind {
+    let is_mesh = other.has_tls() || results.experiment.cluster.is_some();
+    if is_mesh { TargetKind::LenoMesh } else { TargetKind::Leno }
 }
 
 /// Leno's figure relative to another target's in the same repeats: `(what, ratio)`.
@@ -100,7 +102,7 @@ pub(super) fn beside(
         return Vec::new();
     };
     let over = |skew_ms, figure: Figure| {
-        let leno = results.find(scenario, load, skew_ms, own_beside(other))?;
+        let leno = results.find(scenario, load, skew_ms, own_beside(results, other))?;
         ratio(leno, results.find(scenario, load, skew_ms, other)?, figure)
     };
     if scenario == Scenario::Tcp {

@@ -3,7 +3,7 @@
 use crate::echo::SERVICE;
 use crate::experiment::record::CallPolicy;
 
-/// Further attempts of a call that retries may make.
+/// Maximum number of retries of one call.
 pub(super) const RETRIES: u32 = 2;
 /// The largest `minPerSecond` of a budget.
 const MIN_PER_SECOND_MAX: u32 = 1_000;

@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use super::super::user::image;
 use super::PROBER;
 
-/// CPU limit of an attacker. If other programs lose calls, the reason is the attacks, and not that the attackers' own
-/// work takes the machine's CPU.
+/// CPU limit of an attacker. The limit keeps most of the machine's CPU free of the attackers' own work. So if other
+/// programs lose calls, the reason is the attacks.
 const ATTACKER_CPU: &str = "300m";
 /// CPU request of an attacker. CPU requests decide the containers' shares if there is too little CPU. This request is
 /// explicit, because Kubernetes would otherwise use the limit as the request. It gives an attacker as little as a
 /// container without any request.
 const ATTACKER_CPU_SHARE: &str = "1m";
-/// CPU request of the prober: what it needs, so that it does not measure its own waiting.
+/// CPU request of the prober: the CPU that it needs, so that it does not measure its own waiting.
 const PROBER_CPU_SHARE: &str = "100m";
 
 /// Memory limit of the attacked proxies, and of the member's own proxy.

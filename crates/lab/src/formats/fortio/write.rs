@@ -58,7 +58,10 @@ pub(in crate::formats) fn write(
 pub(super) fn document(experiment: &Experiment, run: &Run, start_time: String) -> Document {
     let seconds = own::seconds(experiment, run);
     let is_http = experiment.protocol == Protocol::Http1;
-    let destination = format!("{}, {} backends", run.target, experiment.backends);
+    let destination = match &experiment.workload {
+        Some(workload) => format!("{}, {} of {}", run.target, workload.call, workload.service),
+        None => format!("{}, {} backends", run.target, experiment.backends),
+    };
     let (url, destination) = if is_http { (Some(destination), None) } else { (None, Some(destination)) };
     let (ok, failed) = if is_http { ("200", "-1") } else { ("SERVING", "ERROR") };
     let mut ret_codes = BTreeMap::from([(ok.to_owned(), run.calls)]);

@@ -115,6 +115,7 @@ fn proxies(target: TargetKind, backends: u32) -> u32 {
 
 fn environment(experiment: &Experiment) -> Value {
     let machine = &experiment.machine;
+    let servers = experiment.workload.as_ref().map_or("leno echo", |workload| &workload.service);
     json!({
         "labels": {"kernel": machine.kernel, "command": experiment.command},
         "nodes": [{
@@ -122,7 +123,7 @@ fn environment(experiment: &Experiment) -> Value {
             "cores": machine.cpus,
             "mem_mb": machine.memory_bytes / 1_000_000,
         }],
-        "individual_workloads": [{"name": "leno echo", "count": experiment.backends}],
+        "individual_workloads": [{"name": servers, "count": experiment.backends}],
     })
 }
 

@@ -10,7 +10,7 @@ mod tables;
 use crate::chart::number::{grouped, significant};
 use crate::chart::text::escape;
 use crate::chart::{DARK, LIGHT};
-use crate::experiment::record::Scenario;
+use crate::experiment::record::{Ceiling, Experiment, Scenario};
 
 use super::group::Results;
 use super::{labels, limits, verdict};
@@ -65,22 +65,9 @@ fn cannot_tell(results: &Results) -> String {
 /// Machine, versions, and the command to repeat the experiment.
 fn about(results: &Results) -> String {
     let experiment = results.experiment;
-    let machine = &experiment.machine;
-    let memory = format!("{} GB", significant(machine.memory_bytes as f64 / 1e9));
-    let processor = format!("{} × {}", machine.cpus, machine.cpu_model);
-    let ceiling = format!(
-        "{} calls/s of one bare backend, {} of all {}",
-        significant(experiment.ceiling.load_rps),
-        significant(experiment.ceiling.backends_rps),
-        experiment.backends
-    );
-    let mut facts: Vec<(&str, String)> = vec![
-        ("CPUs", processor),
-        ("memory", memory),
-        ("Linux", machine.kernel.clone()),
-        ("ceiling", ceiling),
-        ("started", experiment.started.clone()),
-    ];
+    let mut facts = labels::places(experiment);
+    facts.extend((experiment.ceiling != Ceiling::default()).then(|| ("ceiling", ceiling(experiment))));
+    facts.push(("started", experiment.started.clone()));
     facts.extend(experiment.versions.iter().map(|it| (it.target.name(), it.version.clone())));
     facts.extend(experiment.skipped.iter().map(|it| (it.target.name(), format!("not measured: {}", it.why))));
     let facts = facts.iter().map(|(name, fact)| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(fact)));
@@ -88,6 +75,16 @@ fn about(results: &Results) -> String {
         "<section>\n<h2>Where and with what</h2>\n<dl>\n{}</dl>\n<h3>Repeat it</h3>\n<pre><code>{}</code></pre>\n</section>\n",
         facts.collect::<String>(),
         escape(&experiment.command)
+    )
+}
+
+/// The load's maximum without a proxy.
+fn ceiling(experiment: &Experiment) -> String {
+    format!(
+        "{} calls/s of one bare backend, {} of all {}",
+        significant(experiment.ceiling.load_rps),
+        significant(experiment.ceiling.backends_rps),
+        experiment.backends
     )
 }
 

@@ -6,7 +6,7 @@ use crate::experiment::record::{Scenario, TargetKind};
 use super::super::goals;
 use super::super::group::Results;
 use super::super::judge::Verdict;
-use super::super::{case_findings, figures, labels, summary, table};
+use super::super::{figures, labels, summary, table};
 
 /// Leno's goals; empty if Leno was not measured.
 pub(super) fn goals(results: &Results, scenario: Scenario) -> String {
@@ -38,7 +38,7 @@ pub(super) fn goals(results: &Results, scenario: Scenario) -> String {
 
 /// A sentence or two for each case; empty if the scenario has no conditions.
 pub(super) fn findings(results: &Results, scenario: Scenario) -> String {
-    let findings = case_findings::findings(results, scenario);
+    let findings = super::super::findings(results, scenario);
     if findings.is_empty() {
         return String::new();
     }

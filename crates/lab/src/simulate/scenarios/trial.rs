@@ -30,7 +30,7 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// Returns every requested combination. In each, all but `unhealthy` endpoints stay healthy.
+    /// Returns every requested combination. In each combination, all endpoints except `unhealthy` of them stay healthy.
     pub(super) fn all(options: &Options, usual: &[LoadSpec], unhealthy: usize) -> Vec<Self> {
         let mut settings = Vec::new();
         for endpoints in options.endpoints() {

@@ -11,7 +11,7 @@ use crate::error::{Error, Result, io as io_error};
 const STYLE: &str = "  {spinner} {msg} {pos}/{len}";
 
 /// The main thread's runtime, and its output on the terminal.
-pub(super) struct Foreground {
+pub(crate) struct Foreground {
     runtime: Runtime,
     interrupt: Signal,
     terminate: Signal,
@@ -23,7 +23,7 @@ impl Foreground {
     ///
     /// # Errors
     /// If the system rejects signal handlers.
-    pub(super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(io_error("starting the lab"))?;
         let listen = |kind| {
             let _context = runtime.enter();
@@ -37,7 +37,7 @@ impl Foreground {
     ///
     /// # Errors
     /// The error of `something`, or [`Error::Interrupted`] after Ctrl-C or SIGTERM.
-    pub(super) fn wait<T>(&mut self, something: impl Future<Output = Result<T>>) -> Result<T> {
+    pub(crate) fn wait<T>(&mut self, something: impl Future<Output = Result<T>>) -> Result<T> {
         let Self { runtime, interrupt, terminate, .. } = self;
         runtime.block_on(async {
             tokio::select! {
@@ -49,7 +49,7 @@ impl Foreground {
     }
 
     /// Shows the current step and its progress.
-    pub(super) fn begin(&mut self, what: &str, len: u32) -> ProgressBar {
+    pub(crate) fn begin(&mut self, what: &str, len: u32) -> ProgressBar {
         self.bar.finish_and_clear();
         self.bar = ProgressBar::new(len.into()).with_message(what.to_owned());
         if let Ok(style) = ProgressStyle::with_template(STYLE) {
@@ -62,7 +62,7 @@ impl Foreground {
     ///
     /// # Errors
     /// If the reader has closed the pipe.
-    pub(super) fn say(&self, line: &str) -> Result<()> {
+    pub(crate) fn say(&self, line: &str) -> Result<()> {
         self.bar.suspend(|| writeln!(io::stdout(), "{line}")).map_err(io_error("writing to the terminal"))
     }
 }

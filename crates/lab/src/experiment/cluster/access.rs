@@ -1,0 +1,198 @@
+//! The cluster as a whole: whether the user may do what the lab does, what the cluster is and which meshes it has, and
+//! the namespaces of the lab.
+
+use std::time::Duration;
+
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
+use kube::Client;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use tokio::time::{Instant, sleep};
+
+use super::mesh::Mesh;
+use super::objects::of_the_lab;
+use super::options::ClusterOptions;
+use crate::error::{Error, Result};
+use crate::experiment::record::{Cluster, ClusterNode, Version};
+use crate::kubernetes::{connect, refused};
+
+/// What the lab does in a cluster: verb, API group, resource, subresource.
+const RIGHTS: [(&str, &str, &str, &str); 7] = [
+    ("create", "", "namespaces", ""),
+    ("delete", "", "namespaces", ""),
+    ("list", "", "nodes", ""),
+    ("get", "", "nodes", "proxy"),
+    ("create", "apps", "statefulsets", ""),
+    ("create", "", "pods", "exec"),
+    ("create", "", "pods", "portforward"),
+];
+/// What the lab also does for a user's own workload.
+const WORKLOAD_RIGHTS: [(&str, &str, &str, &str); 3] =
+    [("get", "", "services", ""), ("list", "discovery.k8s.io", "endpointslices", ""), ("list", "", "pods", "")];
+/// Longest time for the cluster to delete the lab's namespaces.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(180);
+const POLL: Duration = Duration::from_millis(250);
+
+/// A cluster that the lab may use.
+#[derive(Clone)]
+pub(super) struct Access {
+    pub(super) client: Client,
+}
+
+impl Access {
+    /// Connects to the cluster.
+    ///
+    /// # Errors
+    /// If the kubeconfig cannot be used.
+    pub(super) async fn connect(options: &ClusterOptions) -> Result<Self> {
+        let client = connect(options.kubeconfig.as_deref(), options.context.as_deref()).await?;
+        Ok(Self { client })
+    }
+
+    /// Checks that the user may do what the lab does, with a user's own workload or without.
+    ///
+    /// # Errors
+    /// One line that names all missing rights; or if the cluster cannot be reached.
+    pub(super) async fn ensure_rights(&self, has_workload: bool) -> Result<()> {
+        let reviews: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());
+        let mut missing = Vec::new();
+        let of_workload = WORKLOAD_RIGHTS.into_iter().filter(|_| has_workload);
+        for (verb, group, resource, subresource) in RIGHTS.into_iter().chain(of_workload) {
+            let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+            let attributes = ResourceAttributes {
+                verb: given(verb),
+                group: given(group),
+                resource: given(resource),
+                subresource: given(subresource),
+                ..ResourceAttributes::default()
+            };
+            let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
+            let review = SelfSubjectAccessReview { spec, ..Default::default() };
+            let answer = reviews.create(&PostParams::default(), &review).await;
+            let status = answer.map_err(refused("reaching the cluster"))?.status;
+            if !status.is_some_and(|status| status.allowed) {
+                let subresource = given(subresource).map_or_else(String::new, |name| format!("/{name}"));
+                missing.push(format!("{verb} {resource}{subresource}"));
+            }
+        }
+        match &missing[..] {
+            [] => Ok(()),
+            missing => Err(Error::Cluster {
+                what: "the cluster gives this user too few rights".to_owned(),
+                why: format!("{} is missing; ask for a ClusterRole with them", missing.join(", ")),
+            }),
+        }
+    }
+
+    /// Checks that no other run uses the namespaces of these meshes.
+    ///
+    /// # Errors
+    /// If a namespace exists.
+    pub(super) async fn ensure_free(&self, meshes: &[Mesh]) -> Result<()> {
+        for namespace in meshes.iter().map(|mesh| mesh.namespace()) {
+            let found = self.namespaces().get_opt(&namespace).await.map_err(refused("looking for namespaces"))?;
+            if found.is_some() {
+                let what = format!("the namespace {namespace} is there already");
+                let why = "another run uses it, or a run was killed; remove what it left: leno lab clean".to_owned();
+                return Err(Error::Cluster { what, why });
+            }
+        }
+        Ok(())
+    }
+
+    /// The meshes to measure, each with the version of its control plane: the requested ones, or all that are there.
+    ///
+    /// # Errors
+    /// If a requested mesh is not there.
+    pub(super) async fn meshes(&self, requested: Option<&[Mesh]>) -> Result<Vec<(Mesh, Version)>> {
+        let mut meshes = Vec::new();
+        for &mesh in requested.unwrap_or(&Mesh::ALL) {
+            let version = |version| Version { target: mesh.target(), version };
+            let Some(sign) = mesh.sign() else {
+                meshes.push((mesh, version("no mesh".to_owned())));
+                continue;
+            };
+            let pods: Api<Pod> = Api::all(self.client.clone());
+            let found = pods.list(&ListParams::default().labels(sign).limit(1)).await;
+            let found = found.map_err(refused(format!("looking for {mesh}")))?.items.into_iter().next();
+            match (found, requested) {
+                (Some(pod), _) => meshes.push((mesh, version(image(&pod)))),
+                (None, None) => {}
+                (None, Some(_)) => {
+                    let what = format!("--mesh {mesh}: the cluster has no Pod with the labels {sign}");
+                    return Err(Error::Cluster { what, why: "install the mesh, or leave it out".to_owned() });
+                }
+            }
+        }
+        Ok(meshes)
+    }
+
+    /// The names of all nodes, and the description of the cluster.
+    ///
+    /// # Errors
+    /// If the API server rejects a request.
+    pub(super) async fn describe(&self, image: &str, load_pods: u32) -> Result<(Vec<String>, Cluster)> {
+        let version = self.client.apiserver_version().await.map_err(refused("asking for the cluster's version"))?;
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let nodes = nodes.list(&ListParams::default()).await.map_err(refused("listing the nodes"))?.items;
+        let names = nodes.iter().filter_map(|node| node.metadata.name.clone()).collect();
+        let nodes = nodes.iter().map(described).collect();
+        Ok((names, Cluster { kubernetes: version.git_version, nodes, image: image.to_owned(), load_pods }))
+    }
+
+    /// Deletes these namespaces, and waits until they are gone.
+    ///
+    /// # Errors
+    /// If the API server rejects a request, or takes too long.
+    pub(super) async fn delete(&self, namespaces: &[String]) -> Result<()> {
+        for namespace in namespaces {
+            match self.namespaces().delete(namespace, &DeleteParams::default()).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                deleted => drop(deleted.map_err(refused(format!("deleting the namespace {namespace}")))?),
+            }
+        }
+        let end = Instant::now() + DELETE_TIMEOUT;
+        for namespace in namespaces {
+            let what = format!("deleting the namespace {namespace}");
+            while self.namespaces().get_opt(namespace).await.map_err(refused(what.clone()))?.is_some() {
+                if Instant::now() > end {
+                    let why = format!("it is still there; see kubectl describe namespace {namespace}");
+                    return Err(Error::Cluster { what, why });
+                }
+                sleep(POLL).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of the lab's namespaces, of this run or of another one.
+    ///
+    /// # Errors
+    /// If the API server rejects the request.
+    pub(super) async fn lab_namespaces(&self) -> Result<Vec<String>> {
+        let found = self.namespaces().list(&ListParams::default().labels(&of_the_lab())).await;
+        let found = found.map_err(refused("looking for the lab's namespaces"))?;
+        Ok(found.items.into_iter().filter_map(|namespace| namespace.metadata.name).collect())
+    }
+
+    pub(super) fn namespaces(&self) -> Api<Namespace> {
+        Api::all(self.client.clone())
+    }
+}
+
+/// The image of a Pod's first container.
+fn image(pod: &Pod) -> String {
+    let first = pod.spec.as_ref().and_then(|spec| spec.containers.first());
+    first.and_then(|container| container.image.clone()).unwrap_or_default()
+}
+
+fn described(node: &Node) -> ClusterNode {
+    let capacity = node.status.as_ref().and_then(|status| status.capacity.as_ref());
+    let of = |resource: &str| capacity.and_then(|capacity| capacity.get(resource)).map(|quantity| quantity.0.clone());
+    let info = node.status.as_ref().and_then(|status| status.node_info.as_ref());
+    ClusterNode {
+        cpus: of("cpu").unwrap_or_default(),
+        memory: of("memory").unwrap_or_default(),
+        kernel: info.map(|info| info.kernel_version.clone()).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,40 @@
+//! `leno lab clean`: removes what a run that was killed has left in a cluster.
+
+use std::path::PathBuf;
+
+use super::access::Access;
+use super::options::ClusterOptions;
+use crate::error::{Result, io};
+use crate::foreground::Foreground;
+
+/// Options of `leno lab clean`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct CleanOptions {
+    /// Kubeconfig of the cluster [default: KUBECONFIG, else ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: the current context]
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+/// Deletes the namespaces with the lab's label, and names them on `out`.
+///
+/// # Errors
+/// If the cluster cannot be reached or rejects a request.
+pub fn clean(options: &CleanOptions, out: &mut impl std::io::Write) -> Result<()> {
+    let CleanOptions { kubeconfig, context } = options.clone();
+    let options = ClusterOptions { kubeconfig, context, ..ClusterOptions::default() };
+    let mut foreground = Foreground::new()?;
+    let namespaces = foreground.wait(async {
+        let access = Access::connect(&options).await?;
+        let namespaces = access.lab_namespaces().await?;
+        access.delete(&namespaces).await?;
+        Ok(namespaces)
+    })?;
+    let text = match &namespaces[..] {
+        [] => "the cluster has nothing of the lab".to_owned(),
+        some => format!("deleted the namespaces {}", some.join(", ")),
+    };
+    writeln!(out, "{text}").map_err(io("writing to the terminal"))
+}

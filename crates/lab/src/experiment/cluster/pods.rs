@@ -1,0 +1,173 @@
+//! The Pods of one namespace: waits until they are ready, runs commands in them, and connects to their ports.
+
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
+use kube::Client;
+use kube::api::{Api, AttachParams, AttachedProcess, DeleteParams, ListParams};
+use tokio::time::{Instant, sleep};
+use tonic::transport::{Channel, Endpoint};
+
+use super::objects::CONTAINER;
+use crate::error::{Error, Result};
+use crate::kubernetes::refused;
+
+const POLL: Duration = Duration::from_millis(250);
+/// Longest time for a Pod to be ready, with the image's download.
+const READY_TIMEOUT: Duration = Duration::from_secs(180);
+/// Reasons of a waiting container that time alone does not change.
+const HOPELESS: [&str; 6] = [
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "ErrImageNeverPull",
+    "InvalidImageName",
+    "CreateContainerConfigError",
+    "CrashLoopBackOff",
+];
+/// Longest time for a Pod to answer a call that controls its server.
+const CONTROL_TIMEOUT: Duration = Duration::from_secs(15);
+/// Bytes of a command's output that wait to be read.
+const OUTPUT_BUFFER_BYTES: usize = 64 * 1024;
+
+/// The Pods of one namespace.
+#[derive(Clone)]
+pub(super) struct Pods {
+    api: Api<Pod>,
+    namespace: String,
+}
+
+impl Pods {
+    pub(super) fn new(client: Client, namespace: &str) -> Self {
+        Self { api: Api::namespaced(client, namespace), namespace: namespace.to_owned() }
+    }
+
+    /// Waits until `count` Pods with these labels are ready, and returns them.
+    ///
+    /// # Errors
+    /// If a container cannot start, or a Pod is not ready in time.
+    pub(super) async fn ready(&self, labels: &str, count: usize) -> Result<Vec<Pod>> {
+        let end = Instant::now() + READY_TIMEOUT;
+        loop {
+            let pods = self.api.list(&ListParams::default().labels(labels)).await.map_err(refused("listing Pods"))?;
+            let ready: Vec<Pod> = pods.items.iter().filter(|pod| is_ready(pod)).cloned().collect();
+            if ready.len() == count && pods.items.len() == count {
+                return Ok(ready);
+            }
+            if let Some((pod, why)) = pods.items.iter().find_map(|pod| Some((pod, hopeless(pod)?))) {
+                return Err(self.not_ready(&name(pod), &why));
+            }
+            if Instant::now() > end {
+                let late = pods.items.iter().find(|pod| !is_ready(pod)).map_or_else(|| labels.to_owned(), name);
+                return Err(self.not_ready(&late, &late_reason()));
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    /// All Pods of the namespace.
+    ///
+    /// # Errors
+    /// If the API server rejects the request.
+    pub(super) async fn all(&self) -> Result<Vec<Pod>> {
+        let what = || format!("listing the Pods of the namespace {}", self.namespace);
+        Ok(self.api.list(&ListParams::default()).await.map_err(refused(what()))?.items)
+    }
+
+    /// Deletes a Pod, and waits until another Pod of the same name is ready.
+    ///
+    /// # Errors
+    /// If the API server rejects a request, or the new Pod is not ready in time.
+    pub(super) async fn replace(&self, pod: &str) -> Result<()> {
+        let what = || format!("deleting the Pod {}/{pod}", self.namespace);
+        let old = self.api.get(pod).await.map_err(refused(what()))?.metadata.uid;
+        self.api.delete(pod, &DeleteParams::default()).await.map_err(refused(what()))?;
+        let end = Instant::now() + READY_TIMEOUT;
+        loop {
+            let new = self.api.get_opt(pod).await.map_err(refused(what()))?.filter(|pod| pod.metadata.uid != old);
+            if new.as_ref().is_some_and(is_ready) {
+                return Ok(());
+            }
+            if let Some(why) = new.as_ref().and_then(hopeless) {
+                return Err(self.not_ready(pod, &why));
+            }
+            if Instant::now() > end {
+                return Err(self.not_ready(pod, &late_reason()));
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    /// Starts a command in a Pod's container, with its standard input and output.
+    ///
+    /// # Errors
+    /// If the API server rejects the request.
+    pub(super) async fn exec(&self, pod: &str, command: &[&str]) -> Result<AttachedProcess> {
+        let params = AttachParams::default()
+            .container(CONTAINER)
+            .stdin(true)
+            .stdout(true)
+            .stderr(false)
+            .max_stdout_buf_size(OUTPUT_BUFFER_BYTES);
+        let started = self.api.exec(pod, command.iter().copied(), &params).await;
+        started.map_err(refused(format!("running leno in the Pod {}/{pod}", self.namespace)))
+    }
+
+    /// A channel to a Pod's port through the API server. It connects when it is used, and again after the Pod was
+    /// replaced.
+    pub(super) fn channel(&self, pod: &str, port: u16) -> Channel {
+        let (api, pod) = (self.api.clone(), pod.to_owned());
+        let connector = tower::service_fn(move |_: http::Uri| {
+            let (api, pod) = (api.clone(), pod.clone());
+            async move {
+                let mut forwarder = api.portforward(&pod, &[port]).await.map_err(std::io::Error::other)?;
+                let stream = forwarder.take_stream(port);
+                stream.map(TokioIo::new).ok_or_else(|| std::io::Error::other("the API server forwards nothing"))
+            }
+        });
+        Endpoint::from_static("http://pod").timeout(CONTROL_TIMEOUT).connect_with_connector_lazy(connector)
+    }
+
+    fn not_ready(&self, pod: &str, why: &str) -> Error {
+        let what = format!("the Pod {}/{pod} is not ready", self.namespace);
+        Error::Cluster { what, why: format!("{why}; see kubectl describe pod -n {} {pod}", self.namespace) }
+    }
+}
+
+fn late_reason() -> String {
+    format!("nothing within {} s", READY_TIMEOUT.as_secs())
+}
+
+pub(super) fn name(pod: &Pod) -> String {
+    pod.metadata.name.clone().unwrap_or_default()
+}
+
+/// Whether a Pod has a container of this name. A proxy may also be an init container that keeps running.
+pub(super) fn has_container(pod: &Pod, name: &str) -> bool {
+    let spec = pod.spec.as_ref();
+    let containers = spec.into_iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
+    containers.into_iter().any(|container| container.name == name)
+}
+
+/// Whether the Pod is ready and is not about to end.
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let is_ready = conditions.into_iter().flatten().any(|it| it.type_ == "Ready" && it.status == "True");
+    is_ready && pod.metadata.deletion_timestamp.is_none()
+}
+
+/// Why a Pod will not be ready; `None` if it may still be.
+fn hopeless(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    let all = [&status.init_container_statuses, &status.container_statuses];
+    all.into_iter().flatten().flatten().find_map(|ContainerStatus { name, image, state, .. }| {
+        let ContainerState { waiting: Some(waiting), .. } = state.as_ref()? else { return None };
+        let reason = waiting.reason.as_deref().filter(|reason| HOPELESS.contains(reason))?;
+        let fix = if reason.contains("Image") { "; --image names another one" } else { "" };
+        Some(format!("{reason} in its container {name} with the image {image}{fix}"))
+    })
+}
+
+#[cfg(test)]
+#[path = "pods_tests.rs"]
+mod tests;

@@ -1,0 +1,194 @@
+//! One mesh of the experiment, ready to be measured: its namespace with the load Pods and the lab's servers, and the
+//! containers whose CPU time and memory count.
+
+use std::net::{IpAddr, SocketAddr};
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::api::{Api, ListParams, PostParams};
+
+use super::access::Access;
+use super::mesh::{Mesh, Proxies};
+use super::objects::{self, BACKEND, GRPC_PORT, HTTP_PORT, LOAD, pod_name, selector};
+use super::pods::{Pods, has_container, name};
+use super::servers::Servers;
+use super::usage::ContainerName;
+use super::workload::Workload;
+use crate::error::{Error, Result};
+use crate::experiment::options::Settings;
+use crate::experiment::record::Protocol;
+use crate::kubernetes::refused;
+use crate::load::{Client, Exchange, NAMELESS};
+
+/// A mesh that is ready to be measured.
+pub(super) struct Stage {
+    /// The load Pods, and the Pods of the lab's servers.
+    pub(super) pods: Pods,
+    /// The lab's own servers; `None` if the load calls a user's workload.
+    pub(super) servers: Option<Servers>,
+    /// The address and the authority that the load calls.
+    pub(super) client: Client,
+    pub(super) exchange: Exchange,
+    pub(super) containers: Containers,
+}
+
+/// The containers of a mesh.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Containers {
+    /// Proxies beside the load.
+    pub(super) clients: Vec<ContainerName>,
+    /// Proxies beside the servers.
+    pub(super) servers: Vec<ContainerName>,
+    /// Proxies that the load and the servers share.
+    pub(super) shared: Vec<ContainerName>,
+    pub(super) control_plane: Vec<ContainerName>,
+}
+
+impl Containers {
+    /// All proxies.
+    pub(super) fn proxies(&self) -> Vec<ContainerName> {
+        [&self.clients[..], &self.servers, &self.shared].concat()
+    }
+
+    /// All containers.
+    pub(super) fn all(&self) -> Vec<ContainerName> {
+        [self.proxies(), self.control_plane.clone()].concat()
+    }
+}
+
+/// The parts that all stages of an experiment have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Plot<'a> {
+    pub(super) settings: &'a Settings,
+    /// Number of load Pods.
+    pub(super) loads: usize,
+    pub(super) image: &'a str,
+    /// The user's workload that the load calls; `None` if the load calls servers of the lab.
+    pub(super) workload: Option<&'a Workload>,
+}
+
+impl Stage {
+    /// Creates the namespace of a mesh and its objects, and waits until all Pods are ready and have the mesh's proxies.
+    ///
+    /// # Errors
+    /// If the API server rejects a request, a Pod cannot start, or a Pod has no proxy.
+    pub(super) async fn set_up(access: &Access, mesh: Mesh, plot: Plot<'_>) -> Result<Self> {
+        let namespace = mesh.namespace();
+        let what = || format!("making the objects of the namespace {namespace}");
+        let params = PostParams::default();
+        access.namespaces().create(&params, &objects::namespace(mesh)).await.map_err(refused(what()))?;
+        let pods = Pods::new(access.client.clone(), &namespace);
+        let sets: Api<StatefulSet> = Api::namespaced(access.client.clone(), &namespace);
+        // The load Pods start while the servers do.
+        let loads = objects::loads(plot.loads, plot.image)?;
+        sets.create(&params, &loads).await.map_err(refused(what()))?;
+        let (servers, client, exchange) = match plot.workload {
+            Some(workload) => (None, workload.client.clone(), workload.exchange.clone()),
+            None => {
+                let (servers, client) = set_up_servers(access, mesh, plot, &pods).await?;
+                (Some(servers), client, plot.settings.exchange())
+            }
+        };
+        for pod in pods.ready(&selector(LOAD), plot.loads).await? {
+            ensure_meshed(&pod, mesh)?;
+        }
+        let containers = containers(access, mesh, plot).await?;
+        Ok(Self { pods, servers, client, exchange, containers })
+    }
+
+    /// The names that the servers have in their answers.
+    pub(super) fn server_names(&self) -> Vec<String> {
+        self.servers.as_ref().map_or_else(|| vec![NAMELESS.to_owned()], Servers::names)
+    }
+}
+
+/// Creates the lab's servers and their Service.
+async fn set_up_servers(access: &Access, mesh: Mesh, plot: Plot<'_>, pods: &Pods) -> Result<(Servers, Client)> {
+    let (namespace, settings) = (mesh.namespace(), plot.settings);
+    let what = || format!("making the servers of the namespace {namespace}");
+    let params = PostParams::default();
+    let services: Api<Service> = Api::namespaced(access.client.clone(), &namespace);
+    let sets: Api<StatefulSet> = Api::namespaced(access.client.clone(), &namespace);
+    let service = services.create(&params, &objects::service()?).await.map_err(refused(what()))?;
+    let set = objects::backends(settings.backends, plot.image)?;
+    sets.create(&params, &set).await.map_err(refused(what()))?;
+    let ip = service.spec.and_then(|spec| spec.cluster_ip).unwrap_or_default();
+    let ip: IpAddr = ip.parse().map_err(|_| Error::Cluster {
+        what: format!("the cluster IP of the Service {BACKEND} is {ip:?}"),
+        why: "the lab needs an address".to_owned(),
+    })?;
+    let port = match settings.protocol {
+        Protocol::Http1 | Protocol::Http2 => HTTP_PORT,
+        Protocol::Grpc | Protocol::Tcp => GRPC_PORT,
+    };
+    for pod in pods.ready(&selector(BACKEND), settings.backends).await? {
+        ensure_meshed(&pod, mesh)?;
+    }
+    let client = Client { address: SocketAddr::new(ip, port), authority: format!("{BACKEND}.{namespace}:{port}") };
+    Ok((Servers::new(pods.clone(), settings.backends, settings.service_time), client))
+}
+
+/// Fails if a Pod has no proxy of its mesh.
+fn ensure_meshed(pod: &Pod, mesh: Mesh) -> Result<()> {
+    let Proxies::Sidecars(proxy) = mesh.proxies() else { return Ok(()) };
+    if has_container(pod, proxy) {
+        return Ok(());
+    }
+    let what = format!("the Pod {}/{} has no container {proxy}", mesh.namespace(), name(pod));
+    Err(Error::Cluster {
+        what,
+        why: format!("does the injector of {mesh} run? Without its proxy there is nothing to measure"),
+    })
+}
+
+async fn containers(access: &Access, mesh: Mesh, plot: Plot<'_>) -> Result<Containers> {
+    let mut containers = Containers::default();
+    if let Some(labels) = mesh.control_labels() {
+        containers.control_plane = access.containers_of(labels).await?;
+    }
+    match mesh.proxies() {
+        Proxies::None => {}
+        Proxies::Shared(labels) => containers.shared = access.containers_of(labels).await?,
+        Proxies::Sidecars(proxy) => {
+            let of = |set, count| {
+                let name = |index| ContainerName {
+                    namespace: mesh.namespace(),
+                    pod: pod_name(set, index),
+                    container: proxy.to_owned(),
+                };
+                (0..count).map(name).collect()
+            };
+            containers.clients = of(LOAD, plot.loads);
+            containers.servers = match plot.workload {
+                Some(workload) => workload.proxies(mesh),
+                None => of(BACKEND, plot.settings.backends),
+            };
+        }
+    }
+    Ok(containers)
+}
+
+impl Access {
+    /// The containers of the running Pods with these labels, in all namespaces.
+    async fn containers_of(&self, labels: &str) -> Result<Vec<ContainerName>> {
+        let pods: Api<Pod> = Api::all(self.client.clone());
+        let what = || format!("looking for Pods with the labels {labels}");
+        let found = pods.list(&ListParams::default().labels(labels)).await.map_err(refused(what()))?;
+        let of = |pod: &Pod| {
+            let (namespace, pod_name) = (pod.metadata.namespace.clone().unwrap_or_default(), name(pod));
+            let containers = pod.spec.iter().flat_map(|spec| spec.containers.clone());
+            containers
+                .map(move |container| ContainerName {
+                    namespace: namespace.clone(),
+                    pod: pod_name.clone(),
+                    container: container.name,
+                })
+                .collect::<Vec<_>>()
+        };
+        Ok(found.items.iter().flat_map(of).collect())
+    }
+}
+
+#[cfg(test)]
+#[path = "stage_tests.rs"]
+mod tests;

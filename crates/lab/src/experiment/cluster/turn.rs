@@ -1,0 +1,224 @@
+//! One run: one load on the servers of one mesh for some seconds.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::load::LoadPods;
+use super::servers::Servers;
+use super::stage::{Containers, Stage};
+use super::usage::{ContainerName, IdleCpus, Kubelets, Usage};
+use crate::backends::{Stop, Trouble};
+use crate::error::{Error, Result};
+use crate::experiment::cases::{Case, SLOW_FOR};
+use crate::experiment::measure::{Costs, per_call_us, run_of, since, trouble};
+use crate::experiment::options::Settings;
+use crate::experiment::record::{ControlPlane, Footprint, Run, Scenario};
+use crate::experiment::rollout::rollout_of;
+use crate::experiment::schedule::Turn;
+use crate::load::{Pattern, Plan, Snapshot};
+
+/// Interval between two readings of memory under the load. The kubelets measure more rarely.
+const WATCH: Duration = Duration::from_secs(3);
+/// Scenario `footprint`: client connections of the first load. The second load has the connections of the case.
+const FEW_CONNECTIONS: u32 = 16;
+
+/// A mesh that is measured.
+pub(super) struct Measurement<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) stage: &'a Stage,
+    pub(super) kubelets: &'a Kubelets,
+    pub(super) idle: &'a IdleCpus,
+    pub(super) load_pods: usize,
+}
+
+/// The results of one load.
+struct Loaded {
+    numbers: Snapshot,
+    /// Calls that reached each server in the measured time.
+    reached: Vec<u64>,
+    messages_per_s: Vec<f64>,
+    /// Restarts in each half of the measured time.
+    restarts: [u32; 2],
+    before: Usage,
+    /// After the load. The memory of each container is the largest since the load began.
+    after: Usage,
+}
+
+impl Measurement<'_> {
+    /// Makes the calls of a turn and measures their cost.
+    ///
+    /// # Errors
+    /// If a load fails, or a server or the API server does not answer. Failed calls are counted instead.
+    pub(super) async fn measure(&self, turn: &Turn) -> Result<Run> {
+        if let Some(servers) = &self.stage.servers {
+            servers.set(turn.troubled, trouble(self.settings.scenario, turn.case)).await?;
+        }
+        if self.settings.scenario == Scenario::Footprint {
+            return self.measure_footprint(turn).await;
+        }
+        let loaded = self.load(turn).await?;
+        Ok(self.run(turn, loaded))
+    }
+
+    /// Measures the load of a turn over a few connections, and then over the connections of the turn.
+    async fn measure_footprint(&self, turn: &Turn) -> Result<Run> {
+        let few = Turn { case: Case { connections: FEW_CONNECTIONS, ..turn.case }, ..*turn };
+        let run = self.run(&few, self.load(&few).await?);
+        let proxies = self.stage.containers.proxies();
+        let unloaded_bytes = Some(self.kubelets.read().await?.memory_bytes(&proxies));
+        let connected_bytes = Some(self.load(turn).await?.after.memory_bytes(&proxies));
+        let after_burst_bytes = self.kubelets.read_again(&proxies).await?.map(|usage| usage.memory_bytes(&proxies));
+        let footprint =
+            run.footprint.map(|loaded| Footprint { unloaded_bytes, connected_bytes, after_burst_bytes, ..loaded });
+        Ok(Run { connections: turn.case.connections, footprint, ..run })
+    }
+
+    async fn load(&self, turn: &Turn) -> Result<Loaded> {
+        let plan = self.plan(turn);
+        let before = self.kubelets.read().await?;
+        let mut load = LoadPods::start(&self.stage.pods, plan.shares(self.load_pods));
+        load.measuring().await?;
+        let start = Instant::now();
+        let (calls, messages) = self.counts().await?;
+        let mut peaks = before.clone();
+        let restarts = tokio::select! {
+            restarts = self.intervene(turn, start) => restarts?,
+            error = self.watch(&mut peaks) => return Err(error),
+        };
+        let seconds = start.elapsed().as_secs_f64();
+        let (calls_after, messages_after) = self.counts().await?;
+        let numbers = Snapshot::merged(&load.finish().await?)?;
+        let mut after = match self.kubelets.read_again(&self.stage.containers.all()).await? {
+            Some(fresh) => fresh,
+            None => self.kubelets.read().await?,
+        };
+        after.keep_peaks(&peaks);
+        let messages = since(&messages_after, &messages).into_iter();
+        Ok(Loaded {
+            numbers,
+            reached: since(&calls_after, &calls),
+            messages_per_s: messages.map(|count| count as f64 / seconds).collect(),
+            restarts,
+            before,
+            after,
+        })
+    }
+
+    /// The counts of the lab's servers; empty for a user's workload, whose servers do not count.
+    async fn counts(&self) -> Result<(Vec<u64>, Vec<u64>)> {
+        match &self.stage.servers {
+            Some(servers) => servers.counts().await,
+            None => Ok((Vec::new(), Vec::new())),
+        }
+    }
+
+    fn plan(&self, turn: &Turn) -> Plan {
+        let Case { connections, concurrency, rate_per_s, .. } = turn.case;
+        Plan {
+            clients: vec![self.stage.client.clone(); connections as usize],
+            servers: self.stage.server_names(),
+            exchange: self.stage.exchange.clone(),
+            traffic: self.settings.traffic,
+            pattern: match rate_per_s {
+                None => Pattern::Closed { in_flight: concurrency },
+                Some(rate_per_s) => Pattern::Open { rate_per_s, max_in_flight: concurrency },
+            },
+            warm_up: self.settings.warm_up,
+            measured: self.settings.measured,
+            cpus: Vec::new(),
+            seed: turn.seed,
+        }
+    }
+
+    /// Reads the memory of all containers again and again, and keeps the largest in `peaks`. Ends only with an error.
+    async fn watch(&self, peaks: &mut Usage) -> Error {
+        loop {
+            sleep(WATCH).await;
+            match self.kubelets.read().await {
+                Ok(mut now) => {
+                    now.keep_peaks(peaks);
+                    *peaks = now;
+                }
+                Err(error) => return error,
+            }
+        }
+    }
+
+    /// Changes the servers during the measured time, which began at `start`, and waits for its end. Returns the number of
+    /// restarts in each half of it.
+    async fn intervene(&self, turn: &Turn, start: Instant) -> Result<[u32; 2]> {
+        let restarts = match (self.settings.scenario, &self.stage.servers) {
+            (Scenario::Recover, Some(servers)) => {
+                sleep_until(start + SLOW_FOR).await;
+                servers.set(turn.troubled, Trouble::NONE).await?;
+                [0; 2]
+            }
+            (Scenario::Rollout, Some(servers)) => {
+                let half = self.settings.measured / 2;
+                let graceful = self.restart_until(servers, Stop::Graceful, start + half).await?;
+                [graceful, self.restart_until(servers, Stop::Abrupt, start + half * 2).await?]
+            }
+            _ => [0; 2],
+        };
+        sleep_until(start + self.settings.measured).await;
+        Ok(restarts)
+    }
+
+    /// Restarts all servers once, one after the other, and waits until `end`. Returns how many it restarted: it starts
+    /// no restart that may end later.
+    async fn restart_until(&self, servers: &Servers, stop: Stop, end: Instant) -> Result<u32> {
+        let (mut restarts, mut longest) = (0, Duration::ZERO);
+        for index in 0..self.settings.backends {
+            let start = Instant::now();
+            if start + longest * 2 > end {
+                break;
+            }
+            servers.restart(index, stop).await?;
+            longest = longest.max(start.elapsed());
+            restarts += u32::from(Instant::now() <= end);
+        }
+        sleep_until(end).await;
+        Ok(restarts)
+    }
+
+    /// Combines the measurements.
+    fn run(&self, turn: &Turn, loaded: Loaded) -> Run {
+        let Loaded { numbers, reached, messages_per_s, restarts, before, after } = loaded;
+        let Containers { clients, servers, control_plane, .. } = &self.stage.containers;
+        let proxies = self.stage.containers.proxies();
+        let scenario = self.settings.scenario;
+        // The load includes the warm-up, so its calls count too.
+        let (calls, load_time) = (numbers.answered + numbers.failed, self.settings.warm_up + self.settings.measured);
+        let cpu = |names: &[ContainerName]| {
+            let cpu = after.cpu_of_load(&before, names, load_time, self.idle).filter(|_| !names.is_empty());
+            cpu.map(|cpu| per_call_us(cpu, calls))
+        };
+        let costs = Costs {
+            cpu_us_per_call: cpu(&proxies),
+            server_cpu_us_per_call: cpu(servers),
+            peak_bytes: after.largest_bytes(clients),
+            server_peak_bytes: after.largest_bytes(servers),
+            ..Costs::default()
+        };
+        let footprint = (!proxies.is_empty()).then(|| Footprint {
+            proxies: proxies.len() as u32,
+            idle_bytes: before.memory_bytes(&proxies),
+            loaded_bytes: after.memory_bytes(&proxies),
+            idle_cpus: Some(self.idle.of(&proxies)),
+            ..Footprint::default()
+        });
+        let control_plane = (!control_plane.is_empty()).then(|| ControlPlane {
+            containers: control_plane.len() as u32,
+            memory_bytes: after.memory_bytes(control_plane),
+            cpu_s: after.cpu_since(&before, control_plane).map(|cpu| cpu.as_secs_f64()),
+        });
+        let rollout = scenario == Scenario::Rollout;
+        let rollout = rollout.then(|| rollout_of(self.settings.measured, &numbers.timeline, restarts));
+        let messages_per_s = if scenario == Scenario::Streams { messages_per_s } else { Vec::new() };
+        let run = run_of(self.settings, turn, numbers, &reached, costs);
+        // Without server names, a share of the calls means nothing.
+        let slow_share = if self.stage.servers.is_some() { run.slow_share } else { 0.0 };
+        Run { footprint, control_plane, rollout, messages_per_s, slow_share, ..run }
+    }
+}

@@ -1,0 +1,241 @@
+//! CPU time and memory of containers, from the kubelets' own statistics (the Summary API, which `kubectl top` shows too).
+//!
+//! A kubelet measures each container every 10 to 15 s. Two readings are thus compared only by measurements that both
+//! have, and a reading after an event waits until each container was measured again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use http::Request;
+use jiff::Timestamp;
+use kube::Client;
+use serde::Deserialize;
+use tokio::time::{Instant, sleep};
+
+use crate::error::Result;
+use crate::kubernetes::refused;
+
+/// Longest time for the kubelets to measure all containers again.
+const FRESH_TIMEOUT: Duration = Duration::from_secs(45);
+const POLL: Duration = Duration::from_secs(2);
+
+/// A container of a Pod.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ContainerName {
+    pub(super) namespace: String,
+    pub(super) pod: String,
+    pub(super) container: String,
+}
+
+/// What a kubelet measured of a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Measured {
+    /// Start of the container, as the kubelet writes it.
+    started: String,
+    /// Time of the measurement of the CPU time, by the node's clock.
+    at: Timestamp,
+    /// CPU time since the container's start.
+    pub(super) cpu_time: Duration,
+    /// The working set: memory that the kernel cannot free at once, which `kubectl top` shows and limits count.
+    pub(super) memory_bytes: u64,
+}
+
+/// The latest measurements of all containers.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Usage {
+    containers: BTreeMap<ContainerName, Measured>,
+}
+
+/// The CPUs that each container uses while there is no load.
+#[derive(Debug, Clone, Default)]
+pub(super) struct IdleCpus {
+    containers: BTreeMap<ContainerName, f64>,
+}
+
+/// The kubelets of a cluster.
+#[derive(Clone)]
+pub(super) struct Kubelets {
+    client: Client,
+    nodes: Vec<String>,
+}
+
+impl Kubelets {
+    pub(super) fn new(client: Client, nodes: Vec<String>) -> Self {
+        Self { client, nodes }
+    }
+
+    /// The latest measurements.
+    ///
+    /// # Errors
+    /// If a node's kubelet does not answer, or the user may not read its statistics.
+    pub(super) async fn read(&self) -> Result<Usage> {
+        let mut usage = Usage::default();
+        for node in &self.nodes {
+            let what = || format!("reading the statistics of the node {node} (the right: get nodes/proxy)");
+            let path = format!("/api/v1/nodes/{node}/proxy/stats/summary");
+            let request =
+                Request::get(path).body(Vec::new()).map_err(|error| refused(what())(kube::Error::HttpError(error)))?;
+            let summary: Summary = self.client.request(request).await.map_err(refused(what()))?;
+            usage.add(summary);
+        }
+        Ok(usage)
+    }
+
+    /// Waits until the kubelets have measured each of these containers again, and returns these measurements. Gives up
+    /// the wait after a time, and then returns `None`.
+    ///
+    /// # Errors
+    /// As of [`Kubelets::read`].
+    pub(super) async fn read_again(&self, containers: &[ContainerName]) -> Result<Option<Usage>> {
+        let before = self.read().await?;
+        let end = Instant::now() + FRESH_TIMEOUT;
+        loop {
+            let now = self.read().await?;
+            let is_new = |name: &ContainerName| match (before.containers.get(name), now.containers.get(name)) {
+                (_, None) => false,
+                (before, Some(now)) => before.is_none_or(|before| before.at != now.at),
+            };
+            if containers.iter().all(is_new) {
+                return Ok(Some(now));
+            }
+            if Instant::now() > end {
+                return Ok(None);
+            }
+            sleep(POLL).await;
+        }
+    }
+}
+
+impl Usage {
+    fn add(&mut self, summary: Summary) {
+        for PodStats { pod_ref: PodRef { name, namespace }, containers } in summary.pods {
+            for ContainerStats { name: container, start_time: started, cpu, memory } in containers {
+                let container = ContainerName { namespace: namespace.clone(), pod: name.clone(), container };
+                // A container that was not measured yet has no time.
+                let Ok(at) = cpu.time.parse() else { continue };
+                let cpu_time = Duration::from_nanos(cpu.usage_core_nano_seconds);
+                let measured = Measured { started, at, cpu_time, memory_bytes: memory.working_set_bytes };
+                self.containers.insert(container, measured);
+            }
+        }
+    }
+
+    fn of<'a>(&'a self, names: &'a [ContainerName]) -> impl Iterator<Item = &'a Measured> {
+        names.iter().filter_map(|name| self.containers.get(name))
+    }
+
+    /// Memory of these containers together, in bytes.
+    pub(super) fn memory_bytes(&self, names: &[ContainerName]) -> u64 {
+        self.of(names).map(|measured| measured.memory_bytes).sum()
+    }
+
+    /// Memory of the largest of these containers, in bytes.
+    pub(super) fn largest_bytes(&self, names: &[ContainerName]) -> Option<u64> {
+        self.of(names).map(|measured| measured.memory_bytes).max()
+    }
+
+    /// CPU time of these containers together since an earlier reading; `None` if a container is missing in one of the
+    /// readings, or was replaced between them.
+    pub(super) fn cpu_since(&self, earlier: &Self, names: &[ContainerName]) -> Option<Duration> {
+        names.iter().map(|name| Some(self.spent(earlier, name)?.0)).sum()
+    }
+
+    /// The same for a load that took `load_time` of the time between the readings: less the CPU time that the containers
+    /// use without a load in the rest of the time.
+    pub(super) fn cpu_of_load(
+        &self,
+        earlier: &Self,
+        names: &[ContainerName],
+        load_time: Duration,
+        idle: &IdleCpus,
+    ) -> Option<Duration> {
+        let of = |name| {
+            let (cpu, time) = self.spent(earlier, name)?;
+            let cpus = idle.containers.get(name).copied().unwrap_or_default();
+            Some(cpu.saturating_sub(time.saturating_sub(load_time).mul_f64(cpus)))
+        };
+        names.iter().map(of).sum()
+    }
+
+    /// The CPUs of all containers since an earlier reading, if there was no load between them.
+    pub(super) fn idle_since(&self, earlier: &Self) -> IdleCpus {
+        let of = |name: &ContainerName| {
+            let (cpu, time) = self.spent(earlier, name)?;
+            let cpus = cpu.as_secs_f64() / time.as_secs_f64();
+            cpus.is_finite().then(|| (name.clone(), cpus))
+        };
+        IdleCpus { containers: self.containers.keys().filter_map(of).collect() }
+    }
+
+    /// CPU time of a container since an earlier reading, and the time between the two measurements.
+    fn spent(&self, earlier: &Self, name: &ContainerName) -> Option<(Duration, Duration)> {
+        let (before, now) = (earlier.containers.get(name)?, self.containers.get(name)?);
+        let cpu = now.cpu_time.checked_sub(before.cpu_time).filter(|_| now.started == before.started)?;
+        Some((cpu, Duration::try_from(now.at.duration_since(before.at)).ok()?))
+    }
+
+    /// Keeps the larger memory of each container from an earlier reading.
+    pub(super) fn keep_peaks(&mut self, earlier: &Self) {
+        for (name, measured) in &mut self.containers {
+            let before = earlier.containers.get(name).map_or(0, |before| before.memory_bytes);
+            measured.memory_bytes = measured.memory_bytes.max(before);
+        }
+    }
+}
+
+impl IdleCpus {
+    /// The CPUs of these containers together.
+    pub(super) fn of(&self, names: &[ContainerName]) -> f64 {
+        names.iter().filter_map(|name| self.containers.get(name)).sum()
+    }
+}
+
+/// The parts of the Summary API that the lab reads.
+#[derive(Debug, Deserialize)]
+struct Summary {
+    #[serde(default)]
+    pods: Vec<PodStats>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodStats {
+    pod_ref: PodRef,
+    #[serde(default)]
+    containers: Vec<ContainerStats>,
+}
+
+#[derive(Debug, Deserialize)]
+struct PodRef {
+    name: String,
+    namespace: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ContainerStats {
+    name: String,
+    #[serde(default)]
+    start_time: String,
+    #[serde(default)]
+    cpu: CpuStats,
+    #[serde(default)]
+    memory: MemoryStats,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct CpuStats {
+    time: String,
+    usage_core_nano_seconds: u64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct MemoryStats {
+    working_set_bytes: u64,
+}
+
+#[cfg(test)]
+#[path = "usage_tests.rs"]
+mod tests;

@@ -1,0 +1,85 @@
+use serde_json::json;
+
+use super::*;
+
+fn name(pod: &str, container: &str) -> ContainerName {
+    ContainerName { namespace: "leno-lab-leno".to_owned(), pod: pod.to_owned(), container: container.to_owned() }
+}
+
+/// A reading of two proxies.
+fn usage(cpu_ns: [u64; 2], memory: [u64; 2]) -> Usage {
+    usage_at(cpu_ns, memory, "2026-01-02T03:04:05Z", "2026-01-02T03:05:05Z")
+}
+
+/// A reading at a time of two proxies that started at another time.
+fn usage_at(cpu_ns: [u64; 2], memory: [u64; 2], started: &str, at: &str) -> Usage {
+    let pod = |index: usize| {
+        json!({
+            "podRef": {"name": format!("backend-{index}"), "namespace": "leno-lab-leno", "uid": "u"},
+            "containers": [{
+                "name": "leno-proxy",
+                "startTime": started,
+                "cpu": {"time": at, "usageNanoCores": 1, "usageCoreNanoSeconds": cpu_ns[index]},
+                "memory": {"time": at, "workingSetBytes": memory[index], "rssBytes": 1},
+            }],
+        })
+    };
+    let summary = serde_json::from_value(json!({"node": {"nodeName": "n"}, "pods": [pod(0), pod(1)]}));
+    let mut usage = Usage::default();
+    usage.add(summary.expect("a summary"));
+    usage
+}
+
+fn proxies() -> [ContainerName; 2] {
+    [name("backend-0", "leno-proxy"), name("backend-1", "leno-proxy")]
+}
+
+#[test]
+fn cpu_time_is_the_sum_of_what_each_container_used_between_two_readings() {
+    let (before, after) = (usage([1_000, 2_000], [5, 7]), usage([4_000, 2_500], [5, 7]));
+    assert_eq!(after.cpu_since(&before, &proxies()), Some(Duration::from_nanos(3_500)));
+}
+
+#[test]
+fn cpu_time_is_unknown_if_a_container_restarted_or_is_missing() {
+    let (before, after) = (usage([1_000, 2_000], [5, 7]), usage([4_000, 0], [5, 7]));
+    assert_eq!(after.cpu_since(&before, &proxies()), None);
+    assert_eq!(after.cpu_since(&before, &[name("other", "leno-proxy")]), None);
+    // The new container has used more than the old one had.
+    let replaced = usage_at([9_000, 9_000], [5, 7], "2026-01-02T03:05:00Z", "2026-01-02T03:05:05Z");
+    assert_eq!(replaced.cpu_since(&before, &proxies()), None);
+}
+
+#[test]
+fn memory_is_the_largest_of_all_readings() {
+    let (during, mut after) = (usage([0, 0], [50, 6]), usage([0, 0], [5, 7]));
+    after.keep_peaks(&during);
+    assert_eq!(after.memory_bytes(&proxies()), 57);
+    assert_eq!(after.largest_bytes(&proxies()), Some(50));
+    assert_eq!(after.largest_bytes(&[]), None);
+}
+
+#[test]
+fn a_container_without_measurements_counts_nothing() {
+    let summary = json!({"pods": [{"podRef": {"name": "p", "namespace": "n"}, "containers": [{"name": "c"}]}, {"podRef":
+        {"name": "q", "namespace": "n"}}]});
+    let mut usage = Usage::default();
+    usage.add(serde_json::from_value(summary).expect("a summary"));
+    let container = ContainerName { namespace: "n".to_owned(), pod: "p".to_owned(), container: "c".to_owned() };
+    assert_eq!(usage.memory_bytes(&[container]), 0);
+}
+
+#[test]
+fn idle_cpu_time_outside_of_the_load_does_not_count() {
+    const START: &str = "2026-01-02T03:04:05Z";
+    let second = 1_000_000_000;
+    // 1 % of a CPU without a load, for 10 s; and then 5 s of CPU time in 30 s, of which the load took 20 s.
+    let first = usage_at([0, 0], [5, 7], START, "2026-01-02T03:05:00Z");
+    let before = usage_at([second / 10, second / 10], [5, 7], START, "2026-01-02T03:05:10Z");
+    let after = usage_at([second / 10 + 5 * second; 2], [5, 7], START, "2026-01-02T03:05:40Z");
+    let idle = before.idle_since(&first);
+    assert!((idle.of(&proxies()) - 0.02).abs() < 1e-9, "{idle:?}");
+    let cpu = after.cpu_of_load(&before, &proxies(), Duration::from_secs(20), &idle).expect("CPU time");
+    assert_eq!(cpu, Duration::from_millis(2 * 4_900));
+    assert_eq!(after.cpu_since(&before, &proxies()), Some(Duration::from_secs(10)));
+}

@@ -1,0 +1,61 @@
+//! What meshes cost in a cluster: each mesh beside the same cluster without a mesh, in sentences.
+
+use crate::chart::number::{grouped, significant};
+use crate::experiment::record::{Run, Scenario, TargetKind};
+
+use super::figures;
+use super::group::{Group, Results};
+use super::labels;
+use super::ratio::{added, ratio};
+use super::spread::Estimate;
+
+/// One sentence for each load, skew and mesh; empty outside of a cluster, and without runs that have no mesh.
+pub(super) fn findings(results: &Results, scenario: Scenario) -> Vec<String> {
+    if results.experiment.cluster.is_none() {
+        return Vec::new();
+    }
+    let meshes = results.of(scenario).filter(|group| group.target != TargetKind::Vanilla);
+    meshes.filter_map(|group| finding(results, group)).collect()
+}
+
+fn finding(results: &Results, group: &Group) -> Option<String> {
+    let bare = results.find(group.scenario, group.load, group.skew_ms, TargetKind::Vanilla)?;
+    let loads = results.loads(group.scenario);
+    let mut at = Vec::new();
+    at.extend((loads.len() > 1).then(|| at_load(group, &loads)));
+    at.extend((results.skews(group.scenario).len() > 1).then(|| format!("{} ms skew", group.skew_ms)));
+    let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(", ")) };
+    let mut parts = vec![
+        format!("p50 {}", added_ms(added(group, bare, figures::p50_ms))),
+        format!("p99 {}", added_ms(added(group, bare, figures::p99_ms))),
+        format!("calls/s {} ×", figures::ratio(ratio(group, bare, figures::rps))),
+    ];
+    let median = |figure: fn(&Run) -> Option<f64>| Some(significant(group.spread(figure)?.median));
+    parts.extend(median(figures::cpu_us).map(|us| format!("{us} µs of CPU for each call in the proxies")));
+    parts.extend(median(figures::loaded_mb).map(|mb| format!("{mb} MB in all proxies")));
+    parts.extend(median(figures::control_plane_mb).map(|mb| format!("{mb} MB in the control plane")));
+    Some(format!("{}{at}, beside no mesh: {}.", group.target.name(), parts.join(", ")))
+}
+
+fn at_load(group: &Group, loads: &[super::group::Load]) -> String {
+    match group.load.rate_per_s {
+        Some(rate) if !labels::vary_in_connections(loads) => format!("{} calls/s", grouped(rate.into())),
+        _ => format!("{} connections", grouped(group.load.connections.into())),
+    }
+}
+
+/// Formats a difference of latencies: `+0.41 ms [0.30 – 0.52]`, or `≈ +0.41 ms` if the repeats cannot tell it from 0.
+fn added_ms(estimate: Option<Estimate>) -> String {
+    let Some(estimate) = estimate else { return "unknown".to_owned() };
+    let sign = if estimate.value < 0.0 { "" } else { "+" };
+    let value = format!("{sign}{} ms", significant(estimate.value));
+    match estimate.interval {
+        None => format!("{value} (too few repeats to be sure)"),
+        Some(_) if estimate.may_be(0.0) => format!("≈ {value}"),
+        Some((low, high)) => format!("{value} [{} – {}]", significant(low), significant(high)),
+    }
+}
+
+#[cfg(test)]
+#[path = "mesh_cost_tests.rs"]
+mod tests;
