@@ -1,4 +1,4 @@
-"""A gRPC server on grpcio that counts the attempts at each call, as tests/go/attempts does on grpc-go.
+"""A gRPC server on grpcio that counts the attempts of each call, as tests/go/attempts does on grpc-go.
 
     attempts-grpcio ADDRESS FILE
 """

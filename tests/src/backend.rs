@@ -108,7 +108,7 @@ impl Backend {
         Self::start_on((Ipv4Addr::LOCALHOST, 0).into(), settings).await
     }
 
-    /// Starts a server on `address`, for example that of a stopped server.
+    /// Starts a server on `address`, for example on the address of a stopped server.
     pub async fn start_on(address: SocketAddr, settings: Settings) -> Self {
         let listener = TcpListener::bind(address).await.expect("the port is free");
         let address = listener.local_addr().expect("its address");

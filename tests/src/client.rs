@@ -38,7 +38,7 @@ impl Call {
         Self { method: method.to_owned(), authority: None, headers: Vec::new() }
     }
 
-    /// Sets another `:authority` than the client's.
+    /// Sets the call's `:authority`, in place of the client's default.
     pub fn to(mut self, authority: &str) -> Self {
         self.authority = Some(authority.to_owned());
         self

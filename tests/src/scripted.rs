@@ -11,7 +11,7 @@ use crate::wire::{self, Frame, PREFACE, flag, kind};
 /// A request that has begun.
 #[derive(Debug, Clone, Copy)]
 pub struct Begun {
-    /// Its stream.
+    /// The stream of the request.
     pub stream: u32,
     /// Number of earlier requests on the same connection.
     pub earlier: u64,

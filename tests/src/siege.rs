@@ -33,9 +33,9 @@ const P99_FACTOR: u32 = 5;
 /// latencies, so one good attempt suffices; no attempt may lose a call.
 const SIEGES: usize = 3;
 
-/// Resident memory of an attack that the proxy may keep afterwards.
+/// Resident memory that the proxy may keep after an attack.
 const MEMORY_KEPT_KIB: u64 = 2 * 1024;
-/// Longest time until the proxy has returned the rest of that memory.
+/// Longest time until the proxy has returned the other memory of an attack.
 const MEMORY_PATIENCE: Duration = Duration::from_secs(20);
 /// Resident memory that an attack may cost while it lasts.
 const MEMORY_PEAK_KIB: u64 = 64 * 1024;

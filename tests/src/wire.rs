@@ -156,7 +156,7 @@ fn integer(value: usize, prefix_bits: u32) -> Vec<u8> {
     bytes
 }
 
-/// The header block of a gRPC call to `authority`, with `extra` fields after the usual ones.
+/// The header block of a gRPC call to `authority`, with `extra` fields after the usual fields.
 pub fn call_block(authority: &str, method: &str, extra: &[(&str, &str)]) -> Vec<u8> {
     let path = format!("/test.Test/{method}");
     let usual = [

@@ -1,5 +1,5 @@
-//! Calls that a server did not process are retried elsewhere, unnoticed by the caller. Calls that a server has failed are
-//! retried as their route says.
+//! Calls that a server did not process are retried elsewhere, unnoticed by the caller. A call that failed at a server
+//! is retried as its route says.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -123,7 +123,7 @@ fn with_retries(endpoints: &[SocketAddr]) -> Service {
         .http_routed("- backendRefs: [{name: echo, port: 50051}]\n  retry: {codes: [503], attempts: 2, backoff: 1ms}")
 }
 
-/// The same by the policy of the Service, which has no route.
+/// A Service with the same retries, set by its TrafficPolicy. It has no route.
 fn with_policy(endpoints: &[SocketAddr]) -> Service {
     Service::echo(endpoints).policed("retry: {grpcCodes: [UNAVAILABLE], attempts: 2, backoff: 1ms}")
 }
@@ -180,8 +180,8 @@ async fn three_proxies_in_a_row_that_all_retry_do_not_multiply_their_retries() {
     assert_eq!([&outer, &middle, &inner].map(retries), [0.0, 0.0, 40.0]);
 }
 
-/// What a request to Gateway API's echo-basic meets: its path, what fails (a status, or nothing for a reset connection), and
-/// how often.
+/// Sends a request to Gateway API's echo-basic, and returns the status of the answer. The first `times` attempts fail,
+/// as `failure` says: with a status, or with a reset connection if it is empty.
 fn echo_basic_answers(proxy: &Proxy, path: &str, failure: &str, times: u32) -> String {
     let id = format!("{path}{failure}{times}").bytes().fold(0u64, |id, byte| id.wrapping_mul(31) + u64::from(byte));
     let url = format!("http://{}{path}?uuid={id}&succeedAfter={times}&{failure}", proxy.outbound());
@@ -189,8 +189,8 @@ fn echo_basic_answers(proxy: &Proxy, path: &str, failure: &str, times: u32) -> S
     programs::run_well("curl", &arguments, SOON)
 }
 
-/// The cases of Gateway API's tests HTTPRouteRetry, HTTPRouteRetryConnectionError and HTTPRouteRetryBackendTimeout, with
-/// their server. Their parent is a Service here.
+/// The cases of Gateway API's tests HTTPRouteRetry, HTTPRouteRetryConnectionError and HTTPRouteRetryBackendTimeout,
+/// with their server. The parent of the routes is a Service here.
 #[test]
 fn retries_are_as_gateway_apis_suite_wants_them() {
     let (address, other) = (free_address(), free_address());
@@ -226,7 +226,7 @@ fn retries_are_as_gateway_apis_suite_wants_them() {
         // Without a code, the server resets the connection.
         ("/retry/code-all-attempts-2", "", 2, "200"),
         ("/retry/code-all-attempts-2", "", 3, "502"),
-        // The server takes 3 s for the failing attempt, and one attempt at a time.
+        // The server needs 3 s for the failing attempt, and serves one attempt at a time.
         ("/retry/timeout", "responseCode=200&delayRetry=3s", 1, "200"),
         ("/retry/timeout", "responseCode=200&delayRetry=30s", 1, "504"),
     ] {

@@ -27,7 +27,7 @@ class Shout(socketserver.StreamRequestHandler):
             self.wfile.write(line.upper())
 socketserver.ThreadingTCPServer(('0.0.0.0', 7000), Shout).serve_forever()";
 
-/// Sends one line to that server, and prints the answer.
+/// Sends one line to [`SHOUTING_SERVER`], and prints the answer.
 const SHOUTING_CLIENT: &str = "exec 3<>/dev/tcp/shouter/7000 && echo a secret >&3 && head -n 1 <&3";
 
 /// Writes every frame of the first run's device to a file.

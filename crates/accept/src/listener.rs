@@ -1,7 +1,7 @@
 //! The accept loop of every server on tokio.
 //!
 //! A connection is always accepted at once. A listener that waited for a free place first would leave new connections
-//! in the kernel's queue behind silent ones.
+//! in the kernel's queue behind silent connections.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -85,7 +85,7 @@ impl Listener {
         }
     }
 
-    /// Logs from time to time how many connections were closed, and which address holds the most.
+    /// Logs from time to time how many connections were closed, and which address has the most connections.
     fn tell_of_crowd(&mut self) {
         let now = Instant::now();
         if now.duration_since(self.told_of_crowd) < CROWD_LOG_INTERVAL {

@@ -182,7 +182,7 @@ impl<A: Clone + Ord + Hash, K: Copy + Eq + Hash> Places<A, K> {
     }
 }
 
-/// Moves an account from its old rank to its new one. An account without a rank is removed from the set.
+/// Moves an account from its old rank to its new rank. An account without a rank is removed from the set.
 fn reorder<A: Clone + Ord>(order: &mut BTreeSet<(Rank, A)>, account: &A, before: Option<Rank>, after: Option<Rank>) {
     if before == after {
         return;

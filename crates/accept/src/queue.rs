@@ -22,7 +22,7 @@ struct State<A: Clone + Eq + Hash> {
 #[derive(Debug)]
 pub struct Permit<A: Clone + Eq + Hash>(Queue<A>);
 
-/// Too many tasks wait, most of them of the same account.
+/// Too many tasks wait, and no account has more waiting tasks than this account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many requests wait, most of them from the same source; send fewer at once, and try again in a second")]
 pub struct Overload;

@@ -75,8 +75,8 @@ impl Room {
         })))
     }
 
-    /// Finds a place for a new connection; another connection may lose its own. `None` if the new connection's address
-    /// already holds the most places: the new connection must be closed.
+    /// Finds a place for a new connection; another connection may lose its place. `None` if the new connection's
+    /// address already holds the most places: the new connection must be closed.
     pub fn enter(&self, source: Source) -> Option<Place> {
         let mut state = self.state();
         let key = state.next_key;
@@ -139,7 +139,7 @@ impl Place {
     ///
     /// # Errors
     /// [`Replaced`] if another connection has taken this place. Also if all places for identities are taken and no
-    /// connection can be replaced, for example because this identity holds the most of them. The caller must close the
+    /// connection can be replaced, for example because this identity holds the most places. The caller must close the
     /// connection.
     pub fn identify(&self, identity: &str) -> Result<(), Replaced> {
         let Standing { key, room } = &self.standing;

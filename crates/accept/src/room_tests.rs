@@ -34,7 +34,7 @@ async fn peers_with_an_identity_and_strangers_have_places_of_their_own() {
     last.identify(other).expect("the silent connection of another identity yields");
     assert_eq!(meshed.hold(pending::<()>()).await, Err(Replaced));
     assert_eq!(room.len(), 1);
-    // A settled connection holds the identity's only place, so a new one of the same identity is rejected.
+    // A settled connection holds the identity's only place, so a new connection of the same identity is rejected.
     last.standing().settle();
     let late = room.enter(source(3)).expect("a free place");
     assert_eq!(late.identify(other), Err(Replaced));

@@ -27,7 +27,7 @@ impl<A: Clone + Eq + Hash, T> Turns<A, T> {
         Self { capacity, len: 0, order: VecDeque::new(), waiting: FxHashMap::default() }
     }
 
-    /// Adds work. If there is no room, the account with the most work loses its newest piece.
+    /// Adds work. If there is no room, the account with the most work loses its newest piece of work.
     ///
     /// # Errors
     /// [`Full`] if no other account has more work than this account would have.
@@ -44,7 +44,7 @@ impl<A: Clone + Eq + Hash, T> Turns<A, T> {
         Ok(())
     }
 
-    /// Takes the next piece of work: the oldest of the account whose turn it is.
+    /// Takes the next piece of work: the oldest piece of the account whose turn it is.
     pub fn pop(&mut self) -> Option<T> {
         let account = self.order.pop_front()?;
         let waiting = self.waiting.get_mut(&account)?;

@@ -23,7 +23,7 @@ const PATH_SHOWN_MAX: usize = 100;
 
 pub type Answer = Response<Full<Bytes>>;
 
-/// Applies the log levels in the request's body, and answers with them.
+/// Applies the log levels in the request's body, and repeats them in the response.
 pub async fn set_log_level(request: Request<Incoming>, log: &LogLevels) -> Answer {
     let body = match timeout(BODY_MAX, Limited::new(request.into_body(), BODY_MAX_BYTES).collect()).await {
         Ok(Ok(body)) => body.to_bytes(),
@@ -47,7 +47,7 @@ pub async fn set_log_level(request: Request<Incoming>, log: &LogLevels) -> Answe
     text(StatusCode::OK, levels + "\n")
 }
 
-/// Rejects a request from another machine for a page that shows or changes private data.
+/// Rejects a request because it comes from another machine, and the page shows or changes private data.
 pub fn for_this_machine(path: &str) -> Answer {
     let shown: String = path.chars().take(PATH_SHOWN_MAX).collect();
     let why = "it answers callers on loopback only, since it shows or changes private data";

@@ -34,7 +34,8 @@ const CONNECTION_MAX: Duration = Duration::from_secs(10);
 /// once.
 const HEADER_MAX: Duration = Duration::from_secs(1);
 
-/// The same limit for clients on this machine: a port-forward from far away connects long before its request arrives.
+/// Like [`HEADER_MAX`], for clients on this machine: a port-forward from far away connects long before its request
+/// arrives.
 const LOCAL_HEADER_MAX: Duration = Duration::from_secs(5);
 
 /// Maximum size of a request header, in bytes; hyper allows no smaller limit.
@@ -56,8 +57,8 @@ where
     P: AsyncFn(Request<Incoming>) -> Answer + 'static,
 {
     let server = Rc::new(Server { pages, scrape: Mutex::default() });
-    // Do not mark any connection as no longer silent, so that a new connection may replace each of them. A connection
-    // carries only one request, so the oldest connection of an address has taken longest.
+    // Leave every connection marked as silent, so that a new connection may replace any of them. A connection carries
+    // only one request, so the oldest connection of an address is the slowest.
     let mut listener = Listener::new("admin", listener, RoomSize::of_strangers(CONNECTIONS_MAX));
     loop {
         let Arrival { stream, address, mut place } = listener.accept().await;

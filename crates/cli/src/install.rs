@@ -101,8 +101,8 @@ impl Options {
         Ok(())
     }
 
-    /// Reads the cluster's installation. The inner error tells why the installation could not be read; the outer error,
-    /// why no runtime could be started.
+    /// Reads the cluster's installation. The inner error tells why the installation could not be read. The outer error
+    /// tells why no runtime could be started.
     fn installed(&self) -> io::Result<Result<Running, ClusterError>> {
         block_on(async {
             let asked = async { Running::read(&self.connect.cluster().await?).await };

@@ -1,4 +1,4 @@
-//! Runs other programs: nft, iptables, ip and similar ones.
+//! Runs other programs, such as nft, iptables and ip.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};

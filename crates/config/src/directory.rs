@@ -45,10 +45,10 @@ pub enum Serving {
     Current,
     /// An earlier version, because the version on disk has an error.
     LastGood,
-    /// No version, because none was ever valid. Only the AuthorizationPolicies on disk are in force, and an unreadable
-    /// policy allows no caller.
+    /// No version was ever valid. Only the AuthorizationPolicies on disk are in force, and an unreadable policy allows
+    /// no caller.
     OnlyPolicies,
-    /// No version, because none was ever valid, and the version on disk has no AuthorizationPolicy.
+    /// No version was ever valid, and the version on disk has no AuthorizationPolicy. No part of the file is in force.
     Nothing,
 }
 
@@ -79,7 +79,7 @@ impl Configuration {
         Self { mesh, problems: Vec::new(), notices: Vec::new(), files: Vec::new() }
     }
 
-    /// Logs each problem and notice that is not in `before`, and one line for the whole.
+    /// Logs each problem and notice that is not in `before`, and one line about the whole configuration.
     pub fn log(&self, before: Option<&Self>) {
         for problem in &self.problems {
             if before.is_none_or(|before| !before.problems.contains(problem)) {

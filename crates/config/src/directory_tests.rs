@@ -123,7 +123,7 @@ fn a_policy_in_a_file_that_never_was_right_denies_until_it_is_mended() {
     let notices: Vec<String> = configuration.notices.iter().map(ToString::to_string).collect();
     assert!(notices.iter().any(|notice| notice.contains("it allows no caller on port 80")), "{notices:?}");
 
-    // The file has the same error, but for another port.
+    // The new version of the file has the same error, but its policy is for another port.
     write(&directory, "p.yaml", format!("{POLICY}spec: {{ports: [81], allow: [{{identities: [shop/web]}}]}}\n"));
     assert!(read.refresh());
     assert_eq!(policies(&read.configuration()), ["Unreadable port 81 in namespace shop"]);

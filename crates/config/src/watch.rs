@@ -43,7 +43,8 @@ impl Watch {
     /// # Errors
     /// If the directory does not exist, or the system allows no more watches.
     pub fn new(path: &Path) -> io::Result<Self> {
-        // Read the identity first: if the path changes in between, the next check notices the difference.
+        // Read the identity first: if the path starts to lead to another directory in between, the next check notices
+        // the difference.
         let watched = Some(identity(path)?);
         Ok(Self { path: path.to_owned(), inotify: open(path)?, watched })
     }

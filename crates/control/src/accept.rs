@@ -1,8 +1,8 @@
 //! Accepts connections of clients and, with TLS, completes the handshake before a server reads the connection.
 //!
-//! The number of connections is limited. A connection without a certificate of the mesh counts for its source address,
-//! and a connection with one counts for its identity, under a separate limit. At a limit, a newer connection may
-//! replace an older one ([`leno_accept`]); reading the old connection then fails.
+//! The number of connections is limited. A connection without a certificate of the mesh counts for its source address.
+//! A connection with such a certificate counts for its identity, under a separate limit. At a limit, a newer connection
+//! may replace an older one ([`leno_accept`]); reading the old connection then fails.
 
 use std::convert::Infallible;
 use std::io;
@@ -41,7 +41,7 @@ const UNREADABLE_MAX_BYTES: usize = 20 << 10;
 /// Returns the TLS configuration for the next connection.
 pub(crate) type TlsConfigSource = Box<dyn Fn() -> Arc<ServerConfig> + Send>;
 
-/// Uses our workload certificate. Connections accepted after a renewal use the new one.
+/// Uses our workload certificate. Connections accepted after a renewal use the new certificate.
 pub(crate) fn by_identity(identity: watch::Receiver<Arc<TlsIdentity>>) -> TlsConfigSource {
     Box::new(move || identity.borrow().server.clone())
 }
@@ -184,7 +184,7 @@ pub(crate) enum Clients {
     Anybody,
 }
 
-/// Accepts connections for ever; unencrypted ones if there is no `tls`.
+/// Accepts connections for ever. Without `tls`, the connections are unencrypted.
 pub(crate) async fn accept(
     mut listener: Listener,
     tls: Option<TlsConfigSource>,

@@ -135,7 +135,7 @@ async fn records_that_wait_together_are_all_read() {
     let mut door = Door::open().await;
     let (mut client, mut connection) = door.meshed("ns/shop/sa/cart").await;
     connection.peer().presence.asked();
-    // Three full records, so that one read has room for them all.
+    // Three full records, which all fit into one read.
     let sent: Vec<u8> = (0..3 << 14).map(|at: u32| at.to_le_bytes()[1]).collect();
     let sending = async { client.write_all(&sent).await.and(client.flush().await) };
     timeout(PATIENCE, sending).await.expect("the sockets hold it").expect("it is sent");

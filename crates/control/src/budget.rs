@@ -1,8 +1,8 @@
 //! Divides the control plane's memory among everything that clients can make it store.
 //!
-//! Each listener (xDS, the identity service, the webhooks) derives its limits from its shares. So if all of them reach
-//! their limits at the same time, the control plane still fits into the memory of the container, from 256 MiB on.
-//! Shares are fractions of that memory. With 256 MiB:
+//! Each listener (xDS, the identity service, the webhooks) derives its limits from its shares. So a container with 256
+//! MiB or more has enough memory for the control plane, even if all listeners reach their limits at the same time.
+//! Shares are fractions of the container's memory. With 256 MiB:
 //!
 //! | share | of 96 | MiB | bounds |
 //! |---|---|---|---|
@@ -15,9 +15,9 @@
 //! | [`XDS_RESOURCES`] | 3 | 8 | written resources, kept for all clients |
 //! | [`MESH`] | 7 | 18 | not clients, but the program, its admin pages and the cluster's objects |
 //!
-//! On listeners that need no certificate, each connection counts as the most memory that its client can make it use. An
-//! xDS stream counts as its measured memory, because its client is known, and because its bytes in transit count
-//! separately ([`XDS_BYTES`]).
+//! On listeners that need no certificate, each connection is counted with the maximum memory that its client can make
+//! it use. An xDS stream is counted with its measured memory, because its client is known, and because its bytes in
+//! transit are counted separately ([`XDS_BYTES`]).
 
 /// The denominator of the shares.
 const WHOLE: usize = 96;
@@ -57,7 +57,7 @@ const _: () = assert!(
 pub(crate) const SMALL: usize = 256 << 20;
 /// Memory assumed for a process without a limit: enough for 16,000 xDS streams.
 const UNLIMITED: usize = 2 << 30;
-/// The least memory assumed; a lower limit is a mistake in a manifest.
+/// Minimum of the assumed memory; a lower limit is a mistake in a manifest.
 const MIN: usize = 64 << 20;
 
 /// Memory of a TLS connection, in bytes. An idle connection with HTTP/2 was measured at 30 kB. A client can add an

@@ -1,5 +1,5 @@
 //! The DNS names of the control plane's Service. The control plane's own certificates contain these names. API servers
-//! and gRPC programs compare them with the name that they dialled, because they do not know SPIFFE.
+//! and gRPC programs do not know SPIFFE, so they compare these names with the name that they dialled.
 
 use leno_install::names::CONTROL;
 use rustls::pki_types::{DnsName, InvalidDnsNameError};

@@ -71,12 +71,12 @@ impl KubernetesSource {
         }
     }
 
-    /// Returns a receiver of the current mesh, and of each that replaces it.
+    /// Returns a receiver of the current mesh, and of each mesh that replaces it.
     pub(crate) fn mesh(&self) -> watch::Receiver<Arc<Mesh>> {
         self.mesh.subscribe()
     }
 
-    /// Returns a receiver of the current state, and of each that replaces it.
+    /// Returns a receiver of the current state, and of each state that replaces it.
     pub(crate) fn state(&self) -> watch::Receiver<Arc<State>> {
         self.state.subscribe()
     }
@@ -91,7 +91,7 @@ impl KubernetesSource {
         self.namespaces.subscribe()
     }
 
-    /// The namespaces that need the trust bundle: our own, and those with Pods that have or get a proxy.
+    /// The namespaces that need the trust bundle: our own namespace, and namespaces with Pods that have or get a proxy.
     pub(crate) fn trusting_namespaces(&self) -> watch::Receiver<BTreeSet<Box<str>>> {
         self.trusting.subscribe()
     }
@@ -174,7 +174,7 @@ impl KubernetesSource {
         self.state.send_replace(Arc::new(state));
     }
 
-    /// Publishes the results for routes and policies if they differ from the last ones. Most changes concern only
+    /// Publishes the results for routes and policies if they differ from the last results. Most changes concern only
     /// endpoints, so these results usually stay the same.
     fn publish_judged(&self, routes: &[ParentStatus], traffic: &[TargetStatus]) {
         let observed = self.index.observed();
@@ -187,8 +187,8 @@ impl KubernetesSource {
         });
     }
 
-    /// Publishes the namespaces, and those that need the trust bundle. Call it before making the mesh, which may take
-    /// longer: new Pods wait for these namespaces, but not for the mesh.
+    /// Publishes all namespaces, and which of them need the trust bundle. Call it before making the mesh, which may
+    /// take longer: new Pods wait for these namespaces, but not for the mesh.
     fn publish_namespaces(&self) {
         let mut trusting = self.index.meshed_namespaces();
         trusting.insert(self.own.clone());
@@ -199,7 +199,7 @@ impl KubernetesSource {
     }
 }
 
-/// Sends a value to its receivers if it differs from the last one.
+/// Sends a value to its receivers if it differs from the last value.
 fn replace<T: PartialEq>(sender: &watch::Sender<T>, value: T) {
     sender.send_if_modified(|known| {
         let is_news = *known != value;

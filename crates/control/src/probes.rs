@@ -1,6 +1,6 @@
 //! The kubelet's probes, answered on a thread of their own: a mesh that takes a second to translate delays no answer.
 //!
-//! `/live` nevertheless shows that the control plane hangs. The main task records once a second that it runs (a beat).
+//! `/live` nevertheless shows when the control plane hangs. The main task records once a second that it runs (a beat).
 //! After [`SILENCE_MAX`] without a beat, `/live` answers 503.
 
 use std::convert::Infallible;

@@ -30,7 +30,7 @@ impl DirectorySource {
         Ok(Self { watch, directory, configuration, mesh })
     }
 
-    /// Returns a receiver of the current mesh, and of each that replaces it.
+    /// Returns a receiver of the current mesh, and of each mesh that replaces it.
     pub(crate) fn mesh(&self) -> watch::Receiver<Arc<Mesh>> {
         self.mesh.subscribe()
     }

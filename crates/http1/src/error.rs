@@ -1,6 +1,6 @@
 //! Protocol errors of the peer.
 
-/// The peer violated the protocol: nothing more is read; flush the output and close the connection. A server has queued
+/// The peer violated the protocol. Nothing more is read: flush the output and close the connection. A server has queued
 /// an error response, unless another response has begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{why} ({status})")]

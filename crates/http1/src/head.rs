@@ -1,4 +1,4 @@
-//! A header section that was parsed, of either kind of message.
+//! A parsed header section of a request or a response.
 
 use crate::request::RequestHead;
 use crate::response::ResponseHead;
@@ -14,7 +14,7 @@ pub(crate) enum Head {
 }
 
 impl Head {
-    /// Whether the section may be remembered for other connections: what it starts depends on nothing but its bytes.
+    /// Whether the section may be remembered for other connections: whether its effect depends only on its bytes.
     pub(crate) fn may_repeat(&self) -> bool {
         match self {
             Self::EmptyLine => false,

@@ -129,7 +129,7 @@ impl<'a> Control<'a> {
 
 const NAME_TOO_LONG: ConnectionError = ConnectionError { status: 431, why: "a field name is too long" };
 
-/// Whether a field is for one hop only (RFC 9110 section 7.6.1), or our own marker for such a field.
+/// Whether a field is for one hop only (RFC 9110 section 7.6.1), or is our own marker for such a field.
 pub(crate) fn is_for_one_hop(known: Known) -> bool {
     known.is_connection_specific() || known == Known::LenoUpgrade
 }

@@ -1,9 +1,9 @@
-//! Header sections that repeat. Clients mostly send the same requests again and again, and servers the same responses, on
-//! all of their connections. Such a section costs a comparison and a copy: neither is it parsed again, nor are its
-//! fields written again.
+//! Header sections that repeat. Clients mostly send the same requests again and again, and servers the same responses,
+//! on all of their connections. For such a section, the engine only compares and copies bytes. It does not parse the
+//! section again, and does not write its fields again.
 //!
-//! The meaning of a header section depends on its bytes and on the limits alone, so connections with the same limits can
-//! share what one of them has read.
+//! The meaning of a header section depends only on its bytes and on the limits. So connections with the same limits can
+//! share the sections that they have read.
 
 use std::hash::Hasher;
 
@@ -18,15 +18,15 @@ use crate::write::Form;
 const PLACES: usize = 16;
 /// Longest section that is remembered, in bytes on the wire.
 const SECTION_MAX_BYTES: usize = 1024;
-/// Most memory of a remembered section's fields, in bytes.
+/// Maximum memory of a remembered section's fields, in bytes.
 const FIELDS_MAX_BYTES: usize = 3072;
 
-/// Fields whose values are secrets of one client. The engine remembers no section that has such a field. Otherwise, another
-/// client could guess the section, and the time until the answer would show whether the guess is right.
+/// Fields whose values are secrets of one client. The engine remembers no section that has such a field. Otherwise,
+/// another client could guess the section, and the time until the answer would show whether the guess is right.
 const SECRETS: [Known; 4] = [Known::Authorization, Known::ProxyAuthorization, Known::Cookie, Known::SetCookie];
 
-/// The header sections that were read or written more than once, on any of the connections that share this value. All of
-/// them must have the same [`Limits`](crate::Limits) for their role. Holds at most 96 KiB.
+/// The header sections that were read or written more than once, on any of the connections that share this value. All
+/// of these connections must have the same [`Limits`](crate::Limits) for their role. Holds at most 96 KiB.
 #[derive(Debug, Default)]
 pub struct Heads {
     read: Option<Box<[ReadHead; PLACES]>>,
@@ -36,7 +36,8 @@ pub struct Heads {
     is_saving: bool,
 }
 
-/// What a header section answers. The same bytes can mean something else to another kind of reader.
+/// The kind of header section that a connection reads. The same bytes can have different meanings for different
+/// readers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Reader {
     /// Reads a request.
@@ -58,7 +59,7 @@ pub(crate) struct ReadHead {
     head: Head,
 }
 
-/// The place of a remembered section, as the reader of a connection keeps it: a hint, which may be wrong.
+/// The place where a connection last found a remembered section: a hint, which may be wrong.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Place(u8);
 
@@ -67,7 +68,7 @@ pub(crate) struct Place(u8);
 pub(crate) struct SectionHash(u32);
 
 impl SectionHash {
-    /// Returns `None` for a section that is too long to be remembered. Each reader has places of its own.
+    /// Returns `None` for a section that is too long to be remembered. Each kind of reader has its own places.
     pub(crate) fn of(section: &[u8], reader: Reader) -> Option<Self> {
         if section.len() > SECTION_MAX_BYTES {
             return None;
@@ -87,10 +88,10 @@ impl SectionHash {
     }
 }
 
-/// What decides the bytes of a header section that is written.
+/// Everything that determines the bytes of a written header section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// The number of the fields' content; 0 if it has none.
+    /// The number of the fields' content ([`FieldSection::content`]); 0 without a number.
     pub(crate) content: u64,
     pub(crate) is_request: bool,
     pub(crate) form: Form,
@@ -104,7 +105,7 @@ struct WrittenHead {
 }
 
 impl Heads {
-    /// Returns the remembered section in `place`, and what follows it, if `input` begins with it.
+    /// If `input` begins with the remembered section in `place`, returns this section and the rest of `input`.
     #[inline]
     pub(crate) fn at<'a>(&self, place: Place, reader: Reader, input: &'a [u8]) -> Option<(&ReadHead, &'a [u8])> {
         let known = self.read.as_ref()?.get(usize::from(place.0)).filter(|known| known.reader == reader)?;
@@ -178,7 +179,7 @@ impl Heads {
 }
 
 impl ReadHead {
-    /// Writes the section's fields to `fields`, and returns the rest of what it means.
+    /// Writes the section's fields to `fields`, and returns the section's other properties.
     pub(crate) fn read_again(&self, fields: &mut FieldSection) -> Head {
         fields.copy_from(&self.fields);
         self.head.clone()

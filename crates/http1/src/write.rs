@@ -38,13 +38,13 @@ pub(crate) enum Framing {
 pub(crate) enum Persistence {
     /// Nothing: an HTTP/1.1 connection persists by default.
     Implied,
-    /// The connection persists, which an HTTP/1.0 client must be told.
+    /// The connection persists. An HTTP/1.0 client knows this only if the response says it.
     KeepAlive,
     /// The connection ends after this message.
     Close,
 }
 
-/// The form of a header section beside its fields.
+/// The parts of a header section that depend on the connection and the content, not on the section's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) framing: Framing,
@@ -85,12 +85,12 @@ fn check_request(fields: &FieldSection) -> Result<(), Unwritable> {
     Ok(())
 }
 
-/// Room for the parts of a header section that are not fields of the section, in bytes: the first line beside its values,
-/// `content-length` or `transfer-encoding`, and `connection`.
+/// Room for the parts of a header section that are not fields of the section, in bytes: the first line without its
+/// values, `content-length` or `transfer-encoding`, and `connection`.
 const ADDED_BYTES: usize = 160;
 
-/// Makes room for a header section at once. This is enough for most: the list size counts 32 bytes more for each field
-/// than its name and value.
+/// Makes room for a header section in one step. The room is enough for most sections: in the list size, each field
+/// counts 32 bytes more than its name and value.
 fn reserve(out: &mut Vec<u8>, fields: &FieldSection) {
     out.reserve(fields.list_size() + ADDED_BYTES);
 }

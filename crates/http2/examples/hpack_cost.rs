@@ -66,7 +66,8 @@ fn measure(what: &str, sections: &[FieldSection]) {
         encoder.encode(section, &mut relayed);
         black_box(&relayed);
     };
-    // After three passes, the client's encoder inserts no more fields, and its blocks can be used again.
+    // After three passes, the client's encoder inserts no more fields, so the decoder can decode the same blocks any
+    // number of times.
     let mut decoded = FieldSection::new();
     let mut blocks = Vec::new();
     for _ in 0..3 {

@@ -7,7 +7,7 @@ use crate::limits::OUTPUT_HIGH_WATER_BYTES;
 /// Invariant: `start <= bytes.len()`.
 #[derive(Debug, Default)]
 pub struct OutputBuffer {
-    /// Bytes to send are appended here. The first ones may have been sent already. Positions stay valid until
+    /// Bytes to send are appended here. The bytes at the front may have been sent already. Positions stay valid until
     /// [`OutputBuffer::advance`].
     pub bytes: Vec<u8>,
     /// Position of the first unsent byte.
@@ -38,7 +38,7 @@ impl OutputBuffer {
     }
 
     /// Records that the socket accepted the first `n` unsent bytes. Once all bytes are sent, the buffer keeps its
-    /// memory if that is at most `kept_bytes` and memory is not short, and otherwise frees it.
+    /// memory if the memory is at most `kept_bytes` and memory is not short. Otherwise, the buffer frees its memory.
     pub fn advance(&mut self, n: usize, kept_bytes: usize) {
         self.start += n;
         if self.start >= self.bytes.len() {

@@ -113,7 +113,7 @@ pub enum Flood {
     EmptyFrames,
     /// PRIORITY frames (CVE-2019-9513).
     Priority,
-    /// More WINDOW_UPDATE frames than the data that we sent explains.
+    /// More WINDOW_UPDATE frames than the data that we sent can explain.
     WindowUpdate,
     /// Content in frames of a few bytes: the peer splits its content, or its tiny windows make us split ours
     /// (CVE-2019-9511).

@@ -2,7 +2,7 @@
 //!
 //! All names and values are in one vector of bytes, and all lines in another, so that a section that is cleared and
 //! reused allocates nothing. Defects are recorded while a section is filled. Invariant: every line's range is within
-//! `bytes`. Its name directly precedes its value, and its note, if any, directly follows the value.
+//! `bytes`. The line's name directly precedes its value, and its note, if any, directly follows the value.
 
 mod defects;
 mod known;
@@ -27,12 +27,13 @@ pub struct FieldSection {
     names: u128,
     defects: Defects,
     has_regular: bool,
-    /// A number that stands for the first `content_lines` lines: sections with the same number begin with the same lines. 0 without
-    /// a number. A change of one of these lines takes the number away.
+    /// A number that identifies the first `content_lines` lines: sections with the same number begin with the same
+    /// lines. 0 if the section has no number. A change of one of these lines removes the number.
     content: u64,
-    /// Number of lines for which `content` stands.
+    /// Number of lines that `content` identifies.
     content_lines: usize,
-    /// Where the first line with each of the first [`Known`] names is, the pseudo-header fields, if there is one and the place fits.
+    /// For each of the first [`Known`] names, the pseudo-header fields: the index of the first line with this name.
+    /// Valid only if the name is in `names`. `u8::MAX` if the index does not fit.
     places: [u8; PLACES],
 }
 
@@ -55,8 +56,8 @@ struct Line {
     value_len: u32,
     facts: Facts,
     never_indexed: bool,
-    /// Bytes of the note, which follows the value ([`FieldSection::push_with_note`]); 0 without a note. Without this
-    /// member, its byte would be padding.
+    /// Bytes of the note, which follows the value ([`FieldSection::push_with_note`]); 0 without a note. This member
+    /// costs no memory: its byte would otherwise be padding.
     note_len: u8,
 }
 
@@ -297,7 +298,7 @@ impl FieldSection {
         self.list_size = self.list_size.saturating_sub(removed_size);
     }
 
-    /// Makes this section a copy of another, in the memory that it has.
+    /// Copies another section into this section, and reuses this section's memory.
     pub fn copy_from(&mut self, other: &Self) {
         self.bytes.clear();
         self.bytes.extend_from_slice(&other.bytes);
@@ -325,8 +326,8 @@ impl FieldSection {
         if self.content_lines == self.lines.len() { self.content } else { 0 }
     }
 
-    /// The number of the fields that the section begins with, and how many they are. Sections with the same number begin with the
-    /// same fields. Both are 0 without a number.
+    /// The content number of the section's first fields, and how many fields have this number. Sections with the same
+    /// content number begin with the same fields. Both are 0 without a content number.
     pub(crate) fn beginning(&self) -> (u64, usize) {
         (self.content, self.content_lines)
     }
@@ -365,7 +366,7 @@ impl FieldSection {
     }
 
     /// Appends a copy of a field that is already checked, unless the list would exceed `max_list_size`.
-    // Inline: in the decoder's loop, a call for each field would cost a twentieth of a request.
+    // Inline: in the decoder's loop, a function call for each field would add a twentieth to the cost of a request.
     #[inline(always)]
     pub(crate) fn append(&mut self, text: &[u8], name_len: usize, facts: Facts, max_list_size: usize) {
         let start = self.bytes.len();

@@ -48,7 +48,6 @@ pub struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// Reads a header.
     pub fn parse(bytes: &[u8; HEADER_BYTES]) -> Self {
         let [l2, l1, l0, kind, flags, s3, s2, s1, s0] = *bytes;
         Self {
@@ -59,7 +58,6 @@ impl FrameHeader {
         }
     }
 
-    /// Writes a header.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let [_, l2, l1, l0] = self.length.to_be_bytes();
         let [s3, s2, s1, s0] = self.stream.to_be_bytes();
@@ -95,7 +93,7 @@ pub(crate) fn write_goaway(out: &mut Vec<u8>, last_stream: u32, code: ErrorCode,
     write(out, kind::GOAWAY, 0, 0, &payload);
 }
 
-/// Removes padding from a payload (RFC 9113 section 6.1). `None` if the padding is longer than the rest.
+/// Removes padding from a payload (RFC 9113 section 6.1). `None` if the padding is longer than the rest of the payload.
 pub(crate) fn unpad(header: FrameHeader, payload: &[u8]) -> Option<&[u8]> {
     if !header.has(flag::PADDED) {
         return Some(payload);

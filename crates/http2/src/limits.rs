@@ -14,8 +14,8 @@ pub const EARNED_RESETS_FACTOR: u32 = 10;
 /// A DATA frame shorter than this counts as a dribble, unless the frame ends its stream. A frame with only the prefix
 /// of a gRPC message has exactly this length, and does not count.
 pub const DRIBBLE_BYTES: usize = 5;
-/// As soon as the collected content of a stream has this size, it is sent: at this size, the content of a frame
-/// outweighs the cost of the frame for its receiver.
+/// The collected content of a stream is sent as soon as it has this size. For a receiver, a frame with this much
+/// content is worth the cost of the frame.
 pub const COLLECTED_ENOUGH_BYTES: usize = 256;
 /// While more output than this waits for the socket, streams keep their DATA in their own queues.
 pub const OUTPUT_HIGH_WATER_BYTES: usize = 128 * 1024;

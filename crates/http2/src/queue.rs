@@ -14,7 +14,6 @@ impl ContentQueue {
         self.bytes.get(self.start..).unwrap_or_default()
     }
 
-    /// Adds content.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.start > 0 && self.start >= self.bytes.len() / 2 {
             self.bytes.drain(..self.start);

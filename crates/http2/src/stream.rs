@@ -146,7 +146,7 @@ impl Streams {
         Some(token)
     }
 
-    /// Records that the owner releases `bytes`, but at most the bytes that it has not released yet.
+    /// Records that the owner releases `bytes` of content, limited to the content that it has not released yet.
     pub(crate) fn count_released(&mut self, key: StreamKey, bytes: usize) {
         let Some(stream) = self.get_mut(key) else { return };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(stream.unreleased);

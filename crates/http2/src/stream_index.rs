@@ -1,8 +1,8 @@
 //! Finds an open stream's slot by the stream's identifier.
 //!
 //! Identifiers ascend, and most streams end soon after they were opened. So the open identifiers are close together,
-//! and a table that is indexed by the identifier itself finds nearly all of them without a hash. If another stream has
-//! the place of a stream, the stream is in a hash map. So a peer that chooses identifiers with the same place causes no
+//! and a table that is indexed by the identifier itself finds nearly all of them without a hash. If the place of a new
+//! stream is taken, the new stream is in a hash map. So a peer that chooses identifiers with the same place causes no
 //! more than the cost of a hash map.
 
 use rustc_hash::FxHashMap;
@@ -16,7 +16,7 @@ const MAP_PLACE_BYTES: usize = 11;
 /// Invariant: each stream is either in its place or in `displaced`.
 #[derive(Debug, Default)]
 pub(crate) struct StreamIndex {
-    /// Their number is 0 or a power of two, and at least twice the number of streams.
+    /// The number of places is 0 or a power of two, and at least twice the number of streams.
     places: Vec<Place>,
     /// Allocated with the first stream whose place is taken.
     displaced: Option<Box<FxHashMap<u32, u32>>>,

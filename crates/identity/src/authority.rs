@@ -29,8 +29,8 @@ pub const SVID_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// Lifetime of an authority: ten years.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3_652 * 24 * 60 * 60);
 
-/// Maximum size of a signing request, in bytes. A request with a P-256 key and the longest SPIFFE id has less than
-/// 3,000.
+/// Maximum size of a signing request, in bytes. A request with a P-256 key and the longest SPIFFE id has fewer than
+/// 3,000 bytes.
 const CSR_MAX_BYTES: usize = 8_192;
 
 /// A signing key, and its certificate.
@@ -126,7 +126,7 @@ impl Authority {
     }
 
     /// Makes another authority of the same trust domain, certified by this one. The new authority's certificate expires
-    /// no later than this authority's own.
+    /// no later than this authority's certificate.
     ///
     /// # Errors
     /// [`SignError`] if this authority has expired or the system's random numbers fail.
@@ -197,7 +197,7 @@ impl Authority {
 
     /// Issues a certificate to `id` for the key in a request (RFC 2986, in DER).
     ///
-    /// The certificate expires no later than the authority's own.
+    /// The new certificate expires no later than the authority's own certificate.
     ///
     /// # Errors
     /// [`SignError`] if the request is not signed with its own key, or names anything but `id`.
@@ -274,7 +274,7 @@ impl Authority {
         Ok(params.signed_by(key, &self.issuer)?)
     }
 
-    /// Limits a certificate's validity to the authority's own.
+    /// Limits a certificate's validity to the validity of the authority's own certificate.
     fn capped(&self, validity: Validity) -> Result<Validity, SignError> {
         if validity.not_before >= self.validity.not_after {
             return Err(SignError::Expired);
@@ -300,7 +300,7 @@ pub(crate) fn dns(name: &DnsName<'_>) -> Result<SanType, rcgen::Error> {
 }
 
 /// Returns the content of an authority's certificate. `below` is the path length: how many authorities may follow this
-/// one in a chain.
+/// authority in a chain.
 fn authority_params(
     trust_domain: &TrustDomain,
     validity: Validity,

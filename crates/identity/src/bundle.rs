@@ -57,8 +57,8 @@ impl TrustBundle {
     /// Checks the anchors and creates a bundle of them.
     ///
     /// # Errors
-    /// [`BundleError`] if there are none or more than [`ANCHORS_MAX`], or if one is not the certificate of an
-    /// authority.
+    /// [`BundleError`] if there is no anchor, or more than [`ANCHORS_MAX`], or if an anchor is not the certificate of
+    /// an authority.
     pub fn new(anchors: Vec<CertificateDer<'static>>) -> Result<Self, BundleError> {
         match anchors.len() {
             0 => return Err(BundleError::Empty),

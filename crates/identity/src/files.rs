@@ -10,8 +10,8 @@ pub(crate) const PRIVATE: u32 = 0o600;
 /// The mode of a certificate: every user may read it.
 pub(crate) const PUBLIC: u32 = 0o644;
 
-/// Replaces a file: writes a temporary file beside it and renames that, so that a reader sees either the old text or
-/// the new text.
+/// Replaces a file: writes a temporary file beside it, and renames the temporary file to the file's name. So a reader
+/// sees either the old text or the new text.
 pub(crate) fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");

@@ -27,7 +27,7 @@ pub trait Issuer {
     /// machine.
     ///
     /// # Errors
-    /// [`IssueError`] if they cannot be read now; the caller keeps the previous ones.
+    /// [`IssueError`] if they cannot be read now; the caller keeps the previous values.
     fn trust(&self) -> Result<Trust, IssueError>;
 }
 
@@ -103,7 +103,7 @@ pub struct LocalIssuer {
 }
 
 impl LocalIssuer {
-    /// Opens a directory that `leno ca init` wrote. The SVIDs that it issues are valid for [`SVID_LIFETIME`].
+    /// Opens a directory that `leno ca init` wrote. The issuer's SVIDs are valid for [`SVID_LIFETIME`].
     ///
     /// # Errors
     /// [`IssueError::Directory`], which names the file and the remedy.

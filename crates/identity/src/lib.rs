@@ -3,7 +3,7 @@
 //! A proxy makes a key pair ([`svid::Request`]), and an [`issuer::Issuer`] signs the request. The checked answer
 //! becomes an [`svid::Svid`]. The SVID and the trust bundle together become a [`TlsIdentity`], which is all that the
 //! data plane needs. [`upkeep`] renews this identity for as long as a program runs. After a handshake, [`peer_id`]
-//! gives the peer's SPIFFE id; after a failed one, [`explain()`] gives the reason.
+//! gives the peer's SPIFFE id. After a failed handshake, [`explain()`] gives the reason.
 //!
 //! ```
 //! # use std::time::{Duration, SystemTime};

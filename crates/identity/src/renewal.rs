@@ -52,9 +52,9 @@ impl Schedule {
 
     /// Records a failed renewal; returns how long to wait before the next attempt.
     ///
-    /// Each wait is about twice as long as the previous one. Half of it is random, so that workloads do not retry
-    /// together if their renewals failed together. A wait is at most half of the SVID's remaining lifetime, so that
-    /// another attempt happens before the SVID expires; but it is never less than half of [`RETRY_FIRST`].
+    /// Each wait is about twice as long as the previous wait. Half of each wait is random, so that workloads do not
+    /// retry together if their renewals failed together. A wait is at most half of the SVID's remaining lifetime, so
+    /// that another attempt happens before the SVID expires. A wait is never less than half of [`RETRY_FIRST`].
     pub fn failed(&mut self, now: SystemTime) -> Duration {
         let longest = RETRY_FIRST.saturating_mul(1 << self.failures.min(u32::BITS - 1)).min(RETRY_MAX);
         self.failures = self.failures.saturating_add(1);

@@ -38,7 +38,7 @@ pub struct Svid {
     /// End of the validity.
     pub not_after: SystemTime,
     certified_key: Arc<CertifiedKey>,
-    /// A copy of the private key in `certified_key`, which does not give access to the key's bytes.
+    /// A copy of the private key in `certified_key`: `certified_key` does not give access to the key's bytes.
     key: Arc<PrivateKeyDer<'static>>,
 }
 

@@ -29,10 +29,10 @@ pub struct TlsIdentity {
     svid: Svid,
     /// Our SPIFFE id; peers must belong to its trust domain.
     pub id: SpiffeId,
-    /// Configuration of inbound connections if a policy decides about clients without a certificate. If a client sends
-    /// a certificate, the certificate is verified.
+    /// Configuration of inbound connections that clients may open without a certificate: a policy decides about such
+    /// clients. If a client sends a certificate, the certificate is verified.
     pub server: Arc<ServerConfig>,
-    /// Configuration of inbound connections if only proxies of the mesh may connect: without a client certificate the
+    /// Configuration of inbound connections that only proxies of the mesh may open: without a client certificate the
     /// handshake fails.
     pub strict_server: Arc<ServerConfig>,
     /// Configuration of outbound connections. It accepts any server name, so the caller must compare the peer's SPIFFE

@@ -4,7 +4,7 @@ use super::*;
 use crate::fixtures::{authority, bundle, id, svid};
 
 /// Returns an end-entity's certificate and `count` self-signed authorities. All authorities have the name of the
-/// end-entity's issuer, so each of them may have signed every other one.
+/// end-entity's issuer, so each authority may have signed every other authority.
 fn tangle(count: usize) -> Vec<CertificateDer<'static>> {
     let named = |name: &str| {
         let mut params = CertificateParams::default();

@@ -18,8 +18,8 @@ use tempfile::TempDir;
 /// Maximum silence of a peer before the test fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The result of a handshake. The outer error: the handshake failed. Otherwise the client's SPIFFE id, or the reason
-/// why the client has none.
+/// The result of a handshake. The outer error means that the handshake failed. Otherwise, the value is the client's
+/// SPIFFE id, or the reason why the client has none.
 type Came = Result<Result<SpiffeId, PeerIdError>, String>;
 
 fn id(workload: &str) -> SpiffeId {

@@ -33,7 +33,7 @@ pub struct Rewritten {
 /// The result for one workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Its kind and name.
+    /// The kind and the name of the workload.
     pub workload: String,
     pub result: WorkloadResult,
     pub warnings: Vec<String>,
@@ -42,15 +42,15 @@ pub struct Report {
 /// The result for a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkloadResult {
-    /// It has a proxy now.
+    /// The workload has a proxy now.
     Injected,
     Replaced,
     Uninjected,
-    /// It stays unchanged, for this reason.
+    /// The workload stays unchanged, for this reason.
     Skipped(Skipped),
-    /// It had no proxy to remove.
+    /// The workload had no proxy to remove.
     NothingToDo,
-    /// It stays unchanged, because its author must fix something first.
+    /// The workload stays unchanged, because its author must fix something first.
     Failed(Vec<Mistake>),
 }
 

@@ -1,5 +1,5 @@
-//! Validates a value against a JSON schema, with the keywords of our own schemas: the chart's and those of custom
-//! resources.
+//! Validates a value against a JSON schema, with the keywords of our own schemas: the schema of the chart, and the
+//! schemas of custom resources.
 //!
 //! Keywords: type, properties, required, additionalProperties: false, items, enum, not: enum, minimum, maximum,
 //! minItems, maxItems, minLength, maxLength, pattern, x-kubernetes-int-or-string. Other keywords are ignored.
@@ -125,7 +125,8 @@ fn is_match(pattern: &str, text: &str) -> bool {
     Pattern::new(&format!("(?s).*(?:{pattern}).*")).is_ok_and(|pattern| pattern.is_match(text.as_bytes()))
 }
 
-/// Returns the size of a number, a list or a text, its unit, and the keywords of its minimum and its maximum.
+/// Returns the size of a value (a number, a list or a text), the unit of the size, and the schema's keywords for its
+/// minimum and its maximum.
 fn size(value: &Value) -> Option<(f64, &'static str, &'static str, &'static str)> {
     match value {
         Value::Number(number) => Some((number.as_f64()?, "", "minimum", "maximum")),

@@ -135,7 +135,8 @@ fn what_the_model_refuses_for_its_form_the_custom_resource_refuses_too() {
     }
 }
 
-/// Only Kubernetes evaluates the rules of a schema; the tests of the control plane apply these policies to an API server.
+/// Only Kubernetes evaluates the rules of a schema; the tests of the control plane apply these policies to an API
+/// server.
 #[test]
 fn what_only_a_rule_refuses_the_model_refuses_too() {
     let route = "group: gateway.networking.k8s.io, kind: HTTPRoute, name: cart";

@@ -83,7 +83,7 @@ pub struct Status {
     pub code: u16,
 }
 
-/// Why bytes are no review that can be answered.
+/// Why bytes cannot be read as a review.
 #[derive(Debug, thiserror::Error)]
 pub enum BadReview {
     /// Not JSON, or JSON of another form.

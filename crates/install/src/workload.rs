@@ -23,14 +23,14 @@ const LISTS_MAX: usize = 4;
 /// An object that runs Pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// Its path in the document; not empty for an item of a List.
+    /// The object's path in the document; not empty for an item of a List.
     pub object: String,
-    /// The path of its Pod template in the document; for a Pod, of the Pod itself.
+    /// The path of its Pod template in the document; for a Pod, the path of the Pod itself.
     pub template: String,
     pub kind: &'static str,
-    /// Its namespace; empty if it has none.
+    /// The object's namespace; empty if the object has none.
     pub namespace: String,
-    /// Its name, or the prefix of a generated name.
+    /// The object's name, or the prefix of a generated name.
     pub name: String,
 }
 

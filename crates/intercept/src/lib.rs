@@ -9,7 +9,7 @@
 //!
 //! let redirection = Redirection::new(2102);
 //! redirection.check().expect("the proxy's ports differ");
-//! // What the kernel gets; to send it takes CAP_NET_ADMIN.
+//! // These messages go to the kernel; sending them requires CAP_NET_ADMIN.
 //! let messages = transaction(&redirection);
 //! assert!(!messages.is_empty());
 //! ```

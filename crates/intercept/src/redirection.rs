@@ -1,4 +1,4 @@
-//! The options of the redirection: which connections, and to which ports.
+//! The options of the redirection: which connections to redirect, and to which ports.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -61,7 +61,7 @@ pub struct Subnet {
 }
 
 impl Redirection {
-    /// Returns a redirection to the default ports that excepts only the connections of the user `proxy_uid`.
+    /// Returns a redirection to the default ports. Only connections of the user `proxy_uid` are not redirected.
     pub fn new(proxy_uid: u32) -> Self {
         Self {
             proxy_uid,

@@ -67,7 +67,7 @@ const REGISTER: u32 = 1;
 const VERDICT_REGISTER: u32 = 0;
 const RETURN: i32 = -5;
 
-/// Makes one transaction that adds the redirection, and before that removes an existing redirection.
+/// Makes one transaction that first removes an existing redirection, and then adds `redirection`.
 pub fn transaction(redirection: &Redirection) -> Vec<u8> {
     let mut batch = removal();
     batch.add(NEW_TABLE, CREATE, INET, &table());
@@ -82,7 +82,7 @@ pub(crate) fn removing_transaction() -> Vec<u8> {
     removal().finish()
 }
 
-/// Makes a question for our table. Its answer is the table, or the error `ENOENT`.
+/// Makes a request for our table. The kernel answers with the table, or with the error `ENOENT`.
 pub(crate) fn question() -> Vec<u8> {
     request(GET_TABLE, INET, &table())
 }
@@ -203,9 +203,10 @@ impl Rule {
         self.says("fib daddr type != local").expression("fib", &fib).compare(Comparison::NotEqual, &LOCAL.to_ne_bytes())
     }
 
-    /// Matches the first packet of a TCP connection. The kernel also sees the later packets of a connection as new if it
-    /// does not track the connection: because the connection was opened before our rules were loaded, or because it was
-    /// idle for longer than the kernel remembers. If such a packet was redirected, the peer would get a reset.
+    /// Matches the first packet of a TCP connection. A later packet must not match, although the kernel takes it for
+    /// new if it does not track the connection. The kernel does not track connections that were opened before our rules
+    /// were loaded, or that were idle for longer than it remembers. If such a packet were redirected, the peer would
+    /// get a reset.
     fn begins_tcp(self) -> Self {
         const FLAGS_OFFSET: u32 = 13;
         let [fin, syn, rst, ack] = [1 << 0, 1 << 1, 1 << 2, 1 << 4];

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Maximum length of an authority that is parsed, in bytes; no DNS name is longer.
 pub(crate) const AUTHORITY_MAX_BYTES: usize = 255;
-/// The port of an authority that names none (RFC 9110 section 4.2.1).
+/// The port of an authority that names no port (RFC 9110 section 4.2.1).
 pub const DEFAULT_PORT: u16 = 80;
 
 /// Why a call's `:authority` leads to no cluster. The text is for the caller: ASCII, less than 512 bytes.
@@ -34,9 +34,7 @@ pub enum Unroutable {
     /// The Service has no such port.
     #[error("Service {service} in namespace {namespace} has no port {port}: write {service}.{namespace}:{known}")]
     UnknownPort {
-        /// The Service's name.
         service: Box<str>,
-        /// Its namespace.
         namespace: Box<str>,
         /// The requested port.
         port: u16,
@@ -53,7 +51,7 @@ pub enum Unroutable {
     },
 }
 
-/// A Service's ports in a message: the lowest of them, and the number of all.
+/// A Service's ports in a message: the lowest ports, and the number of all ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownPorts {
     /// The lowest ports, at most [`KnownPorts::SHOWN_MAX`] of them.
@@ -84,7 +82,6 @@ impl fmt::Display for KnownPorts {
 /// A parsed authority.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Authority<'a> {
-    /// Its host.
     pub host: Host<'a>,
     /// Its port; [`DEFAULT_PORT`] if it has none.
     pub port: u16,
@@ -99,7 +96,7 @@ pub enum Host<'a> {
     Service {
         /// The Service's name.
         name: &'a str,
-        /// Its namespace.
+        /// The Service's namespace.
         namespace: Option<&'a str>,
     },
 }

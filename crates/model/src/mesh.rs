@@ -88,10 +88,11 @@ struct EndpointPlace {
 /// lead to the Service's cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialled {
-    /// Every endpoint: the author of the manifests may use every address in them.
+    /// Every endpoint: the author of the manifests may use every address in the manifests.
     Any,
-    /// Only endpoints that are Pods. In a Kubernetes cluster, users may list any address in an EndpointSlice. An
-    /// address that is no Pod must not redirect the connections that other clients open to it.
+    /// Only endpoints that are Pods. In a Kubernetes cluster, users may list any address in an EndpointSlice. If an
+    /// address does not belong to a Pod, such a list must not redirect the connections that other clients open to the
+    /// address.
     Pods,
 }
 
@@ -100,12 +101,12 @@ pub enum Dialled {
 pub struct Cluster {
     pub key: ClusterKey,
     pub balancer: balance::Policy,
-    /// The protocol. The first source that sets it decides: `leno.dev/opaque-ports` of the Service or of one of its Pods,
-    /// then `appProtocol`, then the default for the port or for one of the endpoints' ports.
+    /// The protocol. The first source that sets it decides: `leno.dev/opaque-ports` of the Service or of one of its
+    /// Pods, then `appProtocol`, then the default for the port or for one of the endpoints' ports.
     pub protocol: Protocol,
     /// How its connections are treated.
     pub settings: Settings,
-    /// How many of its calls may be sent again or hedged; `None` for the default.
+    /// The budget for retries and for further attempts of its calls; `None` for the default budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_budget: Option<Setting<BudgetSettings>>,
     /// The Service's virtual addresses.
@@ -147,7 +148,7 @@ pub struct EndpointProxy {
     /// The identity that its certificate must have (annotation `leno.dev/identity`).
     pub identity: Workload,
     /// The proxy's port, if connections to the endpoint's own port are not redirected to the proxy; `None` if they are
-    /// (annotation `leno.dev/inbound-port`).
+    /// redirected (annotation `leno.dev/inbound-port`).
     pub inbound_port: Option<u16>,
     /// The port for opaque connections, which are carried in HTTP/2 CONNECT streams (annotation
     /// `leno.dev/tunnel-port`).
@@ -382,9 +383,9 @@ impl Mesh {
         PortPolicy::new(self.policies_of(&own.workload.namespace), own, port, default)
     }
 
-    /// Returns the rules for calls to the cluster from clients in `client_namespace`: the consumer routes there or, if
-    /// there are none, the producer routes. `None` if there are neither: calls then go to the cluster itself. If the
-    /// table has no rule for a request, the request is rejected.
+    /// Returns the rules for calls to the cluster from clients in `client_namespace`: the consumer routes of this
+    /// namespace or, if it has no consumer routes, the producer routes. `None` without both kinds of routes: calls then
+    /// go to the cluster itself. If the table has no rule for a request, the request is rejected.
     pub fn routes(&self, key: &ClusterKey, client_namespace: &str) -> Option<&Arc<RouteTable>> {
         let of_namespace = |namespace: &str| {
             self.routes.find(|routes| routes.key().cmp(&(key, namespace))).map(|routes| &routes.table)
@@ -425,13 +426,13 @@ impl AttachedRoutes {
 }
 
 impl Cluster {
-    /// Every endpoint; ready ones come first.
+    /// Every endpoint; ready endpoints come first.
     pub fn all_endpoints(&self) -> impl Iterator<Item = &Endpoint> {
         self.endpoints.iter().chain(&self.unready_endpoints)
     }
 
-    /// Returns the endpoint at a canonical `address`: an endpoint without a proxy if `is_bare`, otherwise one with a
-    /// proxy.
+    /// Returns the endpoint at a canonical `address`: an endpoint without a proxy if `is_bare`, otherwise an endpoint
+    /// with a proxy.
     fn endpoint_at(&self, address: SocketAddr, is_bare: bool) -> Option<&Endpoint> {
         let is_meant =
             |endpoint: &&Endpoint| canonical(endpoint.address) == address && endpoint.proxy.is_none() == is_bare;

@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// Ports that are opaque by default: the usual ports of SMTP, MySQL, Galera, PostgreSQL, Redis, Elasticsearch and memcached. In
-/// such protocols the server may send first; a proxy that waited for the client's first bytes would block both sides.
-/// Other meshes have the same defaults.
+/// Ports that are opaque by default: the usual ports of SMTP, MySQL, Galera, PostgreSQL, Redis, Elasticsearch and
+/// memcached. In such protocols the server may send first; a proxy that waited for the client's first bytes would block
+/// both sides. Other meshes have the same defaults.
 pub const OPAQUE_PORTS: [u16; 8] = [25, 587, 3306, 4444, 5432, 6379, 9300, 11211];
 
 /// The protocol of a port.

@@ -9,10 +9,10 @@ pub const OUTBOUND_PORT: u16 = 4140;
 pub const INBOUND_PORT: u16 = 4143;
 /// Default port of the admin endpoint.
 pub const ADMIN_PORT: u16 = 4191;
-/// The port for opaque connections from other proxies, the same as HBONE's. Only the manifests of endpoints outside a
-/// cluster can name another port.
+/// The port for opaque connections from other proxies, the same port as in HBONE. Only the manifests of endpoints
+/// outside a cluster can name another port.
 pub const TUNNEL_PORT: u16 = 15_008;
-/// The user that a proxy runs as, by whom the redirection recognizes the proxy's own connections. No entry in
+/// The user that a proxy runs as. The redirection recognizes the proxy's own connections by this user. No entry in
 /// /etc/passwd is needed.
 pub const UID: u32 = 2102;
 

@@ -1,7 +1,7 @@
 //! A sorted list with cheap copies and cheap changes: copies share all equal blocks.
 //!
-//! Invariants: no block is empty, none is longer than `BLOCK_MAX`, and two neighbours that would fit into half a block
-//! are merged. So a list of n elements has at most about n / 16 blocks; a change copies one block and the list of
+//! Invariants: no block is empty, no block is longer than `BLOCK_MAX`, and two neighbours that would fit into half a
+//! block are merged. So a list of n elements has at most about n / 16 blocks; a change copies one block and the list of
 //! blocks.
 
 use std::cmp::Ordering;
@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-/// Maximum number of elements in a block. Larger blocks cost more to copy; smaller ones make the list of blocks longer.
+/// Maximum number of elements in a block. Larger blocks cost more to copy; smaller blocks make the list of blocks
+/// longer.
 const BLOCK_MAX: usize = 64;
 
 /// A sorted list. Its owner defines the order: each lookup takes a function that compares an element with the wanted
@@ -113,7 +114,7 @@ impl<T> SortedList<T> {
         self.blocks.get(place.block)?.get(place.element)
     }
 
-    /// Iterates over the elements from the first one for which `before` is false.
+    /// Iterates over the elements from the first element for which `before` is false.
     pub fn from(&self, before: impl Fn(&T) -> bool) -> impl Iterator<Item = &T> {
         let first = self.blocks.partition_point(|block| block.last().is_some_and(&before));
         let inside = self.blocks.get(first).map_or(0, |block| block.partition_point(&before));
@@ -139,7 +140,7 @@ impl<T> SortedList<T> {
     fn place(&self, order: impl Fn(&T) -> Ordering) -> Result<Place, Place> {
         let block = self.blocks.partition_point(|block| block.last().is_some_and(|last| order(last).is_lt()));
         let Some(elements) = self.blocks.get(block) else {
-            // After the last element: append to the last block, or create the first one.
+            // After the last element: append to the last block, or create the first block.
             let block = self.blocks.len().saturating_sub(1);
             return Err(Place { block, element: self.blocks.get(block).map_or(0, |last| last.len()) });
         };

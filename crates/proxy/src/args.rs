@@ -132,7 +132,7 @@ pub(crate) enum Exit {
 }
 
 impl Args {
-    /// The addresses to listen on: those given, or the defaults.
+    /// The addresses to listen on: the addresses on the command line, or the defaults.
     pub(crate) fn listen(&self) -> Vec<(Door, SocketAddr)> {
         let given = [(Door::Outbound, &self.outbound), (Door::Inbound, &self.inbound), (Door::Tunnel, &self.tunnel)];
         let listen: Vec<_> =

@@ -61,7 +61,7 @@ impl Options {
     /// Reads the command line; the first item is the program's name.
     ///
     /// # Errors
-    /// [`Exit`] with what to print.
+    /// [`Exit`] with the text to print.
     pub(crate) fn read(args: impl Iterator<Item = OsString>) -> Result<Self, Exit> {
         Self::try_parse_from(args).map_err(|error| explain(&error))
     }

@@ -5,7 +5,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// Starts a server that answers each request with the next of `answers`, and repeats the last one for ever.
+/// Starts a server that answers each request with the next of `answers`, and repeats the last answer for ever.
 async fn admin(answers: &'static [&'static str]) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
     let address = listener.local_addr().expect("an address");

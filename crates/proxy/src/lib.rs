@@ -1,8 +1,8 @@
 //! Leno's data plane: accepts gRPC connections and sends each call to the best endpoint.
 //!
-//! [`worker`] is the event loop around the relay ([`leno_relay`]), the time-critical part; `control` does everything else, on one other thread. The same
-//! binary contains three other programs: `grpc` gives a gRPC program without a proxy its identity, `await_ready` waits
-//! for a proxy, and `supervise` keeps a proxy running.
+//! [`worker`] is the event loop around the relay ([`leno_relay`]): the time-critical part. `control` does everything
+//! else, on a thread of its own. The same binary contains three other programs: `grpc` gives a gRPC program without a
+//! proxy its identity, `await_ready` waits for a proxy, and `supervise` keeps a proxy running.
 
 pub mod access_log;
 mod args;

@@ -25,7 +25,7 @@ use crate::link::{Link, LinkId};
 pub const CONNECTION_BYTES: usize = 4 << 10;
 /// Memory of a call besides its fields, its content and its streams: its struct, its timers and its entries in queues.
 const CALL_BYTES: usize = 1 << 10;
-/// Most clients' connections that are closed in one turn of the event loop to get below the budget.
+/// Maximum number of clients' connections that one turn of the event loop closes to get below the budget.
 const VICTIMS_MAX: usize = 64;
 
 /// The memory that a worker's connections hold.
@@ -49,7 +49,7 @@ impl Budget {
         self.charged_bytes = (self.charged_bytes + after).saturating_sub(before);
     }
 
-    /// Returns whether connections must save memory, once each time that this changes, and `None` otherwise.
+    /// If it has changed whether connections must save memory, returns whether they must now. Otherwise returns `None`.
     fn tightness_changed(&mut self, held_bytes: usize) -> Option<bool> {
         let is_tight = match self.is_tight {
             true => held_bytes > self.max_bytes / 8 * 3,
@@ -143,8 +143,8 @@ impl Relay {
     }
 
     /// Closes a client's connection, unless the worker holds at most seven eighths of its budget, or this turn's relief
-    /// has closed enough connections. Returns whether it has closed one: then carry the effects out, so that the memory
-    /// of the connection's wire is free too, and call this again.
+    /// has closed enough connections. Returns whether it has closed a connection. If so, carry the effects out, so that
+    /// the memory of the connection's wire is free too, and call this function again.
     pub fn relieve(&mut self, relief: &mut Relief) -> bool {
         if self.held_bytes() <= self.enough_bytes() || relief.victims >= VICTIMS_MAX {
             return false;
@@ -159,8 +159,8 @@ impl Relay {
     }
 
     /// Returns the connections of the account that holds the most, the largest last. The connections of our own
-    /// application count as one account here. If there are other accounts, it is left out as long as it holds at most
-    /// half of the budget.
+    /// application count as one account here. If there are other accounts, the account of our own application is left
+    /// out as long as it holds at most half of the budget.
     fn clients_of_heaviest(&self) -> Vec<ClientId> {
         let account_of =
             |client: &Client| self.downstreams.accounts().is_of_a_caller(client.account).then_some(client.account);

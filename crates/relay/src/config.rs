@@ -31,7 +31,7 @@ pub struct Config {
     pub access_log: AccessLog,
     /// The limits in force.
     pub limits: Arc<Limits>,
-    /// Most memory that peers can make the relay hold, in bytes.
+    /// Maximum memory that peers can make the relay hold, in bytes.
     pub memory_budget_bytes: usize,
     /// The relay's metrics.
     pub metrics: Arc<WorkerMetrics>,

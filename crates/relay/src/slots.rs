@@ -41,7 +41,7 @@ impl<T> Id<T> {
         Some(Self::new(u32::try_from(bits >> SERIAL_BITS).ok()?, serial))
     }
 
-    /// Returns the id in a table with other values that has the same entries.
+    /// Returns the id of the same entry in a table of another type, which has the same entries.
     pub fn cast<U>(self) -> Id<U> {
         Id::new(self.place, self.serial)
     }

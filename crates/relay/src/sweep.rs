@@ -19,8 +19,8 @@ const TURNS: usize = 10;
 const YIELD_GRACE: Duration = Duration::from_secs(5);
 /// How long we wait for a peer to close a connection that we have ended.
 const LINGER: Duration = Duration::from_secs(1);
-/// How long a connection without a call is kept if its endpoint has another one, or if the connection belongs to a
-/// single account.
+/// How long a connection without a call is kept if its endpoint has another connection, or if the connection belongs to
+/// a single account.
 const SPARE_IDLE: Duration = Duration::from_secs(3);
 /// How long a connection without a call keeps the memory that only a busy connection needs.
 const REST_AFTER: Duration = Duration::from_secs(2);

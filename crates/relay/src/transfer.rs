@@ -23,7 +23,7 @@ impl Relay {
         link_of(&mut self.downstreams, &mut self.pools, id)
     }
 
-    /// Handles the input that a connection has kept, and returns the most bytes that it takes now; `None` if it must not
+    /// Handles the input that a connection has kept. Returns how many bytes it takes now at most; `None` if it must not
     /// be read.
     pub fn begin_read(&mut self, id: LinkId) -> Option<usize> {
         let mut fields = std::mem::take(&mut self.fields);
@@ -266,8 +266,8 @@ impl Relay {
     }
 }
 
-/// Returns whether we stop reading a client because it does not read its output. We never stop reading an endpoint: it
-/// may not read before we have read from it.
+/// Returns whether we stop reading a client because it does not read its output. We never stop reading an endpoint:
+/// some servers do not read before their output has been read.
 fn is_deaf_client(id: LinkId, link: &Link) -> bool {
     matches!(id, LinkId::Client(_)) && link.is_deaf()
 }

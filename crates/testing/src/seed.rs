@@ -35,7 +35,7 @@ pub fn is_repeated() -> bool {
     chosen().is_some()
 }
 
-/// Iterates over seeds, and shows the last one when a test panics.
+/// Iterates over seeds, and shows the last seed when a test panics.
 #[derive(Debug)]
 pub struct Seeds {
     only: Option<u64>,

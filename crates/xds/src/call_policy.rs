@@ -1,6 +1,7 @@
-//! The parts of a call policy, as facts: of a Route, and of a Cluster the retry budget.
+//! Writes and reads the parts of a call policy as facts: the retry budget in a Cluster, the other parts in a Route.
 //!
-//! Each part has facts of its own, the object that sets it ([`SET_BY`]) and its mode ([`MODE`]).
+//! Each part has its own facts. Two of these facts are the object that sets the part ([`SET_BY`]) and the part's mode
+//! ([`MODE`]).
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::facts::{
     IDLE_TIMEOUT, MODE, REQUEST_TIMEOUT, RETRIES, RETRY_BACKOFF, RETRY_GRPC_CODES, RETRY_HTTP_CODES, SET_BY,
 };
 
-/// The fact that is wrong, and why.
+/// The name of the wrong fact, and what is wrong with it.
 type Fault = (&'static str, String);
 
 /// Adds the facts of a policy.
@@ -61,7 +62,7 @@ fn with_setting<T>(facts: Facts, name: &str, part: Option<&Setting<T>>, add: imp
     if *mode == Mode::Enforce { facts } else { facts.with(format!("{name}{MODE}"), mode.name()) }
 }
 
-/// Reads the policy of a rule of `route`. The facts of a control plane that names no setter come from the route.
+/// Reads the policy of a rule of `route`. If the facts do not name the object that sets a part, this object is `route`.
 pub(crate) fn policy(facts: &Facts, route: &str) -> Result<CallPolicy, Fault> {
     let limit = |name| {
         let after = milliseconds(facts, name)?.map(|after| after.min(LONGEST_LIMIT));
@@ -94,13 +95,13 @@ pub(crate) fn budget(facts: &Facts, cluster: &str) -> Result<Option<Setting<Budg
 }
 
 fn setting<T>(facts: &Facts, name: &str, value: T, otherwise: &str) -> Setting<T> {
-    // A mode that this proxy does not know must not act.
+    // If this proxy does not know the mode of a part, the part must not act.
     let is_audit = facts.get(&format!("{name}{MODE}")).is_some_and(|mode| mode != Mode::Enforce.name());
     let set_by: Arc<str> = facts.get(&format!("{name}{SET_BY}")).unwrap_or(otherwise).into();
     Setting { value, mode: if is_audit { Mode::Audit } else { Mode::Enforce }, set_by }
 }
 
-/// Reads when a request is sent again; `None` without the fact [`RETRIES`].
+/// Reads the conditions for retries; `None` without the fact [`RETRIES`].
 fn retry(facts: &Facts) -> Result<Option<Retry>, Fault> {
     if facts.get(RETRIES).is_none() {
         return Ok(None);
@@ -117,7 +118,7 @@ fn retry(facts: &Facts) -> Result<Option<Retry>, Fault> {
     }))
 }
 
-/// Reads when a request is hedged; `None` without the fact [`HEDGE`].
+/// Reads the conditions for hedging; `None` without the fact [`HEDGE`].
 fn hedge(facts: &Facts) -> Result<Option<Hedge>, Fault> {
     if facts.get(HEDGE).is_none() {
         return Ok(None);

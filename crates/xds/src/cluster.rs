@@ -60,7 +60,7 @@ pub fn write(cluster: &mesh::Cluster, view: View<'_>) -> Cluster {
     resource
 }
 
-/// Writes the cluster without endpoints that stands for backends that do not exist.
+/// Writes the cluster [`NOWHERE`], which has no endpoints. It represents backends that do not exist.
 pub fn write_nowhere() -> Cluster {
     Cluster {
         name: NOWHERE.to_owned(),

@@ -38,7 +38,7 @@ pub fn write(cluster: &Cluster, view: View<'_>) -> ClusterLoadAssignment {
         let locality = zones.entry(zone).or_insert_with(|| empty_locality(zone));
         locality.lb_endpoints.push(write_one(endpoint, health, by_tls));
         if health == HealthStatus::Healthy {
-            // gRPC selects localities by weight, and ignores a locality without one.
+            // gRPC selects localities by weight, and ignores a locality without a weight.
             locality.load_balancing_weight.get_or_insert(uint32(0)).value += 1;
         }
     }

@@ -57,7 +57,7 @@ fn only_a_client_with_certificates_is_sent_to_a_proxys_own_port() {
     assert_eq!(port(&cart, secure(Dialect::Envoy)), 4143);
     assert_eq!(port(&cart, secure(Dialect::Grpc)), 4143);
 
-    // A client that would connect in clear gets the application's own port.
+    // A client that would connect without TLS gets the application's own port.
     cart.endpoints.push(endpoint("10.244.1.3:50061"));
     assert_eq!(port(&cart, secure(Dialect::Grpc)), 50061);
     cart.protocol = Protocol::Opaque;

@@ -64,9 +64,9 @@ pub const GRPC_METHOD: &str = "grpc-method";
 pub const REQUEST_TIMEOUT: &str = "request-timeout-ms";
 /// In a Route: the timeout of one attempt, in milliseconds.
 pub const BACKEND_TIMEOUT: &str = "backend-request-timeout-ms";
-/// In a Route: how long neither side of a call may be silent, in milliseconds.
+/// In a Route: how long both sides of a call may be silent, in milliseconds.
 pub const IDLE_TIMEOUT: &str = "stream-idle-timeout-ms";
-/// In a Route: most retries of one request.
+/// In a Route: the maximum number of retries of one request.
 pub const RETRIES: &str = "retries";
 /// In a Route: the shortest pause before the first retry, in milliseconds.
 pub const RETRY_BACKOFF: &str = "retry-backoff-ms";
@@ -74,21 +74,22 @@ pub const RETRY_BACKOFF: &str = "retry-backoff-ms";
 pub const RETRY_HTTP_CODES: &str = "retry-http-codes";
 /// In a Route: the numbers of the gRPC statuses after which a call is sent again, separated by commas.
 pub const RETRY_GRPC_CODES: &str = "retry-grpc-codes";
-/// In a Route: most further attempts of one call while the first attempt goes on.
+/// In a Route: the maximum number of further attempts of one call while the first attempt goes on.
 pub const HEDGE: &str = "hedges";
-/// In a Route: the time before a further attempt, as a TrafficPolicy has it.
+/// In a Route: the time before a further attempt, in the form that a TrafficPolicy uses.
 pub const HEDGE_DELAY: &str = "hedge-delay";
 /// In a Route: the methods whose calls are hedged, separated by commas.
 pub const HEDGE_METHODS: &str = "hedge-methods";
 /// In a Cluster: retries for each 100 calls.
 pub const BUDGET: &str = "retry-budget-percent";
-/// In a Cluster: the time whose calls count for the retry budget, in milliseconds.
+/// In a Cluster: the interval of the retry budget, in milliseconds. The budget counts the calls within this interval.
 pub const BUDGET_INTERVAL: &str = "retry-budget-interval-ms";
 /// In a Cluster: retries per second that the budget always allows.
 pub const BUDGET_MIN_PER_SECOND: &str = "retry-budget-min-per-second";
-/// End of a key whose beginning is the key of a part of a call policy: the object that sets the part.
+/// End of a key; the key of a part of a call policy precedes it. The value is the object that sets the part.
 pub const SET_BY: &str = "-set-by";
-/// End of a key whose beginning is the key of a part of a call policy: `Audit` if the proxy must not act on the part.
+/// End of a key; the key of a part of a call policy precedes it. The value is `Audit` if the proxy must not act on the
+/// part.
 pub const MODE: &str = "-mode";
 /// Prefix of a key in a Route. A backend's number follows the prefix; the value is the reason why the backend is
 /// invalid.
@@ -139,7 +140,7 @@ impl Facts {
         for (name, value) in &self.0 {
             let value = Value { kind: Some(value::Kind::StringValue(value.clone())) };
             // Each fact is a message of its own, which fixes the order. Concatenated messages are decoded as one
-            // message with the fields of all (Protobuf encoding, "Last One Wins").
+            // message with the fields of all messages (Protobuf encoding, "Last One Wins").
             let one = Struct { fields: [(name.clone(), value)].into() };
             bytes.extend(one.encode_to_vec());
         }

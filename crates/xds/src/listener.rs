@@ -118,8 +118,8 @@ impl Chains {
         Self { inspectors: Vec::new(), matched: Vec::new(), rest }
     }
 
-    /// Adds chains for TLS by server name. If no route is for every server name, TLS with any other server name goes to
-    /// [`NOWHERE`], which rejects it.
+    /// Adds chains for TLS by server name. If no route matches every server name, TLS with any other server name goes
+    /// to [`NOWHERE`], which rejects it.
     fn with_servers(mut self, table: &RouteTable) -> Self {
         let mut known = BTreeSet::new();
         for entry in table.entries() {

@@ -75,7 +75,7 @@ pub(crate) fn is_used(cluster: &Cluster, view: View<'_>) -> bool {
         }
 }
 
-/// Returns Envoy's transport sockets, one for each peer. Endpoints without a proxy are reached in clear.
+/// Returns Envoy's transport sockets, one for each peer. Endpoints without a proxy are reached without TLS.
 pub(crate) fn socket_matches(cluster: &Cluster, trust_domain: &TrustDomain) -> Vec<TransportSocketMatch> {
     let peers = peers(cluster);
     if peers.is_empty() {

@@ -147,7 +147,7 @@ fn frame(script: &mut Script<'_>) -> Vec<u8> {
     let length = usize::from(script.byte());
     let mut payload = script.bytes(length).to_vec();
     match kind {
-        // A payload 50 times as long as the bytes that it takes from the script.
+        // A payload that is 50 times as long as its part of the script.
         0 if flags & 0x80 != 0 => payload.resize(length * 50, 0),
         // A valid header block from the static table: a request or a response.
         11 => {

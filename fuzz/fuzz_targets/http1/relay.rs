@@ -42,7 +42,8 @@ fn relay_request(front: &mut Side, relayed: &mut Option<Onward>, fields: &FieldS
     let Some(onward) = relayed else { return };
     match &seen {
         Seen::Headers(Section::Request, _, end) => {
-            // The engine that sends knows what the other one has read, as in a proxy.
+            // The engine that sends the request shares the header sections that the front engine remembers, as in a
+            // proxy.
             std::mem::swap(&mut front.heads, &mut onward.back.heads);
             onward.back.open(fields, *end);
             std::mem::swap(&mut front.heads, &mut onward.back.heads);

@@ -1,9 +1,9 @@
-// Attempts is a gRPC server on grpc-go that counts the attempts at each call, and fails the first ones.
+// Attempts is a gRPC server on grpc-go that counts the attempts of each call, and fails the first attempts.
 //
 //	attempts ADDRESS FILE
 //
-// A call says with the metadata `x-fail` how many attempts at it fail with UNAVAILABLE. For each attempt, the server appends a
-// line to FILE: the call's `x-call`, and how many attempts came before, as `grpc-previous-rpc-attempts` says.
+// The metadata `x-fail` of a call sets how many of its attempts fail with UNAVAILABLE. For each attempt, the server
+// appends a line to FILE: the call's `x-call`, and the number of earlier attempts, from `grpc-previous-rpc-attempts`.
 package main
 
 import (

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/gateway-api/pkg/features"
 )
 
-// By default, a test passes after 3 right answers in a row, for which it tries for 30 s. With two backends, kube-proxy's random
-// choice nearly always gives 3 right answers in a row in this time, without any mesh. So require more.
+// By default, a test tries for 30 s to get 3 right answers in a row. With two backends, kube-proxy's random choice
+// nearly always gives 3 right answers in a row in this time, without any mesh. So require more.
 const consecutiveSuccesses = 20
 
 // Without a mesh, no request is sent again, so the retry test needs no more than the default. More retries in this time would
@@ -64,11 +64,12 @@ var meshHTTPRouteRetry = suite.ConformanceTest{
 			{"code-all-attempts-2", "responseCode=503", 3, 503},
 			{"code-all-attempts-2", "responseCode=504", 1, 200},
 			{"code-all-attempts-2", "responseCode=504", 3, 504},
-			// Without a code, the server resets the connection. The proxy of the server's Pod sends a GET again whose reused
-			// connection was lost, beside the retries of the rule, so more failures are needed for a 502.
+			// Without a code, the server resets the connection. In addition to the retries of the rule, the proxy of the
+			// server's Pod sends a GET again if its reused connection was lost. So more failures are needed for a 502.
 			{"code-all-attempts-2", "", 2, 200},
 			{"code-all-attempts-2", "", 12, 502},
-			// The server takes one attempt at a time, and this long for the failing one. The suite's client waits for 5 s.
+			// The server serves one attempt at a time, and needs this long for the failing attempt. The suite's client waits for
+			// 5 s.
 			{"timeout", "responseCode=200&delayRetry=1500ms", 1, 200},
 			{"timeout", "responseCode=200&delayRetry=30s", 1, 504},
 		} {

@@ -123,12 +123,12 @@ impl Workload {
         &self.name
     }
 
-    /// Its IPv4 address.
+    /// The workload's IPv4 address.
     pub fn address(&self) -> Ipv4Addr {
         self.addresses().0
     }
 
-    /// Its IPv6 address.
+    /// The workload's IPv6 address.
     pub fn address_v6(&self) -> Ipv6Addr {
         self.addresses().1
     }
@@ -138,17 +138,17 @@ impl Workload {
         (Ipv4Addr::new(10, 66, 0, number), Ipv6Addr::new(0xfd00, 0x66, 0, 0, 0, 0, 0, number.into()))
     }
 
-    /// Its identity, as manifests write it.
+    /// The workload's identity, as manifests write it.
     pub fn identity(&self) -> String {
         format!("ns/default/sa/{}", self.name)
     }
 
-    /// Its identity, as certificates contain it.
+    /// The workload's identity, as certificates contain it.
     pub fn spiffe_id(&self) -> String {
         format!("spiffe://{TRUST_DOMAIN}/{}", self.identity())
     }
 
-    /// Its proxy.
+    /// The workload's proxy.
     ///
     /// # Panics
     /// If the workload has no proxy.
@@ -156,12 +156,12 @@ impl Workload {
         self.proxy.as_ref().unwrap_or_else(|| panic!("{} is meshed", self.name))
     }
 
-    /// Its proxy's log so far.
+    /// The log of the workload's proxy so far.
     pub fn log(&self) -> String {
         self.proxy().output()
     }
 
-    /// The lines of its proxies' access log so far.
+    /// The lines of the access log so far, from all proxies that the workload has had.
     pub fn access_log(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.access_log.path()).expect("the file is ours");
         // The last line may be incomplete.
@@ -192,7 +192,7 @@ impl Workload {
         self.run_well("curl", &["-sSf", &format!("http://127.0.0.1:4191{path}")])
     }
 
-    /// The metrics of its proxy.
+    /// The metrics of the workload's proxy.
     pub fn scrape(&self) -> Scrape {
         Scrape::parse(&self.admin("/metrics"))
     }

@@ -1,4 +1,4 @@
-//! Large numbers of frames that cost the sender nothing (the attacks of 2019 and similar ones).
+//! Large numbers of frames that cost the sender nothing (the attacks of 2019, and similar attacks).
 
 use std::time::Duration;
 

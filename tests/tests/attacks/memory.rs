@@ -78,7 +78,7 @@ async fn connections_that_take_no_responses_never_hold_more_than_the_budget_toge
 
 /// Connections that open many streams at once and then end all but one.
 const BURSTS: usize = 100;
-/// Number of streams of each of these connections.
+/// Number of streams of each of the [`BURSTS`] connections.
 const BURST: usize = 3_000;
 
 /// In the proxy, each connection keeps the slots of its ended streams: some 700 KiB that no stream needs any more.

@@ -243,7 +243,9 @@ metadata: {name: leno-trust-bundle, namespace: cli-shop, labels: {app.kubernetes
     assert!(output.status.success(), "{}", text(&output));
     let warning = String::from_utf8_lossy(&output.stderr);
     assert!(
-        warning.contains("pod cli-shop/debug; first: kubectl annotate namespace cli-shop leno.dev/inject-"),
+        warning.contains(
+            "pod cli-shop/debug); before you uninstall, run kubectl annotate namespace cli-shop leno.dev/inject-"
+        ),
         "{warning}"
     );
     let objects = stdout(&output);

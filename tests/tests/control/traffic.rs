@@ -1,5 +1,5 @@
-//! TrafficPolicies and XBackendTrafficPolicies in a cluster: the API server refuses invalid ones, their statuses report
-//! whether they are in force, and they reach proxies.
+//! TrafficPolicies and XBackendTrafficPolicies in a cluster: the API server refuses invalid policies, the statuses
+//! report whether policies are in force, and the policies reach proxies.
 
 use std::fs;
 use std::time::Duration;
@@ -47,14 +47,14 @@ fn backend_policy(namespace: &str, name: &str, spec: &str) -> String {
     )
 }
 
-/// Waits until the status of a TrafficPolicy's current generation has these targets, each with the reason of `Accepted`.
-/// Returns the messages.
+/// Waits until the status of a TrafficPolicy's current generation has these targets, each with the reason of
+/// `Accepted`. Returns the messages.
 fn wait_for_status(cluster: &Cluster, namespace: &str, name: &str, expected: &[(&str, &str)]) -> Vec<String> {
     wait_for_status_of(cluster, "trafficpolicy", namespace, name, expected)
 }
 
-/// Waits until the status of a policy's current generation has these targets, each with the reason of `Accepted`. Returns
-/// the messages.
+/// Waits until the status of a policy's current generation has these targets, each with the reason of `Accepted`.
+/// Returns the messages.
 fn wait_for_status_of(
     cluster: &Cluster,
     resource: &str,

@@ -29,7 +29,7 @@ impl<'a> Installed<'a> {
     pub(super) fn with_failure_policy(cluster: &'a Cluster, control: &Control, policy: &str) -> Self {
         let installed = Self { cluster };
         // The chart's Service, but with an external name: the API server calls this machine, and verifies that the
-        // certificate is that of leno-control.leno.svc.
+        // certificate has the name leno-control.leno.svc.
         cluster.apply(
             "{apiVersion: v1, kind: Service, metadata: {name: leno-control, namespace: leno},
               spec: {type: ExternalName, externalName: 127.0.0.1}}",
@@ -161,7 +161,7 @@ fn the_first_pod_of_a_namespace_that_was_just_made_gets_its_proxy_and_a_trust_bu
     for (namespace, on_namespace, on_pod) in
         [("young-1", "leno.dev/inject: enabled", ""), ("young-2", "", "leno.dev/inject: enabled")]
     {
-        // Use a separate service account, since the default one is created later.
+        // Use a separate service account, since the default service account is created later.
         cluster.apply(&format!(
             "{{apiVersion: v1, kind: Namespace, metadata: {{name: {namespace}, annotations: {{{on_namespace}}}}}}}
 ---

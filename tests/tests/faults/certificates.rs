@@ -14,7 +14,7 @@ use super::sides::{Authority, ServerSide, TRUST_DOMAIN, behind_proxy, client_sid
 
 /// Longest time for a program to start or to end.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The workload that the endpoint must be.
+/// The identity that the endpoint must prove.
 const WORKLOAD: &str = "ns/default/sa/echo";
 
 /// A certificate that a proxy must reject, and the proxy's report.
@@ -182,7 +182,7 @@ async fn a_server_that_is_another_workload_hears_nothing_and_the_caller_hears_bo
     assert!(!heard.contains("PRI") && !heard.contains("secret"), "{heard}");
     assert_eq!(proxy.scrape().sum("leno_proxy_errors_total", &[r#"why="connect-failed""#]), 1.0);
 
-    // For comparison: the workload that the endpoint must be receives HTTP/2, which openssl does not answer.
+    // For comparison: a server with the required identity receives HTTP/2, which openssl does not answer.
     let (_proxy, _answer, heard) = call_server_with(&authority, &authority.issue(WORKLOAD, &[])).await;
     assert!(heard.contains("ALPN protocols selected: h2") && heard.contains("PRI * HTTP/2.0"), "{heard}");
 }

@@ -62,7 +62,7 @@ fn read_to_end(mut stream: TcpStream) -> Vec<u8> {
     }
 }
 
-/// Sends `bytes`, which the peer may refuse, and then reads as [`read_to_end`].
+/// Sends `bytes`, which the peer may refuse, and then does the same as [`read_to_end`].
 fn say(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = connect(address);
     stream.write_all(bytes).ok();

@@ -67,7 +67,7 @@ async fn certificates_are_renewed_at_full_load_without_a_failed_call() {
     let (servers, proxy, load) = start(&authority, &LIFETIME).await;
     let proxies = [&proxy, servers[0].proxy(), servers[1].proxy()];
     wait_for_refreshes(&proxies, &[1, 1, 1], 2);
-    // The first certificates have expired, so every new connection uses a later one.
+    // The first certificates have expired, so every new connection uses a later certificate.
     let before = handshakes(&servers);
     load.wait_for_more(100, SOON).await;
     wait_for("more handshakes", SOON, || (handshakes(&servers) > before + 2).then_some(()));
@@ -249,8 +249,8 @@ async fn a_call_may_last_longer_than_the_certificate_that_its_connection_began_w
     // Longer than two certificates last: the client's proxy uses later certificates meanwhile.
     let settings = Settings { delay: Duration::from_secs(18), ..Settings::default() };
     // The client's proxy shows its later certificates on later connections, and the kernel gives each connection to one
-    // of four workers. If a worker knew only the certificates of its own connections, one call would outlive its
-    // certificate by chance once in four times, and three calls once in 64.
+    // of four workers. If a worker knew only the certificates of its own connections, a call would outlive its
+    // certificate only by chance, once in four times; all three calls would do so once in 64 times.
     let workers = [&LIFETIME[..], &["--workers", "4"]].concat();
     let mut servers = Vec::new();
     for name in ["echo0", "echo1", "echo2"] {

@@ -4,9 +4,9 @@ use super::*;
 
 /// Targets whose calls pass two proxies or more.
 const MESHES: [&str; 4] = ["istio", "consul", "kuma", "ambient"];
-/// Targets of one proxy for the node.
+/// Targets with one proxy for the whole node.
 const SHARED: [&str; 2] = ["cilium-l7", "nginx"];
-/// Targets of netfilter rules.
+/// Targets that forward connections with netfilter rules, without a proxy.
 const NETFILTER: [&str; 2] = ["vanilla", "cilium-l4"];
 
 #[test]

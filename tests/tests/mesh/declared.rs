@@ -9,7 +9,7 @@ use leno_tests::proxy::wait_for;
 
 use super::review::{ECHO, OPAQUE_PORT, SOON};
 
-/// Ports of the application: the Service declares one, and never the other.
+/// Ports of the application. The Service declares the first port, and never the second.
 const PORTS: [u16; 2] = [9000, 9001];
 const XDS_PORT: u16 = 15010;
 

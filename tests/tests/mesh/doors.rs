@@ -357,8 +357,8 @@ listeners = [socket.create_server(('', 7001 + n)) for n in range(8)]
 print('LISTENING', flush=True)
 time.sleep(600)";
 
-/// Calls each of these ports. For each call, prints the status of the answer, or HELD if there is no answer within a
-/// second. The calls stay open.
+/// Calls each port of [`SILENT_PORTS`]. For each call, prints the status of the answer, or HELD if there is no answer
+/// within a second. The calls stay open.
 const CALLS_TO_EACH: &str = "import socket, sys, time
 held = []
 for n in range(8):

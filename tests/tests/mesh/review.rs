@@ -75,7 +75,7 @@ fn a_change_of_policy_ends_the_opaque_connections_that_it_denies_and_no_others()
     let talkers = [talk(&web, "store"), talk(&cart, "store"), talk(&stranger, &address)];
     talkers.iter().for_each(|talker| drop(talker.wait_for_output(&["HEARD 1"])));
 
-    // A change that denies none of these connections ends none of them.
+    // A change that still allows all these connections ends none of them.
     allow(&mesh, &server, &format!("[{{identities: [ns/default/sa/*]}}, {network}]"));
     allow(&mesh, &server, "[{identities: [ns/default/sa/cart]}]");
     let [web_talks, cart_talks, stranger_talks] = &talkers;

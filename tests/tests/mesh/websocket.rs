@@ -36,7 +36,7 @@ asyncio.run(main())
 
 #[test]
 fn messages_go_both_ways_and_the_close_is_the_peers_own() {
-    // The first python3 on the PATH may be another than Debian's, and not have Debian's packages.
+    // The first python3 on the PATH may not be Debian's python3, and then it has none of Debian's packages.
     let has_package = |python: &&str| Command::new(python).args(["-c", "import websockets"]).output();
     let works = |python: &&str| has_package(python).is_ok_and(|output| output.status.success());
     let Some(python) = ["python3", "/usr/bin/python3"].into_iter().find(works) else {

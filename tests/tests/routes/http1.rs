@@ -51,7 +51,7 @@ impl Reporter {
         Self { address, _server: server }
     }
 
-    /// Number of requests so far, without those for `/count`.
+    /// Number of requests so far, without requests for `/count`.
     fn asked(&self) -> u64 {
         let report = programs::run_well("curl", &["-sS", &format!("http://{}/count", self.address)], PATIENCE);
         report_of(&report)["asked"].as_u64().expect("a number")

@@ -52,7 +52,7 @@ impl Policed {
         self.server.requests() - before
     }
 
-    /// Replaces the policy, and waits until each call of the client, which fails, has this number of attempts.
+    /// Replaces the policy, and waits until each of the client's calls has this number of attempts. All calls fail.
     fn wait_for_attempts(&mut self, parts: &str, attempts: u64) {
         self.control.directory().put(&self.service.clone().policed(parts));
         wait_for(parts, SOON, || (self.requests("Unavailable", 1) == attempts).then_some(()));
@@ -69,7 +69,8 @@ impl Policed {
     }
 }
 
-/// `attempts_max` is the number of attempts at a call whose policy has ten retries, and `beyond` what the page says of it.
+/// `attempts_max` is the number of attempts of a call if the policy has ten retries. `beyond` lists what the client
+/// ignores of that policy, by the page.
 fn retries_as_a_policy_says(library: Library, attempts_max: u64, beyond: &[&str]) {
     let script = |begun: Begun| Reply::Send(Reply::unavailable(begun.stream));
     let mut policed = Policed::start(library, script, "retry: {grpcCodes: [UNAVAILABLE], attempts: 2, backoff: 1ms}");
@@ -85,10 +86,10 @@ fn retries_as_a_policy_says(library: Library, attempts_max: u64, beyond: &[&str]
     policed.assert_ignored(&["retry in mode Audit"]);
 }
 
-/// Makes a call that its server never answers. It must end with DEADLINE_EXCEEDED, after one attempt. Returns how long it
-/// took.
+/// Makes a call that its server never answers. It must end with DEADLINE_EXCEEDED, after one attempt. Returns how long
+/// it took.
 fn unanswered(library: Library, parts: &str, ignored: &[&str]) -> Duration {
-    // The first call is answered: it takes the time in which the client starts.
+    // Answer the first call, so that the client's start is not part of the measured time.
     let script = |begun: Begun| {
         let is_first = begun.earlier == 0;
         Reply::Send(if is_first { Reply::success(begun.stream) } else { Vec::new() })

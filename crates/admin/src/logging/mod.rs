@@ -32,7 +32,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// The logged levels, for everything or by target, with the text that they were parsed from.
+/// The levels to log, for the whole program or for single targets, and the text from which they were parsed.
 #[derive(Debug, Clone)]
 pub struct LogFilter {
     text: String,
@@ -49,7 +49,7 @@ impl FromStr for LogFilter {
 
     fn from_str(text: &str) -> Result<Self, LogFilterError> {
         let text = text.trim();
-        // A bare word that is not a level would be parsed as a target, and so silence everything else.
+        // A bare word that is not a level would be parsed as a target. Every other target would then be silent.
         let is_level = |item: &str| !item.is_empty() && item.parse::<LevelFilter>().is_ok();
         let is_clear = |item: &str| item.contains('=') || is_level(item);
         let targets = text.split(',').all(is_clear).then(|| text.parse().ok()).flatten();
@@ -106,7 +106,7 @@ pub enum StartError {
     Thread(#[from] std::io::Error),
 }
 
-/// Adds the target for changes of levels to a filter.
+/// Adds to a filter the target under which changes of the levels are logged.
 fn with_changes(targets: Targets) -> Targets {
     targets.with_target(CHANGES, LevelFilter::WARN)
 }
@@ -132,7 +132,7 @@ pub fn start(filter: LogFilter, format: LogFormat) -> Result<LogLevels, StartErr
     Ok(levels)
 }
 
-/// Waits until the lines so far are written, for at most a second. Call it before the process ends.
+/// Waits, for at most a second, until every line that was logged before is written. Call it before the process ends.
 pub fn flush() {
     if let Some(lines) = LINES.get() {
         lines.flush();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub(super) const QUEUE_MAX_BYTES: usize = 1 << 20;
 /// Maximum time that an ending process waits until its last lines are written.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
-/// How often the writer logs what [`super::limit`] left out.
+/// Interval at which the writer logs how many lines [`super::limit`] left out.
 const TICK: Duration = Duration::from_secs(1);
 /// Memory that the line buffer keeps after writing, in bytes.
 const KEPT_BYTES: usize = 16 << 10;
@@ -53,7 +53,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Waits until the lines so far are written, for [`FLUSH_MAX`] at most.
+    /// Waits, for at most [`FLUSH_MAX`], until every line that was queued before is written.
     pub(super) fn flush(&self) {
         let is_unwritten = |state: &mut State| state.is_writing || !state.text.is_empty();
         let waited = self.0.changed.wait_timeout_while(self.lock(), FLUSH_MAX, is_unwritten);

@@ -54,7 +54,7 @@ struct Row {
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 enum Decides {
-    /// The default inbound policies of the proxies: usually all proxies have the same one.
+    /// The default inbound policies of the proxies: usually all proxies have the same policy.
     Default(BTreeSet<String>),
     /// Enforced policies, and the callers that they allow.
     Policies { names: Vec<String>, callers: Vec<String> },

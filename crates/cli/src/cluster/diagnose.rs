@@ -92,8 +92,8 @@ impl PodOptions {
         self.write("/metrics", proxys_port)
     }
 
-    /// Writes the configuration that the Pod's proxy has loaded or, for a Pod of the control plane, the control
-    /// plane's.
+    /// Writes the configuration that the Pod's proxy has loaded. For a Pod of the control plane, writes the
+    /// configuration of the control plane.
     pub(crate) fn config(&self) -> Result<(), Box<dyn Error>> {
         self.write("/config", |pod| {
             if pods::is_control(pod) { Some(pods::control_admin_port(pod)) } else { proxys_port(pod) }

@@ -1,7 +1,7 @@
 //! `leno identity`: the certificate that each proxy presents to its peers.
 //!
 //! The tool performs a TLS handshake (`handshake`) with the proxy's inbound port through a port-forward. It reports
-//! whether peers would accept the certificate, but shows invalid ones too.
+//! whether peers would accept the certificate, and also shows certificates that peers would reject.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -45,7 +45,7 @@ pub(crate) struct Options {
 pub(crate) struct Shown {
     pub(crate) namespace: String,
     pub(crate) pod: String,
-    /// Its SPIFFE id.
+    /// The SPIFFE id in the certificate.
     identity: Option<String>,
     /// The issuer.
     issuer: Option<String>,

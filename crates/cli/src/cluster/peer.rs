@@ -19,7 +19,7 @@ pub(super) enum View {
     Outbound(Option<Destination>),
 }
 
-/// A client: a service account, in the server's namespace unless the text names another one.
+/// A client: a service account, in the server's namespace unless the text names another namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
     ServiceAccount { namespace: Option<String>, name: String },
@@ -29,7 +29,7 @@ pub(super) enum Caller {
 /// The destination of a call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Destination {
-    /// A Service. Default namespace: the client's; default port: all.
+    /// A Service. The default is the namespace of the client, and all ports.
     Service { namespace: Option<String>, name: String, port: Option<String> },
     /// All addresses that belong to no Service, counted together.
     OtherAddresses,

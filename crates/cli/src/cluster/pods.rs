@@ -79,7 +79,7 @@ pub(crate) fn is_control(pod: &Pod) -> bool {
     is_named && pod.metadata.namespace.as_deref() == Some(CONTROL_NAMESPACE)
 }
 
-/// The control plane's own admin port; the proxy in the same Pod has another one.
+/// The control plane's own admin port; the proxy in the same Pod has another admin port.
 pub(crate) fn control_admin_port(pod: &Pod) -> u16 {
     let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let control = containers.find(|container| container.name == CONTROL);

@@ -22,7 +22,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Maker {
     kind: &'static str,
-    /// Its names, as kubectl accepts them.
+    /// The names of the kind, as kubectl accepts them.
     names: [&'static str; 3],
 }
 

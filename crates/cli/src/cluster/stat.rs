@@ -51,7 +51,7 @@ pub(crate) struct Options {
     connect: Connect,
 }
 
-/// One row: the calls that some Pods' proxies counted, inbound, or outbound to one destination.
+/// One row: the inbound calls that the proxies of some Pods counted, or their outbound calls to one destination.
 #[derive(Debug, Serialize)]
 struct Row {
     namespace: String,
@@ -169,8 +169,8 @@ fn rows(group: &Group, view: &View, before: &Pages, after: &Pages, window: Durat
 }
 
 impl Traffic {
-    /// The counts of one proxy for the series that `counts` selects. Counters come from `grown`; open connections from
-    /// the second page, `now`.
+    /// The counts of one proxy for the series that `counts` selects. Counters come from `grown`. The number of open
+    /// connections comes from the second page, `now`.
     fn of(grown: &Scrape, now: &Scrape, counts: impl Fn(&Sample) -> bool) -> Self {
         let sum = |scrape: &Scrape, name: &str, label: Option<(&str, &str)>| {
             let labels = label.as_slice();
@@ -181,7 +181,7 @@ impl Traffic {
         for bucket in grown.all("response_latency_ms_bucket", &[]).filter(|bucket| counts(bucket)) {
             *latencies.entry(bound_us(bucket.label("le"))).or_default() += bucket.value;
         }
-        // Count connections on the peer's side only, not those to the local application.
+        // Count only connections on the peer's side, not connections to the local application.
         let peer = now.all("tcp_open_connections", &[]).filter(|sample| {
             let far = if sample.label("direction") == "inbound" { "src" } else { "dst" };
             sample.label("peer") == far && counts(sample)

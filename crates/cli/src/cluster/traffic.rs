@@ -1,5 +1,5 @@
-//! `leno diagnostics traffic`: the time limits, retries and hedges in force for calls to a Service's port, and the object
-//! that sets each of them.
+//! `leno diagnostics traffic`: the time limits, retries and hedges in force for calls to a Service's port, and the
+//! object that sets each of them.
 
 mod conditions;
 mod part;
@@ -103,8 +103,8 @@ fn traffic(config: &Value, key: &str, namespace: &str, method: Option<&str>) -> 
     Traffic { service, kind: table["kind"].as_str().map(str::to_owned), rules }
 }
 
-/// Returns the rules for calls to a Service's port: the consumer routes of the client's namespace or, if there are none, the
-/// producer routes.
+/// Returns the rules for calls to a Service's port: the consumer routes of the client's namespace or, if there are
+/// none, the producer routes.
 fn table_of<'a>(config: &'a Value, key: &str, namespace: &str) -> Option<&'a Value> {
     let own = key.split_once(':').and_then(|(host, _)| host.split_once('.')).map_or("", |(_, namespace)| namespace);
     let attached = config["mesh"]["routes"].as_array()?;

@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use super::connect::{Cluster, ClusterError, Connect};
 use super::{pods, policies};
 
-/// Labels of the objects that the chart creates, and of those that the control plane creates.
+/// Labels of the objects that the chart creates, and of the objects that the control plane creates.
 const LABELS: [&str; 2] = ["app.kubernetes.io/part-of=leno", "app.kubernetes.io/managed-by=leno-control"];
 
 /// Maximum number of meshed workloads that a warning lists.
@@ -131,8 +131,8 @@ fn warnings(found: &[Found], bystanders: &Bystanders) -> Vec<String> {
         let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();
         let namespace = first.namespace().unwrap_or_default();
         lines.push(format!(
-            "Pods whose {PROXY} or {GRPC} can no longer renew its certificate and will stop within a day: {}, of {shown}{more}; first: \
-             kubectl annotate namespace {namespace} leno.dev/inject-, then {}",
+            "Pods whose {PROXY} or {GRPC} can no longer renew its certificate and will stop within a day: {} ({shown}{more}); \
+             before you uninstall, run kubectl annotate namespace {namespace} leno.dev/inject-, then {}",
             bystanders.meshed.len(),
             pods::owner(first).restart(&namespace)
         ));

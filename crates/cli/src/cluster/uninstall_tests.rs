@@ -58,12 +58,14 @@ fn pods_that_still_have_a_proxy_are_named_by_what_made_them() {
     assert_eq!(lines.len(), 1);
     assert!(
         lines[0].starts_with("Pods whose leno-proxy or leno-grpc can no longer renew its certificate ")
-            && lines[0].contains(": 7, of pod shop/debug-1, "),
+            && lines[0].contains(": 7 (pod shop/debug-1, "),
         "{}",
         lines[0]
     );
     assert!(
-        lines[0].contains("pod shop/debug-5 and 2 more; first: kubectl annotate namespace shop leno.dev/inject-"),
+        lines[0].contains(
+            "pod shop/debug-5 and 2 more); before you uninstall, run kubectl annotate namespace shop leno.dev/inject-"
+        ),
         "{}",
         lines[0]
     );

@@ -42,8 +42,8 @@ pub(super) fn up(options: &Options) -> Result<(), Error> {
     Err(none_works(failures))
 }
 
-/// Returns the error to report if every backend failed. Missing programs are reported only if nothing else failed, and
-/// then only the first one.
+/// Returns the error to report if every backend failed. A missing program is reported only if nothing else failed. If
+/// several programs are missing, only the first is reported.
 fn none_works(mut failures: Vec<Error>) -> Error {
     let is_missing = |failure: &Error| matches!(failure, Error::Program(ProgramError::Missing { .. }));
     if failures.iter().all(is_missing) {
@@ -120,7 +120,7 @@ impl Backend {
             let program = self.program(family);
             if let Err(error) = restore(program, &iptables::up(&options.redirection, family, &save(program))) {
                 // If one family fails, remove the rules of the other too: with rules for one family only, connections
-                // of the other family would bypass the mesh. Report the error of loading, not one of removing.
+                // of the other family would bypass the mesh. Report the error of loading, not an error of removing.
                 let _ = self.remove();
                 return Err(error.into());
             }

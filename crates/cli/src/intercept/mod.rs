@@ -1,7 +1,7 @@
 //! `leno intercept`: redirects the TCP connections of a network namespace to the proxy that runs in it.
 //!
 //! - Inbound (PREROUTING): connections from outside to an address of this namespace go to the inbound port.
-//! - Outbound (OUTPUT): connections of every user but the proxy's go to the outbound port.
+//! - Outbound (OUTPUT): connections of every user except the proxy's user go to the outbound port.
 //!
 //! Loopback traffic is not redirected in either direction: an application that calls 127.0.0.1, or its own address,
 //! reaches itself, as without a mesh. A Service's address is never one of the namespace's own addresses, so calls to

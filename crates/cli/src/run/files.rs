@@ -52,7 +52,7 @@ pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The files of a directory except hidden ones, sorted.
+/// The files of a directory except hidden files, sorted.
 ///
 /// # Errors
 /// If the directory cannot be listed.

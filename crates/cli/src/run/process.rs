@@ -152,7 +152,7 @@ fn enter_command(
     Ok(command)
 }
 
-/// Our own executable. An upgrade may have replaced the file; /proc still has the one that runs.
+/// Our own executable. An upgrade may have replaced the file; /proc still has the file that runs.
 fn executable() -> PathBuf {
     let file = std::env::current_exe().ok().filter(|path| path.exists());
     file.unwrap_or_else(|| "/proc/self/exe".into())

@@ -75,7 +75,7 @@ impl State {
         Ok(Some((number, lock().map_err(io(format!("locking {}", path.display())))?)))
     }
 
-    /// The numbers of all runs, including dead ones.
+    /// The numbers of all runs, including dead runs.
     ///
     /// # Errors
     /// If they cannot be listed.

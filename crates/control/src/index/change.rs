@@ -100,8 +100,8 @@ pub struct Bare {
 }
 
 impl Bare {
-    /// Returns whether the Pod lacks what its own annotation, or else its namespace's annotation, asks for: a proxy or
-    /// the gRPC sidecar. `namespace` is the value of the namespace's annotation.
+    /// Returns whether the Pod lacks a proxy or the gRPC sidecar, although its own annotation, or else its namespace's
+    /// annotation, asks for it. `namespace` is the value of the namespace's annotation.
     pub fn lacks(&self, namespace: Option<&str>) -> bool {
         self.wish.is_for_a_proxy(namespace) || self.wish.is_for_grpc(namespace) && !self.has_grpc
     }
@@ -152,7 +152,7 @@ impl Kind {
         Self::ReferenceGrant,
     ];
 
-    /// Returns the kind of a route object; `None` for the rule of a Service without routes, which is no object.
+    /// Returns the kind of a route object; `None` for the rule of a Service without routes: this rule is not an object.
     pub fn of_route(kind: RouteKind) -> Option<Self> {
         match kind {
             RouteKind::Http => Some(Self::HttpRoute),

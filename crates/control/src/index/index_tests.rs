@@ -265,7 +265,7 @@ fn a_policy_that_never_was_right_denies_what_it_is_about() {
         "{observed:?}"
     );
 
-    // The next version has another error and another target; its target applies.
+    // The next version has another error and another target; the new target applies.
     apply(&mut index, Kind::AuthorizationPolicy, "web", a_policy(&json!({ "allow": 7 })));
     assert_eq!(index.translate().mesh.policies()[0].target(), "every port in namespace shop");
 

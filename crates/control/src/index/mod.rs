@@ -77,7 +77,8 @@ pub struct Observed {
     pub missing: Option<String>,
 }
 
-/// A Pod that runs without the proxy or the gRPC sidecar that its annotation, or its namespace's, asks for.
+/// A Pod that runs without the proxy or the gRPC sidecar, although its own annotation or the annotation of its
+/// namespace asks for it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unmeshed {
     pub name: Box<str>,
@@ -261,8 +262,9 @@ impl Index {
             .collect()
     }
 
-    /// The Pods that run without the proxy or the gRPC sidecar that they or their namespaces ask for, by namespace and
-    /// sorted by name. A namespace that asks for one of them is in the map even if all its Pods have it.
+    /// The Pods that run without a proxy or the gRPC sidecar although they or their namespaces ask for it: by
+    /// namespace, and sorted by name. A namespace that asks for a proxy or the sidecar is in the map even if none of
+    /// its Pods lacks it.
     pub fn unmeshed(&self) -> BTreeMap<Box<str>, Vec<Unmeshed>> {
         let asks = |name: &str| self.namespaces.get(name).and_then(Namespace::inject);
         let asking = self.namespaces.keys().filter(|name| Wish::AsNamespace.is_for_the_mesh(asks(name)));

@@ -1,6 +1,6 @@
 //! The issuers of tokens that the API server has accepted so far.
 
-/// Limit on remembered issuers: a cluster has one issuer, or two while it moves to another one.
+/// Limit on remembered issuers: a cluster has one issuer, or two while it moves to another issuer.
 const ISSUERS_MAX: usize = 4;
 
 /// Issuers of accepted tokens, the latest first.

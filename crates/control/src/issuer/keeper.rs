@@ -65,7 +65,8 @@ impl Keeper {
         }
     }
 
-    /// Waits for the first authority. The returned receiver has this authority, and later each one that replaces it.
+    /// Waits for the first authority. The returned receiver has this authority, and later each authority that replaces
+    /// it.
     pub(crate) async fn ready(&mut self) -> watch::Receiver<Arc<Signing>> {
         loop {
             let now = self.signing.borrow().clone();
@@ -150,7 +151,7 @@ impl Keeper {
             (None, None) => Some(Material::create(self.trust_domain.clone(), now)),
             // The Secret was deleted: write back the same authority, so that its certificates stay valid.
             (None, Some(material)) if material.is_ours() => Some(Ok(material.clone())),
-            // Another program maintains the Secret, and may be creating a new one.
+            // Another program maintains the Secret, and may be creating a new Secret.
             (None, Some(_)) => None,
             (Some(_), Some(material)) if material.is_due(now) => material.renewed(now),
             (Some(_), _) => None,

@@ -37,7 +37,7 @@ const REVIEW_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Account {
     Source(Source),
-    /// All clients whose tokens name an unknown issuer: one from which the API server has accepted no token yet.
+    /// All clients whose tokens name an unknown issuer: an issuer from which the API server has accepted no token yet.
     OtherIssuer,
 }
 

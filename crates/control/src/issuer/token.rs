@@ -66,7 +66,8 @@ fn workload(status: TokenReviewStatus) -> Result<Workload, BadToken> {
     if status.authenticated != Some(true) {
         return Err(BadToken::Refused(shown(&status.error.unwrap_or_else(|| "it is not valid".to_owned()))));
     }
-    // An API server that does not support audiences returns no audiences, and has not checked the token's.
+    // An API server that does not support audiences returns no audiences, and has not checked the audience of the
+    // token.
     if !status.audiences.unwrap_or_default().iter().any(|audience| audience == TOKEN_AUDIENCE) {
         return Err(BadToken::WrongAudience);
     }

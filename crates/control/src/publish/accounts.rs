@@ -2,9 +2,9 @@
 //! account. An account ([`Holder`]) is an identity with all its connections, or the address of clients without a
 //! certificate.
 //!
-//! The same rule limits all three: a holder may use at most as much as then remains free. So one greedy holder leaves
-//! half of the [`Capacity`] free, and two leave at least a quarter. A new holder always finds room, and all holders
-//! together stay within the capacity, except for responses ([`Account::hold`]).
+//! The same rule limits all three: a holder may take more only if it then uses at most as much as remains free. So one
+//! greedy holder leaves half of the [`Capacity`] free, and two leave at least a quarter. A new holder always finds
+//! room, and all holders together stay within the capacity, except for responses ([`Account::hold`]).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -134,8 +134,8 @@ impl Accounts {
     }
 }
 
-/// Returns whether a holder that uses `own` of the `all` in use may take `more`: afterwards it may use at most as much
-/// as is then free. Its first stream, name or byte is allowed as long as any is free.
+/// Returns whether a holder may take `more`. It uses `own`, and all holders together use `all`. Afterwards, it may use
+/// at most as much as remains free. Its first stream, name or byte is allowed as long as any is free.
 fn leaves_room(own: usize, more: usize, all: usize, max: usize) -> bool {
     let free = max.saturating_sub(all.saturating_add(more));
     let mine = own.saturating_add(more);

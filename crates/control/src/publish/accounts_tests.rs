@@ -18,7 +18,7 @@ fn open(accounts: &Arc<Accounts>, name: &str) -> Result<Account, Exhausted> {
     accounts.open(holder(name), address, Instant::now())
 }
 
-/// Opens streams until the limit rejects one.
+/// Opens streams until the limit rejects a stream.
 fn fill(accounts: &Arc<Accounts>, name: &str) -> Vec<Account> {
     std::iter::from_fn(|| open(accounts, name).ok()).collect()
 }

@@ -51,8 +51,8 @@ pub(crate) struct Audience {
     pub(crate) pod: Option<IpAddr>,
 }
 
-/// The properties of its readers that a resource's content depends on. Readers with equal properties share the
-/// resource.
+/// The properties of a resource's readers on which the resource's content depends. Readers with equal properties share
+/// the resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Readers {
     pub(super) audience: Audience,
@@ -65,7 +65,7 @@ pub(super) struct Readers {
 pub(crate) struct Catalog {
     mesh: Arc<Mesh>,
     trust_domain: TrustDomain,
-    /// The number of the mesh among those that were served.
+    /// The number of the mesh, in the order in which meshes were served.
     number: u64,
     metrics: Arc<Metrics>,
     /// Shared by the catalogs of all meshes.
@@ -228,7 +228,8 @@ impl Catalog {
     }
 
     /// Makes the cluster of a Pod, if the subject is a Pod's address or cluster and no Service or endpoint has that
-    /// address. It is made for each request and not kept: it changes with the Pod, and a client may name any port.
+    /// address. The cluster is made for each request and not kept: it changes with the Pod, and a client may name any
+    /// port.
     fn pod(&self, subject: &Subject) -> Option<Cluster> {
         match subject {
             Subject::Cluster(key) => self.mesh.pod_cluster(key),

@@ -98,7 +98,7 @@ impl Clients {
     }
 }
 
-/// Locks a session. Its stream's task changes it; the page only reads it.
+/// Locks a session. The task of the stream changes the session; the page only reads it.
 pub(crate) fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -43,13 +43,13 @@ pub(crate) fn mesh(text: &str) -> Arc<Mesh> {
     Arc::new(translate(&objects, "default").mesh)
 }
 
-/// So many endpoints of [`with_endpoints`] make a resource that is too large to be sent.
+/// With this number of endpoints, [`with_endpoints`] makes a resource that is too large to be sent.
 pub(crate) const TOO_MANY: u16 = (RESOURCE_MAX_BYTES / POD_BYTES) as u16;
 /// Length of the names of Pods in [`with_endpoints`].
 const POD_BYTES: usize = 1_000;
 
-/// A mesh with one cluster, `echo.default:80`. Its endpoints grow with their number. For a client with a certificate, so
-/// does the cluster itself.
+/// A mesh with one cluster, `echo.default:80`. The resource of its endpoints grows with their number. For a client with
+/// a certificate, the resource of the cluster itself grows, too.
 pub(crate) fn with_endpoints(count: u16) -> Arc<Mesh> {
     let endpoint = |number: u16| {
         let [high, low] = number.to_be_bytes();

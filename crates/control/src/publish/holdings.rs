@@ -18,7 +18,8 @@ pub(super) struct KindState {
     /// Names to check before the next response.
     pub(super) pending: BTreeSet<Arc<str>>,
     /// Names of removed resources whose removal is not sent yet, since the client may still have a listener or route
-    /// that names them. They are not checked again meanwhile: a client could hold the removals back for ever.
+    /// that names them. They are not checked again meanwhile: a client could delay the removals for ever, and so cause
+    /// endless checks.
     pub(super) held_back: BTreeSet<Arc<str>>,
     /// Whether the client must get a response even if it is empty.
     pub(super) is_answer_due: bool,
@@ -29,7 +30,7 @@ pub(super) struct KindState {
 }
 
 impl KindState {
-    /// Keeps the reason for a rejected response. If there are [`REASONS_MAX`] already, drops the oldest one.
+    /// Keeps the reason for a rejected response. If there are [`REASONS_MAX`] reasons already, drops the oldest reason.
     pub(super) fn keep_reason(&mut self, response: u64, why: String) {
         self.reasons.truncate(REASONS_MAX - 1);
         self.reasons.push_front((response, why));
@@ -46,8 +47,8 @@ pub(super) struct Entry {
     /// Whether the client subscribes to this name, not only to all resources.
     pub(super) is_named: bool,
     pub(super) sent: Sent,
-    /// Whether the client has subscribed since it was last sent the resource, so that an unchanged resource is sent
-    /// too.
+    /// Whether the client has subscribed again since we last sent it the resource. If so, we send even an unchanged
+    /// resource.
     pub(super) is_asked_again: bool,
     /// The version that the client rejected. Boxed, since few entries have one.
     pub(super) refused: Option<Box<Refused>>,
@@ -64,7 +65,7 @@ pub(super) enum Sent {
     Absent,
 }
 
-/// A version that the client rejected. It is not sent again; the next version is.
+/// A version that the client rejected. This version is not sent again, but the next version is sent.
 #[derive(Clone, Debug)]
 pub(super) struct Refused {
     pub(super) version: Sent,

@@ -15,8 +15,8 @@ const GRPC_GO: &str = "gRPC Go";
 /// The ignored parts, by the object that sets them.
 pub(super) type Ignored = BTreeMap<Arc<str>, BTreeSet<String>>;
 
-/// Returns which program a client is, by the `user_agent_name` of its node; `None` for a proxy of the mesh, which ignores
-/// nothing.
+/// Returns which program a client is, by the `user_agent_name` of its node. `None` for a proxy of the mesh, which
+/// ignores nothing.
 pub(super) fn program(user_agent: &str) -> Option<XdsClient> {
     match Dialect::of_user_agent(user_agent) {
         Dialect::Grpc if user_agent == GRPC_GO => Some(XdsClient::GrpcGo),
@@ -25,7 +25,7 @@ pub(super) fn program(user_agent: &str) -> Option<XdsClient> {
     }
 }
 
-/// Returns the parts that `program` ignores in the resource with this name. `namespace` is the client's.
+/// Returns the parts that `program` ignores in the resource with this name. `namespace` is the client's namespace.
 pub(super) fn of_resource(program: XdsClient, (kind, name): (Kind, &str), namespace: &str, mesh: &Mesh) -> Ignored {
     let mut ignored = Ignored::new();
     let mut add = |parts: Vec<Unsupported>| {

@@ -1,5 +1,5 @@
-//! The written resources that are kept for all clients, within a budget. Above the budget, the least recently used ones
-//! are dropped: the next request writes them again.
+//! The written resources that are kept for all clients, within a budget. Above the budget, the least recently used
+//! resources are dropped: the next request for a dropped resource writes it again.
 //!
 //! A resource that has changed stays until its new version is written. If the new version is too large to be sent, the
 //! last version stays in force. It cannot be written again, so it is not dropped to make room.
@@ -23,7 +23,7 @@ pub(super) struct Kept {
     bytes: usize,
     /// Bytes of the last versions of resources that are too large now: at most half of the budget.
     last_bytes: usize,
-    /// The number of the latest use. Each use has another number.
+    /// The number of the latest use. Uses are numbered in sequence.
     uses: u64,
     places: HashMap<Place, HashMap<Readers, Form>>,
     /// The forms that may be dropped to make room, by their latest use.
@@ -37,7 +37,7 @@ pub(super) struct Form {
     written: Option<Arc<Written>>,
     /// Whether the resource has not changed since it was last written.
     is_current: bool,
-    /// Whether the resource was too large when it was last written. This is kept, since finding it out costs the most.
+    /// Whether the resource was too large when it was last written. This is kept, since it costs the most to find out.
     is_too_large: bool,
     /// The number of its latest use.
     used: u64,
@@ -48,7 +48,7 @@ impl Form {
         KEPT_BYTES + self.written.as_ref().map_or(0, |written| written.any.value.len())
     }
 
-    /// Whether it has the last version of a resource that is too large now.
+    /// Whether the form has the last version of a resource that is too large now.
     fn is_last(&self) -> bool {
         self.is_too_large && self.written.is_some()
     }
@@ -89,9 +89,9 @@ impl Kept {
         self.insert(place, readers, Form { written: Some(written), is_current: true, is_too_large: false, used: 0 });
     }
 
-    /// Keeps the mark that a resource is too large, and its last version if that is known. Returns whether this is news.
-    /// It is not if the resource was already too large for readers with the same service account: only `inbound` depends
-    /// on the service account, and has another content for each.
+    /// Keeps the mark that a resource is too large, and its last version if that is known. Returns whether this is
+    /// news. It is no news if the resource was already too large for readers with the same service account. Only
+    /// `inbound` depends on the service account: it has another content for each account.
     pub(super) fn mark_too_large(&mut self, place: Place, readers: Readers) -> bool {
         let account = &readers.audience.service_account;
         let mut forms = self.places.get(&place).into_iter().flatten();
@@ -145,7 +145,7 @@ impl Kept {
         self.places.get(place).map_or(0, HashMap::len)
     }
 
-    /// Adds a form that is not there yet, and drops others to make room.
+    /// Adds a form that is not there yet, and drops other forms to make room.
     fn insert(&mut self, place: Place, readers: Readers, mut form: Form) {
         if form.is_last() && self.last_bytes + form.bytes() > self.max_bytes / 2 {
             form.written = None;

@@ -4,11 +4,12 @@
 //! mesh -> changes -> subscribers -> session -> stream
 //! ```
 //!
-//! `state` takes each new mesh, `changes` and `changed_pods` compare it with the last one, and `subscribers` finds the
+//! `state` takes each new mesh, `changes` and `changed_pods` compare it with the last mesh, and `subscribers` finds the
 //! clients that subscribe to a changed subject. The `session` of each such client uses its `holdings` to decide what to
 //! send; `catalog` writes each resource once for all clients, and `kept` keeps it within a budget. `accept` accepts
 //! connections, `service` answers calls, and `stream` is one client's loop. `accounts`, `metered`, `pace` and `sources`
-//! limit how much each identity may use, and its rates. `clients`, with `ignored`, and `metrics` feed the admin endpoint.
+//! limit how much each identity may use, and its rates. `clients`, with `ignored`, and `metrics` feed the admin
+//! endpoint.
 
 pub(crate) mod accounts;
 mod audience;
@@ -75,7 +76,7 @@ impl Publisher {
 
     /// Serves each mesh that arrives; returns when the sender is dropped.
     pub async fn follow(&self, mut meshes: watch::Receiver<Arc<Mesh>>) {
-        // The current mesh may be newer than the one given to `new`.
+        // The current mesh may be newer than the mesh given to `new`.
         self.state.set_mesh(meshes.borrow_and_update().clone());
         while meshes.changed().await.is_ok() {
             let mesh = meshes.borrow_and_update().clone();

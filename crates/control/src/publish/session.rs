@@ -22,8 +22,8 @@ use super::version::Version;
 
 /// How often to check whether a client has read its responses.
 const UNREAD_PAUSE: Duration = Duration::from_millis(50);
-/// Limits how often the pausing streams of one identity check: all together at most once in this time. With 1,000
-/// streams, each checks every 200 ms.
+/// Shortest interval between checks for unread responses, for all pausing streams of one identity together. With 1,000
+/// streams, each stream checks every 200 ms.
 const CHECK_EVERY: Duration = Duration::from_micros(200);
 
 /// The xDS variant that the client uses.
@@ -31,7 +31,8 @@ const CHECK_EVERY: Duration = Duration::from_micros(200);
 pub(crate) enum Variant {
     /// A response has only the changed resources.
     Delta,
-    /// A response has all clusters or all listeners whenever one changes: a resource missing from it is removed.
+    /// A response has all clusters or all listeners whenever one changes: the client removes a resource that is missing
+    /// from the response.
     StateOfTheWorld,
 }
 
@@ -44,11 +45,11 @@ pub(crate) struct Session {
     /// Counts what the stream uses against its holder; `None` once the stream has ended.
     account: Option<Account>,
     nonces: u64,
-    /// Names that requests made us go through, beyond the names in the requests, and that are not yet counted against
-    /// the rate limit.
+    /// Number of names that we had to go through for requests, beyond the names in the requests. They are not yet
+    /// counted against the rate limit.
     pub(super) unpaid_names: usize,
-    /// Bytes of resources that the client requested, or that were repeated, and that are not yet counted against the
-    /// rate limit. Changes of resources that this stream was sent do not count.
+    /// Bytes of resources that the client requested, or that were repeated. They are not yet counted against the rate
+    /// limit. Changes of resources that this stream was sent do not count.
     pub(super) unpaid_bytes: usize,
 }
 
@@ -66,7 +67,7 @@ pub(crate) struct Batch {
 pub(crate) enum Answer {
     /// The client accepted the response.
     Ack,
-    /// The client rejected the response. `names` are the resources that were new or removed in it.
+    /// The client rejected the response. `names` are the resources that were new or removed in the response.
     Nack { names: Vec<Arc<str>>, why: String },
     /// No answer, or an answer to an older response.
     None,
@@ -354,7 +355,8 @@ impl Session {
         matches!(kind, Kind::Cluster | Kind::Endpoints) && (is_unsettled(Kind::Listener) || is_unsettled(Kind::Route))
     }
 
-    /// Whether each response of a kind contains all resources: one that is missing from it is removed.
+    /// Whether each response of a kind contains all resources: the client removes a resource that is missing from the
+    /// response.
     fn is_whole(&self, kind: Kind) -> bool {
         self.variant == Variant::StateOfTheWorld && kind.has_wildcard()
     }
@@ -428,7 +430,8 @@ impl Session {
                 Step::Keep(written)
             }
             (Found::Resource(written), _) => Step::Send(written),
-            // The client keeps its version, unless the response would remove it by not repeating it.
+            // Leave the resource out: the client keeps its version. In a response that must contain all resources,
+            // leaving it out would remove it.
             (Found::TooLarge, Some(Sent::Version(_) | Sent::Claimed(_))) if !self.is_whole(kind) => Step::Nothing,
             (_, Some(Sent::Version(_) | Sent::Claimed(_))) => Step::Remove,
             (_, Some(Sent::Nothing)) if is_named => Step::Remove,

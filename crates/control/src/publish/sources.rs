@@ -1,6 +1,6 @@
 //! Keeps the rate limits ([`Paces`]) of each client account ([`Holder`]) at each address. They are kept after the
-//! account's last stream ends, until its allowances are full again. So a client cannot reset them by opening another
-//! stream.
+//! account's last stream ends, until its allowances are full again. So a client cannot reset its rate limits by opening
+//! another stream.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -28,7 +28,7 @@ pub(super) struct Sources {
 #[derive(Debug)]
 struct Source {
     streams: usize,
-    /// Whether it is in [`Sources::resting`].
+    /// Whether the source is in [`Sources::resting`].
     is_resting: bool,
     paces: Arc<Mutex<Paces>>,
 }
@@ -57,8 +57,8 @@ impl Sources {
         }
     }
 
-    /// Checks a few of the sources without streams, and removes those whose allowances are full: a new source would be
-    /// equal.
+    /// Checks a few of the sources without streams, and removes the sources whose allowances are full: adding such a
+    /// source anew gives the same state.
     fn forget_rested(&mut self, now: Instant) {
         for _ in 0..CHECKS_PER_STREAM {
             let Some(key) = self.resting.pop_front() else { return };

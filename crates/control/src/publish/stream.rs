@@ -92,7 +92,7 @@ async fn talk<E: Exchange>(
     // these limits.
     let wait = account.paces().read.wait(Instant::now());
     pause(wait.map(|wait| Instant::now() + wait)).await;
-    // A request in parsed form may take 12 times its bytes: no request is kept longer than it takes to process it.
+    // A request in parsed form may take 12 times its bytes, so drop each request as soon as it is processed.
     let (stream, mut read_at) = {
         let Some(first) = requests.next().await? else {
             return Ok(());

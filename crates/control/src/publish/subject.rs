@@ -13,15 +13,14 @@ use leno_xds::name::{INBOUND, NOWHERE, RouteName, cluster_key, listener_subject}
 pub(crate) enum Subject {
     /// A port of a Service.
     Cluster(ClusterKey),
-    /// The address of a Service's or an endpoint's port.
+    /// The address of a port, of a Service or of an endpoint.
     Address(SocketAddr),
     Mesh,
     /// The workloads of a namespace as servers: for each workload, the policies that select it.
     Inbound(Box<str>),
-    /// The ports of one Pod as a server that Services declare to speak HTTP. They are part of the Pod's `inbound`
-    /// resource.
+    /// The ports of one Pod that Services declare to speak HTTP. They are part of the Pod's `inbound` resource.
     Ports(IpAddr),
-    /// The cluster that stands for a route's backend that does not exist.
+    /// The cluster in place of a route's backend that does not exist.
     Nowhere,
 }
 

@@ -13,7 +13,7 @@ use super::wanted::{StatusContent, Wanted};
 pub(super) const CONTROLLER: &str = "leno.dev/mesh";
 /// The condition's reason if a policy names an object that does not exist.
 const NOT_FOUND: &str = "NotFound";
-/// Most entries in the status of a policy, of all controllers together (GEP-713).
+/// Maximum number of entries in the status of a policy, of all controllers together (GEP-713).
 const ANCESTORS_MAX: usize = 16;
 
 /// Returns the status to write to an object; `None` if the object has it already.
@@ -62,7 +62,8 @@ struct Said {
 }
 
 impl Said {
-    /// As [`Said::entries`], for a policy for traffic. If other controllers leave too few places, our last entries have none.
+    /// As [`Said::entries`], for a policy for traffic. If other controllers leave too few places, our last entries are
+    /// left out.
     fn ancestors(&self, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
         let mut all = self.entries("ancestorRef", before, ours);
         all.truncate(ANCESTORS_MAX);
@@ -134,7 +135,8 @@ fn parent_ref(parent: &ParentRef) -> Value {
     Value::Object(fields)
 }
 
-/// A target, with all fields of the reference that a policy can have. Without a group, it would name a kind of Gateway API.
+/// A target, with all fields of the reference that a policy can have. Without a group, the reference would name a kind
+/// of Gateway API.
 fn ancestor_ref(target: &TargetRef) -> Value {
     let mut fields = json!({ "group": target.kind.group(), "kind": target.kind.name(), "name": target.name });
     if let Some(section) = &target.section_name {
@@ -143,10 +145,11 @@ fn ancestor_ref(target: &TargetRef) -> Value {
     fields
 }
 
-/// Reads a target of an invalid policy; `None` if the target is what is invalid, or if the mesh has no objects of its kind.
+/// Reads a target of an invalid policy; `None` if the target itself is invalid, or if the mesh has no objects of its
+/// kind.
 fn target(policy: PolicyKind, written: &Value) -> Option<TargetRef> {
     let kind = match policy {
-        // Its group may be what is invalid.
+        // Do not compare the group: it may be the invalid part.
         PolicyKind::Traffic => TargetKind::ALL.into_iter().find(|kind| written["kind"] == kind.name())?,
         PolicyKind::BackendTraffic => is_service(written).then_some(TargetKind::Service)?,
     };

@@ -116,7 +116,8 @@ fn a_policy_that_names_what_does_not_exist_is_accepted_and_says_so() {
     assert_eq!(resolved["message"], "there is no service account shop/crat");
 }
 
-/// A policy of so many Services `svc-0`, `svc-1` and so on. The last one is not accepted if `has_conflict`.
+/// A policy for this number of Services: `svc-0`, `svc-1` and so on. It is not accepted at the last Service if
+/// `has_conflict`.
 fn traffic(targets: usize, has_conflict: bool) -> Wanted {
     let status = |number: usize| {
         let is_accepted = !has_conflict || number + 1 < targets;

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Only the leading replica writes, and it writes only statuses that have changed. The status of a route, or of a
-//! policy for traffic, also has entries of other controllers, which must stay. So we read a status before we write it, and
-//! repeat a write that conflicts with another client's.
+//! policy for traffic, also has entries of other controllers, which must stay. So we read a status before we write it,
+//! and repeat a write that conflicts with the write of another client.
 
 mod merge;
 mod wanted;

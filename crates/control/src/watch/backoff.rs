@@ -20,7 +20,7 @@ impl Outage {
         Self { since: now, failures: 0 }
     }
 
-    /// Counts a failure; returns how long to wait. Each wait is about twice the one before. Half of it is random, so
+    /// Counts a failure; returns how long to wait. Each wait is about twice the wait before. Half of it is random, so
     /// that clients that failed together do not return together.
     pub(super) fn wait(&mut self) -> Duration {
         let longest = FIRST.saturating_mul(1 << self.failures.min(u32::BITS - 1)).min(LONGEST);
@@ -28,7 +28,7 @@ impl Outage {
         longest.mul_f64(0.5 + 0.5 * fastrand::f64())
     }
 
-    /// Whether this is the first failure of the outage, the only one that is logged.
+    /// Whether this is the first failure of the outage. Only this failure is logged.
     pub(super) fn is_new(&self) -> bool {
         self.failures <= 1
     }

@@ -20,7 +20,7 @@ use crate::issuer::Signing;
 /// How often to check whether a renewal is due. One long timer would be wrong: clocks may be set, and machines sleep.
 const CHECK: Duration = Duration::from_secs(10);
 
-/// The current certificate, and the means to make the next.
+/// The current certificate, and the means to issue the next certificate.
 pub(super) struct Certificate {
     names: Vec<DnsName<'static>>,
     signing: watch::Receiver<Arc<Signing>>,
@@ -46,7 +46,7 @@ impl Certificate {
         })
     }
 
-    /// Returns a receiver of the current TLS configuration, and of each that replaces it.
+    /// Returns a receiver of the current TLS configuration, and of each configuration that replaces it.
     pub(super) fn config(&self) -> watch::Receiver<Arc<ServerConfig>> {
         self.publisher.subscribe()
     }

@@ -46,7 +46,7 @@ const HEADER_MAX_BYTES: usize = 16 << 10;
 pub(super) const REVIEW_MAX_BYTES: u32 = 4 << 20;
 /// Reviews up to this size, in bytes, are not limited by [`LARGE_REVIEWS_MAX`]. Nearly all reviews are this small.
 const SMALL_MAX_BYTES: u32 = 32 << 10;
-/// Limit on concurrent large reviews, both those that are being read and those that wait to be parsed; lower if there
+/// Limit on concurrent large reviews: reviews that are being read, and reviews that wait to be parsed. Lower if there
 /// is little memory. A new large review replaces the oldest incomplete review of the source with the most large
 /// reviews, so that a slow sender delays no other client.
 const LARGE_REVIEWS_MAX: usize = 6;

@@ -1,7 +1,7 @@
 //! Makes API servers trust the webhooks: writes the anchors into `caBundle` of the webhooks' configurations.
 //!
 //! The other fields are not ours, so the patch names only `caBundle`. `kubectl apply` and `helm upgrade` do not write
-//! `caBundle`, so neither overwrites the other.
+//! `caBundle`. So they do not overwrite our field, and we do not overwrite theirs.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{

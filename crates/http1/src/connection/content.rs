@@ -1,4 +1,4 @@
-//! Incoming content: passed on as it arrives, while the owner holds less than the window.
+//! Passes incoming content on as it arrives, while the owner holds less than the window.
 
 use leno_http2::{Event, StreamKey};
 

@@ -93,8 +93,8 @@ impl Connection {
         self.incomplete_since = None;
     }
 
-    /// Called if an exchange ends early. Records whether the peer would take a regular close of the connection for the
-    /// end of our content ([`Connection::must_abort`]).
+    /// Called if an exchange ends early. Records whether the peer would mistake a regular close of the connection for
+    /// the end of our content ([`Connection::must_abort`]).
     pub(super) fn note_cut(&mut self) {
         self.cut_short = self.exchange.as_deref().is_some_and(|exchange| {
             exchange.send == Half::Body && matches!(exchange.outgoing, Outgoing::UntilClose | Outgoing::Tunnel)

@@ -42,7 +42,7 @@ enum Input {
     UntilClose,
     /// Bytes of a tunnel that has been requested. They wait until the tunnel is accepted or rejected.
     Undecided,
-    /// The tunnel was rejected: the owner has yet to learn that the request ends.
+    /// The tunnel was rejected: the owner must still be told that the request ends.
     Rejected,
     /// A tunnel's bytes, until the end of the connection.
     Tunnel,
@@ -111,7 +111,7 @@ impl Connection {
     }
 
     /// Parses `input` up to the next event, and removes the parsed bytes from it. Returns `None` at the end of the
-    /// input, and if the connection must wait.
+    /// input, or if the connection must wait.
     ///
     /// The caller must keep input that remains after `None`, and pass it again once [`Connection::is_paused`] is false.
     /// At that time, the caller must call this function even without input, because a decision made meanwhile may
@@ -195,7 +195,7 @@ impl Connection {
         self.over
     }
 
-    /// Whether content is incomplete, but the peer would take an orderly end of the connection for the end of the
+    /// Whether content is incomplete, but the peer would mistake an orderly end of the connection for the end of the
     /// content. If so, end the connection with a TCP reset (`SO_LINGER` of 0).
     pub fn must_abort(&self) -> bool {
         self.cut_short
@@ -216,7 +216,7 @@ impl Connection {
 
     /// Ends the connection after the current exchange, or at once if no exchange is open. A server announces the end in
     /// its response, unless the response has begun (RFC 9112 section 9.6). The shutdown is complete when
-    /// [`Connection::is_drained`].
+    /// [`Connection::is_drained`] is true.
     pub fn shut_down(&mut self) {
         self.shutting_down = true;
         if self.exchange.is_none() && self.incomplete.is_empty() {

@@ -83,7 +83,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Takes a header section, and writes its fields to `fields`. Parses only sections that do not repeat.
+    /// Takes a header section, and writes its fields to `fields`. Parses the section only if it is not remembered.
     fn take_head(
         &mut self,
         now: Instant,
@@ -192,7 +192,7 @@ impl Connection {
         exchange.connect = request.connect;
         exchange.peer_is_1_0 = request.is_1_0;
         exchange.upgrade = request.upgrade;
-        // Identifiers are never reused: with the last one, the connection ends.
+        // Identifiers are never reused: the connection ends with the last identifier.
         exchange.persistent = request.persistent && self.last_id < u32::MAX;
         self.exchange = Some(Box::new(exchange));
         self.begin_content(request.content);

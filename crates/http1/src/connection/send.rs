@@ -140,7 +140,7 @@ impl Connection {
         let (framing, outgoing) = match content_length {
             _ if is_tunnel => (Framing::Unframed, Outgoing::Tunnel),
             _ if status == 204 => (Framing::Unframed, Outgoing::Nothing),
-            // The field shows the length that the content of a response to GET would have.
+            // `content-length` shows the length that the content of a response to GET would have.
             Some(length) if has_no_content => (Framing::Length(length), Outgoing::Nothing),
             None if has_no_content => (Framing::Unframed, Outgoing::Nothing),
             Some(length) => (Framing::Length(length), Outgoing::Length(length)),
@@ -204,8 +204,8 @@ impl Connection {
         }
     }
 
-    /// Ends the connection once the response has been sent, because the response needs no more of the request (RFC 9112
-    /// section 9.6).
+    /// Ends the connection once the response has been sent, because the response does not depend on the rest of the
+    /// request (RFC 9112 section 9.6).
     pub fn stop_receiving(&mut self, key: StreamKey) {
         match self.exchange_mut(key) {
             Some(exchange) if exchange.receive == Half::Closed => {}

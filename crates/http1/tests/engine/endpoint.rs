@@ -65,7 +65,7 @@ impl Endpoint {
         client.written()
     }
 
-    /// Passes bytes of the peer to the engine, after the unconsumed input; an error is stored in `error`.
+    /// Passes bytes of the peer to the engine, after the unconsumed input. Stores an error in `error`.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         self.kept.extend_from_slice(bytes);
         let bytes = std::mem::take(&mut self.kept);

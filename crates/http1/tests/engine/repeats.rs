@@ -1,4 +1,4 @@
-//! What connections remember of earlier header sections changes nothing but the work.
+//! Remembered header sections save work, and change no result.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -52,7 +52,8 @@ impl Relay {
         }
     }
 
-    /// Relays one request and its response, in pieces of `piece` bytes. Returns the numbers of the fields' contents.
+    /// Relays one request and its response, in pieces of `piece` bytes. Returns the content numbers of the two header
+    /// sections.
     fn relay(&mut self, request: &str, response: &str, piece: usize, heads: &mut Heads) -> [u64; 2] {
         let mut contents = [0; 2];
         let mut fields = FieldSection::new();
@@ -141,7 +142,7 @@ fn the_second_time_is_remembered_for_all_connections() {
 fn what_belongs_to_tunnels_and_interim_responses_is_not_remembered() {
     let mut heads = Heads::default();
     for (request, response) in [(REQUESTS[6], RESPONSES[6]), (REQUESTS[7], RESPONSES[2]), (REQUESTS[0], RESPONSES[7])] {
-        // Without the last response of a request that has two.
+        // If a request has two responses, leave out the last response.
         let end = response.find("\r\n\r\n").map_or(response.len(), |end| end + 4);
         let contents = [(); 4].map(|()| Relay::new().relay(request, &response[..end], 9, &mut heads));
         let is_tunnel = request != REQUESTS[0];

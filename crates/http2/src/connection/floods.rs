@@ -48,7 +48,7 @@ impl Floods {
         let elapsed_ms = u64::try_from(now.saturating_duration_since(self.refilled).as_millis()).unwrap_or(u64::MAX);
         if elapsed_ms > 0 {
             self.refilled = now;
-            // A rate of resets per second is a rate of thousandths of a reset per millisecond.
+            // Resets per second are the same number as thousandths of a reset per millisecond.
             let refill = elapsed_ms.saturating_mul(limits.rapid_resets_per_second.into());
             let full = u64::from(limits.max_rapid_resets) * 1_000;
             self.resets_left = self.resets_left.max(self.resets_left.saturating_add(refill).min(full));

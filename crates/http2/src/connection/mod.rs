@@ -44,11 +44,9 @@ pub enum Role {
 pub enum Event<'a> {
     /// A field section. Its fields are in the `fields` given to [`Connection::receive`].
     Headers {
-        /// The stream.
         stream: StreamKey,
         /// The owner's token; 0 for a new request.
         token: u32,
-        /// The kind of section.
         section: Section,
         /// The peer sends no more on the stream.
         end_stream: bool,
@@ -57,7 +55,6 @@ pub enum Event<'a> {
     },
     /// Content of a message. Return the credit with [`Connection::release`] once the bytes have been forwarded.
     Data {
-        /// The stream.
         stream: StreamKey,
         /// The owner's token.
         token: u32,
@@ -68,7 +65,6 @@ pub enum Event<'a> {
     },
     /// The stream is closed: the peer reset it, or violated the protocol on it and we have reset it.
     Reset {
-        /// The stream.
         stream: StreamKey,
         /// The owner's token.
         token: u32,
@@ -335,7 +331,7 @@ impl Connection {
     }
 
     /// Announces the end of the connection (RFC 9113 section 6.8). Open streams finish. New streams are accepted only
-    /// until the peer has seen the announcement. The shutdown is complete when [`Connection::is_drained`].
+    /// until the peer has seen the announcement. The shutdown is complete when [`Connection::is_drained`] is true.
     pub fn shut_down(&mut self) {
         if self.shutting_down || matches!(self.input, Input::Dead) {
             return;

@@ -170,7 +170,8 @@ impl Connection {
         bytes.len() - left.len()
     }
 
-    /// Sends END_STREAM: on the last DATA frame of the output if that belongs to the stream, else on an empty frame.
+    /// Sends END_STREAM: on the last DATA frame of the output if this frame belongs to the stream, else on an empty
+    /// frame.
     pub(super) fn write_end(&mut self, key: StreamKey) {
         match self.last_data.filter(|last| last.stream == key.id && last.end == self.out.bytes.len()) {
             Some(last) => {

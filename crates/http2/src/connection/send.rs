@@ -1,8 +1,8 @@
 //! Sends the owner's requests, field sections, DATA within the windows, and resets (RFC 9113 sections 5.2 and 6).
 //!
 //! DATA goes directly into the output buffer while the windows and the buffer have room. The rest waits in its stream's
-//! queue, and streams take turns of one frame. A queue cannot hold more than the window that the sender of its DATA was
-//! given.
+//! queue, and streams take turns of one frame. A queue never holds more than the window that the sender of its DATA
+//! has.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -24,7 +24,7 @@ const MAX_REMEMBERED_RESETS: usize = 10_000;
 /// Memory of one id in a hash set, in bytes: the id, its tag, and a share of the free slots, which are an eighth of all
 /// slots.
 const SET_PLACE_BYTES: usize = 6;
-/// A list of turns may have two entries for each open stream and this many more. A longer list is cleaned: the entries
+/// A list of turns may have two entries for each open stream, plus this number. A longer list is cleaned: the entries
 /// of ended streams are removed.
 const MIN_READY_PLACES: usize = 16;
 
@@ -166,8 +166,8 @@ impl Connection {
 
     /// Collects content that does not end the stream. The content waits in the stream's queue until
     /// [`Connection::send_data`] adds more, the stream ends, [`Connection::release_collected`] reaches it, or
-    /// `COLLECTED_ENOUGH_BYTES` wait. Servers close a connection with many frames of a few bytes each; collected pieces
-    /// are sent as one frame.
+    /// `COLLECTED_ENOUGH_BYTES` of content wait. Servers close a connection with many frames of a few bytes each;
+    /// collected pieces are sent as one frame.
     pub fn collect_data(&mut self, key: StreamKey, bytes: &[u8]) {
         if !self.can_send(key) {
             return;
@@ -216,14 +216,14 @@ impl Connection {
         }
     }
 
-    /// Forgets a stream that the peer did not process, as its GOAWAY says. Such a stream needs no RST_STREAM (section
-    /// 6.8).
+    /// Forgets a stream that, according to the peer's GOAWAY, the peer did not process. Such a stream needs no
+    /// RST_STREAM (section 6.8).
     pub fn abandon(&mut self, key: StreamKey) {
         self.forget_stream(key);
     }
 
-    /// Asks the client to stop sending a request, because the response needs no more of it: after our END_STREAM, sends
-    /// RST_STREAM with NO_ERROR (section 8.1).
+    /// Asks the client to stop sending a request, because the response does not depend on the rest of the request:
+    /// after our END_STREAM, sends RST_STREAM with NO_ERROR (section 8.1).
     pub fn stop_receiving(&mut self, key: StreamKey) {
         match self.streams.get_mut(key) {
             Some(stream) if stream.send == Half::Closed => self.reset(key, ErrorCode::NO_ERROR),

@@ -98,8 +98,8 @@ impl Facts {
     }
 }
 
-/// Bytes that are hashed at each end of a long field. The middle is not hashed, because a peer can create long fields
-/// with few bytes, and hashing them would cost much.
+/// Bytes that are hashed at each end of a long field. The middle is not hashed: a peer can create long fields with few
+/// bytes, and hashing whole fields would cost much.
 const HASHED_END_BYTES: usize = 64;
 
 /// Hashes a field. The hash is not keyed: a collision costs only compression, because bytes are compared before use.
@@ -136,7 +136,7 @@ fn is_value(value: &[u8]) -> bool {
     if is_space(value.first()) || is_space(value.last()) {
         return false;
     }
-    // The compiler vectorizes the minimum, and few values have a byte up to CR.
+    // The compiler vectorizes the search for the smallest byte. Few values have a byte that is at most CR.
     let least = value.iter().copied().fold(u8::MAX, u8::min);
     least > b'\r' || !value.iter().any(|&byte| matches!(byte, 0 | b'\r' | b'\n'))
 }

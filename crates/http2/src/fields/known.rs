@@ -1,7 +1,7 @@
 //! Field names that an engine or a proxy examines, each as one byte.
 //!
-//! A name is recognised once, when it is decoded; every later check is an integer comparison. The table only numbers the
-//! names: this crate gives a meaning to HTTP's names. It gives none to the names of gRPC and of the mesh.
+//! A name is recognised once, when it is decoded; every later check is an integer comparison. The table only numbers
+//! the names: this crate interprets only HTTP's names, and not the names of gRPC and of the mesh.
 
 /// Slots of the name lookup: a power of two, several times the number of names, so that probes stay short.
 const SLOTS: usize = 256;

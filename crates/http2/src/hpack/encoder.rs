@@ -10,8 +10,8 @@
 //!   entry. The entries for names take at most half of the table, and a name is inserted again only after its entry was
 //!   evicted.
 //!
-//! Inserted fields are Huffman-coded, because they are sent once. In other literals, only values of [`CODED_BYTES`] are
-//! Huffman-coded: ids, traces, dates.
+//! Inserted fields are Huffman-coded, because they are sent once. In other literals, only values whose length is in
+//! [`CODED_BYTES`] are Huffman-coded: ids, traces, dates.
 
 use std::ops::RangeInclusive;
 
@@ -31,9 +31,9 @@ const HUFFMAN: u8 = 0x80;
 /// The largest length of a string that fits in one byte, with the bit [`HUFFMAN`] (RFC 7541 section 5.2).
 const ONE_BYTE_LENGTH_MAX: u8 = 0x7e;
 
-/// Lengths of values, in bytes, that are Huffman-coded in a literal that is not inserted. Coding saves about a quarter of
-/// an id, for about 15 instructions per byte here and as many at the receiver. A shorter value would save two or three
-/// bytes. A longer value would cost more than all other fields of a request.
+/// The lengths, in bytes, of the values that are Huffman-coded in literals without insertion. Coding saves about a
+/// quarter of an id, for about 15 instructions per byte here and as many at the receiver. A shorter value would save
+/// two or three bytes. A longer value would cost more than all other fields of a request.
 const CODED_BYTES: RangeInclusive<usize> = 16..=128;
 /// An entry for a name takes at most the table's size divided by this number, so that all such entries together take at
 /// most half of the table.
@@ -118,8 +118,8 @@ impl Encoder {
         }
     }
 
-    /// Appends a field. Only the search of the tables is inline, because it finds most fields. Returns whether it has
-    /// found the field.
+    /// Appends a field. Only the search of the tables is inline, because it finds most fields. Returns whether the
+    /// search has found the field.
     #[inline]
     fn encode_field(&mut self, field: &FieldLine<'_>, out: &mut Vec<u8>) -> bool {
         if field.never_indexed {
@@ -189,8 +189,8 @@ impl Default for Encoder {
 }
 
 /// Whether a value may be a secret of one client. In a table that clients share, another client could guess the secret
-/// from sizes (RFC 7541 section 7.1), so no hop may index the field. This costs bytes: a client that sends the same
-/// token directly to its server sends one byte for it.
+/// from sizes (RFC 7541 section 7.1), so no hop may index the field. This costs bytes: without a proxy, a client sends
+/// a repeated token to its server as one byte.
 fn is_secret(known: Known) -> bool {
     use Known::{Authorization, Cookie, ProxyAuthorization, SetCookie};
     matches!(known, Authorization | Cookie | ProxyAuthorization | SetCookie)

@@ -96,7 +96,7 @@ fn name_of_values_that_differ_is_sent_twice_and_then_by_its_index() {
     // Index 62 does not fit in 4 bits.
     assert_eq!(encode(&mut encoder, &[("grpc-timeout", "3u")]), [&[0x0f, 62 - 15][..], b"\x023u"].concat());
     assert_eq!(entries_of(&encoder.table), pairs(&[("grpc-timeout", "2u")]));
-    // The second value and the third repeat: the former is in the table, and the latter is inserted with the same name.
+    // The second value repeats and is in the table. The third value repeats, and is inserted with the same name.
     assert_eq!(encode(&mut encoder, &[("grpc-timeout", "2u")]), [0xbe]);
     assert_eq!(encode(&mut encoder, &[("grpc-timeout", "3u")])[..2], [0x40 | 62, 0x02]);
     assert_eq!(encode(&mut encoder, &[("grpc-timeout", "3u")]), [0xbe]);
@@ -133,7 +133,7 @@ fn values_of_the_length_of_an_id_are_huffman_coded() {
     let digits = "0123456789abcdef".repeat(9);
     let literal_len = |length: usize| encode(&mut Encoder::new(), &[("date", &digits[..length])]).len() - 3;
     assert_eq!(literal_len(CODED_BYTES.start() - 1), CODED_BYTES.start() - 1);
-    // 15 of 16 digits have codes of 5 and 6 bits on average.
+    // The 16 digits have codes of 5 or 6 bits, 45/8 bits on average.
     assert_eq!(literal_len(*CODED_BYTES.start()), (16 * 45_usize).div_ceil(64));
     assert_eq!(literal_len(*CODED_BYTES.end()), 128 * 45 / 64);
 }

@@ -145,8 +145,8 @@ impl Window<'_> {
     }
 }
 
-/// The first symbol in `bits`, and the length of its code. If that is more than the bits that are left of the string,
-/// there is no symbol.
+/// The first symbol in `bits`, and the length of its code. If this length exceeds the number of bits that are left of
+/// the string, there is no symbol.
 fn first_symbol(bits: u64) -> (u16, u32) {
     match SHORT.get((bits >> 56) as usize) {
         Some(short) if short.length != 0 => (u16::from(short.symbol), u32::from(short.length)),

@@ -20,11 +20,11 @@ pub(super) const NAMES: usize = 16;
 #[derive(Debug)]
 pub(super) struct Index {
     /// For each set, the numbers of the entries whose hash selects the set. Numbers of evicted entries mark free
-    /// places. Allocated with the first entry: most connections that made one call never have one.
+    /// places. Allocated with the first entry: most connections that made one call never have an entry.
     sets: Option<Box<[[u16; WAYS]; SETS]>>,
     /// Parts of the hashes of fields and names that occurred once and were not inserted; 0 is empty.
     seen: [u16; SEEN],
-    /// The names to whose entries literals refer.
+    /// The names that have an entry to which literals can refer.
     names: [Name; NAMES],
     /// The number of the next insertion. The first is 1, so that the initial 0 in a set marks a free place.
     next: u16,
@@ -74,7 +74,7 @@ impl Index {
         ages.find(|&age| table.get(age).is_some_and(|field| field.name() == name))
     }
 
-    /// Whether [`Index::add_name`] finds a free place for a name that has none.
+    /// Whether [`Index::add_name`] finds a free place for a new name.
     pub(super) fn has_free_name(&self, table: &DynamicTable) -> bool {
         self.names.iter().any(|place| age(self.next, place.number) >= table.len())
     }

@@ -1,6 +1,6 @@
-//! Field blocks that repeat. The responses and trailers of a gRPC server are mostly the same, and often the requests of a
-//! client too. A decoder remembers such blocks with their fields, and an encoder remembers sections with their blocks, so
-//! that a repeated block costs a comparison and a copy.
+//! Field blocks that repeat. The responses and trailers of a gRPC server are mostly the same, and often the requests of
+//! a client too. A decoder remembers such blocks with their fields, and an encoder remembers sections with their
+//! blocks. A repeated block then costs only a comparison and a copy.
 //!
 //! What a block means depends on the dynamic table. So everything is forgotten when the table changes, and a block that
 //! changes the table is not remembered.
@@ -15,7 +15,7 @@ use crate::fields::FieldSection;
 const DECODED: usize = 8;
 /// Longest block that a decoder remembers, in bytes.
 const DECODED_BLOCK_MAX_BYTES: usize = 128;
-/// Most memory of a remembered block's fields, in bytes.
+/// Maximum memory of a remembered block's fields, in bytes.
 const DECODED_FIELDS_MAX_BYTES: usize = 768;
 /// Number of sections that an encoder remembers; a power of two.
 const ENCODED: usize = 16;
@@ -101,7 +101,7 @@ impl DecodedBlocks {
     #[inline]
     pub(super) fn forget(&mut self) {
         self.blocks = None;
-        // A block must occur twice again: many changes of the table would otherwise cost many copies.
+        // A block must again occur twice. Otherwise, many changes of the table would cost many copies.
         self.seen = [0; DECODED];
     }
 

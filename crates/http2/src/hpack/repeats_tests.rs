@@ -60,7 +60,7 @@ fn two_connections_never_use_one_number_for_two_contents() {
 #[test]
 fn a_change_of_the_table_changes_what_a_remembered_block_means() {
     let (block, mut decoder) = learned(&RESPONSE, 4);
-    // A literal with incremental indexing: each index now leads to the field that was inserted next.
+    // A literal with incremental indexing: each index now refers to the field that was inserted one later.
     decode(&mut decoder, &hex("40 01 61 01 62"));
     let fields = decode(&mut decoder, &block);
     assert_eq!(pairs_of(&fields)[1..], pairs(&[RESPONSE[2], ("a", "b")]), "indexes 63 and 62");
@@ -129,7 +129,7 @@ fn a_section_with_a_number_is_encoded_as_if_it_had_none() {
     let prepared = [b"1S", b"2S"].map(|value| PreparedField::new(Known::GrpcTimeout, value));
     for round in 0..2_000 {
         let fields = match random.u8(..12) {
-            // Changes behind the fields with the number, and of them.
+            // Cases 2 to 5 change lines after the numbered fields; cases 6 and 7 change the numbered fields.
             2 => changed(&numbered, |fields| fields.push(b"x-same", b"value")),
             3 => changed(&numbered, |fields| fields.push(b"x-value", random.u8(..).to_string().as_bytes())),
             4 => changed(&numbered, |fields| fields.push_never_indexed(b"x-secret", b"value")),
@@ -141,7 +141,7 @@ fn a_section_with_a_number_is_encoded_as_if_it_had_none() {
             6 => changed(&numbered, |fields| fields.remove_named(b"server")),
             7 => changed(&numbered, |fields| fields.set(Known::ContentType, b"text/plain")),
             8 => changed(&numbered, |fields| fields.push_prepared(random.choice(&prepared).expect("there are two"))),
-            // Values that come twice now and then, so that they change the table.
+            // Values that sometimes occur twice, so that they change the table.
             0 => section(&[(":status", "200"), ("x-value", &random.u8(..).to_string())]),
             1 if round % 100 == 0 => {
                 let size = random.usize(100..=DEFAULT_TABLE_SIZE);

@@ -1,5 +1,5 @@
-//! Bytes on the wire for a steady stream of unary calls. The limits are what a peer's own encoder sends to its server
-//! without a proxy. Such an encoder inserts every field, as the encoders of Go, Java and C++ do.
+//! Bytes on the wire for a steady stream of unary calls. The limits are the bytes that a peer's own encoder sends to
+//! its server without a proxy. Such an encoder inserts every field, as the encoders of Go, Java and C++ do.
 //!
 //! RFC 7541 gives the costs: an indexed field is one byte, or two if 65 entries are newer (section 6.1). A literal is
 //! two bytes for a name by its index (section 6.2), one for the value's length, and the value. The Huffman codes of

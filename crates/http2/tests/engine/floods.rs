@@ -112,7 +112,7 @@ fn pings() {
 
 #[test]
 fn settings() {
-    // The SETTINGS of the handshake count in the period before.
+    // The SETTINGS of the handshake count in the previous period.
     let mut server = server();
     server.wait(FLOOD_WINDOW);
     assert_limit(server, Flood::Settings, 14, |server, i| server.feed(&frames::settings(&[(4, i)])));

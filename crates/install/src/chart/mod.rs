@@ -1,7 +1,8 @@
 //! The objects of an installation, rendered from charts/leno: the same templates that Helm renders.
 //!
 //! values.yaml, the user's values and the schema -> `values` -> `template` -> objects. The renderer supports the part
-//! of Helm's language that the chart uses and rejects everything else. A test compares its output with Helm's.
+//! of Helm's language that the chart uses and rejects everything else. A test compares its output with the output of
+//! Helm.
 
 mod template;
 mod values;
@@ -96,7 +97,7 @@ pub fn objects(values: &Value) -> Result<Vec<Value>, ChartError> {
 }
 
 /// Returns the namespace of the control plane, which Helm does not render: `--create-namespace` creates it. The control
-/// plane runs under the strictest Pod security level; if its Pods have a proxy, leno-init needs the least strict one.
+/// plane runs under the strictest Pod security level; if its Pods have a proxy, leno-init needs the least strict level.
 fn namespace(is_meshed: bool) -> Value {
     let pod_security = if is_meshed { "privileged" } else { "restricted" };
     json!({

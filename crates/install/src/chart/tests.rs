@@ -269,8 +269,8 @@ fn the_injectors_configuration_is_what_the_injector_reads() {
     assert_eq!(options(&sets), expected);
 }
 
-/// Returns the Pod template that the injector would make of the control plane's if leno-control were an application,
-/// with the chart's intended differences.
+/// Injects the control plane's Pod template as if leno-control were an application. Then makes the changes by which the
+/// chart intentionally differs from the injector, and returns the template.
 fn injected_control(template: &Value, options: &Options) -> Value {
     let mut pod = template.clone();
     apply(&mut pod, &uninject(template)).expect("it fits");
@@ -305,7 +305,7 @@ fn injected_control(template: &Value, options: &Options) -> Value {
     pod
 }
 
-/// Sorts lists whose order does not matter by name.
+/// Sorts, by name, the lists whose order does not matter.
 fn by_name(mut pod: Value) -> Value {
     let volumes = pod["spec"]["volumes"].as_array_mut().expect("volumes");
     volumes.sort_by_key(|volume| volume["name"].to_string());
@@ -407,7 +407,7 @@ fn the_control_plane_never_writes_what_it_only_reads() {
     }
 }
 
-/// Finds Helm: the file that LENO_HELM names, else the first helm on the PATH, else the one that `./test install`
+/// Finds Helm: the file that LENO_HELM names, else the first helm on the PATH, else the helm that `./test install`
 /// installed.
 fn helm() -> Option<PathBuf> {
     if let Some(chosen) = std::env::var_os("LENO_HELM") {

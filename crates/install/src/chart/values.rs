@@ -9,7 +9,7 @@ use crate::yaml;
 pub enum ValueError {
     #[error("{0:?} sets nothing; write NAME=VALUE, as control.replicas=3")]
     Form(String),
-    /// The schema rejects it.
+    /// The schema rejects the value.
     #[error("{0}; charts/leno/values.yaml lists what may be set")]
     Schema(Violation),
 }

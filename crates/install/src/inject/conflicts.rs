@@ -10,7 +10,7 @@ use super::skip::containers;
 use crate::annotations::{ADMIN_PORT, Bearer, INBOUND_PORT, INJECT, Mistake, OUTBOUND_PORT};
 
 /// Finds every conflict: ports that both the proxy and a container use, and containers that run as the proxy's user.
-/// The redirection would mistake the connections of such a container for the proxy's.
+/// The redirection would mistake the connections of such a container for connections of the proxy.
 pub(super) fn find(template: &Value, settings: &Settings) -> Vec<Mistake> {
     let mut found = own_ports(settings);
     let whole = template.pointer("/spec/securityContext/runAsUser").and_then(Value::as_i64);

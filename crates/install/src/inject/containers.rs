@@ -244,8 +244,8 @@ pub(super) fn probe(settings: &Settings, path: &str, period_seconds: i32, failur
     }
 }
 
-/// Returns the resources of the init container and of the proxy. Both containers get the same, so that a Pod keeps the
-/// QoS class Guaranteed if the proxy's requests equal the proxy's limits.
+/// Returns the resources of the init container and of the proxy. Both containers get the same resources, so that a Pod
+/// keeps the QoS class Guaranteed if the proxy's requests equal the proxy's limits.
 pub(super) fn resources(settings: &Settings) -> ResourceRequirements {
     ResourceRequirements {
         requests: quantities([("cpu", &settings.cpu_request), ("memory", &settings.memory_request)]),

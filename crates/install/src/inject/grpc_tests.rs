@@ -102,7 +102,7 @@ fn a_pod_changes_from_one_kind_to_the_other() {
             text.contains("leno-init") && !text.contains("leno-grpc") && !text.contains(BOOTSTRAP_VARIABLE),
             "{text}"
         );
-        // Change it back, from a proxy to the sidecar for gRPC.
+        // Change the Pod back, from a proxy to the sidecar for gRPC.
         changed["metadata"]["annotations"][INJECT] = json!("grpc");
         let decision = inject(&changed, &shop(None), Asked::ByName, &Options::default()).expect("nothing is wrong");
         let Outcome::Injected { patch, replaced: true } = decision.outcome else { panic!("{:?}", decision.outcome) };

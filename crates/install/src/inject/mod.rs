@@ -59,9 +59,9 @@ pub enum Asked {
 
 #[derive(Clone, Debug, Default)]
 pub struct Namespace {
-    /// Its name; empty if unknown.
+    /// The name of the namespace; empty if unknown.
     pub name: String,
-    /// Its annotations, as far as they are known.
+    /// The annotations of the namespace, as far as they are known.
     pub annotations: Map<String, Value>,
 }
 

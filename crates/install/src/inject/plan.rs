@@ -1,4 +1,4 @@
-//! The changes that add our items to a Pod template, and those that remove them.
+//! The changes that add our items to a Pod template, and the changes that remove these items.
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, Volume, VolumeMount};
 use serde::Serialize;
@@ -173,7 +173,7 @@ fn removals_from_programs(template: &Value) -> Vec<Operation> {
                 is_named(variable, &[BOOTSTRAP_VARIABLE]) && variable.get("value").is_some_and(|path| path == BOOTSTRAP)
             })
         };
-        // Our second variable always follows our first one; at any other position, the author has set it.
+        // Our second variable always follows our first variable; at any other position, the author has set it.
         let follows = |at: usize| {
             at.checked_sub(1).is_some_and(is_bootstrap)
                 && variables.get(at).is_some_and(|variable| is_named(variable, &[SERVER_NAME_VARIABLE]))
@@ -188,7 +188,7 @@ fn removals_from_programs(template: &Value) -> Vec<Operation> {
     patch
 }
 
-/// Removes the items at these indexes from a list, and the list if nothing else is in it.
+/// Removes the items at these indexes from a list. Removes the list too if it has no other items.
 fn without(list: &str, indexes: Vec<usize>, length: usize) -> Vec<Operation> {
     if !indexes.is_empty() && indexes.len() == length {
         return vec![Operation::Remove { path: list.to_owned() }];

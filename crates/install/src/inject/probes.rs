@@ -1,8 +1,9 @@
 //! The kubelet's network probes of a Pod's containers, from the Pod's spec.
 //!
 //! A kubelet has no identity, so policies would deny its probes, and the kubelet would restart a healthy application.
-//! The proxy therefore gets the port and the path of each probe on its command line, which cannot be changed later, and
-//! allows exactly these requests. A TCP probe needs no such permission: it only connects, and sends no request.
+//! The proxy therefore gets the port and the path of each probe on its command line, and allows exactly these requests.
+//! The command line cannot be changed later. A TCP probe needs no such permission: it only connects, and sends no
+//! request.
 
 use leno_model::policy::{BadPath, GRPC_HEALTH_CHECK, HealthPath, Probe, Probes};
 use leno_model::protocol::PortRanges;
@@ -23,7 +24,7 @@ pub struct PodProbe {
     pub name: String,
     /// The port that the probe calls; `None` if the container has no port of the name that the probe gives.
     pub port: Option<u16>,
-    /// The request that the proxy allows, or why it cannot allow one.
+    /// The request that the proxy allows, or why the proxy cannot allow the probe.
     pub asks: Result<Probe, Unasked>,
 }
 

@@ -48,10 +48,11 @@ fn strictness(policy: &str) -> u8 {
     }
 }
 
-/// Checks a Pod that already has containers like the injector's: reads the reserved settings from their arguments.
+/// Checks a Pod whose author has added the proxy's containers by hand: reads the reserved settings from the arguments
+/// of these containers.
 ///
 /// # Errors
-/// The reserved settings that differ from the namespace's.
+/// Each reserved setting that differs from the namespace's value.
 pub(super) fn allows_proxy_by_hand(
     template: &Value,
     settings: &Settings,

@@ -68,7 +68,7 @@ fn a_proxy_that_somebody_wrote_by_hand_must_not_evade_what_is_reserved() {
         let decision = inject(&made, &Namespace::default(), Asked::ByName, &Options::default()).expect("no mistakes");
         let Outcome::Injected { patch, .. } = decision.outcome else { panic!("it was skipped") };
         apply(&mut made, &patch).expect("it fits");
-        // Another version, so that the containers differ from the injector's.
+        // Another version, so that the containers differ from the containers that the injector adds.
         made["spec"]["initContainers"][1]["image"] = json!("leno-proxy:0.0.1");
         made["metadata"]["annotations"] = json!({});
         made

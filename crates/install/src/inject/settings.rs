@@ -96,7 +96,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Applies the annotations of a namespace, then those of a Pod.
+    /// Applies the annotations of a namespace, then the annotations of a Pod.
     ///
     /// # Errors
     /// Every annotation with an invalid value.

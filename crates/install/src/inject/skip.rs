@@ -32,16 +32,16 @@ pub enum Skipped {
     DisabledByNamespace,
     /// No annotation enables injection.
     NotAsked,
-    /// Its namespace belongs to the cluster's components or to the mesh's control plane.
+    /// The Pod's namespace belongs to the cluster's components or to the mesh's control plane.
     SystemNamespace(String),
-    /// It uses its node's network.
+    /// The Pod uses its node's network.
     HostNetwork,
     Windows,
-    /// It has another mesh's proxy.
+    /// The Pod has the proxy of another mesh.
     OtherMesh(String),
-    /// It already has a proxy of ours, which stays unchanged.
+    /// The Pod already has a proxy of ours, which stays unchanged.
     HasProxy,
-    /// It already has the proxy that it would get.
+    /// The Pod already has the proxy that it would get.
     Unchanged,
 }
 
@@ -70,9 +70,9 @@ impl fmt::Display for Skipped {
 /// The properties of a Pod that decide whether it gets a proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traits<'a> {
-    /// The value of its annotation [`INJECT`].
+    /// The value of the Pod's annotation [`INJECT`].
     pub inject: Option<&'a str>,
-    /// Whether it uses its node's network.
+    /// Whether the Pod uses its node's network.
     pub has_host_network: bool,
     pub is_windows: bool,
 }
@@ -81,13 +81,13 @@ pub struct Traits<'a> {
 /// a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// It asks for a proxy.
+    /// The Pod asks for a proxy.
     Proxy,
-    /// It asks for an identity for gRPC, without a proxy.
+    /// The Pod asks for an identity for gRPC, without a proxy.
     Grpc,
-    /// It opts out, or cannot have a proxy.
+    /// The Pod opts out, or cannot have a proxy.
     NoProxy,
-    /// Its namespace decides.
+    /// The Pod's namespace decides.
     AsNamespace,
 }
 
@@ -189,7 +189,8 @@ fn word(annotations: Option<&Map<String, Value>>) -> Option<&str> {
     annotations?.get(INJECT).map(|word| word.as_str().unwrap_or_default())
 }
 
-/// Returns the value of [`INJECT`] that applies to a Pod: its own or, without its own, its namespace's.
+/// Returns the value of [`INJECT`] that applies to a Pod: the Pod's own value or, if it has none, the value of its
+/// namespace.
 pub(super) fn effective_word<'a>(
     annotations: Option<&'a Map<String, Value>>,
     namespace: &'a Map<String, Value>,

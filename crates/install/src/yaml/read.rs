@@ -155,7 +155,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Merges the entries of one or several mappings into another, whose own entries take precedence.
+/// Merges the entries of one or several mappings into `map`. The entries that `map` already has take precedence.
 fn merge(map: &mut Map<String, Value>, value: Value, span: &Span) -> Result<(), Fault> {
     match value {
         Value::Object(entries) => {

@@ -11,7 +11,7 @@ pub struct Document<'a> {
     pub head: &'a str,
     /// The rest of the document's text.
     pub body: &'a str,
-    /// Its value; null for an empty document.
+    /// The document's value; null for an empty document.
     pub value: Value,
 }
 

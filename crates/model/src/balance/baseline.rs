@@ -2,8 +2,8 @@
 //!
 //! An endpoint is slow if it is much slower than the median endpoint. So at most half of the endpoints can be slow. An
 //! endpoint is failing if it fails much more often than the established endpoint that fails least. So any number of
-//! endpoints can be failing, but not all of them for long: without an established endpoint to compare with, they
-//! return.
+//! endpoints can be failing, but not all of them for long: if no established endpoint is left to compare with, the
+//! failing endpoints return.
 
 use std::time::{Duration, Instant};
 
@@ -19,11 +19,12 @@ const CHANCE_DEVIATIONS: f64 = 3.0;
 const SPREAD_RANGE: (f64, f64) = (0.5, 4.0);
 /// Differences in latency below this are noise of machines and schedulers, even if they exceed [`SLOW_FACTOR`].
 const FLOOR_MS: f64 = 0.5;
-/// For calls that go on after the answer's headers, differences below this part of the usual further time are no reason to
-/// avoid an endpoint either: a stream that lasts a second does not gain from headers that come 10 ms sooner, but a crowd of
-/// streams on the other endpoints costs it much.
+/// Differences in latency below this fraction of the usual further time are ignored too. A call's further time is the
+/// time from the headers of its answer to its end. A stream that lasts a second gains nothing from headers that come 10
+/// ms sooner. And if the balancer avoided an endpoint for such a difference, streams would crowd on the other
+/// endpoints, which costs each stream much.
 const FLOOR_OF_STREAMS: f64 = 0.02;
-/// Most of this, in ms.
+/// Upper limit of this ignored difference, in ms.
 const FLOOR_OF_STREAMS_MAX_MS: f64 = 25.0;
 /// Number of calls over which the usual further time is averaged.
 const STREAM_MEMORY: u32 = 256;
@@ -31,14 +32,14 @@ const STREAM_MEMORY: u32 = 256;
 /// only after this time and after [`FAST_AFTER_BASELINES`] times the baseline.
 const FAST_AFTER_MS: f64 = 500.0;
 const FAST_AFTER_BASELINES: f64 = 10.0;
-/// Because the first answers are biased, the latency with spare capacity simply equals the current baseline until this
-/// multiple of the baseline has passed since the first baseline.
+/// The first answers are biased. So, for some time after the first baseline is known, the latency with spare capacity
+/// equals the current baseline. This time is the current baseline multiplied by this number.
 const ROOMY_AFTER_BASELINES: f64 = 5.0;
 /// One answer counts as at most this multiple of the usual latency.
 const SURPRISE_MAX: f64 = 16.0;
-/// How far the latency of the other endpoints must grow until they are treated as full. The unit is the difference
-/// between the slow endpoint's latency and the latency of the others with spare capacity. Beyond this point, calls that
-/// queue at the others would finish sooner at the slow endpoint.
+/// How far the latency of the other endpoints must grow until they are treated as full. This is a fraction of the
+/// distance from their latency with spare capacity to the slow endpoint's latency. Beyond this point, calls that queue
+/// at the other endpoints would finish sooner at the slow endpoint.
 const RELIEF_START: f64 = 0.25;
 /// Minimum of this growth, as a fraction of the latency with spare capacity, because that latency is not known exactly.
 const RELIEF_START_MIN: f64 = 0.3;
@@ -58,8 +59,8 @@ pub(super) struct Baseline {
     pub(super) latency_ms: Option<f64>,
     /// The uncertainty of `latency_ms`, as [`Estimate::variance`].
     variance: f64,
-    /// Interval between calls to one endpoint if all endpoints have equal shares. Probes are not more frequent, because
-    /// the probes of many proxies would otherwise be a greater load than their calls.
+    /// Interval between calls to one endpoint if all endpoints have equal shares. Probes are not more frequent.
+    /// Otherwise the probes of many proxies would be a greater load than the calls.
     pub(super) fair_interval: Duration,
     /// Limit, in ms, at which the latency of one answer is capped.
     pub(super) surprise_ms: f64,
@@ -67,8 +68,8 @@ pub(super) struct Baseline {
     roomy_ms: f64,
     first_refresh: Option<Instant>,
     refreshed: Option<Instant>,
-    /// Running mean of the logarithms of the times from an answer's headers to the end of its call, in ms, plus 1 ms each.
-    /// Rare streams among many short calls hardly change it.
+    /// Running mean of ln(1 + t), where t is a call's time from the headers of its answer to its end, in ms. Rare
+    /// streams among many short calls hardly change this mean.
     stream_ln_ms: f64,
     /// Number of calls in `stream_ln_ms`, at most [`STREAM_MEMORY`].
     stream_calls: u32,
@@ -200,8 +201,8 @@ impl Baseline {
         self.limit_ms(estimate).is_some_and(|limit_ms| estimate.mean_ms > limit_ms)
     }
 
-    /// Returns whether the endpoint is faster than chance explains: either the others are overloaded, or it is simply
-    /// better. `age` is the time since its warming began.
+    /// Returns whether the endpoint is faster than chance can explain: either the other endpoints are overloaded, or
+    /// this endpoint is simply better. `age` is the time since its warming began.
     pub(super) fn calls_fast(&self, estimate: &Estimate, age: Duration) -> bool {
         // Square the factor of `calls_slow`: half of all endpoints are faster than the median, and only a clearly
         // faster endpoint is meant here.
@@ -236,7 +237,8 @@ impl Baseline {
     }
 }
 
-/// Returns the median; of two middle values the lower, so that with two endpoints the slow one is not the baseline.
+/// Returns the median. Of two middle values, takes the lower one, so that with two endpoints the slow endpoint is not
+/// the baseline.
 fn lower_median(estimates: &mut [Estimate], by: impl Fn(&Estimate) -> f64) -> Option<Estimate> {
     let middle = estimates.len().checked_sub(1)? / 2;
     let (_, median, _) = estimates.select_nth_unstable_by(middle, |one, other| by(one).total_cmp(&by(other)));

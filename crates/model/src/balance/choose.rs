@@ -4,8 +4,8 @@ use fastrand::Rng;
 
 use super::endpoints::{Endpoint, EndpointId};
 
-/// If a cluster has at most this many endpoints, a pick compares all of them. Otherwise it draws [`DRAWS`] of them at
-/// random, and compares all of them only if none of the drawn endpoints is ready.
+/// If a cluster has at most this many endpoints, a pick compares all of them. Otherwise it draws [`DRAWS`] endpoints at
+/// random. It then compares all endpoints only if no drawn endpoint is ready.
 const COMPARE_ALL_MAX: usize = 16;
 /// Number of endpoints drawn from a large cluster for one pick.
 const DRAWS: usize = 4;

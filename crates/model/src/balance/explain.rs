@@ -15,13 +15,12 @@ use super::probation::Probation;
 /// The balancer's data about one endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
-    /// Its address.
     pub address: SocketAddr,
     /// `ready`, `warming`, `slow` or `failing`. Only the `latency` policy uses the state.
     pub state: &'static str,
     /// The share of calls that the state allows, as a fraction of a full share, 0 to 1.
     pub weight: f64,
-    /// Number of calls to it that have not ended.
+    /// Number of calls to the endpoint that have not ended.
     pub in_flight: u32,
     /// The mean of recent latencies, corrected for the usual latency of each call's method; `None` before the first
     /// answer.

@@ -1,12 +1,12 @@
-//! The `latency` policy: among the endpoints that are neither slow nor failing, it chooses the one with the fewest
+//! The `latency` policy: among the endpoints that are neither slow nor failing, it chooses the endpoint with the fewest
 //! calls in flight.
 //!
 //! The policy decides two questions separately. First, which endpoints should get calls? Latencies and failures decide
 //! this question, slowly: only after a statistical test has ruled out chance
-//! ([`Health::judge`](super::health::Health::judge)). Second, which of the chosen endpoints gets this call? The numbers of
-//! calls in flight decide this question, at once. With a single score for both questions, as in power of two choices on
-//! peak EWMA, chance would decide among equal endpoints, and a mildly slow endpoint would win whenever the others are
-//! busy.
+//! ([`Health::judge`](super::health::Health::judge)). Second, which of the chosen endpoints gets this call? The numbers
+//! of calls in flight decide this question, at once. With a single score for both questions, as in power of two choices
+//! on peak EWMA, chance would decide among equal endpoints, and a mildly slow endpoint would win whenever the others
+//! are busy.
 
 use std::time::{Duration, Instant};
 

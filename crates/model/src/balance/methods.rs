@@ -68,8 +68,8 @@ impl Usual {
 }
 
 impl Methods {
-    /// Records that a call of `method` took `latency_ms`. Returns the latency converted to the average method:
-    /// multiplied by the usual latency of all calls, and divided by the usual latency of this method.
+    /// Records that a call of `method` took `latency_ms`. Returns the equal latency of a call of the average method:
+    /// `latency_ms` multiplied by the usual latency of all calls, and divided by the usual latency of `method`.
     pub(super) fn observe(&mut self, method: Method, latency_ms: f64) -> f64 {
         if self.places.is_empty() {
             self.places = vec![Place::default(); OTHERS + 1];
@@ -87,7 +87,8 @@ impl Methods {
         (self.all.answers >= ENOUGH).then(|| self.all.ln_ms.exp())
     }
 
-    /// Converts a wait of `at_least_ms` for a call of `method` to the average method. Records nothing.
+    /// Converts a wait of `at_least_ms` in a call of `method` into the equal wait in a call of the average method.
+    /// Records nothing.
     pub(super) fn normalised(&self, method: Method, at_least_ms: f64) -> f64 {
         let of = |place: &&Place| place.method == method && place.usual.answers > 0;
         let set = self.places.get(set(method)).unwrap_or_default();
@@ -95,8 +96,9 @@ impl Methods {
         place.map_or(at_least_ms, |place| self.compared(at_least_ms, place.usual.ln_ms))
     }
 
-    /// Converts a wait of `at_least_ms` for a call of an unknown method. Assumes the slowest known method, so that a
-    /// wait that is usual for that method does not look slow.
+    /// Converts a wait of `at_least_ms` in a call of an unknown method into the equal wait in a call of the average
+    /// method. Assumes the slowest known method, so that a wait that is usual for this slowest method does not look
+    /// slow.
     pub(super) fn normalised_at_least(&self, at_least_ms: f64) -> f64 {
         let known = self.places.iter().filter(|place| place.usual.answers > 0);
         let slowest = known.map(|place| place.usual.ln_ms).fold(self.all.ln_ms, f64::max);
@@ -108,7 +110,7 @@ impl Methods {
         if usual_ln_ms == self.all.ln_ms { latency_ms } else { latency_ms * (self.all.ln_ms - usual_ln_ms).exp() }
     }
 
-    /// Returns the place of a method: its own, one taken from a rarely called method, or the shared one.
+    /// Returns the place of a method: its own place, a place taken from a rarely called method, or the shared place.
     fn place(&mut self, method: Method) -> &mut Place {
         let range = set(method);
         let set = &mut self.places[range.clone()];

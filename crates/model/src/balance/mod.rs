@@ -6,13 +6,13 @@
 //! | file | question |
 //! |---|---|
 //! | `policy_name` | what are the balancing policies called? |
-//! | `choose` | which of these endpoints? |
+//! | `choose` | which of several endpoints gets a call? |
 //! | `latency` | which endpoints should get calls, in the `latency` policy? |
 //! | `endpoints` | which endpoints exist, and what is counted for each? |
-//! | `health` | is this endpoint ready, warming, slow or failing? |
-//! | `probation` | when is it well again? |
-//! | `estimate`, `baseline`, `methods` | how slow is it, how slow is normal here, and for this method? |
-//! | `explain` | how can people see why? |
+//! | `health` | is an endpoint ready, warming, slow or failing? |
+//! | `probation` | when has a slow or failing endpoint recovered? |
+//! | `estimate`, `baseline`, `methods` | how slow is an endpoint, and what is normal for the cluster and a method? |
+//! | `explain` | how can people see the reasons? |
 
 mod baseline;
 mod choose;
@@ -65,7 +65,6 @@ pub struct Balancer {
 #[derive(Debug)]
 #[must_use = "a pick that is not finished counts as in flight for ever"]
 pub struct Pick {
-    /// The endpoint chosen.
     pub endpoint: EndpointId,
     started: Instant,
     method: Method,
@@ -214,7 +213,8 @@ impl Balancer {
             Outcome::Success { latency } => {
                 health.heard(now);
                 if let Some(answered_ms) = answered_ms {
-                    // `answered_ms` is adjusted to the average method: exact enough to tell streams apart.
+                    // `answered_ms` is adjusted to the average method: exact enough to distinguish streams from short
+                    // calls.
                     baseline.note_stream(as_ms(latency) - answered_ms);
                 }
                 let latency_ms = answered_ms.unwrap_or_else(|| {

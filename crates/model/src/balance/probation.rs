@@ -2,8 +2,8 @@
 //!
 //! A sequential probability ratio test (Wald 1945) on the logarithms of the probes' latencies decides whether the
 //! endpoint has recovered. Each answer is evidence for "well", which means as fast as the others, or for "still slow".
-//! Probing continues until one of the two is far more likely. One probe suffices for a clearly slow endpoint and a few
-//! for a recovered one; only borderline cases need many.
+//! Probing continues until one of the two results is far more likely. A clearly slow endpoint needs one probe, and a
+//! recovered endpoint needs a few probes. Only borderline cases need many probes.
 
 use std::time::{Duration, Instant};
 
@@ -69,7 +69,8 @@ impl Probation {
         }
     }
 
-    /// Adds the answer to a probe. `slow_ms` is the mean latency of a slow endpoint; `None` for a failing endpoint.
+    /// Records an endpoint's good answer to a probe. `slow_ms` is the mean latency of a slow endpoint; `None` for a
+    /// failing endpoint.
     pub(super) fn good_answer(&mut self, latency_ms: f64, slow_ms: Option<f64>, baseline: &Baseline) -> Verdict {
         self.good_answers += 1;
         self.sum_ms += latency_ms;

@@ -1,8 +1,8 @@
-//! Retry budget: bounds the retries of the calls to one cluster, so that endpoints that fail do not get many times the
+//! Retry budget: bounds the retries of the calls to one cluster, so that failing endpoints do not get many times the
 //! load (GEP-3388).
 //!
-//! The budget counts the calls and the retries of the latest interval, in ten parts. So it needs no token that lives longer
-//! than the interval, and what it allows is a share of what it has seen.
+//! The budget counts the calls and the retries of the latest interval, in ten parts. So it needs no tokens that live
+//! longer than the interval, and it allows a share of the calls that it has counted.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,10 @@ const PARTS: usize = 10;
 pub struct BudgetSettings {
     /// Retries allowed for each 100 calls of the interval: 0 to 100.
     pub percent: u8,
-    /// The time whose calls count.
+    /// The interval: only the calls and retries within it are counted.
     #[serde(rename = "interval_ms", serialize_with = "milliseconds")]
     pub interval: Duration,
-    /// Retries per second that are allowed however few calls there are.
+    /// Retries per second that are always allowed, even without calls.
     pub min_per_second: u32,
 }
 
@@ -32,8 +32,8 @@ impl Default for BudgetSettings {
     }
 }
 
-/// The calls and retries of the latest interval. A retry is allowed as long as the retries of the interval, with this one,
-/// are at most `percent` of 100 of its calls, or the minimum, whichever is more.
+/// The calls and retries of the latest interval. A retry is allowed if the interval's retries, including this retry, do
+/// not exceed the larger of two numbers: `percent` % of the interval's calls, and the minimum.
 #[derive(Clone, Debug)]
 pub struct RetryBudget {
     settings: BudgetSettings,
@@ -54,15 +54,15 @@ struct Part {
 }
 
 impl RetryBudget {
-    /// Creates a budget that has seen no calls; `sharers`, at least 1, such budgets share the minimum.
+    /// Creates a budget that has seen no calls. `sharers` such budgets, at least 1, share the minimum.
     pub fn new(settings: BudgetSettings, sharers: u32, now: Instant) -> Self {
         let length = length_of(&settings);
         let (parts, latest_ends) = (Default::default(), now + length);
         Self { settings, sharers: sharers.max(1), parts, latest: 0, latest_ends, length }
     }
 
-    /// Changes the settings; what was counted stays. With another interval, parts of two lengths count until the old ones are
-    /// over.
+    /// Changes the settings, and keeps the counts. After a change of the interval, parts of the old and of the new
+    /// length count until the old parts are over.
     pub fn set_settings(&mut self, settings: BudgetSettings) {
         if self.settings != settings {
             self.settings = settings;
@@ -75,7 +75,7 @@ impl RetryBudget {
         self.pass_to(now).calls += 1;
     }
 
-    /// Takes a retry from the budget. Returns whether there was one.
+    /// Takes a retry from the budget. Returns whether a retry was left.
     pub fn take(&mut self, now: Instant) -> bool {
         self.pass_to(now);
         let has_left = self.left() > 0;

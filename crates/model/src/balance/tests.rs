@@ -332,8 +332,8 @@ fn long_streams_show_that_an_endpoint_is_well_again_by_their_headers() {
     assert_eq!(explanation(&balancer, now, streaming).state, "ready");
 }
 
-/// Makes calls for 3 s, 100 in each second: headers come after 2 ms, or after 6 ms from the first endpoint, and the calls go
-/// on for `further`. Returns the share of the first endpoint in the last second.
+/// Makes calls for 3 s, 100 in each second. Headers come after 2 ms, or after 6 ms from the first endpoint, and the
+/// calls then go on for `further`. Returns the share of the first endpoint in the last second.
 fn share_of_an_endpoint_with_late_headers(further: Duration) -> f64 {
     let start = Instant::now();
     let mut balancer = balancer(Policy::Latency, 4, start);

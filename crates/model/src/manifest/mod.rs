@@ -54,8 +54,8 @@ pub struct Manifest {
 pub struct Refused {
     /// Every mistake found, at most [`FINDINGS_MAX`].
     pub problems: Vec<Problem>,
-    /// Its AuthorizationPolicies, for a caller without an earlier valid version. A readable policy is returned as it
-    /// is; an unreadable policy is replaced by a policy that allows no caller
+    /// The AuthorizationPolicies in the file or object, for a caller without an earlier valid version. A readable
+    /// policy is returned as it is; an unreadable policy is replaced by a policy that allows no caller
     /// ([`Mode::Unreadable`](crate::policy::Mode)).
     pub policies: Vec<Object>,
     /// Whether the file's structure could be parsed, so that `policies` is complete.

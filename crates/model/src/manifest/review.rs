@@ -77,12 +77,12 @@ impl<'a> Review<'a> {
         Self { findings, root: None, object, default_namespace: "", problems_before: 0 }
     }
 
-    /// Returns the namespace of objects that name none.
+    /// Returns the namespace of objects that name no namespace.
     pub(crate) fn default_namespace(&self) -> &'a str {
         self.default_namespace
     }
 
-    /// Returns the object's kind and name, as messages have them.
+    /// Returns the object's kind and name in the form that messages use.
     pub(crate) fn object(&self) -> &str {
         &self.object
     }

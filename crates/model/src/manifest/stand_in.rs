@@ -1,8 +1,8 @@
 //! Replaces an unreadable AuthorizationPolicy by a policy that allows no caller.
 //!
 //! Without the replacement, the default inbound policy would decide, which may allow every caller. The replacement is
-//! as narrow as the text allows: it selects the written target if that can be read, otherwise the whole namespace; and
-//! the written ports if those can be read, otherwise every port.
+//! as narrow as the text allows. It selects the written target if the target can be read, otherwise the whole
+//! namespace. It selects the written ports if the ports can be read, otherwise every port.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
 //! A mesh that changes. It records its changes since the last [`Draft::take`], so that the caller needs to examine only
-//! those.
+//! these changes.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -119,7 +119,8 @@ impl Draft {
         self.renew_routes(key);
     }
 
-    /// Records that a cluster to which the routes of the cluster `key` lead was added or removed.
+    /// Records that the routes of the cluster `key` must be examined again, because a cluster to which they lead was
+    /// added or removed.
     pub fn renew_routes(&mut self, key: &ClusterKey) {
         self.changes.routes.insert(key.clone());
     }

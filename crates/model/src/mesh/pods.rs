@@ -19,11 +19,8 @@ pub type MeshedPods = BTreeMap<IpAddr, MeshedPod>;
 /// A Pod that has a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeshedPod {
-    /// Its namespace.
     pub namespace: Box<str>,
-    /// Its name.
     pub name: Box<str>,
-    /// Its proxy.
     pub proxy: EndpointProxy,
     /// Ports on which connections bypass the proxy.
     pub skipped_ports: PortRanges,
@@ -72,7 +69,7 @@ impl Mesh {
         })
     }
 
-    /// Returns the cluster with this key, if it is a Pod's.
+    /// Returns the cluster with this key, if the key belongs to a Pod.
     pub fn pod_cluster(&self, key: &ClusterKey) -> Option<Cluster> {
         self.pod_by_address(key.pod_address()?).filter(|cluster| cluster.key == *key)
     }

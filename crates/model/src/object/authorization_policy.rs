@@ -41,8 +41,8 @@ pub(crate) struct Written {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Option<Spec>,
-    // These fields are listed so that they are not reported as unknown: the first two selected this type, and the API
-    // server adds the last.
+    // These fields are listed so that they are not reported as unknown. The first two fields selected this type, and
+    // the API server adds the last field.
     #[serde(default, rename = "apiVersion", deserialize_with = "pass_over")]
     _api_version: (),
     #[serde(default, rename = "kind", deserialize_with = "pass_over")]
@@ -90,7 +90,7 @@ pub(crate) struct TargetRef {
 #[serde(default)]
 struct AllowRule {
     /// The caller's certificate has one of these identities: `ns/<namespace>/sa/<service-account>`, in which `*`
-    /// matches any name. `spiffe://<trust-domain>/` before it selects another trust domain. `*` alone matches every
+    /// matches any name. A prefix `spiffe://<trust-domain>/` selects another trust domain. `*` alone matches every
     /// identity.
     #[serde(deserialize_with = "given")]
     identities: Option<Vec<String>>,

@@ -212,7 +212,7 @@ fn the_example_of_the_documentation_is_read_without_a_mistake() {
     assert_eq!((read.service_account.as_deref(), read.ports.as_deref()), (Some("cart"), Some(&[8080][..])));
 }
 
-/// Finds out the fields of a type: deserialization from this stops at once, with the fields in the error.
+/// Finds the fields of a type: its deserialization from `FieldsOf` stops at once, with the fields in the error.
 struct FieldsOf;
 
 /// The fields of a type, as the error that stops the deserialization.

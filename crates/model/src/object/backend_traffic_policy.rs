@@ -1,9 +1,9 @@
-//! A gateway.networking.x-k8s.io/v1alpha1 XBackendTrafficPolicy: Gateway API's experimental policy for the retry budget of
-//! Services (GEP-3388).
+//! A gateway.networking.x-k8s.io/v1alpha1 XBackendTrafficPolicy: Gateway API's experimental policy for the retry budget
+//! of Services (GEP-3388).
 //!
-//! It becomes a [`TrafficPolicy`] that sets only a retry budget. Its `retryConstraint` has the bounds of a TrafficPolicy's
-//! `budget`. Gateway API allows larger values. An object with such a value is invalid, and its last valid version stays in
-//! force.
+//! The object becomes a [`TrafficPolicy`] that sets only a retry budget. The values in its `retryConstraint` have the
+//! same bounds as in a TrafficPolicy's `budget`. Gateway API allows larger values. An object with such a value is
+//! invalid, and its last valid version stays in force.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(crate) const KIND: &str = "XBackendTrafficPolicy";
 /// The bounds of `minRetryRate` in Gateway API.
 const RATE_COUNT: std::ops::RangeInclusive<u32> = 1..=1_000_000;
 const RATE_INTERVAL_MAX: Duration = Duration::from_secs(3_600);
-/// The interval of a `minRetryRate` that names none.
+/// The interval of a `minRetryRate` that has no interval.
 const RATE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An XBackendTrafficPolicy as its author writes it.
@@ -159,8 +159,8 @@ fn budget(written: &RetryConstraint, remarks: &mut Vec<Box<str>>, review: &mut R
     Some(BudgetSettings { percent: percent?, interval: interval?, min_per_second: min_per_second? })
 }
 
-/// Returns the rate in whole retries per second, rounded up: the rate is a minimum, and rounded down, a rate of less than
-/// one retry per second would be no minimum at all.
+/// Returns the rate in whole retries per second, rounded up because the rate is a minimum. Rounded down, a rate of less
+/// than one retry per second would be 0, and so no minimum at all.
 fn min_per_second(rate: &RequestRate, usual: u32, remarks: &mut Vec<Box<str>>, review: &mut Review<'_>) -> Option<u32> {
     const FIELD: &str = "spec.retryConstraint.minRetryRate";
     let count = match rate.count {

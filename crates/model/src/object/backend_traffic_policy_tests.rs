@@ -65,7 +65,7 @@ fn a_rate_is_rounded_up_to_whole_retries_per_second() {
         ("{count: 1000000, interval: 1h}", 278, false),
         ("{count: 3, interval: 2s}", 2, false),
         ("{count: 61, interval: 1m}", 2, false),
-        // A minimum is never rounded down to none.
+        // A minimum is never rounded down to 0.
         ("{count: 1, interval: 1h}", 1, false),
         ("{count: 3600, interval: 1h}", 1, true),
     ] {

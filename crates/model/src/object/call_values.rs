@@ -9,10 +9,10 @@ use crate::problem::quoted;
 use crate::settings::parse_duration;
 use crate::traffic::{BACKOFF_MAX, RETRIES_MAX};
 
-/// Shortest and longest interval of a retry budget. A longer one would allow as many retries at once as hours of calls
-/// give.
+/// Shortest and longest interval of a retry budget. With a longer interval, the budget could collect retries from hours
+/// of calls and then allow all of these retries at once.
 const BUDGET_INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
-/// Most retries per second that a budget may always allow.
+/// Upper limit for the retries per second that a budget always allows.
 pub(super) const MIN_PER_SECOND_MAX: u32 = 1_000;
 
 /// What is wrong with a value, and the fix.
@@ -88,7 +88,7 @@ pub(super) fn min_per_second(written: i64) -> Result<u32, Fault> {
     number(written, 0..=MIN_PER_SECOND_MAX)
 }
 
-/// Reads the time whose calls a budget counts.
+/// Reads a budget's interval: the budget counts the calls within this interval.
 pub(super) fn budget_interval(text: &str) -> Result<Duration, Fault> {
     let interval = duration(text)?;
     if !BUDGET_INTERVAL.contains(&interval) {
@@ -98,7 +98,7 @@ pub(super) fn budget_interval(text: &str) -> Result<Duration, Fault> {
     Ok(interval)
 }
 
-/// Returns whether an attempt may take longer than the whole request, and the fix.
+/// Checks that the limit for an attempt is not longer than the limit for the whole request.
 pub(super) fn check_order(request: Option<Duration>, attempt: Option<Duration>) -> Result<(), Fault> {
     match (request, attempt) {
         (Some(request), Some(attempt)) if attempt > request => {

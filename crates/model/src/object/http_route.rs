@@ -192,18 +192,18 @@ fn read_timeout(field: &str, written: Option<&str>, reading: &mut Reading<'_, '_
     valid(field, call_values::duration(written?), reading)
 }
 
-/// Reports a mistake.
+/// Returns a value, or reports a mistake.
 fn valid<T>(field: &str, value: Result<T, Fault>, reading: &mut Reading<'_, '_>) -> Option<T> {
     value.map_err(|Fault { what, fix }| reading.problem(field, what, fix)).ok()
 }
 
-/// Refuses a value that Kubernetes accepts and the mesh does not support.
+/// Returns a value; refuses a value that Kubernetes accepts but the mesh does not support.
 fn supported<T>(field: &str, value: Result<T, Fault>, reading: &mut Reading<'_, '_>) -> Option<T> {
     value.map_err(|Fault { what, fix }| reading.refuse(field, Reason::UnsupportedValue, what, fix)).ok()
 }
 
-/// Reads when requests are sent again (GEP-1731). `None` if a value is not valid. For a gRPC call, a code stands for the
-/// gRPC status that is the same failure.
+/// Reads the conditions for retries (GEP-1731). `None` if a value is not valid. For a gRPC call, an HTTP code stands
+/// for the gRPC status with the same meaning.
 fn read_retry(field: &str, written: WrittenRetry, reading: &mut Reading<'_, '_>) -> Option<Retry> {
     let codes = call_values::http_codes(written.codes.unwrap_or_default());
     let http_codes = valid(&format!("{field}.codes"), codes, reading)?;

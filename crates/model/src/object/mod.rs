@@ -52,7 +52,6 @@ pub enum Object {
 pub struct Identity {
     /// Its namespace, a DNS label.
     pub namespace: Box<str>,
-    /// Its name.
     pub name: Box<str>,
     /// The file that defines it.
     pub file: Arc<str>,

@@ -6,7 +6,7 @@ use crate::manifest::Review;
 use crate::problem::quoted;
 use crate::traffic::status::TargetRef;
 
-/// Most targets of a policy.
+/// Maximum number of targets of a policy.
 const TARGETS_MAX: usize = 16;
 /// Gateway API's other name for the group of Services.
 pub(super) const CORE: &str = "core";

@@ -1,4 +1,5 @@
-//! A gateway.networking.k8s.io ReferenceGrant: allows objects in other namespaces to refer to objects in its own.
+//! A gateway.networking.k8s.io ReferenceGrant: allows objects in other namespaces to refer to objects in the grant's
+//! namespace.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
@@ -104,7 +105,7 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
         if to.kind.is_empty() {
             review.problem(&format!("spec.to[{index}].kind"), "missing", "write Service");
         }
-        // Kubernetes treats an empty name as a missing one.
+        // Kubernetes treats an empty name as a missing name.
         to.name = to.name.take().filter(|name| !name.is_empty());
     }
     let grant = ReferenceGrant { identity, from: from.into(), to: to.into() };

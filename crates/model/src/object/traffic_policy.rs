@@ -1,7 +1,7 @@
 //! A leno.dev/v1alpha1 TrafficPolicy: the time limits, retries, hedging and retry budget of some calls.
 //!
-//! A policy selects objects of its own namespace, as Gateway API's policies do (GEP-713). A part that is not valid makes the
-//! whole object invalid, so its last valid version stays in force.
+//! A policy selects objects of its own namespace, as Gateway API's policies do (GEP-713). A part that is not valid
+//! makes the whole object invalid, so its last valid version stays in force.
 
 use std::fmt;
 use std::str::FromStr;
@@ -40,7 +40,7 @@ pub struct TrafficPolicy {
     pub calls: CallPolicy,
     /// Its part for all calls of a Service.
     pub retry_budget: Option<Setting<BudgetSettings>>,
-    /// What the mesh does differently from what the policy asks for. The policy's status lists it.
+    /// The differences between the mesh's behaviour and the policy. The policy's status lists them.
     pub remarks: Box<[Box<str>]>,
 }
 

@@ -152,7 +152,7 @@ fn key(identities: &Identities) -> Option<Key<'_>> {
 impl NetworkIndex {
     fn new(mut networks: Vec<Network>) -> Self {
         networks.sort_by_key(|network| (network.first(), network.prefix_bits()));
-        // If two networks overlap, one contains the other, and the larger one sorts first.
+        // If two networks overlap, one contains the other, and the larger network sorts first.
         networks.dedup_by(|later, kept| kept.contains(later.first()));
         Self(networks.into())
     }

@@ -32,7 +32,6 @@ use crate::spiffe::{SpiffeId, TrustDomain, Workload};
 pub struct AuthorizationPolicy {
     /// Its namespace, which is also the workloads' namespace.
     pub namespace: Box<str>,
-    /// Its name.
     pub name: Box<str>,
     /// The service account of the workloads; `None` for every workload of the namespace.
     pub service_account: Option<Box<str>>,
@@ -172,8 +171,8 @@ impl PortPolicy {
         self.policies.first().filter(|_| self.is_enforced).map(|policy| &**policy)
     }
 
-    /// Returns whether some request of `caller` may be allowed. If not, the proxy can close its connection without
-    /// reading from it.
+    /// Returns whether some request of `caller` may be allowed. If not, the proxy can close the caller's connection
+    /// without reading from it.
     pub fn may_allow(&self, caller: &Caller<'_>) -> bool {
         let has_health_checks = || self.policies.iter().any(|policy| !policy.health_checks.is_empty());
         !matches!(self.authorize(caller, None), Decision::Deny(_))

@@ -9,8 +9,8 @@ use serde::{Serialize, Serializer};
 /// A regular expression that must match a whole text.
 ///
 /// Matching takes time proportional to the product of the text's length and the pattern's size, because the engine does
-/// not backtrack. A pattern's size is at most [`Pattern::SIZE_MAX_BYTES`]. A pattern of this size has about a hundred
-/// steps of the engine.
+/// not backtrack. A pattern's size is at most [`Pattern::SIZE_MAX_BYTES`]. A pattern of this size compiles to about a
+/// hundred steps.
 #[derive(Clone)]
 pub struct Pattern {
     text: Box<str>,

@@ -10,7 +10,7 @@ fn a_pattern_matches_the_whole_text() {
     for (text, is_match) in [("v2", true), ("canary", true), ("v22", false), ("not-canary", false), ("", false)] {
         assert_eq!(canary.is_match(text.as_bytes()), is_match, "{text:?}");
     }
-    // The longer alternative matches if the shorter one is not the whole text.
+    // The longer alternative matches if the shorter alternative is not the whole text.
     assert!(pattern("a|ab").is_match(b"ab"));
     assert!(!pattern("a").is_match(b"a\n"));
 }

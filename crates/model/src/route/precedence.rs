@@ -27,8 +27,8 @@ pub struct Candidate {
     pub rule: Arc<Rule>,
 }
 
-/// Precedence of routes with equally specific matches: the older one first, then the first by `namespace/name`. Smaller
-/// values win.
+/// Precedence of routes with equally specific matches: the older route first, then the first route by `namespace/name`.
+/// Smaller values win.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Seniority {
     /// Sorts routes without a known time last.

@@ -8,9 +8,7 @@ use super::{PathMatch, PathRewrite, RequestHead};
 /// The redirect's target; parts that are not set stay as in the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Redirect {
-    /// The scheme.
     pub scheme: Option<Scheme>,
-    /// The host name.
     pub hostname: Option<Box<str>>,
     /// The port. Default: if a scheme is set, that scheme's port; otherwise the Service's port to which the request was
     /// sent.

@@ -60,7 +60,8 @@ pub enum RouteKind {
     /// One rule matches every connection; the proxy does not parse the connection's bytes.
     #[serde(rename = "TCPRoute")]
     Tcp,
-    /// No route: the port has none, and the one rule has the TrafficPolicy of the Service. The name is the Service's.
+    /// No route: the port has no route, and its only rule has the TrafficPolicy of the Service. The name is the
+    /// Service's name.
     Service,
 }
 

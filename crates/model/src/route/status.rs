@@ -9,7 +9,6 @@ use super::RouteName;
 /// The status of a route at one of its parents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ParentStatus {
-    /// The route.
     pub route: RouteName,
     /// The parent, as the route names it.
     pub parent: ParentRef,
@@ -22,11 +21,9 @@ pub struct ParentStatus {
 pub struct ParentRef {
     /// The API group; empty for Services.
     pub group: Option<Box<str>>,
-    /// The kind.
     pub kind: Option<Box<str>>,
-    /// The namespace, if it is not the route's.
+    /// The namespace, if it is not the route's namespace.
     pub namespace: Option<Box<str>>,
-    /// The name.
     pub name: Box<str>,
     /// The name of the Service's port.
     pub section_name: Option<Box<str>>,
@@ -62,8 +59,8 @@ pub enum Reason {
     Accepted,
     /// Not accepted: the Service or its port does not exist, or cannot have this route.
     NoMatchingParent,
-    /// Not accepted: the port has routes of another kind, or its routes of the same kind leave no space for this one. For a
-    /// policy: an older policy has the same target.
+    /// Not accepted: the port has routes of another kind, or its routes of the same kind leave no space for this route.
+    /// For a policy: an older policy has the same target.
     Conflicted,
     /// Not accepted: an unknown or unsupported value.
     UnsupportedValue,
@@ -79,7 +76,7 @@ pub enum Reason {
     InvalidKind,
     /// Not resolved: no such Service or port.
     BackendNotFound,
-    /// Not resolved: a Service of another namespace, and no ReferenceGrant there allows it.
+    /// Not resolved: the Service is in another namespace, and no ReferenceGrant there allows the reference.
     RefNotPermitted,
 }
 

@@ -20,7 +20,6 @@ pub struct RouteTable {
 /// A match with its rule. A rule with several matches has an entry for each match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// The match.
     pub matches: Match,
     pub rule: Arc<Rule>,
 }
@@ -69,8 +68,8 @@ impl RouteTable {
         self.entries.iter().enumerate().find(|(_, entry)| entry.matches.is_match_of_server(name)).map(Found::new)
     }
 
-    /// Returns whether the table has one entry, whose rule sends all requests with a path to one backend and changes nothing:
-    /// usually the rule of a Service without routes. Such a rule needs no search.
+    /// Returns whether the table has only one entry, and the entry's rule sends all requests with a path to one backend
+    /// and changes nothing. Usually this is the rule of a Service without routes. Such a rule needs no search.
     pub fn is_plain(&self) -> bool {
         self.is_plain
     }

@@ -1,4 +1,5 @@
-//! Hedging: when a call is sent to a second endpoint before the first one has answered (gRFC A6, "Hedging Policy").
+//! Hedging: when a call is sent to a second endpoint before the first endpoint has answered (gRFC A6, "Hedging
+//! Policy").
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,25 +11,24 @@ use serde::{Serialize, Serializer};
 use super::Repeatable;
 use crate::settings::{format_duration, parse_duration};
 
-/// Most further attempts of one call that a policy may allow.
+/// Maximum number of further attempts of one call that a policy may allow.
 pub const HEDGES_MAX: u8 = 3;
 /// Shortest delay before a further attempt: below it, most calls would be sent twice.
 const SHORTEST_DELAY: Duration = Duration::from_millis(1);
-/// Longest delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(3_600);
-/// The percentiles that a delay may name, in tenths of a percent. Below the median, most calls would be sent twice. Above
-/// the largest, a method would need more calls than the proxy remembers.
+/// The percentiles that a delay may name, in tenths of a percent. Below the median, most calls would be sent twice. For
+/// a higher percentile than the largest one here, the proxy would have to remember more calls of a method than it does.
 const PERMILLE: std::ops::RangeInclusive<u16> = 500..=999;
 
 /// When a call is sent to further endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Hedge {
-    /// The time after the begin of the latest attempt.
+    /// The time from the start of the latest attempt to the next attempt.
     pub delay: HedgeDelay,
-    /// Most further attempts of one call: 1 to [`HEDGES_MAX`].
+    /// Maximum number of further attempts of one call: 1 to [`HEDGES_MAX`].
     pub attempts: u8,
-    /// The methods whose calls may be sent more than once. Shared, because the relay copies the policy of each call that it
-    /// hedges.
+    /// The methods whose calls may be sent more than once. Shared, because the relay copies the policy of each call
+    /// that it hedges.
     pub methods: Arc<[Repeatable]>,
 }
 
@@ -41,8 +41,8 @@ pub enum HedgeDelay {
 }
 
 impl Hedge {
-    /// Returns whether a call may be sent more than once. `name` is the `:path` of a gRPC call, and the `:method` of another
-    /// call.
+    /// Returns whether a call may be sent more than once. `name` is the `:path` of a gRPC call, and the `:method` of
+    /// any other call.
     pub fn applies_to(&self, is_grpc: bool, name: &[u8]) -> bool {
         self.methods.iter().any(|method| method.is_match(is_grpc, name))
     }
@@ -54,7 +54,8 @@ impl Hedge {
 }
 
 impl HedgeDelay {
-    /// Returns the share of calls that are slower than the delay by its definition, in tenths of a percent.
+    /// Returns the expected share of calls that are slower than the delay, in tenths of a percent. A percentile defines
+    /// this share. It is 0 for a fixed delay.
     pub fn expected_permille(self) -> u16 {
         match self {
             Self::Fixed(_) => 0,
@@ -88,7 +89,7 @@ fn number(text: &str, max_digits: usize) -> Option<u16> {
 }
 
 impl fmt::Display for HedgeDelay {
-    /// Writes the delay as a policy has it.
+    /// Writes the delay in the form that a policy uses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed(delay) => f.write_str(&format_duration(*delay)),

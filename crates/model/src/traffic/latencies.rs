@@ -1,7 +1,8 @@
-//! The latencies of a cluster's latest calls, by method: where a hedge's delay that is a percentile comes from.
+//! The latencies of a cluster's latest calls, by method. If a hedge's delay is a percentile, its value comes from these
+//! latencies.
 //!
-//! A call that was hedged counts with the time that it had waited, if the further attempt answered first. That time is above
-//! the delay, so the percentile at the delay stays what it would be without hedging.
+//! If the further attempt of a hedged call answered first, the call counts with the time that its first attempt had
+//! waited. This time is above the delay, so the percentile at the delay stays the same as without hedging.
 
 use std::time::{Duration, Instant};
 
@@ -9,15 +10,16 @@ use hdrhistogram::Histogram;
 
 use crate::balance::Method;
 
-/// Most methods of a cluster whose latencies are known. The calls of further methods are not hedged after a percentile.
+/// Maximum number of methods of a cluster whose latencies are known. The calls of further methods are not hedged after
+/// a percentile.
 const METHODS_MAX: usize = 64;
-/// The latencies of this period and of the one before count.
+/// Length of a period. The latencies of this period and of the previous period count.
 const PERIOD: Duration = Duration::from_secs(30);
 /// How long a percentile is used before it is computed again.
 const FRESH: Duration = Duration::from_millis(100);
-/// Number of calls slower than a percentile that it takes to know the percentile: 100 calls for p95, 5,000 for p99.9.
+/// A percentile is known once this number of calls is slower. This takes 100 calls for p95, and 5,000 calls for p99.9.
 const ENOUGH_SLOWER: u64 = 5;
-/// The largest latency that is told apart from larger ones, in microseconds.
+/// The largest latency that is recorded, in microseconds. A larger latency is recorded as this latency.
 const LONGEST_US: u64 = 60_000_000;
 /// Significant digits of a latency; the error of a percentile is at most 7 %.
 const DIGITS: u8 = 1;
@@ -36,7 +38,7 @@ pub struct MethodLatencies {
 struct Latencies {
     /// The latencies of this period.
     recent: Histogram<u32>,
-    /// The latencies of the period before.
+    /// The latencies of the previous period.
     before: Histogram<u32>,
     /// When this period ends.
     ends: Instant,
@@ -86,7 +88,7 @@ impl MethodLatencies {
 }
 
 impl Latencies {
-    /// `None` never happens: the bounds are constants that a histogram can have.
+    /// Never returns `None`: a histogram accepts these constant bounds.
     fn new(now: Instant) -> Option<Self> {
         let empty = || Histogram::new_with_bounds(1, LONGEST_US, DIGITS).ok();
         Some(Self { recent: empty()?, before: empty()?, ends: now + PERIOD, known: None })
@@ -110,7 +112,7 @@ impl Latencies {
     fn begin_period(&mut self, now: Instant) {
         std::mem::swap(&mut self.recent, &mut self.before);
         self.recent.reset();
-        // Two periods without a call leave nothing of them.
+        // After two periods without a call, no latencies are left.
         if now >= self.ends + PERIOD {
             self.before.reset();
         }

@@ -1,8 +1,9 @@
 //! What a call may do: time limits, retries and hedging.
 //!
 //! Two kinds of objects set the parts of a [`CallPolicy`]: routes, where Gateway API has a field for the part, and
-//! TrafficPolicies. XBackendTrafficPolicies and TrafficPolicies set the retry budget of a Service. [`CallPolicy::or`] joins policies from the most specific one to the least specific one. Pure: the relay
-//! owns the timers and the attempts.
+//! TrafficPolicies. XBackendTrafficPolicies and TrafficPolicies set the retry budget of a Service. [`CallPolicy::or`]
+//! joins policies from the most specific one to the least specific one. Pure: the relay owns the timers and the
+//! attempts.
 
 mod hedge;
 mod latencies;
@@ -37,13 +38,13 @@ pub struct CallPolicy {
     /// Limit on the time of one attempt at one endpoint (GEP-1742).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend_request_timeout: Option<Setting<TimeLimit>>,
-    /// Limit on the time in which neither side of a call sends content.
+    /// Limit on the time in which neither side of a call sends content or a header section.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream_idle_timeout: Option<Setting<TimeLimit>>,
     /// When a call may be sent again although an endpoint may have processed it (GEP-1731).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Setting<Retry>>,
-    /// When a call may be sent to another endpoint although the first one may still answer (gRFC A6).
+    /// When a call may be sent to another endpoint although the first endpoint may still answer (gRFC A6).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hedge: Option<Setting<Hedge>>,
 }
@@ -61,21 +62,20 @@ pub struct Setting<T> {
 /// Whether the proxy acts on a part of a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Mode {
-    /// The proxy acts on it.
+    /// The proxy acts on the part.
     #[default]
     Enforce,
     /// The proxy counts and logs what it would have done.
     Audit,
-    /// The part is switched off, also if a less specific object sets it. No joined policy has such a part.
+    /// The part is switched off, even if a less specific object sets it. No joined policy has such a part.
     Off,
 }
 
-/// Shortest time after which a stream may count as idle. The relay checks four times in it.
+/// Shortest idle time that a policy may set. The relay checks a stream four times within its idle time.
 pub const SHORTEST_IDLE: Duration = Duration::from_millis(100);
-/// Longest limit on time, as good as none.
+/// Longest limit on time. It has the same effect as no limit.
 pub const LONGEST_LIMIT: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
 
-/// A limit on time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TimeLimit {
     #[serde(rename = "after_ms", serialize_with = "milliseconds")]
@@ -107,7 +107,7 @@ impl<T> Setting<T> {
 }
 
 impl CallPolicy {
-    /// Returns this policy, with the parts of a less specific policy where this one has none.
+    /// Returns this policy. Parts that it does not set come from a less specific policy, `other`.
     #[must_use]
     pub fn or(self, other: &Self) -> Self {
         Self {

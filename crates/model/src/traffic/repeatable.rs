@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// Most methods that a policy may name, and the longest name of one in bytes.
+/// Maximum number of methods that a policy may name, and maximum length of a method's name in bytes.
 pub const REPEATABLE_MAX: usize = 16;
 const NAME_MAX_BYTES: usize = 256;
 
@@ -24,7 +24,8 @@ pub enum Repeatable {
 }
 
 impl Repeatable {
-    /// Returns whether a call is one of its calls. `name` is the `:path` of a gRPC call, and the `:method` of another call.
+    /// Returns whether a call is a call of this method, or of this service. `name` is the `:path` of a gRPC call, and
+    /// the `:method` of any other call.
     pub(super) fn is_match(&self, is_grpc: bool, name: &[u8]) -> bool {
         let called = || name.strip_prefix(b"/").filter(|_| is_grpc);
         match self {
@@ -69,7 +70,7 @@ impl FromStr for Repeatable {
 }
 
 impl fmt::Display for Repeatable {
-    /// Writes the method as a policy has it.
+    /// Writes the method in the form that a policy uses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::GrpcService(service) => write!(f, "{service}/*"),

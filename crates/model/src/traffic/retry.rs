@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use crate::settings::milliseconds;
 
-/// Most retries of one call that a rule may allow.
+/// Maximum number of retries of one call that a rule may allow.
 pub const RETRIES_MAX: u8 = 10;
 /// Longest pause before the first retry that a rule may ask for.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(10);
-/// The pause before the first retry, unless the rule says another.
+/// The pause before the first retry, unless the rule sets another pause.
 pub const DEFAULT_BACKOFF: Duration = Duration::from_millis(25);
-/// The longest pause before a retry, as a multiple of the pause before the first one, and in any case. A call in its pause
-/// holds memory.
+/// Limits for the pause before a retry: a multiple of the pause before the first retry, and an absolute limit. A call
+/// holds memory during its pause.
 const LONGEST_PAUSE: u32 = 10;
 const PAUSE_MAX: Duration = Duration::from_secs(20);
 
@@ -25,10 +25,10 @@ pub struct Retry {
     pub http_codes: Box<[u16]>,
     /// The gRPC statuses that count as failures.
     pub grpc_codes: GrpcCodes,
-    /// Most retries of one call: 1 to [`RETRIES_MAX`].
+    /// Maximum number of retries of one call: 1 to [`RETRIES_MAX`].
     pub attempts: u8,
-    /// Shortest pause before the first retry; the pause before each further one is twice as long, up to ten times the first
-    /// pause or 20 s.
+    /// Shortest pause before the first retry. The pause before each further retry is twice as long, up to ten times the
+    /// first pause or 20 s.
     #[serde(rename = "backoff_ms", serialize_with = "milliseconds")]
     pub backoff: Duration,
 }
@@ -62,7 +62,7 @@ const NAMES: [&str; 17] = [
 ];
 
 impl Default for Retry {
-    /// One retry after lost connections and resets only.
+    /// One retry, only after a lost connection or a reset.
     fn default() -> Self {
         let (http_codes, grpc_codes) = Default::default();
         Self { http_codes, grpc_codes, attempts: 1, backoff: DEFAULT_BACKOFF }
@@ -88,8 +88,8 @@ impl Retry {
         self.grpc_codes.iter().all(|(code, _)| KNOWN_TO_GRPC.contains(&code))
     }
 
-    /// Returns the pause before the retry with this number, from 1. `random` is uniformly distributed; the pause is up to
-    /// half longer than the shortest one, so that calls that failed together do not return together.
+    /// Returns the pause before the retry with this number, from 1. `random` is uniformly distributed. The pause is up
+    /// to half longer than the shortest pause, so that calls that failed together do not return together.
     pub fn pause(&self, number: u8, random: u32) -> Duration {
         let doubled = 1u32.checked_shl(u32::from(number.saturating_sub(1))).unwrap_or(u32::MAX);
         let shortest = (self.backoff * doubled.min(LONGEST_PAUSE)).min(PAUSE_MAX);
@@ -128,8 +128,8 @@ impl GrpcCodes {
         (0u8..).zip(NAMES).filter(move |(code, _)| self.contains(*code))
     }
 
-    /// Returns the codes that are the same failures as these HTTP statuses, by the mapping of `google.rpc.Code`: 429 is
-    /// RESOURCE_EXHAUSTED, 500 INTERNAL, 503 UNAVAILABLE, 504 DEADLINE_EXCEEDED. Other statuses have none.
+    /// Returns the codes that stand for the same failures as these HTTP statuses, by the mapping of `google.rpc.Code`:
+    /// 429 is RESOURCE_EXHAUSTED, 500 INTERNAL, 503 UNAVAILABLE, 504 DEADLINE_EXCEEDED. Other statuses have no code.
     pub fn like_http(statuses: &[u16]) -> Self {
         const SAME: [(u16, u8); 4] = [(429, 8), (500, 13), (503, 14), (504, 4)];
         let same = SAME.iter().filter(|(status, _)| statuses.contains(status));

@@ -1,5 +1,5 @@
-//! The share of calls that are slow, which shows whether a whole Service is loaded rather than a few calls unlucky. Further
-//! attempts at the calls of a loaded Service would only add to its load.
+//! The share of calls that are slow. It shows whether a whole Service is loaded, or only a few calls are unlucky.
+//! Further attempts at the calls of a loaded Service would only add to its load.
 //!
 //! Calls with different delays have shares of their own: what is slow for one delay is not slow for another.
 
@@ -7,16 +7,17 @@ use std::time::{Duration, Instant};
 
 use super::HedgeDelay;
 
-/// The calls of this period and of the one before count. The period is at least as long as the delay, so that most of the
-/// calls that are slow now began in one of the two.
+/// Shortest length of a period. The calls of this period and of the previous period count. The period is at least as
+/// long as the delay, so that most of the calls that are slow now began in one of the two periods.
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
-/// Fewer calls show nothing.
+/// Minimum number of calls. The share of fewer calls shows nothing.
 const FEW: u32 = 20;
-/// A Service is loaded if this share of its calls is slow, in tenths of a percent, beside the share that a percentile leaves.
-/// For percentiles below p80, half of the share that they leave.
+/// If the share of slow calls exceeds the expected share by more than this, in tenths of a percent, a Service is
+/// loaded. The expected share is the share of calls above a percentile, or 0 for a fixed delay. For percentiles below
+/// p80, half of the expected share takes the place of this constant.
 const LOADED_PERMILLE: u32 = 100;
 
-/// The calls with one delay, and those that have not been answered within it.
+/// Counts the calls with one delay, and the slow calls among them, which have not been answered within the delay.
 #[derive(Debug, Clone)]
 pub struct SlowShare {
     recent: Counts,
@@ -24,7 +25,7 @@ pub struct SlowShare {
     /// When this period ends.
     ends: Instant,
     period: Duration,
-    /// More slow calls than this show a loaded Service, in tenths of a percent.
+    /// If the share of slow calls is larger than this, in tenths of a percent, the Service is loaded.
     allowed_permille: u32,
 }
 

@@ -9,7 +9,7 @@ use crate::route::status::Condition;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TargetStatus {
     pub kind: PolicyKind,
-    /// The policy's namespace, which is also the target's.
+    /// The policy's namespace, which is also the target's namespace.
     pub namespace: Box<str>,
     /// The policy's name.
     pub policy: Box<str>,
@@ -23,7 +23,7 @@ pub struct TargetStatus {
 pub struct TargetRef {
     pub kind: TargetKind,
     pub name: Box<str>,
-    /// The name of a rule of the route, or of a port of the Service; `None` for all of it.
+    /// The name of a rule of the route, or of a port of the Service; `None` for the whole object.
     pub section_name: Option<Box<str>>,
 }
 

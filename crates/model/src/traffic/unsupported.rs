@@ -1,7 +1,7 @@
 //! Which parts of a call policy programs without a proxy ignore.
 //!
-//! Such programs get the same routes and clusters over xDS as proxies do. `leno_xds` writes each part in the fields that
-//! they know; for the other parts there is no such field.
+//! Such programs get the same routes and clusters over xDS as proxies do. `leno_xds` writes each part in the fields
+//! that such programs know. There is no such field for the other parts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::{CallPolicy, Mode, Setting};
 use crate::balance::BudgetSettings;
 
-/// Most retries of one call in gRPC clients, whatever their configuration says (gRFC A6). grpc-go applies this limit only to a
-/// service config, not to a retry policy from xDS.
+/// Maximum number of retries of one call in gRPC clients, whatever their configuration says (gRFC A6). grpc-go applies
+/// this limit only to a service config, not to a retry policy from xDS.
 const GRPC_RETRIES_MAX: u8 = 4;
 
 /// A program that reads routes and clusters over xDS, and has no proxy of the mesh.
@@ -18,7 +18,7 @@ const GRPC_RETRIES_MAX: u8 = 4;
 pub enum XdsClient {
     /// A program with gRPC's own xDS client (gRFC A31, A44), in any language.
     Grpc,
-    /// The same with grpc-go, which ignores less.
+    /// A program with grpc-go's xDS client, which ignores fewer parts.
     GrpcGo,
     Envoy,
 }

@@ -1,5 +1,5 @@
-//! Caches joined Services, so that a change of one Service does not cost a join of all, and clusters with the retry budgets
-//! of policies, so that they stay the same objects.
+//! Caches joined Services, so that a change of one Service does not cost a join of all Services. Also caches clusters
+//! with the retry budgets of policies, so that an unchanged cluster stays the same object.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::traffic::Setting;
 pub struct Memo {
     /// Results by the Service's address in memory. The address cannot be reused while the result holds the Service.
     services: HashMap<usize, Made>,
-    /// Clusters with a retry budget, by the address of the cluster without it.
+    /// Clusters with a retry budget, by the address of the cluster without the budget.
     budgets: HashMap<usize, WithBudget>,
 }
 
 #[derive(Debug)]
 struct WithBudget {
-    /// Keeps its address in use.
+    /// Keeps the address of the cluster without the budget in use.
     _without: Arc<Cluster>,
     cluster: Arc<Cluster>,
     is_used: bool,

@@ -191,8 +191,8 @@ impl Join {
         }
     }
 
-    /// Adds notices about unreadable policies, and about policies in audit mode that report nothing or only a part,
-    /// because other policies are enforced.
+    /// Adds notices about unreadable policies. Adds notices about policies in audit mode that report no calls, or only
+    /// some calls, because other policies are enforced.
     fn overlaps(&mut self, policies: &[&AuthorizationPolicy]) {
         let mut enforced: HashMap<&str, Vec<&AuthorizationPolicy>> = HashMap::new();
         for policy in policies.iter().filter(|policy| policy.policy.mode.is_enforced()) {

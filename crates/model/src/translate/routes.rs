@@ -113,7 +113,7 @@ fn admitted<'a>(
     groups.into_iter().filter_map(admit).collect()
 }
 
-/// Finds the routes that share matches with older ones, among routes in order of seniority.
+/// Finds the routes that share matches with older routes, among routes in order of seniority.
 fn shadowed<'a>(routes: &[&'a Route]) -> HashMap<(&'a str, &'a str), Shadow<'a>> {
     let mut shadowed: HashMap<_, Shadow<'a>> = HashMap::new();
     if routes.len() < 2 {

@@ -1,9 +1,9 @@
 //! Joins policies with the objects that they select.
 //!
-//! The parts of a rule's policy come, in this order, from: the route itself, a policy for the rule, a policy for the route, a
-//! policy for the Service's port, a policy for the Service. The first object that sets a part decides it. What Gateway API's
-//! own objects set goes before Leno's policies, so an XBackendTrafficPolicy for a Service decides the retry budget before
-//! TrafficPolicies for the port and for the Service.
+//! The parts of a rule's policy come, in this order, from: the route itself, a policy for the rule, a policy for the
+//! route, a policy for the Service's port, a policy for the Service. The first object that sets a part decides it.
+//! Gateway API's own objects take precedence over Leno's policies, so an XBackendTrafficPolicy for a Service decides
+//! the retry budget before TrafficPolicies for the port and for the Service.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -126,8 +126,8 @@ impl<'a> Policies<'a> {
         self.by_target.get(&(PolicyKind::Traffic, target)).copied()
     }
 
-    /// Returns the policies of a cluster's Service in order of precedence: Gateway API's policy, the policy for the cluster's
-    /// port, the policy for the Service.
+    /// Returns the policies of a cluster's Service in order of precedence: Gateway API's policy, the policy for the
+    /// cluster's port, the policy for the Service.
     fn of_cluster(&self, cluster: &ClusterKey, known: &Known<'_>) -> impl Iterator<Item = &TrafficPolicy> {
         let has_policies = !self.by_target.is_empty();
         let service = has_policies.then(|| known.service(&cluster.namespace, &cluster.service)).flatten();
@@ -212,8 +212,8 @@ fn missing(
     not_found(what, "correct sectionName, or remove it to select all")
 }
 
-/// Returns the message of a policy in force: what the mesh does differently from what the policy asks for, and which parts
-/// programs without a proxy ignore. Empty if there is no such part.
+/// Returns the message of a policy in force: the differences between the mesh's behaviour and the policy, and the parts
+/// that programs without a proxy ignore. Empty if there is nothing to report.
 fn accepted(policy: &TrafficPolicy) -> String {
     let sets_something = policy.retry_budget.is_some() || !policy.calls.is_empty();
     let mut remarks: Vec<String> = policy.remarks.iter().map(ToString::to_string).collect();

@@ -20,7 +20,8 @@ items:
 - {apiVersion: v1, kind: Service, metadata: {name: db, namespace: shop}, spec: {ports: [{port: 3306}]}}
 ";
 
-/// A GRPCRoute `namespace/name` of `cart.shop:80`, with a rule `get` for one method and a rule without a name for the rest.
+/// A GRPCRoute `namespace/name` of `cart.shop:80`, with a rule `get` for one method and a rule without a name for the
+/// rest.
 fn grpc_route(route: &str) -> String {
     let (namespace, name) = route.split_once('/').expect("a namespace and a name");
     let backend = "backendRefs: [{name: cart, namespace: shop, port: 80}]";
@@ -224,7 +225,7 @@ fn the_retry_budget_of_gateway_api_goes_before_every_policy_for_the_service() {
     assert_eq!(reasons(&translation), accepted);
     let table = table(&translation, "cart", 80, "shop").expect("a table");
     assert_eq!(numbers(&table.find(&get("/")).expect("a rule").rule.calls)[2], Some(4));
-    // Without a retryConstraint, it sets no budget.
+    // Without a retryConstraint, the XBackendTrafficPolicy sets no budget.
     let without = with(&[all, admin, backend_policy("cart", "sessionPersistence: {}")]);
     assert_eq!(budgets(&without), ours);
 }
@@ -240,7 +241,7 @@ fn of_two_policies_of_gateway_api_for_one_service_the_first_is_in_force() {
                     shop/a has the same target; remove the target from one of the two";
     assert_eq!(lines(&translation.problems), [expected]);
     assert_eq!(budgets(&translation), [Some((1, "XBackendTrafficPolicy shop/a")); 2]);
-    // A policy without a target that exists is no rival.
+    // If the target of a policy does not exist, the policy conflicts with no other policy.
     let missing = backend_policy("a", "retryConstraint: {}").replace("name: cart}]", "name: crat}]");
     let translation = with(&[missing, backend_policy("b", "retryConstraint: {}")]);
     assert_eq!(reasons(&translation), [("a", false, Reason::TargetNotFound), ("b", true, Reason::Accepted)]);

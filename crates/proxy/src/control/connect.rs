@@ -28,7 +28,7 @@ use tower_service::Service;
 
 /// Longest time for a connection and its handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Silence after which the control plane gets a PING, and how long it may take to answer.
+/// Silence after which we send the control plane a PING, and the longest time for its answer.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -57,7 +57,7 @@ pub(super) enum Security {
         trust_domain: TrustDomain,
         /// File of the trust bundle, in PEM; read for each connection.
         trust_bundle: PathBuf,
-        /// Our certificate; `None` before the first one.
+        /// Our certificate; `None` before we have our first certificate.
         own: Option<Svid>,
     },
 }

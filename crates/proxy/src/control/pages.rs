@@ -89,7 +89,7 @@ struct Balancers {
 
 async fn explain_balancers(shared: &Shared) -> Balancers {
     let latest = Instant::now() + EXPLAIN_MAX;
-    // Query all before waiting for the first, so that one slow worker does not use up the others' time.
+    // Query all before waiting for the first, so that one slow worker does not use up the time of the other workers.
     let asked: Vec<_> = shared.workers.iter().map(WorkerHandle::explain).collect();
     let mut balancers = Balancers { clusters: Vec::new(), silent_workers: Vec::new() };
     for (index, explanation) in asked.into_iter().enumerate() {

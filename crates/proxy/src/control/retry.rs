@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Pauses that double from the shortest to the longest, each shortened randomly by up to half, so that proxies that
-/// lost the control plane at the same moment do not return at the same moment.
+/// Pauses that double from the shortest to the longest. Each pause is shortened at random by up to half. So proxies
+/// that lost the control plane at the same moment return at different moments.
 pub(super) struct Retry {
     shortest: Duration,
     longest: Duration,

@@ -22,7 +22,7 @@ use crate::worker::WorkerHandle;
 pub(super) enum Phase {
     /// Workers accept calls.
     Serving,
-    /// Calls in flight finish; new ones are not accepted.
+    /// Calls in flight finish; new calls are not accepted.
     Draining,
 }
 

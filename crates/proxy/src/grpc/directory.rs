@@ -43,7 +43,7 @@ impl Directory {
     /// Replaces all files at once.
     ///
     /// # Errors
-    /// If the new files cannot be written, the old ones stay as they are.
+    /// If the new files cannot be written. The old files then stay as they are.
     pub(super) fn replace(&self, files: &[(&str, String)]) -> io::Result<()> {
         let age = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let name = format!("{GENERATION}{}", age.as_nanos());

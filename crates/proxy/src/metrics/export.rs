@@ -1,5 +1,5 @@
-//! The metrics of the whole proxy in the form that Prometheus reads: metrics of the relays, of the configuration, of our
-//! certificate and of the process.
+//! The metrics of the whole proxy in the form that Prometheus reads: metrics of the relays, of the configuration, of
+//! our certificate and of the process.
 
 use std::fmt;
 use std::sync::Arc;

@@ -81,7 +81,8 @@ fn every_sample_is_described_in_the_older_form_too() {
     assert!(!text.contains("# EOF"), "{text}");
 }
 
-/// Prometheus' own checker, if installed, must parse the text; it complains only about Linkerd's milliseconds.
+/// Prometheus' own checker, if installed, must parse the text; it may complain only about the two metrics of Linkerd
+/// that are in milliseconds.
 #[test]
 fn promtool_reads_the_text_and_complains_only_of_what_is_meant() {
     use std::process::{Command, Stdio};

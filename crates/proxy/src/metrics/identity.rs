@@ -1,6 +1,6 @@
 //! Metrics of our own certificate.
 //!
-//! The names are those of Linkerd's proxy, so that alerts on an expiring certificate work.
+//! The metrics have the same names as in Linkerd's proxy, so that alerts on an expiring certificate work.
 
 use std::fmt;
 

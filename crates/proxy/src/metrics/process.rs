@@ -78,14 +78,14 @@ impl ProcessMetrics {
     }
 }
 
-/// Fields 14 and 15 of proc_pid_stat(5).
+/// The processor time: fields 14 (user) and 15 (system) of proc_pid_stat(5).
 fn cpu_seconds(stat: &str) -> Option<f64> {
     let ticks = stat_field(stat, 14)? + stat_field(stat, 15)?;
     Some(ticks as f64 / clock_ticks_per_second() as f64)
 }
 
-/// A field of proc_pid_stat(5), with its number there, which starts at 1. The second field is a name that may contain
-/// spaces and ends in `)`, so this function counts the fields after it.
+/// Returns the field of proc_pid_stat(5) with this number. The manual page counts the fields from 1. The second field
+/// is a name that may contain spaces and ends in `)`, so this function counts the fields after it.
 fn stat_field(stat: &str, number: usize) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_whitespace().nth(number - 3)?.parse().ok()

@@ -20,7 +20,7 @@ use crate::worker::Bound;
 /// Environment variable with the supervisor's process id, the number of restarts, and the worker, door and descriptor
 /// of each socket: `1 0 0:outbound:5 0:inbound:6`.
 pub(super) const VARIABLE: &str = "LENO_SUPERVISED";
-/// Descriptors up to this one are standard input, output and error.
+/// Descriptors up to this number are standard input, output and error.
 const LAST_STANDARD: RawFd = 2;
 
 /// The sockets and the state that a proxy gets from its supervisor.
@@ -28,7 +28,7 @@ const LAST_STANDARD: RawFd = 2;
 pub(crate) struct Handover {
     /// The sockets of each worker.
     pub(crate) sockets: Vec<Vec<Bound>>,
-    /// How often a proxy was started again before this one.
+    /// How often a proxy was started again before this proxy.
     pub(crate) restarts: u64,
 }
 

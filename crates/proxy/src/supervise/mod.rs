@@ -1,4 +1,4 @@
-//! `leno-proxy supervise`: runs the proxy as a child process, and starts another one at once if it ends unexpectedly.
+//! `leno-proxy supervise`: runs the proxy as a child process, and starts another proxy at once if it ends unexpectedly.
 //!
 //! The supervisor binds the sockets at which connections arrive and keeps them, so the kernel accepts connections even
 //! while there is no proxy: they wait, and the next proxy serves them. The old proxy's open calls and connections are
@@ -58,8 +58,8 @@ pub(crate) enum SuperviseError {
     Log(#[from] logging::StartError),
 }
 
-/// Runs a proxy until it ends in order, or cannot be kept running. Returns the exit code. The first of `args` is the
-/// program's name; `own` are the arguments that select the proxy in this program.
+/// Runs a proxy until it ends in an orderly way, or cannot be kept running. Returns the exit code. The first of `args`
+/// is the program's name; `own` are the arguments that select the proxy in this program.
 pub(crate) fn run(own: &[&str], args: &[OsString]) -> Result<Result<u8, SuperviseError>, Exit> {
     let (read, _) = Args::read(args.iter().cloned())?;
     let words = own.iter().map(OsString::from).chain(args.iter().skip(1).cloned()).collect::<Vec<_>>();
@@ -189,9 +189,9 @@ pub(crate) fn take_over() -> Result<Handover, HandoverError> {
     handover::take()
 }
 
-/// Waits for the time `wait`, and then refuses connections, so that callers can use another endpoint. Never returns.
-/// This is for a proxy that replaces a crashed one: while the control plane is unavailable, the proxy waits for its
-/// identity, and connections would wait in vain.
+/// Waits for the time `wait`, and then refuses connections, so that callers can use another endpoint. Never returns. A
+/// proxy that replaces a crashed proxy calls this function: while the control plane is unavailable, the proxy waits for
+/// its identity, and connections would wait in vain.
 pub(crate) async fn refuse_connections_after(wait: Duration, sockets: &[Vec<Bound>]) -> Infallible {
     sleep(wait).await;
     for bound in sockets.iter().flatten() {

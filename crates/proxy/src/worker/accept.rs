@@ -13,11 +13,11 @@ use socket2::{SockRef, TcpKeepalive};
 use super::Worker;
 use super::wire::{Carries, Wire, WireId};
 
-/// Most connections accepted from one listener in one turn of the event loop.
+/// Maximum number of connections that are accepted from one listener in one turn of the event loop.
 const MAX_ACCEPTS: usize = 64;
 
-/// Returns the TCP keepalive settings for a silent peer: the first probe after `silence`, then one after every third of
-/// it, at most three in all.
+/// Returns the TCP keepalive settings for a silent peer: the first probe after `silence`, and further probes at
+/// intervals of a third of `silence`. The kernel sends at most three probes.
 pub(super) fn keepalive(silence: Duration) -> TcpKeepalive {
     TcpKeepalive::new().with_time(silence).with_interval(silence / 3).with_retries(3)
 }
@@ -35,7 +35,7 @@ pub(super) struct Arrival {
     pub(super) is_held: bool,
     /// Bytes received so far, decrypted if the proxy takes part in the TLS.
     pub(super) first: Vec<u8>,
-    /// Target port that another proxy sent in its TLS server name. It counts if netfilter did not redirect the
+    /// Target port that another proxy sent in its TLS server name. It applies only if netfilter did not redirect the
     /// connection.
     pub(super) named_port: Option<u16>,
     /// The TLS handshake began with a trust bundle that has been replaced since.

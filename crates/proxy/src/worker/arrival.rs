@@ -1,5 +1,5 @@
-//! Arrival: detects what a new connection carries, takes part in its TLS if that is addressed to the proxy, and makes
-//! the connection a client's.
+//! Arrival: detects what a new connection carries, takes part in the connection's TLS if the client addresses it to the
+//! proxy, and turns the arrival into a client's connection.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -167,7 +167,7 @@ impl Worker {
     /// Returns whether the client must have a certificate, because the connection could reach ports of the application
     /// that the network does not show to the client. A connection that netfilter redirected reaches the port that it
     /// was opened to, as it would without a proxy. A connection that names no port, or a port of our own, reaches no
-    /// application. It only shows our certificate, which `leno identity` needs.
+    /// application. Such a connection only shows our certificate, which `leno identity` needs.
     fn is_for_members(&self, origin: &Origin, named_port: Option<u16>) -> bool {
         let local = origin.local.ip();
         let leads_nowhere = || named_port.is_none_or(|port| self.relay.is_own(SocketAddr::new(local, port), local));
@@ -308,7 +308,7 @@ impl Worker {
         }
     }
 
-    /// Decides on a connection whose protocol was not detected in time. If the client is silent, the server may be one
+    /// Decides on a connection whose protocol was not detected in time. A silent client may be waiting for a server
     /// that speaks first.
     pub(super) fn decide_late(&mut self, id: ArrivalId) {
         let Some(arrival) = self.arrivals.get(id) else { return };
@@ -322,8 +322,9 @@ impl Worker {
         self.admit_undetected(id);
     }
 
-    /// Admits a connection whose client has not shown its protocol, and is not waited for any longer. The bytes are
-    /// opaque, unless the port is declared to speak HTTP: then it is an HTTP connection without a request so far.
+    /// Admits a connection whose client has not shown its protocol. The worker waits for the client no longer. The
+    /// bytes are opaque, unless the port is declared to speak HTTP: then it is an HTTP connection without a request so
+    /// far.
     fn admit_undetected(&mut self, id: ArrivalId) {
         let Some(arrival) = self.arrivals.get(id) else { return };
         match self.relay.declared_http(&arrival.origin).filter(|_| !begins_tls(&arrival.first)) {

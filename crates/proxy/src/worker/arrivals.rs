@@ -36,8 +36,9 @@ impl Worker {
         }
     }
 
-    /// Drops arrivals until the worker holds little enough, or all arrivals at most an eighth of the budget. The source
-    /// that holds the most comes first, its oldest arrival before the others. Our own application comes last.
+    /// Drops arrivals until the worker holds little enough memory, or until all arrivals together hold at most an
+    /// eighth of the budget. Begins with the source that holds the most memory, and with the oldest arrival of that
+    /// source. Our own application comes last.
     fn drop_arrivals(&mut self) {
         if !self.relay.has_many_arrivals() {
             return;

@@ -46,11 +46,11 @@ pub struct WorkerConfig {
     pub settings: Settings,
     /// Which calls are logged, and how.
     pub access_log: AccessLog,
-    /// Where they are logged.
+    /// Where the calls are logged.
     pub outlet: Outlet,
     /// The limits in force.
     pub limits: Arc<Limits>,
-    /// Most memory that peers can make this worker hold, in bytes.
+    /// Maximum memory that peers can make this worker hold, in bytes.
     pub memory_budget_bytes: usize,
     /// The metrics of this worker.
     pub metrics: Arc<WorkerMetrics>,
@@ -124,13 +124,14 @@ impl WorkerHandle {
         self.order(Command::SetIdentity(identity));
     }
 
-    /// Replaces the mesh by one that differs from it only in `changes`. The cost depends on the changes, not on the
+    /// Replaces the mesh by a mesh that differs from it only in `changes`. The cost depends on the changes, not on the
     /// size of the mesh.
     pub fn change_mesh(&self, mesh: Arc<Mesh>, changes: Arc<Changes>) {
         self.order(Command::ChangeMesh(mesh, changes));
     }
 
-    /// Asks which answers of the control plane calls use, or have used since the last report.
+    /// Asks which of the control plane's answers are used by current calls, or were used by calls since the last
+    /// report.
     pub fn usage(&self) -> oneshot::Receiver<Usage> {
         let (sender, receiver) = oneshot::channel();
         self.order(Command::ReportUsage(sender));

@@ -15,7 +15,7 @@ use socket2::Socket;
 
 use super::accept::keepalive;
 
-/// Most addresses that one worker listens on.
+/// Maximum number of addresses that one worker listens on.
 pub const MAX_LISTENERS: usize = 32;
 
 /// A socket that is bound.

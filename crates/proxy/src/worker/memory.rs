@@ -19,7 +19,7 @@ use std::{fs, thread};
 /// The 64 chunk sizes that glibc caches, in usable bytes, [`CACHED_SIZES_STEP`] apart.
 const CACHED_SIZES: std::ops::RangeInclusive<usize> = 24..=1_032;
 const CACHED_SIZES_STEP: usize = 16;
-/// Most chunks of one size that a thread caches.
+/// Maximum number of chunks of one size that a thread caches.
 const CACHED_PER_SIZE: usize = 7;
 
 /// Limits glibc to `count` arenas. Call this before the worker number `count` starts.

@@ -53,7 +53,7 @@ pub use standing::Standing;
 const WAKER: Token = Token(0);
 /// First poll token of the listeners. The tokens of wires are larger ([`wire::token`]).
 const FIRST_LISTENER: usize = 1;
-/// Most bytes read from one connection in one turn of the loop.
+/// Maximum number of bytes to read from one connection in one turn of the loop.
 const READ_BYTES: usize = 64 * 1024;
 /// One worker thread: the event loop around a relay.
 struct Worker {

@@ -18,7 +18,8 @@ use rustc_hash::FxHashSet;
 use super::Worker;
 use super::wire::{Carries, WireId};
 
-/// Most connections that finish their calls after they have lost their place. Further ones are closed at once.
+/// Maximum number of connections that may finish their calls after they have lost their place. Further connections are
+/// closed at once.
 const MAX_YIELDING: usize = 256;
 
 /// Identifies a client that has shown a certificate: a digest of its SPIFFE id, with a random key. Two ids with the
@@ -93,7 +94,7 @@ impl Doors {
     }
 }
 
-/// Returns the connection that loses its place for a new one, if any.
+/// Returns the connection that loses its place for a new connection, if any.
 fn replaced(entry: Entry<WireId>) -> Result<Option<WireId>, Full> {
     match entry {
         Entry::Free => Ok(None),
@@ -111,8 +112,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Moves the connection of a client that has shown its certificate: it counts for the client's identity from now
-    /// on.
+    /// Moves the connection of a client that has shown its certificate: the connection counts for the client's identity
+    /// from now on.
     pub(super) fn take_member_place(&mut self, wire: WireId, id: &SpiffeId) -> Result<(), Full> {
         if let Some(replaced) = self.doors.identify(wire, id)? {
             self.yield_place(replaced);

@@ -17,7 +17,7 @@ use super::wire::WireId;
 const SLICE: Duration = Duration::from_millis(5);
 /// Shortest pause between two slices.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Most chains whose verdict is kept until the round ends; about 100 bytes each.
+/// Maximum number of chains whose verdict is kept until the round ends; about 100 bytes each.
 const MAX_VERDICTS: usize = 16_384;
 
 /// The verdict about a chain.
@@ -49,8 +49,8 @@ impl Recheck {
         self.due = wires.collect();
     }
 
-    /// Forgets the verdicts. If a new identity trusts every anchor of the previous one, the round continues with the
-    /// new one.
+    /// Forgets the verdicts. If a new identity trusts every anchor of the previous identity, the round continues with
+    /// the new identity.
     pub(super) fn forget_verdicts(&mut self) {
         self.verdicts = Verdicts::default();
     }

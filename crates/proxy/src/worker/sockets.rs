@@ -314,14 +314,16 @@ fn write(link: &mut Link, wire: &mut Wire, now: Instant, buffers: &mut Buffers) 
     }
 }
 
-/// Writes what the socket takes of a connection's last output. A failure does not matter, since the connection ends.
+/// Writes as much of a connection's last output as the socket accepts. A failure does not matter, since the connection
+/// ends.
 fn write_last(wire: &mut Wire, mut rest: &[u8], buffers: &mut Buffers) {
     while let Ok(written @ 1..) = wire.write(rest, buffers) {
         rest = rest.get(written..).unwrap_or_default();
     }
 }
 
-/// Returns whether an address belongs to this machine: then it is also the source of packets to it. Sends nothing.
+/// Returns whether an address belongs to this machine. If it does, the kernel also chooses it as the source of packets
+/// to it. Sends nothing.
 fn is_own_ip(ip: IpAddr) -> bool {
     let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let source = || {

@@ -19,9 +19,9 @@ use rustls::pki_types::CertificateDer;
 
 use super::tls::chain_bytes;
 
-/// Most memory for remembered certificates, of all workers together: enough for some 2,000 workloads with one address
-/// each and chains of usual length. When it is full, certificates of the identity that takes most of it are forgotten.
-/// Some connections of that identity then end when the certificates that they showed expire.
+/// Maximum memory for the remembered certificates of all workers together: enough for some 2,000 workloads with one
+/// address each and chains of usual length. When the memory is full, certificates of the identity with the largest
+/// share are forgotten. Some connections of that identity then end when the certificates that they showed expire.
 const MAX_SHOWN_BYTES: usize = 4 << 20;
 /// When the memory is full, it is emptied down to this many bytes, so that not every handshake has to empty it.
 const KEPT_BYTES: usize = MAX_SHOWN_BYTES / 8 * 7;
@@ -103,8 +103,8 @@ impl Standing {
 }
 
 impl Memory {
-    /// If there is no room, forgets expired certificates, and then those that expire first of the identities that take
-    /// most memory.
+    /// If there is no room, forgets the expired certificates, and then certificates of the identities that take the
+    /// most memory: for each identity, the certificates that expire first.
     fn make_room_for(&mut self, bytes: usize, now: SystemTime) {
         if self.bytes + bytes <= MAX_SHOWN_BYTES {
             return;
@@ -120,7 +120,8 @@ impl Memory {
             let of_largest = self.by_peer.iter().filter(|((id, _), _)| *id == largest);
             let mut of_largest: Vec<_> = of_largest.map(|(key, shown)| (shown.expiry, *key)).collect();
             of_largest.sort_unstable();
-            // Forget half of the identity's certificates at most: then another identity may take most memory.
+            // Forget at most half of the identity's certificates. After that, another identity may take the most
+            // memory.
             let least = KEPT_BYTES.max(self.bytes - total.div_ceil(2));
             for (_, key) in of_largest {
                 if self.bytes <= least {

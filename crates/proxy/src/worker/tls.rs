@@ -10,11 +10,11 @@ use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedConnectionCommon, UnbufferedStatus};
 use rustls::{ClientConfig, ServerConfig};
 
-/// Most plaintext bytes that are encrypted at once: three full records.
+/// Maximum number of plaintext bytes that are encrypted at once: three full records.
 pub const SEAL_BYTES: usize = 3 * 16_384;
-/// Most bytes that encryption adds to [`SEAL_BYTES`]: header, content type and tag of each record.
+/// Maximum number of bytes that encryption adds to [`SEAL_BYTES`]: header, content type and tag of each record.
 const SEAL_OVERHEAD_BYTES: usize = 4 * 64;
-/// Most bytes of an incomplete record or handshake message: enough for a chain of a few certificates.
+/// Maximum size of an incomplete record or handshake message, in bytes: enough for a chain of a few certificates.
 pub const MAX_PARTIAL_BYTES: usize = 32_768;
 /// Suffix of the server names (SNI) that proxies of this mesh use with each other; the target's port precedes it.
 pub const SERVER_NAME_SUFFIX: &str = ".leno.internal";
@@ -91,7 +91,8 @@ impl Tls {
         }
     }
 
-    /// Returns the peer's certificates, its own first. They are empty before the peer has sent them, or if it has none.
+    /// Returns the peer's certificate chain; the peer's own certificate comes first. The chain is empty before the peer
+    /// has sent it, or if the peer has no certificate.
     pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         match &self.role {
             Role::Client(client) => client.peer_certificates(),

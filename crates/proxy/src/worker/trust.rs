@@ -1,4 +1,4 @@
-//! Trust: how long the certificate that a peer has shown lets its connection stay.
+//! Trust: how long a connection may stay open with the certificate that its peer has shown.
 //!
 //! A client's connection ends when the certificate that it showed expires or is no longer trusted. It stays if the same
 //! workload has shown a better certificate since, on another connection from the same address (`standing`).
@@ -17,7 +17,7 @@ use super::standing::Standing;
 use super::tls::Tls;
 use super::wire::{Carries, WireId};
 
-/// How long a peer whose certificate is no longer trusted may take to show a better one on a new connection.
+/// How long a peer whose certificate is no longer trusted may take to show a better certificate on a new connection.
 const REPLACEMENT_TIME: Duration = Duration::from_millis(800);
 
 /// The workload at the other end of a wire.
@@ -29,7 +29,7 @@ pub(super) struct Peer {
     is_proved: bool,
     /// How long its certificate lets the connection stay; `None` for servers.
     stay: Option<Stay>,
-    /// When the worker found that no current trust anchor vouches for its certificate; `None` while one does.
+    /// When the worker found that no current trust anchor vouches for its certificate; `None` while an anchor does.
     distrusted_since: Option<Instant>,
     /// The handshake began with a trust bundle that has been replaced since.
     pub(super) is_outdated: bool,
@@ -59,7 +59,7 @@ impl Peer {
         })
     }
 
-    /// Records the certificate that a client has shown, which also lets its connection stay for a time.
+    /// Records the certificate that a client has shown. The connection may stay open until the certificate expires.
     pub(super) fn note_client(&mut self, tls: Option<&Tls>, standing: &Standing) {
         let now = SystemTime::now();
         self.stay = self.note_shown(tls, standing, now).map(|expiry| Stay::until(expiry, now));
@@ -124,7 +124,7 @@ impl Worker {
     }
 
     /// Verifies a client's certificate again. If it is no longer trusted, tells the client to open another connection,
-    /// and closes this one after [`REPLACEMENT_TIME`]. So a client with a new certificate loses no call.
+    /// and closes this connection after [`REPLACEMENT_TIME`]. So a client with a new certificate loses no call.
     fn recheck_client(&mut self, wire: WireId, client: ClientId) {
         let Some((error, good_until)) = self.verify_again(wire) else { return };
         let Some(peer) = self.wires.get_mut(wire).and_then(|wire| wire.peer.as_mut()) else { return };
@@ -162,8 +162,8 @@ impl Worker {
         self.recheck.defer(wire);
     }
 
-    /// Verifies again the certificate that a peer has shown. If no current anchor vouches for it, returns the reason, and
-    /// until when a better certificate of the same workload is valid, if it has shown one.
+    /// Verifies again the certificate that a peer has shown. If no current anchor vouches for the certificate, returns
+    /// the reason. If the same workload has shown a better certificate, also returns when that certificate expires.
     fn verify_again(&mut self, wire: WireId) -> Option<(rustls::Error, Option<SystemTime>)> {
         let wire = self.wires.get(wire)?;
         let (identity, peer, tls) = (self.identity.as_ref()?, wire.peer.as_ref()?, wire.tls.as_ref()?);
@@ -174,8 +174,8 @@ impl Worker {
         Some((error, self.standing.expiry_of(&peer.id, peer.address, now, is_good)))
     }
 
-    /// Checks when the certificates of the clients expire whose turn it is in this sweep: announces the end of their
-    /// connections in advance, and ends the connections at that time.
+    /// Checks the expiry of certificates, for the clients whose turn it is in this sweep. Announces the end of a
+    /// connection before the client's certificate expires, and ends the connection when it expires.
     pub(super) fn check_stays(&mut self) {
         let now = SystemTime::now();
         let is_due = |peer: &Peer| peer.stay.is_some_and(|stay| stay.notice <= now);
@@ -209,7 +209,7 @@ impl Worker {
 /// The times that a client's certificate sets for its connection.
 #[derive(Debug, Clone, Copy)]
 struct Stay {
-    /// From this time on the connection accepts no new calls, and its client is told to open another one.
+    /// From this time on the connection accepts no new calls, and its client is told to open another connection.
     notice: SystemTime,
     expiry: SystemTime,
 }

@@ -8,8 +8,8 @@ use leno_relay::{GOAWAY_GRACE, SWEEP_EVERY};
 use super::accept::{Arrival, ArrivalId};
 use super::{Worker, memory};
 
-/// Shortest interval at which memory is returned to the system: it takes a millisecond for every few ten thousand
-/// chunks.
+/// Shortest interval at which memory is returned to the system. Returning takes a millisecond for every few tens of
+/// thousands of chunks.
 const TRIM_EVERY: Duration = Duration::from_secs(3);
 
 impl Worker {

@@ -14,8 +14,9 @@ use super::meter::Meter;
 use super::tls::{SEAL_BYTES, Tls};
 use super::trust::Peer;
 
-/// Most unsent bytes that the kernel accepts for one connection. Bytes that are sent but not yet acknowledged do not
-/// count. By default, the kernel accepts up to 4 MiB (`net.ipv4.tcp_wmem`) for a peer that does not read.
+/// Maximum number of unsent bytes that the kernel accepts for one connection. Bytes that are sent but not yet
+/// acknowledged do not count. By default, the kernel accepts up to 4 MiB (`net.ipv4.tcp_wmem`) for a peer that does not
+/// read.
 const KERNEL_UNSENT_MAX_BYTES: u32 = 128 << 10;
 
 /// The kernel's timeout for a peer that reads nothing is this much longer than ours, so that ours fires first and can
@@ -111,7 +112,7 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// Wraps a socket. Small writes are sent at once. Most bytes that the peer does not read wait in the proxy, where
+    /// Wraps a socket. Small writes are sent at once. Bytes that the peer does not read wait mostly in the proxy, where
     /// the budget counts them, and not in the kernel.
     pub(super) fn new(socket: TcpStream, tls: Option<Box<Tls>>, now: Instant) -> Self {
         // Without these options the connection is slower, or uses more of the container's memory.

@@ -82,7 +82,7 @@ pub(crate) struct Call {
     pub(crate) client_stream: StreamKey,
     /// The cluster that the call is routed to; `None` until it is routed, or if it cannot be.
     pub(crate) cluster: Option<ClusterId>,
-    /// Index of the metrics series in which the call counts, among the cluster's series; `None` before it counts.
+    /// Index of the call's metrics series among the cluster's series; `None` before the call is counted.
     pub(crate) traffic: Option<u32>,
     pub(crate) attempts: Attempts,
     /// Endpoints that were chosen for earlier attempts and did not process the call.
@@ -191,7 +191,8 @@ impl Call {
         self.client.is_none()
     }
 
-    /// Returns whether the call is, or asks for, a tunnel: what follows its request may be meant for one endpoint.
+    /// Returns whether the call is, or asks for, a tunnel: the bytes after its request may be meant for one endpoint
+    /// only.
     pub(crate) fn is_tunnel(&self) -> bool {
         self.protocol == Protocol::Opaque
             || self.request.contains(Known::LenoUpgrade)
@@ -246,7 +247,7 @@ impl Call {
         self.route.as_ref()?.progress.as_deref()
     }
 
-    /// Returns how many attempts have begun that its policy has given it: retries and hedges.
+    /// Returns how many further attempts the call's policy has begun: retries and hedges.
     #[inline]
     pub(crate) fn further_attempts(&self) -> u8 {
         self.retries.saturating_add(self.hedges())

@@ -113,8 +113,8 @@ impl Relay {
         }
     }
 
-    /// Reports to the balancer alone the end of a connection that was taken for an opaque one by mistake: it was no
-    /// call.
+    /// Reports the end of a connection that was wrongly guessed to be opaque, to the balancer only: the connection was
+    /// no call.
     fn forget_guess(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         if let Some(cluster) = self.targets.get_mut(call.cluster) {

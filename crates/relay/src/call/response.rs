@@ -71,7 +71,7 @@ impl Relay {
                 self.metrics.count_abuse("interim_responses");
                 return self.response_broken(upstream, id, "too many interim responses (1xx)");
             }
-            // Another attempt may answer, whose interim responses would say something else.
+            // Another attempt may answer the call, with other interim responses.
             if call.attempts.len() > 1 {
                 return;
             }

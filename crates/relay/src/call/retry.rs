@@ -39,8 +39,8 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Whether a rule with retries has the call sent again: the connection or the stream failed, or the attempt took too
-    /// long (GEP-1731).
+    /// Whether a rule with retries sends the call again after this failure: the connection or the stream failed, or the
+    /// attempt took too long (GEP-1731).
     fn may_be_retried(&self) -> bool {
         match self {
             Self::NotConnected { .. } | Self::Refused { .. } | Self::GoneAway { .. } | Self::Lost { .. } => true,
@@ -81,8 +81,8 @@ fn next(call: &Call, failure: &Failure, max_attempts: u32) -> Next {
         Failure::NotSent | Failure::NotConnected { .. } if attempts < max_attempts => Next::Resend,
         Failure::Refused { .. } | Failure::GoneAway { .. } if can_be_resent => Next::Resend,
         // A server may close a used HTTP/1 connection at any moment, even while the next request is on its way. So a
-        // request that may be repeated is sent again (RFC 9110 section 9.2.2). If its rule has retries, it has one fewer
-        // afterwards, but it is sent again even without any left, as it would be without the rule.
+        // request that may be repeated is sent again (RFC 9110 section 9.2.2). If the call's rule has retries, this
+        // uses one of them. Without a retry left, the call is sent again all the same, as it would be without the rule.
         Failure::Lost { was_used: true, .. }
             if can_be_resent && call.protocol == Protocol::Http1 && is_idempotent(&call.request) =>
         {

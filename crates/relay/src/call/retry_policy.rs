@@ -1,5 +1,5 @@
 //! Retry policy: sends a call again although an endpoint may have processed it, if the route rule that the call matched
-//! allows this (GEP-1731, gRFC A6). What no endpoint has processed is sent again without a policy: see
+//! allows this (GEP-1731, gRFC A6). A call that no endpoint has processed is sent again without a policy: see
 //! [`retry`](super::retry).
 
 use std::time::{Duration, Instant};
@@ -23,14 +23,14 @@ use crate::pool::hop::Hop;
 use crate::target::budget::Taken;
 use crate::target::cluster::Standing;
 
-/// Longest pause before a retry that an endpoint may ask for. If it asks for a longer one, its answer is forwarded, and the
-/// client decides.
+/// Longest pause before a retry that an endpoint may ask for. If it asks for a longer pause, its answer is forwarded,
+/// and the client decides.
 const MAX_ASKED_PAUSE: Duration = Duration::from_secs(10);
-/// Longest time that a call waits in each of its retries until an endpoint is tried again to which no connection could be
-/// opened.
+/// If no endpoint could be connected: longest time that a call waits, in each of its retries, for the next attempt to
+/// connect.
 const MAX_CONNECT_WAIT: Duration = Duration::from_secs(1);
-/// The field of a response whose call this proxy, or one behind it, would have sent again, but had no retry left for. The
-/// proxies before it then do not send the call again either, so that the retries of several proxies in a row do not
+/// A proxy adds this field to a response if it would have sent the call again, but had no retry left. The proxies
+/// before it pass the field on and do not send the call again either. So the retries of several proxies in a row do not
 /// multiply.
 const NOT_RETRIED: &[u8] = b"leno-not-retried";
 
@@ -70,7 +70,7 @@ fn pause(
         Some(Pushback::Stop) => return Err(Unretried::Pushback),
         Some(Pushback::Wait(pause)) if pause > MAX_ASKED_PAUSE => return Err(Unretried::Pushback),
         _ if call.retries >= retry.attempts => return Err(Unretried::Attempts),
-        // gRFC A6 has the server decide, and GEP-1731 has a shortest pause.
+        // By gRFC A6, the server decides. GEP-1731 has a shortest pause.
         Some(Pushback::Wait(pause)) if call.is_grpc => pause,
         Some(Pushback::Wait(pause)) => pause.max(retry.backoff),
         None => retry.pause(call.retries + 1, random),
@@ -81,15 +81,15 @@ fn pause(
     }
 }
 
-/// Returns whether a response may be a failed one, so that the rule's codes must be looked at. A gRPC status can only
-/// cause a retry if the response has nothing else: otherwise it comes after the response was forwarded.
+/// Returns whether a response may be a failed one, so that the rule's codes must be looked at. A gRPC status can cause
+/// a retry only in a trailers-only response: otherwise the status arrives after the response was forwarded.
 #[inline]
 pub(crate) fn may_have_failed(fields: &FieldSection, end_stream: bool) -> bool {
     end_stream || !fields.get(Known::Status).is_some_and(|status| status.starts_with(b"2"))
 }
 
-/// Returns whether a response is a failure by the codes of a rule. The response to a gRPC call may have no gRPC status, since
-/// it comes from a gateway: then its HTTP status decides, also as the gRPC status that clients take it for
+/// Returns whether a response is a failure by the codes of a rule. A response to a gRPC call may come from a gateway,
+/// without a gRPC status. Then the HTTP status decides, and also the gRPC status to which clients map it
 /// (grpc/doc/http-grpc-status-mapping.md).
 fn is_failure(retry: &Retry, fields: &FieldSection, is_grpc: bool) -> bool {
     let http = status_code(fields);
@@ -141,8 +141,8 @@ impl Call {
 }
 
 impl Relay {
-    /// Drops a response that is a failure, if the call has another attempt, or gets one because its rule has retries. Returns
-    /// whether it does. If not, the response may get fields that say why.
+    /// Drops a response that is a failure, if the call has another attempt, or gets one because its rule has retries.
+    /// Returns whether the response was dropped. If not, the response may get fields with the reason.
     #[cold]
     pub(crate) fn retry_answered(&mut self, id: AttemptId, fields: &mut FieldSection) -> bool {
         let Some(call) = self.calls.get(id.call).certain() else { return false };
@@ -211,8 +211,8 @@ impl Relay {
         Some(ProxyError::Reset { endpoint: self.pools.upstream(upstream)?.address, code })
     }
 
-    /// Lets a call for which no endpoint can be connected wait for its next retry, if its rule gives it one: until the first
-    /// endpoint is tried again. Returns whether it does.
+    /// Handles a call for which no endpoint can be connected. If the call's rule gives it a retry, the call waits until
+    /// the first pool may connect again. Returns whether the call waits.
     #[cold]
     pub(crate) fn retry_later(&mut self, id: CallId) -> bool {
         let cluster = self.calls.get(id).and_then(|call| self.targets.get(call.cluster?));
@@ -270,7 +270,8 @@ impl Relay {
         decided.ok()
     }
 
-    /// Counts a call that is sent again without its rule's leave, if its rule has retries.
+    /// Handles a call that is sent again although its rule did not decide this. If the rule has retries, counts one of
+    /// them.
     pub(crate) fn count_resent(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         let Some(route) = &call.route else { return };

@@ -63,7 +63,8 @@ pub(crate) struct Account {
     connections: u32,
     /// Calls in flight of this account.
     calls: u32,
-    /// Calls in flight on common connections whose requests were incomplete when they were sent, and still are.
+    /// Calls in flight on common connections that were sent before their requests were complete, and whose requests are
+    /// still incomplete.
     open_calls: u32,
     lane: Option<u8>,
     /// The account has cancelled many calls, or has sent much content a few bytes at a time: all its new calls use its
@@ -151,8 +152,8 @@ impl Accounts {
 
     /// Returns whether an account may begin another call. `calls` is the number of calls in flight of all accounts,
     /// with this call. Our own application may use all of `max_calls`, callers with an identity three quarters, and
-    /// callers without one half. An account of a caller may use as many calls of this part as it leaves free. Copies of
-    /// requests have no account.
+    /// callers without one half. The calls of a caller's account may not be more than the calls of this part that are
+    /// still free. Copies of requests have no account.
     pub(crate) fn may_begin(&self, id: Option<AccountId>, calls: usize, max_calls: usize) -> bool {
         let account = self.accounts.get(id);
         let (part, own) = match account.map(|account| (&account.key, account.calls as usize)) {

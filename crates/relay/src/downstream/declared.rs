@@ -54,8 +54,8 @@ impl Relay {
         if origin.door == Door::Inbound && self.settings.opaque_ports.contains(original.port()) {
             return Inspection::Nothing;
         }
-        // What the Services of our own Pod declare takes precedence over what Services of other namespaces declare for
-        // the same address.
+        // Declarations by the Services of our own Pod take precedence over declarations by Services of other namespaces
+        // for the same address.
         if origin.door == Door::Inbound && self.targets.mesh().is_own_http_port(original.port()) {
             return Inspection::Protocol;
         }

@@ -23,7 +23,7 @@ use crate::downstream::origin::Door;
 use crate::effect::Effect;
 use crate::link::detect::{Detected, detect};
 
-/// Most destinations that are remembered. Above that, the least recently used one is forgotten.
+/// Maximum number of destinations that are remembered. Above it, the least recently used one is forgotten.
 const MAX_REMEMBERED: usize = 256;
 /// How long an unused destination is remembered: later, its address may belong to another server.
 const REMEMBERED_FOR: Duration = Duration::from_secs(600);
@@ -113,7 +113,7 @@ impl Relay {
         }
     }
 
-    /// Gives up the clients whose protocol was guessed wrong: it is detected again.
+    /// Gives up the clients whose protocol was guessed wrong: the event loop detects it again.
     pub fn recall_clients(&mut self) {
         for id in self.downstreams.take_recalled() {
             if self.downstreams.get(id).is_some_and(|client| client.link.codec.is_recalled()) {

@@ -13,7 +13,7 @@ use crate::pool::upstream::UpstreamId;
 
 /// Up to this number, each stream of a tunnel may hold [`MAX_UNRELEASED_BYTES`].
 const FEW_STREAMS: usize = 16;
-/// Most bytes that each stream may hold if there are more than [`FEW_STREAMS`].
+/// Maximum number of bytes that each stream may hold if there are more than [`FEW_STREAMS`].
 const MANY_STREAMS_BYTES: usize = 64 << 10;
 /// Bytes that each stream may hold whatever the number of streams is.
 const MIN_STREAM_BYTES: usize = 4 << 10;

@@ -3,8 +3,8 @@
 use leno_http2::frame::{FrameHeader, PREFACE, kind};
 use rustls::server::Acceptor;
 
-/// Most bytes that are needed to detect a protocol. A TLS ClientHello has a few hundred to two thousand bytes, a
-/// request line fewer.
+/// Maximum number of bytes that are needed to detect a protocol. A TLS ClientHello has a few hundred to two thousand
+/// bytes, a request line fewer.
 pub const DETECT_BYTES: usize = 16 << 10;
 /// The type of a ClientHello, the first handshake message (RFC 8446 section 4).
 const CLIENT_HELLO: u8 = 1;

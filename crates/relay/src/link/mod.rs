@@ -19,7 +19,7 @@ use crate::effect::WireId;
 use crate::link::codec::Codec;
 use crate::pool::upstream::UpstreamId;
 
-/// Most bytes that the peer of a closing connection may still send before the connection is closed.
+/// Maximum number of bytes that the peer of a closing connection may still send before the connection is closed.
 const MAX_LINGER_BYTES: usize = 4 << 20;
 
 /// If a client's socket accepts no bytes and more content than this waits for it, no further requests of the client are

@@ -9,7 +9,7 @@ use leno_http2::{Drained, ErrorCode, Event, FieldSection, OutputBuffer, Role, Se
 
 use crate::link::detect::is_server_preface;
 
-/// Most bytes that were read and not yet forwarded. With this many, the socket is not read.
+/// Maximum number of bytes that were read and not yet forwarded. While so many bytes wait, the socket is not read.
 pub(crate) const MAX_UNRELEASED_BYTES: usize = 256 << 10;
 /// Largest empty output buffer that a connection keeps, in bytes: most connections are idle most of the time.
 const KEPT_OUTPUT_BYTES: usize = 16 << 10;
@@ -47,7 +47,7 @@ pub(crate) struct Opaque {
     held: bool,
     received_end: bool,
     out: OutputBuffer,
-    /// Bytes of output for which the sender may not send as many again yet.
+    /// Bytes of output for which the sender has not been allowed to send more yet.
     owed_bytes: usize,
     sent_end: bool,
     aborted: bool,

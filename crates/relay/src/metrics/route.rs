@@ -89,9 +89,9 @@ struct Outcome {
     http_status: Option<u16>,
     /// The `grpc-status`.
     grpc_status: Option<u8>,
-    /// Why there was no complete response of an endpoint; empty if there was one.
-    /// `None` rather than an empty text: on CPUs with AVX-512, to compare two empty texts takes hundreds of cycles, because the C
-    /// library's `memcmp` then loads from an address without memory.
+    /// Why there was no complete response of an endpoint; `None` if there was one. It is not an empty text: on CPUs
+    /// with AVX-512, comparing two empty texts takes hundreds of cycles, because the C library's `memcmp` then loads
+    /// from an address without memory.
     error: Option<&'static str>,
 }
 

@@ -134,8 +134,8 @@ impl WorkerMetrics {
         self.abuse.count(kind);
     }
 
-    /// Counts a call on which a part of its policy would have acted, but for the mode Audit. `would` names what the proxy
-    /// would have done, and becomes a label.
+    /// Counts a call on which a part of its policy would have acted if the part's mode were not Audit. `would` names
+    /// what the proxy would have done, and becomes a label.
     pub fn count_audited(&self, would: &'static str) {
         self.audited.count(would);
     }

@@ -22,11 +22,11 @@ use crate::pool::upstream::UpstreamId;
 const TICK: Duration = Duration::from_millis(10);
 /// Shortest time between the cancellation of a call and its reset: by then the server has most likely read the request.
 const CANCEL_AFTER: Duration = Duration::from_millis(10);
-/// Most resets per second, on one connection, of calls that the server is not known to process. The strictest servers
-/// accept 20.
+/// Maximum number of resets per second, on one connection, for calls that the server is not known to process. The
+/// strictest servers accept 20.
 const MAX_BLIND_RESETS: u32 = 8;
-/// Most cancelled calls on one connection that have not been reset. A connection with more of them takes no new calls.
-/// It is closed when only cancelled calls are left, which tells the server of all of them at once.
+/// Maximum number of cancelled calls on one connection that have not been reset. A connection above it takes no new
+/// calls. It is closed when only cancelled calls are left, which tells the server of all of them at once.
 const MAX_CANCELLED: usize = 128;
 
 /// On an account's own lane, a connection with more such calls than this is closed as soon as only cancelled calls are

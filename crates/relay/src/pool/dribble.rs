@@ -13,7 +13,8 @@ use crate::call::attempt::AttemptId;
 use crate::link::LinkId;
 use crate::pool::upstream::UpstreamId;
 
-/// Most streams of one connection whose collected content is sent in one sweep, a tenth of a second.
+/// Maximum number of streams of one connection whose collected content is sent in one sweep, that is, in a tenth of a
+/// second.
 const MAX_RELEASED_PER_SWEEP: usize = 16;
 
 impl Relay {

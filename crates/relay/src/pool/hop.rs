@@ -13,7 +13,7 @@ use crate::downstream::accounts::Lane;
 /// Value of `leno-orig-proto` for an HTTP/1 request that travels as HTTP/2 between proxies.
 const HTTP1: &[u8] = b"HTTP/1.1";
 
-/// The protocol of the application that makes a call. The application at the other end receives the same one.
+/// The protocol of the application that makes a call. The application at the other end receives the same protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Protocol {
     Http2,

@@ -56,7 +56,7 @@ pub struct Upstream {
     pub(crate) is_reused: bool,
     /// Whether the connection gets no new calls, and closes after its last one.
     pub(crate) retired: bool,
-    /// Whether we have shown a certificate on the connection that was replaced since.
+    /// Whether the certificate that we have shown on the connection was replaced since.
     pub(crate) is_outdated: bool,
     pub(crate) idle_since: Option<Instant>,
     pub(crate) ping_sent: Option<Instant>,

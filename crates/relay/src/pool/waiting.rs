@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::call::attempt::AttemptId;
 
 /// A call's position in the queue. No other call of the worker has had the same number, and later calls have larger
-/// ones.
+/// numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn(pub(crate) u64);
 
@@ -32,7 +32,7 @@ impl Waiting {
         if is_small { &mut self.small } else { &mut self.others }.insert(turn, id);
     }
 
-    /// Moves a call that has turned out to be small to the small calls. It keeps its turn.
+    /// Moves a call to the small calls, because it has turned out to be small. The call keeps its turn.
     pub(crate) fn note_small(&mut self, turn: Turn) {
         if let Some(id) = self.others.remove(&turn) {
             self.small.insert(turn, id);

@@ -20,7 +20,7 @@ use crate::target::cluster::{ClusterId, NO_QUEUE, Standing};
 /// Which endpoints an attempt may go to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// Any endpoint, but rather one that the call has not tried.
+    /// Any endpoint, preferably one that the call has not tried.
     Any,
     /// Only an endpoint that the call has not tried and has no attempt at, and at which no call waits.
     Another,
@@ -51,7 +51,8 @@ impl Relay {
         // All copies of requests together count as one client.
         let client = self.downstreams.get(call.client);
         let own_waiting = client.map_or(copies, |client| client.waiting_calls);
-        // A client leaves as many places of the queue free as its calls take, so that no single client fills a queue.
+        // The calls of a client may take at most as many places of a queue as are free, so that no single client fills
+        // a queue.
         let max_waiting =
             (self.limits.relay.max_waiting_calls_per_endpoint as usize).saturating_sub(own_waiting).max(1);
         let max_waiting = if choice == Choice::Another { NO_QUEUE } else { max_waiting };
@@ -113,15 +114,15 @@ impl Relay {
 }
 
 /// Selects the connections that a call may use. Copies of requests, and opaque connections of our own application, use
-/// the shared ones: they belong to no account that could exceed its share. A caller's opaque connection takes a whole
-/// connection of the application, so the account's limit on calls applies to it as well.
+/// the shared connections: they belong to no account that could exceed its share. A caller's opaque connection takes a
+/// whole connection of the application, so the account's limit on calls applies to it as well.
 fn choose_lane(call: &mut Call, downstreams: &mut Downstreams, relay: &RelayLimits) -> Lane {
     let Some(account) = downstreams.get(call.client).map(|client| client.account) else { return Lane::Shared };
     let is_opaque = call.protocol == Protocol::Opaque;
     if is_opaque && !downstreams.accounts().is_of_a_caller(account) {
         return Lane::Shared;
     }
-    // The request of an opaque connection ends only with the connection, so it tells nothing that it is still open.
+    // The request of an opaque connection ends only with the connection, so an open request means nothing here.
     let is_open = !is_opaque && !call.request_ended && !call.counts_as_open;
     let lane = downstreams.lane(account, is_open, relay);
     if is_open && lane.is_common() {

@@ -22,7 +22,7 @@ use crate::target::balance::Choice;
 use crate::target::budget::ClusterBudget;
 use crate::target::routes::Routes;
 
-/// Most metrics series for the calls of one cluster.
+/// Maximum number of metrics series for the calls of one cluster.
 const MAX_TRAFFIC_SERIES: usize = 1_000;
 
 /// The target of a call.
@@ -104,7 +104,7 @@ pub(crate) enum Others {
     None,
 }
 
-/// The largest queue of an endpoint that takes a further attempt, plus one.
+/// A limit for queues with which only endpoints without a waiting call take an attempt.
 pub(crate) const NO_QUEUE: usize = 1;
 
 /// Whether the mesh still has a cluster. If not, the cluster's state is dropped when its last call ends.
@@ -296,7 +296,7 @@ impl ClusterState {
         if others.any(is_free) { Others::Free } else { Others::Busy }
     }
 
-    /// Returns when the first pool whose connections have failed opens another one; `None` without such a pool.
+    /// Returns when the first pool whose connections have failed opens another connection; `None` without such a pool.
     pub(crate) fn connects_again_at(&self, pools: &Pools) -> Option<Instant> {
         self.pools(pools).filter_map(Pool::retry_at).min()
     }

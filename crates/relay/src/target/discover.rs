@@ -57,7 +57,7 @@ impl Questions {
         self.used.insert(subject, now);
     }
 
-    /// Returns the answers that were used since this was called last, and when.
+    /// Returns the answers that were used since the last call of this function, and the time of their latest use.
     pub(crate) fn take_used(&mut self) -> impl Iterator<Item = (Subject, Instant)> {
         std::mem::take(&mut self.used).into_iter()
     }

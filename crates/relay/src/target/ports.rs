@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-/// Most ports that are named because the application has accepted a connection there.
+/// Maximum number of ports that are named because the application has accepted a connection there.
 const SERVED_MAX: usize = 64;
-/// Most ports that are named although the application has not accepted a connection there yet.
+/// Maximum number of ports that are named although the application has not accepted a connection there yet.
 const UNPROVEN_MAX: usize = 16;
 
 /// The named ports of one worker.

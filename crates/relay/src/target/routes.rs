@@ -33,7 +33,7 @@ use crate::target::request_head::Head;
 pub(crate) struct Routes {
     parent: ClusterKey,
     table: Arc<RouteTable>,
-    /// The rules that calls have matched, in the places of the table's entries.
+    /// For each entry of the table, in the same place: its rule, once a call has matched it.
     matched: Box<[Option<Arc<MatchedRule>>]>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct CallRoute {
     pub(crate) mirrors: Vec<CallId>,
     /// The method of the call, if the policy of the rule lets it be hedged.
     pub(crate) hedged_method: Option<Method>,
-    /// What the policy of the rule has made of the call so far; `None` while no part of it has acted.
+    /// What the policy of the rule has done with the call so far; `None` while no part of it has acted.
     pub(crate) progress: Option<Box<PolicyProgress>>,
 }
 
@@ -204,7 +204,8 @@ impl CallRoute {
 }
 
 impl Relay {
-    /// Sends a call as the routes say that are attached to its cluster. Without routes, sends it to the cluster itself.
+    /// Applies the routes that are attached to a call's cluster, and sends the call on. Without routes, sends it to the
+    /// cluster itself.
     #[inline]
     pub(crate) fn apply_routes(&mut self, id: CallId, cluster: ClusterId) {
         let Some(routes) = self.targets.get(cluster).and_then(|state| state.routes.as_ref()) else {
@@ -274,8 +275,8 @@ impl Relay {
         self.take_backend(id, rule, path, routes.parent.port)
     }
 
-    /// Returns what the relay knows about a rule, which has this place in its routes. The first call that matches the rule
-    /// looks it up.
+    /// Returns what the relay knows about a rule. `place` is the rule's place in its routes. The first call that
+    /// matches the rule looks it up.
     fn matched_rule(
         &mut self,
         parent: &ClusterKey,

@@ -1,5 +1,5 @@
-//! The targets of a worker's calls: the mesh, our own identity in it, and the state of each cluster that calls have had as
-//! their target.
+//! The targets of a worker's calls: the mesh, our own identity in it, and the state of each cluster that has received
+//! calls.
 
 use std::sync::Arc;
 
@@ -68,7 +68,8 @@ impl Targets {
         }
     }
 
-    /// Returns the identity that a proxy must prove; `None` if we have no identity, whose trust domain applies.
+    /// Returns the identity that a proxy must prove; `None` if we have no identity, because the proxy's trust domain is
+    /// that of our identity.
     pub(crate) fn id_of(&self, proxy: &EndpointProxy) -> Option<SpiffeId> {
         let trust_domain = self.own.as_ref()?.trust_domain.clone();
         Some(SpiffeId { trust_domain, workload: proxy.identity.clone() })

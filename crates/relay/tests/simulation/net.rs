@@ -23,7 +23,7 @@ struct Pipe {
     is_over: bool,
 }
 
-/// The end of a connection that a side holds.
+/// One side's end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// Of the side that has opened the connection.

@@ -43,7 +43,7 @@ pub(super) fn write(policies: &[&AuthorizationPolicy], trust_domain: &TrustDomai
         None => vec![any_port()],
         Some(ports) => ports.iter().copied().map(port).collect(),
     });
-    // Each entry is a message of its own; concatenated messages merge into one with the fields of all (Protobuf
+    // Each entry is a message of its own; concatenated messages merge into one message with all fields (Protobuf
     // encoding, "Last One Wins"). A single message with a map would have its entries in any order, but equal resources
     // must have equal bytes.
     let mut bytes = Vec::new();

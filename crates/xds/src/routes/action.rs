@@ -88,8 +88,8 @@ fn action(path: &PathMatch, rule: &Rule) -> route::Action {
     let limit = |limit: &Option<Setting<TimeLimit>>| enforced(limit).map(|limit| limit.after);
     let (request, attempt) = (limit(&rule.calls.request_timeout), limit(&rule.calls.backend_request_timeout));
     let retry = enforced(&rule.calls.retry);
-    // Without retries there is only one attempt per request, so the timeout of an attempt also limits the whole request.
-    // If different objects set the two, either may be the shorter one.
+    // Without retries there is only one attempt per request, so the timeout of an attempt also limits the whole
+    // request. If different objects set the two timeouts, either timeout may be the shorter one.
     let timeout = match (request, attempt) {
         (Some(request), Some(attempt)) if retry.is_none() => Some(request.min(attempt)),
         (None, attempt) if retry.is_none() => attempt,
@@ -125,8 +125,8 @@ fn action(path: &PathMatch, rule: &Rule) -> route::Action {
     route::Action::Route(action)
 }
 
-/// Writes when a request is sent again. gRPC clients (gRFC A44) and Envoy know five gRPC statuses, by their names in lower case.
-/// Neither knows Leno's budget.
+/// Writes the conditions for retries. gRPC clients (gRFC A44) and Envoy know five gRPC statuses, by their names in
+/// lower case. Neither gRPC clients nor Envoy know Leno's budget.
 fn retry_policy(retry: &Retry, attempt: Option<std::time::Duration>) -> RetryPolicy {
     let on_grpc = retry.grpc_codes.iter().filter(|(code, _)| KNOWN_TO_GRPC.contains(code));
     let on_grpc = on_grpc.map(|(_, name)| name.to_ascii_lowercase().replace('_', "-"));

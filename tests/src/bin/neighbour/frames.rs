@@ -132,7 +132,8 @@ fn dribbled_content(attacker: &mut Attacker) -> io::Result<()> {
     send_content_of_calls(attacker, &call_block(AUTHORITY, "Echo", &[]))
 }
 
-/// Makes a hundred health checks, the only request that every client may make, with content that never ends.
+/// Makes a hundred health checks with content that never ends. A health check is the only request that every client may
+/// make.
 fn health_checks_without_end(attacker: &mut Attacker) -> io::Result<()> {
     let block = post(HEALTH_CHECK);
     send_content_of_calls(attacker, &block)

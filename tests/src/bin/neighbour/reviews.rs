@@ -11,7 +11,7 @@ use super::{Campaign, at};
 
 /// Size of a small review. The webhooks limit only how many larger reviews there are at a time.
 const SMALL_BYTES: usize = 30 << 10;
-/// Size of a review that counts for this limit.
+/// Size of a review that counts for the limit on larger reviews.
 const MIDDLE_BYTES: usize = 600 << 10;
 /// Size of the largest review that the webhooks accept.
 const LARGEST_BYTES: usize = 4 << 20;

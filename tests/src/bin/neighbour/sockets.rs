@@ -65,7 +65,7 @@ const fn large_half_hello() -> [u8; 16_000] {
     bytes
 }
 
-/// Holds connections on which only `said` is sent. Opens a new connection after each one that is closed.
+/// Holds connections on which only `said` is sent. Opens a new connection after each connection that is closed.
 fn hold(campaign: &mut Campaign, name: &'static str, addresses: &[SocketAddr], said: &'static [u8]) {
     let opened = campaign.count(name);
     campaign.spawn_each(addresses, SOCKETS, HOLD_REST, |address| {

@@ -14,7 +14,7 @@ const DEFAULT_REGISTRY: &str = "docker.io";
 /// The repository in [`DEFAULT_REGISTRY`] of an image name without a slash.
 const DEFAULT_REPOSITORY: &str = "library";
 
-/// Maximum number of images that a kubelet reports; it omits the smallest ones (nodeStatusMaxImages).
+/// Maximum number of images that a kubelet reports; it omits the smallest images (nodeStatusMaxImages).
 const REPORTED_MAX: usize = 50;
 
 /// The images of the proxy and of the control plane in an installation with these values, without duplicates.

@@ -231,7 +231,7 @@ fn ready(pods: &[&Pod]) -> Vec<Finding> {
     }
 }
 
-/// The version that proxies should have: the control plane's.
+/// The version that proxies should have: the version of the control plane.
 fn wanted_version(installed: &Installed) -> Option<&String> {
     installed.deployment.as_ref().ok()?.as_ref()?.labels().get(VERSION_LABEL)
 }

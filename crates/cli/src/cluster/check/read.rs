@@ -67,7 +67,7 @@ pub(super) struct ControlAnswer {
 
 /// The objects that concern proxies.
 pub(super) struct Proxies {
-    /// Every Pod, including those without a proxy.
+    /// Every Pod, including Pods without a proxy.
     pub(super) pods: Read<Vec<Pod>>,
     /// ReplicaSets create the Pods of Deployments, and their status reports Pods that the API server refused.
     pub(super) replica_sets: Read<Vec<ReplicaSet>>,
@@ -76,7 +76,7 @@ pub(super) struct Proxies {
     /// The certificate that each proxy presents to its peers, and why peers would reject it.
     pub(super) shown: Read<Vec<Shown>>,
     pub(super) services: Read<Vec<Service>>,
-    /// Valid policies only; the control plane reports the invalid ones.
+    /// Valid policies only; the control plane reports the invalid policies.
     pub(super) policies: Read<Vec<Arc<AuthorizationPolicy>>>,
 }
 

@@ -15,7 +15,7 @@ const FINDINGS_MAX: usize = 20;
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {
     Ok,
-    /// It works, but not as intended.
+    /// The checked part works, but not as intended.
     Warning,
     Failed,
     /// Not checked, because a check that it depends on failed.

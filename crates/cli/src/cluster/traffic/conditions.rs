@@ -1,4 +1,4 @@
-//! The conditions of a rule: which calls match it, and how they are written.
+//! The conditions of a rule: which calls match them, and the text that describes these calls.
 
 use leno_model::route::{GrpcMethod, PathMatch, Pattern, ValueMatch};
 use serde_json::Value;

@@ -17,7 +17,7 @@ pub(super) struct Part {
     /// For the budget: the Service's port whose calls it counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) of: Option<String>,
-    /// What the object sets, beside the mode.
+    /// The values that the object sets, except the mode.
     value: Map<String, Value>,
     pub(super) mode: String,
     /// `None` for a default.
@@ -83,7 +83,8 @@ impl Part {
         Self { part, of, value, mode, set_by }
     }
 
-    /// Writes what the object sets as an object has it: `attempts: 2, backoff: 25ms`, or `2s` for a time limit.
+    /// Writes the values that the object sets, in the notation of the object: `attempts: 2, backoff: 25ms`, or `2s` for
+    /// a time limit.
     pub(super) fn text(&self) -> String {
         let fields = self.value.iter().map(|(name, value)| match (name.strip_suffix("_ms"), value.as_u64()) {
             (Some("after"), Some(ms)) => format_duration(Duration::from_millis(ms)),

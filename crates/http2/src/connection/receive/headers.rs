@@ -153,8 +153,8 @@ impl Connection {
     }
 
     /// Handles a section of a stream that is not open. If the section is [`Absent::Expected`], ignores it; otherwise
-    /// fails the connection. Content does not fail the connection, but decoding a section costs more than dropping
-    /// content. For the same reason, the number of ignored sections is limited.
+    /// fails the connection. Content for such a stream does not fail the connection. A section does, because decoding a
+    /// section costs more than dropping content. For the same reason, the number of ignored sections is limited.
     fn section_of_absent_stream(&mut self, id: u32) -> Received {
         self.floods.count(Flood::EmptyFrames, &self.limits)?;
         match self.absent_stream(id)? {

@@ -46,11 +46,9 @@ pub struct MirrorRef {
 pub struct Reference {
     /// The API group; empty for Services.
     pub group: Box<str>,
-    /// The kind.
     pub kind: Box<str>,
-    /// The namespace, if it is not the route's.
+    /// The namespace, if it is not the route's namespace.
     pub namespace: Option<Box<str>>,
-    /// The name.
     pub name: Box<str>,
     /// The Service's port, which every reference to a Service has.
     pub port: Option<u16>,

@@ -1,8 +1,9 @@
 //! Gateway API routes, as far as they can be checked without other objects.
 //!
-//! A route can be wrong in two ways. If Kubernetes would refuse to store it, that is a mistake in the file, like any
-//! other. If Kubernetes stores it but the mesh does not support it, that is a [`Refusal`]: the route's status reports
-//! it, and requests that match the rule get an error, because skipping a filter would be unsafe.
+//! A route can be wrong in two ways. If Kubernetes would refuse to store the route, the file has a mistake, like any
+//! other mistake. If Kubernetes stores the route but the mesh does not support a part of it, that part causes a
+//! [`Refusal`]. The route's status reports the refusal. Requests that match the rule get an error, because skipping a
+//! filter would be unsafe.
 
 mod backend;
 mod connection;
@@ -48,8 +49,8 @@ pub const RULES_MAX: usize = 16;
 pub const MATCHES_MAX: usize = 64;
 /// Limit on the number of matches in all rules of a route. A TLSRoute's names have a limit of their own.
 pub const ROUTE_MATCHES_MAX: usize = 128;
-/// Limit on the length of each list in a rule: its filters, its backends, the header conditions and the query conditions
-/// of one match, and the header fields that a filter sets, adds or removes.
+/// Limit on the length of each list in a rule: its filters, its backends, the header conditions and the query
+/// conditions of one match, and the header fields that a filter sets, adds or removes.
 pub const ITEMS_MAX: usize = 16;
 /// Limit on the number of parents of a route.
 pub const PARENTS_MAX: usize = 32;

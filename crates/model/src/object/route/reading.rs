@@ -72,7 +72,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         self.pattern_bytes += pattern.size_bytes();
     }
 
-    /// Returns the route's kind and name, as messages have them.
+    /// Returns the route's kind and name in the form that messages use.
     pub(in crate::object) fn object(&self) -> &str {
         self.review.object()
     }
@@ -90,7 +90,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         }
     }
 
-    /// Finds the value in a list of known values; reports an unknown one.
+    /// Finds the value in a list of known values; reports an unknown value.
     pub(in crate::object) fn choose<T: Copy>(&mut self, field: &str, written: &str, known: &[(&str, T)]) -> Option<T> {
         if let Some((_, value)) = known.iter().find(|(name, _)| *name == written) {
             return Some(*value);

@@ -1,5 +1,5 @@
-//! The subjects that workers have asked about, and when calls last used each, so that the least recently used ones are
-//! forgotten first.
+//! The subjects that workers have asked about, and when calls last used each subject. The least recently used subjects
+//! are forgotten first.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -17,7 +17,8 @@ pub(super) struct AskedSubjects {
 /// A subject that was asked about.
 #[derive(Debug)]
 pub(super) struct Asked {
-    /// Its destination. Outer `None`: the control plane has not answered yet. Inner `None`: the subject does not exist.
+    /// The subject's destination. Outer `None`: the control plane has not answered yet. Inner `None`: the subject does
+    /// not exist.
     pub(super) lead: Option<Option<Destination>>,
     /// When a worker last asked about the subject, or reported that calls use it.
     used: Instant,
@@ -75,8 +76,8 @@ impl AskedSubjects {
         }
     }
 
-    /// Marks the most recently used one of `subjects` as used at `now`. All of `subjects` lead to the same cluster.
-    /// Returns whether any of them is known.
+    /// Of `subjects`, marks the most recently used subject as used at `now`. All of `subjects` lead to the same
+    /// cluster. Returns whether any of them is known.
     pub(super) fn one_is_used<'a>(&mut self, subjects: impl Iterator<Item = &'a Subject>, now: Instant) -> bool {
         let used = subjects.filter_map(|subject| Some((self.by_subject.get(subject)?.used, subject)));
         let Some((_, latest)) = used.max_by_key(|(used, _)| *used) else { return false };
@@ -104,8 +105,8 @@ impl AskedSubjects {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IsNew(pub(super) bool);
 
-/// Whether a subject may be forgotten. The proxy needs the policies of its own application for as long as it runs; it may
-/// forget every other subject.
+/// Whether a subject may be forgotten. The proxy needs the policies of its own application for as long as it runs; it
+/// may forget every other subject.
 fn may_be_forgotten(subject: &Subject) -> bool {
     *subject != Subject::Inbound
 }

@@ -138,8 +138,8 @@ impl Knowledge {
         }
     }
 
-    /// Changes of a kind's names that the control plane does not know yet: names to subscribe to, and names to
-    /// unsubscribe from.
+    /// Takes the changes of a kind's subscriptions that the control plane has not been told yet: names to subscribe to,
+    /// and names to unsubscribe from.
     pub(super) fn take_wishes(&mut self, kind: Kind) -> (Vec<String>, Vec<String>) {
         self.wishes.take(kind)
     }
@@ -249,7 +249,7 @@ impl Knowledge {
         if let Subject::Address(address) = &subject {
             self.draft.set_address(*address, balanced);
         }
-        // Link the new destination before unlinking the old one: if both have a cluster in common, it must not be
+        // Link the new destination before unlinking the old one. Otherwise a cluster that both have in common would be
         // forgotten in between.
         match destination {
             Some(Destination::Cluster(key)) => self.want_cluster(key, |known| known.balanced.insert(subject.clone())),

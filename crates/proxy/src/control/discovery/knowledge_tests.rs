@@ -131,7 +131,7 @@ spec:
     assert_eq!(Vec::from_iter(knowledge.wanted(Kind::Cluster)), ["echo.default:50051"]);
 }
 
-/// A connection waits until it is known whether the proxy may parse it.
+/// A connection waits until the proxy knows whether it may parse the connection's bytes.
 #[test]
 fn an_address_is_answered_when_the_routes_of_its_connections_are_known() {
     for kind in ["TCPRoute", "TLSRoute"] {

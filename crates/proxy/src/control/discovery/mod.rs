@@ -48,12 +48,13 @@ const RETRY_MIN: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(15);
 /// After a stream of at least this duration the next pause is the shortest again.
 const GOOD_STREAM: Duration = Duration::from_secs(30);
-/// Interval at which workers are asked what they use. If a fifth of `discovery_idle_ms` is less, it applies instead.
+/// Interval at which workers are asked what they use. If a fifth of `discovery_idle_ms` is shorter, that fifth is the
+/// interval.
 const USAGE_EVERY: Duration = Duration::from_secs(60);
 /// Time for workers to report what they use. Without an answer nothing is forgotten.
 const USAGE_MAX: Duration = Duration::from_millis(500);
-/// When the table of subjects is full, one part in this many is forgotten at once. If only one subject were forgotten at
-/// a time, each new question would require a report from the workers.
+/// When the table of subjects is full, a share of 1/`ROOM_SHARE` of the subjects is forgotten at once. If only one
+/// subject were forgotten at a time, each new question would require a report from the workers.
 const ROOM_SHARE: usize = 16;
 /// If every subject is in use, pause before the next attempt to make room, and before the next warning.
 const FULL_PAUSE: Duration = Duration::from_secs(1);

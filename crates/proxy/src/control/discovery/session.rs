@@ -17,7 +17,7 @@ const INVALID_ARGUMENT: i32 = 3;
 const NAMES_PER_REQUEST: usize = 500;
 /// Maximum size of the names and versions in the first request of a kind, in bytes.
 const VERSIONS_MAX_BYTES: usize = 400 << 10;
-/// Maximum size of a version in a request beside the texts of the name and the version, in bytes.
+/// Maximum number of bytes that a resource's version adds to a request, beyond the texts of the name and the version.
 const VERSION_EXTRA_BYTES: usize = 10;
 
 /// The state of one stream.
@@ -35,8 +35,8 @@ impl Session {
         Self { node: Some(node), begun: Default::default() }
     }
 
-    /// Subscribes to names that are needed now, and unsubscribes from names that are not. Takes time linear in these
-    /// changes, except for the first request of a kind, which lists all names.
+    /// Subscribes to names that are needed now, and unsubscribes from names that are no longer needed. Takes time
+    /// linear in these changes, except for the first request of a kind, which lists all names.
     pub(super) fn requests(&mut self, knowledge: &mut Knowledge) -> Vec<DeltaDiscoveryRequest> {
         Kind::ALL.into_iter().flat_map(|kind| self.requests_of(kind, knowledge)).collect()
     }
@@ -97,7 +97,7 @@ fn versions(kind: Kind, knowledge: &Knowledge) -> HashMap<String, String> {
     knowledge.versions(kind).take_while(fits).map(|(name, version)| (name.clone(), version.clone())).collect()
 }
 
-/// Applies the resources of a response; returns the fault of the first rejected one.
+/// Applies the resources of a response; returns the fault of the first rejected resource.
 fn take(kind: Kind, response: &DeltaDiscoveryResponse, knowledge: &mut Knowledge) -> Option<String> {
     let mut problem = None;
     for resource in &response.resources {

@@ -18,7 +18,7 @@ pub(super) enum Wish {
 }
 
 impl Wishes {
-    /// Records a change, which replaces an earlier one for the same name. If a name is dropped and then wanted again,
+    /// Records a change, which replaces an earlier change of the same name. If a name is dropped and then wanted again,
     /// we subscribe to it again: we forgot its resource meanwhile, so the control plane must send it again.
     pub(super) fn note(&mut self, kind: Kind, name: String, wish: Wish) {
         if let Some(wishes) = self.by_kind.get_mut(kind.index()) {
