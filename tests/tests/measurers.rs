@@ -92,7 +92,7 @@ fn the_lab_fortio_and_ghz_measure_the_same_at_the_same_rate() {
     }
     let p50_ms = called.split("p50 ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
     assert!(called.contains(", 0 failed") && p50_ms.is_some_and(|ms| P50_MS.contains(&ms)), "{called}");
-    // The table is for people; this shows it where tests print.
+    // The table is for people, so print it in the output of the test.
     println!("{}", programs::run_well("leno", &["lab", "compare", &over_grpc, &ghz, &over_http1, &fortio], PATIENCE));
 }
 

@@ -113,7 +113,7 @@ impl Connection {
         &self.peer
     }
 
-    /// Becomes ready with the reason when reading must stop.
+    /// Becomes ready once reading must stop, and returns the reason.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         if self.place.poll_replaced(cx).is_ready() {
             return Poll::Ready(io::Error::new(io::ErrorKind::ConnectionAborted, Replaced));

@@ -32,7 +32,7 @@ pub(super) struct Report {
     pub(super) calls: u64,
     /// Calls by their status.
     pub(super) statuses: Value,
-    /// The median of the 99th percentiles of the calls' times in each half second.
+    /// Each half second has a p99 of the times of its calls. This is the median of these values.
     pub(super) p99: Duration,
     /// The longest time of a call.
     pub(super) slowest: Duration,

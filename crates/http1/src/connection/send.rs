@@ -88,8 +88,8 @@ impl Connection {
             && self.exchange.as_deref().is_none_or(|exchange| exchange.persistent && !exchange.asks_for_tunnel())
     }
 
-    /// Sends a response's section, or trailers in either role. Trailers wait for queued content, and are sent only with
-    /// chunked content. Without an open exchange this has no effect.
+    /// Sends the header section of a response, or trailers, which client and server can both send. Trailers wait for
+    /// queued content, and are sent only with chunked content. Without an open exchange this has no effect.
     pub fn send_headers(
         &mut self,
         key: StreamKey,

@@ -73,8 +73,8 @@ impl DynamicTable {
         Some(Field { text: self.text(entry)?, name_len: usize::from(entry.name_len), facts: entry.facts })
     }
 
-    /// Whether the entry that has `age` newer entries is this field. Compares the hashes first, so that other fields
-    /// cost little.
+    /// Whether an entry is this field. `age` is the number of entries that are newer than the entry. Compares the
+    /// hashes first, so that other fields cost little.
     #[inline]
     pub(super) fn is_field(&self, age: usize, hash: u32, text: &[u8], name_len: usize) -> bool {
         self.entry(age).is_some_and(|entry| {

@@ -67,8 +67,8 @@ impl Pace {
         Some(due)
     }
 
-    /// Calls from the beginning of a stage until its first call. Random arrivals have no memory, so that the first gap
-    /// is like any other.
+    /// Returns the gap between the beginning of a stage and its first call, in units of the mean gap between calls.
+    /// Random arrivals have no memory, so the first gap is like any other.
     fn first_gap(&mut self) -> f64 {
         self.random.as_mut().map_or(0.0, exponential)
     }

@@ -71,7 +71,8 @@ impl ResolvesClientCert for Asked {
     }
 }
 
-/// Credentials with the name of `client`, from another authority with the same name.
+/// Credentials with the name of `client`. Their authority is another one, which has the name of the authority of
+/// `client`.
 fn stranger(client: &Credentials) -> Result<Credentials> {
     let dir = client.authority.with_file_name("stranger");
     let credentials = Authority::create(&dir)?.issue(CLIENT)?;

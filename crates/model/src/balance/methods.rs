@@ -68,8 +68,9 @@ impl Usual {
 }
 
 impl Methods {
-    /// Records that a call of `method` took `latency_ms`. Returns the equal latency of a call of the average method:
-    /// `latency_ms` multiplied by the usual latency of all calls, and divided by the usual latency of `method`.
+    /// Records that a call of `method` took `latency_ms`. Returns the latency that an equally slow call of the
+    /// average method would have: `latency_ms` multiplied by the usual latency of all calls, and divided by the usual
+    /// latency of `method`.
     pub(super) fn observe(&mut self, method: Method, latency_ms: f64) -> f64 {
         if self.places.is_empty() {
             self.places = vec![Place::default(); OTHERS + 1];

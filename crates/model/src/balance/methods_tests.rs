@@ -31,7 +31,7 @@ fn the_latencies_of_a_single_method_are_left_as_they_are() {
 fn usual_answers_of_fast_and_slow_methods_count_the_same() {
     let mut methods = settled();
     let (fast, slow) = (methods.observe(FAST, 1.0), methods.observe(SLOW, 100.0));
-    // Both are converted to one average call, which takes the geometric mean of 1 and 100 ms.
+    // Each latency is converted to the latency of an average call: the geometric mean of 1 and 100 ms.
     assert!(close(fast, 10.0) && close(slow, 10.0), "{fast} {slow}");
     let (fast, slow) = (methods.observe(FAST, 3.0), methods.observe(SLOW, 300.0));
     assert!(close(fast, 30.0) && close(slow, 30.0), "{fast} {slow}");

@@ -332,7 +332,7 @@ fn long_streams_show_that_an_endpoint_is_well_again_by_their_headers() {
     assert_eq!(explanation(&balancer, now, streaming).state, "ready");
 }
 
-/// Makes calls for 3 s, 100 in each second. Headers come after 2 ms, or after 6 ms from the first endpoint, and the
+/// Makes calls for 3 s, 100 in each second. The first endpoint sends headers after 6 ms, the others after 2 ms. The
 /// calls then go on for `further`. Returns the share of the first endpoint in the last second.
 fn share_of_an_endpoint_with_late_headers(further: Duration) -> f64 {
     let start = Instant::now();

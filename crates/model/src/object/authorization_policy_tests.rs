@@ -215,7 +215,7 @@ fn the_example_of_the_documentation_is_read_without_a_mistake() {
 /// Finds the fields of a type: its deserialization from `FieldsOf` stops at once, with the fields in the error.
 struct FieldsOf;
 
-/// The fields of a type, as the error that stops the deserialization.
+/// An error that contains the fields of a type, and stops the deserialization.
 #[derive(Debug, PartialEq)]
 struct Fields(&'static [&'static str]);
 

@@ -23,7 +23,7 @@ fn files_are_replaced_and_old_generations_go() {
         directory.replace(&files(word)).expect("there is room");
         assert_eq!(read(&directory, "tls.crt"), format!("certificate {word}"));
         assert_eq!(read(&directory, "tls.key"), format!("key {word}"));
-        // Two links, the link to the generation, and the generation.
+        // Four entries: the two files as links, the link to the generation, and the generation itself.
         assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 4);
     }
 }

@@ -69,9 +69,9 @@ fn let_go(pages: Range<usize>) {
     }
 }
 
-/// Finds the mappings in the text of `/proc/PID/smaps` (proc(5)) that are equal to their file: code and constants.
-/// Pages that the loader has relocated differ from the file, and so does code in which a debugger or a tracer has put a
-/// breakpoint.
+/// Finds the mappings that are equal to their file (code and constants), in the text of `/proc/PID/smaps` (proc(5)).
+/// Pages that the loader has relocated differ from the file, and so does code in which a debugger or a tracer has put
+/// a breakpoint.
 fn unchanged_file_pages(smaps: &str) -> impl Iterator<Item = Range<usize>> {
     let mut mapping = None;
     smaps.lines().filter_map(move |line| {

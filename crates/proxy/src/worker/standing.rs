@@ -103,8 +103,8 @@ impl Standing {
 }
 
 impl Memory {
-    /// If there is no room, forgets the expired certificates, and then certificates of the identities that take the
-    /// most memory: for each identity, the certificates that expire first.
+    /// If there is no room, forgets the expired certificates. If this is not enough, forgets certificates of the
+    /// identity that takes the most memory, beginning with the certificate that expires first.
     fn make_room_for(&mut self, bytes: usize, now: SystemTime) {
         if self.bytes + bytes <= MAX_SHOWN_BYTES {
             return;

@@ -206,8 +206,8 @@ impl Accounts {
         }
     }
 
-    /// Returns the account's own lane. The first time, this is the lane with the fewest accounts among those that the
-    /// account may have; the account keeps it from then on.
+    /// Returns the account's own lane. The first time, chooses one of the lanes that the account may have: the lane
+    /// with the fewest accounts. The account keeps this lane.
     fn own_lane(&mut self, id: AccountId) -> Lane {
         let Some(account) = self.accounts.get_mut(id).certain() else { return Lane::Shared };
         let is_strangers = matches!(account.key, Some(AccountKey::Address(_)));

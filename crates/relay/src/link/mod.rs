@@ -86,8 +86,8 @@ impl Link {
         }
     }
 
-    /// Records that bytes were received. Returns whether the connection is closing and has received as many bytes as it
-    /// may meanwhile.
+    /// Records that bytes were received. Returns whether the connection is closing and has received all the bytes
+    /// that it may receive while it closes.
     pub(crate) fn note_received(&mut self, now: Instant, bytes: usize) -> bool {
         if bytes == 0 {
             return false;

@@ -24,7 +24,7 @@ const MAX_REASONS: usize = 96;
 /// Counts by a reason; all reasons are names in the code.
 pub(super) type CountByReason = CountByKey<&'static str, MAX_REASONS>;
 
-/// Counts by side and by a reason; all reasons are names in the code.
+/// Counts by side and by reason. The code has a fixed set of reasons.
 pub(super) type CountBySideAndReason = CountByKey<(Direction, &'static str), MAX_REASONS>;
 
 /// All numbers of one worker. Only that worker writes them.

@@ -79,7 +79,7 @@ impl Stage {
         access.namespaces().create(&params, &objects::namespace(mesh)).await.map_err(refused(what()))?;
         let pods = Pods::new(access.client.clone(), &namespace);
         let sets: Api<StatefulSet> = Api::namespaced(access.client.clone(), &namespace);
-        // The load Pods start while the servers do.
+        // The Pods of the load start at the same time as the servers.
         let loads = objects::loads(plot.loads, plot.image)?;
         sets.create(&params, &loads).await.map_err(refused(what()))?;
         let (servers, client, exchange) = match plot.workload {

@@ -1,5 +1,6 @@
 //! One run: one load on the servers of one mesh for some seconds.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
@@ -9,7 +10,7 @@ use super::servers::Servers;
 use super::stage::{Containers, Stage};
 use super::usage::{ContainerName, IdleCpus, Kubelets, Usage};
 use crate::backends::{Stop, Trouble};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::experiment::cases::{Case, SLOW_FOR};
 use crate::experiment::measure::{Costs, per_call_us, run_of, since, trouble};
 use crate::experiment::options::Settings;
@@ -84,7 +85,7 @@ impl Measurement<'_> {
         let mut peaks = before.clone();
         let restarts = tokio::select! {
             restarts = self.intervene(turn, start) => restarts?,
-            error = self.watch(&mut peaks) => return Err(error),
+            never = self.watch(&mut peaks) => match never {},
         };
         let seconds = start.elapsed().as_secs_f64();
         let (calls_after, messages_after) = self.counts().await?;
@@ -131,16 +132,14 @@ impl Measurement<'_> {
         }
     }
 
-    /// Reads the memory of all containers again and again, and keeps the largest in `peaks`. Ends only with an error.
-    async fn watch(&self, peaks: &mut Usage) -> Error {
+    /// Reads the memory of all containers again and again, and keeps the largest in `peaks`. A reading that fails is only
+    /// missing.
+    async fn watch(&self, peaks: &mut Usage) -> Infallible {
         loop {
             sleep(WATCH).await;
-            match self.kubelets.read().await {
-                Ok(mut now) => {
-                    now.keep_peaks(peaks);
-                    *peaks = now;
-                }
-                Err(error) => return error,
+            if let Ok(mut now) = self.kubelets.read().await {
+                now.keep_peaks(peaks);
+                *peaks = now;
             }
         }
     }
