@@ -189,10 +189,10 @@ impl Relay {
         let Ok(begun) = begun else { return };
         let (method, has_more) = (call.hedged_method(), call.hedges() < hedge.value.attempts);
         let cluster = self.targets.get_mut(call.cluster).filter(|_| has_more);
-        if let (Some(cluster), Some(method)) = (cluster, method) {
-            if let Some(delay) = cluster.hedging().delay(&hedge.value, method, self.now) {
-                self.calls.wait_for(id, Due::Hedge, delay, self.now);
-            }
+        if let (Some(cluster), Some(method)) = (cluster, method)
+            && let Some(delay) = cluster.hedging().delay(&hedge.value, method, self.now)
+        {
+            self.calls.wait_for(id, Due::Hedge, delay, self.now);
         }
         self.place(begun);
     }
