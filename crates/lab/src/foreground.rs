@@ -1,4 +1,4 @@
-//! The main thread: it waits for one step after the other, and at the same time for Ctrl-C or SIGTERM.
+//! The main thread: it waits for one step after the other, and at the same time for Ctrl-C, SIGTERM or SIGHUP.
 
 use std::io::{self, Write};
 
@@ -15,11 +15,12 @@ pub(crate) struct Foreground {
     runtime: Runtime,
     interrupt: Signal,
     terminate: Signal,
+    hang_up: Signal,
     bar: ProgressBar,
 }
 
 impl Foreground {
-    /// Installs handlers, after which Ctrl-C and SIGTERM end the current wait instead of the process.
+    /// Installs handlers, after which Ctrl-C, SIGTERM and SIGHUP end the current wait instead of the process.
     ///
     /// # Errors
     /// If the system rejects signal handlers.
@@ -30,22 +31,40 @@ impl Foreground {
             signal(kind).map_err(io_error("listening for signals"))
         };
         let (interrupt, terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
-        Ok(Self { runtime, interrupt, terminate, bar: ProgressBar::hidden() })
+        let hang_up = listen(SignalKind::hangup())?;
+        Ok(Self { runtime, interrupt, terminate, hang_up, bar: ProgressBar::hidden() })
     }
 
     /// Waits for `something`.
     ///
     /// # Errors
-    /// The error of `something`, or [`Error::Interrupted`] after Ctrl-C or SIGTERM.
+    /// The error of `something`, or [`Error::Interrupted`] after one of these signals.
     pub(crate) fn wait<T>(&mut self, something: impl Future<Output = Result<T>>) -> Result<T> {
-        let Self { runtime, interrupt, terminate, .. } = self;
+        let Self { runtime, interrupt, terminate, hang_up, .. } = self;
         runtime.block_on(async {
             tokio::select! {
                 done = something => done,
                 _ = interrupt.recv() => Err(Error::Interrupted),
                 _ = terminate.recv() => Err(Error::Interrupted),
+                _ = hang_up.recv() => Err(Error::Interrupted),
             }
         })
+    }
+
+    /// Forgets the signals that have arrived, so that only a later signal ends the next wait.
+    pub(crate) fn forget_signals(&mut self) {
+        let Self { runtime, interrupt, terminate, hang_up, .. } = self;
+        runtime.block_on(async {
+            loop {
+                tokio::select! {
+                    biased;
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                    _ = hang_up.recv() => {}
+                    () = std::future::ready(()) => return,
+                }
+            }
+        });
     }
 
     /// Shows the current step and its progress.

@@ -46,7 +46,7 @@ fn arguments(out: &Path) -> Vec<String> {
 }
 
 fn namespaces(cluster: &Cluster) -> String {
-    cluster.kubectl(&["get", "namespaces", "-l", "app.kubernetes.io/managed-by=leno-lab", "-o", "name"])
+    cluster.kubectl(&["get", "namespaces", "-l", "app.kubernetes.io/managed-by=leno-lab-cluster", "-o", "name"])
 }
 
 /// Measures the mesh beside the bare cluster. Then interrupts a run, and kills another one.

@@ -69,6 +69,17 @@ pub struct Cluster {
     pub image: String,
     /// Number of Pods that share the load.
     pub load_pods: u32,
+    /// The node of each Pod of the lab, for each target.
+    #[serde(default)]
+    pub placements: Vec<Placement>,
+}
+
+/// The nodes that Kubernetes chose for the Pods of a target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    pub target: TargetKind,
+    /// Each Pod, as `backend-0 on node1`.
+    pub pods: Vec<String>,
 }
 
 /// A user's own workload.

@@ -80,6 +80,6 @@ pub struct ControlPlane {
     pub containers: u32,
     /// Largest memory of all containers together, in bytes.
     pub memory_bytes: u64,
-    /// CPU time of all containers during the run, in seconds; `None` if a container restarted.
-    pub cpu_s: Option<f64>,
+    /// CPUs of all containers during the run; `None` if a container restarted.
+    pub cpus: Option<f64>,
 }

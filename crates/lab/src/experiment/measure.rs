@@ -234,7 +234,7 @@ pub(super) fn run_of(settings: &Settings, turn: &Turn, numbers: Snapshot, reache
                 share(reached, turn.troubled)
             }
             Scenario::Tcp | Scenario::Handshakes => 0.0,
-            _ => numbers.shares()[turn.troubled],
+            _ => numbers.shares().get(turn.troubled).copied().unwrap_or_default(),
         },
         proxy_cpu_us_per_call: costs.cpu_us_per_call,
         server_proxy_cpu_us_per_call: costs.server_cpu_us_per_call,

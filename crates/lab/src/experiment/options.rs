@@ -16,6 +16,9 @@ use crate::error::{Error, Result};
 use crate::load::{Exchange, Traffic};
 use crate::targets::Programs;
 
+/// Measured time of the scenario `rollout` in a cluster, unless the options say otherwise.
+const CLUSTER_ROLLOUT_S: u32 = 120;
+
 /// Options of `leno lab run`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
@@ -48,7 +51,8 @@ pub struct Options {
     /// footprint, methods, rollout, steady and tail 1000]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_rate)]
     pub rate: Option<Vec<Rate>>,
-    /// Measured time of each run, in s [default: 10; in ladder 5; in rollout and tail 20; in steady 30]
+    /// Measured time of each run, in s [default: 10; in ladder 5; in rollout and tail 20; in steady 30; in rollout with
+    /// --cluster 120]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub duration_s: Option<u32>,
     /// Time of each run before counting begins, in s [default: 3; in retry-storm 10; in steady 0]
@@ -153,7 +157,7 @@ impl Options {
             cases: cases::of(self)?,
             repeat: self.repeat.unwrap_or(usual.repeat),
             warm_up: Duration::from_secs(self.warm_up_s.unwrap_or(usual.warm_up_s).into()),
-            measured: Duration::from_secs(self.duration_s.unwrap_or(usual.duration_s).into()),
+            measured: Duration::from_secs(self.duration_s().into()),
             service_time: ServiceTime { base_ms: self.work_ms, spread_ms: self.spread_ms },
             out: self.out.clone().unwrap_or_else(|| format!("lab-{}", self.scenario).into()),
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..1_000_000)),
@@ -162,6 +166,15 @@ impl Options {
             max_p99_ms: self.max_p99_ms,
             graph: (self.scenario == Scenario::Graph).then(|| self.graph.shape()),
         })
+    }
+
+    /// The measured time of each run in seconds, with the scenario's default. In a cluster, a restart takes longer.
+    pub(super) fn duration_s(&self) -> u32 {
+        let usual = match self.scenario {
+            Scenario::Rollout if self.cluster.cluster => CLUSTER_ROLLOUT_S,
+            scenario => Usual::of(scenario).duration_s,
+        };
+        self.duration_s.unwrap_or(usual)
     }
 
     /// The targets, with the scenario's defaults.

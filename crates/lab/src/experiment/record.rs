@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::condition::{CallPolicy, Condition, Fault};
 pub use super::description::{
-    Ceiling, Cluster, ClusterNode, Experiment, GraphShape, Machine, Skipped, Version, Workload,
+    Ceiling, Cluster, ClusterNode, Experiment, GraphShape, Machine, Placement, Skipped, Version, Workload,
 };
 pub use super::findings::{Capacity, ControlPlane, Footprint, Restarts, Rollout, SlowMethod};
 pub use crate::targets::kind::TargetKind;

@@ -188,7 +188,7 @@ fn refuse_impossible_rollout(options: &Options) -> Result<()> {
     refuse_without_grpc(options, "only the gRPC server finishes its calls when it ends")?;
     let usual = Usual::of(Scenario::Rollout);
     let least_s = options.backends.unwrap_or(usual.backends) * 2;
-    match options.duration_s.unwrap_or(usual.duration_s) {
+    match options.duration_s() {
         duration_s if duration_s < least_s => usage(format!(
             "--duration-s {duration_s} is too short for rollout: each backend restarts twice, a second apart; use {least_s} \
              or more"

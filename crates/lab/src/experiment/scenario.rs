@@ -37,6 +37,12 @@ impl Scenario {
         matches!(self, Self::RetryStorm | Self::Tail)
     }
 
+    /// Whether each run in a cluster needs proxies that no earlier run has used, because it measures what a load adds to
+    /// their memory.
+    pub(crate) fn has_fresh_proxies(self) -> bool {
+        matches!(self, Self::Crowd | Self::Footprint)
+    }
+
     /// What the scenario measures, in which cases, and what it cannot show; `None` for scenarios that their line
     /// describes.
     pub(crate) fn page(self) -> Option<&'static str> {

@@ -1,6 +1,6 @@
 //! `leno lab load`: one load for a coordinator in another process. Not for direct use.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,8 @@ pub struct Options {
     pub stand_by: bool,
 }
 
-/// Reads a plan from standard input, runs it, and writes events to standard output; or stands by.
+/// Reads a plan from standard input, runs it, and writes events to standard output; or stands by. Ends early if standard
+/// input is closed.
 ///
 /// # Errors
 /// If standard output is closed, or the process cannot watch for signals. Other errors are [`Event::Failed`].
@@ -29,7 +30,19 @@ pub fn run(options: &Options) -> Result<()> {
     if options.stand_by {
         return stand_by();
     }
-    serve(io::stdin().lock(), &mut io::stdout())
+    let plan = Plan::read(io::stdin().lock());
+    end_with_input();
+    serve(plan, &mut io::stdout())
+}
+
+/// Ends the process when standard input is closed: the coordinator has gone. A container's runtime may keep the output
+/// open.
+fn end_with_input() {
+    thread::spawn(|| {
+        let mut rest = [0; 64];
+        while io::stdin().read(&mut rest).is_ok_and(|bytes| bytes > 0) {}
+        std::process::exit(1)
+    });
 }
 
 fn stand_by() -> Result<()> {
@@ -39,10 +52,10 @@ fn stand_by() -> Result<()> {
     })
 }
 
-/// Runs the plan on the first line of `input`.
-fn serve(input: impl BufRead, output: &mut impl Write) -> Result<()> {
+/// Runs a plan.
+fn serve(plan: Result<Plan>, output: &mut impl Write) -> Result<()> {
     let gone = || io_error("writing the events of a load");
-    let ended = match Plan::read(input) {
+    let ended = match plan {
         Ok(plan) => {
             let load = Load::start(plan);
             report(&load, output).map_err(gone())?;

@@ -21,7 +21,7 @@ fn plan(address: std::net::SocketAddr) -> Plan {
 /// The events of a load with this input.
 fn events_of(input: String) -> Vec<Event> {
     let mut output = Vec::new();
-    serve(Cursor::new(input), &mut output).expect("memory takes all lines");
+    serve(Plan::read(Cursor::new(input)), &mut output).expect("memory takes all lines");
     output.split_inclusive(|byte| *byte == b'\n').map(|line| Event::of_line(line).expect("an event")).collect()
 }
 
@@ -40,7 +40,7 @@ async fn a_load_reports_its_steps_and_ends_with_its_recording() {
         })
         .collect();
     assert!(!counts.is_empty() && counts.is_sorted(), "{counts:?}");
-    let snapshot = Snapshot::merged(std::slice::from_ref(&**recording)).expect("a good recording");
+    let snapshot = Snapshot::merged(std::slice::from_ref(&**recording), 1).expect("a good recording");
     // 40 calls of the warm-up, and 300 of the measured time.
     assert_eq!((snapshot.answered, snapshot.total.calls, snapshot.failed), (340, 300, 0), "{snapshot:?}");
     assert_eq!(snapshot.measured, Duration::from_millis(1_500));
@@ -60,7 +60,7 @@ async fn the_shares_of_a_plan_together_make_its_calls() {
             other => panic!("the last event is {other:?}"),
         }
     }
-    let snapshot = Snapshot::merged(&recordings).expect("good recordings");
+    let snapshot = Snapshot::merged(&recordings, 1).expect("good recordings");
     assert_eq!(recordings.len(), 2);
     assert_eq!((snapshot.answered, snapshot.total.calls, snapshot.failed), (340, 300, 0), "{snapshot:?}");
 }
@@ -100,7 +100,8 @@ async fn a_closed_output_ends_a_load_of_an_hour_within_seconds() {
     let warm_up = Duration::from_secs(3_600);
     let line = Plan { warm_up, ..plan(start_server("s1", 0).await) }.to_line().expect("JSON");
     let start = Instant::now();
-    let ended = tokio::task::spawn_blocking(|| serve(Cursor::new(line), &mut Closing(0))).await.expect("no panic");
+    let ended =
+        tokio::task::spawn_blocking(|| serve(Plan::read(Cursor::new(line)), &mut Closing(0))).await.expect("no panic");
     let error = ended.expect_err("nobody reads").to_string();
     assert!(error.starts_with("writing the events of a load: "), "{error}");
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());

@@ -57,13 +57,13 @@ impl Snapshot {
     /// their position, and the measured time is the longest.
     ///
     /// # Errors
-    /// If there is no recording, a recording violates a limit, or two recordings have different numbers of servers.
-    pub(crate) fn merged(recordings: &[Recording]) -> Result<Self> {
+    /// If there is no recording, a recording violates a limit, or a recording has not this number of servers.
+    pub(crate) fn merged(recordings: &[Recording], servers: usize) -> Result<Self> {
         let invalid = |what: String, why: String| Error::Message { what, why };
-        let Some(first) = recordings.first() else {
+        if recordings.is_empty() {
             return Err(invalid("merging the recordings of loads".to_owned(), "there is none".to_owned()));
-        };
-        let mut tally = Tally::new(first.servers_us.len().min(SERVERS_MAX));
+        }
+        let mut tally = Tally::new(servers.min(SERVERS_MAX));
         for (index, recording) in recordings.iter().enumerate() {
             tally.add(recording).map_err(|why| invalid(format!("the recording of load {}", index + 1), why))?;
         }

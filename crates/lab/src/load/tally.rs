@@ -65,7 +65,7 @@ impl Tally {
         recording.check()?;
         let (expected, found) = (self.servers.len(), recording.servers_us.len());
         if found != expected {
-            return Err(format!("it has {found} servers, and the first recording has {expected}"));
+            return Err(format!("it has {found} servers, and the load has {expected}"));
         }
         for (us, added) in self.servers.iter_mut().zip(&recording.servers_us) {
             added.add_to(us)?;

@@ -44,12 +44,23 @@ fn received(recording: &Recording) -> Recording {
     serde_json::from_slice(&json).expect("a recording")
 }
 
+/// Merges recordings whose number of servers is that of the first one.
+fn merged_as_first(recordings: &[Recording]) -> crate::error::Result<Snapshot> {
+    Snapshot::merged(recordings, recordings.first().map_or(0, |first| first.servers_us.len()))
+}
+
+#[test]
+fn a_recording_with_another_number_of_servers_is_refused() {
+    let error = Snapshot::merged(&[Recording::default()], 5).expect_err("no server instead of five").to_string();
+    assert!(error.starts_with("the recording of load 1: ") && !error.contains('\n'), "{error}");
+}
+
 #[test]
 fn the_recordings_of_two_loads_give_the_numbers_of_one_load_with_all_calls() {
     let (whole, halves) = whole_and_halves();
     let end = Instant::now() + 10_000 * MS;
     let recordings = halves.map(|stats| received(&stats.recording()));
-    let merged = Snapshot::merged(&recordings).expect("good recordings");
+    let merged = merged_as_first(&recordings).expect("good recordings");
     let expected = whole.finish(end);
     assert_eq!(merged, expected);
     assert_eq!(merged.measured, MEASURED);
@@ -61,7 +72,7 @@ fn the_recordings_of_two_loads_give_the_numbers_of_one_load_with_all_calls() {
 fn the_recording_of_one_load_gives_its_numbers() {
     let (whole, _) = whole_and_halves();
     let end = Instant::now() + 10_000 * MS;
-    let merged = Snapshot::merged(&[received(&whole.recording())]).expect("a good recording");
+    let merged = merged_as_first(&[received(&whole.recording())]).expect("a good recording");
     assert_eq!(merged, whole.finish(end));
 }
 
@@ -77,7 +88,7 @@ fn of_one_call(measured: Duration) -> Recording {
 #[test]
 fn a_shorter_load_adds_to_the_beginning_of_a_longer_one() {
     let recordings = [of_one_call(150 * MS), of_one_call(1_300 * MS)];
-    let merged = Snapshot::merged(&recordings).expect("good recordings");
+    let merged = merged_as_first(&recordings).expect("good recordings");
     assert_eq!(merged.measured, 1_300 * MS);
     let calls: Vec<u64> = merged.timeline.iter().map(|slice| slice.calls[0]).collect();
     assert_eq!(calls, [[2].as_slice(), &[0; 12]].concat());
@@ -87,9 +98,9 @@ fn a_shorter_load_adds_to_the_beginning_of_a_longer_one() {
 
 #[test]
 fn loads_with_different_servers_and_broken_recordings_are_errors_that_say_which() {
-    let error = |recordings: &[Recording]| Snapshot::merged(recordings).expect_err("an invalid recording").to_string();
+    let error = |recordings: &[Recording]| merged_as_first(recordings).expect_err("an invalid recording").to_string();
     let two_servers = Stats::new(2).recording();
-    let expected = "the recording of load 2: it has 2 servers, and the first recording has 1";
+    let expected = "the recording of load 2: it has 2 servers, and the load has 1";
     assert_eq!(error(&[of_one_call(MS), two_servers]), expected);
     let broken = Recording { late: u64::MAX, ..of_one_call(MS) };
     assert!(error(&[of_one_call(MS), broken]).starts_with("the recording of load 2: 18446744073709551615 late calls"));
@@ -105,9 +116,9 @@ fn the_first_reason_stays_and_a_long_one_is_cut() {
         stats.fail(Instant::now(), Failure::protocol(why));
         stats.recording()
     };
-    let merged = Snapshot::merged(&[Recording::default(), failed("first"), failed("second")]).expect("recordings");
+    let merged = merged_as_first(&[Recording::default(), failed("first"), failed("second")]).expect("recordings");
     assert_eq!((merged.failed, merged.first_failure.as_deref()), (2, Some("first")));
-    let merged = Snapshot::merged(&[failed(&"ä".repeat(5_000))]).expect("a reason within the limit");
+    let merged = merged_as_first(&[failed(&"ä".repeat(5_000))]).expect("a reason within the limit");
     assert_eq!(merged.first_failure, Some("ä".repeat(REASON_MAX_CHARS)));
 }
 
@@ -117,7 +128,7 @@ fn classes_of_many_loads_stay_bounded() {
         classes: codes.map(|code| (FailureClass::Reset(code), 1)).collect(),
         ..Recording::default()
     };
-    let classes = Snapshot::merged(&[of(0..60), of(50..110)]).expect("good recordings").classes;
+    let classes = merged_as_first(&[of(0..60), of(50..110)]).expect("good recordings").classes;
     assert_eq!((classes.len(), classes.values().sum::<u64>()), (CLASSES_MAX + 1, 120));
     assert_eq!(classes.get(&FailureClass::Reset(55)), Some(&2));
     assert_eq!(classes.get(&FailureClass::Other), Some(&46));

@@ -166,9 +166,19 @@ pub(super) fn control_plane_mb(run: &Run) -> Option<f64> {
     megabytes(Some(run.control_plane?.memory_bytes))
 }
 
-/// CPU time of a mesh's control plane in a cluster during a run, in seconds.
-pub(super) fn control_plane_cpu_s(run: &Run) -> Option<f64> {
-    run.control_plane?.cpu_s
+/// CPUs of a mesh's control plane in a cluster during a run, in units of 0.001.
+pub(super) fn control_plane_millicores(run: &Run) -> Option<f64> {
+    Some(run.control_plane?.cpus? * 1000.0)
+}
+
+/// Number of graceful restarts.
+pub(super) fn graceful_restarts(run: &Run) -> Option<f64> {
+    Some(run.rollout?.graceful.restarts.into())
+}
+
+/// Number of abrupt restarts.
+pub(super) fn abrupt_restarts(run: &Run) -> Option<f64> {
+    Some(run.rollout?.abrupt.restarts.into())
 }
 
 pub(super) fn lost_gracefully(run: &Run) -> Option<f64> {

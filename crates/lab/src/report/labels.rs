@@ -164,7 +164,7 @@ fn workload_is(scenario: Scenario, Workload { service, call }: &Workload, endpoi
 
 /// Where the experiment ran, as names and facts.
 pub(super) fn places(experiment: &Experiment) -> Vec<(&'static str, String)> {
-    if let Some(Cluster { kubernetes, nodes, image, load_pods }) = &experiment.cluster {
+    if let Some(Cluster { kubernetes, nodes, image, load_pods, .. }) = &experiment.cluster {
         let node = |node: &ClusterNode| format!("{} CPUs, {}, Linux {}", node.cpus, node.memory, node.kernel);
         let nodes: Vec<String> = nodes.iter().map(node).collect();
         return vec![

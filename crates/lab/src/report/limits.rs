@@ -62,15 +62,20 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
             "CPU time and memory are the kubelets' own statistics, which have a new value every 10 to 15 s. CPU time \
              includes the opening of the connections and the warm-up, whose calls count too; the idle time around the load \
              is subtracted. Memory is the working set, as kubectl top shows it: the largest value until the first one \
-             after the load. The proxies keep running from one run to the next."
+             after the load. Proxies keep running from one run to the next, except in crowd and footprint. A control plane \
+             and shared proxies also serve the other workloads of the cluster."
                 .to_owned(),
         );
     }
     limits.push(
         "CPU per call depends on the load: many calls in flight share one wake-up, few pay for it each. Compare it \
-         only at the same load. Memory is of the whole process with its shared pages, at its peak under the load."
+         only at the same load."
             .to_owned(),
     );
+    if experiment.cluster.is_none() {
+        let memory = "Memory is of the whole process with its shared pages, at its peak under the load.";
+        limits.push(memory.to_owned());
+    }
     if results.scenarios().into_iter().any(has_means) {
         limits.push(
             "A mean with 95 % in its column's name has Student's interval, as publications print it: from two repeats on, \
@@ -142,8 +147,10 @@ fn place(experiment: &Experiment) -> String {
     };
     format!(
         "One cluster of {} nodes. The load, the servers and all proxies share the CPUs of the nodes, so every latency \
-         holds waiting for a CPU, and a mesh that takes less CPU leaves more for the others. Compare meshes within this \
-         experiment; expect other figures in another cluster.",
+         holds waiting for a CPU, and a mesh that takes less CPU leaves more for the others. Each mesh has Pods of its own, \
+         and Kubernetes placed them once (lab.json has the nodes): a difference between two meshes may be a difference of \
+         their nodes. Expect other figures in another cluster. The lab did not measure its own maximum here: a load of many \
+         calls may be limited by the load itself. The Pods of the load start within a moment of each other, not at once.",
         cluster.nodes.len()
     )
 }

@@ -31,7 +31,9 @@ pub(super) fn of_load<'a>(scenario: Scenario) -> Vec<Column<'a>> {
         ],
         Scenario::Steady => vec![seconds_until_steady()],
         Scenario::Rollout => vec![
+            range("graceful restarts", figures::graceful_restarts),
             range("calls lost, graceful", figures::lost_gracefully),
+            range("abrupt restarts", figures::abrupt_restarts),
             range("calls lost, abrupt", figures::lost_abruptly),
         ],
         Scenario::Streams => vec![
@@ -59,7 +61,7 @@ pub(super) fn of_cluster<'a>(experiment: &Experiment) -> Vec<Column<'a>> {
     vec![
         median("CPU of all proxies idle, mCPU", figures::idle_millicores),
         median("memory of the control plane, MB", figures::control_plane_mb),
-        median("CPU of the control plane in a run, s", figures::control_plane_cpu_s),
+        median("CPU of the control plane, mCPU", figures::control_plane_millicores),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! What meshes cost in a cluster: each mesh beside the same cluster without a mesh, in sentences.
 
-use crate::chart::number::{grouped, significant};
+use crate::chart::number::significant;
 use crate::experiment::record::{Run, Scenario, TargetKind};
 
 use super::figures;
@@ -22,7 +22,7 @@ fn finding(results: &Results, group: &Group) -> Option<String> {
     let bare = results.find(group.scenario, group.load, group.skew_ms, TargetKind::Vanilla)?;
     let loads = results.loads(group.scenario);
     let mut at = Vec::new();
-    at.extend((loads.len() > 1).then(|| at_load(group, &loads)));
+    at.extend((loads.len() > 1).then(|| labels::load_among(group.load, &loads)));
     at.extend((results.skews(group.scenario).len() > 1).then(|| format!("{} ms skew", group.skew_ms)));
     let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(", ")) };
     let mut parts = vec![
@@ -35,13 +35,6 @@ fn finding(results: &Results, group: &Group) -> Option<String> {
     parts.extend(median(figures::loaded_mb).map(|mb| format!("{mb} MB in all proxies")));
     parts.extend(median(figures::control_plane_mb).map(|mb| format!("{mb} MB in the control plane")));
     Some(format!("{}{at}, beside no mesh: {}.", group.target.name(), parts.join(", ")))
-}
-
-fn at_load(group: &Group, loads: &[super::group::Load]) -> String {
-    match group.load.rate_per_s {
-        Some(rate) if !labels::vary_in_connections(loads) => format!("{} calls/s", grouped(rate.into())),
-        _ => format!("{} connections", grouped(group.load.connections.into())),
-    }
 }
 
 /// Formats a difference of latencies: `+0.41 ms [0.30 – 0.52]`, or `≈ +0.41 ms` if the repeats cannot tell it from 0.

@@ -13,15 +13,20 @@ fn findings_of(added_ms: [f64; 6]) -> Vec<String> {
             p50_ms: 2.5,
             proxy_cpu_us_per_call: Some(20.0),
             footprint: Some(footprint),
-            control_plane: Some(ControlPlane { containers: 1, memory_bytes: 14_000_000, cpu_s: None }),
+            control_plane: Some(ControlPlane { containers: 1, memory_bytes: 14_000_000, cpus: None }),
             ..run(TargetKind::LenoMesh, 0, repeat)
         };
         [bare, meshed]
     });
     let mut recorded = recorded(runs.collect());
     let image = "leno:0.1.0".to_owned();
-    recorded.experiment.cluster =
-        Some(Cluster { kubernetes: "v1.34.4".to_owned(), nodes: Vec::new(), image, load_pods: 2 });
+    recorded.experiment.cluster = Some(Cluster {
+        kubernetes: "v1.34.4".to_owned(),
+        nodes: Vec::new(),
+        image,
+        load_pods: 2,
+        placements: Vec::new(),
+    });
     findings(&Results::new(&recorded), Scenario::SlowPod)
 }
 

@@ -20,8 +20,13 @@ fn report(scenario: Scenario) -> String {
         })
     });
     let mut recorded = recorded(runs.collect());
-    recorded.experiment.cluster =
-        Some(Cluster { kubernetes: "v1.34.4".to_owned(), nodes: Vec::new(), image: "leno".to_owned(), load_pods: 2 });
+    recorded.experiment.cluster = Some(Cluster {
+        kubernetes: "v1.34.4".to_owned(),
+        nodes: Vec::new(),
+        image: "leno".to_owned(),
+        load_pods: 2,
+        placements: Vec::new(),
+    });
     let (service, call) = ("shop/hello:80".to_owned(), "GET /hello?x=1".to_owned());
     recorded.experiment.workload = Some(Workload { service, call });
     recorded.experiment.targets = vec![TargetKind::Vanilla, TargetKind::LenoMesh];

@@ -10,25 +10,35 @@ use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use tokio::time::{Instant, sleep};
 
 use super::mesh::Mesh;
-use super::objects::of_the_lab;
+use super::objects::{self, of_the_lab};
 use super::options::ClusterOptions;
+use super::pods::name;
+use super::usage::ContainerName;
 use crate::error::{Error, Result};
 use crate::experiment::record::{Cluster, ClusterNode, Version};
 use crate::kubernetes::{connect, refused};
 
-/// What the lab does in a cluster: verb, API group, resource, subresource.
-const RIGHTS: [(&str, &str, &str, &str); 7] = [
+/// What the lab does in a cluster: verb, API group, resource, subresource. Older versions of Kubernetes ask for `get` of the
+/// last two subresources, newer ones for `create`.
+const RIGHTS: [(&str, &str, &str, &str); 14] = [
     ("create", "", "namespaces", ""),
+    ("get", "", "namespaces", ""),
     ("delete", "", "namespaces", ""),
     ("list", "", "nodes", ""),
     ("get", "", "nodes", "proxy"),
     ("create", "apps", "statefulsets", ""),
+    ("create", "", "services", ""),
+    ("list", "", "pods", ""),
+    ("get", "", "pods", ""),
+    ("delete", "", "pods", ""),
+    ("get", "", "pods", "exec"),
     ("create", "", "pods", "exec"),
+    ("get", "", "pods", "portforward"),
     ("create", "", "pods", "portforward"),
 ];
 /// What the lab also does for a user's own workload.
-const WORKLOAD_RIGHTS: [(&str, &str, &str, &str); 3] =
-    [("get", "", "services", ""), ("list", "discovery.k8s.io", "endpointslices", ""), ("list", "", "pods", "")];
+const WORKLOAD_RIGHTS: [(&str, &str, &str, &str); 2] =
+    [("get", "", "services", ""), ("list", "discovery.k8s.io", "endpointslices", "")];
 /// Longest time for the cluster to delete the lab's namespaces.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(250);
@@ -92,9 +102,7 @@ impl Access {
         for namespace in meshes.iter().map(|mesh| mesh.namespace()) {
             let found = self.namespaces().get_opt(&namespace).await.map_err(refused("looking for namespaces"))?;
             if found.is_some() {
-                let what = format!("the namespace {namespace} is there already");
-                let why = "another run uses it, or a run was killed; remove what it left: leno lab clean".to_owned();
-                return Err(Error::Cluster { what, why });
+                return Err(taken(&namespace));
             }
         }
         Ok(())
@@ -137,20 +145,37 @@ impl Access {
         let nodes = nodes.list(&ListParams::default()).await.map_err(refused("listing the nodes"))?.items;
         let names = nodes.iter().filter_map(|node| node.metadata.name.clone()).collect();
         let nodes = nodes.iter().map(described).collect();
-        Ok((names, Cluster { kubernetes: version.git_version, nodes, image: image.to_owned(), load_pods }))
+        let kubernetes = version.git_version;
+        Ok((names, Cluster { kubernetes, nodes, image: image.to_owned(), load_pods, placements: Vec::new() }))
     }
 
-    /// Deletes these namespaces, and waits until they are gone.
+    /// Creates the namespace of a mesh. Returns whether it did: another run may have created it before.
     ///
     /// # Errors
-    /// If the API server rejects a request, or takes too long.
+    /// If the API server rejects the request. After a time-out, the namespace may exist.
+    pub(super) async fn make_namespace(&self, mesh: Mesh) -> Result<bool> {
+        match self.namespaces().create(&PostParams::default(), &objects::namespace(mesh)).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+            made => made.map(|_| true).map_err(refused(format!("making the namespace {}", mesh.namespace()))),
+        }
+    }
+
+    /// Deletes these namespaces, and waits until they are gone. Deletes as many as it can.
+    ///
+    /// # Errors
+    /// The first error, if the API server rejects a request or takes too long.
     pub(super) async fn delete(&self, namespaces: &[String]) -> Result<()> {
+        let mut result = Ok(());
         for namespace in namespaces {
             match self.namespaces().delete(namespace, &DeleteParams::default()).await {
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
-                deleted => drop(deleted.map_err(refused(format!("deleting the namespace {namespace}")))?),
+                deleted => {
+                    result =
+                        result.and(deleted.map(drop).map_err(refused(format!("deleting the namespace {namespace}"))));
+                }
             }
         }
+        result?;
         let end = Instant::now() + DELETE_TIMEOUT;
         for namespace in namespaces {
             let what = format!("deleting the namespace {namespace}");
@@ -175,9 +200,40 @@ impl Access {
         Ok(found.items.into_iter().filter_map(|namespace| namespace.metadata.name).collect())
     }
 
-    pub(super) fn namespaces(&self) -> Api<Namespace> {
+    /// The containers of the running Pods with these labels, in all namespaces.
+    pub(super) async fn containers_of(&self, labels: &str) -> Result<Vec<ContainerName>> {
+        let pods: Api<Pod> = Api::all(self.client.clone());
+        let what = || format!("looking for Pods with the labels {labels}");
+        let found = pods.list(&ListParams::default().labels(labels)).await.map_err(refused(what()))?;
+        let of = |pod: &Pod| {
+            let (namespace, pod_name) = (pod.metadata.namespace.clone().unwrap_or_default(), name(pod));
+            let containers = pod.spec.iter().flat_map(|spec| spec.containers.clone());
+            containers
+                .map(move |container| ContainerName {
+                    namespace: namespace.clone(),
+                    pod: pod_name.clone(),
+                    container: container.name,
+                })
+                .collect::<Vec<_>>()
+        };
+        Ok(found.items.iter().filter(|pod| is_running(pod)).flat_map(of).collect())
+    }
+
+    fn namespaces(&self) -> Api<Namespace> {
         Api::all(self.client.clone())
     }
+}
+
+/// Whether a Pod runs and is not about to end. A finished Pod has no statistics.
+fn is_running(pod: &Pod) -> bool {
+    let is_running = pod.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Running"));
+    is_running && pod.metadata.deletion_timestamp.is_none()
+}
+
+/// The error for a namespace that another run has created.
+pub(super) fn taken(namespace: &str) -> Error {
+    let why = "another run uses it, or a run was killed; remove what it left: leno lab clean".to_owned();
+    Error::Cluster { what: format!("the namespace {namespace} is there already"), why }
 }
 
 /// The image of a Pod's first container.

@@ -21,6 +21,8 @@ const AROUND_A_LOAD: Duration = Duration::from_secs(60);
 pub(super) struct LoadPods {
     loads: JoinSet<Result<Recording>>,
     measuring: UnboundedReceiver<()>,
+    /// The results of the loads that have ended.
+    recordings: Vec<Recording>,
 }
 
 impl LoadPods {
@@ -37,7 +39,7 @@ impl LoadPods {
                 timeout(time, run(&pods, &pod, &plan, measuring)).await.map_err(late)?
             });
         }
-        Self { loads, measuring: received }
+        Self { loads, measuring: received, recordings: Vec::new() }
     }
 
     /// Waits until all Pods measure.
@@ -47,7 +49,7 @@ impl LoadPods {
     pub(super) async fn measuring(&mut self) -> Result<()> {
         for _ in 0..self.loads.len() {
             tokio::select! {
-                _ = self.measuring.recv() => {}
+                Some(()) = self.measuring.recv() => {}
                 ended = self.loads.join_next() => match ended {
                     Some(Ok(Err(error))) => return Err(error),
                     _ => return Err(failed(LOAD, "it ended before it measured".to_owned())),
@@ -57,16 +59,27 @@ impl LoadPods {
         Ok(())
     }
 
+    /// Waits until a load fails before its end.
+    pub(super) async fn failed(&mut self) -> Error {
+        loop {
+            match self.loads.join_next().await {
+                Some(Ok(Ok(recording))) => self.recordings.push(recording),
+                Some(Ok(Err(error))) => return error,
+                Some(Err(panic)) => return failed(LOAD, panic.to_string()),
+                None => std::future::pending().await,
+            }
+        }
+    }
+
     /// Waits for the results of all Pods.
     ///
     /// # Errors
     /// If a load fails, or gives no result in time.
     pub(super) async fn finish(mut self) -> Result<Vec<Recording>> {
-        let mut recordings = Vec::new();
         while let Some(ended) = self.loads.join_next().await {
-            recordings.push(ended.map_err(|error| failed(LOAD, error.to_string()))??);
+            self.recordings.push(ended.map_err(|error| failed(LOAD, error.to_string()))??);
         }
-        Ok(recordings)
+        Ok(self.recordings)
     }
 }
 

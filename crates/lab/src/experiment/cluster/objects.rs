@@ -11,7 +11,7 @@ use super::mesh::Mesh;
 use crate::error::{Error, Result};
 
 /// The value of the label [`MANAGED_BY_LABEL`] of the lab's namespaces.
-pub(super) const MANAGER: &str = "leno-lab";
+pub(super) const MANAGER: &str = "leno-lab-cluster";
 /// The servers: a StatefulSet, whose Pods keep their names when they are replaced, and a Service.
 pub(super) const BACKEND: &str = "backend";
 /// The load Pods: a StatefulSet.

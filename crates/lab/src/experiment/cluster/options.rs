@@ -12,8 +12,6 @@ use crate::experiment::record::{CallPolicy, Scenario};
 const USUAL_LOAD_PODS: u32 = 2;
 /// Scenario `rollout`: shortest measured time. A Pod needs several seconds to end and to start again.
 const LEAST_ROLLOUT_S: u32 = 30;
-/// Scenario `rollout`: measured time, unless the options say otherwise.
-const USUAL_ROLLOUT_S: u32 = 120;
 
 /// Options for an experiment in a Kubernetes cluster.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -49,14 +47,6 @@ impl ClusterOptions {
     }
 }
 
-/// The measured time in a cluster, if it differs from the usual one, in seconds.
-pub(super) fn duration_s(options: &Options) -> Option<u32> {
-    match options.scenario {
-        Scenario::Rollout => Some(options.duration_s.unwrap_or(USUAL_ROLLOUT_S)),
-        _ => options.duration_s,
-    }
-}
-
 /// Fails if an option or a scenario has no meaning in a cluster.
 pub(in crate::experiment) fn refuse_impossible(options: &Options) -> Result<()> {
     let scenario = options.scenario;
@@ -83,13 +73,11 @@ pub(in crate::experiment) fn refuse_impossible(options: &Options) -> Result<()> 
     {
         return Err(Error::Usage("--mesh names a mesh twice; name it once".to_owned()));
     }
-    match duration_s(options) {
-        Some(duration_s) if scenario == Scenario::Rollout && duration_s < LEAST_ROLLOUT_S => {
-            Err(Error::Usage(format!(
-                "--duration-s {duration_s} is too short for rollout in a cluster, where each Pod needs seconds to start; use \
+    match options.duration_s() {
+        duration_s if scenario == Scenario::Rollout && duration_s < LEAST_ROLLOUT_S => Err(Error::Usage(format!(
+            "--duration-s {duration_s} is too short for rollout in a cluster, where each Pod needs seconds to start; use \
              {LEAST_ROLLOUT_S} or more"
-            )))
-        }
+        ))),
         _ => Ok(()),
     }
 }

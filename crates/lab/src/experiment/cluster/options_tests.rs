@@ -63,7 +63,8 @@ fn options_of_a_cluster_need_a_cluster() {
 
 #[test]
 fn a_rollout_in_a_cluster_takes_longer_by_default() {
-    assert_eq!(duration_s(&options("rollout --cluster")), Some(USUAL_ROLLOUT_S));
-    assert_eq!(duration_s(&options("rollout --cluster --duration-s 60")), Some(60));
-    assert_eq!(duration_s(&options("slow-pod --cluster")), None);
+    assert_eq!(options("rollout --cluster").duration_s(), 120);
+    assert_eq!(options("rollout --cluster --duration-s 60").duration_s(), 60);
+    assert_eq!(options("rollout").duration_s(), 20);
+    assert!(options("rollout --cluster --backends 20").settings().is_ok());
 }

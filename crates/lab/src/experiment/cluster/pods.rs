@@ -74,6 +74,21 @@ impl Pods {
         Ok(self.api.list(&ListParams::default()).await.map_err(refused(what()))?.items)
     }
 
+    /// Deletes all Pods with these labels, and waits until as many new ones are ready.
+    ///
+    /// # Errors
+    /// If the API server rejects a request, or a new Pod is not ready in time.
+    pub(super) async fn replace_all(&self, labels: &str, count: usize) -> Result<()> {
+        let what = || format!("deleting the Pods {labels} of {}", self.namespace);
+        let of_labels = ListParams::default().labels(labels);
+        let old = self.api.list(&of_labels).await.map_err(refused(what()))?.items;
+        for pod in &old {
+            self.api.delete(&name(pod), &DeleteParams::default()).await.map_err(refused(what()))?;
+        }
+        // The deleted Pods have a deletion time, so they are not ready.
+        self.ready(labels, count).await.map(drop)
+    }
+
     /// Deletes a Pod, and waits until another Pod of the same name is ready.
     ///
     /// # Errors

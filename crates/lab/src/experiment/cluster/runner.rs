@@ -1,11 +1,11 @@
 //! The experiment from its options to the last line of `runs.jsonl`, with its meshes in turn.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::time::Duration;
 
-use super::access::Access;
+use super::access::{Access, taken};
 use super::mesh::Mesh;
-use super::options::duration_s;
 use super::stage::{Plot, Stage};
 use super::turn::Measurement;
 use super::usage::{ContainerName, IdleCpus, Kubelets};
@@ -15,7 +15,7 @@ use crate::experiment::machine::started;
 use crate::experiment::options::{Options, Settings};
 use crate::experiment::output::Output;
 use crate::experiment::progress::Progress;
-use crate::experiment::record::{Ceiling, Experiment, Machine, Scenario, Skipped, TargetKind, Version};
+use crate::experiment::record::{Ceiling, Experiment, Machine, Placement, Scenario, Skipped, TargetKind, Version};
 use crate::experiment::runner::command;
 use crate::experiment::schedule;
 use crate::foreground::Foreground;
@@ -35,16 +35,12 @@ const USUAL_IMAGE: &str = concat!("leno:", env!("CARGO_PKG_VERSION"));
 /// a Pod cannot start. A mesh whose run fails is skipped and named in `lab.json`; failed calls are counted.
 pub(in crate::experiment) fn run(options: &Options, words: impl Iterator<Item = String>) -> Result<()> {
     let settings = options.settings()?;
-    let settings = match duration_s(options) {
-        Some(seconds) => Settings { measured: Duration::from_secs(seconds.into()), ..settings },
-        None => settings,
-    };
     let request = options.cluster.workload.request(settings.protocol)?;
     let mut foreground = Foreground::new()?;
     let access = foreground.wait(Access::connect(&options.cluster))?;
     foreground.wait(access.ensure_rights(request.is_some()))?;
     let workload = match options.cluster.workload.service.as_ref().zip(request) {
-        Some((service, request)) => Some(foreground.wait(Workload::find(&access, service, request))?),
+        Some((service, request)) => Some(Rc::new(foreground.wait(Workload::find(&access, service, request))?)),
         None => None,
     };
     let meshes = foreground.wait(access.meshes(options.cluster.mesh.as_deref()))?;
@@ -56,13 +52,17 @@ pub(in crate::experiment) fn run(options: &Options, words: impl Iterator<Item = 
     foreground.wait(access.ensure_free(&kinds))?;
     let output = Output::create(&settings.out)?;
     let command = command(words, settings.seed);
-    let namespaces: Vec<String> = kinds.iter().map(|mesh| mesh.namespace()).collect();
-    let mut lab = Lab { options, settings: &settings, workload, access: access.clone(), foreground, output };
+    let mut lab =
+        Lab { options, settings: &settings, workload, access: access.clone(), foreground, output, made: Vec::new() };
     let measured = lab.measure(meshes, command);
-    lab.foreground.begin("deleting the lab's namespaces", namespaces.len() as u32);
-    let deleted = lab.foreground.wait(access.delete(&namespaces));
-    if let (Err(_), Err(left)) = (&measured, &deleted) {
-        lab.foreground.say(&format!("warning: {left}; remove it with: leno lab clean"))?;
+    let made = std::mem::take(&mut lab.made);
+    lab.foreground.begin("deleting the lab's namespaces", made.len() as u32);
+    // Only another signal ends this.
+    lab.foreground.forget_signals();
+    let deleted = lab.foreground.wait(access.delete(&made));
+    if let Err(left) = &deleted {
+        let may_be_left = made.join(", ");
+        lab.foreground.say(&format!("warning: {left}; {may_be_left} may be left; remove them with: leno lab clean"))?;
     }
     measured.and(deleted)
 }
@@ -72,10 +72,12 @@ struct Lab<'a> {
     options: &'a Options,
     settings: &'a Settings,
     /// The user's workload that the load calls; `None` if the load calls servers of the lab.
-    workload: Option<Workload>,
+    workload: Option<Rc<Workload>>,
     access: Access,
     foreground: Foreground,
     output: Output,
+    /// The namespaces that this run has created.
+    made: Vec<String>,
 }
 
 impl Lab<'_> {
@@ -103,45 +105,67 @@ impl Lab<'_> {
             ceiling: Ceiling::default(),
         };
         self.output.describe(&experiment)?;
-        let workload = self.workload.as_ref();
+        let workload = self.workload.clone();
+        let workload = workload.as_deref();
         let plot = Plot { settings, loads: load_pods as usize, image: &image, workload };
-        let mut stages = HashMap::new();
+        let (mut stages, mut placements) = (HashMap::new(), Vec::new());
         let bar = self.foreground.begin("namespaces that are ready:", kinds.len() as u32);
         for mesh in kinds {
+            match self.foreground.wait(self.access.make_namespace(mesh)) {
+                Ok(false) => return Err(taken(&mesh.namespace())),
+                made => {
+                    // After an error or a signal, the namespace may exist.
+                    self.made.push(mesh.namespace());
+                    made?;
+                }
+            }
             let stage = self.foreground.wait(Stage::set_up(&self.access, mesh, plot))?;
+            placements.push(Placement { target: mesh.target(), pods: stage.placements.clone() });
             stages.insert(mesh.target(), stage);
             bar.inc(1);
         }
+        if let Some(cluster) = &mut experiment.cluster {
+            cluster.placements = placements;
+        }
+        self.output.describe(&experiment)?;
         let kubelets = Kubelets::new(self.access.client.clone(), nodes);
         let all: Vec<_> = stages.values().flat_map(|stage| stage.containers.all()).collect();
         self.foreground.begin("measuring the proxies without a load, about half a minute", 1);
         let idle = self.foreground.wait(idle_cpus(&kubelets, &all))?;
         bar.finish_and_clear();
-        self.run_all(&mut experiment, &stages, &kubelets, &idle)
+        self.run_all(&mut experiment, &image, &mut stages, &kubelets, &idle)
     }
 
     fn run_all(
         &mut self,
         experiment: &mut Experiment,
-        stages: &HashMap<TargetKind, Stage>,
+        image: &str,
+        stages: &mut HashMap<TargetKind, Stage>,
         kubelets: &Kubelets,
         idle: &IdleCpus,
     ) -> Result<()> {
-        let settings = self.settings;
+        let (settings, access, workload) = (self.settings, self.access.clone(), self.workload.clone());
+        let loads = self.options.cluster.load_pods() as usize;
+        let plot = Plot { settings, loads, image, workload: workload.as_deref() };
         // Without server names, all servers of a user's workload count as one.
         let servers = if self.workload.is_some() { 1 } else { settings.backends };
         let turns = schedule::turns(settings, &experiment.targets, servers);
         let progress = Progress::new(turns.len(), settings.warm_up + settings.measured + AROUND_A_RUN);
         for turn in turns {
             let is_given_up = experiment.skipped.iter().any(|skipped| skipped.target == turn.target);
-            let Some(stage) = stages.get(&turn.target).filter(|_| !is_given_up) else {
+            let Some(stage) = stages.get_mut(&turn.target).filter(|_| !is_given_up) else {
                 progress.pass();
                 continue;
             };
             progress.begin(&turn);
-            let measurement =
-                Measurement { settings, stage, kubelets, idle, load_pods: self.options.cluster.load_pods() as usize };
-            match self.foreground.wait(measurement.measure(&turn)) {
+            let run = async {
+                if settings.scenario.has_fresh_proxies() {
+                    stage.renew(plot).await?;
+                }
+                stage.find_containers(&access, plot).await?;
+                Measurement { settings, stage, kubelets, idle, load_pods: plot.loads }.measure(&turn).await
+            };
+            match self.foreground.wait(run) {
                 Ok(run) => {
                     self.output.append(&run)?;
                     fortio::save(&settings.out, experiment, &run)?;
@@ -176,6 +200,8 @@ fn image(meshes: &[(Mesh, Version)]) -> String {
     let control = meshes.iter().find(|(mesh, _)| *mesh == Mesh::Leno);
     let found = control.and_then(|(_, Version { version, .. })| {
         let (registry, tag) = version.rsplit_once("leno-control")?;
+        // A digest belongs to one image only.
+        let tag = tag.split('@').next().filter(|tag| tag.starts_with(':'))?;
         Some(format!("{registry}leno{tag}"))
     });
     found.unwrap_or_else(|| USUAL_IMAGE.to_owned())

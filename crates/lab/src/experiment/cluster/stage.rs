@@ -5,11 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Pod, Service};
-use kube::api::{Api, ListParams, PostParams};
+use kube::api::{Api, PostParams};
 
 use super::access::Access;
 use super::mesh::{Mesh, Proxies};
-use super::objects::{self, BACKEND, GRPC_PORT, HTTP_PORT, LOAD, pod_name, selector};
+use super::objects::{self, BACKEND, CONTAINER, GRPC_PORT, HTTP_PORT, LOAD, pod_name, selector};
 use super::pods::{Pods, has_container, name};
 use super::servers::Servers;
 use super::usage::ContainerName;
@@ -22,6 +22,7 @@ use crate::load::{Client, Exchange, NAMELESS};
 
 /// A mesh that is ready to be measured.
 pub(super) struct Stage {
+    mesh: Mesh,
     /// The load Pods, and the Pods of the lab's servers.
     pub(super) pods: Pods,
     /// The lab's own servers; `None` if the load calls a user's workload.
@@ -30,6 +31,8 @@ pub(super) struct Stage {
     pub(super) client: Client,
     pub(super) exchange: Exchange,
     pub(super) containers: Containers,
+    /// The node of each Pod, as `backend-0 on node1`.
+    pub(super) placements: Vec<String>,
 }
 
 /// The containers of a mesh.
@@ -42,6 +45,8 @@ pub(super) struct Containers {
     /// Proxies that the load and the servers share.
     pub(super) shared: Vec<ContainerName>,
     pub(super) control_plane: Vec<ContainerName>,
+    /// The lab's own servers.
+    pub(super) backends: Vec<ContainerName>,
 }
 
 impl Containers {
@@ -52,7 +57,7 @@ impl Containers {
 
     /// All containers.
     pub(super) fn all(&self) -> Vec<ContainerName> {
-        [self.proxies(), self.control_plane.clone()].concat()
+        [&self.proxies()[..], &self.control_plane, &self.backends].concat()
     }
 }
 
@@ -68,7 +73,7 @@ pub(super) struct Plot<'a> {
 }
 
 impl Stage {
-    /// Creates the namespace of a mesh and its objects, and waits until all Pods are ready and have the mesh's proxies.
+    /// Creates the objects in the namespace of a mesh, and waits until all Pods are ready and have the mesh's proxies.
     ///
     /// # Errors
     /// If the API server rejects a request, a Pod cannot start, or a Pod has no proxy.
@@ -76,7 +81,6 @@ impl Stage {
         let namespace = mesh.namespace();
         let what = || format!("making the objects of the namespace {namespace}");
         let params = PostParams::default();
-        access.namespaces().create(&params, &objects::namespace(mesh)).await.map_err(refused(what()))?;
         let pods = Pods::new(access.client.clone(), &namespace);
         let sets: Api<StatefulSet> = Api::namespaced(access.client.clone(), &namespace);
         // The Pods of the load start at the same time as the servers.
@@ -93,7 +97,28 @@ impl Stage {
             ensure_meshed(&pod, mesh)?;
         }
         let containers = containers(access, mesh, plot).await?;
-        Ok(Self { pods, servers, client, exchange, containers })
+        let placements = pods.all().await?.iter().map(placement).collect();
+        Ok(Self { mesh, pods, servers, client, exchange, containers, placements })
+    }
+
+    /// Finds the containers again: Pods of the control plane may have been replaced.
+    ///
+    /// # Errors
+    /// If the API server rejects a request.
+    pub(super) async fn find_containers(&mut self, access: &Access, plot: Plot<'_>) -> Result<()> {
+        self.containers = containers(access, self.mesh, plot).await?;
+        Ok(())
+    }
+
+    /// Replaces all Pods of the lab in the namespace, so that their proxies keep no memory of an earlier run.
+    ///
+    /// # Errors
+    /// If the API server rejects a request, or a Pod is not ready in time.
+    pub(super) async fn renew(&self, plot: Plot<'_>) -> Result<()> {
+        if self.servers.is_some() {
+            self.pods.replace_all(&selector(BACKEND), plot.settings.backends).await?;
+        }
+        self.pods.replace_all(&selector(LOAD), plot.loads).await
     }
 
     /// The names that the servers have in their answers.
@@ -128,6 +153,11 @@ async fn set_up_servers(access: &Access, mesh: Mesh, plot: Plot<'_>, pods: &Pods
     Ok((Servers::new(pods.clone(), settings.backends, settings.service_time), client))
 }
 
+fn placement(pod: &Pod) -> String {
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+    format!("{} on {node}", name(pod))
+}
+
 /// Fails if a Pod has no proxy of its mesh.
 fn ensure_meshed(pod: &Pod, mesh: Mesh) -> Result<()> {
     let Proxies::Sidecars(proxy) = mesh.proxies() else { return Ok(()) };
@@ -146,47 +176,29 @@ async fn containers(access: &Access, mesh: Mesh, plot: Plot<'_>) -> Result<Conta
     if let Some(labels) = mesh.control_labels() {
         containers.control_plane = access.containers_of(labels).await?;
     }
+    let of = |set, count, container: &str| {
+        let name = |index| ContainerName {
+            namespace: mesh.namespace(),
+            pod: pod_name(set, index),
+            container: container.to_owned(),
+        };
+        (0..count).map(name).collect()
+    };
+    if plot.workload.is_none() {
+        containers.backends = of(BACKEND, plot.settings.backends, CONTAINER);
+    }
     match mesh.proxies() {
         Proxies::None => {}
         Proxies::Shared(labels) => containers.shared = access.containers_of(labels).await?,
         Proxies::Sidecars(proxy) => {
-            let of = |set, count| {
-                let name = |index| ContainerName {
-                    namespace: mesh.namespace(),
-                    pod: pod_name(set, index),
-                    container: proxy.to_owned(),
-                };
-                (0..count).map(name).collect()
-            };
-            containers.clients = of(LOAD, plot.loads);
+            containers.clients = of(LOAD, plot.loads, proxy);
             containers.servers = match plot.workload {
                 Some(workload) => workload.proxies(mesh),
-                None => of(BACKEND, plot.settings.backends),
+                None => of(BACKEND, plot.settings.backends, proxy),
             };
         }
     }
     Ok(containers)
-}
-
-impl Access {
-    /// The containers of the running Pods with these labels, in all namespaces.
-    async fn containers_of(&self, labels: &str) -> Result<Vec<ContainerName>> {
-        let pods: Api<Pod> = Api::all(self.client.clone());
-        let what = || format!("looking for Pods with the labels {labels}");
-        let found = pods.list(&ListParams::default().labels(labels)).await.map_err(refused(what()))?;
-        let of = |pod: &Pod| {
-            let (namespace, pod_name) = (pod.metadata.namespace.clone().unwrap_or_default(), name(pod));
-            let containers = pod.spec.iter().flat_map(|spec| spec.containers.clone());
-            containers
-                .map(move |container| ContainerName {
-                    namespace: namespace.clone(),
-                    pod: pod_name.clone(),
-                    container: container.name,
-                })
-                .collect::<Vec<_>>()
-        };
-        Ok(found.items.iter().flat_map(of).collect())
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::servers::Servers;
 use super::stage::{Containers, Stage};
 use super::usage::{ContainerName, IdleCpus, Kubelets, Usage};
 use crate::backends::{Stop, Trouble};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::experiment::cases::{Case, SLOW_FOR};
 use crate::experiment::measure::{Costs, per_call_us, run_of, since, trouble};
 use crate::experiment::options::Settings;
@@ -44,6 +44,8 @@ struct Loaded {
     before: Usage,
     /// After the load. The memory of each container is the largest since the load began.
     after: Usage,
+    /// Whether the kubelets have measured all containers after the load.
+    is_fresh: bool,
 }
 
 impl Measurement<'_> {
@@ -67,17 +69,21 @@ impl Measurement<'_> {
         let few = Turn { case: Case { connections: FEW_CONNECTIONS, ..turn.case }, ..*turn };
         let run = self.run(&few, self.load(&few).await?);
         let proxies = self.stage.containers.proxies();
-        let unloaded_bytes = Some(self.kubelets.read().await?.memory_bytes(&proxies));
         let connected_bytes = Some(self.load(turn).await?.after.memory_bytes(&proxies));
         let after_burst_bytes = self.kubelets.read_again(&proxies).await?.map(|usage| usage.memory_bytes(&proxies));
-        let footprint =
-            run.footprint.map(|loaded| Footprint { unloaded_bytes, connected_bytes, after_burst_bytes, ..loaded });
+        let footprint = run.footprint.map(|loaded| {
+            let unloaded_bytes = Some(loaded.loaded_bytes);
+            Footprint { unloaded_bytes, connected_bytes, after_burst_bytes, ..loaded }
+        });
         Ok(Run { connections: turn.case.connections, footprint, ..run })
     }
 
     async fn load(&self, turn: &Turn) -> Result<Loaded> {
         let plan = self.plan(turn);
-        let before = self.kubelets.read().await?;
+        // The runs of the other meshes use the proxies of a user's servers too, so this run would pay for
+        // their calls. And new proxies have no older measurement.
+        let needs_new = self.stage.servers.is_none() || self.settings.scenario.has_fresh_proxies();
+        let before = if needs_new { self.measured_again().await?.0 } else { self.kubelets.read().await? };
         let mut load = LoadPods::start(&self.stage.pods, plan.shares(self.load_pods));
         load.measuring().await?;
         let start = Instant::now();
@@ -86,14 +92,18 @@ impl Measurement<'_> {
         let restarts = tokio::select! {
             restarts = self.intervene(turn, start) => restarts?,
             never = self.watch(&mut peaks) => match never {},
+            error = load.failed() => return Err(error),
         };
         let seconds = start.elapsed().as_secs_f64();
         let (calls_after, messages_after) = self.counts().await?;
-        let numbers = Snapshot::merged(&load.finish().await?)?;
-        let mut after = match self.kubelets.read_again(&self.stage.containers.all()).await? {
-            Some(fresh) => fresh,
-            None => self.kubelets.read().await?,
-        };
+        let numbers = Snapshot::merged(&load.finish().await?, plan.servers.len())?;
+        let (mut after, is_fresh) = self.measured_again().await?;
+        let restarted = after.restarted(&before, &self.stage.containers.backends);
+        if let Some(server) = restarted.filter(|_| self.settings.scenario != Scenario::Rollout) {
+            let what = format!("the server {} restarted during the run", server.pod);
+            let why = format!("see kubectl describe pod -n {} {}", server.namespace, server.pod);
+            return Err(Error::Cluster { what, why });
+        }
         after.keep_peaks(&peaks);
         let messages = since(&messages_after, &messages).into_iter();
         Ok(Loaded {
@@ -103,7 +113,17 @@ impl Measurement<'_> {
             restarts,
             before,
             after,
+            is_fresh,
         })
+    }
+
+    /// Waits until the kubelets have measured all containers again. Returns their latest measurements, and whether all of
+    /// them are new.
+    async fn measured_again(&self) -> Result<(Usage, bool)> {
+        match self.kubelets.read_again(&self.stage.containers.all()).await? {
+            Some(fresh) => Ok((fresh, true)),
+            None => Ok((self.kubelets.read().await?, false)),
+        }
     }
 
     /// The counts of the lab's servers; empty for a user's workload, whose servers do not count.
@@ -183,14 +203,14 @@ impl Measurement<'_> {
 
     /// Combines the measurements.
     fn run(&self, turn: &Turn, loaded: Loaded) -> Run {
-        let Loaded { numbers, reached, messages_per_s, restarts, before, after } = loaded;
+        let Loaded { numbers, reached, messages_per_s, restarts, before, after, is_fresh } = loaded;
         let Containers { clients, servers, control_plane, .. } = &self.stage.containers;
         let proxies = self.stage.containers.proxies();
         let scenario = self.settings.scenario;
         // The load includes the warm-up, so its calls count too.
         let (calls, load_time) = (numbers.answered + numbers.failed, self.settings.warm_up + self.settings.measured);
         let cpu = |names: &[ContainerName]| {
-            let cpu = after.cpu_of_load(&before, names, load_time, self.idle).filter(|_| !names.is_empty());
+            let cpu = after.cpu_of_load(&before, names, load_time, self.idle).filter(|_| is_fresh && !names.is_empty());
             cpu.map(|cpu| per_call_us(cpu, calls))
         };
         let costs = Costs {
@@ -204,13 +224,13 @@ impl Measurement<'_> {
             proxies: proxies.len() as u32,
             idle_bytes: before.memory_bytes(&proxies),
             loaded_bytes: after.memory_bytes(&proxies),
-            idle_cpus: Some(self.idle.of(&proxies)),
+            idle_cpus: self.idle.of(&proxies),
             ..Footprint::default()
         });
         let control_plane = (!control_plane.is_empty()).then(|| ControlPlane {
             containers: control_plane.len() as u32,
             memory_bytes: after.memory_bytes(control_plane),
-            cpu_s: after.cpu_since(&before, control_plane).map(|cpu| cpu.as_secs_f64()),
+            cpus: after.cpus_since(&before, control_plane),
         });
         let rollout = scenario == Scenario::Rollout;
         let rollout = rollout.then(|| rollout_of(self.settings.measured, &numbers.timeline, restarts));

@@ -6,18 +6,21 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use http::Request;
 use jiff::Timestamp;
 use kube::Client;
 use serde::Deserialize;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kubernetes::refused;
 
 /// Longest time for the kubelets to measure all containers again.
 const FRESH_TIMEOUT: Duration = Duration::from_secs(45);
 const POLL: Duration = Duration::from_secs(2);
+/// Longest time for one kubelet to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// A container of a Pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,15 +73,22 @@ impl Kubelets {
     /// If a node's kubelet does not answer, or the user may not read its statistics.
     pub(super) async fn read(&self) -> Result<Usage> {
         let mut usage = Usage::default();
-        for node in &self.nodes {
-            let what = || format!("reading the statistics of the node {node} (the right: get nodes/proxy)");
-            let path = format!("/api/v1/nodes/{node}/proxy/stats/summary");
-            let request =
-                Request::get(path).body(Vec::new()).map_err(|error| refused(what())(kube::Error::HttpError(error)))?;
-            let summary: Summary = self.client.request(request).await.map_err(refused(what()))?;
+        for summary in try_join_all(self.nodes.iter().map(|node| self.summary(node))).await? {
             usage.add(summary);
         }
         Ok(usage)
+    }
+
+    async fn summary(&self, node: &str) -> Result<Summary> {
+        let what = || format!("reading the statistics of the node {node} (the right: get nodes/proxy)");
+        let path = format!("/api/v1/nodes/{node}/proxy/stats/summary");
+        let request =
+            Request::get(path).body(Vec::new()).map_err(|error| refused(what())(kube::Error::HttpError(error)))?;
+        let late = || Error::Cluster { what: what(), why: format!("no answer within {} s", ANSWER_MAX.as_secs()) };
+        match timeout(ANSWER_MAX, self.client.request(request)).await {
+            Ok(summary) => summary.map_err(refused(what())),
+            Err(_) => Err(late()),
+        }
     }
 
     /// Waits until the kubelets have measured each of these containers again, and returns these measurements. Gives up
@@ -90,7 +100,15 @@ impl Kubelets {
         let before = self.read().await?;
         let end = Instant::now() + FRESH_TIMEOUT;
         loop {
-            let now = self.read().await?;
+            let now = match self.read().await {
+                Err(error) if Instant::now() > end => return Err(error),
+                // The node may answer the next time.
+                Err(_) => {
+                    sleep(POLL).await;
+                    continue;
+                }
+                Ok(now) => now,
+            };
             let is_new = |name: &ContainerName| match (before.containers.get(name), now.containers.get(name)) {
                 (_, None) => false,
                 (before, Some(now)) => before.is_none_or(|before| before.at != now.at),
@@ -134,14 +152,9 @@ impl Usage {
         self.of(names).map(|measured| measured.memory_bytes).max()
     }
 
-    /// CPU time of these containers together since an earlier reading; `None` if a container is missing in one of the
-    /// readings, or was replaced between them.
-    pub(super) fn cpu_since(&self, earlier: &Self, names: &[ContainerName]) -> Option<Duration> {
-        names.iter().map(|name| Some(self.spent(earlier, name)?.0)).sum()
-    }
-
-    /// The same for a load that took `load_time` of the time between the readings: less the CPU time that the containers
-    /// use without a load in the rest of the time.
+    /// CPU time that a load of the length `load_time` cost these containers since an earlier reading: their CPU time, less
+    /// what they use without a load in the rest of the time between the readings. `None` if a container is missing in a
+    /// reading, was replaced between the readings, or was not measured without a load.
     pub(super) fn cpu_of_load(
         &self,
         earlier: &Self,
@@ -151,8 +164,8 @@ impl Usage {
     ) -> Option<Duration> {
         let of = |name| {
             let (cpu, time) = self.spent(earlier, name)?;
-            let cpus = idle.containers.get(name).copied().unwrap_or_default();
-            Some(cpu.saturating_sub(time.saturating_sub(load_time).mul_f64(cpus)))
+            let cpus = idle.containers.get(name)?;
+            Some(cpu.saturating_sub(time.saturating_sub(load_time).mul_f64(*cpus)))
         };
         names.iter().map(of).sum()
     }
@@ -165,6 +178,24 @@ impl Usage {
             cpus.is_finite().then(|| (name.clone(), cpus))
         };
         IdleCpus { containers: self.containers.keys().filter_map(of).collect() }
+    }
+
+    /// The CPUs of these containers together since an earlier reading; `None` if a
+    /// container is missing in a reading or was replaced between them.
+    pub(super) fn cpus_since(&self, earlier: &Self, names: &[ContainerName]) -> Option<f64> {
+        let cpus = |name| {
+            let (cpu, time) = self.spent(earlier, name)?;
+            Some(cpu.as_secs_f64() / time.as_secs_f64()).filter(|cpus| cpus.is_finite())
+        };
+        names.iter().map(cpus).sum()
+    }
+
+    /// The first of these containers that was replaced or restarted since an earlier reading.
+    pub(super) fn restarted<'a>(&self, earlier: &Self, names: &'a [ContainerName]) -> Option<&'a ContainerName> {
+        names.iter().find(|name| match (earlier.containers.get(name), self.containers.get(name)) {
+            (Some(before), Some(now)) => before.started != now.started,
+            _ => false,
+        })
     }
 
     /// CPU time of a container since an earlier reading, and the time between the two measurements.
@@ -184,9 +215,9 @@ impl Usage {
 }
 
 impl IdleCpus {
-    /// The CPUs of these containers together.
-    pub(super) fn of(&self, names: &[ContainerName]) -> f64 {
-        names.iter().filter_map(|name| self.containers.get(name)).sum()
+    /// The CPUs of these containers together; `None` if a container was not measured without a load.
+    pub(super) fn of(&self, names: &[ContainerName]) -> Option<f64> {
+        names.iter().map(|name| self.containers.get(name).copied()).sum()
     }
 }
 

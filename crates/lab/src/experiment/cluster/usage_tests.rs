@@ -34,20 +34,28 @@ fn proxies() -> [ContainerName; 2] {
     [name("backend-0", "leno-proxy"), name("backend-1", "leno-proxy")]
 }
 
-#[test]
-fn cpu_time_is_the_sum_of_what_each_container_used_between_two_readings() {
-    let (before, after) = (usage([1_000, 2_000], [5, 7]), usage([4_000, 2_500], [5, 7]));
-    assert_eq!(after.cpu_since(&before, &proxies()), Some(Duration::from_nanos(3_500)));
+/// A later reading of the same containers.
+fn ten_seconds_later(cpu_ns: [u64; 2]) -> Usage {
+    usage_at(cpu_ns, [5, 7], "2026-01-02T03:04:05Z", "2026-01-02T03:05:15Z")
 }
 
 #[test]
-fn cpu_time_is_unknown_if_a_container_restarted_or_is_missing() {
-    let (before, after) = (usage([1_000, 2_000], [5, 7]), usage([4_000, 0], [5, 7]));
-    assert_eq!(after.cpu_since(&before, &proxies()), None);
-    assert_eq!(after.cpu_since(&before, &[name("other", "leno-proxy")]), None);
+fn cpus_are_the_sum_of_what_each_container_used_between_two_readings() {
+    let (before, after) = (usage([1_000, 2_000], [5, 7]), ten_seconds_later([2_000_001_000, 3_000_002_000]));
+    let cpus = after.cpus_since(&before, &proxies()).expect("CPUs");
+    assert!((cpus - 0.5).abs() < 1e-9, "{cpus}");
+    assert_eq!(after.restarted(&before, &proxies()), None);
+}
+
+#[test]
+fn cpus_are_unknown_if_a_container_restarted_or_is_missing() {
+    let before = usage([1_000, 2_000], [5, 7]);
+    assert_eq!(ten_seconds_later([4_000, 0]).cpus_since(&before, &proxies()), None);
+    assert_eq!(ten_seconds_later([4_000, 2_500]).cpus_since(&before, &[name("other", "leno-proxy")]), None);
     // The new container has used more than the old one had.
-    let replaced = usage_at([9_000, 9_000], [5, 7], "2026-01-02T03:05:00Z", "2026-01-02T03:05:05Z");
-    assert_eq!(replaced.cpu_since(&before, &proxies()), None);
+    let replaced = usage_at([9_000, 9_000], [5, 7], "2026-01-02T03:05:00Z", "2026-01-02T03:05:15Z");
+    assert_eq!(replaced.cpus_since(&before, &proxies()), None);
+    assert_eq!(replaced.restarted(&before, &proxies()), Some(&proxies()[0]));
 }
 
 #[test]
@@ -78,8 +86,11 @@ fn idle_cpu_time_outside_of_the_load_does_not_count() {
     let before = usage_at([second / 10, second / 10], [5, 7], START, "2026-01-02T03:05:10Z");
     let after = usage_at([second / 10 + 5 * second; 2], [5, 7], START, "2026-01-02T03:05:40Z");
     let idle = before.idle_since(&first);
-    assert!((idle.of(&proxies()) - 0.02).abs() < 1e-9, "{idle:?}");
+    assert!(idle.of(&proxies()).is_some_and(|cpus| (cpus - 0.02).abs() < 1e-9), "{idle:?}");
     let cpu = after.cpu_of_load(&before, &proxies(), Duration::from_secs(20), &idle).expect("CPU time");
     assert_eq!(cpu, Duration::from_millis(2 * 4_900));
-    assert_eq!(after.cpu_since(&before, &proxies()), Some(Duration::from_secs(10)));
+    // Without an idle measurement, the part outside of the load is unknown.
+    let unknown = IdleCpus::default();
+    assert_eq!(after.cpu_of_load(&before, &proxies(), Duration::from_secs(20), &unknown), None);
+    assert_eq!(unknown.of(&proxies()), None);
 }
