@@ -25,7 +25,7 @@ pub struct Options {
 /// input is closed.
 ///
 /// # Errors
-/// If standard output is closed, or the process cannot watch for signals. Other errors are [`Event::Failed`].
+/// If standard output is closed, or the process cannot watch for signals. Other errors are events on standard output.
 pub fn run(options: &Options) -> Result<()> {
     if options.stand_by {
         return stand_by();
