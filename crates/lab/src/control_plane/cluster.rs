@@ -11,7 +11,7 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Service, ServiceAccount};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Client;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use leno_install::names::{ANCHORS, CONTROL_LABELS, TOKEN_AUDIENCE, TRUST_BUNDLE};
 use tokio::time::{Instant, sleep};
 
@@ -20,14 +20,12 @@ use super::identity::{Credentials, SERVICE_ACCOUNT};
 use super::objects;
 use super::plan::{NAMESPACE, Plan, name};
 use crate::error::{Error, Result};
-use crate::kubernetes::{self, refused};
+use crate::kubernetes::{self, delete_namespaces, refused};
 
 /// Maximum number of objects that are created at the same time.
 const CREATING_AT_A_TIME: usize = 16;
 /// Longest time for the control plane to write the trust bundle.
 const BUNDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest time for the cluster to delete the lab's objects.
-const DELETE_TIMEOUT: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(200);
 
 /// A cluster with namespaces for the lab.
@@ -157,24 +155,7 @@ impl Cluster {
     /// # Errors
     /// If the API server rejects a request, or takes too long.
     pub(super) async fn end(&self) -> Result<()> {
-        for namespace in [NAMESPACE, CONTROL_NAMESPACE] {
-            match self.namespaces().delete(namespace, &DeleteParams::default()).await {
-                Err(kube::Error::Api(status)) if status.code == 404 => {}
-                deleted => drop(deleted.map_err(refused(format!("deleting the namespace {namespace}")))?),
-            }
-        }
-        let end = Instant::now() + DELETE_TIMEOUT;
-        for namespace in [NAMESPACE, CONTROL_NAMESPACE] {
-            let what = format!("deleting the namespace {namespace}");
-            while self.namespaces().get_opt(namespace).await.map_err(refused(what.clone()))?.is_some() {
-                if Instant::now() > end {
-                    let why = format!("it is still there; see kubectl describe namespace {namespace}");
-                    return Err(Error::Cluster { what, why });
-                }
-                sleep(POLL).await;
-            }
-        }
-        Ok(())
+        delete_namespaces(&self.client, &[NAMESPACE, CONTROL_NAMESPACE]).await
     }
 
     fn namespaces(&self) -> Api<Namespace> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::options::{Options, Rate};
 use super::record::{Condition, Protocol, Scenario};
 use crate::error::{Error, Result};
+use crate::load::Pattern;
 
 /// One load with one state of the backends; every target gets each case in each repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,14 @@ pub(super) struct Case {
 }
 
 impl Case {
+    /// When the calls of the load are sent.
+    pub(super) fn pattern(self) -> Pattern {
+        match self.rate_per_s {
+            None => Pattern::Closed { in_flight: self.concurrency },
+            Some(rate_per_s) => Pattern::Open { rate_per_s, max_in_flight: self.concurrency },
+        }
+    }
+
     /// The same load under a condition. A chain gets a part of the rate.
     fn under(self, condition: Condition) -> Self {
         let part = if condition.fault.is_chain() { CHAIN_PART } else { 1 };

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::record::{Protocol, Scenario, TargetKind};
+use crate::error::Error;
 use crate::load::Traffic;
 
 /// The description of an experiment: its options, its machine, and the targets that were skipped. The file `lab.json`.
@@ -44,6 +45,20 @@ pub struct Experiment {
     pub skipped: Vec<Skipped>,
     /// The load's maximum without a proxy.
     pub ceiling: Ceiling,
+}
+
+impl Experiment {
+    /// Whether a target has failed, and gets no further runs.
+    pub(super) fn is_given_up(&self, target: TargetKind) -> bool {
+        self.skipped.iter().any(|skipped| skipped.target == target)
+    }
+
+    /// Skips a target from now on, because its run in this repeat failed. Returns the reason.
+    pub(super) fn give_up(&mut self, target: TargetKind, repeat: u32, error: &Error) -> String {
+        let why = format!("given up in repeat {repeat}: {error}");
+        self.skipped.push(Skipped { target, why: why.clone() });
+        why
+    }
 }
 
 /// The machine that an experiment ran on.

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::load::Crowd;
 
 /// Client connections of the load. The connections of the case are opened in addition.
-const LOAD_CONNECTIONS: u32 = 16;
+pub(super) const LOAD_CONNECTIONS: u32 = 16;
 
 impl Stage<'_> {
     /// Measures the load of a turn over a few connections. Then opens the connections of the turn, makes a burst of calls

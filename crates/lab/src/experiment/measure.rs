@@ -13,7 +13,7 @@ use super::schedule::Turn;
 use super::steady::steady_after_s;
 use crate::backends::{Backends, Trouble};
 use crate::error::Result;
-use crate::load::{Exchange, Load, Pattern, Plan, SLICE, Snapshot, WINDOW};
+use crate::load::{Exchange, Load, Plan, SLICE, Snapshot, WINDOW};
 use crate::targets::Target;
 
 /// During calls: interval between two checks that the programs still run.
@@ -111,16 +111,12 @@ impl Stage<'_> {
     }
 
     pub(super) fn plan(&self, turn: &Turn, warm_up: Duration, measured: Duration) -> Plan {
-        let Case { connections, concurrency, rate_per_s, .. } = turn.case;
         Plan {
-            clients: self.target.clients(connections, &mut fastrand::Rng::with_seed(turn.seed)),
+            clients: self.target.clients(turn.case.connections, &mut fastrand::Rng::with_seed(turn.seed)),
             servers: self.servers.clone(),
             exchange: self.exchange.clone(),
             traffic: self.settings.traffic,
-            pattern: match rate_per_s {
-                None => Pattern::Closed { in_flight: concurrency },
-                Some(rate_per_s) => Pattern::Open { rate_per_s, max_in_flight: concurrency },
-            },
+            pattern: turn.case.pattern(),
             warm_up,
             measured,
             cpus: self.settings.cpus.others.clone(),

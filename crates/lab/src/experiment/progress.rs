@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
-use super::record::{Capacity, Footprint, Restarts, Rollout, Run, Scenario, Throughput};
+use super::record::{Capacity, Footprint, Restarts, Rollout, Run, Scenario, TargetKind, Throughput};
 use super::schedule::Turn;
 use crate::error::{Result, io as io_error};
 
@@ -50,6 +50,12 @@ impl Progress {
     /// Skips a run.
     pub(super) fn pass(&self) {
         self.bar.inc(1);
+    }
+
+    /// Skips a run whose target has failed, and says why.
+    pub(super) fn give_up(&self, target: TargetKind, why: &str) -> Result<()> {
+        self.pass();
+        self.say(&format!("{target}: {why}"))
     }
 
     /// Writes a line.

@@ -21,6 +21,7 @@ pub(super) fn refuse_impossible(options: &Options) -> Result<()> {
     refuse_doubles("--connections", options.connections.as_deref())?;
     refuse_doubles("--rate", options.rate.as_deref())?;
     refuse_doubles("--hedge", options.conditions.hedge.as_deref())?;
+    refuse_doubles("--mesh", options.cluster.mesh.as_deref())?;
     if options.cluster.cluster {
         super::cluster::refuse_impossible(options)?;
     }

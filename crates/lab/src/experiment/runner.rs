@@ -157,7 +157,7 @@ impl Runner {
     fn run_all(mut self) -> Result<()> {
         self.output.describe(&self.experiment)?;
         for turn in std::mem::take(&mut self.turns) {
-            if self.is_given_up(turn.target) {
+            if self.experiment.is_given_up(turn.target) {
                 self.progress.pass();
                 continue;
             }
@@ -177,18 +177,11 @@ impl Runner {
         self.progress.say(&format!("report: {} and {}", page.display(), summary.display()))
     }
 
-    fn is_given_up(&self, target: TargetKind) -> bool {
-        self.experiment.skipped.iter().any(|skipped| skipped.target == target)
-    }
-
     /// Continues without a failed target. Fails if a backend has ended: without it, nothing can be measured.
     fn give_up(&mut self, turn: &Turn, error: &Error) -> Result<()> {
         self.backends.ensure_running()?;
-        let why = format!("given up in repeat {}: {error}", turn.repeat);
-        self.progress.pass();
-        self.progress.say(&format!("{}: {why}", turn.target))?;
-        self.experiment.skipped.push(Skipped { target: turn.target, why });
-        Ok(())
+        let why = self.experiment.give_up(turn.target, turn.repeat, error);
+        self.progress.give_up(turn.target, &why)
     }
 }
 

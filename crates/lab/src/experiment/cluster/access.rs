@@ -1,17 +1,15 @@
 //! The cluster as a whole: whether the user may do what the lab does, what the cluster is and which meshes it has, and
 //! the namespaces of the lab.
 
-use std::time::Duration;
+use std::path::Path;
 
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use kube::Client;
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
-use tokio::time::{Instant, sleep};
+use kube::api::{Api, ListParams, PostParams};
 
 use super::mesh::Mesh;
 use super::objects::{self, of_the_lab};
-use super::options::ClusterOptions;
 use super::pods::name;
 use super::usage::ContainerName;
 use crate::error::{Error, Result};
@@ -39,9 +37,6 @@ const RIGHTS: [(&str, &str, &str, &str); 14] = [
 /// What the lab also does for a user's own workload.
 const WORKLOAD_RIGHTS: [(&str, &str, &str, &str); 2] =
     [("get", "", "services", ""), ("list", "discovery.k8s.io", "endpointslices", "")];
-/// Longest time for the cluster to delete the lab's namespaces.
-const DELETE_TIMEOUT: Duration = Duration::from_secs(180);
-const POLL: Duration = Duration::from_millis(250);
 
 /// A cluster that the lab may use.
 #[derive(Clone)]
@@ -54,9 +49,8 @@ impl Access {
     ///
     /// # Errors
     /// If the kubeconfig cannot be used.
-    pub(super) async fn connect(options: &ClusterOptions) -> Result<Self> {
-        let client = connect(options.kubeconfig.as_deref(), options.context.as_deref()).await?;
-        Ok(Self { client })
+    pub(super) async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> Result<Self> {
+        Ok(Self { client: connect(kubeconfig, context).await? })
     }
 
     /// Checks that the user may do what the lab does, with a user's own workload or without.
@@ -160,36 +154,6 @@ impl Access {
         }
     }
 
-    /// Deletes these namespaces, and waits until they are gone. Deletes as many as it can.
-    ///
-    /// # Errors
-    /// The first error, if the API server rejects a request or takes too long.
-    pub(super) async fn delete(&self, namespaces: &[String]) -> Result<()> {
-        let mut result = Ok(());
-        for namespace in namespaces {
-            match self.namespaces().delete(namespace, &DeleteParams::default()).await {
-                Err(kube::Error::Api(status)) if status.code == 404 => {}
-                deleted => {
-                    result =
-                        result.and(deleted.map(drop).map_err(refused(format!("deleting the namespace {namespace}"))));
-                }
-            }
-        }
-        result?;
-        let end = Instant::now() + DELETE_TIMEOUT;
-        for namespace in namespaces {
-            let what = format!("deleting the namespace {namespace}");
-            while self.namespaces().get_opt(namespace).await.map_err(refused(what.clone()))?.is_some() {
-                if Instant::now() > end {
-                    let why = format!("it is still there; see kubectl describe namespace {namespace}");
-                    return Err(Error::Cluster { what, why });
-                }
-                sleep(POLL).await;
-            }
-        }
-        Ok(())
-    }
-
     /// The names of the lab's namespaces, of this run or of another one.
     ///
     /// # Errors
@@ -233,7 +197,7 @@ fn is_running(pod: &Pod) -> bool {
 /// The error for a namespace that another run has created.
 pub(super) fn taken(namespace: &str) -> Error {
     let why = "another run uses it, or a run was killed; remove what it left: leno lab clean".to_owned();
-    Error::Cluster { what: format!("the namespace {namespace} is there already"), why }
+    Error::Cluster { what: format!("the namespace {namespace} exists already"), why }
 }
 
 /// The image of a Pod's first container.

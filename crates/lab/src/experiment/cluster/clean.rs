@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use super::access::Access;
-use super::options::ClusterOptions;
 use crate::error::{Result, io};
 use crate::foreground::Foreground;
+use crate::kubernetes::delete_namespaces;
 
 /// Options of `leno lab clean`.
 #[derive(Debug, Clone, clap::Args)]
@@ -23,13 +23,11 @@ pub struct CleanOptions {
 /// # Errors
 /// If the cluster cannot be reached or rejects a request.
 pub fn clean(options: &CleanOptions, out: &mut impl std::io::Write) -> Result<()> {
-    let CleanOptions { kubeconfig, context } = options.clone();
-    let options = ClusterOptions { kubeconfig, context, ..ClusterOptions::default() };
     let mut foreground = Foreground::new()?;
     let namespaces = foreground.wait(async {
-        let access = Access::connect(&options).await?;
+        let access = Access::connect(options.kubeconfig.as_deref(), options.context.as_deref()).await?;
         let namespaces = access.lab_namespaces().await?;
-        access.delete(&namespaces).await?;
+        delete_namespaces(&access.client, &namespaces).await?;
         Ok(namespaces)
     })?;
     let text = match &namespaces[..] {

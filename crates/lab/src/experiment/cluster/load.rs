@@ -26,7 +26,7 @@ pub(super) struct LoadPods {
 }
 
 impl LoadPods {
-    /// Starts a load: one Pod for each of these plans.
+    /// Starts a load: each plan runs in a Pod of its own.
     pub(super) fn start(pods: &Pods, plans: Vec<Plan>) -> Self {
         let (measuring, received) = unbounded_channel();
         let mut loads = JoinSet::new();
@@ -97,7 +97,7 @@ async fn run(pods: &Pods, pod: &str, plan: &Plan, measuring: UnboundedSender<()>
     loop {
         match next(&mut output, pod).await? {
             Event::Connected | Event::Running { .. } => {}
-            // Nobody waits for it if another load has failed.
+            // If another load has failed, the receiver is gone.
             Event::Measuring => drop(measuring.send(())),
             Event::Finished { recording } => return Ok(*recording),
             Event::Failed { why } => return Err(failed(pod, why)),

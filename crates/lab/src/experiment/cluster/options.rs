@@ -50,14 +50,7 @@ impl ClusterOptions {
 /// Fails if an option or a scenario has no meaning in a cluster.
 pub(in crate::experiment) fn refuse_impossible(options: &Options) -> Result<()> {
     let scenario = options.scenario;
-    if !is_possible(scenario) {
-        let possible: Vec<String> =
-            Scenario::ALL.into_iter().filter(|&it| is_possible(it)).map(|it| it.to_string()).collect();
-        return Err(Error::Usage(format!(
-            "{scenario} cannot run with --cluster: it configures or restarts the proxies itself; use one of {}",
-            possible.join(", ")
-        )));
-    }
+    refuse_other_scenarios(scenario, "--cluster", "it configures or restarts the proxies itself", is_possible)?;
     workload_options::refuse_impossible(options)?;
     for (given, flag, why) in [
         (options.targets.is_some(), "--targets", "--mesh names the targets of a cluster"),
@@ -68,11 +61,6 @@ pub(in crate::experiment) fn refuse_impossible(options: &Options) -> Result<()> 
     }
     let hedges = options.conditions.hedge.iter().flatten().any(|&policy| policy != CallPolicy::Once);
     refuse(hedges, "--hedge", scenario, "with --cluster, the mesh's own policies decide about hedges")?;
-    if let Some(meshes) = &options.cluster.mesh
-        && meshes.iter().enumerate().any(|(index, mesh)| meshes[..index].contains(mesh))
-    {
-        return Err(Error::Usage("--mesh names a mesh twice; name it once".to_owned()));
-    }
     match options.duration_s() {
         duration_s if scenario == Scenario::Rollout && duration_s < LEAST_ROLLOUT_S => Err(Error::Usage(format!(
             "--duration-s {duration_s} is too short for rollout in a cluster, where each Pod needs seconds to start; use \
@@ -80,6 +68,21 @@ pub(in crate::experiment) fn refuse_impossible(options: &Options) -> Result<()> 
         ))),
         _ => Ok(()),
     }
+}
+
+/// Fails with the list of all possible scenarios if `scenario` is not possible with this option.
+pub(super) fn refuse_other_scenarios(
+    scenario: Scenario,
+    flag: &str,
+    why: &str,
+    is_possible: fn(Scenario) -> bool,
+) -> Result<()> {
+    if is_possible(scenario) {
+        return Ok(());
+    }
+    let possible = Scenario::ALL.into_iter().filter(|&it| is_possible(it));
+    let possible: Vec<String> = possible.map(|it| it.to_string()).collect();
+    Err(Error::Usage(format!("{scenario} cannot run with {flag}: {why}; use one of {}", possible.join(", "))))
 }
 
 fn is_possible(scenario: Scenario) -> bool {

@@ -1,7 +1,6 @@
 //! The experiment from its options to the last line of `runs.jsonl`, with its meshes in turn.
 
 use std::collections::HashMap;
-use std::rc::Rc;
 use std::time::Duration;
 
 use super::access::{Access, taken};
@@ -15,11 +14,12 @@ use crate::experiment::machine::started;
 use crate::experiment::options::{Options, Settings};
 use crate::experiment::output::Output;
 use crate::experiment::progress::Progress;
-use crate::experiment::record::{Ceiling, Experiment, Machine, Placement, Scenario, Skipped, TargetKind, Version};
+use crate::experiment::record::{Ceiling, Experiment, Machine, Placement, Scenario, TargetKind, Version};
 use crate::experiment::runner::command;
 use crate::experiment::schedule;
 use crate::foreground::Foreground;
 use crate::formats::fortio;
+use crate::kubernetes::delete_namespaces;
 use crate::report::{self, Written};
 
 /// Time that a run takes beside its load: until the kubelets have measured all containers again.
@@ -37,10 +37,11 @@ pub(in crate::experiment) fn run(options: &Options, words: impl Iterator<Item = 
     let settings = options.settings()?;
     let request = options.cluster.workload.request(settings.protocol)?;
     let mut foreground = Foreground::new()?;
-    let access = foreground.wait(Access::connect(&options.cluster))?;
+    let access =
+        foreground.wait(Access::connect(options.cluster.kubeconfig.as_deref(), options.cluster.context.as_deref()))?;
     foreground.wait(access.ensure_rights(request.is_some()))?;
     let workload = match options.cluster.workload.service.as_ref().zip(request) {
-        Some((service, request)) => Some(Rc::new(foreground.wait(Workload::find(&access, service, request))?)),
+        Some((service, request)) => Some(foreground.wait(Workload::find(&access, service, request))?),
         None => None,
     };
     let meshes = foreground.wait(access.meshes(options.cluster.mesh.as_deref()))?;
@@ -52,17 +53,17 @@ pub(in crate::experiment) fn run(options: &Options, words: impl Iterator<Item = 
     foreground.wait(access.ensure_free(&kinds))?;
     let output = Output::create(&settings.out)?;
     let command = command(words, settings.seed);
-    let mut lab =
-        Lab { options, settings: &settings, workload, access: access.clone(), foreground, output, made: Vec::new() };
+    let (settings, workload) = (&settings, workload.as_ref());
+    let mut lab = Lab { options, settings, workload, access: &access, foreground, output, made: Vec::new() };
     let measured = lab.measure(meshes, command);
-    let made = std::mem::take(&mut lab.made);
-    lab.foreground.begin("deleting the lab's namespaces", made.len() as u32);
+    let Lab { mut foreground, made, .. } = lab;
+    foreground.begin("deleting the lab's namespaces", made.len() as u32);
     // Only another signal ends this.
-    lab.foreground.forget_signals();
-    let deleted = lab.foreground.wait(access.delete(&made));
+    foreground.forget_signals();
+    let deleted = foreground.wait(delete_namespaces(&access.client, &made));
     if let Err(left) = &deleted {
         let may_be_left = made.join(", ");
-        lab.foreground.say(&format!("warning: {left}; {may_be_left} may be left; remove them with: leno lab clean"))?;
+        foreground.say(&format!("warning: {left}; {may_be_left} may be left; remove them with: leno lab clean"))?;
     }
     measured.and(deleted)
 }
@@ -72,8 +73,8 @@ struct Lab<'a> {
     options: &'a Options,
     settings: &'a Settings,
     /// The user's workload that the load calls; `None` if the load calls servers of the lab.
-    workload: Option<Rc<Workload>>,
-    access: Access,
+    workload: Option<&'a Workload>,
+    access: &'a Access,
     foreground: Foreground,
     output: Output,
     /// The namespaces that this run has created.
@@ -82,9 +83,10 @@ struct Lab<'a> {
 
 impl Lab<'_> {
     fn measure(&mut self, meshes: Vec<(Mesh, Version)>, command: String) -> Result<()> {
-        let (settings, load_pods) = (self.settings, self.options.cluster.load_pods());
+        let (settings, access, workload) = (self.settings, self.access, self.workload);
+        let load_pods = self.options.cluster.load_pods();
         let image = self.options.cluster.image.clone().unwrap_or_else(|| image(&meshes));
-        let (nodes, cluster) = self.foreground.wait(self.access.describe(&image, load_pods))?;
+        let (nodes, cluster) = self.foreground.wait(access.describe(&image, load_pods))?;
         let (kinds, versions): (Vec<Mesh>, Vec<Version>) = meshes.into_iter().unzip();
         let mut experiment = Experiment {
             scenario: settings.scenario,
@@ -95,23 +97,21 @@ impl Lab<'_> {
             started: started(),
             duration_s: settings.measured.as_secs() as u32,
             warm_up_s: settings.warm_up.as_secs() as u32,
-            backends: self.workload.as_ref().map_or(settings.backends, |workload| workload.servers) as u32,
+            backends: workload.map_or(settings.backends, |workload| workload.servers) as u32,
             machine: Machine::here(),
             cluster: Some(cluster),
-            workload: self.workload.as_ref().map(|workload| workload.description.clone()),
+            workload: workload.map(|workload| workload.description.clone()),
             targets: versions.iter().map(|version| version.target).collect(),
             versions,
             skipped: Vec::new(),
             ceiling: Ceiling::default(),
         };
         self.output.describe(&experiment)?;
-        let workload = self.workload.clone();
-        let workload = workload.as_deref();
         let plot = Plot { settings, loads: load_pods as usize, image: &image, workload };
         let (mut stages, mut placements) = (HashMap::new(), Vec::new());
         let bar = self.foreground.begin("namespaces that are ready:", kinds.len() as u32);
         for mesh in kinds {
-            match self.foreground.wait(self.access.make_namespace(mesh)) {
+            match self.foreground.wait(access.make_namespace(mesh)) {
                 Ok(false) => return Err(taken(&mesh.namespace())),
                 made => {
                     // After an error or a signal, the namespace may exist.
@@ -119,7 +119,7 @@ impl Lab<'_> {
                     made?;
                 }
             }
-            let stage = self.foreground.wait(Stage::set_up(&self.access, mesh, plot))?;
+            let stage = self.foreground.wait(Stage::set_up(access, mesh, plot))?;
             placements.push(Placement { target: mesh.target(), pods: stage.placements.clone() });
             stages.insert(mesh.target(), stage);
             bar.inc(1);
@@ -128,31 +128,29 @@ impl Lab<'_> {
             cluster.placements = placements;
         }
         self.output.describe(&experiment)?;
-        let kubelets = Kubelets::new(self.access.client.clone(), nodes);
+        let kubelets = Kubelets::new(access.client.clone(), nodes);
         let all: Vec<_> = stages.values().flat_map(|stage| stage.containers.all()).collect();
-        self.foreground.begin("measuring the proxies without a load, about half a minute", 1);
+        let bar = self.foreground.begin("measuring the proxies without a load, about half a minute", 1);
         let idle = self.foreground.wait(idle_cpus(&kubelets, &all))?;
         bar.finish_and_clear();
-        self.run_all(&mut experiment, &image, &mut stages, &kubelets, &idle)
+        self.run_all(&mut experiment, plot, &mut stages, &kubelets, &idle)
     }
 
     fn run_all(
         &mut self,
         experiment: &mut Experiment,
-        image: &str,
+        plot: Plot<'_>,
         stages: &mut HashMap<TargetKind, Stage>,
         kubelets: &Kubelets,
         idle: &IdleCpus,
     ) -> Result<()> {
-        let (settings, access, workload) = (self.settings, self.access.clone(), self.workload.clone());
-        let loads = self.options.cluster.load_pods() as usize;
-        let plot = Plot { settings, loads, image, workload: workload.as_deref() };
+        let (settings, access) = (self.settings, self.access);
         // Without server names, all servers of a user's workload count as one.
-        let servers = if self.workload.is_some() { 1 } else { settings.backends };
+        let servers = if plot.workload.is_some() { 1 } else { settings.backends };
         let turns = schedule::turns(settings, &experiment.targets, servers);
         let progress = Progress::new(turns.len(), settings.warm_up + settings.measured + AROUND_A_RUN);
         for turn in turns {
-            let is_given_up = experiment.skipped.iter().any(|skipped| skipped.target == turn.target);
+            let is_given_up = experiment.is_given_up(turn.target);
             let Some(stage) = stages.get_mut(&turn.target).filter(|_| !is_given_up) else {
                 progress.pass();
                 continue;
@@ -162,7 +160,7 @@ impl Lab<'_> {
                 if settings.scenario.has_fresh_proxies() {
                     stage.renew(plot).await?;
                 }
-                stage.find_containers(&access, plot).await?;
+                stage.find_containers(access, plot).await?;
                 Measurement { settings, stage, kubelets, idle, load_pods: plot.loads }.measure(&turn).await
             };
             match self.foreground.wait(run) {
@@ -173,10 +171,8 @@ impl Lab<'_> {
                 }
                 Err(Error::Interrupted) => return Err(Error::Interrupted),
                 Err(error) => {
-                    let why = format!("given up in repeat {}: {error}", turn.repeat);
-                    progress.pass();
-                    progress.say(&format!("{}: {why}", turn.target))?;
-                    experiment.skipped.push(Skipped { target: turn.target, why });
+                    let why = experiment.give_up(turn.target, turn.repeat, &error);
+                    progress.give_up(turn.target, &why)?;
                     self.output.describe(experiment)?;
                 }
             }

@@ -12,17 +12,16 @@ use super::usage::{ContainerName, IdleCpus, Kubelets, Usage};
 use crate::backends::{Stop, Trouble};
 use crate::error::{Error, Result};
 use crate::experiment::cases::{Case, SLOW_FOR};
+use crate::experiment::footprint::LOAD_CONNECTIONS;
 use crate::experiment::measure::{Costs, per_call_us, run_of, since, trouble};
 use crate::experiment::options::Settings;
 use crate::experiment::record::{ControlPlane, Footprint, Run, Scenario};
 use crate::experiment::rollout::rollout_of;
 use crate::experiment::schedule::Turn;
-use crate::load::{Pattern, Plan, Snapshot};
+use crate::load::{Plan, Snapshot};
 
 /// Interval between two readings of memory under the load. The kubelets measure more rarely.
 const WATCH: Duration = Duration::from_secs(3);
-/// Scenario `footprint`: client connections of the first load. The second load has the connections of the case.
-const FEW_CONNECTIONS: u32 = 16;
 
 /// A mesh that is measured.
 pub(super) struct Measurement<'a> {
@@ -66,7 +65,7 @@ impl Measurement<'_> {
 
     /// Measures the load of a turn over a few connections, and then over the connections of the turn.
     async fn measure_footprint(&self, turn: &Turn) -> Result<Run> {
-        let few = Turn { case: Case { connections: FEW_CONNECTIONS, ..turn.case }, ..*turn };
+        let few = Turn { case: Case { connections: LOAD_CONNECTIONS, ..turn.case }, ..*turn };
         let run = self.run(&few, self.load(&few).await?);
         let proxies = self.stage.containers.proxies();
         let connected_bytes = Some(self.load(turn).await?.after.memory_bytes(&proxies));
@@ -80,8 +79,8 @@ impl Measurement<'_> {
 
     async fn load(&self, turn: &Turn) -> Result<Loaded> {
         let plan = self.plan(turn);
-        // The runs of the other meshes use the proxies of a user's servers too, so this run would pay for
-        // their calls. And new proxies have no older measurement.
+        // An older measurement would not do: other meshes' runs use the proxies of a user's servers too, and this run would
+        // pay for their calls. And new proxies have none.
         let needs_new = self.stage.servers.is_none() || self.settings.scenario.has_fresh_proxies();
         let before = if needs_new { self.measured_again().await?.0 } else { self.kubelets.read().await? };
         let mut load = LoadPods::start(&self.stage.pods, plan.shares(self.load_pods));
@@ -135,16 +134,12 @@ impl Measurement<'_> {
     }
 
     fn plan(&self, turn: &Turn) -> Plan {
-        let Case { connections, concurrency, rate_per_s, .. } = turn.case;
         Plan {
-            clients: vec![self.stage.client.clone(); connections as usize],
+            clients: vec![self.stage.client.clone(); turn.case.connections as usize],
             servers: self.stage.server_names(),
             exchange: self.stage.exchange.clone(),
             traffic: self.settings.traffic,
-            pattern: match rate_per_s {
-                None => Pattern::Closed { in_flight: concurrency },
-                Some(rate_per_s) => Pattern::Open { rate_per_s, max_in_flight: concurrency },
-            },
+            pattern: turn.case.pattern(),
             warm_up: self.settings.warm_up,
             measured: self.settings.measured,
             cpus: Vec::new(),

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use prost_reflect::DescriptorPool;
 
+use super::options::refuse_other_scenarios;
 use crate::error::{Error, Result};
 use crate::experiment::options::Options;
 use crate::experiment::record::{Protocol, Scenario};
@@ -167,15 +168,8 @@ pub(super) fn refuse_impossible(options: &Options) -> Result<()> {
             return Err(Error::Usage(format!("{flag} means nothing with --url, which sends no message; leave it out")));
         }
     }
-    let scenario = options.scenario;
-    if !is_possible(scenario) {
-        let possible: Vec<String> =
-            Scenario::ALL.into_iter().filter(|&it| is_possible(it)).map(|it| it.to_string()).collect();
-        return Err(Error::Usage(format!(
-            "{scenario} cannot run with --service: the lab cannot slow, fail or restart your servers; use one of {}",
-            possible.join(", ")
-        )));
-    }
+    let why = "the lab cannot slow, fail or restart your servers";
+    refuse_other_scenarios(options.scenario, "--service", why, is_possible)?;
     match (options.protocol, url) {
         (Some(protocol @ (Protocol::Http1 | Protocol::Http2)), None) => {
             let name = protocol.name();
