@@ -35,7 +35,7 @@ impl TargetKey {
 }
 
 impl ClusterState {
-    fn label(&self) -> TargetLabel {
+    pub(crate) fn label(&self) -> TargetLabel {
         match &self.target {
             TargetKey::Service(key) => TargetLabel::Service(key.clone()),
             TargetKey::Address(_) => TargetLabel::Unknown,

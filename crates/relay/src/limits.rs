@@ -37,6 +37,8 @@ pub struct RelayLimits {
     pub max_questions: u32,
     /// Services and addresses that the whole process asks the control plane about.
     pub max_subjects: u32,
+    /// Methods of one Service's port, or of one port of our application, with metrics of their own.
+    pub max_methods_per_service: u32,
     /// How long to keep the control plane's answer about a Service or an address that no call uses.
     pub discovery_idle_ms: u32,
     /// Connections to one endpoint that carry one call each: HTTP/1 and opaque connections.
@@ -136,6 +138,7 @@ impl Default for RelayLimits {
             max_targets: 10_000,
             max_questions: 1_000,
             max_subjects: 10_000,
+            max_methods_per_service: 100,
             discovery_idle_ms: 300_000,
             max_unshared_connections_per_endpoint: 4_096,
             max_waiting_calls_per_endpoint: 10_000,
@@ -297,6 +300,7 @@ static SPECS: &[Spec] = specs! {
     "max_targets" relay.max_targets 1..=1_000_000, "Services and addresses with calls, per worker";
     "max_questions" relay.max_questions 1..=100_000, "unanswered requests to the control plane, per worker";
     "max_subjects" relay.max_subjects 1..=1_000_000, "Services and addresses that the control plane is asked about, as many as fit into a quarter of the container's memory; beyond, the least recently used is forgotten";
+    "max_methods_per_service" relay.max_methods_per_service 0..=1_000, "methods of one Service or port with metrics of their own";
     "discovery_idle_ms" relay.discovery_idle_ms TIME, "how long to keep an answer of the control plane that no call uses";
     "max_unshared_connections_per_endpoint" relay.max_unshared_connections_per_endpoint 1..=65_535, "HTTP/1 and opaque connections to one endpoint";
     "max_waiting_calls_per_endpoint" relay.max_waiting_calls_per_endpoint ANY, "calls that wait for a connection to one endpoint";

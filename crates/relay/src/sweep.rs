@@ -54,6 +54,7 @@ impl Relay {
             self.forget_idle_addresses();
             for state in self.targets.iter_mut() {
                 state.check_pools(&self.pools);
+                state.methods.sweep(self.now);
                 state.retry_budget.iter_mut().for_each(|budget| budget.report(self.now));
             }
             for line in self.failures.left_out(self.now) {

@@ -10,6 +10,7 @@ mod fairness;
 mod hedging;
 mod http1;
 mod limits;
+mod methods;
 mod mirrors;
 mod peer;
 mod places;

@@ -180,6 +180,11 @@ impl Attempts {
         self.current.last().and_then(Attempt::stream)
     }
 
+    /// Returns when the latest attempt was sent, if it has a stream.
+    pub(crate) fn latest_sent_at(&self) -> Option<Instant> {
+        self.current.last().filter(|attempt| attempt.stream().is_some()).map(|attempt| attempt.since)
+    }
+
     /// Returns whether any attempt has a stream.
     #[inline]
     pub(crate) fn is_sent(&self) -> bool {

@@ -49,9 +49,11 @@ use crate::call::policy::PolicyProgress;
 use crate::call::retry_policy::Unretried;
 use crate::downstream::client::ClientId;
 use crate::link::grpc;
+use crate::link::messages::Messages;
 use crate::pool::hop::Protocol;
 use crate::slots::Id;
 use crate::target::cluster::ClusterId;
+use crate::target::methods::CallMethod;
 use crate::target::routes::CallRoute;
 
 /// Token of a stream whose call is over.
@@ -84,6 +86,7 @@ pub(crate) struct Call {
     pub(crate) cluster: Option<ClusterId>,
     /// Index of the call's metrics series among the cluster's series; `None` before the call is counted.
     pub(crate) traffic: Option<u32>,
+    pub(crate) method: CallMethod,
     pub(crate) attempts: Attempts,
     /// Endpoints that were chosen for earlier attempts and did not process the call.
     pub(crate) tried: Vec<EndpointId>,
@@ -132,6 +135,9 @@ pub(crate) struct Call {
     /// Bytes of content received from the client. `response_bytes` are those received from the endpoint.
     pub(crate) request_bytes: u64,
     pub(crate) response_bytes: u64,
+    /// Messages in this content, if the call is gRPC.
+    pub(crate) request_messages: Messages,
+    pub(crate) response_messages: Messages,
     /// Number of interim responses (1xx) received.
     pub(crate) interim_responses: u32,
     /// The metrics and the balancer have been told how the call ended.
@@ -153,6 +159,10 @@ impl Call {
             client_stream,
             cluster: None,
             traffic: None,
+            method: match (client, protocol) {
+                (None, _) | (_, Protocol::Opaque) => CallMethod::Uncounted,
+                (Some(_), Protocol::Http1 | Protocol::Http2) => CallMethod::Unknown,
+            },
             attempts: Attempts::default(),
             tried: Vec::new(),
             retries: 0,
@@ -181,6 +191,8 @@ impl Call {
             http_status: 0,
             request_bytes: 0,
             response_bytes: 0,
+            request_messages: Messages::default(),
+            response_messages: Messages::default(),
             interim_responses: 0,
             recorded: false,
         }

@@ -46,7 +46,7 @@ pub(crate) fn is_endpoint_failed_answer(fields: &FieldSection, is_grpc: bool) ->
 }
 
 /// Returns whether dashboards count a response as a failure. Other meshes use the same rule.
-fn is_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
+pub(crate) fn is_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
     const FAILURES: [Status; 3] = [Status::Unknown, Status::DeadlineExceeded, Status::DataLoss];
     is_endpoint_failure(http_status, grpc_status) || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
 }
@@ -106,6 +106,7 @@ impl Relay {
             route.ended(call.http_status, grpc_status, ending);
         }
         if let Some(cluster) = cluster {
+            cluster.method_ended(call, ending, grpc_status, now, &self.metrics);
             finish_picks(call, cluster, now, ending);
         }
         if self.access_log.is_on() {

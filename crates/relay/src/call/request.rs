@@ -20,6 +20,7 @@ use crate::metrics::{NoTlsReason, TlsLabel};
 use crate::pool::upstream::UpstreamId;
 use crate::target::cluster::ClusterId;
 use crate::target::find::{Routed, protocol_of, set_client_fields, strip_identities};
+use crate::target::methods::CallMethod;
 use crate::target::routes::CallRoute;
 
 /// A call whose fields take at most this many bytes is charged for them until it ends, even if the fields are freed
@@ -130,6 +131,9 @@ impl Relay {
     /// calls are counted when their endpoint is known.
     fn count_inbound(&mut self, client: ClientId, id: CallId, cluster: ClusterId) {
         let place = if self.is_probe(client, id) {
+            if let Some(call) = self.calls.get_mut(id) {
+                call.method = CallMethod::Uncounted;
+            }
             let state = self.targets.get_mut(cluster);
             state.map(|state| state.traffic_place(&self.metrics, TlsLabel::None(NoTlsReason::Probe)))
         } else {
@@ -166,6 +170,13 @@ impl Relay {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         call.request_ended |= end_stream;
         call.request_bytes += bytes.len() as u64;
+        if call.is_grpc {
+            call.request_messages.read(bytes);
+            if call.request_messages.begun() > 1 {
+                self.count_messages(id);
+            }
+        }
+        let Some(call) = self.calls.get_mut(id).certain() else { return };
         let is_short = bytes.len() < DRIBBLE_BYTES && !end_stream;
         let dribbles = std::mem::replace(&mut call.short_part, is_short) && is_short;
         if !call.attempts.is_sent() {
@@ -305,7 +316,9 @@ impl Relay {
 
     /// Drops the kept copy of the request, so that the call can no longer be sent to another endpoint.
     pub(crate) fn stop_replay(&mut self, id: CallId) {
-        let Some(call) = self.calls.stop_replay(id, self.access_log.is_on()) else { return };
+        // The response may show that the method exists, and metrics then need its name.
+        let may_be_named = self.calls.get(id).is_some_and(Call::may_be_named);
+        let Some(call) = self.calls.stop_replay(id, self.access_log.is_on() || may_be_named) else { return };
         if call.fields_bytes > FEW_FIELDS_BYTES {
             self.count_fields(id);
         }

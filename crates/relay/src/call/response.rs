@@ -20,6 +20,7 @@ use crate::link::grpc::Pushback;
 use crate::link::{LinkId, grpc};
 use crate::pool::hop::{Hop, Protocol};
 use crate::pool::upstream::UpstreamId;
+use crate::target::methods::CallMethod;
 
 /// A connection on which the server sends GOAWAY sooner than this, and before the first call, counts as a failed
 /// attempt to connect.
@@ -133,6 +134,9 @@ impl Relay {
             route.modify_response(fields);
         }
         let mut cluster = self.targets.get_mut(call.cluster);
+        if let (CallMethod::Unnamed(_), Some(cluster)) = (call.method, cluster.as_deref_mut()) {
+            cluster.learn_method(call, fields, &self.metrics, self.limits.relay.max_methods_per_service as usize);
+        }
         let has_others = call.attempts.len() > 1;
         if let (Some(method), Some(cluster)) = (call.hedged_method(), cluster.as_deref_mut()) {
             call.note_hedged_answer((id, method), fields, cluster, now);
@@ -156,6 +160,13 @@ impl Relay {
     ) {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         call.response_bytes += bytes.len() as u64;
+        if call.is_grpc {
+            call.response_messages.read(bytes);
+            if call.response_messages.begun() > 1 {
+                self.count_messages(id);
+            }
+        }
+        let Some(call) = self.calls.get_mut(id).certain() else { return };
         let (client, client_stream, is_guess) = (call.client, call.client_stream, call.is_guess);
         let Some(to) = self.downstreams.get_mut(client) else {
             return self.discard((upstream, stream), id, bytes.len(), end_stream);

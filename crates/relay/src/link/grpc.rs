@@ -19,6 +19,7 @@ pub enum Status {
     Internal = 13,
     Unavailable = 14,
     DataLoss = 15,
+    Unauthenticated = 16,
 }
 
 /// Whether a request is gRPC: `content-type: application/grpc`, `application/grpc+proto` and so on.

@@ -10,6 +10,7 @@
 pub(crate) mod codec;
 pub mod detect;
 pub mod grpc;
+pub(crate) mod messages;
 pub(crate) mod opaque;
 
 use std::time::Instant;

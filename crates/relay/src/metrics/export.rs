@@ -14,6 +14,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use super::authorization::AuthorizationTotals;
 use super::keyed::CountByKey;
 use super::labels::Labels;
+use super::method::MethodScrape;
 use super::route::RouteScrape;
 use super::tcp::TcpTotals;
 use super::text::{counter, encode_count, encode_counters, encode_gauges, encode_histograms, gauge};
@@ -75,6 +76,7 @@ pub struct RelayScrape {
     traffic: Vec<(Labels, TrafficTotals)>,
     connections: Vec<(Labels, TcpTotals)>,
     authorizations: Vec<(Labels, AuthorizationTotals)>,
+    methods: MethodScrape,
     routes: RouteScrape,
     retry_budgets: BTreeMap<ClusterKey, u64>,
 }
@@ -93,6 +95,7 @@ impl RelayScrape {
             workers: workers.to_vec(),
             traffic: sum(traffic, TrafficLabels::labels, TrafficMetrics::add_to),
             connections: sum(connections, ConnectionLabels::labels, TcpMetrics::add_to),
+            methods: MethodScrape::new(workers.iter().flat_map(|worker| worker.take_methods(now))),
             routes: RouteScrape::new(workers.iter().flat_map(|worker| worker.take_routes(now))),
             retry_budgets: budgets,
             authorizations: sum(authorizations, AuthorizationLabels::labels, AuthorizationMetrics::add_to),
@@ -105,6 +108,7 @@ impl RelayScrape {
     /// If the writer fails.
     pub fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         self.encode_requests(encoder)?;
+        self.methods.encode(encoder)?;
         self.routes.encode(encoder)?;
         self.encode_retry_budgets(encoder)?;
         self.encode_connections(encoder)?;

@@ -167,7 +167,7 @@ impl TlsLabel {
 }
 
 impl TargetLabel {
-    fn push(&self, direction: Direction, labels: &mut Labels) {
+    pub(super) fn push(&self, direction: Direction, labels: &mut Labels) {
         match (self, direction) {
             (Self::Service(ClusterKey { namespace, service, port }), _) => {
                 labels.push(("authority", format!("{service}.{namespace}.svc.cluster.local:{port}")));

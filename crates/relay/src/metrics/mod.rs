@@ -14,6 +14,7 @@ mod fixtures;
 mod histogram;
 mod keyed;
 mod labels;
+mod method;
 mod route;
 mod series;
 mod tcp;
@@ -29,6 +30,7 @@ pub use labels::{
     AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, NoTlsReason, PeerLabel, TargetLabel, TlsLabel,
     TrafficLabels,
 };
+pub use method::{Measured, MethodLabels, MethodMetrics, MethodName, MethodOutcome};
 pub use route::{HedgeMetrics, RetryMetrics, RouteLabels, RouteMetrics};
 pub use tcp::TcpMetrics;
 pub use text::{counter, encode_count, gauge};

@@ -78,9 +78,9 @@ impl<L: Clone + Eq + Hash, M: Default> SeriesTable<L, M> {
         taken
     }
 
-    /// The sum of a number over the current series.
+    /// The sum of a number over the current series. It wraps around.
     pub(super) fn sum(&self, number: impl Fn(&L, &M) -> u64) -> u64 {
-        self.lock().iter().map(|(labels, series)| number(labels, &series.metrics)).sum()
+        self.lock().iter().fold(0, |sum, (labels, series)| sum.wrapping_add(number(labels, &series.metrics)))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<L, Series<M>>> {

@@ -7,6 +7,7 @@ use leno_model::mesh::ClusterKey;
 
 use super::keyed::CountByKey;
 use super::labels::{AuthorizationLabels, ConnectionLabels, Direction, PeerLabel, TrafficLabels};
+use super::method::{MethodLabels, MethodMetrics};
 use super::route::{OTHER, RouteLabels, RouteMetrics};
 use super::series::SeriesTable;
 use super::{AuthorizationMetrics, Counter, Gauge, TcpMetrics, TrafficMetrics};
@@ -17,6 +18,13 @@ const MAX_OUTBOUND_SERIES: usize = 10_000;
 /// Maximum number of series of one kind about inbound traffic. There is a series for each client with an identity and
 /// each port that it reaches. The series of all kinds together take some 6 MiB of a scrape.
 const MAX_INBOUND_SERIES: usize = 500;
+
+/// Maximum number of methods of the own application with series of their own.
+const MAX_INBOUND_METHODS: usize = 500;
+
+/// Maximum number of methods of other workloads with series of their own. With all of them, the worker's series about
+/// methods take less than 2 MiB of memory.
+const MAX_OUTBOUND_METHODS: usize = 1_000;
 
 /// Maximum number of kinds of abuse, and of reasons of errors and of failures, that the metrics distinguish.
 const MAX_REASONS: usize = 96;
@@ -59,6 +67,7 @@ pub struct WorkerMetrics {
     traffic: BySide<TrafficLabels, TrafficMetrics>,
     connections: BySide<ConnectionLabels, TcpMetrics>,
     authorizations: SeriesTable<AuthorizationLabels, AuthorizationMetrics>,
+    methods: BySide<MethodLabels, MethodMetrics>,
     routes: SeriesTable<RouteLabels, RouteMetrics>,
     retry_budgets: SeriesTable<ClusterKey, Gauge>,
 }
@@ -85,6 +94,7 @@ impl WorkerMetrics {
             traffic: BySide::new(),
             connections: BySide::new(),
             authorizations: SeriesTable::new(MAX_INBOUND_SERIES),
+            methods: BySide::with_limits(MAX_INBOUND_METHODS, MAX_OUTBOUND_METHODS),
             routes: SeriesTable::new(MAX_OUTBOUND_SERIES),
             retry_budgets: SeriesTable::new(MAX_OUTBOUND_SERIES),
         })
@@ -116,6 +126,20 @@ impl WorkerMetrics {
     /// The metrics of policy decisions with these labels; keep the handle, as for [`WorkerMetrics::traffic`].
     pub fn authorizations(&self, labels: &AuthorizationLabels) -> Arc<AuthorizationMetrics> {
         self.authorizations.get(labels, AuthorizationLabels::beyond_limit)
+    }
+
+    /// The metrics of calls of a method; keep the handle, as for [`WorkerMetrics::traffic`].
+    pub fn method(&self, labels: &MethodLabels) -> Arc<MethodMetrics> {
+        self.methods.of(labels.direction).get(labels, MethodLabels::beyond_limit)
+    }
+
+    /// Calls that the metrics of methods count as begun and not ended, over all methods.
+    pub fn calls_in_methods(&self) -> i64 {
+        let sum = |table: &SeriesTable<MethodLabels, MethodMetrics>| {
+            // Two's complement, so that the sum of the series is right although single ones may be negative.
+            table.sum(|_, series| series.in_flight().cast_unsigned()).cast_signed()
+        };
+        sum(&self.methods.inbound) + sum(&self.methods.outbound)
     }
 
     /// The metrics of requests that matched a route; keep the handle, as for [`WorkerMetrics::traffic`].
@@ -170,6 +194,11 @@ impl WorkerMetrics {
         self.connections.take(now)
     }
 
+    /// Every series about methods, for an export.
+    pub(super) fn take_methods(&self, now: Instant) -> Vec<(MethodLabels, Arc<MethodMetrics>)> {
+        self.methods.take(now)
+    }
+
     /// Every series about routes, for an export.
     pub(super) fn take_routes(&self, now: Instant) -> Vec<(RouteLabels, Arc<RouteMetrics>)> {
         self.routes.take(now)
@@ -195,7 +224,11 @@ struct BySide<L, M> {
 
 impl<L: Clone + Eq + std::hash::Hash, M: Default> BySide<L, M> {
     fn new() -> Self {
-        Self { inbound: SeriesTable::new(MAX_INBOUND_SERIES), outbound: SeriesTable::new(MAX_OUTBOUND_SERIES) }
+        Self::with_limits(MAX_INBOUND_SERIES, MAX_OUTBOUND_SERIES)
+    }
+
+    fn with_limits(inbound: usize, outbound: usize) -> Self {
+        Self { inbound: SeriesTable::new(inbound), outbound: SeriesTable::new(outbound) }
     }
 
     fn of(&self, direction: Direction) -> &SeriesTable<L, M> {

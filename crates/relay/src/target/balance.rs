@@ -66,6 +66,7 @@ impl Relay {
             cluster.balancer.finish(self.now, pick, Outcome::NotSent);
             return Err(gone());
         };
+        cluster.begin_method(call, &self.metrics, self.limits.relay.max_methods_per_service as usize);
         if let Some(budget) = cluster.retry_budget.as_mut().filter(|_| call.attempts.begun() == 0 && !call.is_mirror())
         {
             budget.note_call(self.now);

@@ -20,6 +20,7 @@ use crate::pool::pools::{Pool, PoolId, Pools};
 use crate::slots::Id;
 use crate::target::balance::Choice;
 use crate::target::budget::ClusterBudget;
+use crate::target::methods::Methods;
 use crate::target::routes::Routes;
 
 /// Maximum number of metrics series for the calls of one cluster.
@@ -88,6 +89,8 @@ pub(crate) struct ClusterState {
     pub(crate) retry_budget: Option<Box<ClusterBudget>>,
     /// What the calls that may be hedged have shown; `None` without such calls.
     pub(crate) hedging: Option<Box<Hedging>>,
+    /// The methods that metrics name.
+    pub(crate) methods: Methods,
     /// Calls in flight.
     pub(crate) calls: usize,
     pub(crate) standing: Standing,
@@ -192,6 +195,7 @@ impl ClusterState {
             routes: None,
             retry_budget: None,
             hedging: None,
+            methods: Methods::default(),
             calls: 0,
             standing: Standing::Known,
         };
@@ -331,6 +335,7 @@ impl ClusterState {
     pub(crate) fn name_port(&mut self) {
         self.is_named = true;
         self.traffic.iter_mut().for_each(|(of, _)| *of = None);
+        self.methods = Methods::default();
     }
 
     /// Returns the series at an index that [`ClusterState::traffic_place`] returned.

@@ -8,6 +8,7 @@
 //! | `find` | which cluster does a call belong to? |
 //! | `routes`, `filter` | which rule matches the call, to which backend does it lead, and how does it change the call? |
 //! | `balance` | an attempt begins: which connections may it use, and which endpoint does it go to? `model::balance` decides |
+//! | `methods` | which methods of a cluster have metrics of their own? |
 //! | `discover`, `usage` | questions to the control plane, and which answers are in use |
 //! | `change` | a new mesh |
 //! | `ports` | which ports of our application appear in metrics |
@@ -22,6 +23,7 @@ pub(crate) mod discover;
 pub(crate) mod explain;
 pub(crate) mod filter;
 pub(crate) mod find;
+pub(crate) mod methods;
 pub(crate) mod ports;
 pub(crate) mod request_head;
 pub(crate) mod routes;

@@ -154,6 +154,10 @@ impl Proxy {
             return Err(format!("call {id} is recorded twice"));
         }
         let Some(shell) = &self.shell else { return Ok(()) };
+        let in_methods = shell.relay.metrics().calls_in_methods();
+        if in_methods != 0 {
+            return Err(format!("{in_methods} calls are left in the metrics of methods"));
+        }
         for cluster in shell.relay.explain() {
             let waiting: usize = cluster.endpoints.iter().map(|endpoint| endpoint.waiting).sum();
             if cluster.calls > 0 || waiting > 0 {

@@ -1,0 +1,76 @@
+//! Counts the messages of a gRPC stream by their length prefixes (the gRPC protocol's "PROTOCOL-HTTP2" page,
+//! Length-Prefixed-Message), wherever DATA frames divide them.
+
+/// Bytes before each message: one for flags, four for its length.
+const PREFIX_BYTES: usize = 5;
+
+/// How far one direction of a gRPC stream is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Messages {
+    /// Messages whose prefix is complete.
+    begun: u32,
+    /// Those of them that were counted.
+    counted: u32,
+    /// Bytes of the latest message that have not arrived.
+    left: u32,
+    /// Bytes of the next message's prefix that have arrived.
+    prefix: u8,
+    /// The part of the next message's length that has arrived.
+    length: u32,
+}
+
+impl Messages {
+    /// Returns how many messages have begun.
+    #[inline]
+    pub(crate) fn begun(&self) -> u32 {
+        self.begun
+    }
+
+    /// Returns how many messages have begun since the last time.
+    pub(crate) fn take_new(&mut self) -> u32 {
+        self.begun - std::mem::replace(&mut self.counted, self.begun)
+    }
+
+    /// Reads the next bytes of the stream.
+    #[inline]
+    pub(crate) fn read(&mut self, bytes: &[u8]) {
+        // Most calls are unary: their only message arrives whole.
+        if self.begun == 0 && self.prefix == 0 && is_one_message(bytes) {
+            self.begun = 1;
+        } else {
+            self.read_parts(bytes);
+        }
+    }
+
+    fn read_parts(&mut self, mut bytes: &[u8]) {
+        loop {
+            let skipped = bytes.len().min(self.left as usize);
+            self.left -= u32::try_from(skipped).unwrap_or(self.left);
+            bytes = bytes.get(skipped..).unwrap_or_default();
+            let Some((&byte, rest)) = bytes.split_first() else { break };
+            // The first byte has the flags.
+            if self.prefix > 0 {
+                self.length = (self.length << 8) | u32::from(byte);
+            }
+            self.prefix += 1;
+            bytes = rest;
+            if usize::from(self.prefix) == PREFIX_BYTES {
+                self.begun = self.begun.saturating_add(1);
+                self.left = self.length;
+                (self.prefix, self.length) = (0, 0);
+            }
+        }
+    }
+}
+
+/// Returns whether the bytes are exactly one message.
+#[inline]
+fn is_one_message(bytes: &[u8]) -> bool {
+    bytes
+        .split_first_chunk::<PREFIX_BYTES>()
+        .is_some_and(|(&[_, ref length @ ..], message)| u32::from_be_bytes(*length) as usize == message.len())
+}
+
+#[cfg(test)]
+#[path = "messages_tests.rs"]
+mod tests;

@@ -1,0 +1,337 @@
+//! Counts of calls by method: of gRPC by its service and method, of other HTTP by the request method and the route.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use leno_model::route::RouteName;
+use leno_model::traffic::GrpcCodes;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+
+use super::histogram::{Histogram, HistogramTotals};
+use super::keyed::CountByKey;
+use super::labels::Labels;
+use super::text::{counter, encode_count};
+use super::{Counter, Direction, TargetLabel};
+
+/// Maximum number of outcomes that one series distinguishes.
+const OUTCOMES: usize = 10;
+
+/// Inclusive upper bounds of the buckets of [`TimeLeft`], in microseconds. The first bucket has the calls without time.
+const TIME_LEFT_BOUNDS_US: [u32; 6] = [0, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+
+/// The number of buckets of [`TimeLeft`], the one without an upper bound included.
+const TIME_LEFT_BUCKETS: usize = TIME_LEFT_BOUNDS_US.len() + 1;
+
+/// Upper bounds of the exported buckets of durations, in milliseconds: fewer than are recorded, because there are many
+/// methods.
+const DURATION_BOUNDS_MS: [f64; 17] = [
+    1.0,
+    2.0,
+    3.0,
+    5.0,
+    10.0,
+    20.0,
+    30.0,
+    50.0,
+    100.0,
+    200.0,
+    300.0,
+    500.0,
+    1_000.0,
+    2_000.0,
+    5_000.0,
+    10_000.0,
+    f64::INFINITY,
+];
+
+/// Replaces methods beyond a limit, and methods that no endpoint has.
+const OTHER: &str = "other";
+
+/// A method of a Service.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MethodName {
+    /// Of gRPC, as `package.Service/Method`.
+    Grpc(Box<str>),
+    /// Of other HTTP: the request method, and the route that the call matched.
+    Http(&'static str, Option<RouteName>),
+    /// Methods without a series of their own.
+    Other,
+}
+
+/// The labels of a series about a method.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MethodLabels {
+    pub direction: Direction,
+    pub target: TargetLabel,
+    pub name: MethodName,
+}
+
+/// How a call ended. A number below 100 is the gRPC status, a number up to 999 the HTTP status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MethodOutcome(u16);
+
+/// The point of a call at which its time to the deadline is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measured {
+    /// When the request arrived.
+    Received,
+    /// When the latest attempt was sent.
+    Sent,
+    /// When the call ended.
+    Ended,
+}
+
+/// One worker's counts of calls with the same [`MethodLabels`].
+#[derive(Debug, Default)]
+pub struct MethodMetrics {
+    /// Calls that began. Every call is then counted once by [`MethodMetrics::ended`].
+    pub requests: Counter,
+    /// Messages of gRPC requests.
+    pub request_messages: Counter,
+    /// Messages of gRPC responses.
+    pub response_messages: Counter,
+    outcomes: CountByKey<MethodOutcome, OUTCOMES>,
+    durations: Histogram,
+    time_left: OnceLock<Box<[TimeLeft; Measured::ALL.len()]>>,
+}
+
+/// How long calls had until their deadlines.
+#[derive(Debug, Default)]
+struct TimeLeft {
+    counts: [Counter; TIME_LEFT_BUCKETS],
+    sum_us: Counter,
+}
+
+/// Counts of calls with the same labels, summed over the workers.
+#[derive(Debug, Default)]
+struct MethodTotals {
+    requests: u64,
+    messages: [u64; 2],
+    outcomes: BTreeMap<MethodOutcome, u64>,
+    other_outcomes: u64,
+    durations: HistogramTotals,
+    /// Counts by bucket and their sum in microseconds; `None` if no call had a deadline.
+    time_left: Option<[([u64; TIME_LEFT_BUCKETS], u64); Measured::ALL.len()]>,
+}
+
+/// All counts by method, summed over the workers.
+#[derive(Debug, Default)]
+pub(super) struct MethodScrape {
+    methods: Vec<(Labels, MethodTotals)>,
+}
+
+impl MethodOutcome {
+    /// The endpoint reset the stream.
+    pub const RESET: Self = Self(1_000);
+    /// The client cancelled the call.
+    pub const CANCELLED: Self = Self(1_001);
+
+    /// The outcome of a call that was answered.
+    #[inline]
+    pub fn answered(http_status: u16, grpc_status: Option<u8>) -> Self {
+        Self(grpc_status.map_or(http_status, u16::from))
+    }
+
+    /// Returns the labels of the outcome.
+    fn labels(self, is_failure: impl FnOnce(u16, Option<u8>) -> bool) -> [(&'static str, String); 2] {
+        let failed_or_not = |failed: bool| if failed { "failure" } else { "success" };
+        let (class, status) = match self.0 {
+            code @ 0..100 => {
+                let code = u8::try_from(code).unwrap_or(u8::MAX);
+                let name = GrpcCodes::name(code).map_or_else(|| code.to_string(), str::to_owned);
+                (failed_or_not(is_failure(200, Some(code))), ("grpc_status", name))
+            }
+            status @ 100..1_000 => (failed_or_not(is_failure(status, None)), ("status_code", status.to_string())),
+            _ if self == Self::RESET => (failed_or_not(true), ("error", "reset".to_owned())),
+            _ => ("cancelled", ("error", "cancelled".to_owned())),
+        };
+        [("classification", class.to_owned()), status]
+    }
+}
+
+impl Measured {
+    const ALL: [Self; 3] = [Self::Received, Self::Sent, Self::Ended];
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Received => "received",
+            Self::Sent => "sent",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+impl MethodMetrics {
+    /// Counts the end of a call. `duration` is from the request's headers to the response's end.
+    #[inline]
+    pub fn ended(&self, outcome: MethodOutcome, duration: Duration) {
+        self.outcomes.count(outcome);
+        // A cancelled call would have taken longer, so its duration says nothing about the method.
+        if outcome != MethodOutcome::CANCELLED {
+            self.durations.record(duration);
+        }
+    }
+
+    /// Records how long a call had until its deadline, at one point.
+    pub fn time_left(&self, at: Measured, left: Duration) {
+        let all = self.time_left.get_or_init(Box::default);
+        let Some(time_left) = all.get(at as usize) else { return };
+        let us = u32::try_from(left.as_micros()).unwrap_or(u32::MAX);
+        let bucket = TIME_LEFT_BOUNDS_US.iter().filter(|&&bound| us > bound).count();
+        if let Some(count) = time_left.counts.get(bucket) {
+            count.add(1);
+        }
+        time_left.sum_us.add(us.into());
+    }
+
+    /// Calls that have begun and not ended. Negative if the calls of another series ended in this one.
+    pub fn in_flight(&self) -> i64 {
+        let ended = self.outcomes.counts().map(|(_, count)| count).sum::<u64>() + self.outcomes.others();
+        self.requests.get().wrapping_sub(ended).cast_signed()
+    }
+
+    /// Calls with a deadline that have ended.
+    pub fn with_deadline(&self) -> u64 {
+        let ended = self.time_left.get().and_then(|all| all.get(Measured::Ended as usize));
+        ended.map_or(0, |ended| ended.counts.iter().map(Counter::get).sum())
+    }
+
+    fn add_to(&self, totals: &mut MethodTotals) {
+        totals.requests += self.requests.get();
+        for (total, messages) in totals.messages.iter_mut().zip([&self.request_messages, &self.response_messages]) {
+            *total += messages.get();
+        }
+        for (outcome, count) in self.outcomes.counts() {
+            *totals.outcomes.entry(outcome).or_default() += count;
+        }
+        totals.other_outcomes += self.outcomes.others();
+        self.durations.add_to(&mut totals.durations);
+        let Some(own) = self.time_left.get() else { return };
+        for ((counts, sum_us), own) in totals.time_left.get_or_insert_default().iter_mut().zip(own.iter()) {
+            counts.iter_mut().zip(&own.counts).for_each(|(total, count)| *total += count.get());
+            *sum_us += own.sum_us.get();
+        }
+    }
+}
+
+impl MethodLabels {
+    /// The labels of the series for methods beyond a limit.
+    pub(super) fn beyond_limit(&self) -> Self {
+        Self { direction: self.direction, target: TargetLabel::Other, name: MethodName::Other }
+    }
+
+    fn labels(&self) -> Labels {
+        let mut labels = vec![("direction", self.direction.label().to_owned())];
+        self.target.push(self.direction, &mut labels);
+        match &self.name {
+            MethodName::Grpc(path) => {
+                let (service, method) = path.rsplit_once('/').unwrap_or(("", path));
+                labels.push(("grpc_service", service.to_owned()));
+                labels.push(("grpc_method", method.to_owned()));
+            }
+            MethodName::Http(method, route) => {
+                labels.push(("http_method", (*method).to_owned()));
+                if let Some(route) = route {
+                    labels.push(("route_kind", route.kind.name().to_owned()));
+                    labels.push(("route_namespace", route.namespace.to_string()));
+                    labels.push(("route_name", route.name.to_string()));
+                }
+            }
+            MethodName::Other => labels.push(("grpc_method", OTHER.to_owned())),
+        }
+        labels
+    }
+}
+
+impl MethodScrape {
+    /// Sums the workers' counts.
+    pub(super) fn new(series: impl Iterator<Item = (MethodLabels, Arc<MethodMetrics>)>) -> Self {
+        let mut methods = BTreeMap::<MethodLabels, MethodTotals>::new();
+        for (labels, metrics) in series {
+            metrics.add_to(methods.entry(labels).or_default());
+        }
+        Self { methods: methods.into_iter().map(|(labels, totals)| (labels.labels(), totals)).collect() }
+    }
+
+    pub(super) fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        self.encode_counts(encoder)?;
+        self.encode_durations(encoder)?;
+        self.encode_time_left(encoder)
+    }
+
+    fn encode_counts(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let mut requests = counter(encoder, "leno_method_requests", "Calls that began, by method")?;
+        for (labels, totals) in &self.methods {
+            encode_count(requests.encode_family(labels)?, totals.requests)?;
+        }
+        let mut responses = counter(encoder, "leno_method_responses", "Calls that ended, by method and outcome")?;
+        for (labels, totals) in &self.methods {
+            for (outcome, count) in &totals.outcomes {
+                let outcome = outcome.labels(crate::call::record::is_failure);
+                encode_count(responses.encode_family(&(labels.clone(), outcome))?, *count)?;
+            }
+            if totals.other_outcomes > 0 {
+                let other = [("error", OTHER)];
+                encode_count(responses.encode_family(&(labels.clone(), other))?, totals.other_outcomes)?;
+            }
+        }
+        let mut messages = counter(encoder, "leno_method_messages", "Messages of gRPC calls, by method and side")?;
+        for (labels, totals) in &self.methods {
+            for (side, count) in ["request", "response"].into_iter().zip(totals.messages) {
+                if totals.messages.iter().any(|count| *count > 0) {
+                    encode_count(messages.encode_family(&(labels.clone(), [("side", side)]))?, count)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_durations(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let help = "Seconds from a call's headers to its response's end, by method; without cancelled calls";
+        let mut metric =
+            encoder.encode_descriptor("leno_method_duration_seconds", help, None, MetricType::Histogram)?;
+        for (labels, totals) in &self.methods {
+            let durations = &totals.durations;
+            let (buckets, sum) = (seconds(durations), durations.sum_ms() / 1_000.0);
+            metric.encode_family(labels)?.encode_histogram::<NoLabelSet>(sum, durations.count(), &buckets, None)?;
+        }
+        Ok(())
+    }
+
+    fn encode_time_left(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let help = "Seconds that calls had until their deadlines, when they were received, sent and ended";
+        let name = "leno_method_time_left_seconds";
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (labels, totals) in &self.methods {
+            let measured = totals.time_left.iter().flat_map(|all| Measured::ALL.into_iter().zip(all));
+            for (at, (counts, sum_us)) in measured {
+                let bounds = TIME_LEFT_BOUNDS_US.iter().map(|&us| f64::from(us) / 1e6).chain([f64::INFINITY]);
+                let buckets: Vec<_> = bounds.zip(*counts).collect();
+                let (sum, count) = (*sum_us as f64 / 1e6, counts.iter().sum());
+                let labels = (labels.clone(), [("at", at.label())]);
+                metric.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the buckets that are exported, in seconds.
+fn seconds(durations: &HistogramTotals) -> Vec<(f64, u64)> {
+    let mut recorded = durations.buckets().into_iter().peekable();
+    let merge = |bound: f64| {
+        let mut count = 0;
+        while let Some((_, within)) = recorded.next_if(|(of, _)| *of <= bound) {
+            count += within;
+        }
+        (bound / 1_000.0, count)
+    };
+    DURATION_BOUNDS_MS.into_iter().map(merge).collect()
+}
+
+#[cfg(test)]
+#[path = "method_tests.rs"]
+mod tests;

@@ -1,0 +1,108 @@
+use std::time::Duration;
+
+use leno_model::mesh::ClusterKey;
+use leno_model::route::{RouteKind, RouteName};
+
+use super::{Measured, MethodLabels, MethodMetrics, MethodName, MethodOutcome, OUTCOMES};
+use crate::metrics::fixtures::{assert_line, scrape};
+use crate::metrics::{Direction, TargetLabel, WorkerMetrics};
+
+const CART: &str = r#"direction="outbound",authority="cart.shop.svc.cluster.local:80",dst_namespace="shop",dst_service="cart",dst_port="80""#;
+
+const ADD: &str = r#"grpc_service="shop.v1.Cart",grpc_method="Add""#;
+
+fn labels(name: MethodName) -> MethodLabels {
+    let key = ClusterKey { namespace: "shop".into(), service: "cart".into(), port: 80 };
+    MethodLabels { direction: Direction::Outbound, target: TargetLabel::Service(key), name }
+}
+
+fn add() -> MethodLabels {
+    labels(MethodName::Grpc("shop.v1.Cart/Add".into()))
+}
+
+#[test]
+fn calls_of_a_method_are_summed_over_the_workers_by_outcome() {
+    let workers = [WorkerMetrics::new(), WorkerMetrics::new()];
+    for worker in &workers {
+        let series = worker.method(&add());
+        series.requests.add(1);
+        series.ended(MethodOutcome::answered(200, Some(0)), Duration::from_millis(7));
+    }
+    let series = workers[0].method(&add());
+    series.requests.add(4);
+    series.ended(MethodOutcome::answered(200, Some(14)), Duration::from_millis(1));
+    series.ended(MethodOutcome::answered(404, None), Duration::from_millis(1));
+    series.ended(MethodOutcome::RESET, Duration::from_millis(1));
+    series.ended(MethodOutcome::CANCELLED, Duration::from_secs(5));
+
+    let text = scrape(&workers);
+    assert_line(&text, &format!("leno_method_requests_total{{{CART},{ADD}}} 6"));
+    let responses = |outcome: &str| format!("leno_method_responses_total{{{CART},{ADD},{outcome}}}");
+    for (outcome, count) in [
+        (r#"classification="success",grpc_status="OK""#, 2),
+        (r#"classification="failure",grpc_status="UNAVAILABLE""#, 1),
+        (r#"classification="success",status_code="404""#, 1),
+        (r#"classification="failure",error="reset""#, 1),
+        (r#"classification="cancelled",error="cancelled""#, 1),
+    ] {
+        assert_line(&text, &format!("{} {count}", responses(outcome)));
+    }
+    let durations = "leno_method_duration_seconds";
+    assert_line(&text, &format!("{durations}_count{{{CART},{ADD}}} 5"));
+    assert_line(&text, &format!("{durations}_sum{{{CART},{ADD}}} 0.017"));
+    for (le, count) in [("0.001", 3), ("0.005", 3), ("0.01", 5), ("10.0", 5), ("+Inf", 5)] {
+        assert_line(&text, &format!("{durations}_bucket{{le=\"{le}\",{CART},{ADD}}} {count}"));
+    }
+}
+
+#[test]
+fn http_methods_count_with_their_route() {
+    let worker = WorkerMetrics::new();
+    let route = RouteName { kind: RouteKind::Http, namespace: "shop".into(), name: "canary".into() };
+    worker.method(&labels(MethodName::Http("GET", Some(route)))).requests.add(1);
+    worker.method(&labels(MethodName::Http("GET", None))).requests.add(2);
+    worker.method(&labels(MethodName::Other)).requests.add(3);
+    let text = scrape(&[worker]);
+    let routed = r#"http_method="GET",route_kind="HTTPRoute",route_namespace="shop",route_name="canary""#;
+    assert_line(&text, &format!("leno_method_requests_total{{{CART},{routed}}} 1"));
+    assert_line(&text, &format!("leno_method_requests_total{{{CART},http_method=\"GET\"}} 2"));
+    assert_line(&text, &format!("leno_method_requests_total{{{CART},grpc_method=\"other\"}} 3"));
+    assert!(!text.contains("leno_method_messages_total{"), "there were no messages");
+}
+
+#[test]
+fn messages_count_by_side_and_deadlines_by_point() {
+    let worker = WorkerMetrics::new();
+    let series = worker.method(&add());
+    series.request_messages.add(1);
+    series.response_messages.add(1_000);
+    series.time_left(Measured::Received, Duration::from_millis(500));
+    series.time_left(Measured::Sent, Duration::from_millis(90));
+    series.time_left(Measured::Ended, Duration::ZERO);
+    let text = scrape(&[worker]);
+    assert_line(&text, &format!("leno_method_messages_total{{{CART},{ADD},side=\"request\"}} 1"));
+    assert_line(&text, &format!("leno_method_messages_total{{{CART},{ADD},side=\"response\"}} 1000"));
+    let left = "leno_method_time_left_seconds";
+    for (at, le, count) in
+        [("received", "0.1", 0), ("received", "1.0", 1), ("sent", "0.01", 0), ("sent", "0.1", 1), ("ended", "0.0", 1)]
+    {
+        assert_line(&text, &format!("{left}_bucket{{le=\"{le}\",{CART},{ADD},at=\"{at}\"}} {count}"));
+    }
+    assert_line(&text, &format!("{left}_sum{{{CART},{ADD},at=\"received\"}} 0.5"));
+}
+
+#[test]
+fn outcomes_beyond_the_limit_count_together() {
+    let worker = WorkerMetrics::new();
+    let series = worker.method(&add());
+    for status in 400..410 + OUTCOMES as u16 {
+        series.ended(MethodOutcome::answered(status, None), Duration::ZERO);
+    }
+    let text = scrape(&[worker]);
+    assert_line(&text, &format!("leno_method_responses_total{{{CART},{ADD},error=\"other\"}} 10"));
+}
+
+#[test]
+fn a_series_is_small() {
+    assert!(size_of::<MethodMetrics>() <= 480, "{} bytes", size_of::<MethodMetrics>());
+}

@@ -1,0 +1,306 @@
+//! Methods: the metrics of a cluster's most used methods.
+//!
+//! A gRPC method gets a series of its own with its first answer that shows that the endpoint has such a method: clients
+//! may call any name. The table is bounded. When it is full, a new method replaces the least used one only after more
+//! calls than this method had lately. All other methods share one series.
+
+use std::hash::Hasher;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use leno_http2::FieldSection;
+use leno_http2::fields::Known;
+use leno_model::route::{RouteKind, RouteName};
+use rustc_hash::FxHasher;
+
+use crate::Relay;
+use crate::call::record::Ending;
+use crate::call::response::status_code;
+use crate::call::{Call, CallId, Response};
+use crate::link::grpc::{self, Status};
+use crate::metrics::{Measured, MethodLabels, MethodMetrics, MethodName, MethodOutcome, WorkerMetrics};
+use crate::target::cluster::ClusterState;
+use crate::target::routes::CallRoute;
+
+/// How often uses are forgotten by half.
+const HALF_LIFE: Duration = Duration::from_secs(60);
+/// A method without a call for this many half-lives loses its series.
+const MAX_QUIET: u8 = 10;
+/// Longest name of a gRPC method with a series of its own, in bytes.
+const MAX_NAME_BYTES: usize = 200;
+
+/// Identifies a method within its cluster. Methods with equal tags count as one, which costs only accuracy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MethodTag(u64);
+
+/// The method of a call, as its metrics know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallMethod {
+    /// The call is no call of a method: a copy, an opaque connection, a kubelet's probe.
+    Uncounted,
+    /// The call is not counted yet.
+    Unknown,
+    /// The method had no series when the call began.
+    Unnamed(MethodTag),
+    /// The method had a series, which counted the call.
+    Named(MethodTag),
+}
+
+/// The methods of a cluster that have series of their own.
+///
+/// Invariant: `tags` and `places` have the same length, and no tag occurs twice.
+#[derive(Debug, Default)]
+pub(crate) struct Methods {
+    tags: Vec<MethodTag>,
+    places: Vec<Place>,
+    /// Index of the method that was looked up last.
+    latest: usize,
+    /// The series of all other methods; `None` before their first call.
+    others: Option<Arc<MethodMetrics>>,
+    /// When uses are halved again; `None` before the first sweep.
+    halve_at: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Place {
+    /// Number of calls lately, less the calls of methods that compete for the place.
+    uses: u32,
+    /// Number of half-lives without a call.
+    quiet: u8,
+    metrics: Arc<MethodMetrics>,
+}
+
+impl MethodTag {
+    /// Returns the tag of a call's method; `None` if its request is not stored any more.
+    fn of(call: &Call) -> Option<Self> {
+        let mut hasher = FxHasher::default();
+        if call.is_grpc {
+            hasher.write(call.request.get(Known::Path)?);
+        } else {
+            hasher.write(call.request.get(Known::Method)?);
+            if let Some(route) = named_route(call) {
+                hasher.write(route.namespace.as_bytes());
+                hasher.write(route.name.as_bytes());
+            }
+        }
+        Some(Self(hasher.finish()))
+    }
+}
+
+impl Methods {
+    /// Returns the index of a method.
+    #[inline]
+    fn find(&mut self, tag: MethodTag) -> Option<usize> {
+        if self.tags.get(self.latest) != Some(&tag) {
+            self.latest = self.tags.iter().position(|of| *of == tag)?;
+        }
+        Some(self.latest)
+    }
+
+    /// Counts a call in the series of its method, if there is one.
+    #[inline]
+    fn begin(&mut self, tag: MethodTag) -> bool {
+        let place = self.find(tag);
+        let Some(place) = place.and_then(|place| self.places.get_mut(place)) else { return false };
+        place.uses = place.uses.saturating_add(1);
+        place.quiet = 0;
+        place.metrics.requests.add(1);
+        true
+    }
+
+    /// Returns the index of a place for a new method: a free one, or that of a method without recent uses. If all places
+    /// are in use, the least used method loses one use.
+    fn room(&mut self, max: usize) -> Option<usize> {
+        if self.places.len() < max {
+            return Some(self.places.len());
+        }
+        let (weakest, place) = self.places.iter_mut().enumerate().min_by_key(|(_, place)| place.uses)?;
+        let is_free = place.uses == 0;
+        place.uses = place.uses.saturating_sub(1);
+        is_free.then_some(weakest)
+    }
+
+    fn insert(&mut self, at: usize, tag: MethodTag, metrics: Arc<MethodMetrics>) {
+        let place = Place { uses: 1, quiet: 0, metrics };
+        match (self.tags.get_mut(at), self.places.get_mut(at)) {
+            (Some(old_tag), Some(old_place)) => (*old_tag, *old_place) = (tag, place),
+            _ => {
+                self.tags.push(tag);
+                self.places.push(place);
+            }
+        }
+    }
+
+    /// Forgets uses with time, and methods that are not called any more.
+    pub(crate) fn sweep(&mut self, now: Instant) {
+        if self.places.is_empty() || now < *self.halve_at.get_or_insert(now + HALF_LIFE) {
+            return;
+        }
+        self.halve_at = Some(now + HALF_LIFE);
+        for place in &mut self.places {
+            place.uses /= 2;
+            place.quiet += 1;
+        }
+        let mut quiet = self.places.iter().map(|place| place.quiet >= MAX_QUIET).collect::<Vec<_>>().into_iter();
+        self.tags.retain(|_| !quiet.next().unwrap_or_default());
+        self.places.retain(|place| place.quiet < MAX_QUIET);
+    }
+}
+
+impl ClusterState {
+    /// Counts a call that is sent for the first time. `max` is the limit of methods with a series of their own.
+    #[inline]
+    pub(crate) fn begin_method(&mut self, call: &mut Call, metrics: &WorkerMetrics, max: usize) {
+        if call.method != CallMethod::Unknown {
+            return;
+        }
+        let Some(tag) = MethodTag::of(call) else { return };
+        if self.methods.begin(tag) {
+            call.method = CallMethod::Named(tag);
+        } else if call.is_grpc {
+            call.method = CallMethod::Unnamed(tag);
+        } else {
+            // Clients cannot choose these names.
+            let method = http_method(call.request.get(Known::Method).unwrap_or_default());
+            self.name_method(call, tag, MethodName::Http(method, named_route(call).cloned()), metrics, max);
+        }
+    }
+
+    /// Gives the gRPC method of a call a series, if this response shows that the endpoint has the method.
+    #[cold]
+    pub(crate) fn learn_method(&mut self, call: &mut Call, fields: &FieldSection, metrics: &WorkerMetrics, max: usize) {
+        // Servers give these answers to calls of any name.
+        const OF_ANY_NAME: [Status; 3] = [Status::Unimplemented, Status::Unauthenticated, Status::PermissionDenied];
+        let CallMethod::Unnamed(tag) = call.method else { return };
+        let status = grpc::status(fields);
+        if status_code(fields) != 200 || OF_ANY_NAME.iter().any(|&of| status == Some(of as u8)) {
+            return;
+        }
+        // The answer to another call may have named the method meanwhile.
+        if self.methods.begin(tag) {
+            call.method = CallMethod::Named(tag);
+            return;
+        }
+        if let Some(name) = call.request.get(Known::Path).and_then(grpc_name) {
+            let name = MethodName::Grpc(name.into());
+            self.name_method(call, tag, name, metrics, max);
+        }
+    }
+
+    /// Gives a method its own series, in which `call` is its first call, if there is room.
+    fn name_method(&mut self, call: &mut Call, tag: MethodTag, name: MethodName, metrics: &WorkerMetrics, max: usize) {
+        call.method = CallMethod::Unnamed(tag);
+        // Callers choose the numbers of ports without a name.
+        if !self.is_named {
+            return;
+        }
+        let Some(place) = self.methods.room(max) else { return };
+        let series = metrics.method(&self.method_labels(name));
+        series.requests.add(1);
+        self.methods.insert(place, tag, series);
+        call.method = CallMethod::Named(tag);
+    }
+
+    /// Counts the messages of a call that have begun since the last time.
+    pub(crate) fn count_messages(&mut self, call: &mut Call, metrics: &WorkerMetrics) {
+        let (CallMethod::Unnamed(tag) | CallMethod::Named(tag)) = call.method else { return };
+        let series = self.method_series(Some(tag), metrics);
+        series.request_messages.add(call.request_messages.take_new().into());
+        series.response_messages.add(call.response_messages.take_new().into());
+    }
+
+    /// Counts the end of a call.
+    pub(crate) fn method_ended(
+        &mut self,
+        call: &mut Call,
+        ending: Ending,
+        grpc_status: Option<u8>,
+        now: Instant,
+        metrics: &WorkerMetrics,
+    ) {
+        let (tag, is_begun) = match call.method {
+            CallMethod::Uncounted => return,
+            // The call was not sent.
+            CallMethod::Unknown => (MethodTag::of(call), false),
+            CallMethod::Unnamed(_) => (None, false),
+            CallMethod::Named(tag) => (Some(tag), true),
+        };
+        let series = self.method_series(tag, metrics);
+        if !is_begun {
+            series.requests.add(1);
+        }
+        let outcome = match ending {
+            Ending::Answered { .. } | Ending::ProxyError { .. } => {
+                MethodOutcome::answered(call.http_status, grpc_status)
+            }
+            Ending::Broken => MethodOutcome::RESET,
+            Ending::Cancelled | Ending::Complete => MethodOutcome::CANCELLED,
+        };
+        series.ended(outcome, now - call.started);
+        series.request_messages.add(call.request_messages.take_new().into());
+        series.response_messages.add(call.response_messages.take_new().into());
+        if let Some(deadline) = call.deadline {
+            series.time_left(Measured::Received, deadline.saturating_duration_since(call.started));
+            series.time_left(Measured::Ended, deadline.saturating_duration_since(now));
+            if let Some(sent) = call.attempts.latest_sent_at() {
+                series.time_left(Measured::Sent, deadline.saturating_duration_since(sent));
+            }
+        }
+    }
+
+    /// Returns the series of a method, or the series of all methods without their own.
+    #[inline]
+    fn method_series(&mut self, tag: Option<MethodTag>, metrics: &WorkerMetrics) -> &MethodMetrics {
+        let place = tag.and_then(|tag| self.methods.find(tag));
+        if place.is_none() && self.methods.others.is_none() {
+            self.methods.others = Some(metrics.method(&self.method_labels(MethodName::Other)));
+        }
+        let own = place.and_then(|place| self.methods.places.get(place)).map(|place| &place.metrics);
+        own.unwrap_or_else(|| self.methods.others.get_or_insert_default())
+    }
+
+    fn method_labels(&self, name: MethodName) -> MethodLabels {
+        MethodLabels { direction: self.target.direction(), target: self.label(), name }
+    }
+}
+
+impl Call {
+    /// Returns whether the method of the call may get a name with the response.
+    pub(crate) fn may_be_named(&self) -> bool {
+        matches!(self.method, CallMethod::Unnamed(_)) && self.is_grpc && self.response == Response::Awaited
+    }
+}
+
+impl Relay {
+    /// Counts the messages of a call that goes on, so that the metrics of long streams grow with their messages.
+    #[cold]
+    pub(crate) fn count_messages(&mut self, id: CallId) {
+        let Some(call) = self.calls.get_mut(id) else { return };
+        if let Some(cluster) = self.targets.get_mut(call.cluster) {
+            cluster.count_messages(call, &self.metrics);
+        }
+    }
+}
+
+/// Returns the route that a call matched; `None` if only the policy of its Service applies.
+fn named_route(call: &Call) -> Option<&RouteName> {
+    call.route.as_ref().map(CallRoute::name).filter(|name| name.kind != RouteKind::Service)
+}
+
+/// Returns the name of a gRPC method without the first slash, if it may be a label.
+fn grpc_name(path: &[u8]) -> Option<&str> {
+    let name = std::str::from_utf8(path).ok()?.strip_prefix('/')?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
+    let is_name = name.len() <= MAX_NAME_BYTES && name.contains('/') && name.bytes().all(is_plain);
+    is_name.then_some(name)
+}
+
+/// Returns the name of a request method (RFC 9110 section 9.1, RFC 5789).
+fn http_method(method: &[u8]) -> &'static str {
+    const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
+    METHODS.into_iter().find(|known| known.as_bytes() == method).unwrap_or("other")
+}
+
+#[cfg(test)]
+#[path = "methods_tests.rs"]
+mod tests;

@@ -1,0 +1,223 @@
+use std::net::SocketAddr;
+
+use leno_http2::StreamKey;
+use prometheus_client::registry::Registry;
+
+use super::*;
+use crate::downstream::client::ClientId;
+use crate::metrics::RelayScrape;
+use crate::pool::hop::Protocol;
+use crate::target::cluster::{TargetKey, single};
+
+const MAX: usize = 3;
+
+/// A cluster with its metrics, and the calls to it.
+struct Bench {
+    state: ClusterState,
+    metrics: Arc<WorkerMetrics>,
+    now: Instant,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let now = Instant::now();
+        let address: SocketAddr = "10.0.0.1:8080".parse().expect("an address");
+        let state = ClusterState::new(TargetKey::Local(address), single(address, None), 1, now);
+        Self { state, metrics: WorkerMetrics::new(), now }
+    }
+
+    fn call(&self, fields: &[(&str, &str)]) -> Call {
+        let mut request = FieldSection::new();
+        for (name, value) in fields {
+            request.push(name.as_bytes(), value.as_bytes());
+        }
+        Call::new((Some(ClientId::numbered(0)), StreamKey::numbered(1)), request, Protocol::Http2, true, self.now)
+    }
+
+    fn grpc(&self, path: &str) -> Call {
+        self.call(&[(":method", "POST"), (":path", path), ("content-type", "application/grpc")])
+    }
+
+    fn begin(&mut self, mut call: Call) -> Call {
+        self.state.begin_method(&mut call, &self.metrics, MAX);
+        call
+    }
+
+    /// Answers a call with headers that carry this `grpc-status`, if there is one, and ends it.
+    fn answer(&mut self, mut call: Call, http_status: &str, trailers_only: Option<&str>) {
+        let mut fields = FieldSection::new();
+        fields.push(b":status", http_status.as_bytes());
+        if let Some(status) = trailers_only {
+            fields.push(b"grpc-status", status.as_bytes());
+        }
+        self.state.learn_method(&mut call, &fields, &self.metrics, MAX);
+        call.http_status = http_status.parse().expect("a number");
+        let grpc_status = call.is_grpc.then(|| trailers_only.map_or(0, |status| status.parse().expect("a number")));
+        let ending = Ending::Answered { grpc_status, pushback: None };
+        self.state.method_ended(&mut call, ending, grpc_status, self.now, &self.metrics);
+    }
+
+    fn serve(&mut self, path: &str) {
+        let call = self.grpc(path);
+        let call = self.begin(call);
+        self.answer(call, "200", None);
+    }
+
+    /// The samples of `leno_method_requests_total`, without what all of them have.
+    fn requests(&self) -> Vec<String> {
+        self.samples("leno_method_requests_total{direction=\"inbound\",target_port=\"8080\",srv_port=\"8080\",")
+    }
+
+    fn samples(&self, prefix: &str) -> Vec<String> {
+        #[derive(Debug)]
+        struct Page(RelayScrape);
+        impl prometheus_client::collector::Collector for Page {
+            fn encode(&self, mut encoder: prometheus_client::encoding::DescriptorEncoder<'_>) -> std::fmt::Result {
+                self.0.encode(&mut encoder)
+            }
+        }
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Page(RelayScrape::new(&[self.metrics.clone()], Instant::now()))));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).expect("writing to a String cannot fail");
+        text.lines().filter_map(|line| line.strip_prefix(prefix)).map(str::to_owned).collect()
+    }
+}
+
+fn sample(service: &str, method: &str, count: u64) -> String {
+    format!("grpc_service=\"{service}\",grpc_method=\"{method}\"}} {count}")
+}
+
+#[test]
+fn a_grpc_method_has_a_series_after_its_first_answer_and_no_call_is_lost() {
+    let mut bench = Bench::new();
+    let first = bench.begin(bench.grpc("/shop.Cart/Add"));
+    let second = bench.begin(bench.grpc("/shop.Cart/Add"));
+    assert!(first.may_be_named() && bench.requests().is_empty());
+    bench.answer(first, "200", None);
+    bench.answer(second, "200", None);
+    bench.serve("/shop.Cart/Add");
+    assert_eq!(bench.requests(), [sample("shop.Cart", "Add", 3)]);
+}
+
+#[test]
+fn a_name_that_the_endpoint_does_not_know_gets_no_series() {
+    let mut bench = Bench::new();
+    for (http_status, grpc_status) in [("200", Some("12")), ("404", None), ("200", Some("16")), ("200", Some("7"))] {
+        let call = bench.begin(bench.grpc("/made.Up/Name"));
+        bench.answer(call, http_status, grpc_status);
+    }
+    assert_eq!(bench.requests(), ["grpc_method=\"other\"} 4"]);
+    let call = bench.begin(bench.grpc("/shop.Cart/Add"));
+    bench.answer(call, "200", Some("14"));
+    assert!(bench.requests().contains(&sample("shop.Cart", "Add", 1)), "a method that fails has a series");
+}
+
+#[test]
+fn a_name_that_is_no_method_name_gets_no_series() {
+    let mut bench = Bench::new();
+    let long = format!("/shop.Cart/{}", "A".repeat(MAX_NAME_BYTES));
+    for path in ["/shop.Cart", "*", "/shop.Cart/\"Add\"", "/shop.Cart/Add?x=1", &long] {
+        bench.serve(path);
+    }
+    assert_eq!(bench.requests(), ["grpc_method=\"other\"} 5"]);
+}
+
+#[test]
+fn a_full_table_keeps_the_methods_with_the_most_calls() {
+    let mut bench = Bench::new();
+    for method in ["A", "B", "C"] {
+        for _ in 0..50 {
+            bench.serve(&format!("/shop.Cart/{method}"));
+        }
+    }
+    for name in 0..40 {
+        bench.serve(&format!("/shop.Rare/Name{name}"));
+    }
+    for method in ["A", "B", "C"] {
+        bench.serve(&format!("/shop.Cart/{method}"));
+        assert!(bench.requests().contains(&sample("shop.Cart", method, 51)), "{:?}", bench.requests());
+    }
+    // A method with more calls than the others had takes the place of one.
+    for _ in 0..200 {
+        bench.serve("/shop.Cart/New");
+    }
+    let new = bench.requests().into_iter().find(|line| line.contains("\"New\"")).expect("it has a series");
+    let count: u64 = new.rsplit(' ').next().and_then(|count| count.parse().ok()).expect("a count");
+    assert!((150..200).contains(&count), "{new}");
+    let total: u64 = bench.requests().iter().filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum();
+    assert_eq!(total, 393, "each call counts once");
+}
+
+#[test]
+fn methods_that_are_not_called_any_more_make_room() {
+    let mut bench = Bench::new();
+    for _ in 0..50 {
+        ["A", "B", "C"].iter().for_each(|method| bench.serve(&format!("/shop.Cart/{method}")));
+    }
+    bench.state.methods.sweep(bench.now);
+    for _ in 0..u32::from(MAX_QUIET) {
+        bench.now += HALF_LIFE;
+        bench.serve("/shop.Cart/A");
+        bench.state.methods.sweep(bench.now);
+    }
+    assert_eq!((bench.state.methods.places.len(), bench.state.methods.tags.len()), (1, 1));
+    bench.serve("/shop.Cart/New");
+    assert!(bench.requests().contains(&sample("shop.Cart", "New", 1)));
+}
+
+#[test]
+fn http_calls_count_by_request_method() {
+    let mut bench = Bench::new();
+    for method in ["GET", "GET", "BREW"] {
+        let call = bench.begin(bench.call(&[(":method", method), (":path", "/any/path")]));
+        assert!(!call.may_be_named());
+        bench.answer(call, "200", None);
+    }
+    assert_eq!(bench.requests(), ["http_method=\"GET\"} 2", "http_method=\"other\"} 1"]);
+}
+
+#[test]
+fn copies_and_probes_and_ports_without_a_name_have_no_series() {
+    let mut bench = Bench::new();
+    let mut probe = bench.grpc("/grpc.health.v1.Health/Check");
+    probe.method = CallMethod::Uncounted;
+    let probe = bench.begin(probe);
+    bench.answer(probe, "200", None);
+    let copy = Call::new((None, StreamKey::numbered(1)), FieldSection::new(), Protocol::Http2, true, bench.now);
+    let copy = bench.begin(copy);
+    bench.answer(copy, "200", None);
+    assert_eq!(bench.requests(), [""; 0]);
+
+    bench.state.is_named = false;
+    bench.serve("/shop.Cart/Add");
+    assert_eq!(
+        bench.samples("leno_method_requests_total"),
+        ["{direction=\"inbound\",target_port=\"other\",grpc_method=\"other\"} 1"]
+    );
+}
+
+#[test]
+fn a_call_that_was_not_sent_counts_under_its_method_if_it_has_a_series() {
+    let mut bench = Bench::new();
+    bench.serve("/shop.Cart/Add");
+    for path in ["/shop.Cart/Add", "/made.Up/Name"] {
+        let mut call = bench.grpc(path);
+        call.http_status = 200;
+        let ending = Ending::ProxyError { why: "denied", grpc_status: Some(7) };
+        bench.state.method_ended(&mut call, ending, Some(7), bench.now, &bench.metrics);
+    }
+    assert_eq!(bench.requests(), [sample("shop.Cart", "Add", 2), "grpc_method=\"other\"} 1".to_owned()]);
+}
+
+#[test]
+fn without_places_all_methods_count_together() {
+    let mut bench = Bench::new();
+    let mut call = bench.grpc("/shop.Cart/Add");
+    bench.state.begin_method(&mut call, &bench.metrics, 0);
+    let mut fields = FieldSection::new();
+    fields.push(b":status", b"200");
+    bench.state.learn_method(&mut call, &fields, &bench.metrics, 0);
+    bench.state.method_ended(&mut call, Ending::Cancelled, None, bench.now, &bench.metrics);
+    assert_eq!(bench.requests(), ["grpc_method=\"other\"} 1"]);
+}
