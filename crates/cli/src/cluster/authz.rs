@@ -62,7 +62,7 @@ enum Decides {
 
 impl Options {
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
-        let selection = self.choice.or_all(Kind::DEPLOYMENTS)?;
+        let selection = self.choice.or_all(Kind::Workloads)?;
         let rows = super::block_on(self.read(&selection))??;
         show(self.output, &rows, |rows| table(rows))?;
         Ok(())

@@ -10,7 +10,6 @@ mod forward;
 mod handshake;
 pub(crate) mod identity;
 mod metrics;
-mod peer;
 mod pods;
 mod policies;
 mod printable;

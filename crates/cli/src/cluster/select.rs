@@ -14,6 +14,8 @@ use super::pods;
 pub(crate) enum Kind {
     /// By the workload that created them.
     Makers(Maker),
+    /// By the workload that created them, of whatever kind.
+    Workloads,
     Pods,
     Namespaces,
 }
@@ -151,7 +153,7 @@ impl Selection {
             let owner = pods::owner(&pod);
             let name = match self.kind {
                 Kind::Makers(maker) if !owner.kind.eq_ignore_ascii_case(maker.kind) => continue,
-                Kind::Makers(_) => owner.name,
+                Kind::Makers(_) | Kind::Workloads => owner.name,
                 Kind::Pods => pod.name_any(),
                 Kind::Namespaces => namespace.clone(),
             };
@@ -169,11 +171,10 @@ impl Selection {
 }
 
 impl Kind {
-    pub(crate) const DEPLOYMENTS: Self = Self::Makers(MAKERS[0]);
-
     fn noun(self) -> &'static str {
         match self {
             Self::Makers(maker) => maker.kind,
+            Self::Workloads => "workload",
             Self::Pods => "the name",
             Self::Namespaces => "namespace",
         }

@@ -51,6 +51,18 @@ fn whatever_makes_pods_gathers_its_own() {
 }
 
 #[test]
+fn all_workloads_are_gathered_whatever_made_their_pods() {
+    let pods = vec![
+        pod("shop", "web-2", Some("web"), "Running"),
+        pod_of("shop", "db-0", ("StatefulSet", "db"), "Running"),
+        pod("shop", "debug", None, "Running"),
+    ];
+    let groups = Selection { kind: Kind::Workloads, name: None }.group(pods);
+    let names: Vec<&str> = groups.iter().map(|group| &*group.name).collect();
+    assert_eq!(names, ["db", "debug", "web"]);
+}
+
+#[test]
 fn a_name_selects_those_of_it() {
     assert_eq!(grouped("po/debug"), ["shop/debug 1"]);
     assert_eq!(grouped("namespace/shop"), ["shop/shop 3"]);

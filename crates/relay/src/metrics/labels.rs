@@ -167,10 +167,17 @@ impl TlsLabel {
 }
 
 impl TargetLabel {
-    pub(super) fn push(&self, direction: Direction, labels: &mut Labels) {
+    fn push(&self, direction: Direction, labels: &mut Labels) {
+        if let Self::Service(ClusterKey { namespace, service, port }) = self {
+            labels.push(("authority", format!("{service}.{namespace}.svc.cluster.local:{port}")));
+        }
+        self.push_names(direction, labels);
+    }
+
+    /// Pushes the labels without `authority`, which says the same once more.
+    pub(super) fn push_names(&self, direction: Direction, labels: &mut Labels) {
         match (self, direction) {
             (Self::Service(ClusterKey { namespace, service, port }), _) => {
-                labels.push(("authority", format!("{service}.{namespace}.svc.cluster.local:{port}")));
                 labels.push(("dst_namespace", namespace.to_string()));
                 labels.push(("dst_service", service.to_string()));
                 labels.push(("dst_port", port.to_string()));

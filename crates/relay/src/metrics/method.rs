@@ -20,7 +20,7 @@ use super::{Counter, Direction, TargetLabel};
 const OUTCOMES: usize = 10;
 
 /// Inclusive upper bounds of the buckets of [`TimeLeft`], in microseconds. The first bucket has the calls without time.
-const TIME_LEFT_BOUNDS_US: [u32; 6] = [0, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+const TIME_LEFT_BOUNDS_US: [u32; 4] = [0, 10_000, 100_000, 1_000_000];
 
 /// The number of buckets of [`TimeLeft`], the one without an upper bound included.
 const TIME_LEFT_BUCKETS: usize = TIME_LEFT_BOUNDS_US.len() + 1;
@@ -225,7 +225,7 @@ impl MethodLabels {
 
     fn labels(&self) -> Labels {
         let mut labels = vec![("direction", self.direction.label().to_owned())];
-        self.target.push(self.direction, &mut labels);
+        self.target.push_names(self.direction, &mut labels);
         match &self.name {
             MethodName::Grpc(path) => {
                 let (service, method) = path.rsplit_once('/').unwrap_or(("", path));

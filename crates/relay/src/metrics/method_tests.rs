@@ -7,7 +7,7 @@ use super::{Measured, MethodLabels, MethodMetrics, MethodName, MethodOutcome, OU
 use crate::metrics::fixtures::{assert_line, scrape};
 use crate::metrics::{Direction, TargetLabel, WorkerMetrics};
 
-const CART: &str = r#"direction="outbound",authority="cart.shop.svc.cluster.local:80",dst_namespace="shop",dst_service="cart",dst_port="80""#;
+const CART: &str = r#"direction="outbound",dst_namespace="shop",dst_service="cart",dst_port="80""#;
 
 const ADD: &str = r#"grpc_service="shop.v1.Cart",grpc_method="Add""#;
 

@@ -1,0 +1,185 @@
+//! Counts calls in metrics, and derives rates and latencies from the counts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::source::Growth;
+use crate::cluster::scrape::{Sample, Scrape};
+
+/// The metrics that count calls.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Names {
+    calls: &'static str,
+    /// Responses, with the label `classification`.
+    responses: &'static str,
+    latency_bucket: &'static str,
+    /// The unit of the buckets' bounds, in microseconds.
+    latency_unit_us: f64,
+}
+
+/// Calls by Service or port, and by identity.
+pub(super) const TRAFFIC: Names = Names {
+    calls: "request_total",
+    responses: "response_total",
+    latency_bucket: "response_latency_ms_bucket",
+    latency_unit_us: 1_000.0,
+};
+
+/// Calls by method.
+pub(super) const METHODS: Names = Names {
+    calls: "leno_method_requests_total",
+    responses: "leno_method_responses_total",
+    latency_bucket: "leno_method_duration_seconds_bucket",
+    latency_unit_us: 1_000_000.0,
+};
+
+/// Raw counts of calls, which can be added up.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Counts {
+    pub(super) calls: f64,
+    pub(super) secure_calls: f64,
+    pub(super) successes: f64,
+    pub(super) responses: f64,
+    /// For each bound in microseconds: the number of responses that took at most this time.
+    pub(super) latencies: BTreeMap<u64, f64>,
+}
+
+/// Figures derived from [`Counts`]. A figure is `None` if there was nothing to measure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Figures {
+    pub(super) calls_per_second: f64,
+    /// Share of answered calls that succeeded, 0 to 1.
+    pub(super) success_rate: Option<f64>,
+    pub(super) p50_ms: Option<f64>,
+    pub(super) p99_ms: Option<f64>,
+}
+
+impl Counts {
+    /// The counts of proxies for each key that `key` gives a series; series without a key do not count.
+    pub(super) fn by<'a, K: Ord>(
+        names: Names,
+        proxies: impl Iterator<Item = &'a Growth>,
+        key: impl Fn(&Sample) -> Option<K>,
+    ) -> BTreeMap<K, Self> {
+        let mut counts = BTreeMap::<K, Self>::new();
+        for Growth { grown, .. } in proxies {
+            let mut add = |name: &str, add: &dyn Fn(&mut Self, &Sample)| {
+                for sample in grown.all(name, &[]) {
+                    if let Some(key) = key(sample) {
+                        add(counts.entry(key).or_default(), sample);
+                    }
+                }
+            };
+            add(names.calls, &|counts, sample| {
+                counts.calls += sample.value;
+                counts.secure_calls += if sample.label("tls") == "true" { sample.value } else { 0.0 };
+            });
+            add(names.responses, &|counts, sample| match sample.label("classification") {
+                "cancelled" => {}
+                class => {
+                    counts.responses += sample.value;
+                    counts.successes += if class == "success" { sample.value } else { 0.0 };
+                }
+            });
+            add(names.latency_bucket, &|counts, sample| {
+                let bound = bound_us(sample.label("le"), names.latency_unit_us);
+                *counts.latencies.entry(bound).or_default() += sample.value;
+            });
+        }
+        counts
+    }
+
+    /// The counts of all series that `counts` selects.
+    pub(super) fn of<'a>(
+        names: Names,
+        proxies: impl Iterator<Item = &'a Growth>,
+        counts: impl Fn(&Sample) -> bool,
+    ) -> Self {
+        Self::by(names, proxies, |sample| counts(sample).then_some(())).remove(&()).unwrap_or_default()
+    }
+
+    pub(super) fn figures(&self, window: Duration) -> Figures {
+        Figures {
+            calls_per_second: self.calls / window.as_secs_f64(),
+            success_rate: share(self.successes, self.responses),
+            p50_ms: self.quantile_ms(0.5),
+            p99_ms: self.quantile_ms(0.99),
+        }
+    }
+
+    /// Share of calls over mutual TLS, 0 to 1.
+    pub(super) fn tls_share(&self) -> Option<f64> {
+        share(self.secure_calls, self.calls)
+    }
+
+    /// Estimates a latency quantile as Prometheus' histogram_quantile does: linear within a bucket. A quantile above
+    /// the last finite bound is reported as that bound.
+    fn quantile_ms(&self, quantile: f64) -> Option<f64> {
+        let total = self.latencies.get(&u64::MAX).copied().filter(|total| *total > 0.0)?;
+        let rank = quantile * total;
+        let (mut low_us, mut below) = (0_u64, 0.0);
+        for (&bound_us, &within) in &self.latencies {
+            if within >= rank {
+                let high_us = if bound_us == u64::MAX { low_us } else { bound_us };
+                let part = if within > below { (rank - below) / (within - below) } else { 1.0 };
+                return Some((low_us as f64 + (high_us - low_us) as f64 * part) / 1_000.0);
+            }
+            (low_us, below) = (bound_us, within);
+        }
+        None
+    }
+}
+
+impl Figures {
+    /// The header of each figure.
+    pub(super) const HEADS: [&'static str; 4] = ["#CALLS/S", "#SUCCESS", "#P50 MS", "#P99 MS"];
+
+    /// The cells of the table.
+    pub(super) fn cells(&self) -> [String; 4] {
+        [number(Some(self.calls_per_second)), percent(self.success_rate), number(self.p50_ms), number(self.p99_ms)]
+    }
+}
+
+/// The sum of a metric by key.
+pub(super) fn sums<'a, K: Ord>(
+    name: &str,
+    pages: impl Iterator<Item = &'a Scrape>,
+    key: impl Fn(&Sample) -> Option<K>,
+) -> BTreeMap<K, f64> {
+    let mut sums = BTreeMap::new();
+    for page in pages {
+        for sample in page.all(name, &[]) {
+            if let Some(key) = key(sample) {
+                *sums.entry(key).or_default() += sample.value;
+            }
+        }
+    }
+    sums
+}
+
+pub(super) fn share(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole)
+}
+
+/// A number for a table; `-` for none.
+pub(super) fn number(number: Option<f64>) -> String {
+    number.map_or_else(|| "-".to_owned(), |number| format!("{number:.1}"))
+}
+
+/// A share as a percentage for a table; `-` for none.
+pub(super) fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", share * 100.0))
+}
+
+/// Upper bound of a bucket in microseconds; `u64::MAX` for the bucket without a bound.
+fn bound_us(bound: &str, unit_us: f64) -> u64 {
+    let bound = bound.parse::<f64>().ok().filter(|bound| bound.is_finite());
+    // A cast from floating point saturates, so a large bound becomes `u64::MAX` at most.
+    bound.map_or(u64::MAX, |bound| (bound * unit_us).round() as u64)
+}
+
+#[cfg(test)]
+#[path = "counts_tests.rs"]
+mod tests;

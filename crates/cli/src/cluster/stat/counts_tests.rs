@@ -1,0 +1,86 @@
+use std::time::Duration;
+
+use super::*;
+use crate::cluster::stat::source::tests::growth;
+
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// Metrics page of a proxy after `calls` calls: 90 % over TLS, 5 % with an error, half within 5 ms and all within 10
+/// ms.
+fn page(calls: u64) -> String {
+    let (most, half, share) = (calls * 9 / 10, calls / 2, calls / 20);
+    format!(
+        "request_total{{direction=\"inbound\",tls=\"true\",client_id=\"a\"}} {most}\n\
+         request_total{{direction=\"inbound\",tls=\"no_identity\"}} {}\n\
+         request_total{{direction=\"outbound\"}} {}\n\
+         response_total{{direction=\"inbound\",classification=\"success\",status_code=\"200\"}} {}\n\
+         response_total{{direction=\"inbound\",classification=\"failure\",status_code=\"503\"}} {share}\n\
+         response_latency_ms_bucket{{direction=\"inbound\",le=\"4.0\"}} 0\n\
+         response_latency_ms_bucket{{direction=\"inbound\",le=\"5.0\"}} {half}\n\
+         response_latency_ms_bucket{{direction=\"inbound\",le=\"10.0\"}} {calls}\n\
+         response_latency_ms_bucket{{direction=\"inbound\",le=\"+Inf\"}} {calls}",
+        calls - most,
+        calls * 7,
+        calls - share
+    )
+}
+
+/// The inbound calls between two pages of each proxy.
+fn between(proxies: &[(u64, u64)]) -> Counts {
+    let proxies: Vec<_> = proxies.iter().map(|(before, after)| growth(&page(*before), &page(*after))).collect();
+    Counts::of(TRAFFIC, proxies.iter(), |sample| sample.label("direction") == "inbound")
+}
+
+fn is_close(a: Option<f64>, b: f64) -> bool {
+    a.is_some_and(|a| (a - b).abs() < 1e-9)
+}
+
+#[test]
+fn what_grew_in_the_window_is_what_counts() {
+    let counts = between(&[(1_000, 1_200)]);
+    let figures = counts.figures(WINDOW);
+    assert_eq!(figures.calls_per_second, 20.0);
+    assert!(is_close(figures.success_rate, 0.95), "{figures:?}");
+    assert!(is_close(counts.tls_share(), 0.9), "{counts:?}");
+    assert!(is_close(figures.p50_ms, 5.0) && is_close(figures.p99_ms, 9.9), "{figures:?}");
+}
+
+#[test]
+fn proxies_are_added_up_before_anything_is_divided() {
+    let figures = between(&[(0, 400), (1_000, 1_000)]).figures(WINDOW);
+    assert_eq!(figures.calls_per_second, 40.0);
+    assert!(is_close(figures.success_rate, 0.95), "{figures:?}");
+}
+
+#[test]
+fn without_calls_there_are_no_rates_and_no_latencies() {
+    let figures = between(&[(1_000, 1_000)]).figures(WINDOW);
+    assert_eq!(figures, Figures { calls_per_second: 0.0, success_rate: None, p50_ms: None, p99_ms: None });
+}
+
+#[test]
+fn latencies_beyond_the_last_bound_count_as_that_bound() {
+    let latencies = [(1_000, 1.0), (50_000_000, 1.0), (u64::MAX, 100.0)].into();
+    let counts = Counts { latencies, ..Counts::default() };
+    assert!(is_close(counts.quantile_ms(0.99), 50_000.0));
+    assert!(is_close(counts.quantile_ms(0.005), 0.5));
+}
+
+#[test]
+fn bounds_have_the_unit_of_their_metric() {
+    let page =
+        "leno_method_duration_seconds_bucket{le=\"0.005\"} 10\nleno_method_duration_seconds_bucket{le=\"+Inf\"} 10";
+    let proxies = [growth("", page)];
+    let counts = Counts::of(METHODS, proxies.iter(), |_| true);
+    assert_eq!(counts.latencies.keys().copied().collect::<Vec<_>>(), [5_000, u64::MAX]);
+}
+
+#[test]
+fn cancelled_calls_are_no_responses() {
+    let page = "leno_method_responses_total{classification=\"success\"} 8\n\
+                leno_method_responses_total{classification=\"failure\"} 2\n\
+                leno_method_responses_total{classification=\"cancelled\"} 90";
+    let proxies = [growth("", page)];
+    let figures = Counts::of(METHODS, proxies.iter(), |_| true).figures(WINDOW);
+    assert!(is_close(figures.success_rate, 0.8), "{figures:?}");
+}

@@ -1,0 +1,84 @@
+//! `leno stat edges`: who calls whom, as the proxies of the called workloads counted it.
+
+use std::error::Error;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::Measurement;
+use super::counts::{Counts, Figures, TRAFFIC};
+use super::peer::{View, caller_name};
+use super::source::{Measured, Source};
+use crate::cluster::block_on;
+use crate::cluster::table::{Table, show};
+
+/// Options of `leno stat edges`.
+#[derive(Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    source: Source,
+    #[command(flatten)]
+    measurement: Measurement,
+}
+
+/// Calls of one caller to one workload.
+#[derive(Debug, Serialize)]
+struct Row {
+    /// `namespace/service account`, or why the caller has no identity.
+    client: String,
+    namespace: String,
+    name: String,
+    /// Whether the calls come over mutual TLS.
+    mutual_tls: bool,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+impl Options {
+    pub(super) fn run(&self) -> Result<(), Box<dyn Error>> {
+        let Measurement { window, output } = self.measurement;
+        let measured = block_on(self.source.measure(window))??;
+        let rows: Vec<Row> = measured.iter().flat_map(|measured| rows(measured, window)).collect();
+        show(output, &rows, |rows| table(rows, window))?;
+        Ok(())
+    }
+}
+
+/// The callers of a group, the most frequent first.
+fn rows(measured: &Measured, window: Duration) -> Vec<Row> {
+    let view = View::Inbound(None);
+    let counts = Counts::by(TRAFFIC, measured.proxies.iter(), |sample| {
+        view.has(sample).then(|| (caller_name(sample), sample.label("tls") == "true"))
+    });
+    let row = |((client, mutual_tls), counts): ((String, bool), Counts)| Row {
+        client,
+        namespace: measured.namespace.clone(),
+        name: measured.name.clone(),
+        mutual_tls,
+        figures: counts.figures(window),
+    };
+    let mut rows: Vec<Row> = counts.into_iter().map(row).filter(|row| row.figures.calls_per_second > 0.0).collect();
+    rows.sort_by(|a, b| b.figures.calls_per_second.total_cmp(&a.figures.calls_per_second));
+    rows
+}
+
+fn table(rows: &[Row], window: Duration) -> String {
+    if rows.is_empty() {
+        return format!(
+            "no workload here was called within {} s; --window counts longer, -n NAME or -A looks elsewhere\n",
+            window.as_secs()
+        );
+    }
+    let mut table = Table::new(&[&["CLIENT", "", "NAMESPACE", "NAME", "MTLS"], &Figures::HEADS[..]].concat());
+    for row in rows {
+        let mtls = if row.mutual_tls { "yes" } else { "no" };
+        let names = [&row.client, "->", &row.namespace, &row.name, mtls].map(str::to_owned);
+        table.row(names.into_iter().chain(row.figures.cells()));
+    }
+    format!("{table}\nover {} s, counted by the proxies of the called workloads\n", window.as_secs())
+}
+
+#[cfg(test)]
+#[path = "edges_tests.rs"]
+mod tests;

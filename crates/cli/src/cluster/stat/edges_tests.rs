@@ -1,0 +1,26 @@
+use super::*;
+use crate::cluster::stat::source::tests::measured;
+
+#[test]
+fn callers_are_named_by_their_identity_and_the_most_frequent_is_first() {
+    let web = measured(
+        "request_total{direction=\"inbound\",tls=\"true\",client_id=\"spiffe://c/ns/shop/sa/cart\"} 100\n\
+         response_total{direction=\"inbound\",tls=\"true\",client_id=\"spiffe://c/ns/shop/sa/cart\",classification=\"success\"} 99\n\
+         response_total{direction=\"inbound\",tls=\"true\",client_id=\"spiffe://c/ns/shop/sa/cart\",classification=\"failure\"} 1\n\
+         request_total{direction=\"inbound\",tls=\"no_identity\",no_tls_reason=\"no_tls_from_remote\"} 300\n\
+         request_total{direction=\"inbound\",tls=\"no_identity\",no_tls_reason=\"probe\"} 100\n\
+         request_total{direction=\"outbound\",tls=\"true\",server_id=\"spiffe://c/ns/shop/sa/db\"} 100",
+    );
+    let window = Duration::from_secs(10);
+    let text = table(&rows(&web, window), window);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines[..3],
+        [
+            "CLIENT             NAMESPACE   NAME   MTLS   CALLS/S   SUCCESS   P50 MS   P99 MS",
+            "no identity   ->   shop        web    no        30.0         -        -        -",
+            "shop/cart     ->   shop        web    yes       10.0   99.00 %        -        -",
+        ]
+    );
+    assert!(table(&rows(&measured(""), window), window).starts_with("no workload here was called within 10 s"));
+}

@@ -1,0 +1,166 @@
+//! `leno stat methods`: calls by method, as the proxies of the selected workloads counted them: calls to the workloads
+//! (in) and calls that the workloads make (out).
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::Measurement;
+use super::counts::{Counts, Figures, METHODS, number, percent, share, sums};
+use super::peer::Destination;
+use super::source::{Measured, Source};
+use crate::cluster::block_on;
+use crate::cluster::scrape::Sample;
+use crate::cluster::table::{Table, show};
+
+/// Options of `leno stat methods`.
+#[derive(Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    source: Source,
+    /// Show only calls that the workloads make to one Service, as echo or echo.shop:50051
+    #[arg(long, value_name = "SERVICE")]
+    to: Option<Destination>,
+    /// Show also methods without a call
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    measurement: Measurement,
+}
+
+/// A method of a workload, or one that the workload calls.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct Key {
+    namespace: String,
+    name: String,
+    /// `inbound` or `outbound`.
+    direction: String,
+    /// The port of the workload, or the destination of its calls.
+    at: String,
+    /// `package.Service/Method`, or the request method and the route of other HTTP.
+    method: String,
+}
+
+/// One row.
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    key: Key,
+    #[serde(flatten)]
+    figures: Figures,
+    /// gRPC messages of requests and responses.
+    request_messages_per_second: f64,
+    response_messages_per_second: f64,
+    /// Share of the calls with a deadline whose deadline passed, 0 to 1.
+    expired_rate: Option<f64>,
+}
+
+impl Options {
+    pub(super) fn run(&self) -> Result<(), Box<dyn Error>> {
+        let Measurement { window, output } = self.measurement;
+        let measured = block_on(self.source.measure(window))??;
+        let rows: Vec<Row> = measured.iter().flat_map(|measured| rows(measured, self.to.as_ref(), window)).collect();
+        let rows: Vec<Row> = rows.into_iter().filter(|row| self.all || row.figures.calls_per_second > 0.0).collect();
+        show(output, &rows, |rows| table(rows, window))?;
+        Ok(())
+    }
+}
+
+/// The rows of a group: calls to it first, then calls that it makes, the most frequent first.
+fn rows(measured: &Measured, to: Option<&Destination>, window: Duration) -> Vec<Row> {
+    let key = |sample: &Sample| key(measured, to, sample);
+    let counts = Counts::by(METHODS, measured.proxies.iter(), key);
+    let grown = || measured.proxies.iter().map(|proxy| &proxy.grown);
+    let messages = |side: &str| {
+        sums("leno_method_messages_total", grown(), |sample| {
+            (sample.label("side") == side).then(|| key(sample)).flatten()
+        })
+    };
+    let (requests, responses) = (messages("request"), messages("response"));
+    let ended = |name: &str, bound: &str| {
+        sums(name, grown(), |sample| {
+            let is_it = sample.label("at") == "ended" && (bound.is_empty() || sample.label("le") == bound);
+            is_it.then(|| key(sample)).flatten()
+        })
+    };
+    let expired = ended("leno_method_time_left_seconds_bucket", "0.0");
+    let with_deadline = ended("leno_method_time_left_seconds_count", "");
+    let of = |sums: &BTreeMap<Key, f64>, key: &Key| sums.get(key).copied().unwrap_or(0.0);
+    let row = |(key, counts): (Key, Counts)| Row {
+        figures: counts.figures(window),
+        request_messages_per_second: of(&requests, &key) / window.as_secs_f64(),
+        response_messages_per_second: of(&responses, &key) / window.as_secs_f64(),
+        expired_rate: share(of(&expired, &key), of(&with_deadline, &key)),
+        key,
+    };
+    let mut rows: Vec<Row> = counts.into_iter().map(row).collect();
+    let rate = |row: &Row| row.figures.calls_per_second;
+    rows.sort_by(|a, b| a.key.direction.cmp(&b.key.direction).then(rate(b).total_cmp(&rate(a))));
+    rows
+}
+
+/// The row in which a series counts; `None` if it is not shown.
+fn key(measured: &Measured, to: Option<&Destination>, sample: &Sample) -> Option<Key> {
+    let direction = sample.label("direction");
+    let at = match direction {
+        "outbound" => {
+            let destination = Destination::of(sample);
+            if to.is_some_and(|to| !to.covers(&destination, &measured.namespace)) {
+                return None;
+            }
+            destination.to_string()
+        }
+        _ if to.is_some() => return None,
+        _ => format!(":{}", sample.label("target_port")),
+    };
+    let (service, http_method, route) =
+        (sample.label("grpc_service"), sample.label("http_method"), sample.label("route_name"));
+    let method = match (service, http_method, route) {
+        ("", "", _) => "other".to_owned(),
+        ("", method, "") => method.to_owned(),
+        ("", method, route) => format!("{method} {route}.{}", sample.label("route_namespace")),
+        (service, ..) => format!("{service}/{}", sample.label("grpc_method")),
+    };
+    Some(Key {
+        namespace: measured.namespace.clone(),
+        name: measured.name.clone(),
+        direction: direction.to_owned(),
+        at,
+        method,
+    })
+}
+
+fn table(rows: &[Row], window: Duration) -> String {
+    if rows.is_empty() {
+        return format!(
+            "no call began or ended within {} s; --window counts longer, --all shows methods without calls, -n NAME or -A \
+             looks elsewhere\n",
+            window.as_secs()
+        );
+    }
+    // Proxies that were named by their addresses have no namespace.
+    let has_namespace = rows.iter().any(|row| !row.key.namespace.is_empty());
+    let names: &[&str] = if has_namespace { &["NAMESPACE", "NAME"] } else { &["PROXY"] };
+    let mut table = Table::new(&[names, &["", "AT", "METHOD"], &Figures::HEADS, &["#MSG/S", "#EXPIRED"]].concat());
+    for row in rows {
+        let mut cells = if has_namespace { vec![row.key.namespace.clone()] } else { Vec::new() };
+        let side = if row.key.direction == "inbound" { "in" } else { "out" };
+        cells.extend([row.key.name.clone(), side.to_owned(), row.key.at.clone(), row.key.method.clone()]);
+        cells.extend(row.figures.cells());
+        let messages = row.request_messages_per_second + row.response_messages_per_second;
+        cells.extend([number((messages > 0.0).then_some(messages)), percent(row.expired_rate)]);
+        table.row(cells);
+    }
+    format!(
+        "{table}\nover {} s; in: calls to the workload, out: calls that it makes; EXPIRED: share of the calls with a \
+         deadline that missed it\n",
+        window.as_secs()
+    )
+}
+
+#[cfg(test)]
+#[path = "methods_tests.rs"]
+mod tests;

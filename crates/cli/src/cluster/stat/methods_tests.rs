@@ -1,0 +1,66 @@
+use super::*;
+use crate::cluster::stat::source::tests::measured;
+
+const WINDOW: Duration = Duration::from_secs(10);
+
+const TO_CART: &str =
+    "direction=\"outbound\",dst_namespace=\"shop\",dst_service=\"cart\",dst_port=\"80\",grpc_service=\"shop.v1.Cart\"";
+const OWN: &str = "direction=\"inbound\",target_port=\"8080\"";
+
+fn page() -> String {
+    format!(
+        "leno_method_requests_total{{{OWN},http_method=\"GET\"}} 50\n\
+         leno_method_responses_total{{{OWN},http_method=\"GET\",classification=\"success\",status_code=\"200\"}} 50\n\
+         leno_method_requests_total{{{TO_CART},grpc_method=\"Add\"}} 10\n\
+         leno_method_requests_total{{{TO_CART},grpc_method=\"Watch\"}} 20\n\
+         leno_method_responses_total{{{TO_CART},grpc_method=\"Add\",classification=\"failure\",grpc_status=\"UNAVAILABLE\"}} 5\n\
+         leno_method_responses_total{{{TO_CART},grpc_method=\"Add\",classification=\"success\",grpc_status=\"OK\"}} 5\n\
+         leno_method_duration_seconds_bucket{{{TO_CART},grpc_method=\"Add\",le=\"0.01\"}} 10\n\
+         leno_method_duration_seconds_bucket{{{TO_CART},grpc_method=\"Add\",le=\"+Inf\"}} 10\n\
+         leno_method_messages_total{{{TO_CART},grpc_method=\"Watch\",side=\"request\"}} 20\n\
+         leno_method_messages_total{{{TO_CART},grpc_method=\"Watch\",side=\"response\"}} 4000\n\
+         leno_method_time_left_seconds_bucket{{{TO_CART},grpc_method=\"Add\",at=\"ended\",le=\"0.0\"}} 2\n\
+         leno_method_time_left_seconds_bucket{{{TO_CART},grpc_method=\"Add\",at=\"received\",le=\"0.0\"}} 1\n\
+         leno_method_time_left_seconds_count{{{TO_CART},grpc_method=\"Add\",at=\"ended\"}} 8\n\
+         leno_method_requests_total{{{TO_CART},grpc_method=\"Old\"}} 0\n\
+         leno_method_requests_total{{direction=\"outbound\",grpc_method=\"other\"}} 1"
+    )
+}
+
+#[test]
+fn each_method_has_a_line_with_calls_to_the_workload_first() {
+    let rows = rows(&measured(&page()), None, WINDOW);
+    let text = table(&rows, WINDOW);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines[..5],
+        [
+            "NAMESPACE   NAME         AT                METHOD               CALLS/S    SUCCESS   P50 MS   P99 MS   MSG/S   EXPIRED",
+            "shop        web    in    :8080             GET                      5.0   100.00 %        -        -       -         -",
+            "shop        web    out   cart.shop:80      shop.v1.Cart/Watch       2.0          -        -        -   402.0         -",
+            "shop        web    out   cart.shop:80      shop.v1.Cart/Add         1.0    50.00 %      5.0      9.9       -   25.00 %",
+            "shop        web    out   other addresses   other                    0.1          -        -        -       -         -",
+        ]
+    );
+}
+
+#[test]
+fn calls_to_one_service_can_be_shown() {
+    let of = |to: &str| rows(&measured(&page()), Some(&to.parse().expect("a Service")), WINDOW).len();
+    assert_eq!((of("cart"), of("cart.shop:80"), of("cart.other"), of("cart:81")), (3, 3, 0, 0));
+}
+
+#[test]
+fn http_methods_are_shown_with_their_route() {
+    let route = "direction=\"outbound\",dst_service=\"cart\",http_method=\"GET\",route_kind=\"HTTPRoute\",route_namespace=\"shop\",route_name=\"canary\"";
+    let rows = rows(&measured(&format!("leno_method_requests_total{{{route}}} 10")), None, WINDOW);
+    assert_eq!(rows[0].key.method, "GET canary.shop");
+}
+
+#[test]
+fn a_proxy_with_an_address_has_no_namespace() {
+    let local = Measured { namespace: String::new(), name: "127.0.0.1:4191".to_owned(), ..measured(&page()) };
+    let text = table(&rows(&local, None, WINDOW), WINDOW);
+    assert!(text.starts_with("PROXY                  AT"), "{text}");
+    assert!(table(&[], WINDOW).starts_with("no call began or ended within 10 s"));
+}

@@ -1,0 +1,73 @@
+//! `leno stat`: what proxies counted within a few seconds: calls by workload, by method, by route, and by pair of caller
+//! and workload.
+
+mod counts;
+mod edges;
+mod methods;
+mod peer;
+mod routes;
+mod source;
+mod workloads;
+
+use std::error::Error;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use leno_model::settings::parse_duration;
+
+use super::table::Output;
+
+/// Longest measurement: 1 h.
+const WINDOW_MAX: Duration = Duration::from_secs(60 * 60);
+
+/// Options of `leno stat`.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    what: Option<What>,
+    #[command(flatten)]
+    workloads: workloads::Options,
+}
+
+/// What to show instead of workloads
+#[derive(Subcommand)]
+enum What {
+    /// Show calls by method: of gRPC by service and method, of other HTTP by request method and route
+    Methods(methods::Options),
+    /// Show who calls whom: calls to workloads by the identity of the caller
+    Edges(edges::Options),
+    /// Show calls by route and backend, with retries and hedges
+    Routes(routes::Options),
+}
+
+/// Options of every measurement.
+#[derive(Args)]
+struct Measurement {
+    /// How long to count calls: 1s to 1h
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_window)]
+    window: Duration,
+    /// Output format
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
+    output: Output,
+}
+
+impl Options {
+    pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
+        match &self.what {
+            Some(What::Methods(options)) => options.run(),
+            Some(What::Edges(options)) => options.run(),
+            Some(What::Routes(options)) => options.run(),
+            None => self.workloads.run(),
+        }
+    }
+}
+
+fn parse_window(text: &str) -> Result<Duration, String> {
+    let window = parse_duration(text).filter(|window| (Duration::from_secs(1)..=WINDOW_MAX).contains(window));
+    window.ok_or_else(|| "write a duration of 1s to 1h, as 10s".to_owned())
+}
+
+#[cfg(test)]
+#[path = "stat_tests.rs"]
+mod tests;

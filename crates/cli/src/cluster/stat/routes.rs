@@ -1,0 +1,173 @@
+//! `leno stat routes`: calls that workloads make, by the route that they match and by its backend.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::Measurement;
+use super::counts::{number, percent, share, sums};
+use super::source::{Measured, Source};
+use crate::cluster::block_on;
+use crate::cluster::scrape::{Sample, Scrape};
+use crate::cluster::table::{Table, show};
+
+/// The kinds of routes, as they appear in the names of metrics.
+const KINDS: [&str; 2] = ["http", "grpc"];
+
+/// Statuses of gRPC that count as failures, as in `response_total`.
+const GRPC_FAILURES: [&str; 6] =
+    ["UNKNOWN", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"];
+
+/// Options of `leno stat routes`.
+#[derive(Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    source: Source,
+    #[command(flatten)]
+    measurement: Measurement,
+}
+
+/// A route that the calls of a workload matched.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct Key {
+    namespace: String,
+    name: String,
+    /// The Service that the route is attached to, as `web.shop:80`.
+    service: String,
+    /// Kind and name, as `HTTPRoute canary.shop`.
+    route: String,
+}
+
+/// One row.
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    key: Key,
+    /// Calls to each backend in a second.
+    backends: BTreeMap<String, f64>,
+    calls_per_second: f64,
+    success_rate: Option<f64>,
+    retries_per_second: f64,
+    hedges_per_second: f64,
+}
+
+/// Counts of one route.
+#[derive(Debug, Default)]
+struct Counts {
+    backends: BTreeMap<String, f64>,
+    ended: f64,
+    failed: f64,
+    retries: f64,
+    hedges: f64,
+}
+
+impl Options {
+    pub(super) fn run(&self) -> Result<(), Box<dyn Error>> {
+        let Measurement { window, output } = self.measurement;
+        let measured = block_on(self.source.measure(window))??;
+        let rows: Vec<Row> = measured.iter().flat_map(|measured| rows(measured, window)).collect();
+        show(output, &rows, |rows| table(rows, window))?;
+        Ok(())
+    }
+}
+
+fn rows(measured: &Measured, window: Duration) -> Vec<Row> {
+    let grown = || measured.proxies.iter().map(|proxy| &proxy.grown);
+    let key = |sample: &Sample| key(measured, sample);
+    let mut routes = BTreeMap::<Key, Counts>::new();
+    for kind in KINDS {
+        let name = |what: &str| format!("outbound_{kind}_route_{what}_total");
+        let backend = |sample: &Sample| Some((key(sample), service(sample, "backend")));
+        for ((key, backend), count) in sums(&name("backend_requests"), grown(), backend) {
+            *routes.entry(key).or_default().backends.entry(backend).or_default() += count;
+        }
+        let outcome = |sample: &Sample| outcome(sample).map(|failed| (key(sample), failed));
+        for ((key, failed), count) in sums(&name("request_statuses"), grown(), outcome) {
+            let counts = routes.entry(key).or_default();
+            counts.ended += count;
+            counts.failed += if failed { count } else { 0.0 };
+        }
+        let by_key =
+            |name: &str, pages: &mut dyn Iterator<Item = &Scrape>| sums(name, pages, |sample| Some(key(sample)));
+        for (key, count) in by_key(&name("retry_requests"), &mut grown()) {
+            routes.entry(key).or_default().retries += count;
+        }
+        for (key, count) in by_key(&name("hedge_requests"), &mut grown()) {
+            routes.entry(key).or_default().hedges += count;
+        }
+    }
+    let seconds = window.as_secs_f64();
+    let row = |(key, counts): (Key, Counts)| Row {
+        key,
+        calls_per_second: counts.backends.values().sum::<f64>() / seconds,
+        backends: counts.backends.into_iter().map(|(backend, calls)| (backend, calls / seconds)).collect(),
+        success_rate: share(counts.ended - counts.failed, counts.ended),
+        retries_per_second: counts.retries / seconds,
+        hedges_per_second: counts.hedges / seconds,
+    };
+    let mut rows: Vec<Row> = routes.into_iter().map(row).collect();
+    rows.sort_by(|a, b| b.calls_per_second.total_cmp(&a.calls_per_second));
+    rows
+}
+
+fn key(measured: &Measured, sample: &Sample) -> Key {
+    let (kind, name) = (sample.label("route_kind"), sample.label("route_name"));
+    Key {
+        namespace: measured.namespace.clone(),
+        name: measured.name.clone(),
+        service: service(sample, "parent"),
+        route: match kind {
+            // The Service has no route, but a policy.
+            "Service" => "-".to_owned(),
+            kind => format!("{kind} {name}.{}", sample.label("route_namespace")),
+        },
+    }
+}
+
+/// A Service in labels that begin with `prefix`.
+fn service(sample: &Sample, prefix: &str) -> String {
+    let label = |name: &str| sample.label(&format!("{prefix}_{name}")).to_owned();
+    format!("{}.{}:{}", label("name"), label("namespace"), label("port"))
+}
+
+/// Whether an outcome is a failure; `None` for a call that its client cancelled.
+fn outcome(sample: &Sample) -> Option<bool> {
+    let (error, http, grpc) = (sample.label("error"), sample.label("http_status"), sample.label("grpc_status"));
+    if error == "cancelled" {
+        return None;
+    }
+    let has_no_status = http.is_empty() && grpc.is_empty();
+    let is_http_failure = http.starts_with('5') || http == "429";
+    Some(has_no_status || is_http_failure || GRPC_FAILURES.contains(&grpc))
+}
+
+fn table(rows: &[Row], window: Duration) -> String {
+    if rows.is_empty() {
+        return "no call of these workloads has matched a route since their proxies started; -n NAME or -A looks elsewhere\n"
+            .to_owned();
+    }
+    let has_namespace = rows.iter().any(|row| !row.key.namespace.is_empty());
+    let names: &[&str] = if has_namespace { &["NAMESPACE", "NAME"] } else { &["PROXY"] };
+    let figures = ["SERVICE", "ROUTE", "#CALLS/S", "#SUCCESS", "#RETRIES/S", "#HEDGES/S", "BACKENDS"];
+    let mut table = Table::new(&[names, &figures].concat());
+    for row in rows {
+        let backends = row
+            .backends
+            .iter()
+            .map(|(backend, calls)| format!("{backend} {}", percent(share(*calls, row.calls_per_second))));
+        let mut cells = if has_namespace { vec![row.key.namespace.clone()] } else { Vec::new() };
+        cells.extend([row.key.name.clone(), row.key.service.clone(), row.key.route.clone()]);
+        cells.extend([number(Some(row.calls_per_second)), percent(row.success_rate)]);
+        cells.extend([number(Some(row.retries_per_second)), number(Some(row.hedges_per_second))]);
+        cells.push(backends.collect::<Vec<_>>().join(", "));
+        table.row(cells);
+    }
+    format!("{table}\nover {} s, counted by the proxies of the calling workloads\n", window.as_secs())
+}
+
+#[cfg(test)]
+#[path = "routes_tests.rs"]
+mod tests;

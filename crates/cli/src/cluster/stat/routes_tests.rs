@@ -1,0 +1,47 @@
+use super::*;
+use crate::cluster::stat::source::tests::measured;
+
+const PARENT: &str = "parent_namespace=\"shop\",parent_name=\"cart\",parent_port=\"80\",route_kind=\"GRPCRoute\",route_namespace=\"shop\",route_name=\"canary\"";
+
+fn backend(name: &str) -> String {
+    format!("backend_namespace=\"shop\",backend_name=\"{name}\",backend_port=\"80\"")
+}
+
+#[test]
+fn a_route_has_its_backends_with_their_shares_and_its_retries() {
+    let status = "outbound_grpc_route_request_statuses_total";
+    let page = format!(
+        "outbound_grpc_route_backend_requests_total{{{PARENT},{}}} 90\n\
+         outbound_grpc_route_backend_requests_total{{{PARENT},{}}} 10\n\
+         {status}{{{PARENT},grpc_status=\"OK\",error=\"\"}} 78\n\
+         {status}{{{PARENT},grpc_status=\"UNAVAILABLE\",error=\"\"}} 1\n\
+         {status}{{{PARENT},grpc_status=\"\",error=\"connect-failed\"}} 1\n\
+         {status}{{{PARENT},grpc_status=\"\",error=\"cancelled\"}} 20\n\
+         outbound_grpc_route_retry_requests_total{{{PARENT}}} 5\n\
+         outbound_grpc_route_hedge_requests_total{{{PARENT}}} 20",
+        backend("v1"),
+        backend("v2")
+    );
+    let window = Duration::from_secs(10);
+    let text = table(&rows(&measured(&page), window), window);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines[..2],
+        [
+            "NAMESPACE   NAME   SERVICE        ROUTE                   CALLS/S   SUCCESS   RETRIES/S   HEDGES/S   BACKENDS",
+            "shop        web    cart.shop:80   GRPCRoute canary.shop      10.0   97.50 %         0.5        2.0   v1.shop:80 90.00 %, v2.shop:80 10.00 %",
+        ]
+    );
+}
+
+#[test]
+fn a_service_with_a_policy_and_no_route_has_no_name_of_a_route() {
+    let page = "outbound_http_route_backend_requests_total{parent_namespace=\"shop\",parent_name=\"cart\",parent_port=\"80\",route_kind=\"Service\",route_name=\"cart\",backend_name=\"cart\",backend_namespace=\"shop\",backend_port=\"80\"} 90";
+    let rows = rows(&measured(page), Duration::from_secs(10));
+    assert_eq!((rows[0].key.route.as_str(), rows[0].success_rate), ("-", None));
+}
+
+#[test]
+fn without_routes_the_output_says_so() {
+    assert!(table(&[], Duration::from_secs(1)).starts_with("no call of these workloads has matched a route"));
+}

@@ -1,0 +1,183 @@
+//! The proxies whose metrics are counted: of workloads in a cluster, or at admin addresses on this machine.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+use futures_util::{StreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use leno_lab::http;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::cluster::connect::{Cluster, ClusterError, Connect};
+use crate::cluster::forward::FORWARDS_MAX;
+use crate::cluster::metrics::{self, Pages, PodKey};
+use crate::cluster::pods;
+use crate::cluster::progress::sign_of_life_or_line;
+use crate::cluster::scrape::Scrape;
+use crate::cluster::select::{Choice, Group, Kind};
+
+/// Longest time for a proxy on this machine to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// Options that select proxies.
+#[derive(Args)]
+pub(super) struct Source {
+    #[command(flatten)]
+    choice: Choice,
+    /// Admin addresses of proxies that this machine reaches, as 127.0.0.1:4191, instead of a cluster
+    #[arg(
+        long, value_name = "ADDR,...", value_delimiter = ',',
+        conflicts_with_all = ["selection", "namespace", "all_namespaces", "context"]
+    )]
+    admin: Vec<SocketAddr>,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+/// What the proxies of a group have counted.
+#[derive(Debug)]
+pub(super) struct Measured {
+    /// The namespace; empty for a proxy that was named by its address.
+    pub(super) namespace: String,
+    /// The workload's name, or the proxy's address.
+    pub(super) name: String,
+    pub(super) pods: usize,
+    /// Pods that have a proxy.
+    pub(super) meshed_pods: usize,
+    pub(super) proxies: Vec<Growth>,
+}
+
+/// What one proxy has counted.
+#[derive(Debug)]
+pub(super) struct Growth {
+    /// The growth of each counter.
+    pub(super) grown: Scrape,
+    /// The page at the end.
+    pub(super) now: Scrape,
+}
+
+impl Source {
+    /// Reads the metrics of all selected proxies twice.
+    ///
+    /// # Errors
+    /// If the cluster does not answer, no Pod has the given name, or no proxy at the given addresses answers.
+    pub(super) async fn measure(&self, window: Duration) -> Result<Vec<Measured>, ClusterError> {
+        if self.admin.is_empty() { self.measure_cluster(window).await } else { self.measure_local(window).await }
+    }
+
+    async fn measure_cluster(&self, window: Duration) -> Result<Vec<Measured>, ClusterError> {
+        let selection = self.choice.or_all(Kind::Workloads)?;
+        let cluster = self.connect.cluster().await?;
+        let groups = selection.groups(&cluster, &self.choice.scope).await?;
+        let (before, after) = pages(&cluster, &groups, window).await;
+        Ok(groups.iter().map(|group| Measured::of(group, &before, &after)).collect())
+    }
+
+    async fn measure_local(&self, window: Duration) -> Result<Vec<Measured>, ClusterError> {
+        let start = Instant::now();
+        let mut before = self.read().await?;
+        let progress = sign_of_life_or_line(&counting(before.len(), window));
+        sleep_until(start + window).await;
+        let after = self.read().await?;
+        progress.finish_and_clear();
+        let measured = after.into_iter().map(|(address, now)| {
+            // A proxy that has started meanwhile has counted from zero.
+            let before = before.remove(&address).unwrap_or_default();
+            Measured {
+                namespace: String::new(),
+                name: address.to_string(),
+                pods: 1,
+                meshed_pods: 1,
+                proxies: vec![Growth { grown: now.since(&before), now }],
+            }
+        });
+        Ok(measured.collect())
+    }
+
+    /// Reads the metrics pages of the proxies at the given addresses. Reports the proxies that do not answer.
+    async fn read(&self) -> Result<BTreeMap<SocketAddr, Scrape>, ClusterError> {
+        let ask = |&address: &SocketAddr| async move { (address, page(address).await) };
+        let answers: Vec<_> = stream::iter(&self.admin).map(ask).buffer_unordered(FORWARDS_MAX).collect().await;
+        let (mut pages, mut silent) = (BTreeMap::new(), None);
+        for (address, answer) in answers {
+            match answer {
+                Ok(page) => drop(pages.insert(address, page)),
+                Err(why) => {
+                    let error = ClusterError::new(
+                        format!("the proxy's admin address {address} gave no metrics: {why}"),
+                        "check that a proxy runs with --admin at this address",
+                    );
+                    silent.replace(error).iter().for_each(|error| eprintln!("leno: {error}"));
+                }
+            }
+        }
+        match (pages.is_empty(), silent) {
+            (true, Some(error)) => Err(error),
+            (_, silent) => {
+                silent.iter().for_each(|error| eprintln!("leno: {error}"));
+                Ok(pages)
+            }
+        }
+    }
+}
+
+impl Measured {
+    fn of(group: &Group, before: &Pages, after: &Pages) -> Self {
+        let grown = group.pods.iter().filter_map(|pod| {
+            let key: PodKey = metrics::key(pod);
+            let (before, now) = (before.get(&key)?, after.get(&key)?);
+            Some(Growth { grown: now.since(before), now: now.clone() })
+        });
+        Self {
+            namespace: group.namespace.clone(),
+            name: group.name.clone(),
+            pods: group.pods.len(),
+            meshed_pods: group.pods.iter().filter(|pod| pods::is_meshed(pod)).count(),
+            proxies: grown.collect(),
+        }
+    }
+}
+
+/// Reads the metrics pages of the groups' proxies before and after `window`.
+async fn pages(cluster: &Cluster, groups: &[Group], window: Duration) -> (Pages, Pages) {
+    let meshed = || groups.iter().flat_map(|group| &group.pods).filter(|pod| pods::is_meshed(pod));
+    let progress = sign_of_life_or_line(&counting(meshed().count(), window));
+    let start = Instant::now();
+    let (running, starting): (Vec<&Pod>, Vec<&Pod>) = meshed().partition(|pod| pods::has_proxy_started(pod));
+    let mut before = metrics::pages(cluster, running.iter().copied()).await;
+    sleep_until(start + window).await;
+    // Skip proxies that did not answer the first query; they were reported after that query.
+    let answered = running.into_iter().filter(|pod| before.contains_key(&metrics::key(pod)));
+    let mut after = metrics::pages(cluster, answered).await;
+    let started = metrics::pages_of_started(cluster, &starting).await;
+    // A proxy that has started meanwhile has counted from zero, so compare with an empty page.
+    before.extend(started.keys().map(|key| (key.clone(), Scrape::default())));
+    after.extend(started);
+    progress.finish_and_clear();
+    (before, after)
+}
+
+fn counting(proxies: usize, window: Duration) -> String {
+    let proxies = if proxies == 1 { "1 proxy".to_owned() } else { format!("{proxies} proxies") };
+    format!("counting the calls of {proxies} for {} s", window.as_secs())
+}
+
+/// Reads the metrics page at an admin address.
+async fn page(address: SocketAddr) -> Result<Scrape, String> {
+    let ask = async {
+        let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+        let answer = http::get(stream, "/metrics").await.map_err(|unreadable| unreadable.to_string())?;
+        match answer.status {
+            200 => Ok(Scrape::parse(&answer.body)),
+            status => Err(format!("/metrics answered {status}")),
+        }
+    };
+    timeout(ANSWER_MAX, ask).await.unwrap_or_else(|_| Err(format!("nothing within {} s", ANSWER_MAX.as_secs())))
+}
+
+#[cfg(test)]
+#[path = "source_tests.rs"]
+pub(super) mod tests;

@@ -1,0 +1,157 @@
+//! `leno stat KIND[/NAME]`: calls to workloads as their own proxies counted them (inbound), or calls that workloads make
+//! (outbound, `--to`).
+
+use std::error::Error;
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::Measurement;
+use super::counts::{Counts, Figures, TRAFFIC, percent, sums};
+use super::peer::{Caller, Destination, View, destinations};
+use super::source::{Measured, Source};
+use crate::cluster::block_on;
+use crate::cluster::scrape::Sample;
+use crate::cluster::table::{Table, show};
+
+/// Options of `leno stat` without a subcommand, which `leno stat` itself includes.
+#[derive(Args)]
+#[group(skip)]
+pub(super) struct Options {
+    #[command(flatten)]
+    source: Source,
+    /// Show calls that the workloads make, by destination: to one Service, as echo or echo.shop:50051, or to all if no
+    /// value follows
+    #[arg(long, value_name = "SERVICE", num_args = 0..=1, conflicts_with = "from")]
+    to: Option<Option<Destination>>,
+    /// Show only calls from clients with this service account, as web or shop/web; - means clients without an identity
+    #[arg(long, value_name = "SERVICE-ACCOUNT")]
+    from: Option<Caller>,
+    #[command(flatten)]
+    measurement: Measurement,
+}
+
+/// One row: the inbound calls that the proxies of some Pods counted, or their outbound calls to one destination.
+#[derive(Debug, Serialize)]
+struct Row {
+    namespace: String,
+    name: String,
+    /// The destination of outbound calls: a Service's port, or the addresses of no Service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<String>,
+    pods: usize,
+    /// Pods that have a proxy.
+    meshed_pods: usize,
+    #[serde(flatten)]
+    traffic: Option<Traffic>,
+}
+
+/// The figures of a row.
+#[derive(Debug, PartialEq, Serialize)]
+struct Traffic {
+    #[serde(flatten)]
+    figures: Figures,
+    /// Share of calls over mutual TLS, 0 to 1.
+    tls_share: Option<f64>,
+    tcp_connections: f64,
+}
+
+impl Options {
+    pub(super) fn run(&self) -> Result<(), Box<dyn Error>> {
+        let Measurement { window, output } = self.measurement;
+        let measured = block_on(self.source.measure(window))??;
+        let view = self.view();
+        let rows: Vec<Row> = measured.iter().flat_map(|measured| rows(measured, &view, window)).collect();
+        show(output, &rows, |rows| table(rows, &view, window))?;
+        Ok(())
+    }
+
+    fn view(&self) -> View {
+        match (&self.to, &self.from) {
+            (Some(only), _) => View::Outbound(only.clone()),
+            (None, from) => View::Inbound(from.clone()),
+        }
+    }
+}
+
+/// The rows of a group: one row for inbound calls, or one row for each destination.
+fn rows(measured: &Measured, view: &View, window: Duration) -> Vec<Row> {
+    let row = |to: Option<String>, traffic: Option<Traffic>| Row {
+        namespace: measured.namespace.clone(),
+        name: measured.name.clone(),
+        to,
+        pods: measured.pods,
+        meshed_pods: measured.meshed_pods,
+        traffic,
+    };
+    let traffic = |counts: &dyn Fn(&Sample) -> bool| {
+        (!measured.proxies.is_empty()).then(|| Traffic::of(measured, window, counts))
+    };
+    match view {
+        View::Inbound(caller) => {
+            let of_caller =
+                |sample: &Sample| caller.as_ref().is_none_or(|caller| caller.made(sample, &measured.namespace));
+            vec![row(None, traffic(&|sample| view.has(sample) && of_caller(sample)))]
+        }
+        View::Outbound(only) => {
+            let is_wanted = |to: &Destination| only.as_ref().is_none_or(|only| only.covers(to, &measured.namespace));
+            let found = destinations(measured.proxies.iter().map(|proxy| &proxy.grown)).into_iter().filter(is_wanted);
+            let of_destination = |to: Destination| {
+                row(Some(to.to_string()), traffic(&|sample| view.has(sample) && Destination::of(sample) == to))
+            };
+            found.map(of_destination).collect()
+        }
+    }
+}
+
+impl Traffic {
+    /// The figures of the series that `counts` selects.
+    fn of(measured: &Measured, window: Duration, counts: impl Fn(&Sample) -> bool) -> Self {
+        // Count only connections on the peer's side, not connections to the local application.
+        let is_far = |sample: &Sample| {
+            let far = if sample.label("direction") == "inbound" { "src" } else { "dst" };
+            sample.label("peer") == far && counts(sample)
+        };
+        let now = measured.proxies.iter().map(|proxy| &proxy.now);
+        let connections = sums("tcp_open_connections", now, |sample| is_far(sample).then_some(()));
+        let counts = Counts::of(TRAFFIC, measured.proxies.iter(), counts);
+        Self {
+            figures: counts.figures(window),
+            tls_share: counts.tls_share(),
+            tcp_connections: connections.values().sum::<f64>() + 0.0,
+        }
+    }
+}
+
+fn table(rows: &[Row], view: &View, window: Duration) -> String {
+    let names: &[&str] = if view.is_outbound() { &["NAMESPACE", "NAME", "TO"] } else { &["NAMESPACE", "NAME"] };
+    let mut table = Table::new(&[names, &["MESHED"], &Figures::HEADS, &["#TLS", "#TCP"]].concat());
+    for row in rows {
+        let mut cells = vec![row.namespace.clone(), row.name.clone()];
+        cells.extend(row.to.clone());
+        cells.push(format!("{}/{}", row.meshed_pods, row.pods));
+        match &row.traffic {
+            Some(traffic) => {
+                cells.extend(traffic.figures.cells());
+                cells.extend([percent(traffic.tls_share), format!("{:.0}", traffic.tcp_connections)]);
+            }
+            None => cells.extend(std::iter::repeat_n("-".to_owned(), Figures::HEADS.len() + 2)),
+        }
+        table.row(cells);
+    }
+    if rows.is_empty() {
+        return match view {
+            View::Inbound(_) => "nothing runs here; -n NAME or -A looks elsewhere\n".to_owned(),
+            View::Outbound(_) => {
+                "no proxy here has sent a call to such a destination since it started; -n NAME or -A looks elsewhere\n"
+                    .to_owned()
+            }
+        };
+    }
+    format!("{table}\nover {} s, {}\n", window.as_secs(), view.caption())
+}
+
+#[cfg(test)]
+#[path = "workloads_tests.rs"]
+mod tests;
