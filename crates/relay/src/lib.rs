@@ -51,6 +51,7 @@ use std::time::Duration;
 use leno_http2::Violation;
 
 pub use budget::{CONNECTION_BYTES, Relief};
+pub use call::open::{OpenCall, OpenCalls, Progress};
 pub use config::{Config, Settings};
 pub use downstream::client::{Accepted, ClientId, Speaks};
 pub use downstream::origin::{Door, Inspection, Origin};

@@ -71,6 +71,11 @@ impl Connection {
         self.queued_bytes
     }
 
+    /// DATA of one stream that waits for windows or for its turn, in bytes.
+    pub fn queued_on(&self, stream: StreamKey) -> usize {
+        self.streams.get(stream).map_or(0, |stream| stream.queue.waiting().len())
+    }
+
     /// DATA that we may still send on all streams together according to the connection's window, in bytes.
     pub fn send_window_bytes(&self) -> usize {
         usize::try_from(self.send_window).unwrap_or(0)

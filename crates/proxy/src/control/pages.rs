@@ -6,15 +6,20 @@ use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 use leno_admin::Exposition;
 use leno_admin::answer::{Answer, json, not_found, set_log_level, text, typed, wrong_method};
-use leno_relay::ClusterExplanation;
+use leno_model::settings::parse_duration;
+use leno_relay::{ClusterExplanation, OpenCall, OpenCalls};
 use serde::Serialize;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::shared::{Phase, Shared};
 use crate::worker::WorkerHandle;
 
-/// Time for workers to report their balancers' state.
+/// Time for workers to report their state.
 const EXPLAIN_MAX: Duration = Duration::from_millis(500);
+
+/// Maximum length of a query in an answer, in characters.
+const QUERY_SHOWN_MAX: usize = 100;
 
 /// The page at /.
 const CONTENTS: &str = "\
@@ -23,6 +28,7 @@ GET /ready       200 while calls are taken, 503 before a certificate and policie
 GET /metrics     numbers for Prometheus
 GET /config      what is loaded, and what is wrong with it
 GET /balancer    every endpoint as each worker's balancer sees it
+GET /calls       the calls in flight, the oldest first; ?longer_than=1s leaves out younger ones
 GET /limits      the limits in force
 GET /log-level   which levels are logged
 PUT /log-level   change them: debug, or info,leno_proxy=debug
@@ -34,9 +40,12 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Answe
     let path = request.uri().path().to_owned();
     match (path.as_str(), method) {
         ("/log-level", Method::PUT) => set_log_level(request, &shared.log).await,
+        ("/calls", Method::GET | Method::HEAD) => show_calls(request.uri().query(), shared).await,
         (path, Method::GET | Method::HEAD) => show(path, Exposition::asked_for(request.headers()), shared).await,
         ("/log-level", _) => wrong_method("GET, HEAD, PUT"),
-        ("/" | "/live" | "/ready" | "/metrics" | "/config" | "/balancer" | "/limits", _) => wrong_method("GET, HEAD"),
+        ("/" | "/live" | "/ready" | "/metrics" | "/config" | "/balancer" | "/calls" | "/limits", _) => {
+            wrong_method("GET, HEAD")
+        }
         _ => not_found(),
     }
 }
@@ -88,17 +97,52 @@ struct Balancers {
 }
 
 async fn explain_balancers(shared: &Shared) -> Balancers {
+    let (answers, silent_workers) = ask(shared, WorkerHandle::explain).await;
+    Balancers { clusters: answers.into_iter().flatten().collect(), silent_workers }
+}
+
+/// The calls in flight of all workers.
+#[derive(Serialize)]
+struct Calls {
+    calls: Vec<OpenCall>,
+    /// Number of further calls.
+    omitted: usize,
+    silent_workers: Vec<usize>,
+}
+
+async fn show_calls(query: Option<&str>, shared: &Shared) -> Answer {
+    let longer_than = match query.map(|query| (query, query.strip_prefix("longer_than=").and_then(parse_duration))) {
+        None => Duration::ZERO,
+        Some((_, Some(duration))) => duration,
+        Some((query, None)) => {
+            let query: String = query.chars().take(QUERY_SHOWN_MAX).collect();
+            let why = format!("?{query} is not understood; write a duration, as ?longer_than=500ms\n");
+            return text(StatusCode::BAD_REQUEST, why);
+        }
+    };
+    let (answers, silent_workers) = ask(shared, |worker| worker.open_calls(longer_than)).await;
+    let mut all = Calls { calls: Vec::new(), omitted: 0, silent_workers };
+    for OpenCalls { calls, omitted } in answers {
+        all.calls.extend(calls);
+        all.omitted += omitted;
+    }
+    all.calls.sort_by_key(|call| std::cmp::Reverse(call.age_ms));
+    json(&all)
+}
+
+/// Asks every worker. Returns the answers, and the numbers of the workers that did not answer in time.
+async fn ask<T>(shared: &Shared, question: impl Fn(&WorkerHandle) -> oneshot::Receiver<T>) -> (Vec<T>, Vec<usize>) {
     let latest = Instant::now() + EXPLAIN_MAX;
     // Query all before waiting for the first, so that one slow worker does not use up the time of the other workers.
-    let asked: Vec<_> = shared.workers.iter().map(WorkerHandle::explain).collect();
-    let mut balancers = Balancers { clusters: Vec::new(), silent_workers: Vec::new() };
-    for (index, explanation) in asked.into_iter().enumerate() {
-        match timeout_at(latest, explanation).await {
-            Ok(Ok(clusters)) => balancers.clusters.extend(clusters),
-            Ok(Err(_)) | Err(_) => balancers.silent_workers.push(index),
+    let asked: Vec<_> = shared.workers.iter().map(question).collect();
+    let (mut answers, mut silent_workers) = (Vec::new(), Vec::new());
+    for (index, answer) in asked.into_iter().enumerate() {
+        match timeout_at(latest, answer).await {
+            Ok(Ok(answer)) => answers.push(answer),
+            Ok(Err(_)) | Err(_) => silent_workers.push(index),
         }
     }
-    balancers
+    (answers, silent_workers)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use leno_model::mesh::{Changes, Mesh};
 use leno_relay::access_log::AccessLog;
 use leno_relay::limits::{Limits, ms};
 use leno_relay::metrics::WorkerMetrics;
-use leno_relay::{ClusterExplanation, Config, Door, Relay, Settings, Usage};
+use leno_relay::{ClusterExplanation, Config, Door, OpenCalls, Relay, Settings, Usage};
 use mio::{Poll, Token, Waker};
 use tokio::sync::mpsc as tokio_mpsc;
 use tokio::sync::oneshot;
@@ -64,6 +64,7 @@ pub(super) enum Command {
     ChangeMesh(Arc<Mesh>, Arc<Changes>),
     SetIdentity(Arc<TlsIdentity>),
     Explain(oneshot::Sender<Vec<ClusterExplanation>>),
+    ShowCalls(Duration, oneshot::Sender<OpenCalls>),
     ReportUsage(oneshot::Sender<Usage>),
     Drain(Duration),
 }
@@ -128,6 +129,13 @@ impl WorkerHandle {
     /// size of the mesh.
     pub fn change_mesh(&self, mesh: Arc<Mesh>, changes: Arc<Changes>) {
         self.order(Command::ChangeMesh(mesh, changes));
+    }
+
+    /// Asks for the calls that have been in flight for longer than `longer_than`.
+    pub fn open_calls(&self, longer_than: Duration) -> oneshot::Receiver<OpenCalls> {
+        let (sender, receiver) = oneshot::channel();
+        self.order(Command::ShowCalls(longer_than, sender));
+        receiver
     }
 
     /// Asks which of the control plane's answers are used by current calls, or were used by calls since the last
@@ -240,6 +248,7 @@ impl Worker {
                 }
                 Command::SetIdentity(identity) => self.set_identity(&identity),
                 // The receiver may have been dropped.
+                Command::ShowCalls(longer_than, answer) => drop(answer.send(self.relay.open_calls(longer_than))),
                 Command::Explain(answer) => drop(answer.send(self.relay.explain())),
                 Command::ReportUsage(answer) => drop(answer.send(self.report_usage())),
                 Command::Drain(grace) => self.drain(grace),

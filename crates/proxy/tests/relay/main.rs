@@ -12,6 +12,7 @@ mod http1;
 mod limits;
 mod methods;
 mod mirrors;
+mod open_calls;
 mod peer;
 mod places;
 mod policies;

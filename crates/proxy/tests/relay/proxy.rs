@@ -14,7 +14,7 @@ use leno_proxy::worker::{WorkerConfig, WorkerHandle, bind_workers};
 use leno_relay::access_log::AccessLog;
 use leno_relay::limits::Limits;
 use leno_relay::metrics::WorkerMetrics;
-use leno_relay::{ClusterExplanation, Door, Settings, Usage};
+use leno_relay::{ClusterExplanation, Door, OpenCalls, Settings, Usage};
 
 use tokio::sync::mpsc;
 
@@ -122,6 +122,10 @@ impl Proxy {
     }
 
     /// The worker's report about the only cluster in use.
+    pub(crate) fn open_calls(&self, longer_than: Duration) -> OpenCalls {
+        self.worker.open_calls(longer_than).blocking_recv().expect("the worker runs")
+    }
+
     pub(crate) fn explain(&self) -> ClusterExplanation {
         let mut clusters = self.worker.explain().blocking_recv().expect("a worker that runs");
         assert_eq!(clusters.len(), 1, "clusters in use");

@@ -70,6 +70,10 @@ impl Calls {
         }
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (CallId, &Call)> {
+        self.slots.iter()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }

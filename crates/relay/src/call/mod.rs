@@ -14,6 +14,7 @@
 //! | a client asks how many attempts its call took | `attempts_field` |
 //! | a call breaks a part of its policy that is only audited | `policy` |
 //! | the proxy itself answers | `reply` |
+//! | `/calls` shows the calls in flight | `open` |
 //! | the call ends, and is recorded | `end`, `record` |
 //!
 //! `calls` owns all calls, `attempt` has the attempts at one call, `due` has the times that a call waits for, `mirror` makes
@@ -27,6 +28,7 @@ pub(crate) mod due;
 pub(crate) mod end;
 pub(crate) mod hedge;
 pub(crate) mod mirror;
+pub(crate) mod open;
 pub(crate) mod policy;
 #[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "there are two directions"))]
 pub(crate) mod record;

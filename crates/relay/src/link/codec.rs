@@ -297,6 +297,15 @@ impl Codec {
         for_protocol!(self, codec => codec.queued_bytes())
     }
 
+    /// Returns how many bytes of a stream's content wait for the peer. Without HTTP/2, a connection has one stream.
+    pub(crate) fn queued_on(&self, stream: StreamKey) -> usize {
+        match self {
+            Self::Http2(http2) => http2.queued_on(stream),
+            Self::Http1(http1) => http1.queued_bytes(),
+            Self::Opaque(opaque) => opaque.queued_bytes(),
+        }
+    }
+
     /// Returns for how many bytes of content the peer's connection window has room.
     pub(crate) fn send_window_bytes(&self) -> usize {
         match self {

@@ -123,6 +123,17 @@ pub(super) struct MethodScrape {
     methods: Vec<(Labels, MethodTotals)>,
 }
 
+impl fmt::Display for MethodName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Grpc(name) => f.write_str(name),
+            Self::Http(method, None) => f.write_str(method),
+            Self::Http(method, Some(route)) => write!(f, "{method} {}.{}", route.name, route.namespace),
+            Self::Other => f.write_str(OTHER),
+        }
+    }
+}
+
 impl MethodOutcome {
     /// The endpoint reset the stream.
     pub const RESET: Self = Self(1_000);

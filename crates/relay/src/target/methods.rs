@@ -67,6 +67,7 @@ struct Place {
     uses: u32,
     /// Number of half-lives without a call.
     quiet: u8,
+    name: MethodName,
     metrics: Arc<MethodMetrics>,
 }
 
@@ -120,8 +121,8 @@ impl Methods {
         is_free.then_some(weakest)
     }
 
-    fn insert(&mut self, at: usize, tag: MethodTag, metrics: Arc<MethodMetrics>) {
-        let place = Place { uses: 1, quiet: 0, metrics };
+    fn insert(&mut self, at: usize, tag: MethodTag, name: MethodName, metrics: Arc<MethodMetrics>) {
+        let place = Place { uses: 1, quiet: 0, name, metrics };
         match (self.tags.get_mut(at), self.places.get_mut(at)) {
             (Some(old_tag), Some(old_place)) => (*old_tag, *old_place) = (tag, place),
             _ => {
@@ -129,6 +130,15 @@ impl Methods {
                 self.places.push(place);
             }
         }
+    }
+
+    /// Returns the name of a call's method in the metrics.
+    pub(crate) fn name_of(&self, method: CallMethod) -> &MethodName {
+        let place = match method {
+            CallMethod::Named(tag) => self.tags.iter().position(|of| *of == tag),
+            CallMethod::Uncounted | CallMethod::Unknown | CallMethod::Unnamed(_) => None,
+        };
+        place.and_then(|place| self.places.get(place)).map_or(&MethodName::Other, |place| &place.name)
     }
 
     /// Forgets uses with time, and methods that are not called any more.
@@ -195,9 +205,9 @@ impl ClusterState {
             return;
         }
         let Some(place) = self.methods.room(max) else { return };
-        let series = metrics.method(&self.method_labels(name));
+        let series = metrics.method(&self.method_labels(name.clone()));
         series.requests.add(1);
-        self.methods.insert(place, tag, series);
+        self.methods.insert(place, tag, name, series);
         call.method = CallMethod::Named(tag);
     }
 

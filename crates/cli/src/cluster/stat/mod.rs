@@ -7,6 +7,7 @@ mod methods;
 mod peer;
 mod routes;
 mod source;
+mod streams;
 mod workloads;
 
 use std::error::Error;
@@ -39,6 +40,8 @@ enum What {
     Edges(edges::Options),
     /// Show calls by route and backend, with retries and hedges
     Routes(routes::Options),
+    /// Show the calls and streams that are open now, the oldest first
+    Streams(streams::Options),
 }
 
 /// Options of every measurement.
@@ -58,6 +61,7 @@ impl Options {
             Some(What::Methods(options)) => options.run(),
             Some(What::Edges(options)) => options.run(),
             Some(What::Routes(options)) => options.run(),
+            Some(What::Streams(options)) => options.run(),
             None => self.workloads.run(),
         }
     }

@@ -7,12 +7,13 @@ use std::time::Duration;
 use clap::Args;
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use leno_lab::http;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::cluster::connect::{Cluster, ClusterError, Connect};
-use crate::cluster::forward::FORWARDS_MAX;
+use crate::cluster::forward::{self, FORWARDS_MAX};
 use crate::cluster::metrics::{self, Pages, PodKey};
 use crate::cluster::pods;
 use crate::cluster::progress::sign_of_life_or_line;
@@ -35,6 +36,30 @@ pub(super) struct Source {
     admin: Vec<SocketAddr>,
     #[command(flatten)]
     connect: Connect,
+}
+
+/// A proxy whose pages can be read.
+#[derive(Clone, Debug)]
+pub(super) struct ProxyAt {
+    /// The namespace of its workload; empty for a proxy that was named by its address.
+    pub(super) namespace: String,
+    /// The workload's name, or the proxy's address.
+    pub(super) name: String,
+    place: Place,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    /// The name of a Pod, and the port.
+    Pod(String, u16),
+    Address(SocketAddr),
+}
+
+/// The selected proxies, and the way to them.
+pub(super) struct Proxies {
+    /// `None` if the proxies were named by their addresses.
+    cluster: Option<Cluster>,
+    proxies: Vec<ProxyAt>,
 }
 
 /// What the proxies of a group have counted.
@@ -68,6 +93,34 @@ impl Source {
         if self.admin.is_empty() { self.measure_cluster(window).await } else { self.measure_local(window).await }
     }
 
+    /// The selected proxies that run.
+    ///
+    /// # Errors
+    /// If the cluster does not answer, or no Pod has the given name.
+    pub(super) async fn proxies(&self) -> Result<Proxies, ClusterError> {
+        if !self.admin.is_empty() {
+            let proxy = |&address: &SocketAddr| ProxyAt {
+                namespace: String::new(),
+                name: address.to_string(),
+                place: Place::Address(address),
+            };
+            return Ok(Proxies { cluster: None, proxies: self.admin.iter().map(proxy).collect() });
+        }
+        let selection = self.choice.or_all(Kind::Workloads)?;
+        let cluster = self.connect.cluster().await?;
+        let groups = selection.groups(&cluster, &self.choice.scope).await?;
+        let mut proxies = Vec::new();
+        for group in &groups {
+            let running = group.pods.iter().filter(|pod| pods::is_meshed(pod) && pods::has_proxy_started(pod));
+            proxies.extend(running.map(|pod| ProxyAt {
+                namespace: group.namespace.clone(),
+                name: group.name.clone(),
+                place: Place::Pod(pod.name_any(), pods::admin_port(pod)),
+            }));
+        }
+        Ok(Proxies { cluster: Some(cluster), proxies })
+    }
+
     async fn measure_cluster(&self, window: Duration) -> Result<Vec<Measured>, ClusterError> {
         let selection = self.choice.or_all(Kind::Workloads)?;
         let cluster = self.connect.cluster().await?;
@@ -99,19 +152,13 @@ impl Source {
 
     /// Reads the metrics pages of the proxies at the given addresses. Reports the proxies that do not answer.
     async fn read(&self) -> Result<BTreeMap<SocketAddr, Scrape>, ClusterError> {
-        let ask = |&address: &SocketAddr| async move { (address, page(address).await) };
+        let ask = |&address: &SocketAddr| async move { (address, page(address, "/metrics").await) };
         let answers: Vec<_> = stream::iter(&self.admin).map(ask).buffer_unordered(FORWARDS_MAX).collect().await;
         let (mut pages, mut silent) = (BTreeMap::new(), None);
         for (address, answer) in answers {
             match answer {
-                Ok(page) => drop(pages.insert(address, page)),
-                Err(why) => {
-                    let error = ClusterError::new(
-                        format!("the proxy's admin address {address} gave no metrics: {why}"),
-                        "check that a proxy runs with --admin at this address",
-                    );
-                    silent.replace(error).iter().for_each(|error| eprintln!("leno: {error}"));
-                }
+                Ok(page) => drop(pages.insert(address, Scrape::parse(&page))),
+                Err(error) => silent.replace(error).iter().for_each(|error| eprintln!("leno: {error}")),
             }
         }
         match (pages.is_empty(), silent) {
@@ -120,6 +167,34 @@ impl Source {
                 silent.iter().for_each(|error| eprintln!("leno: {error}"));
                 Ok(pages)
             }
+        }
+    }
+}
+
+impl Proxies {
+    pub(super) fn len(&self) -> usize {
+        self.proxies.len()
+    }
+
+    /// Reads a page of every proxy. Reports the proxies that do not answer.
+    pub(super) async fn read(&self, path: &str) -> Vec<(&ProxyAt, String)> {
+        let ask = |proxy| async move { (proxy, self.page(proxy, path).await) };
+        let answers: Vec<_> = stream::iter(&self.proxies).map(ask).buffer_unordered(FORWARDS_MAX).collect().await;
+        let answered = answers.into_iter().filter_map(|(proxy, answer)| match answer {
+            Ok(text) => Some((proxy, text)),
+            Err(error) => {
+                eprintln!("leno: {error}");
+                None
+            }
+        });
+        answered.collect()
+    }
+
+    async fn page(&self, proxy: &ProxyAt, path: &str) -> Result<String, ClusterError> {
+        match (&self.cluster, &proxy.place) {
+            (Some(cluster), Place::Pod(pod, port)) => forward::page(cluster, &proxy.namespace, pod, *port, path).await,
+            (_, Place::Address(address)) => page(*address, path).await,
+            (None, Place::Pod(pod, _)) => Err(ClusterError::new(format!("no cluster has Pod {pod}"), "name a context")),
         }
     }
 }
@@ -165,17 +240,23 @@ fn counting(proxies: usize, window: Duration) -> String {
     format!("counting the calls of {proxies} for {} s", window.as_secs())
 }
 
-/// Reads the metrics page at an admin address.
-async fn page(address: SocketAddr) -> Result<Scrape, String> {
+/// Reads a page at an admin address.
+async fn page(address: SocketAddr, path: &str) -> Result<String, ClusterError> {
     let ask = async {
         let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
-        let answer = http::get(stream, "/metrics").await.map_err(|unreadable| unreadable.to_string())?;
+        let answer = http::get(stream, path).await.map_err(|unreadable| unreadable.to_string())?;
         match answer.status {
-            200 => Ok(Scrape::parse(&answer.body)),
-            status => Err(format!("/metrics answered {status}")),
+            200 => Ok(answer.body),
+            status => Err(format!("it answered {status}")),
         }
     };
-    timeout(ANSWER_MAX, ask).await.unwrap_or_else(|_| Err(format!("nothing within {} s", ANSWER_MAX.as_secs())))
+    let late = || Err(format!("nothing within {} s", ANSWER_MAX.as_secs()));
+    timeout(ANSWER_MAX, ask).await.unwrap_or_else(|_| late()).map_err(|why| {
+        ClusterError::new(
+            format!("the admin address {address} gave no page {path}: {why}"),
+            "check that a proxy runs with --admin at this address, and which version it has",
+        )
+    })
 }
 
 #[cfg(test)]

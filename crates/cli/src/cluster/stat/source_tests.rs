@@ -19,6 +19,11 @@ pub(in crate::cluster::stat) fn measured(page: &str) -> Measured {
     }
 }
 
+/// A proxy of that workload.
+pub(in crate::cluster::stat) fn proxy() -> ProxyAt {
+    ProxyAt { namespace: "shop".to_owned(), name: "web".to_owned(), place: Place::Pod("web-1".to_owned(), 4191) }
+}
+
 fn pod(name: &str, container: &str) -> Pod {
     let metadata = json!({"namespace": "shop", "name": name});
     let spec = json!({"containers": [{"name": container, "image": "leno-proxy:1"}]});

@@ -1,0 +1,195 @@
+//! `leno stat streams`: the calls that are open now, with their messages in a second and the content that is stuck.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::time::Duration;
+
+use clap::Args;
+use leno_model::settings::parse_duration;
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep_until};
+
+use super::counts::number;
+use super::source::{ProxyAt, Source};
+use crate::cluster::block_on;
+use crate::cluster::connect::ClusterError;
+use crate::cluster::progress::sign_of_life;
+use crate::cluster::table::{Output, Table, show};
+
+/// Time between the two readings of each proxy, for the rates of messages.
+const BETWEEN: Duration = Duration::from_secs(1);
+
+/// Options of `leno stat streams`.
+#[derive(Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    source: Source,
+    /// Show only calls that have been open for longer than this
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_age)]
+    longer_than: Duration,
+    /// Output format
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
+    output: Output,
+}
+
+/// The page of a proxy.
+#[derive(Debug, Default, Deserialize)]
+struct Page {
+    calls: Vec<Call>,
+    omitted: usize,
+}
+
+/// A call as the proxy's page shows it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Call {
+    id: u64,
+    worker: usize,
+    direction: String,
+    client: String,
+    client_id: Option<String>,
+    target: Option<String>,
+    method: String,
+    endpoint: Option<String>,
+    progress: String,
+    age_ms: u64,
+    time_left_ms: Option<u64>,
+    attempts: u32,
+    request_messages: u32,
+    response_messages: u32,
+    request_bytes: u64,
+    response_bytes: u64,
+    request_queued_bytes: u64,
+    response_queued_bytes: u64,
+}
+
+/// One row.
+#[derive(Debug, Serialize)]
+struct Row {
+    namespace: String,
+    name: String,
+    #[serde(flatten)]
+    call: Call,
+    /// Messages of request and response in the last second.
+    messages_per_second: f64,
+    /// The side that takes no content now: content waits for it, and it has taken none for a second.
+    stalled_by: Option<&'static str>,
+}
+
+/// All rows, and how many calls the proxies left out.
+#[derive(Debug, Serialize)]
+struct Streams {
+    calls: Vec<Row>,
+    omitted: usize,
+}
+
+impl Options {
+    pub(super) fn run(&self) -> Result<(), Box<dyn Error>> {
+        let streams = block_on(self.read())??;
+        show(self.output, &streams, |streams| table(streams, self.longer_than))?;
+        Ok(())
+    }
+
+    async fn read(&self) -> Result<Streams, ClusterError> {
+        let proxies = self.source.proxies().await?;
+        let progress = sign_of_life(format!("reading the open calls of {} proxies", proxies.len()));
+        let start = Instant::now();
+        // A call of the second reading was younger in the first.
+        let first = proxies.read("/calls").await;
+        sleep_until(start + BETWEEN).await;
+        let second = proxies.read(&format!("/calls?longer_than={}ms", self.longer_than.as_millis())).await;
+        let elapsed = start.elapsed();
+        progress.finish_and_clear();
+        let mut before = HashMap::new();
+        for (place, (proxy, page)) in first.iter().enumerate() {
+            before.extend(page_of(proxy, page)?.calls.into_iter().map(|call| ((place, call.worker, call.id), call)));
+        }
+        let mut streams = Streams { calls: Vec::new(), omitted: 0 };
+        for (proxy, page) in &second {
+            let Page { calls, omitted } = page_of(proxy, page)?;
+            streams.omitted += omitted;
+            let place = first.iter().position(|(of, _)| std::ptr::eq(*of, *proxy));
+            streams.calls.extend(calls.into_iter().map(|call| {
+                let earlier = place.and_then(|place| before.get(&(place, call.worker, call.id)));
+                Row::new(proxy, call, earlier, elapsed)
+            }));
+        }
+        streams.calls.sort_by_key(|row| std::cmp::Reverse(row.call.age_ms));
+        Ok(streams)
+    }
+}
+
+fn page_of(proxy: &ProxyAt, page: &str) -> Result<Page, ClusterError> {
+    serde_json::from_str(page).map_err(|error| {
+        let what = format!("the page /calls of {} is not as expected: {error}", proxy.name);
+        ClusterError::new(what, "the proxy may have another version; leno version shows the versions")
+    })
+}
+
+impl Row {
+    /// `earlier` is the same call some time before.
+    fn new(proxy: &ProxyAt, call: Call, earlier: Option<&Call>, elapsed: Duration) -> Self {
+        let messages = |call: &Call| f64::from(call.request_messages) + f64::from(call.response_messages);
+        let grown = messages(&call) - earlier.map_or(0.0, messages);
+        // Content waits, and the other side has taken none of it: what has arrived meanwhile waits, too.
+        let stalls = |queued: fn(&Call) -> u64, arrived: fn(&Call) -> u64| {
+            let taken = |call: &Call| arrived(call) - queued(call).min(arrived(call));
+            queued(&call) > 0 && earlier.is_some_and(|earlier| queued(earlier) > 0 && taken(earlier) == taken(&call))
+        };
+        let client = stalls(|call| call.response_queued_bytes, |call| call.response_bytes);
+        let server = stalls(|call| call.request_queued_bytes, |call| call.request_bytes);
+        Self {
+            namespace: proxy.namespace.clone(),
+            name: proxy.name.clone(),
+            messages_per_second: grown / elapsed.as_secs_f64(),
+            stalled_by: match (client, server) {
+                (true, _) => Some("client"),
+                (false, true) => Some("server"),
+                (false, false) => None,
+            },
+            call,
+        }
+    }
+}
+
+fn table(streams: &Streams, longer_than: Duration) -> String {
+    let longer_than = longer_than.as_millis();
+    if streams.calls.is_empty() {
+        return format!("no call has been open for longer than {longer_than} ms; -n NAME or -A looks elsewhere\n");
+    }
+    let has_namespace = streams.calls.iter().any(|row| !row.namespace.is_empty());
+    let names: &[&str] = if has_namespace { &["NAMESPACE", "NAME"] } else { &["PROXY"] };
+    let figures =
+        ["", "METHOD", "TO", "ENDPOINT", "STATE", "#AGE S", "#MSG/S", "#REQ", "#RESP", "#LEFT S", "STALLED BY"];
+    let mut table = Table::new(&[names, &figures].concat());
+    for row in &streams.calls {
+        let call = &row.call;
+        let seconds = |ms: u64| format!("{:.1}", ms as f64 / 1_000.0);
+        let or_none = |text: Option<&str>| text.unwrap_or("-").to_owned();
+        let mut cells = if has_namespace { vec![row.namespace.clone()] } else { Vec::new() };
+        let side = if call.direction == "inbound" { "in" } else { "out" };
+        cells.extend([row.name.clone(), side.to_owned(), call.method.clone()]);
+        cells.extend([or_none(call.target.as_deref()), or_none(call.endpoint.as_deref()), call.progress.clone()]);
+        cells.extend([seconds(call.age_ms), number(Some(row.messages_per_second))]);
+        cells.extend([call.request_messages.to_string(), call.response_messages.to_string()]);
+        cells.push(call.time_left_ms.map_or_else(|| "-".to_owned(), seconds));
+        cells.push(or_none(row.stalled_by));
+        table.row(cells);
+    }
+    let omitted = match streams.omitted {
+        0 => String::new(),
+        omitted => format!("; {omitted} younger calls are left out"),
+    };
+    format!(
+        "{table}\n{} calls open for longer than {longer_than} ms{omitted}; REQ, RESP: messages so far; STALLED BY: the side \
+         that has taken no content for a second\n",
+        streams.calls.len()
+    )
+}
+
+fn parse_age(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| "write a duration, as 500ms or 10s".to_owned())
+}
+
+#[cfg(test)]
+#[path = "streams_tests.rs"]
+mod tests;
