@@ -8,8 +8,10 @@ use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use serde::Serialize;
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use crate::content::Content;
 use crate::logging::{LogFilter, LogLevels};
 
 /// Maximum size of a request body, in bytes.
@@ -21,20 +23,29 @@ const BODY_MAX: Duration = Duration::from_secs(5);
 /// Maximum length of a path in a response, in characters.
 const PATH_SHOWN_MAX: usize = 100;
 
-pub type Answer = Response<Full<Bytes>>;
+pub type Answer = Response<Content>;
+
+/// Reads the body of a request.
+///
+/// # Errors
+/// The answer to a request whose body is too large or does not arrive; `what` names the body's content.
+pub async fn body(request: Request<Incoming>, what: &str) -> Result<Bytes, Answer> {
+    match timeout(BODY_MAX, Limited::new(request.into_body(), BODY_MAX_BYTES).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(_)) => Err(text(StatusCode::PAYLOAD_TOO_LARGE, format!("send at most {BODY_MAX_BYTES} bytes\n"))),
+        Err(_) => {
+            let waited_s = BODY_MAX.as_secs();
+            let why = format!("no {what} arrived within {waited_s} s; send them in the request's body\n");
+            Err(text(StatusCode::REQUEST_TIMEOUT, why))
+        }
+    }
+}
 
 /// Applies the log levels in the request's body, and repeats them in the response.
 pub async fn set_log_level(request: Request<Incoming>, log: &LogLevels) -> Answer {
-    let body = match timeout(BODY_MAX, Limited::new(request.into_body(), BODY_MAX_BYTES).collect()).await {
-        Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(_)) => return text(StatusCode::PAYLOAD_TOO_LARGE, format!("send at most {BODY_MAX_BYTES} bytes\n")),
-        Err(_) => {
-            let waited_s = BODY_MAX.as_secs();
-            return text(
-                StatusCode::REQUEST_TIMEOUT,
-                format!("no log levels arrived within {waited_s} s; send them in the request's body\n"),
-            );
-        }
+    let body = match body(request, "log levels").await {
+        Ok(body) => body,
+        Err(answer) => return answer,
     };
     let filter = match String::from_utf8_lossy(&body).parse::<LogFilter>() {
         Ok(filter) => filter,
@@ -72,12 +83,19 @@ pub fn json(value: &impl Serialize) -> Answer {
     }
 }
 
+/// Sends lines of JSON as they come, until all senders of `lines` are gone or the client leaves.
+pub fn stream(lines: mpsc::Receiver<Bytes>) -> Answer {
+    let mut answer = Response::new(Content::Stream(lines));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+    answer
+}
+
 pub fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     typed(status, "text/plain; charset=utf-8", body)
 }
 
 pub fn typed(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(body.into()));
+    let mut answer = Response::new(Content::Page(Full::new(body.into())));
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     answer

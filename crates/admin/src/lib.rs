@@ -16,9 +16,11 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+mod content;
 mod exposition;
 pub mod logging;
 mod server;
 
+pub use content::Content;
 pub use exposition::Exposition;
 pub use server::{CONNECTIONS_MAX, serve};

@@ -5,15 +5,17 @@
 //! that has the most connections. So the endpoint answers a kubelet's probe, however many connections other clients
 //! open. Clients on other machines get the [`PUBLIC`] pages only.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request};
+use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use leno_accept::{Arrival, Listener, RoomSize};
 use tokio::net::{TcpListener, TcpStream};
@@ -29,6 +31,9 @@ pub const CONNECTIONS_MAX: usize = 128;
 
 /// Maximum time from accepting a connection to the end of its response.
 const CONNECTION_MAX: Duration = Duration::from_secs(10);
+
+/// Like [`CONNECTION_MAX`], for a response that is sent as its lines come. Only clients on this machine get one.
+const STREAM_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// Maximum time from accepting a connection to the end of the request's header. Kubelets and Prometheus send it at
 /// once.
@@ -64,7 +69,13 @@ where
         let Arrival { stream, address, mut place } = listener.accept().await;
         let server = server.clone();
         spawn_local(async move {
-            let answering = timeout(CONNECTION_MAX, server.answer_connection(stream, address));
+            let is_stream = Cell::new(false);
+            let answering = async {
+                let mut answering = pin!(server.answer_connection(stream, address, &is_stream));
+                if timeout(CONNECTION_MAX, &mut answering).await.is_err() && is_stream.get() {
+                    let _ = timeout(STREAM_MAX, answering).await;
+                }
+            };
             // A peer that takes too long or is replaced sees its connection close.
             let _ = place.hold(answering).await;
         });
@@ -88,10 +99,14 @@ struct Server<P> {
 }
 
 impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
-    async fn answer_connection(&self, stream: TcpStream, address: SocketAddr) {
+    /// Sets `is_stream` if the response is sent as its lines come.
+    async fn answer_connection(&self, stream: TcpStream, address: SocketAddr, is_stream: &Cell<bool>) {
         let is_local = address.ip().to_canonical().is_loopback();
-        let service =
-            service_fn(move |request| async move { Ok::<_, Infallible>(self.answer(request, is_local).await) });
+        let service = service_fn(move |request| async move {
+            let answer = self.answer(request, is_local).await;
+            is_stream.set(answer.body().is_stream());
+            Ok::<_, Infallible>(answer)
+        });
         let served = http1::Builder::new()
             .timer(TokioTimer::new())
             .keep_alive(false)
@@ -125,10 +140,17 @@ impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
             Exposition::OpenMetrics => &mut scrapes.open_metrics,
         };
         match latest {
-            Some((written, answer)) if written.elapsed() < SCRAPE_AGE_MAX => answer.clone(),
-            _ => latest.insert((Instant::now(), (self.pages)(request).await)).1.clone(),
+            Some((written, answer)) if written.elapsed() < SCRAPE_AGE_MAX => copy(answer),
+            _ => copy(&latest.insert((Instant::now(), (self.pages)(request).await)).1),
         }
     }
+}
+
+fn copy(answer: &Answer) -> Answer {
+    let mut copy = Response::new(answer.body().copy());
+    *copy.status_mut() = answer.status();
+    copy.headers_mut().clone_from(answer.headers());
+    copy
 }
 
 #[cfg(test)]

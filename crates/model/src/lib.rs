@@ -42,6 +42,7 @@ pub mod settings;
 pub mod sorted;
 pub mod spelling;
 pub mod spiffe;
+pub mod tap;
 pub mod traffic;
 pub mod translate;
 pub mod typed;

@@ -89,6 +89,10 @@ pub(crate) struct Args {
     #[arg(long, requires = "access_log")]
     pub(crate) access_log_queries: bool,
 
+    /// Let taps (leno tap --headers) show the header fields of calls; fields that may contain secrets are blanked
+    #[arg(long)]
+    pub(crate) tap_headers: bool,
+
     /// Address for /ready, /metrics and the other admin pages
     #[arg(long, value_name = "ADDR", default_value_t = ADMIN)]
     pub(crate) admin: SocketAddr,

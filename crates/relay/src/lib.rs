@@ -41,6 +41,7 @@ mod pool;
 mod relay;
 mod slots;
 mod sweep;
+pub mod tap;
 mod target;
 #[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "slots are below their number"))]
 mod timers;

@@ -25,6 +25,7 @@ use crate::link::LinkId;
 use crate::metrics::{Direction, NoTlsReason, TargetLabel, TlsLabel, TrafficLabels, TrafficMetrics, WorkerMetrics};
 use crate::pool::pools::Pools;
 use crate::pool::upstream::UpstreamId;
+use crate::tap::{Tap, Taps};
 use crate::target::discover::Questions;
 use crate::target::ports::Ports;
 use crate::target::targets::Targets;
@@ -34,6 +35,8 @@ pub struct Relay {
     pub(crate) limits: Arc<Limits>,
     pub(crate) metrics: Arc<WorkerMetrics>,
     pub(crate) access_log: AccessLog,
+    /// Calls that users watch.
+    pub(crate) taps: Taps,
     pub(crate) failures: FailureLog,
     /// Metrics of calls that no cluster's metrics count, one for each direction.
     pub(crate) unrouted: [Arc<TrafficMetrics>; 2],
@@ -87,6 +90,7 @@ impl Relay {
             limits: config.limits,
             metrics: config.metrics,
             access_log: config.access_log,
+            taps: Taps::default(),
             failures: FailureLog::default(),
             index: config.index,
             workers: config.workers,
@@ -152,6 +156,11 @@ impl Relay {
     /// The lines of calls that have ended.
     pub fn access_log(&mut self) -> &mut AccessLog {
         &mut self.access_log
+    }
+
+    /// Begins to show the calls that end to a user. Ends when the tap is closed.
+    pub fn begin_tap(&mut self, tap: Arc<Tap>) {
+        self.taps.begin(tap, self.now);
     }
 
     /// Returns what the event loop has to do, in this order.

@@ -52,6 +52,7 @@ impl Relay {
         self.sweep_questions();
         if self.has_swept_all() {
             self.forget_idle_addresses();
+            self.taps.forget_closed();
             for state in self.targets.iter_mut() {
                 state.check_pools(&self.pools);
                 state.methods.sweep(self.now);

@@ -7,6 +7,7 @@ mod pages;
 mod retry;
 mod shared;
 mod source;
+mod tap;
 mod workers;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -43,6 +44,7 @@ use connect::{ControlPlane, Security};
 use discovery::{Discovery, QUESTIONS_MAX};
 use shared::{Phase, Shared};
 use source::Source;
+use tap::OpenTaps;
 use workers::{WorkerTemplate, log_serving, start_access_log};
 
 /// How often to check whether worker threads have ended unexpectedly.
@@ -173,6 +175,8 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         workers,
         worker_metrics,
         identity_metrics: identity.as_ref().map(Upkeep::metrics),
+        taps: OpenTaps::default(),
+        allows_tap_headers: args.tap_headers,
         started,
         restarts,
     });

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::shared::{Phase, Shared};
+use super::tap;
 use crate::worker::WorkerHandle;
 
 /// Time for workers to report their state.
@@ -30,6 +31,7 @@ GET /config      what is loaded, and what is wrong with it
 GET /balancer    every endpoint as each worker's balancer sees it
 GET /calls       the calls in flight, the oldest first; ?longer_than=1s leaves out younger ones
 GET /limits      the limits in force
+POST /tap        calls as they end, as lines of JSON; the body selects calls, {} all
 GET /log-level   which levels are logged
 PUT /log-level   change them: debug, or info,leno_proxy=debug
 ";
@@ -40,6 +42,8 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Answe
     let path = request.uri().path().to_owned();
     match (path.as_str(), method) {
         ("/log-level", Method::PUT) => set_log_level(request, &shared.log).await,
+        ("/tap", Method::POST) => tap::answer(request, shared).await,
+        ("/tap", _) => wrong_method("POST"),
         ("/calls", Method::GET | Method::HEAD) => show_calls(request.uri().query(), shared).await,
         (path, Method::GET | Method::HEAD) => show(path, Exposition::asked_for(request.headers()), shared).await,
         ("/log-level", _) => wrong_method("GET, HEAD, PUT"),

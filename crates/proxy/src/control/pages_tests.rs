@@ -20,6 +20,7 @@ use tracing_subscriber::{Registry, filter::Targets, reload};
 
 use super::answer;
 use crate::control::shared::{Phase, Shared};
+use crate::control::tap::OpenTaps;
 use crate::metrics::ConfigMetrics;
 
 /// An admin endpoint on loopback, for a proxy with one Service and no worker thread.
@@ -46,6 +47,8 @@ impl Admin {
             workers: Vec::new(),
             worker_metrics: vec![WorkerMetrics::new()],
             identity_metrics: None,
+            taps: OpenTaps::default(),
+            allows_tap_headers: false,
             started: SystemTime::now(),
             restarts: 0,
         });

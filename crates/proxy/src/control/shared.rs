@@ -14,6 +14,7 @@ use leno_relay::limits::Limits;
 use leno_relay::metrics::WorkerMetrics;
 use tokio::sync::watch;
 
+use super::tap::OpenTaps;
 use crate::metrics::{ConfigMetrics, ProcessMetrics, Scrape};
 use crate::worker::WorkerHandle;
 
@@ -40,6 +41,9 @@ pub(super) struct Shared {
     pub(super) worker_metrics: Vec<Arc<WorkerMetrics>>,
     /// `None` without an identity.
     pub(super) identity_metrics: Option<Rc<Cell<IdentityMetrics>>>,
+    pub(super) taps: OpenTaps,
+    /// Whether taps may show the header fields of calls.
+    pub(super) allows_tap_headers: bool,
     pub(super) started: SystemTime,
     /// How often the supervisor has started a proxy again.
     pub(super) restarts: u64,

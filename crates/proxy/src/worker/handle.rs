@@ -12,6 +12,7 @@ use leno_model::mesh::{Changes, Mesh};
 use leno_relay::access_log::AccessLog;
 use leno_relay::limits::{Limits, ms};
 use leno_relay::metrics::WorkerMetrics;
+use leno_relay::tap::Tap;
 use leno_relay::{ClusterExplanation, Config, Door, OpenCalls, Relay, Settings, Usage};
 use mio::{Poll, Token, Waker};
 use tokio::sync::mpsc as tokio_mpsc;
@@ -64,6 +65,7 @@ pub(super) enum Command {
     ChangeMesh(Arc<Mesh>, Arc<Changes>),
     SetIdentity(Arc<TlsIdentity>),
     Explain(oneshot::Sender<Vec<ClusterExplanation>>),
+    BeginTap(Arc<Tap>),
     ShowCalls(Duration, oneshot::Sender<OpenCalls>),
     ReportUsage(oneshot::Sender<Usage>),
     Drain(Duration),
@@ -129,6 +131,11 @@ impl WorkerHandle {
     /// size of the mesh.
     pub fn change_mesh(&self, mesh: Arc<Mesh>, changes: Arc<Changes>) {
         self.order(Command::ChangeMesh(mesh, changes));
+    }
+
+    /// Begins to show the calls that end to a user.
+    pub fn begin_tap(&self, tap: Arc<Tap>) {
+        self.order(Command::BeginTap(tap));
     }
 
     /// Asks for the calls that have been in flight for longer than `longer_than`.
@@ -248,6 +255,7 @@ impl Worker {
                 }
                 Command::SetIdentity(identity) => self.set_identity(&identity),
                 // The receiver may have been dropped.
+                Command::BeginTap(tap) => self.relay.begin_tap(tap),
                 Command::ShowCalls(longer_than, answer) => drop(answer.send(self.relay.open_calls(longer_than))),
                 Command::Explain(answer) => drop(answer.send(self.relay.explain())),
                 Command::ReportUsage(answer) => drop(answer.send(self.report_usage())),

@@ -18,7 +18,7 @@ pub(super) const USER_AGENT_MAX_BYTES: usize = 256;
 const CUT: &[u8] = b"...";
 
 /// Appends the inside of a JSON string (RFC 8259 section 7); bytes that are not UTF-8 become U+FFFD.
-pub(super) fn push_json(line: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) {
+pub(crate) fn push_json(line: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) {
     let (kept, is_cut) = cut(bytes, max_bytes);
     for chunk in kept.utf8_chunks() {
         for c in chunk.valid().chars() {

@@ -9,12 +9,12 @@ use crate::audit::{AuditedPart, AuditedParts};
 use crate::metrics::Direction;
 
 /// The SPIFFE id of a workload.
-pub(super) fn workload(name: &str) -> SpiffeId {
+pub(crate) fn workload(name: &str) -> SpiffeId {
     format!("spiffe://example.org/ns/shop/sa/{name}").parse().expect("it is a SPIFFE id")
 }
 
 /// An inbound gRPC call that was answered.
-pub(super) fn call<'a>(client_id: &'a SpiffeId, server_id: &'a SpiffeId) -> Record<'a> {
+pub(crate) fn call<'a>(client_id: &'a SpiffeId, server_id: &'a SpiffeId) -> Record<'a> {
     Record {
         time: SystemTime::UNIX_EPOCH + Duration::from_millis(1_709_251_198_007),
         direction: Direction::Inbound,
@@ -43,7 +43,7 @@ pub(super) fn call<'a>(client_id: &'a SpiffeId, server_id: &'a SpiffeId) -> Reco
 }
 
 /// A connection with the least possible information.
-pub(super) fn connection() -> Record<'static> {
+pub(crate) fn connection() -> Record<'static> {
     Record {
         time: SystemTime::UNIX_EPOCH,
         direction: Direction::Outbound,

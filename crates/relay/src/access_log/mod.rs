@@ -5,12 +5,13 @@
 mod apache;
 mod escape;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 mod json;
 mod log;
 mod record;
 mod time;
 
+pub(crate) use escape::push_json;
 pub use log::{AccessLog, Lines};
 pub use record::{Protocol, Record};
 

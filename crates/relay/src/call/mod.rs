@@ -54,6 +54,7 @@ use crate::link::grpc;
 use crate::link::messages::Messages;
 use crate::pool::hop::Protocol;
 use crate::slots::Id;
+use crate::tap::TappedFields;
 use crate::target::cluster::ClusterId;
 use crate::target::methods::CallMethod;
 use crate::target::routes::CallRoute;
@@ -140,6 +141,8 @@ pub(crate) struct Call {
     /// Messages in this content, if the call is gRPC.
     pub(crate) request_messages: Messages,
     pub(crate) response_messages: Messages,
+    /// The fields of the response, if a tap shows them.
+    pub(crate) tapped: Option<Box<TappedFields>>,
     /// Number of interim responses (1xx) received.
     pub(crate) interim_responses: u32,
     /// The metrics and the balancer have been told how the call ended.
@@ -195,6 +198,7 @@ impl Call {
             response_bytes: 0,
             request_messages: Messages::default(),
             response_messages: Messages::default(),
+            tapped: None,
             interim_responses: 0,
             recorded: false,
         }
@@ -217,7 +221,8 @@ impl Call {
     #[inline]
     pub(crate) fn fields_memory_bytes(&self) -> u32 {
         let trailers = self.trailers.as_ref().map_or(0, |trailers| trailers.capacity_bytes());
-        let bytes = u32::try_from(self.request.capacity_bytes() + trailers).unwrap_or(u32::MAX);
+        let tapped = self.tapped.as_ref().map_or(0, |tapped| tapped.capacity_bytes());
+        let bytes = u32::try_from(self.request.capacity_bytes() + trailers + tapped).unwrap_or(u32::MAX);
         bytes.saturating_add(self.attempts.trailers_bytes())
     }
 

@@ -109,7 +109,7 @@ impl Relay {
             cluster.method_ended(call, ending, grpc_status, now, &self.metrics);
             finish_picks(call, cluster, now, ending);
         }
-        if self.access_log.is_on() {
+        if self.access_log.is_on() || self.taps.is_open() {
             self.log_access(id, ending, grpc_status, latency);
         }
     }
@@ -123,6 +123,7 @@ impl Relay {
         }
     }
 
+    /// Reports a call to the access log and to taps.
     fn log_access(&mut self, id: CallId, ending: Ending, grpc_status: Option<u8>, duration: Duration) {
         let Some(call) = self.calls.get(id).certain() else { return };
         let Some(client) = self.downstreams.get(call.client) else { return };
@@ -137,7 +138,7 @@ impl Relay {
             }
             (Direction::Outbound, None) => TlsLabel::Disabled.label(),
         };
-        self.access_log.write(&access_log::Record {
+        let record = access_log::Record {
             time: self.wall_clock_at(call.started),
             direction,
             client: client.origin.peer,
@@ -168,7 +169,11 @@ impl Relay {
                 Ending::ProxyError { why, .. } => Some(why),
                 _ => None,
             },
-        });
+        };
+        self.access_log.write(&record);
+        if self.taps.is_open() {
+            self.taps.show(&record, &call.request, call.tapped.as_deref(), self.now, &mut self.random);
+        }
     }
 }
 

@@ -318,7 +318,8 @@ impl Relay {
     pub(crate) fn stop_replay(&mut self, id: CallId) {
         // The response may show that the method exists, and metrics then need its name.
         let may_be_named = self.calls.get(id).is_some_and(Call::may_be_named);
-        let Some(call) = self.calls.stop_replay(id, self.access_log.is_on() || may_be_named) else { return };
+        let keeps_fields = self.access_log.is_on() || self.taps.is_open() || may_be_named;
+        let Some(call) = self.calls.stop_replay(id, keeps_fields) else { return };
         if call.fields_bytes > FEW_FIELDS_BYTES {
             self.count_fields(id);
         }

@@ -95,6 +95,9 @@ impl Relay {
         if section == Section::Response {
             self.begin_response(id, fields);
         }
+        if self.taps.shows_fields() {
+            self.tap_fields(id.call, section, fields);
+        }
         if let Some(client) = self.downstreams.get_mut(client) {
             client.link.codec.send_headers(client_stream, section, fields, end_stream, &mut self.heads);
         }
@@ -121,6 +124,19 @@ impl Relay {
         if section != Section::Interim {
             self.give_up_attempt(id, &ProxyError::ResponseTooLarge { endpoint, bytes, limit_bytes });
         }
+    }
+
+    /// Keeps the fields of a response for the taps that show them.
+    #[cold]
+    fn tap_fields(&mut self, id: CallId, section: Section, fields: &FieldSection) {
+        let Some(call) = self.calls.get_mut(id).certain() else { return };
+        let tapped = call.tapped.get_or_insert_default();
+        match section {
+            Section::Response => tapped.response = fields.clone(),
+            Section::Trailers => tapped.trailers = fields.clone(),
+            Section::Request | Section::Interim => {}
+        }
+        self.count_fields(id);
     }
 
     /// Handles the header section of a response, with which an attempt begins to answer its call. From now on the call

@@ -1,0 +1,148 @@
+//! The selection of calls that a user watches (`leno tap`), as the tool sends it to a proxy.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::traffic::GrpcCodes;
+
+/// Which calls a tap shows. A call must meet every condition; a condition that is not set accepts every call.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TapSelection {
+    /// The proxy's side of the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub side: Option<TapSide>,
+    /// A gRPC method, as `shop.v1.Cart/Add`; all methods of a gRPC service, as `shop.v1.Cart`; or the beginning of an
+    /// HTTP path, as `/items`. Matches whole segments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// The name of the route that the call matched, as `canary` or `shop/canary`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<String>,
+    /// The identity of the other side, as `cart` or `shop/cart`: the caller of an inbound call, the server of an
+    /// outbound call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
+    /// Any of these statuses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub statuses: Vec<TapStatus>,
+    /// Only calls that failed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+    /// Only calls that took longer than this, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slower_than_ms: Option<u64>,
+    /// One of this many calls that meet the conditions, at random; 0 and 1 mean all.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub one_in: u32,
+    /// Highest number of calls that each worker shows in a second; 0 means [`TapSelection::DEFAULT_RATE`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rate: u32,
+    /// Shows the header fields too.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub headers: bool,
+}
+
+/// The proxy's side of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TapSide {
+    /// Calls to the workload.
+    Inbound,
+    /// Calls that the workload makes.
+    Outbound,
+}
+
+/// A status of gRPC or HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TapStatus {
+    /// The number of a gRPC status code.
+    Grpc(u8),
+    /// An HTTP status code.
+    Http(u16),
+}
+
+impl TapSelection {
+    /// The rate if none is set.
+    pub const DEFAULT_RATE: u32 = 100;
+    /// The highest rate.
+    pub const MAX_RATE: u32 = 10_000;
+
+    /// The highest number of calls in a second.
+    pub fn rate(&self) -> u32 {
+        if self.rate == 0 { Self::DEFAULT_RATE } else { self.rate.min(Self::MAX_RATE) }
+    }
+
+    /// Whether a call to this `:path`, without its query, meets the condition on the method.
+    pub fn has_method(&self, path: &[u8]) -> bool {
+        let Some(wanted) = &self.method else { return true };
+        let segments = |path: &[u8]| path.strip_prefix(b"/").unwrap_or(path).to_vec();
+        let (path, wanted) = (segments(path), segments(wanted.as_bytes()));
+        let rest = path.strip_prefix(&wanted[..]);
+        rest.is_some_and(|rest| {
+            rest.is_empty() || rest.starts_with(b"/") || wanted.is_empty() || wanted.ends_with(b"/")
+        })
+    }
+
+    /// Whether a call that matched this route meets the condition on the route.
+    pub fn has_route(&self, route: Option<(&str, &str)>) -> bool {
+        let Some(wanted) = &self.route else { return true };
+        route.is_some_and(|(namespace, name)| is_named(wanted, namespace, name))
+    }
+
+    /// Whether a call of, or to, this workload meets the condition on the identity.
+    pub fn has_peer(&self, peer: Option<(&str, &str)>) -> bool {
+        let Some(wanted) = &self.peer else { return true };
+        peer.is_some_and(|(namespace, account)| is_named(wanted, namespace, account))
+    }
+
+    /// Whether a call with these statuses meets the condition on statuses.
+    pub fn has_status(&self, http: Option<u16>, grpc: Option<u8>) -> bool {
+        let is_it = |wanted: &TapStatus| match wanted {
+            TapStatus::Grpc(code) => grpc == Some(*code),
+            TapStatus::Http(status) => http == Some(*status),
+        };
+        self.statuses.is_empty() || self.statuses.iter().any(is_it)
+    }
+
+    /// Whether a call that took this long meets the condition on the time.
+    pub fn is_slow(&self, took: Duration) -> bool {
+        self.slower_than_ms.is_none_or(|ms| took > Duration::from_millis(ms))
+    }
+}
+
+/// Whether `wanted` is `name` or `namespace/name`.
+fn is_named(wanted: &str, namespace: &str, name: &str) -> bool {
+    match wanted.split_once('/') {
+        Some((of, wanted)) => of == namespace && wanted == name,
+        None => wanted == name,
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl FromStr for TapStatus {
+    type Err = String;
+
+    /// Parses the name or the number of a gRPC status, or an HTTP status.
+    fn from_str(text: &str) -> Result<Self, String> {
+        const GRPC_MAX: u16 = 16;
+        let name = text.to_ascii_uppercase();
+        match (GrpcCodes::code(&name), text.parse::<u16>()) {
+            (Some(code), _) => Ok(Self::Grpc(code)),
+            (None, Ok(code @ 0..=GRPC_MAX)) => Ok(Self::Grpc(code.try_into().unwrap_or(u8::MAX))),
+            (None, Ok(status @ 100..=599)) => Ok(Self::Http(status)),
+            _ => Err("write a gRPC status, as UNAVAILABLE or 14, or an HTTP status, as 503".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "tap_tests.rs"]
+mod tests;

@@ -1,0 +1,108 @@
+//! POST /tap: sends the calls that end, as lines of JSON, to a user who watches them.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::{Request, StatusCode};
+use leno_admin::answer::{Answer, body, stream, text};
+use leno_model::tap::TapSelection;
+use leno_relay::tap::{MAX_TAPS, Tap};
+use tokio::sync::mpsc;
+use tokio::task::spawn_local;
+use tokio::time::{Instant, sleep};
+
+use super::shared::Shared;
+
+/// How often lines are taken from the workers.
+const EVERY: Duration = Duration::from_millis(50);
+/// Without a call, an empty line is sent after this time: sending is the only way to learn that the user has left.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
+/// Number of pieces that wait for the connection.
+const PIECES: usize = 4;
+
+/// The open taps of the proxy: at most [`MAX_TAPS`].
+#[derive(Default)]
+pub(super) struct OpenTaps(Rc<Cell<usize>>);
+
+/// The place of one tap among the open ones, until it is dropped.
+struct TapPlace(Rc<Cell<usize>>);
+
+impl OpenTaps {
+    fn begin(&self) -> Option<TapPlace> {
+        if self.0.get() >= MAX_TAPS {
+            return None;
+        }
+        self.0.set(self.0.get() + 1);
+        Some(TapPlace(self.0.clone()))
+    }
+}
+
+impl Drop for TapPlace {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// Begins a tap. The request's body is a [`TapSelection`] in JSON; `{}` selects all calls.
+pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Answer {
+    let selection = match body(request, "selection").await {
+        Ok(json) => serde_json::from_slice::<TapSelection>(&json),
+        Err(answer) => return answer,
+    };
+    let selection = match selection {
+        Ok(selection) => selection,
+        Err(error) => return text(StatusCode::BAD_REQUEST, format!("the selection is not understood: {error}\n")),
+    };
+    if selection.headers && !shared.allows_tap_headers {
+        let why = "this proxy shows no headers; start it with --tap-headers, or annotate the namespace with \
+                   leno.dev/tap-headers: allowed and restart its Pods\n";
+        return text(StatusCode::FORBIDDEN, why);
+    }
+    let Some(place) = shared.taps.begin() else {
+        return text(StatusCode::SERVICE_UNAVAILABLE, format!("{MAX_TAPS} taps are open already; end one of them\n"));
+    };
+    tracing::info!(?selection, "a tap begins");
+    let tap = Tap::new(selection);
+    shared.workers.iter().for_each(|worker| worker.begin_tap(tap.clone()));
+    let (sender, lines) = mpsc::channel(PIECES);
+    spawn_local(async move {
+        send(&tap, &sender).await;
+        tap.close();
+        drop(place);
+        tracing::info!("a tap ended");
+    });
+    stream(lines)
+}
+
+/// Sends lines until the user leaves.
+async fn send(tap: &Arc<Tap>, sender: &mpsc::Sender<Bytes>) {
+    let mut sent = Instant::now();
+    // The first piece sends the response's header.
+    if sender.send(Bytes::from_static(b"\n")).await.is_err() {
+        return;
+    }
+    loop {
+        sleep(EVERY).await;
+        let (mut lines, dropped) = tap.take();
+        if dropped > 0 {
+            lines.extend(format!("{{\"dropped\":{dropped}}}\n").into_bytes());
+        }
+        if lines.is_empty() {
+            if sender.is_closed() {
+                return;
+            }
+            if sent.elapsed() < SIGN_OF_LIFE {
+                continue;
+            }
+            lines.push(b'\n');
+        }
+        sent = Instant::now();
+        if sender.send(lines.into()).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Header fields as JSON, without secrets.
+
+use leno_http2::FieldSection;
+
+use crate::access_log::push_json;
+
+/// Longest name or value that is shown, in bytes.
+const MAX_TEXT_BYTES: usize = 512;
+/// Longest header section that is shown, in bytes of names and values; the rest is left out.
+const MAX_SECTION_BYTES: usize = 8 << 10;
+
+/// Replaces a secret.
+const BLANKED: &str = "(blanked)";
+
+/// Fields whose values are secrets.
+const SECRET: [&[u8]; 6] =
+    [b"authorization", b"proxy-authorization", b"cookie", b"set-cookie", b"x-amz-security-token", b"dpop"];
+
+/// A field whose name contains one of these words may have a secret as its value.
+const SECRET_WORDS: [&[u8]; 12] = [
+    b"token",
+    b"secret",
+    b"passw",
+    b"api-key",
+    b"apikey",
+    b"session",
+    b"credential",
+    b"signature",
+    b"jwt",
+    b"bearer",
+    b"assertion",
+    b"private",
+];
+
+/// Appends `,"name":[["field","value"],...]`, in the order in which the fields were sent. Blanks a value that may be a
+/// secret: by the field's name, or because the sender forbids to index it (RFC 7541 section 7.1.3).
+pub(super) fn push(line: &mut Vec<u8>, name: &str, fields: &FieldSection) {
+    if fields.is_empty() {
+        return;
+    }
+    line.extend(b",\"");
+    line.extend(name.as_bytes());
+    line.extend(b"\":[");
+    let (start, mut is_first) = (line.len(), true);
+    for field in fields.iter() {
+        if line.len() - start > MAX_SECTION_BYTES {
+            break;
+        }
+        line.extend(if is_first { &b"[\""[..] } else { &b",[\""[..] });
+        is_first = false;
+        push_json(line, field.name, MAX_TEXT_BYTES);
+        line.extend(b"\",\"");
+        let value = match field.name {
+            name if field.never_indexed || is_secret(name) => BLANKED.as_bytes(),
+            // A query may have secrets, too.
+            b":path" => field.value.split(|byte| b"?#".contains(byte)).next().unwrap_or_default(),
+            _ => field.value,
+        };
+        push_json(line, value, MAX_TEXT_BYTES);
+        line.extend(b"\"]");
+    }
+    line.push(b']');
+}
+
+fn is_secret(name: &[u8]) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET.contains(&&name[..]) || SECRET_WORDS.iter().any(|word| name.windows(word.len()).any(|part| part == *word))
+}
+
+#[cfg(test)]
+#[path = "fields_tests.rs"]
+mod tests;

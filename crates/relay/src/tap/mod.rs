@@ -1,0 +1,208 @@
+//! Taps: calls that users watch as they end (`leno tap`).
+//!
+//! A tap never slows calls: its rate and its buffer are bounded, and a call that does not fit is dropped and counted.
+//! Without a tap, a call costs one comparison.
+
+mod fields;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use leno_http2::FieldSection;
+use leno_model::tap::{TapSelection, TapSide};
+
+use crate::access_log::{Format, Queries, Record, format_line};
+use crate::call::record::is_failure;
+use crate::metrics::Direction;
+
+/// Maximum number of taps of one proxy.
+pub const MAX_TAPS: usize = 4;
+
+/// Maximum size of the lines that wait for the user, in bytes.
+const MAX_WAITING_BYTES: usize = 256 << 10;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A tap, which all workers share with the control thread.
+#[derive(Debug)]
+pub struct Tap {
+    selection: TapSelection,
+    /// Lines that the control thread has not taken. Each is a JSON object.
+    lines: Mutex<Vec<u8>>,
+    /// Selected calls that were not shown.
+    dropped: AtomicU64,
+    is_closed: AtomicBool,
+}
+
+impl Tap {
+    pub fn new(selection: TapSelection) -> Arc<Self> {
+        let (lines, dropped, is_closed) = (Mutex::default(), AtomicU64::new(0), AtomicBool::new(false));
+        Arc::new(Self { selection, lines, dropped, is_closed })
+    }
+
+    /// Takes the lines of the calls that have ended, and the number of selected calls that were not shown.
+    pub fn take(&self) -> (Vec<u8>, u64) {
+        let lines = std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner));
+        (lines, self.dropped.swap(0, Ordering::Relaxed))
+    }
+
+    /// Ends the tap: the workers forget it.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
+    fn offer(&self, line: &[u8]) {
+        let mut lines = match self.lines.try_lock() {
+            Ok(lines) => lines,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // A worker never waits.
+            Err(TryLockError::WouldBlock) => return self.drop_one(),
+        };
+        if lines.len() + line.len() > MAX_WAITING_BYTES {
+            return self.drop_one();
+        }
+        lines.extend_from_slice(line);
+    }
+
+    fn drop_one(&self) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The header fields of a call's response, while a tap shows headers.
+#[derive(Debug, Default)]
+pub(crate) struct TappedFields {
+    pub(crate) response: FieldSection,
+    pub(crate) trailers: FieldSection,
+}
+
+impl TappedFields {
+    pub(crate) fn capacity_bytes(&self) -> usize {
+        self.response.capacity_bytes() + self.trailers.capacity_bytes()
+    }
+}
+
+/// The taps of one worker.
+#[derive(Debug, Default)]
+pub(crate) struct Taps {
+    open: Vec<OpenTap>,
+    /// Whether any of them shows headers.
+    shows_fields: bool,
+    line: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct OpenTap {
+    tap: Arc<Tap>,
+    /// When the current second began, and how many calls were shown since.
+    second: Instant,
+    shown: u32,
+}
+
+impl Taps {
+    /// Whether a user watches calls.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Whether a user watches the header fields of calls.
+    #[inline]
+    pub(crate) fn shows_fields(&self) -> bool {
+        self.shows_fields
+    }
+
+    /// Begins a tap. Does nothing if there are [`MAX_TAPS`].
+    pub(crate) fn begin(&mut self, tap: Arc<Tap>, now: Instant) {
+        self.forget_closed();
+        if self.open.len() < MAX_TAPS {
+            self.open.push(OpenTap { tap, second: now, shown: 0 });
+        }
+        self.update();
+    }
+
+    /// Forgets the taps that have ended.
+    pub(crate) fn forget_closed(&mut self) {
+        if self.open.iter().any(|open| open.tap.is_closed()) {
+            self.open.retain(|open| !open.tap.is_closed());
+            self.update();
+        }
+    }
+
+    fn update(&mut self) {
+        self.shows_fields = self.open.iter().any(|open| open.tap.selection.headers);
+        if self.open.is_empty() {
+            self.line = Vec::new();
+        }
+    }
+
+    /// Shows a call that has ended to the taps that select it.
+    pub(crate) fn show(
+        &mut self,
+        record: &Record<'_>,
+        request: &FieldSection,
+        response: Option<&TappedFields>,
+        now: Instant,
+        random: &mut fastrand::Rng,
+    ) {
+        for open in &mut self.open {
+            let selection = &open.tap.selection;
+            if !selects(selection, record) || (selection.one_in > 1 && random.u32(..selection.one_in) != 0) {
+                continue;
+            }
+            if now.saturating_duration_since(open.second) >= SECOND {
+                (open.second, open.shown) = (now, 0);
+            }
+            if open.shown >= selection.rate() {
+                open.tap.drop_one();
+                continue;
+            }
+            open.shown += 1;
+            self.line.clear();
+            format_line(&mut self.line, Format::Json, Queries::Drop, record);
+            if selection.headers {
+                // The line ends with a brace and a newline, which come after the fields.
+                self.line.truncate(self.line.len().saturating_sub(2));
+                fields::push(&mut self.line, "request_headers", request);
+                if let Some(TappedFields { response, trailers }) = response {
+                    fields::push(&mut self.line, "response_headers", response);
+                    fields::push(&mut self.line, "response_trailers", trailers);
+                }
+                self.line.extend(b"}\n");
+            }
+            open.tap.offer(&self.line);
+        }
+    }
+}
+
+/// Whether a selection includes a call.
+fn selects(selection: &TapSelection, record: &Record<'_>) -> bool {
+    let side = match record.direction {
+        Direction::Inbound => TapSide::Inbound,
+        Direction::Outbound => TapSide::Outbound,
+    };
+    let peer = match record.direction {
+        Direction::Inbound => record.client_id,
+        Direction::Outbound => record.server_id,
+    };
+    let path = record.path.split(|byte| b"?#".contains(byte)).next().unwrap_or_default();
+    let peer = peer.map(|id| (&*id.workload.namespace, &*id.workload.service_account));
+    // A call without an answer failed, too.
+    let has_failed = record.status.is_none_or(|status| is_failure(status, record.grpc_status));
+    selection.side.is_none_or(|of| of == side)
+        && selection.has_method(path)
+        && selection.has_route(record.route.map(|(route, _)| (&*route.namespace, &*route.name)))
+        && selection.has_peer(peer)
+        && selection.has_status(record.status, record.grpc_status)
+        && selection.is_slow(record.duration)
+        && (!selection.failed || has_failed)
+}
+
+#[cfg(test)]
+#[path = "tap_tests.rs"]
+mod tests;
