@@ -63,6 +63,8 @@ enum Command {
     Check(cluster::check::Options),
     /// Show calls, success, latency and encryption of Deployments, Pods or namespaces
     Stat(cluster::stat::Options),
+    /// Show calls as they end, with their status, time and other side
+    Tap(cluster::tap::Options),
     /// Show the certificate that each proxy presents to its peers
     Identity(cluster::identity::Options),
     /// Show the policies that apply to workloads, the callers that they allow, and the calls allowed and denied
@@ -116,6 +118,7 @@ fn execute(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Uninstall(options) => options.run()?,
         Command::Check(options) => return options.run(),
         Command::Stat(options) => options.run()?,
+        Command::Tap(options) => options.run()?,
         Command::Identity(options) => options.run()?,
         Command::Authz(options) => options.run()?,
         Command::Echo(options) => echo::run(&options)?,

@@ -1,4 +1,4 @@
-//! GETs of the pages of admin endpoints.
+//! Requests to the pages of admin endpoints.
 
 use std::error::Error;
 use std::io;
@@ -7,10 +7,12 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
-use hyper::Request;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::header::{CONNECTION, HOST};
+use hyper::http::request;
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -49,17 +51,37 @@ pub enum Unreadable {
 /// # Errors
 /// If no HTTP response with text arrives, or its content is longer than 32 MiB.
 pub async fn get(stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> Result<Answer, Unreadable> {
-    let request = Request::get(path).header(HOST, "localhost").header(CONNECTION, "close").body(Empty::<Bytes>::new());
+    exchange(stream, Request::get(path), Bytes::new(), whole).await
+}
+
+/// Sends JSON to a page on a new connection, and hands over each line of the response as it comes; skips empty lines.
+/// Returns when the response ends. The content of a response with another status than 200 is returned instead.
+///
+/// # Errors
+/// As for [`get`]; also if a line is longer than 32 MiB.
+pub async fn post_for_lines(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    path: &str,
+    json: String,
+    line: impl FnMut(&str),
+) -> Result<Answer, Unreadable> {
+    let lines = async |response: Response<Incoming>| match response.status() {
+        StatusCode::OK => lines(response, line).await,
+        _ => whole(response).await,
+    };
+    exchange(stream, Request::post(path), json.into(), lines).await
+}
+
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    request: request::Builder,
+    content: Bytes,
+    read: impl AsyncFnOnce(Response<Incoming>) -> Result<Answer, Unreadable>,
+) -> Result<Answer, Unreadable> {
+    let request = request.header(HOST, "localhost").header(CONNECTION, "close").body(Full::new(content));
     let request = request.map_err(|error| Unreadable::Io(error.to_string()))?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| why(&error))?;
-    let exchange = async {
-        let response = sender.send_request(request).await.map_err(|error| why(&error))?;
-        let status = response.status().as_u16();
-        let content = Limited::new(response.into_body(), CONTENT_MAX_BYTES).collect().await;
-        let content = content.map_err(|error| why_cut_short(&*error))?.to_bytes();
-        let body = String::from_utf8(content.into()).map_err(|_| Unreadable::NotText)?;
-        Ok(Answer { status, body })
-    };
+    let exchange = async { read(sender.send_request(request).await.map_err(|error| why(&error))?).await };
     let mut exchange = pin!(exchange);
     // The connection moves the bytes of the exchange. Once the connection has ended, it must be dropped. Otherwise a
     // request that the connection has not taken would wait for ever.
@@ -68,6 +90,34 @@ pub async fn get(stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> Res
         _ = connection => {}
     }
     exchange.await
+}
+
+async fn whole(response: Response<Incoming>) -> Result<Answer, Unreadable> {
+    let status = response.status().as_u16();
+    let content = Limited::new(response.into_body(), CONTENT_MAX_BYTES).collect().await;
+    let content = content.map_err(|error| why_cut_short(&*error))?.to_bytes();
+    let body = String::from_utf8(content.into()).map_err(|_| Unreadable::NotText)?;
+    Ok(Answer { status, body })
+}
+
+async fn lines(response: Response<Incoming>, mut line: impl FnMut(&str)) -> Result<Answer, Unreadable> {
+    let status = response.status().as_u16();
+    let (mut content, mut rest) = (response.into_body(), Vec::new());
+    while let Some(frame) = content.frame().await {
+        let Ok(bytes) = frame.map_err(|error| why(&error))?.into_data() else { continue };
+        rest.extend_from_slice(&bytes);
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let whole: Vec<u8> = rest.drain(..=end).collect();
+            let text = std::str::from_utf8(&whole).map_err(|_| Unreadable::NotText)?.trim();
+            if !text.is_empty() {
+                line(text);
+            }
+        }
+        if rest.len() > CONTENT_MAX_BYTES {
+            return Err(Unreadable::TooLong);
+        }
+    }
+    Ok(Answer { status, body: String::new() })
 }
 
 fn why_cut_short(error: &(dyn Error + Send + Sync + 'static)) -> Unreadable {

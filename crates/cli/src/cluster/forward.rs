@@ -43,41 +43,51 @@ pub(crate) async fn converse<T>(
     port: u16,
     conversation: impl AsyncFnOnce(&mut Forwarded) -> Result<T, String>,
 ) -> Result<T, ClusterError> {
-    let failed = |why: String| {
-        ClusterError::new(
-            format!("port {port} of Pod {namespace}/{pod} gave no answer: {why}"),
-            format!("kubectl describe pod -n {namespace} {pod} shows its state"),
-        )
-    };
-    let forwarded = async {
-        let pods: Api<Pod> = cluster.within(namespace);
-        let mut forwarder =
-            pods.portforward(pod, &[port]).await.map_err(|error| forward_error(cluster, pod, &error))?;
-        let (stream, reason) = (forwarder.take_stream(port), forwarder.take_error(port));
-        let (Some(stream), Some(reason)) = (stream, reason) else {
-            return Err(failed("the API server did not forward the connection".to_owned()));
-        };
-        let mut stream: Forwarded = Box::new(stream);
-        // The kubelet reports a refused port on a separate channel, and may leave the data connection open. So wait for
-        // both.
-        let mut reason = pin!(reason.fuse());
-        let result = tokio::select! {
-            biased;
-            Some(said) = &mut reason => Err(failed(said)),
-            result = conversation(&mut stream) => match result {
-                Ok(result) => Ok(result),
-                Err(why) => {
-                    let said = timeout(REASON_MAX, reason).await.ok().flatten();
-                    Err(failed(said.unwrap_or(why)))
-                }
-            },
-        };
-        // Stop forwarding now, even if the Pod's side still sends.
-        forwarder.abort();
-        result
-    };
-    let late = || Err(failed(format!("nothing within {} s", ANSWER_MAX.as_secs())));
+    let late = || Err(failed(namespace, pod, port, &format!("nothing within {} s", ANSWER_MAX.as_secs())));
+    let forwarded = converse_long(cluster, namespace, pod, port, conversation);
     timeout(ANSWER_MAX, forwarded).await.unwrap_or_else(|_| late())
+}
+
+/// Does the same as [`converse`] for a conversation that may take any time.
+pub(crate) async fn converse_long<T>(
+    cluster: &Cluster,
+    namespace: &str,
+    pod: &str,
+    port: u16,
+    conversation: impl AsyncFnOnce(&mut Forwarded) -> Result<T, String>,
+) -> Result<T, ClusterError> {
+    let failed = |why: String| failed(namespace, pod, port, &why);
+    let pods: Api<Pod> = cluster.within(namespace);
+    let mut forwarder = pods.portforward(pod, &[port]).await.map_err(|error| forward_error(cluster, pod, &error))?;
+    let (stream, reason) = (forwarder.take_stream(port), forwarder.take_error(port));
+    let (Some(stream), Some(reason)) = (stream, reason) else {
+        return Err(failed("the API server did not forward the connection".to_owned()));
+    };
+    let mut stream: Forwarded = Box::new(stream);
+    // The kubelet reports a refused port on a separate channel, and may leave the data connection open. So wait for
+    // both.
+    let mut reason = pin!(reason.fuse());
+    let result = tokio::select! {
+        biased;
+        Some(said) = &mut reason => Err(failed(said)),
+        result = conversation(&mut stream) => match result {
+            Ok(result) => Ok(result),
+            Err(why) => {
+                let said = timeout(REASON_MAX, reason).await.ok().flatten();
+                Err(failed(said.unwrap_or(why)))
+            }
+        },
+    };
+    // Stop forwarding now, even if the Pod's side still sends.
+    forwarder.abort();
+    result
+}
+
+fn failed(namespace: &str, pod: &str, port: u16, why: &str) -> ClusterError {
+    ClusterError::new(
+        format!("port {port} of Pod {namespace}/{pod} gave no answer: {why}"),
+        format!("kubectl describe pod -n {namespace} {pod} shows its state"),
+    )
 }
 
 /// Sends GET for a page. A response with an error status is an answer too, not an error.

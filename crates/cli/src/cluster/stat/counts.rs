@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::source::Growth;
 use crate::cluster::scrape::{Sample, Scrape};
+use crate::cluster::source::Growth;
 
 /// The metrics that count calls.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::cluster::stat::source::tests::growth;
+use crate::cluster::source::tests::growth;
 
 const WINDOW: Duration = Duration::from_secs(10);
 

@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::Measurement;
 use super::counts::{Counts, Figures, TRAFFIC};
 use super::peer::{View, caller_name};
-use super::source::{Measured, Source};
 use crate::cluster::block_on;
+use crate::cluster::source::{Measured, Source};
 use crate::cluster::table::{Table, show};
 
 /// Options of `leno stat edges`.

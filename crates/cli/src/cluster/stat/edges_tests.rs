@@ -1,5 +1,5 @@
 use super::*;
-use crate::cluster::stat::source::tests::measured;
+use crate::cluster::source::tests::measured;
 
 #[test]
 fn callers_are_named_by_their_identity_and_the_most_frequent_is_first() {

@@ -11,9 +11,9 @@ use serde::Serialize;
 use super::Measurement;
 use super::counts::{Counts, Figures, METHODS, number, percent, share, sums};
 use super::peer::Destination;
-use super::source::{Measured, Source};
 use crate::cluster::block_on;
 use crate::cluster::scrape::Sample;
+use crate::cluster::source::{Measured, Source};
 use crate::cluster::table::{Table, show};
 
 /// Options of `leno stat methods`.

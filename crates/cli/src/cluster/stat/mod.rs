@@ -6,7 +6,6 @@ mod edges;
 mod methods;
 mod peer;
 mod routes;
-mod source;
 mod streams;
 mod workloads;
 

@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::Measurement;
 use super::counts::{number, percent, share, sums};
-use super::source::{Measured, Source};
 use crate::cluster::block_on;
 use crate::cluster::scrape::{Sample, Scrape};
+use crate::cluster::source::{Measured, Source};
 use crate::cluster::table::{Table, show};
 
 /// The kinds of routes, as they appear in the names of metrics.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::cluster::stat::source::tests::measured;
+use crate::cluster::source::tests::measured;
 
 const PARENT: &str = "parent_namespace=\"shop\",parent_name=\"cart\",parent_port=\"80\",route_kind=\"GRPCRoute\",route_namespace=\"shop\",route_name=\"canary\"";
 

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until};
 
 use super::counts::number;
-use super::source::{ProxyAt, Source};
 use crate::cluster::block_on;
 use crate::cluster::connect::ClusterError;
 use crate::cluster::progress::sign_of_life;
+use crate::cluster::source::{ProxyAt, Source};
 use crate::cluster::table::{Output, Table, show};
 
 /// Time between the two readings of each proxy, for the rates of messages.

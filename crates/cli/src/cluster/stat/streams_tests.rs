@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::cluster::stat::source::tests::proxy;
+use crate::cluster::source::tests::proxy;
 
 /// A stream that has been open for 90 s, with these bytes in the response: received by the proxy, and waiting there.
 fn call(messages: u32, (received, queued): (u64, u64)) -> Call {

@@ -10,9 +10,9 @@ use serde::Serialize;
 use super::Measurement;
 use super::counts::{Counts, Figures, TRAFFIC, percent, sums};
 use super::peer::{Caller, Destination, View, destinations};
-use super::source::{Measured, Source};
 use crate::cluster::block_on;
 use crate::cluster::scrape::Sample;
+use crate::cluster::source::{Measured, Source};
 use crate::cluster::table::{Table, show};
 
 /// Options of `leno stat` without a subcommand, which `leno stat` itself includes.

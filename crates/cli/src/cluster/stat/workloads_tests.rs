@@ -1,5 +1,5 @@
 use super::*;
-use crate::cluster::stat::source::tests::measured;
+use crate::cluster::source::tests::measured;
 
 const WINDOW: Duration = Duration::from_secs(10);
 

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::cluster::connect::{Cluster, ClusterError, Connect};
-use crate::cluster::forward::{self, FORWARDS_MAX};
+use crate::cluster::forward::{self, FORWARDS_MAX, Forwarded};
 use crate::cluster::metrics::{self, Pages, PodKey};
 use crate::cluster::pods;
 use crate::cluster::progress::sign_of_life_or_line;
@@ -25,7 +25,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// Options that select proxies.
 #[derive(Args)]
-pub(super) struct Source {
+pub(crate) struct Source {
     #[command(flatten)]
     choice: Choice,
     /// Admin addresses of proxies that this machine reaches, as 127.0.0.1:4191, instead of a cluster
@@ -40,11 +40,11 @@ pub(super) struct Source {
 
 /// A proxy whose pages can be read.
 #[derive(Clone, Debug)]
-pub(super) struct ProxyAt {
+pub(crate) struct ProxyAt {
     /// The namespace of its workload; empty for a proxy that was named by its address.
-    pub(super) namespace: String,
+    pub(crate) namespace: String,
     /// The workload's name, or the proxy's address.
-    pub(super) name: String,
+    pub(crate) name: String,
     place: Place,
 }
 
@@ -56,7 +56,7 @@ enum Place {
 }
 
 /// The selected proxies, and the way to them.
-pub(super) struct Proxies {
+pub(crate) struct Proxies {
     /// `None` if the proxies were named by their addresses.
     cluster: Option<Cluster>,
     proxies: Vec<ProxyAt>,
@@ -64,24 +64,24 @@ pub(super) struct Proxies {
 
 /// What the proxies of a group have counted.
 #[derive(Debug)]
-pub(super) struct Measured {
+pub(crate) struct Measured {
     /// The namespace; empty for a proxy that was named by its address.
-    pub(super) namespace: String,
+    pub(crate) namespace: String,
     /// The workload's name, or the proxy's address.
-    pub(super) name: String,
-    pub(super) pods: usize,
+    pub(crate) name: String,
+    pub(crate) pods: usize,
     /// Pods that have a proxy.
-    pub(super) meshed_pods: usize,
-    pub(super) proxies: Vec<Growth>,
+    pub(crate) meshed_pods: usize,
+    pub(crate) proxies: Vec<Growth>,
 }
 
 /// What one proxy has counted.
 #[derive(Debug)]
-pub(super) struct Growth {
+pub(crate) struct Growth {
     /// The growth of each counter.
-    pub(super) grown: Scrape,
+    pub(crate) grown: Scrape,
     /// The page at the end.
-    pub(super) now: Scrape,
+    pub(crate) now: Scrape,
 }
 
 impl Source {
@@ -89,7 +89,7 @@ impl Source {
     ///
     /// # Errors
     /// If the cluster does not answer, no Pod has the given name, or no proxy at the given addresses answers.
-    pub(super) async fn measure(&self, window: Duration) -> Result<Vec<Measured>, ClusterError> {
+    pub(crate) async fn measure(&self, window: Duration) -> Result<Vec<Measured>, ClusterError> {
         if self.admin.is_empty() { self.measure_cluster(window).await } else { self.measure_local(window).await }
     }
 
@@ -97,7 +97,7 @@ impl Source {
     ///
     /// # Errors
     /// If the cluster does not answer, or no Pod has the given name.
-    pub(super) async fn proxies(&self) -> Result<Proxies, ClusterError> {
+    pub(crate) async fn proxies(&self) -> Result<Proxies, ClusterError> {
         if !self.admin.is_empty() {
             let proxy = |&address: &SocketAddr| ProxyAt {
                 namespace: String::new(),
@@ -172,12 +172,56 @@ impl Source {
 }
 
 impl Proxies {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &ProxyAt> {
+        self.proxies.iter()
+    }
+
+    /// Sends JSON to a page of a proxy, and hands over each line of the answer as it comes, until the answer ends.
+    ///
+    /// # Errors
+    /// If the proxy does not answer, or with another status than 200.
+    pub(crate) async fn post_for_lines(
+        &self,
+        proxy: &ProxyAt,
+        path: &str,
+        json: String,
+        line: impl FnMut(&str),
+    ) -> Result<(), ClusterError> {
+        let answer = match (&self.cluster, &proxy.place) {
+            (Some(cluster), Place::Pod(pod, port)) => {
+                let ask = async |stream: &mut Forwarded| {
+                    http::post_for_lines(stream, path, json, line).await.map_err(|unreadable| unreadable.to_string())
+                };
+                forward::converse_long(cluster, &proxy.namespace, pod, *port, ask).await?
+            }
+            (_, Place::Address(address)) => {
+                let failed = |why: String| no_page(*address, path, &why);
+                let connecting = timeout(ANSWER_MAX, TcpStream::connect(address)).await;
+                let late = || failed(format!("nothing within {} s", ANSWER_MAX.as_secs()));
+                let stream = connecting.map_err(|_| late())?.map_err(|error| failed(error.to_string()))?;
+                let answer = http::post_for_lines(stream, path, json, line).await;
+                answer.map_err(|unreadable| failed(unreadable.to_string()))?
+            }
+            (None, Place::Pod(pod, _)) => return Err(no_cluster(pod)),
+        };
+        match answer.status {
+            200 => Ok(()),
+            status => {
+                let what = format!("the proxy of {} answered {status} to {path}: {}", proxy.name, answer.body.trim());
+                Err(ClusterError::new(
+                    what,
+                    "do as it says, or see whether the proxy has another version: leno version",
+                ))
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
         self.proxies.len()
     }
 
     /// Reads a page of every proxy. Reports the proxies that do not answer.
-    pub(super) async fn read(&self, path: &str) -> Vec<(&ProxyAt, String)> {
+    pub(crate) async fn read(&self, path: &str) -> Vec<(&ProxyAt, String)> {
         let ask = |proxy| async move { (proxy, self.page(proxy, path).await) };
         let answers: Vec<_> = stream::iter(&self.proxies).map(ask).buffer_unordered(FORWARDS_MAX).collect().await;
         let answered = answers.into_iter().filter_map(|(proxy, answer)| match answer {
@@ -194,7 +238,7 @@ impl Proxies {
         match (&self.cluster, &proxy.place) {
             (Some(cluster), Place::Pod(pod, port)) => forward::page(cluster, &proxy.namespace, pod, *port, path).await,
             (_, Place::Address(address)) => page(*address, path).await,
-            (None, Place::Pod(pod, _)) => Err(ClusterError::new(format!("no cluster has Pod {pod}"), "name a context")),
+            (None, Place::Pod(pod, _)) => Err(no_cluster(pod)),
         }
     }
 }
@@ -251,14 +295,20 @@ async fn page(address: SocketAddr, path: &str) -> Result<String, ClusterError> {
         }
     };
     let late = || Err(format!("nothing within {} s", ANSWER_MAX.as_secs()));
-    timeout(ANSWER_MAX, ask).await.unwrap_or_else(|_| late()).map_err(|why| {
-        ClusterError::new(
-            format!("the admin address {address} gave no page {path}: {why}"),
-            "check that a proxy runs with --admin at this address, and which version it has",
-        )
-    })
+    timeout(ANSWER_MAX, ask).await.unwrap_or_else(|_| late()).map_err(|why| no_page(address, path, &why))
+}
+
+fn no_page(address: SocketAddr, path: &str, why: &str) -> ClusterError {
+    ClusterError::new(
+        format!("the admin address {address} gave no page {path}: {why}"),
+        "check that a proxy runs with --admin at this address, and which version it has",
+    )
+}
+
+fn no_cluster(pod: &str) -> ClusterError {
+    ClusterError::new(format!("no cluster is known that has the Pod {pod}"), "name the cluster with --context")
 }
 
 #[cfg(test)]
 #[path = "source_tests.rs"]
-pub(super) mod tests;
+pub(crate) mod tests;

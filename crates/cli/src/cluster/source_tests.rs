@@ -3,13 +3,13 @@ use serde_json::json;
 use super::*;
 
 /// The growth between two metrics pages of a proxy.
-pub(in crate::cluster::stat) fn growth(before: &str, now: &str) -> Growth {
+pub(crate) fn growth(before: &str, now: &str) -> Growth {
     let (before, now) = (Scrape::parse(before), Scrape::parse(now));
     Growth { grown: now.since(&before), now }
 }
 
 /// A workload `shop/web` with one Pod whose proxy has counted this from zero.
-pub(in crate::cluster::stat) fn measured(page: &str) -> Measured {
+pub(crate) fn measured(page: &str) -> Measured {
     Measured {
         namespace: "shop".to_owned(),
         name: "web".to_owned(),
@@ -20,7 +20,7 @@ pub(in crate::cluster::stat) fn measured(page: &str) -> Measured {
 }
 
 /// A proxy of that workload.
-pub(in crate::cluster::stat) fn proxy() -> ProxyAt {
+pub(crate) fn proxy() -> ProxyAt {
     ProxyAt { namespace: "shop".to_owned(), name: "web".to_owned(), place: Place::Pod("web-1".to_owned(), 4191) }
 }
 

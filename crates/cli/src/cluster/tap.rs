@@ -1,0 +1,200 @@
+//! `leno tap`: the calls of proxies, as they end.
+
+mod event;
+
+use std::cell::{Cell, RefCell};
+use std::error::Error;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use futures_util::{StreamExt, stream};
+use leno_model::settings::parse_duration;
+use leno_model::tap::{TapSelection, TapSide, TapStatus};
+
+use super::block_on;
+use super::connect::ClusterError;
+use super::source::{Proxies, Source};
+use event::Event;
+
+/// Maximum number of proxies that are watched at the same time.
+const PROXIES_MAX: usize = 64;
+
+/// Options of `leno tap`.
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    source: Source,
+    /// Show only calls to the workloads (inbound), or only calls that they make (outbound)
+    #[arg(long, value_name = "SIDE", value_enum)]
+    direction: Option<Direction>,
+    /// Show only calls of a gRPC method or service, as shop.v1.Cart/Add or shop.v1.Cart, or to an HTTP path, as /items
+    #[arg(long, value_name = "METHOD")]
+    method: Option<String>,
+    /// Show only calls that matched this route, as canary or shop/canary
+    #[arg(long, value_name = "ROUTE")]
+    route: Option<String>,
+    /// Show only calls whose other side has this service account, as web or shop/web
+    #[arg(long, value_name = "SERVICE-ACCOUNT")]
+    peer: Option<String>,
+    /// Show only calls that ended with one of these statuses of gRPC or HTTP, as UNAVAILABLE,503
+    #[arg(long, value_name = "STATUS,...", value_delimiter = ',')]
+    status: Vec<TapStatus>,
+    /// Show only calls that failed
+    #[arg(long)]
+    failed: bool,
+    /// Show only calls that took longer than this, as 200ms
+    #[arg(long, value_name = "DURATION", value_parser = parse_time)]
+    slower_than: Option<Duration>,
+    /// Show one of this many calls, at random
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    one_in: u32,
+    /// Most calls that each proxy shows in a second for each of its workers; further calls are counted only
+    #[arg(
+        long, value_name = "N", default_value_t = TapSelection::DEFAULT_RATE,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(TapSelection::MAX_RATE))
+    )]
+    rate: u32,
+    /// Show the header fields of requests and responses, without secrets; the namespace must allow it with the annotation
+    /// leno.dev/tap-headers: allowed
+    #[arg(long)]
+    headers: bool,
+    /// End after this time; by default at Ctrl-C
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_time)]
+    duration: Option<Duration>,
+    /// End after this many calls
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    calls: Option<u64>,
+    /// Output format
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
+    output: Output,
+}
+
+/// The side of a call.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Direction {
+    /// Calls to the workloads
+    Inbound,
+    /// Calls that the workloads make
+    Outbound,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A line for each call
+    #[default]
+    Lines,
+    /// A JSON object for each call
+    Json,
+}
+
+/// What was shown so far.
+#[derive(Default)]
+struct Shown {
+    calls: Cell<u64>,
+    dropped: Cell<u64>,
+    /// The first error of standard output: its reader has gone.
+    failed: RefCell<Option<io::Error>>,
+}
+
+impl Options {
+    pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
+        let shown = Shown::default();
+        block_on(self.watch(&shown))??;
+        if let Some(error) = shown.failed.take().filter(|error| error.kind() != io::ErrorKind::BrokenPipe) {
+            return Err(error.into());
+        }
+        if shown.dropped.get() > 0 {
+            let dropped = shown.dropped.get();
+            eprintln!("leno: {dropped} further calls were not shown; raise --rate, or narrow the selection");
+        }
+        Ok(())
+    }
+
+    fn selection(&self) -> TapSelection {
+        TapSelection {
+            side: self.direction.map(|direction| match direction {
+                Direction::Inbound => TapSide::Inbound,
+                Direction::Outbound => TapSide::Outbound,
+            }),
+            method: self.method.clone(),
+            route: self.route.clone(),
+            peer: self.peer.clone(),
+            statuses: self.status.clone(),
+            failed: self.failed,
+            slower_than_ms: self.slower_than.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            one_in: self.one_in,
+            rate: self.rate,
+            headers: self.headers,
+        }
+    }
+
+    /// Shows calls until the time is over, enough calls were shown, the user presses Ctrl-C, or no proxy is left.
+    async fn watch(&self, shown: &Shown) -> Result<(), ClusterError> {
+        let proxies = self.source.proxies().await?;
+        if proxies.len() > PROXIES_MAX {
+            let what = format!("{} proxies are selected, and leno tap watches at most {PROXIES_MAX}", proxies.len());
+            return Err(ClusterError::new(what, "select one workload or one Pod, as deploy/web or pods/web-1"));
+        }
+        let forever = Duration::from_secs(u64::from(u32::MAX));
+        tokio::select! {
+            result = self.read(&proxies, shown) => result,
+            () = tokio::time::sleep(self.duration.unwrap_or(forever)) => Ok(()),
+            _ = tokio::signal::ctrl_c() => Ok(()),
+            () = self.is_enough(shown) => Ok(()),
+        }
+    }
+
+    /// Reads the calls of all proxies. Fails if no proxy can be watched.
+    async fn read(&self, proxies: &Proxies, shown: &Shown) -> Result<(), ClusterError> {
+        let json = serde_json::to_string(&self.selection())
+            .map_err(|error| ClusterError::new(error.to_string(), "report this fault"))?;
+        let watch = |proxy| {
+            let json = json.clone();
+            async move { proxies.post_for_lines(proxy, "/tap", json, |line| self.show(&proxy.name, line, shown)).await }
+        };
+        let ended: Vec<_> = stream::iter(proxies.iter()).map(watch).buffer_unordered(PROXIES_MAX).collect().await;
+        let failed = ended.into_iter().filter_map(Result::err).collect::<Vec<_>>();
+        match failed.split_last() {
+            Some((last, others)) if failed.len() == proxies.len() => {
+                others.iter().for_each(|error| eprintln!("leno: {error}"));
+                Err(last.clone())
+            }
+            _ => {
+                failed.iter().for_each(|error| eprintln!("leno: {error}"));
+                Ok(())
+            }
+        }
+    }
+
+    fn show(&self, workload: &str, line: &str, shown: &Shown) {
+        if shown.failed.borrow().is_some() || self.has_enough(shown) {
+            return;
+        }
+        let text = match Event::parse(line) {
+            Some(Event::Dropped(count)) => return shown.dropped.set(shown.dropped.get() + count),
+            Some(Event::Call(call)) if self.output == Output::Lines => call.text(workload),
+            Some(Event::Call(call)) => call.json(workload),
+            None => return,
+        };
+        shown.calls.set(shown.calls.get() + 1);
+        if let Err(error) = io::stdout().write_all(text.as_bytes()) {
+            shown.failed.replace(Some(error));
+        }
+    }
+
+    fn has_enough(&self, shown: &Shown) -> bool {
+        self.calls.is_some_and(|calls| shown.calls.get() >= calls)
+    }
+
+    async fn is_enough(&self, shown: &Shown) {
+        const EVERY: Duration = Duration::from_millis(50);
+        while !self.has_enough(shown) && shown.failed.borrow().is_none() {
+            tokio::time::sleep(EVERY).await;
+        }
+    }
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| "write a duration, as 200ms or 10s".to_owned())
+}

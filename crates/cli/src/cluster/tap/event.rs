@@ -1,0 +1,111 @@
+//! A line of a tap: one call, or how many calls were not shown.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value};
+
+use crate::cluster::printable::line;
+use leno_model::traffic::GrpcCodes;
+
+/// A line of a tap.
+#[derive(Debug, PartialEq)]
+pub(super) enum Event {
+    /// Calls that the proxy selected and did not show.
+    Dropped(u64),
+    Call(Call),
+}
+
+/// A call that has ended, with the fields of the proxy's access log.
+#[derive(Debug, PartialEq)]
+pub(super) struct Call(Map<String, Value>);
+
+impl Event {
+    /// Parses a line; `None` if it is no object.
+    pub(super) fn parse(line: &str) -> Option<Self> {
+        let Ok(Value::Object(fields)) = serde_json::from_str(line) else { return None };
+        match fields.get("dropped").and_then(Value::as_u64) {
+            Some(count) => Some(Self::Dropped(count)),
+            None => Some(Self::Call(Call(fields))),
+        }
+    }
+}
+
+impl Call {
+    fn text_of(&self, field: &str) -> &str {
+        self.0.get(field).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// One line for people, and further lines for header fields.
+    pub(super) fn text(&self, workload: &str) -> String {
+        let time = self.text_of("time").split(['T', 'Z']).nth(1).unwrap_or_default();
+        let is_inbound = self.text_of("direction") == "inbound";
+        let method = match (self.text_of("method"), self.text_of("path")) {
+            ("POST", path) if self.0.contains_key("grpc_status") => path.strip_prefix('/').unwrap_or(path).to_owned(),
+            ("", _) => self.text_of("protocol").to_owned(),
+            (method, path) => format!("{method} {path}"),
+        };
+        let peer = if is_inbound {
+            format!("from {}", who(self.text_of("client_id"), self.text_of("client")))
+        } else {
+            format!("to {}", who(self.text_of("server_id"), self.text_of("server")))
+        };
+        let side = if is_inbound { "in " } else { "out" };
+        let ms = self.0.get("duration_ms").and_then(Value::as_f64).unwrap_or_default();
+        let mut text = format!("{time} {side} {workload}  {method}  {peer}  {}  {ms:.1} ms", self.status());
+        for (field, label) in
+            [("retries", "retries"), ("hedges", "hedges"), ("route", "route"), ("proxy_error", "proxy error")]
+        {
+            match self.0.get(field) {
+                Some(Value::String(value)) => drop(write!(text, "  {label} {value}")),
+                Some(value) => drop(write!(text, "  {label} {value}")),
+                None => {}
+            }
+        }
+        let mut text = line_of(&text);
+        for (field, sign) in [("request_headers", '>'), ("response_headers", '<'), ("response_trailers", '<')] {
+            for pair in self.0.get(field).and_then(Value::as_array).into_iter().flatten() {
+                let name = pair.get(0).and_then(Value::as_str).unwrap_or_default();
+                let value = pair.get(1).and_then(Value::as_str).unwrap_or_default();
+                text.push_str(&line_of(&format!("    {sign} {name}: {value}")));
+            }
+        }
+        text
+    }
+
+    /// The status by which a user knows the result.
+    fn status(&self) -> String {
+        let number = |field: &str| self.0.get(field).and_then(Value::as_u64);
+        match (number("grpc_status"), number("status")) {
+            (Some(code), _) => {
+                let name = u8::try_from(code).ok().and_then(GrpcCodes::name);
+                name.map_or_else(|| format!("grpc-status {code}"), str::to_owned)
+            }
+            (None, Some(status)) => status.to_string(),
+            (None, None) => "no answer".to_owned(),
+        }
+    }
+
+    /// The fields as the proxy sent them, with the workload's name.
+    pub(super) fn json(mut self, workload: &str) -> String {
+        self.0.insert("workload".to_owned(), workload.into());
+        Value::Object(self.0).to_string() + "\n"
+    }
+}
+
+/// A workload as `namespace/service account` if it is known, otherwise the address.
+fn who(id: &str, address: &str) -> String {
+    match id.rsplit_once("/ns/").and_then(|(_, workload)| workload.split_once("/sa/")) {
+        Some((namespace, account)) => format!("{namespace}/{account} ({address})"),
+        None if address.is_empty() => "nowhere".to_owned(),
+        None => address.to_owned(),
+    }
+}
+
+/// One safe line, with its spaces as they are.
+fn line_of(text: &str) -> String {
+    text.split("  ").map(line).collect::<Vec<_>>().join("  ") + "\n"
+}
+
+#[cfg(test)]
+#[path = "event_tests.rs"]
+mod tests;
