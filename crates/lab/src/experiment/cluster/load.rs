@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::exec::{Exec, one_line};
 use super::objects::{LOAD, pod_name};
 use super::pods::Pods;
 use crate::error::{Error, Result};
 use crate::load::{Event, LAST_ANSWERS, Plan, Recording};
 
-/// Maximum number of characters of a line that an error quotes.
-const QUOTED_MAX: usize = 200;
+/// The command of a load.
+const COMMAND: [&str; 3] = ["/leno", "lab", "load"];
 /// Time for a load to connect and for its result to arrive, beside the time of its plan.
 const AROUND_A_LOAD: Duration = Duration::from_secs(60);
 
@@ -85,36 +85,35 @@ impl LoadPods {
 
 /// Runs one plan in one Pod.
 async fn run(pods: &Pods, pod: &str, plan: &Plan, measuring: UnboundedSender<()>) -> Result<Recording> {
-    let mut process = pods.exec(pod, &["/leno", "lab", "load"]).await?;
-    let (Some(mut input), Some(output)) = (process.stdin(), process.stdout()) else {
-        return Err(failed(pod, "the API server attached no standard input and output".to_owned()));
-    };
-    let line = plan.to_line()?;
-    let cannot_write = |error: std::io::Error| failed(pod, format!("the plan did not arrive: {error}"));
-    input.write_all(line.as_bytes()).await.map_err(cannot_write)?;
-    input.flush().await.map_err(cannot_write)?;
-    let mut output = BufReader::new(output);
-    loop {
-        match next(&mut output, pod).await? {
-            Event::Connected | Event::Running { .. } => {}
-            // If another load has failed, the receiver is gone.
-            Event::Measuring => drop(measuring.send(())),
-            Event::Finished { recording } => return Ok(*recording),
-            Event::Failed { why } => return Err(failed(pod, why)),
-        }
+    let mut process = pods.exec(pod, &COMMAND).await?;
+    match follow(&mut process, plan, measuring).await? {
+        Some(recording) => Ok(recording),
+        None => Err(process.ended().await),
     }
 }
 
-/// Reads the next event.
-async fn next(output: &mut (impl AsyncBufRead + Unpin), pod: &str) -> Result<Event> {
-    let mut line = Vec::new();
-    let read = output.take(Event::LINE_MAX_BYTES as u64).read_until(b'\n', &mut line).await;
-    read.map_err(|error| failed(pod, format!("its output broke off: {error}")))?;
-    if line.is_empty() {
-        return Err(failed(pod, "it ended without a result".to_owned()));
+/// Gives a load its plan, and follows its events. Returns `None` if the load ends before its result.
+async fn follow(process: &mut Exec, plan: &Plan, measuring: UnboundedSender<()>) -> Result<Option<Recording>> {
+    if process.write(&plan.to_line()?).await.is_err() {
+        return Ok(None);
     }
-    let text = || String::from_utf8_lossy(&line).trim().chars().take(QUOTED_MAX).collect::<String>();
-    Event::of_line(&line).map_err(|error| failed(pod, format!("{error}; it wrote: {}", text())))
+    while let Some(event) = next(process).await? {
+        match event {
+            Event::Connected | Event::Running { .. } => {}
+            // If another load has failed, the receiver is gone.
+            Event::Measuring => drop(measuring.send(())),
+            Event::Finished { recording } => return Ok(Some(*recording)),
+            Event::Failed { why } => return Err(process.error(why)),
+        }
+    }
+    Ok(None)
+}
+
+/// Reads the next event; `None` at the end of the output.
+async fn next(process: &mut Exec) -> Result<Option<Event>> {
+    let Some(line) = process.read_line(Event::LINE_MAX_BYTES as u64).await? else { return Ok(None) };
+    let text = || one_line(&String::from_utf8_lossy(&line));
+    Event::of_line(&line).map(Some).map_err(|error| process.error(format!("{error}; it wrote: {}", text())))
 }
 
 fn failed(pod: &str, why: String) -> Error {

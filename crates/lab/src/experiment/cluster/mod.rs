@@ -14,6 +14,7 @@
 mod access;
 mod clean;
 mod endpoints;
+mod exec;
 mod load;
 mod mesh;
 mod objects;

@@ -5,10 +5,11 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use kube::Client;
-use kube::api::{Api, AttachParams, AttachedProcess, DeleteParams, ListParams};
+use kube::api::{Api, AttachParams, DeleteParams, ListParams};
 use tokio::time::{Instant, sleep};
 use tonic::transport::{Channel, Endpoint};
 
+use super::exec::Exec;
 use super::objects::CONTAINER;
 use crate::error::{Error, Result};
 use crate::kubernetes::refused;
@@ -113,19 +114,20 @@ impl Pods {
         }
     }
 
-    /// Starts a command in a Pod's container, with its standard input and output.
+    /// Starts a command in a Pod's container.
     ///
     /// # Errors
     /// If the API server rejects the request.
-    pub(super) async fn exec(&self, pod: &str, command: &[&str]) -> Result<AttachedProcess> {
+    pub(super) async fn exec(&self, pod: &str, command: &[&str]) -> Result<Exec> {
+        let name = format!("running {} in the Pod {}/{pod}", command.join(" "), self.namespace);
         let params = AttachParams::default()
             .container(CONTAINER)
             .stdin(true)
             .stdout(true)
-            .stderr(false)
+            .stderr(true)
             .max_stdout_buf_size(OUTPUT_BUFFER_BYTES);
         let started = self.api.exec(pod, command.iter().copied(), &params).await;
-        started.map_err(refused(format!("running leno in the Pod {}/{pod}", self.namespace)))
+        Exec::attach(name.clone(), started.map_err(refused(name))?)
     }
 
     /// A channel to a Pod's port through the API server. It connects when it is used, and again after the Pod was
