@@ -25,6 +25,7 @@ mod servers;
 mod stage;
 mod turn;
 mod usage;
+mod waiting;
 mod workload;
 mod workload_options;
 

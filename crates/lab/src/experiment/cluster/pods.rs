@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
-use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::{Api, AttachParams, DeleteParams, ListParams};
 use tokio::time::{Instant, sleep};
@@ -11,21 +11,13 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::exec::Exec;
 use super::objects::CONTAINER;
+use super::waiting::Waiting;
 use crate::error::{Error, Result};
 use crate::kubernetes::refused;
 
 const POLL: Duration = Duration::from_millis(250);
 /// Longest time for a Pod to be ready, with the image's download.
 const READY_TIMEOUT: Duration = Duration::from_secs(180);
-/// Reasons of a waiting container that time alone does not change.
-const HOPELESS: [&str; 6] = [
-    "ErrImagePull",
-    "ImagePullBackOff",
-    "ErrImageNeverPull",
-    "InvalidImageName",
-    "CreateContainerConfigError",
-    "CrashLoopBackOff",
-];
 /// Longest time for a Pod to answer a call that controls its server.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(15);
 /// Bytes of a command's output that wait to be read.
@@ -48,14 +40,15 @@ impl Pods {
     /// # Errors
     /// If a container cannot start, or a Pod is not ready in time.
     pub(super) async fn ready(&self, labels: &str, count: usize) -> Result<Vec<Pod>> {
-        let end = Instant::now() + READY_TIMEOUT;
+        let (end, mut waiting) = (Instant::now() + READY_TIMEOUT, Waiting::default());
         loop {
             let pods = self.api.list(&ListParams::default().labels(labels)).await.map_err(refused("listing Pods"))?;
             let ready: Vec<Pod> = pods.items.iter().filter(|pod| is_ready(pod)).cloned().collect();
             if ready.len() == count && pods.items.len() == count {
                 return Ok(ready);
             }
-            if let Some((pod, why)) = pods.items.iter().find_map(|pod| Some((pod, hopeless(pod)?))) {
+            let now = Instant::now();
+            if let Some((pod, why)) = pods.items.iter().find_map(|pod| Some((pod, waiting.hopeless(pod, now)?))) {
                 return Err(self.not_ready(&name(pod), &why));
             }
             if Instant::now() > end {
@@ -98,13 +91,13 @@ impl Pods {
         let what = || format!("deleting the Pod {}/{pod}", self.namespace);
         let old = self.api.get(pod).await.map_err(refused(what()))?.metadata.uid;
         self.api.delete(pod, &DeleteParams::default()).await.map_err(refused(what()))?;
-        let end = Instant::now() + READY_TIMEOUT;
+        let (end, mut waiting) = (Instant::now() + READY_TIMEOUT, Waiting::default());
         loop {
             let new = self.api.get_opt(pod).await.map_err(refused(what()))?.filter(|pod| pod.metadata.uid != old);
             if new.as_ref().is_some_and(is_ready) {
                 return Ok(());
             }
-            if let Some(why) = new.as_ref().and_then(hopeless) {
+            if let Some(why) = new.as_ref().and_then(|pod| waiting.hopeless(pod, Instant::now())) {
                 return Err(self.not_ready(pod, &why));
             }
             if Instant::now() > end {
@@ -171,18 +164,6 @@ fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     let is_ready = conditions.into_iter().flatten().any(|it| it.type_ == "Ready" && it.status == "True");
     is_ready && pod.metadata.deletion_timestamp.is_none()
-}
-
-/// Why a Pod will not be ready; `None` if it may still be.
-fn hopeless(pod: &Pod) -> Option<String> {
-    let status = pod.status.as_ref()?;
-    let all = [&status.init_container_statuses, &status.container_statuses];
-    all.into_iter().flatten().flatten().find_map(|ContainerStatus { name, image, state, .. }| {
-        let ContainerState { waiting: Some(waiting), .. } = state.as_ref()? else { return None };
-        let reason = waiting.reason.as_deref().filter(|reason| HOPELESS.contains(reason))?;
-        let fix = if reason.contains("Image") { "; --image names another one" } else { "" };
-        Some(format!("{reason} in its container {name} with the image {image}{fix}"))
-    })
 }
 
 #[cfg(test)]
