@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Client;
 use kube::api::{Api, AttachParams, DeleteParams, ListParams};
 use tokio::time::{Instant, sleep};
 use tonic::transport::{Channel, Endpoint};
 
-use super::exec::Exec;
+use super::exec::{Exec, one_line};
 use super::objects::CONTAINER;
 use super::waiting::Waiting;
 use crate::error::{Error, Result};
@@ -18,6 +18,8 @@ use crate::kubernetes::refused;
 const POLL: Duration = Duration::from_millis(250);
 /// Longest time for a Pod to be ready, with the image's download.
 const READY_TIMEOUT: Duration = Duration::from_secs(180);
+/// Longest time in which Kubernetes creates none of the Pods that are missing: a webhook may reject them.
+const CREATION_PATIENCE: Duration = Duration::from_secs(30);
 /// Longest time for a Pod to answer a call that controls its server.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(15);
 /// Bytes of a command's output that wait to be read.
@@ -26,13 +28,14 @@ const OUTPUT_BUFFER_BYTES: usize = 64 * 1024;
 /// The Pods of one namespace.
 #[derive(Clone)]
 pub(super) struct Pods {
+    client: Client,
     api: Api<Pod>,
     namespace: String,
 }
 
 impl Pods {
     pub(super) fn new(client: Client, namespace: &str) -> Self {
-        Self { api: Api::namespaced(client, namespace), namespace: namespace.to_owned() }
+        Self { api: Api::namespaced(client.clone(), namespace), client, namespace: namespace.to_owned() }
     }
 
     /// Waits until `count` Pods with these labels are ready, and returns them.
@@ -40,7 +43,9 @@ impl Pods {
     /// # Errors
     /// If a container cannot start, or a Pod is not ready in time.
     pub(super) async fn ready(&self, labels: &str, count: usize) -> Result<Vec<Pod>> {
-        let (end, mut waiting) = (Instant::now() + READY_TIMEOUT, Waiting::default());
+        let start = Instant::now();
+        let (end, mut waiting) = (start + READY_TIMEOUT, Waiting::default());
+        let (mut last_count, mut counted_since) = (0, start);
         loop {
             let pods = self.api.list(&ListParams::default().labels(labels)).await.map_err(refused("listing Pods"))?;
             let ready: Vec<Pod> = pods.items.iter().filter(|pod| is_ready(pod)).cloned().collect();
@@ -48,6 +53,12 @@ impl Pods {
                 return Ok(ready);
             }
             let now = Instant::now();
+            if pods.items.len() != last_count {
+                (last_count, counted_since) = (pods.items.len(), now);
+            }
+            if last_count < count && now.saturating_duration_since(counted_since) > CREATION_PATIENCE {
+                return Err(self.not_created(labels, count - last_count).await);
+            }
             if let Some((pod, why)) = pods.items.iter().find_map(|pod| Some((pod, waiting.hopeless(pod, now)?))) {
                 return Err(self.not_ready(&name(pod), &why));
             }
@@ -138,6 +149,19 @@ impl Pods {
         Endpoint::from_static("http://pod").timeout(CONTROL_TIMEOUT).connect_with_connector_lazy(connector)
     }
 
+    /// The error for Pods that do not exist, with the reason that Kubernetes gives. The user may lack the right to see it.
+    async fn not_created(&self, labels: &str, count: usize) -> Error {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
+        let failures = events.list(&ListParams::default().fields("reason=FailedCreate")).await;
+        let failures = failures.map(|list| list.items).unwrap_or_default();
+        let last = failures.into_iter().max_by(|one, other| one.last_timestamp.cmp(&other.last_timestamp));
+        let why = last.and_then(|event| event.message).map(|message| format!("{}; ", one_line(&message)));
+        Error::Cluster {
+            what: format!("{count} Pods with the label {labels} are missing in the namespace {}", self.namespace),
+            why: format!("{}see kubectl get events -n {}", why.unwrap_or_default(), self.namespace),
+        }
+    }
+
     fn not_ready(&self, pod: &str, why: &str) -> Error {
         let what = format!("the Pod {}/{pod} is not ready", self.namespace);
         Error::Cluster { what, why: format!("{why}; see kubectl describe pod -n {} {pod}", self.namespace) }
@@ -160,7 +184,7 @@ pub(super) fn has_container(pod: &Pod, name: &str) -> bool {
 }
 
 /// Whether the Pod is ready and is not about to end.
-fn is_ready(pod: &Pod) -> bool {
+pub(super) fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     let is_ready = conditions.into_iter().flatten().any(|it| it.type_ == "Ready" && it.status == "True");
     is_ready && pod.metadata.deletion_timestamp.is_none()
