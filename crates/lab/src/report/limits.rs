@@ -147,10 +147,10 @@ fn place(experiment: &Experiment) -> String {
     };
     format!(
         "One cluster of {} nodes. The load, the servers and all proxies share the CPUs of the nodes, so every latency \
-         holds waiting for a CPU, and a mesh that takes less CPU leaves more for the others. Each mesh has Pods of its own, \
-         and Kubernetes placed them once (lab.json has the nodes): a difference between two meshes may be a difference of \
-         their nodes. Expect other figures in another cluster. The lab did not measure its own maximum here: a load of many \
-         calls may be limited by the load itself. The Pods of the load start within a moment of each other, not at once.",
+         holds waiting for a CPU, and a mesh that takes less CPU leaves more for the others. Each mesh has Pods of its own. \
+         The lab places Pods of the same name on the same node in all meshes (lab.json has the nodes); a mesh's own Pods run \
+         where Kubernetes placed them. Expect other figures in another cluster. The lab did not measure its own maximum here: a load of many \
+         calls may be limited by the load itself. The Pods of the load begin at a signal, which reaches each of them through the API server.",
         cluster.nodes.len()
     )
 }

@@ -19,7 +19,7 @@ use crate::kubernetes::{connect, refused};
 
 /// What the lab does in a cluster: verb, API group, resource, subresource. Older versions of Kubernetes ask for `get` of the
 /// last two subresources, newer ones for `create`.
-const RIGHTS: [(&str, &str, &str, &str); 14] = [
+const RIGHTS: [(&str, &str, &str, &str); 15] = [
     ("create", "", "namespaces", ""),
     ("get", "", "namespaces", ""),
     ("delete", "", "namespaces", ""),
@@ -29,6 +29,7 @@ const RIGHTS: [(&str, &str, &str, &str); 14] = [
     ("create", "", "services", ""),
     ("list", "", "pods", ""),
     ("get", "", "pods", ""),
+    ("patch", "", "pods", ""),
     ("delete", "", "pods", ""),
     ("get", "", "pods", "exec"),
     ("create", "", "pods", "exec"),
@@ -219,7 +220,7 @@ fn none_ready(pods: &[Pod], labels: &str) -> Option<String> {
 
 /// The reason of a mesh that the lab found, but does not measure.
 pub(super) fn left_out(why: impl Display) -> String {
-    format!("left out, because the mesh does not work: {why}")
+    format!("found in the cluster, but unusable: {why}")
 }
 
 /// Whether a Pod runs and is not about to end. A finished Pod has no statistics.

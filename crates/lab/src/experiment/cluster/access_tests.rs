@@ -40,7 +40,7 @@ async fn a_found_mesh_without_a_ready_pod_is_left_out_with_the_reason() {
     let versions: Vec<(Mesh, &str)> = measured.iter().map(|(mesh, version)| (*mesh, &version.version[..])).collect();
     assert_eq!(versions, [(Mesh::None, "no mesh"), (Mesh::Kuma, "example/kuma-cp:1")]);
     let [Skipped { target: TargetKind::Linkerd, why }] = &left_out[..] else { panic!("{left_out:?}") };
-    let wanted = "left out, because the mesh does not work: no Pod with the labels linkerd.io/control-plane-component is \
+    let wanted = "found in the cluster, but unusable: no Pod with the labels linkerd.io/control-plane-component is \
         ready; see kubectl get pods -A -l linkerd.io/control-plane-component";
     assert_eq!(why, wanted);
 }

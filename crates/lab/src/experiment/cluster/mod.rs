@@ -17,6 +17,7 @@ mod endpoints;
 mod exec;
 mod load;
 mod mesh;
+mod nodes;
 mod objects;
 mod options;
 mod pods;

@@ -1,15 +1,16 @@
-//! The Pods of one namespace: waits until they are ready, runs commands in them, and connects to their ports.
+//! The Pods of one namespace: places them on their nodes, waits until they are ready, runs commands in them, and connects to their ports.
 
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Client;
-use kube::api::{Api, AttachParams, DeleteParams, ListParams};
+use kube::api::{Api, AttachParams, DeleteParams, ListParams, Patch, PatchParams};
 use tokio::time::{Instant, sleep};
 use tonic::transport::{Channel, Endpoint};
 
 use super::exec::{Exec, one_line};
+use super::nodes::{Nodes, is_held, release, unschedulable};
 use super::objects::CONTAINER;
 use super::waiting::Waiting;
 use crate::error::{Error, Result};
@@ -31,26 +32,36 @@ pub(super) struct Pods {
     client: Client,
     api: Api<Pod>,
     namespace: String,
+    nodes: Nodes,
 }
 
 impl Pods {
-    pub(super) fn new(client: Client, namespace: &str) -> Self {
-        Self { api: Api::namespaced(client.clone(), namespace), client, namespace: namespace.to_owned() }
+    /// The Pods of a namespace, which the lab places on these nodes if it created them.
+    pub(super) fn new(client: Client, namespace: &str, nodes: &Nodes) -> Self {
+        Self {
+            api: Api::namespaced(client.clone(), namespace),
+            client,
+            namespace: namespace.to_owned(),
+            nodes: nodes.clone(),
+        }
     }
 
-    /// Waits until `count` Pods with these labels are ready, and returns them.
+    /// Places `count` Pods with these labels, waits until all of them are ready, and returns them.
     ///
     /// # Errors
-    /// If a container cannot start, or a Pod is not ready in time.
+    /// If Kubernetes cannot create or place a Pod, a container cannot start, or a Pod is not ready in time.
     pub(super) async fn ready(&self, labels: &str, count: usize) -> Result<Vec<Pod>> {
         let start = Instant::now();
-        let (end, mut waiting) = (start + READY_TIMEOUT, Waiting::default());
+        let (end, mut waiting) = (start + READY_TIMEOUT, Waiting::new(&self.nodes));
         let (mut last_count, mut counted_since) = (0, start);
         loop {
             let pods = self.api.list(&ListParams::default().labels(labels)).await.map_err(refused("listing Pods"))?;
             let ready: Vec<Pod> = pods.items.iter().filter(|pod| is_ready(pod)).cloned().collect();
             if ready.len() == count && pods.items.len() == count {
                 return Ok(ready);
+            }
+            for pod in &pods.items {
+                self.place(pod).await?;
             }
             let now = Instant::now();
             if pods.items.len() != last_count {
@@ -63,8 +74,8 @@ impl Pods {
                 return Err(self.not_ready(&name(pod), &why));
             }
             if Instant::now() > end {
-                let late = pods.items.iter().find(|pod| !is_ready(pod)).map_or_else(|| labels.to_owned(), name);
-                return Err(self.not_ready(&late, &late_reason()));
+                let late = pods.items.iter().find(|pod| !is_ready(pod));
+                return Err(self.not_ready(&late.map_or_else(|| labels.to_owned(), name), &late_reason(late)));
             }
             sleep(POLL).await;
         }
@@ -102,19 +113,36 @@ impl Pods {
         let what = || format!("deleting the Pod {}/{pod}", self.namespace);
         let old = self.api.get(pod).await.map_err(refused(what()))?.metadata.uid;
         self.api.delete(pod, &DeleteParams::default()).await.map_err(refused(what()))?;
-        let (end, mut waiting) = (Instant::now() + READY_TIMEOUT, Waiting::default());
+        let (end, mut waiting) = (Instant::now() + READY_TIMEOUT, Waiting::new(&self.nodes));
         loop {
             let new = self.api.get_opt(pod).await.map_err(refused(what()))?.filter(|pod| pod.metadata.uid != old);
             if new.as_ref().is_some_and(is_ready) {
                 return Ok(());
             }
+            if let Some(new) = &new {
+                self.place(new).await?;
+            }
             if let Some(why) = new.as_ref().and_then(|pod| waiting.hopeless(pod, Instant::now())) {
                 return Err(self.not_ready(pod, &why));
             }
             if Instant::now() > end {
-                return Err(self.not_ready(pod, &late_reason()));
+                return Err(self.not_ready(pod, &late_reason(new.as_ref())));
             }
             sleep(POLL).await;
+        }
+    }
+
+    /// Lets the scheduler place a Pod on its node, if the Pod still waits for that.
+    async fn place(&self, pod: &Pod) -> Result<()> {
+        if !is_held(pod) || pod.metadata.deletion_timestamp.is_some() {
+            return Ok(());
+        }
+        let pod = name(pod);
+        let patch = Patch::Strategic(release(self.nodes.of(&pod)));
+        match self.api.patch(&pod, &PatchParams::default(), &patch).await {
+            // The Pod has been deleted; another one follows.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            placed => placed.map(drop).map_err(refused(format!("placing the Pod {}/{pod}", self.namespace))),
         }
     }
 
@@ -168,8 +196,9 @@ impl Pods {
     }
 }
 
-fn late_reason() -> String {
-    format!("nothing within {} s", READY_TIMEOUT.as_secs())
+fn late_reason(pod: Option<&Pod>) -> String {
+    let why = pod.and_then(unschedulable).map(|why| format!(": {}", one_line(why))).unwrap_or_default();
+    format!("nothing within {} s{why}", READY_TIMEOUT.as_secs())
 }
 
 pub(super) fn name(pod: &Pod) -> String {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::access::{Access, Meshes, left_out, taken};
 use super::mesh::Mesh;
+use super::nodes::Nodes;
 use super::stage::{Plot, Stage};
 use super::turn::Measurement;
 use super::usage::{ContainerName, IdleCpus, Kubelets};
@@ -49,7 +50,7 @@ pub(in crate::experiment) fn run(options: &Options, words: impl Iterator<Item = 
     let kinds: Vec<Mesh> = meshes.measured.iter().map(|(mesh, _)| *mesh).collect();
     ensure_measurable(settings.scenario, &kinds, &meshes.left_out)?;
     for Skipped { target, why } in &meshes.left_out {
-        foreground.say(&format!("{target}: {why}"))?;
+        foreground.say(&format!("{target} is left out: {why}"))?;
     }
     foreground.wait(access.ensure_free(&kinds))?;
     let output = Output::create(&settings.out)?;
@@ -108,7 +109,8 @@ impl Lab<'_> {
             ceiling: Ceiling::default(),
         };
         self.output.describe(&experiment)?;
-        let plot = Plot { settings, loads: load_pods as usize, image: &image, workload };
+        let nodes_of_pods = Nodes::default();
+        let plot = Plot { settings, loads: load_pods as usize, image: &image, workload, nodes: &nodes_of_pods };
         let (mut stages, mut placements) = (HashMap::new(), Vec::new());
         let bar = self.foreground.begin("namespaces that are ready:", kinds.len() as u32);
         for &mesh in &kinds {
@@ -149,7 +151,7 @@ impl Lab<'_> {
     /// Goes on without a mesh that does not work, and frees what its Pods use.
     fn leave_out(&mut self, experiment: &mut Experiment, mesh: Mesh, error: &Error) -> Result<()> {
         let why = left_out(error);
-        self.foreground.say(&format!("{}: {why}", mesh.target()))?;
+        self.foreground.say(&format!("{} is left out: {why}", mesh.target()))?;
         experiment.leave_out(mesh.target(), why);
         self.output.describe(experiment)?;
         match self.foreground.wait(delete_namespaces(&self.access.client, &[mesh.namespace()])) {
@@ -182,6 +184,8 @@ impl Lab<'_> {
             let run = async {
                 if settings.scenario.has_fresh_proxies() {
                     stage.renew(plot).await?;
+                } else {
+                    stage.ready(plot).await?;
                 }
                 stage.find_containers(access, plot).await?;
                 Measurement { settings, stage, kubelets, idle, load_pods: plot.loads }.measure(&turn).await

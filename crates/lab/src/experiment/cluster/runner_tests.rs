@@ -50,8 +50,7 @@ fn the_report_names_a_mesh_that_was_left_out_and_why() {
     output.append(&recorded.runs[0]).expect("a run");
     let Written { summary, page } = report::write(&dir).expect("a report");
     let [summary, page] = [summary, page].map(|path| std::fs::read_to_string(path).expect("text"));
-    let why =
-        "left out, because the mesh does not work: the Pod leno-lab-linkerd/load-0 has no container linkerd-proxy";
+    let why = "found in the cluster, but unusable: the Pod leno-lab-linkerd/load-0 has no container linkerd-proxy";
     assert!(summary.contains(&format!("skipped: {why}")), "{summary}");
     assert!(page.contains(&format!("not measured: {why}")), "{page}");
 }
@@ -63,6 +62,6 @@ fn footprint_without_a_mesh_that_works_is_refused_with_the_reason() {
     assert!(refused(&[Mesh::None, Mesh::Leno], &[]).is_ok());
     assert!(ensure_measurable(Scenario::SlowPod, &[Mesh::None], &[]).is_ok());
     let error = refused(&[Mesh::None], &skipped).expect_err("an error").to_string();
-    assert!(error.ends_with("linkerd: left out, because the mesh does not work: no Pod is ready"), "{error}");
+    assert!(error.ends_with("linkerd: found in the cluster, but unusable: no Pod is ready"), "{error}");
     assert!(refused(&[Mesh::None], &[]).expect_err("an error").to_string().contains("--mesh names none"));
 }

@@ -9,6 +9,7 @@ use kube::api::{Api, PostParams};
 
 use super::access::Access;
 use super::mesh::{Mesh, Proxies};
+use super::nodes::Nodes;
 use super::objects::{self, BACKEND, CONTAINER, GRPC_PORT, HTTP_PORT, LOAD, pod_name, selector};
 use super::pods::{Pods, has_container, name};
 use super::servers::Servers;
@@ -70,6 +71,8 @@ pub(super) struct Plot<'a> {
     pub(super) image: &'a str,
     /// The user's workload that the load calls; `None` if the load calls servers of the lab.
     pub(super) workload: Option<&'a Workload>,
+    /// The nodes of the Pods in all stages.
+    pub(super) nodes: &'a Nodes,
 }
 
 impl Stage {
@@ -81,7 +84,7 @@ impl Stage {
         let namespace = mesh.namespace();
         let what = || format!("making the objects of the namespace {namespace}");
         let params = PostParams::default();
-        let pods = Pods::new(access.client.clone(), &namespace);
+        let pods = Pods::new(access.client.clone(), &namespace, plot.nodes);
         let sets: Api<StatefulSet> = Api::namespaced(access.client.clone(), &namespace);
         // The Pods of the load start at the same time as the servers.
         let loads = objects::loads(plot.loads, plot.image)?;
@@ -97,7 +100,12 @@ impl Stage {
             ensure_meshed(&pod, mesh)?;
         }
         let containers = containers(access, mesh, plot).await?;
-        let placements = pods.all().await?.iter().map(placement).collect();
+        let all = pods.all().await?;
+        if let Some(why) = plot.nodes.misplaced(&all) {
+            return Err(Error::Cluster { what: format!("a Pod of the namespace {namespace} is misplaced"), why });
+        }
+        plot.nodes.fix(&all);
+        let placements = all.iter().map(placement).collect();
         Ok(Self { mesh, pods, servers, client, exchange, containers, placements })
     }
 
@@ -108,6 +116,17 @@ impl Stage {
     pub(super) async fn find_containers(&mut self, access: &Access, plot: Plot<'_>) -> Result<()> {
         self.containers = containers(access, self.mesh, plot).await?;
         Ok(())
+    }
+
+    /// Waits until all Pods of the lab are ready, and places those that Kubernetes has replaced since.
+    ///
+    /// # Errors
+    /// If the API server rejects a request, or a Pod is not ready in time.
+    pub(super) async fn ready(&self, plot: Plot<'_>) -> Result<()> {
+        if self.servers.is_some() {
+            self.pods.ready(&selector(BACKEND), plot.settings.backends).await?;
+        }
+        self.pods.ready(&selector(LOAD), plot.loads).await.map(drop)
     }
 
     /// Replaces all Pods of the lab in the namespace, so that their proxies keep no memory of an earlier run.

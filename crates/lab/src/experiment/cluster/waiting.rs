@@ -1,4 +1,5 @@
-//! Containers that wait: which reasons of the kubelet are final, and which ones may pass by themselves.
+//! Pods and containers that wait: which reasons of the scheduler and the kubelet are final, and which ones may pass by
+//! themselves.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use k8s_openapi::api::core::v1::{ContainerState, ContainerStateWaiting, Containe
 use tokio::time::Instant;
 
 use super::exec::one_line;
+use super::nodes::{Nodes, unschedulable};
 use super::objects::CONTAINER;
 use super::pods::name;
 
@@ -20,9 +22,15 @@ const BACK_OFF: &str = "ImagePullBackOff";
 /// Reasons that time alone does not change.
 const FINAL: [&str; 4] = ["ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CrashLoopBackOff"];
 
-/// The containers that wait, as seen in one look at their Pods after the other.
-#[derive(Debug, Default)]
+/// Time for a Pod to be placed on its node: a Pod that ends may free the resources.
+const PLACEMENT_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The Pods and containers that wait, as seen in one look after the other.
+#[derive(Debug)]
 pub(super) struct Waiting {
+    nodes: Nodes,
+    /// The Pods that the scheduler cannot place on their nodes, since the first look that found it.
+    unplaced: BTreeMap<String, Instant>,
     /// By the Pod and the container.
     pulls: BTreeMap<(String, String), FailedPulls>,
 }
@@ -38,8 +46,34 @@ struct FailedPulls {
 }
 
 impl Waiting {
+    pub(super) fn new(nodes: &Nodes) -> Self {
+        Self { nodes: nodes.clone(), unplaced: BTreeMap::new(), pulls: BTreeMap::new() }
+    }
+
     /// Looks at a Pod. Returns why it will not be ready, in one line; `None` if it may still be.
     pub(super) fn hopeless(&mut self, pod: &Pod, now: Instant) -> Option<String> {
+        self.hopeless_placement(pod, now).or_else(|| self.hopeless_containers(pod, now))
+    }
+
+    /// A Pod that may run on any node can still be placed: the cluster may get another node.
+    fn hopeless_placement(&mut self, pod: &Pod, now: Instant) -> Option<String> {
+        let pod_name = name(pod);
+        let (Some(node), Some(why)) = (self.nodes.of(&pod_name), unschedulable(pod)) else {
+            self.unplaced.remove(&pod_name);
+            return None;
+        };
+        let since = *self.unplaced.entry(pod_name).or_insert(now);
+        let is_late = now.saturating_duration_since(since) >= PLACEMENT_PATIENCE;
+        is_late.then(|| {
+            format!(
+                "the scheduler cannot place it on the node {node}, where this Pod of the first mesh runs: {}; free \
+                 resources on this node, or use fewer Pods with --backends and --load-pods",
+                one_line(why)
+            )
+        })
+    }
+
+    fn hopeless_containers(&mut self, pod: &Pod, now: Instant) -> Option<String> {
         let status = pod.status.as_ref()?;
         let all = [&status.init_container_statuses, &status.container_statuses];
         let all = all.into_iter().flatten().flatten();

@@ -19,7 +19,7 @@ fn waiting(reason: &str) -> Pod {
 
 /// What is found in looks at these seconds.
 fn looks(looks: &[(u64, &str)]) -> Vec<Option<String>> {
-    let (mut waiting_for, start) = (Waiting::default(), Instant::now());
+    let (mut waiting_for, start) = (Waiting::new(&Nodes::default()), Instant::now());
     let look = |(s, reason): &(u64, &str)| waiting_for.hopeless(&waiting(reason), start + Duration::from_secs(*s));
     looks.iter().map(look).collect()
 }
@@ -62,7 +62,7 @@ fn a_pull_that_succeeds_is_forgotten() {
 
 #[test]
 fn a_replaced_pod_starts_anew() {
-    let (mut looked, start) = (Waiting::default(), Instant::now());
+    let (mut looked, start) = (Waiting::new(&Nodes::default()), Instant::now());
     let mut failing = waiting("ErrImagePull");
     assert_eq!(looked.hopeless(&failing, start), None);
     failing.metadata.uid = Some("u2".to_owned());
@@ -72,7 +72,7 @@ fn a_replaced_pod_starts_anew() {
 #[test]
 fn the_image_of_a_mesh_is_not_changed_by_an_option_of_the_lab() {
     let failing = pod("linkerd-proxy", &json!({"waiting": {"reason": "ErrImagePull"}}));
-    let (mut looked, start) = (Waiting::default(), Instant::now());
+    let (mut looked, start) = (Waiting::new(&Nodes::default()), Instant::now());
     assert_eq!(looked.hopeless(&failing, start), None);
     let why = looked.hopeless(&failing, start + PULL_PATIENCE).expect("a reason");
     assert!(
@@ -93,7 +93,38 @@ fn other_reasons_are_final_at_once() {
 fn a_container_that_is_being_created_may_still_start() {
     assert_eq!(looks(&[(0, "ContainerCreating"), (100, "ContainerCreating")]), [None, None]);
     let running = pod("leno", &json!({"running": {}}));
-    assert_eq!(Waiting::default().hopeless(&running, Instant::now()), None);
+    assert_eq!(Waiting::new(&Nodes::default()).hopeless(&running, Instant::now()), None);
     let new = serde_json::from_value(json!({"metadata": {"name": "backend-0"}, "status": {}})).expect("a Pod");
-    assert_eq!(Waiting::default().hopeless(&new, Instant::now()), None);
+    assert_eq!(Waiting::new(&Nodes::default()).hopeless(&new, Instant::now()), None);
+}
+
+/// The Pod `backend-0`, which the scheduler cannot place.
+fn unplaced() -> Pod {
+    let condition = json!({
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+        "message": "0/2 nodes are available:\n1 Insufficient cpu",
+    });
+    let pod = json!({"metadata": {"name": "backend-0"}, "status": {"conditions": [condition]}});
+    serde_json::from_value(pod).expect("a Pod")
+}
+
+#[test]
+fn a_pod_that_does_not_fit_on_its_node_is_named_with_the_schedulers_reason() {
+    let nodes = Nodes::default();
+    nodes.fix(&[waiting("ContainerCreating")]);
+    let (mut looked, start) = (Waiting::new(&nodes), Instant::now());
+    assert_eq!(looked.hopeless(&unplaced(), start), None);
+    assert_eq!(looked.hopeless(&waiting("ContainerCreating"), start + PLACEMENT_PATIENCE / 2), None);
+    assert_eq!(looked.hopeless(&unplaced(), start + PLACEMENT_PATIENCE), None, "the Pod was placed meanwhile");
+    let why = looked.hopeless(&unplaced(), start + PLACEMENT_PATIENCE * 2).expect("a reason");
+    let wanted = "the scheduler cannot place it on the node node1, where this Pod of the first mesh runs: 0/2 nodes are \
+        available: 1 Insufficient cpu; free resources on this node, or use fewer Pods with --backends and --load-pods";
+    assert_eq!(why, wanted);
+}
+
+#[test]
+fn a_pod_that_may_run_anywhere_waits_for_a_node() {
+    let (mut looked, start) = (Waiting::new(&Nodes::default()), Instant::now());
+    assert_eq!(looked.hopeless(&unplaced(), start), None);
+    assert_eq!(looked.hopeless(&unplaced(), start + PLACEMENT_PATIENCE * 2), None);
 }
