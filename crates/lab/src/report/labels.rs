@@ -7,9 +7,15 @@ use crate::experiment::record::{
 
 use super::group::{Load, Marks};
 
-/// A target in a few words.
-pub(super) fn target_is(target: TargetKind) -> &'static str {
+/// A target in a few words. On a machine, the lab configures each target. In a cluster, it finds Services and meshes that
+/// others have configured.
+pub(super) fn target_is(target: TargetKind, experiment: &Experiment) -> &'static str {
+    let is_in_cluster = experiment.cluster.is_some();
     match target {
+        // kube-proxy or an eBPF program implements them.
+        TargetKind::Vanilla if is_in_cluster => "no mesh: the cluster's Services",
+        TargetKind::Ambient if is_in_cluster => "ztunnel on each node",
+        TargetKind::Kuma if is_in_cluster => "Envoy sidecars",
         TargetKind::Direct => "no proxy",
         TargetKind::L4 => "netfilter, as kube-proxy",
         TargetKind::Leno => "latency balancer",

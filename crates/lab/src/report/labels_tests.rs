@@ -1,3 +1,4 @@
+use super::super::example;
 use super::*;
 
 fn closed(connections: u32) -> Load {
@@ -14,6 +15,19 @@ fn loads_are_said_at_once_where_only_their_connections_differ() {
     let mixed = "1 connection, 200 calls in flight, closed loop; 10,000 calls/s, open loop, 1 connection";
     assert_eq!(loads(&[closed(1), paced(10_000)]), mixed);
     assert_eq!(loads(&[]), "no load");
+}
+
+#[test]
+fn in_a_cluster_no_mesh_is_the_clusters_services_whatever_implements_them() {
+    let mut experiment = example::experiment(Scenario::SlowPod);
+    assert_eq!(target_is(TargetKind::Vanilla, &experiment), "no mesh: netfilter");
+    experiment.cluster = Some(example::cluster());
+    for target in TargetKind::ALL {
+        let is = target_is(target, &experiment);
+        let may_name_it = matches!(target, TargetKind::L4 | TargetKind::CiliumL4);
+        assert!(may_name_it || !is.contains("netfilter"), "{target}: {is}");
+    }
+    assert_eq!(target_is(TargetKind::Vanilla, &experiment), "no mesh: the cluster's Services");
 }
 
 #[test]

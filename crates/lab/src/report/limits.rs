@@ -95,8 +95,14 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
     let by_connection = experiment.targets.iter().any(is_by_connection);
     if by_connection && experiment.workload.is_some() {
         limits.push(
-            "Without a mesh, netfilter rules choose a server for each connection, anew in each repeat. If the servers \
-             differ, its figures depend on luck: look at their range."
+            "Without a mesh, the cluster's Services choose a server for each connection, anew in each repeat. If the \
+             servers differ, its figures depend on luck: look at their range."
+                .to_owned(),
+        );
+    } else if by_connection && experiment.cluster.is_some() {
+        limits.push(
+            "Without a mesh, the cluster's Services choose a backend for each connection, anew in each repeat: whether that \
+             is the slow one is a matter of luck, and so is the median. Look at its range."
                 .to_owned(),
         );
     } else if by_connection && experiment.scenario != Scenario::Memory && experiment.scenario.has_calls() {
