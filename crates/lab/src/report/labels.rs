@@ -177,7 +177,7 @@ pub(super) fn places(experiment: &Experiment) -> Vec<(&'static str, String)> {
             ("Kubernetes", kubernetes.clone()),
             ("nodes", nodes.join("; ")),
             ("image", image.clone()),
-            ("load", format!("{load_pods} Pods")),
+            ("load", pods_of_load(*load_pods)),
         ];
     }
     let Machine { cpus, cpu_model, memory_bytes, kernel } = &experiment.machine;
@@ -186,6 +186,13 @@ pub(super) fn places(experiment: &Experiment) -> Vec<(&'static str, String)> {
         ("memory", format!("{} GB", number::significant(*memory_bytes as f64 / 1e9))),
         ("Linux", kernel.clone()),
     ]
+}
+
+fn pods_of_load(count: u32) -> String {
+    match count {
+        1 => "1 Pod".to_owned(),
+        _ => format!("{count} Pods; a load with fewer connections uses fewer of them"),
+    }
 }
 
 /// The unit that is counted per second.

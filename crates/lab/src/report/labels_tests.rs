@@ -31,6 +31,17 @@ fn in_a_cluster_no_mesh_is_the_clusters_services_whatever_implements_them() {
 }
 
 #[test]
+fn the_pods_of_the_load_are_a_maximum() {
+    let place = |load_pods| {
+        let mut experiment = example::experiment(Scenario::Connections);
+        experiment.cluster = Some(Cluster { load_pods, ..example::cluster() });
+        places(&experiment).into_iter().find(|(name, _)| *name == "load").expect("the load").1
+    };
+    assert_eq!(place(1), "1 Pod");
+    assert_eq!(place(2), "2 Pods; a load with fewer connections uses fewer of them");
+}
+
+#[test]
 fn a_load_without_calls_is_named_by_its_connections() {
     assert_eq!(load(Load { concurrency: 0, ..closed(16) }), "16 connections");
 }

@@ -11,6 +11,7 @@ use super::turn::Measurement;
 use super::usage::{ContainerName, IdleCpus, Kubelets};
 use super::workload::Workload;
 use crate::error::{Error, Result};
+use crate::experiment::cases::Case;
 use crate::experiment::machine::started;
 use crate::experiment::options::{Options, Settings};
 use crate::experiment::output::Output;
@@ -86,7 +87,7 @@ struct Lab<'a> {
 impl Lab<'_> {
     fn measure(&mut self, meshes: Meshes, command: String) -> Result<()> {
         let (settings, access, workload) = (self.settings, self.access, self.workload);
-        let load_pods = self.options.cluster.load_pods();
+        let load_pods = load_pods(&settings.cases, self.options.cluster.load_pods());
         let image = self.options.cluster.image.clone().unwrap_or_else(|| image(&meshes.measured));
         let (nodes, cluster) = self.foreground.wait(access.describe(&image, load_pods))?;
         let (kinds, versions): (Vec<Mesh>, Vec<Version>) = meshes.measured.into_iter().unzip();
@@ -226,6 +227,11 @@ fn ensure_measurable(scenario: Scenario, meshes: &[Mesh], left_out: &[Skipped]) 
         [] => "the cluster has no mesh, or --mesh names none".to_owned(),
     };
     Err(Error::Cluster { what: "footprint measures the memory of proxies".to_owned(), why })
+}
+
+/// The number of load Pods: no more than the largest load of a case has parts.
+fn load_pods(cases: &[Case], at_most: u32) -> u32 {
+    cases.iter().map(|case| case.load_pods(at_most as usize) as u32).max().unwrap_or(at_most)
 }
 
 /// Measures the CPUs that containers use without a load.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::experiment::record::Condition;
 use crate::report::example::{recorded, run};
 
 fn meshes(image: &str) -> Vec<(Mesh, Version)> {
@@ -64,4 +65,20 @@ fn footprint_without_a_mesh_that_works_is_refused_with_the_reason() {
     let error = refused(&[Mesh::None], &skipped).expect_err("an error").to_string();
     assert!(error.ends_with("linkerd: found in the cluster, but unusable: no Pod is ready"), "{error}");
     assert!(refused(&[Mesh::None], &[]).expect_err("an error").to_string().contains("--mesh names none"));
+}
+
+#[test]
+fn there_are_no_more_load_pods_than_a_load_has_connections_and_calls() {
+    let case = |connections, concurrency| Case {
+        skew_ms: 0,
+        connections,
+        concurrency,
+        rate_per_s: None,
+        condition: Condition::default(),
+    };
+    assert_eq!(load_pods(&[case(1, 200)], 2), 1);
+    assert_eq!(load_pods(&[case(1, 200), case(8, 200)], 4), 4);
+    assert_eq!(load_pods(&[case(1, 200), case(2, 200)], 4), 2);
+    assert_eq!(load_pods(&[case(8, 3)], 4), 3);
+    assert_eq!(case(1, 200).load_pods(4), 1);
 }

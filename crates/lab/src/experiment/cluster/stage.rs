@@ -39,7 +39,7 @@ pub(super) struct Stage {
 /// The containers of a mesh.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Containers {
-    /// Proxies beside the load.
+    /// Proxies beside the load, in the order of the load Pods.
     pub(super) clients: Vec<ContainerName>,
     /// Proxies beside the servers.
     pub(super) servers: Vec<ContainerName>,
@@ -54,6 +54,13 @@ impl Containers {
     /// All proxies.
     pub(super) fn proxies(&self) -> Vec<ContainerName> {
         [&self.clients[..], &self.servers, &self.shared].concat()
+    }
+
+    /// The containers that a load in the first `loads` load Pods uses. The other load Pods have no connection, and their
+    /// proxies would count as a cost of the load.
+    pub(super) fn of_loads(&self, loads: usize) -> Self {
+        let clients = self.clients.iter().take(loads).cloned().collect();
+        Self { clients, ..self.clone() }
     }
 
     /// All containers.
