@@ -57,7 +57,7 @@ pub fn run(options: &Options) -> Result<()> {
 /// open.
 fn end_with_input(signal: Option<oneshot::Sender<()>>) {
     if let Err(error) = follow(io::stdin().lock(), signal) {
-        // Without a reader of the standard error, the exit code is all that is left to say.
+        // If the standard error is closed, the exit code still shows the failure.
         let _ = writeln!(io::stderr(), "error: {error}");
     }
     std::process::exit(1)

@@ -83,8 +83,8 @@ async fn a_long_standard_error_does_not_stop_the_output() {
     let mut exec = Exec::new("x".to_owned(), Box::new(tokio::io::sink()), Box::new(output), Box::new(errors), status);
     // One connection carries both streams, one after the other.
     tokio::spawn(async move {
-        writer.write_all(&[b'x'; 100_000]).await.expect("somebody reads");
-        answer.write_all(b"done\n").await.expect("somebody reads");
+        writer.write_all(&[b'x'; 100_000]).await.expect("the command's reader");
+        answer.write_all(b"done\n").await.expect("the command's reader");
     });
     assert_eq!(exec.read_line(100).await.expect("a line"), Some(b"done\n".to_vec()));
 }

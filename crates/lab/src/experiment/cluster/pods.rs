@@ -1,4 +1,5 @@
-//! The Pods of one namespace: places them on their nodes, waits until they are ready, runs commands in them, and connects to their ports.
+//! The Pods of one namespace: places them on their nodes, waits until they are ready, runs commands in them, and
+//! connects to their ports.
 
 use std::time::Duration;
 

@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use futures_util::future::try_join;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::{Api, PostParams};
@@ -93,17 +94,21 @@ impl Stage {
         let params = PostParams::default();
         let pods = Pods::new(access.client.clone(), &namespace, plot.nodes);
         let sets: Api<StatefulSet> = Api::namespaced(access.client.clone(), &namespace);
-        // The Pods of the load start at the same time as the servers.
         let loads = objects::loads(plot.loads, plot.image)?;
         sets.create(&params, &loads).await.map_err(refused(what()))?;
-        let (servers, client, exchange) = match plot.workload {
-            Some(workload) => (None, workload.client.clone(), workload.exchange.clone()),
-            None => {
-                let (servers, client) = set_up_servers(access, mesh, plot, &pods).await?;
-                (Some(servers), client, plot.settings.exchange())
+        let called = async {
+            match plot.workload {
+                Some(workload) => Ok((None, workload.client.clone(), workload.exchange.clone())),
+                None => {
+                    let (servers, client) = set_up_servers(access, mesh, plot, &pods).await?;
+                    Ok((Some(servers), client, plot.settings.exchange()))
+                }
             }
         };
-        for pod in pods.ready(&selector(LOAD), plot.loads).await? {
+        // The Pods of the load start at the same time as the servers: each wait also places its Pods.
+        let of_loads = selector(LOAD);
+        let ((servers, client, exchange), loads) = try_join(called, pods.ready(&of_loads, plot.loads)).await?;
+        for pod in loads {
             ensure_meshed(&pod, mesh)?;
         }
         let containers = containers(access, mesh, plot).await?;

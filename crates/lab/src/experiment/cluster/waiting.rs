@@ -77,7 +77,7 @@ impl Waiting {
         let status = pod.status.as_ref()?;
         let all = [&status.init_container_statuses, &status.container_statuses];
         let all = all.into_iter().flatten().flatten();
-        // Each container is looked at, so that none keeps an old failure.
+        // Looks at every container: a failure that has passed must be forgotten.
         let reasons: Vec<String> = all.filter_map(|container| self.hopeless_container(pod, container, now)).collect();
         reasons.into_iter().next()
     }
