@@ -1,5 +1,6 @@
 //! `leno lab run --cluster`: the lab measures the cluster with and without the mesh, and leaves nothing.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -70,6 +71,7 @@ pub(super) fn the_lab_measures_the_mesh_and_leaves_nothing(cluster: &Cluster) {
         // Two servers and two load Pods.
         assert_eq!(run["footprint"]["proxies"].as_u64(), is_meshed.then_some(4), "{run:#}");
     }
+    same_nodes(&dir);
     let slow = |target: &str| {
         let run = runs.iter().find(|run| run["target"] == target && run["skew_ms"] == 50);
         run.and_then(|run| run["slow_share"].as_f64()).expect("a share")
@@ -86,6 +88,21 @@ pub(super) fn the_lab_measures_the_mesh_and_leaves_nothing(cluster: &Cluster) {
     // The run was killed as soon as its first namespace existed.
     assert!(told.contains("leno-lab-none"), "{told}");
     assert_eq!(namespaces(cluster), "", "leno lab clean deletes them");
+}
+
+/// Checks that each Pod of the lab runs on the same node with the mesh and without it.
+fn same_nodes(dir: &Path) {
+    let lab = std::fs::read_to_string(dir.join("lab.json")).expect("a description");
+    let lab: Value = serde_json::from_str(&lab).expect("JSON");
+    let placements = lab["cluster"]["placements"].as_array().expect("placements");
+    let pods = |index: usize| {
+        let pods = placements[index]["pods"].as_array().expect("Pods").iter();
+        pods.map(|pod| pod.as_str().expect("text").to_owned()).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(placements.len(), 2, "{lab:#}");
+    // Two servers and two load Pods.
+    assert_eq!(pods(0).len(), 4, "{lab:#}");
+    assert_eq!(pods(0), pods(1), "{lab:#}");
 }
 
 /// Starts a run, and ends it with a signal when its namespaces exist.

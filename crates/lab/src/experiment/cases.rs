@@ -31,6 +31,11 @@ impl Case {
         }
     }
 
+    /// The number of load Pods that have a connection, if there are at most this many.
+    pub(super) fn load_pods(self, at_most: usize) -> usize {
+        self.pattern().parts(self.connections as usize, at_most)
+    }
+
     /// The same load under a condition. A chain gets a part of the rate.
     fn under(self, condition: Condition) -> Self {
         let part = if condition.fault.is_chain() { CHAIN_PART } else { 1 };

@@ -59,6 +59,13 @@ impl Experiment {
         self.skipped.push(Skipped { target, why: why.clone() });
         why
     }
+
+    /// Removes a target that cannot be measured at all.
+    pub(super) fn leave_out(&mut self, target: TargetKind, why: String) {
+        self.targets.retain(|&measured| measured != target);
+        self.versions.retain(|version| version.target != target);
+        self.skipped.push(Skipped { target, why });
+    }
 }
 
 /// The machine that an experiment ran on.

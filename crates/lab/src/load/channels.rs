@@ -1,6 +1,7 @@
 //! The clients of a load, polled by one task.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -36,6 +37,19 @@ impl Channels {
             .map(|(index, client)| Channel::connect(client, index, (exchange, traffic), &queue));
         let all = stream::iter(opening).buffered(CONNECTING_AT_A_TIME).try_collect().await?;
         Ok(Self { all, queue, in_flight: 0 })
+    }
+
+    /// Waits for `until`, and meanwhile drives the connections: a peer may close a connection that answers nothing.
+    pub(super) async fn drive_until<T>(&mut self, until: impl Future<Output = T>) -> T {
+        let (mut until, mut ended) = (pin!(until), Vec::new());
+        poll_fn(|cx| {
+            if let Poll::Ready(done) = until.as_mut().poll(cx) {
+                return Poll::Ready(done);
+            }
+            while self.step(cx, &mut ended).is_some() {}
+            Poll::Pending
+        })
+        .await
     }
 
     /// Makes bidirectional streams that are sent from now on end at this time, after their current message.

@@ -1,12 +1,15 @@
 //! `leno lab load`: one load for a coordinator in another process. Not for direct use.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tokio::sync::oneshot;
+
+use super::gate::{Gate, START, gate};
 use super::{Event, Load, Plan};
 use crate::echo::until_told_to_stop;
-use crate::error::{Result, io as io_error};
+use crate::error::{Error, Result, io as io_error};
 
 /// Interval between two [`Event::Running`]. A closed output ends the load after this time.
 const RUNNING: Duration = Duration::from_secs(1);
@@ -19,10 +22,19 @@ pub struct Options {
     /// Do nothing until SIGTERM or SIGINT: the main process of a Pod in which loads run
     #[arg(long)]
     pub stand_by: bool,
+    /// Connect, write the event `ready`, and begin when the line `start` arrives on standard input
+    #[arg(long, conflicts_with = "stand_by")]
+    pub await_start: bool,
 }
 
-/// Reads a plan from standard input, runs it, and writes events to standard output; or stands by. Ends early if standard
-/// input is closed.
+/// A load's gate, and the notice that the load waits at it.
+struct Awaited {
+    gate: Gate,
+    waits: oneshot::Receiver<()>,
+}
+
+/// Reads a plan from standard input, runs it at once or after a signal, and writes events to standard output; or stands
+/// by. Ends early if standard input is closed.
 ///
 /// # Errors
 /// If standard output is closed, or the process cannot watch for signals. Other errors are events on standard output.
@@ -31,18 +43,46 @@ pub fn run(options: &Options) -> Result<()> {
         return stand_by();
     }
     let plan = Plan::read(io::stdin().lock());
-    end_with_input();
-    serve(plan, &mut io::stdout())
+    let (awaited, signal) = if options.await_start {
+        let (gate, waits, signal) = gate();
+        (Some(Awaited { gate, waits }), Some(signal))
+    } else {
+        (None, None)
+    };
+    thread::spawn(|| end_with_input(signal));
+    serve(plan, awaited, &mut io::stdout())
 }
 
 /// Ends the process when standard input is closed: the coordinator has gone. A container's runtime may keep the output
 /// open.
-fn end_with_input() {
-    thread::spawn(|| {
-        let mut rest = [0; 64];
-        while io::stdin().read(&mut rest).is_ok_and(|bytes| bytes > 0) {}
-        std::process::exit(1)
-    });
+fn end_with_input(signal: Option<oneshot::Sender<()>>) {
+    if let Err(error) = follow(io::stdin().lock(), signal) {
+        // If the standard error is closed, the exit code still shows the failure.
+        let _ = writeln!(io::stderr(), "error: {error}");
+    }
+    std::process::exit(1)
+}
+
+/// Gives the signal when its line arrives, and reads the input to its end.
+///
+/// # Errors
+/// If another line arrives, or the input cannot be read.
+fn follow(mut input: impl BufRead, signal: Option<oneshot::Sender<()>>) -> Result<()> {
+    const READING: &str = "reading the start signal of a load";
+    if let Some(signal) = signal {
+        let mut line = Vec::new();
+        input.by_ref().take(START.len() as u64).read_until(b'\n', &mut line).map_err(io_error(READING))?;
+        match &line[..] {
+            [] => return Ok(()),
+            // A load that has failed no longer waits.
+            line if line == START.as_bytes() => drop(signal.send(())),
+            other => {
+                let why = format!("expected {START:?}, got {:?}", String::from_utf8_lossy(other));
+                return Err(Error::Message { what: READING.to_owned(), why });
+            }
+        }
+    }
+    io::copy(&mut input, &mut io::sink()).map(drop).map_err(io_error(READING))
 }
 
 fn stand_by() -> Result<()> {
@@ -53,12 +93,15 @@ fn stand_by() -> Result<()> {
 }
 
 /// Runs a plan.
-fn serve(plan: Result<Plan>, output: &mut impl Write) -> Result<()> {
+fn serve(plan: Result<Plan>, awaited: Option<Awaited>, output: &mut impl Write) -> Result<()> {
     let gone = || io_error("writing the events of a load");
     let ended = match plan {
         Ok(plan) => {
-            let load = Load::start(plan);
-            report(&load, output).map_err(gone())?;
+            let (load, waits) = match awaited {
+                Some(Awaited { gate, waits }) => (Load::start_at(plan, gate), Some(waits)),
+                None => (Load::start(plan), None),
+            };
+            report(&load, waits, output).map_err(gone())?;
             load.record()
         }
         Err(error) => Err(error),
@@ -71,13 +114,17 @@ fn serve(plan: Result<Plan>, output: &mut impl Write) -> Result<()> {
 }
 
 /// Writes the events of a load until it has ended.
-fn report(load: &Load, output: &mut impl Write) -> io::Result<()> {
+fn report(load: &Load, mut waits: Option<oneshot::Receiver<()>>, output: &mut impl Write) -> io::Result<()> {
     let (mut connected, mut measuring) = (false, false);
     let mut running_at = Instant::now() + RUNNING;
     loop {
         // Read first, so that a short load gets all its events.
         let finished = load.is_finished();
         let measured_from = load.measured_from();
+        if waits.as_mut().is_some_and(|waits| waits.try_recv().is_ok()) {
+            Event::Ready.write(output)?;
+            waits = None;
+        }
         if !connected && measured_from.is_some() {
             Event::Connected.write(output)?;
             connected = true;

@@ -2,7 +2,7 @@ use std::io::Cursor;
 
 use super::super::{Client, Exchange, Pattern, Snapshot, Traffic};
 use super::*;
-use crate::echo::tests::start_server;
+use crate::echo::tests::{start_http1_server, start_server};
 
 fn plan(address: std::net::SocketAddr) -> Plan {
     Plan {
@@ -21,7 +21,7 @@ fn plan(address: std::net::SocketAddr) -> Plan {
 /// The events of a load with this input.
 fn events_of(input: String) -> Vec<Event> {
     let mut output = Vec::new();
-    serve(Plan::read(Cursor::new(input)), &mut output).expect("memory takes all lines");
+    serve(Plan::read(Cursor::new(input)), None, &mut output).expect("memory takes all lines");
     output.split_inclusive(|byte| *byte == b'\n').map(|line| Event::of_line(line).expect("an event")).collect()
 }
 
@@ -65,6 +65,72 @@ async fn the_shares_of_a_plan_together_make_its_calls() {
     assert_eq!((snapshot.answered, snapshot.total.calls, snapshot.failed), (340, 300, 0), "{snapshot:?}");
 }
 
+/// An output that gives the signal some time after the event `ready`.
+struct Coordinator {
+    signal: Option<oneshot::Sender<()>>,
+    events: Vec<u8>,
+}
+
+/// Time between the event `ready` and the signal.
+const HELD: Duration = Duration::from_millis(300);
+
+impl Write for Coordinator {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.events.extend_from_slice(bytes);
+        if let Some(signal) = self.signal.take() {
+            assert_eq!(bytes, b"{\"event\":\"ready\"}\n");
+            thread::sleep(HELD);
+            follow(Cursor::new(START), Some(signal)).expect("a signal");
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_load_that_awaits_its_start_connects_and_begins_at_the_signal() {
+    for exchange in [Exchange::Grpc, Exchange::Http1] {
+        let address = match exchange {
+            Exchange::Http1 => start_http1_server("s1", 0).await,
+            _ => start_server("s1", 0).await,
+        };
+        let plan = Plan { exchange, ..plan(address) };
+        let (gate, waits, signal) = gate();
+        let mut output = Coordinator { signal: Some(signal), events: Vec::new() };
+        let start = Instant::now();
+        let time = plan.warm_up + plan.measured;
+        let output = tokio::task::spawn_blocking(move || {
+            serve(Ok(plan), Some(Awaited { gate, waits }), &mut output).expect("memory takes all lines");
+            output
+        });
+        let output = output.await.expect("no panic");
+        assert!(start.elapsed() >= HELD + time, "{:?}", start.elapsed());
+        let lines = output.events.split_inclusive(|byte| *byte == b'\n');
+        let events: Vec<Event> = lines.map(|line| Event::of_line(line).expect("an event")).collect();
+        let [Event::Ready, Event::Connected, Event::Measuring, .., Event::Finished { recording }] = &events[..] else {
+            panic!("other events: {events:?}");
+        };
+        let snapshot = Snapshot::merged(std::slice::from_ref(&**recording), 1).expect("a good recording");
+        assert_eq!((snapshot.answered, snapshot.failed), (340, 0), "{snapshot:?}");
+    }
+}
+
+#[test]
+fn a_line_that_is_not_the_signal_is_refused_and_an_end_is_none() {
+    let (_gate, _waits, signal) = gate();
+    let error = follow(Cursor::new("stop\n"), Some(signal)).expect_err("an error").to_string();
+    assert_eq!(error, r#"reading the start signal of a load: expected "start\n", got "stop\n""#);
+    let (gate, _waits, signal) = gate();
+    follow(Cursor::new(""), Some(signal)).expect("the end");
+    let runtime = crate::load::runtime().expect("a runtime");
+    let error = runtime.block_on(gate.wait()).expect_err("no signal").to_string();
+    assert_eq!(error, "waiting for the start signal: the load's coordinator has gone");
+    follow(Cursor::new("more\nlines"), None).expect("no signal is awaited");
+}
+
 /// The reason in the only event.
 fn reason(input: String) -> String {
     match &events_of(input)[..] {
@@ -100,8 +166,9 @@ async fn a_closed_output_ends_a_load_of_an_hour_within_seconds() {
     let warm_up = Duration::from_secs(3_600);
     let line = Plan { warm_up, ..plan(start_server("s1", 0).await) }.to_line().expect("JSON");
     let start = Instant::now();
-    let ended =
-        tokio::task::spawn_blocking(|| serve(Plan::read(Cursor::new(line)), &mut Closing(0))).await.expect("no panic");
+    let ended = tokio::task::spawn_blocking(|| serve(Plan::read(Cursor::new(line)), None, &mut Closing(0)))
+        .await
+        .expect("no panic");
     let error = ended.expect_err("nobody reads").to_string();
     assert!(error.starts_with("writing the events of a load: "), "{error}");
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());

@@ -7,11 +7,14 @@ use serde::{Deserialize, Serialize};
 use super::recording::Recording;
 use crate::error::{Error, Result};
 
-/// A step of a load in another process. Each is one line of JSON. The order is: [`Event::Connected`],
-/// [`Event::Measuring`], and last [`Event::Finished`] or [`Event::Failed`]. A load that fails skips the steps before.
+/// A step of a load in another process. Each is one line of JSON. The order is: [`Event::Ready`], if
+/// the load awaits a signal; [`Event::Connected`]; [`Event::Measuring`]; and last [`Event::Finished`] or
+/// [`Event::Failed`]. A load that fails skips the steps before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(crate) enum Event {
+    /// All clients have connected, and the load waits for [`START`](super::START) on its standard input.
+    Ready,
     /// All clients have connected, and the warm-up begins.
     Connected,
     /// The warm-up has ended.

@@ -9,6 +9,7 @@ fn line(event: &Event) -> String {
 #[test]
 fn each_event_is_one_line_and_is_the_same_after_it() {
     for (event, text) in [
+        (Event::Ready, r#"{"event":"ready"}"#),
         (Event::Connected, r#"{"event":"connected"}"#),
         (Event::Measuring, r#"{"event":"measuring"}"#),
         (Event::Running { answered: u64::MAX }, r#"{"event":"running","answered":18446744073709551615}"#),

@@ -18,6 +18,7 @@ mod crowd;
 mod event;
 mod exchange;
 mod failure;
+mod gate;
 mod handshake;
 pub(crate) mod http1;
 mod http1_content;
@@ -52,6 +53,7 @@ pub use crowd::{Crowd, CrowdReport};
 pub use exchange::{Exchange, NAMELESS, UnaryCall};
 pub use failure::{Failure, FailureClass};
 use futures_util::{StreamExt, TryStreamExt, stream};
+use gate::Gate;
 pub use handshake::Hello;
 pub use plan::{Client, Pattern, Plan};
 use recorder::{Recorder, lock};
@@ -69,6 +71,7 @@ pub(crate) use call::{PREFIX_BYTES, check_head, check_status, framed};
 pub(crate) use crowd::allow_open_files;
 pub(crate) use event::Event;
 pub(crate) use exchange::{CALL_MAX_BYTES, parse_path};
+pub(crate) use gate::START;
 pub(crate) use recording::Recording;
 pub(crate) use stats::{histogram, us};
 
@@ -88,11 +91,20 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts sending.
+    /// Connects, and starts sending.
     pub fn start(plan: Plan) -> Self {
+        Self::spawn(plan, None)
+    }
+
+    /// Connects, and starts sending when the gate opens.
+    fn start_at(plan: Plan, gate: Gate) -> Self {
+        Self::spawn(plan, Some(gate))
+    }
+
+    fn spawn(plan: Plan, gate: Option<Gate>) -> Self {
         let stats = Arc::new(Mutex::new(Stats::new(plan.servers.len())));
         let shared = Arc::clone(&stats);
-        Self { thread: thread::spawn(move || run(&plan, &shared)), stats }
+        Self { thread: thread::spawn(move || run(&plan, &shared, gate)), stats }
     }
 
     /// Whether every call was sent, and answered or cancelled.
@@ -139,7 +151,7 @@ impl Load {
     }
 }
 
-fn run(plan: &Plan, stats: &Arc<Mutex<Stats>>) -> Result<()> {
+fn run(plan: &Plan, stats: &Arc<Mutex<Stats>>, gate: Option<Gate>) -> Result<()> {
     if plan.clients.is_empty() {
         return Err(Error::Usage("a load needs at least one client".to_owned()));
     }
@@ -147,7 +159,10 @@ fn run(plan: &Plan, stats: &Arc<Mutex<Stats>>) -> Result<()> {
     runtime()?.block_on(async {
         match plan.exchange {
             Exchange::Grpc | Exchange::Http2 | Exchange::Call(_) | Exchange::Http2Get(_) => {
-                let channels = Channels::connect(&plan.clients, &plan.exchange, &plan.traffic).await?;
+                let mut channels = Channels::connect(&plan.clients, &plan.exchange, &plan.traffic).await?;
+                if let Some(gate) = gate {
+                    channels.drive_until(gate.wait()).await?;
+                }
                 let (recorder, start, end) = begin(plan, stats);
                 Run::new(plan, channels, recorder, start, end)?.finish().await
             }
@@ -155,6 +170,9 @@ fn run(plan: &Plan, stats: &Arc<Mutex<Stats>>) -> Result<()> {
                 let clients = stream::iter(&plan.clients).enumerate();
                 let connecting = clients.map(|(index, client)| Worker::connect(client, index, plan));
                 let workers = connecting.buffered(CONNECTING_AT_A_TIME).try_collect().await?;
+                if let Some(gate) = gate {
+                    gate.wait().await?;
+                }
                 let (recorder, start, end) = begin(plan, stats);
                 workers::run(workers, plan, recorder, start, end).await
             }

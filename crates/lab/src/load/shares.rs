@@ -8,7 +8,7 @@ impl Plan {
     ///
     /// The clients take turns. Each client keeps the calls that it has in the whole plan.
     pub(crate) fn shares(&self, parts: usize) -> Vec<Self> {
-        let parts = self.smallest_total().min(parts);
+        let parts = self.pattern.parts(self.clients.len(), parts);
         let mut random = fastrand::Rng::with_seed(self.seed);
         (0..parts)
             .map(|part| Self {
@@ -20,14 +20,6 @@ impl Plan {
             .collect()
     }
 
-    fn smallest_total(&self) -> usize {
-        let calls = match self.pattern {
-            Pattern::Closed { in_flight } => in_flight,
-            Pattern::Open { rate_per_s, max_in_flight } => rate_per_s.min(max_in_flight),
-        };
-        self.clients.len().min(calls as usize)
-    }
-
     fn pattern_of(&self, part: usize, parts: usize) -> Pattern {
         let share = |total| share(total, self.clients.len(), part, parts);
         match self.pattern {
@@ -36,6 +28,17 @@ impl Plan {
                 Pattern::Open { rate_per_s: share(rate_per_s), max_in_flight: share(max_in_flight) }
             }
         }
+    }
+}
+
+impl Pattern {
+    /// The number of plans that [`Plan::shares`] makes of a plan with this number of clients.
+    pub(crate) fn parts(self, clients: usize, at_most: usize) -> usize {
+        let calls = match self {
+            Self::Closed { in_flight } => in_flight,
+            Self::Open { rate_per_s, max_in_flight } => rate_per_s.min(max_in_flight),
+        };
+        clients.min(calls as usize).min(at_most)
     }
 }
 

@@ -56,6 +56,7 @@ fn the_sums_are_the_totals_and_each_part_has_a_call() {
             for parts in 1..6_usize {
                 let shares = plan(clients, open(total, total + 5)).shares(parts);
                 assert_eq!(shares.len(), parts.min(clients).min(total as usize));
+                assert_eq!(shares.len(), open(total, total + 5).parts(clients, parts));
                 let mut sums = (0, 0, 0);
                 for part in &shares {
                     let Pattern::Open { rate_per_s, max_in_flight } = part.pattern else { panic!("a closed loop") };

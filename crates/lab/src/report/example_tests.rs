@@ -1,7 +1,7 @@
 //! Simulated experiments for tests, made from a seed.
 
 use crate::experiment::record::{
-    Ceiling, Condition, CurvePoint, Experiment, Machine, Protocol, Run, Scenario, Skipped, TargetKind, Version,
+    Ceiling, Cluster, Condition, CurvePoint, Experiment, Machine, Protocol, Run, Scenario, Skipped, TargetKind, Version,
 };
 use crate::load::Traffic;
 
@@ -97,6 +97,16 @@ pub(crate) fn experiment(scenario: Scenario) -> Experiment {
         versions: vec![version(Leno, "leno 0.1.0"), version(Envoy, "envoy 1.40.0")],
         skipped: Vec::new(),
         ceiling: Ceiling { load_rps: 91_234.0, backends_rps: 64_321.0 },
+    }
+}
+
+pub(crate) fn cluster() -> Cluster {
+    Cluster {
+        kubernetes: "v1.34.4".to_owned(),
+        nodes: Vec::new(),
+        image: "leno:0.1.0".to_owned(),
+        load_pods: 2,
+        placements: Vec::new(),
     }
 }
 

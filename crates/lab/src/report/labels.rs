@@ -7,9 +7,15 @@ use crate::experiment::record::{
 
 use super::group::{Load, Marks};
 
-/// A target in a few words.
-pub(super) fn target_is(target: TargetKind) -> &'static str {
+/// A target in a few words. On a machine, the lab configures each target. In a cluster, it finds Services and meshes that
+/// others have configured.
+pub(super) fn target_is(target: TargetKind, experiment: &Experiment) -> &'static str {
+    let is_in_cluster = experiment.cluster.is_some();
     match target {
+        // kube-proxy or an eBPF program implements them.
+        TargetKind::Vanilla if is_in_cluster => "no mesh: the cluster's Services",
+        TargetKind::Ambient if is_in_cluster => "ztunnel on each node",
+        TargetKind::Kuma if is_in_cluster => "Envoy sidecars",
         TargetKind::Direct => "no proxy",
         TargetKind::L4 => "netfilter, as kube-proxy",
         TargetKind::Leno => "latency balancer",
@@ -171,7 +177,7 @@ pub(super) fn places(experiment: &Experiment) -> Vec<(&'static str, String)> {
             ("Kubernetes", kubernetes.clone()),
             ("nodes", nodes.join("; ")),
             ("image", image.clone()),
-            ("load", format!("{load_pods} Pods")),
+            ("load", pods_of_load(*load_pods)),
         ];
     }
     let Machine { cpus, cpu_model, memory_bytes, kernel } = &experiment.machine;
@@ -180,6 +186,13 @@ pub(super) fn places(experiment: &Experiment) -> Vec<(&'static str, String)> {
         ("memory", format!("{} GB", number::significant(*memory_bytes as f64 / 1e9))),
         ("Linux", kernel.clone()),
     ]
+}
+
+fn pods_of_load(count: u32) -> String {
+    match count {
+        1 => "1 Pod".to_owned(),
+        _ => format!("{count} Pods; a load with fewer connections uses fewer of them"),
+    }
 }
 
 /// The unit that is counted per second.

@@ -1,3 +1,4 @@
+use super::super::example;
 use super::*;
 
 fn closed(connections: u32) -> Load {
@@ -14,6 +15,30 @@ fn loads_are_said_at_once_where_only_their_connections_differ() {
     let mixed = "1 connection, 200 calls in flight, closed loop; 10,000 calls/s, open loop, 1 connection";
     assert_eq!(loads(&[closed(1), paced(10_000)]), mixed);
     assert_eq!(loads(&[]), "no load");
+}
+
+#[test]
+fn in_a_cluster_no_mesh_is_the_clusters_services_whatever_implements_them() {
+    let mut experiment = example::experiment(Scenario::SlowPod);
+    assert_eq!(target_is(TargetKind::Vanilla, &experiment), "no mesh: netfilter");
+    experiment.cluster = Some(example::cluster());
+    for target in TargetKind::ALL {
+        let is = target_is(target, &experiment);
+        let may_name_it = matches!(target, TargetKind::L4 | TargetKind::CiliumL4);
+        assert!(may_name_it || !is.contains("netfilter"), "{target}: {is}");
+    }
+    assert_eq!(target_is(TargetKind::Vanilla, &experiment), "no mesh: the cluster's Services");
+}
+
+#[test]
+fn the_pods_of_the_load_are_a_maximum() {
+    let place = |load_pods| {
+        let mut experiment = example::experiment(Scenario::Connections);
+        experiment.cluster = Some(Cluster { load_pods, ..example::cluster() });
+        places(&experiment).into_iter().find(|(name, _)| *name == "load").expect("the load").1
+    };
+    assert_eq!(place(1), "1 Pod");
+    assert_eq!(place(2), "2 Pods; a load with fewer connections uses fewer of them");
 }
 
 #[test]

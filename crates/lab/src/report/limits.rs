@@ -95,8 +95,14 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
     let by_connection = experiment.targets.iter().any(is_by_connection);
     if by_connection && experiment.workload.is_some() {
         limits.push(
-            "Without a mesh, netfilter rules choose a server for each connection, anew in each repeat. If the servers \
-             differ, its figures depend on luck: look at their range."
+            "Without a mesh, the cluster's Services choose a server for each connection, anew in each repeat. If the \
+             servers differ, its figures depend on luck: look at their range."
+                .to_owned(),
+        );
+    } else if by_connection && experiment.cluster.is_some() {
+        limits.push(
+            "Without a mesh, the cluster's Services choose a backend for each connection, anew in each repeat: whether that \
+             is the slow one is a matter of luck, and so is the median. Look at its range."
                 .to_owned(),
         );
     } else if by_connection && experiment.scenario != Scenario::Memory && experiment.scenario.has_calls() {
@@ -147,10 +153,10 @@ fn place(experiment: &Experiment) -> String {
     };
     format!(
         "One cluster of {} nodes. The load, the servers and all proxies share the CPUs of the nodes, so every latency \
-         holds waiting for a CPU, and a mesh that takes less CPU leaves more for the others. Each mesh has Pods of its own, \
-         and Kubernetes placed them once (lab.json has the nodes): a difference between two meshes may be a difference of \
-         their nodes. Expect other figures in another cluster. The lab did not measure its own maximum here: a load of many \
-         calls may be limited by the load itself. The Pods of the load start within a moment of each other, not at once.",
+         holds waiting for a CPU, and a mesh that takes less CPU leaves more for the others. Each mesh has Pods of its own. \
+         The lab places Pods of the same name on the same node in all meshes (lab.json has the nodes); a mesh's own Pods run \
+         where Kubernetes placed them. Expect other figures in another cluster. The lab did not measure its own maximum here: a load of many \
+         calls may be limited by the load itself. The Pods of the load begin at a signal, which reaches each of them through the API server.",
         cluster.nodes.len()
     )
 }

@@ -1,4 +1,4 @@
-use super::super::example::{recorded, run};
+use super::super::example::{cluster, recorded, run};
 use super::*;
 use crate::experiment::record::Run;
 
@@ -25,4 +25,20 @@ fn students_interval_is_explained_only_where_it_is_printed() {
     };
     assert!(has(Scenario::Ladder) && has(Scenario::Capacity) && has(Scenario::Graph));
     assert!(!has(Scenario::SlowPod) && !has(Scenario::Crowd));
+}
+
+#[test]
+fn the_luck_of_no_mesh_in_a_cluster_is_that_of_its_services() {
+    let of = |is_in_cluster: bool| {
+        let mut recorded = recorded(vec![run(TargetKind::Vanilla, 50, 1)]);
+        recorded.experiment.targets = vec![TargetKind::Vanilla];
+        recorded.experiment.cluster = is_in_cluster.then(cluster);
+        limits(&Results::new(&recorded)).join("\n")
+    };
+    let text = of(true);
+    assert!(
+        text.contains("Without a mesh, the cluster's Services choose a backend") && !text.contains("netfilter"),
+        "{text}"
+    );
+    assert!(of(false).contains("direct and netfilter rules choose a backend"));
 }

@@ -1,6 +1,6 @@
-use super::super::example::{recorded, run};
+use super::super::example::{cluster, recorded, run};
 use super::*;
-use crate::experiment::record::{Cluster, ControlPlane, Footprint};
+use crate::experiment::record::{ControlPlane, Footprint};
 
 /// Six repeats without a mesh and with Leno, whose p99 is higher by these amounts.
 fn findings_of(added_ms: [f64; 6]) -> Vec<String> {
@@ -19,14 +19,7 @@ fn findings_of(added_ms: [f64; 6]) -> Vec<String> {
         [bare, meshed]
     });
     let mut recorded = recorded(runs.collect());
-    let image = "leno:0.1.0".to_owned();
-    recorded.experiment.cluster = Some(Cluster {
-        kubernetes: "v1.34.4".to_owned(),
-        nodes: Vec::new(),
-        image,
-        load_pods: 2,
-        placements: Vec::new(),
-    });
+    recorded.experiment.cluster = Some(cluster());
     findings(&Results::new(&recorded), Scenario::SlowPod)
 }
 

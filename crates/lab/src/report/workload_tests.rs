@@ -1,8 +1,8 @@
 //! Reports on a user's own workload.
 
-use super::example::{recorded, run};
+use super::example::{cluster, recorded, run};
 use super::*;
-use crate::experiment::record::{Cluster, TargetKind, Workload};
+use crate::experiment::record::{TargetKind, Workload};
 
 /// Six repeats without a mesh and with Leno, over one and eight connections and at two rates.
 fn report(scenario: Scenario) -> String {
@@ -20,13 +20,7 @@ fn report(scenario: Scenario) -> String {
         })
     });
     let mut recorded = recorded(runs.collect());
-    recorded.experiment.cluster = Some(Cluster {
-        kubernetes: "v1.34.4".to_owned(),
-        nodes: Vec::new(),
-        image: "leno".to_owned(),
-        load_pods: 2,
-        placements: Vec::new(),
-    });
+    recorded.experiment.cluster = Some(cluster());
     let (service, call) = ("shop/hello:80".to_owned(), "GET /hello?x=1".to_owned());
     recorded.experiment.workload = Some(Workload { service, call });
     recorded.experiment.targets = vec![TargetKind::Vanilla, TargetKind::LenoMesh];
@@ -42,7 +36,7 @@ fn the_report_names_the_workload_and_no_servers_of_the_lab() {
         let sentence = "GET /hello?x=1 of the Service shop/hello:80, with 5 ready endpoints at the start.";
         assert_eq!(text.matches(sentence).count(), 2, "{scenario}: {text}");
         assert!(text.contains("The servers behind shop/hello:80 are not the lab's."), "{scenario}: {text}");
-        for word in ["backend", "slow pod", "slow one", "request-level", "Goals of leno"] {
+        for word in ["backend", "slow pod", "slow one", "request-level", "Goals of leno", "netfilter"] {
             assert!(!text.contains(word), "{scenario}: {word} in {text}");
         }
     }

@@ -1,6 +1,7 @@
 //! The cluster as a whole: whether the user may do what the lab does, what the cluster is and which meshes it has, and
 //! the namespaces of the lab.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
@@ -10,15 +11,15 @@ use kube::api::{Api, ListParams, PostParams};
 
 use super::mesh::Mesh;
 use super::objects::{self, of_the_lab};
-use super::pods::name;
+use super::pods::{is_ready, name};
 use super::usage::ContainerName;
 use crate::error::{Error, Result};
-use crate::experiment::record::{Cluster, ClusterNode, Version};
+use crate::experiment::record::{Cluster, ClusterNode, Skipped, Version};
 use crate::kubernetes::{connect, refused};
 
 /// What the lab does in a cluster: verb, API group, resource, subresource. Older versions of Kubernetes ask for `get` of the
 /// last two subresources, newer ones for `create`.
-const RIGHTS: [(&str, &str, &str, &str); 14] = [
+const RIGHTS: [(&str, &str, &str, &str); 15] = [
     ("create", "", "namespaces", ""),
     ("get", "", "namespaces", ""),
     ("delete", "", "namespaces", ""),
@@ -28,6 +29,7 @@ const RIGHTS: [(&str, &str, &str, &str); 14] = [
     ("create", "", "services", ""),
     ("list", "", "pods", ""),
     ("get", "", "pods", ""),
+    ("patch", "", "pods", ""),
     ("delete", "", "pods", ""),
     ("get", "", "pods", "exec"),
     ("create", "", "pods", "exec"),
@@ -42,6 +44,15 @@ const WORKLOAD_RIGHTS: [(&str, &str, &str, &str); 2] =
 #[derive(Clone)]
 pub(super) struct Access {
     pub(super) client: Client,
+}
+
+/// The meshes of a cluster.
+#[derive(Debug, Default)]
+pub(super) struct Meshes {
+    /// The meshes to measure, each with the version of its control plane.
+    pub(super) measured: Vec<(Mesh, Version)>,
+    /// The meshes that the cluster has, and that do not work.
+    pub(super) left_out: Vec<Skipped>,
 }
 
 impl Access {
@@ -102,31 +113,44 @@ impl Access {
         Ok(())
     }
 
-    /// The meshes to measure, each with the version of its control plane: the requested ones, or all that are there.
+    /// The meshes to measure: the requested ones, or all that the cluster has and that work.
     ///
     /// # Errors
-    /// If a requested mesh is not there.
-    pub(super) async fn meshes(&self, requested: Option<&[Mesh]>) -> Result<Vec<(Mesh, Version)>> {
-        let mut meshes = Vec::new();
+    /// If a requested mesh is not there, or does not work.
+    pub(super) async fn meshes(&self, requested: Option<&[Mesh]>) -> Result<Meshes> {
+        let mut meshes = Meshes::default();
         for &mesh in requested.unwrap_or(&Mesh::ALL) {
             let version = |version| Version { target: mesh.target(), version };
-            let Some(sign) = mesh.sign() else {
-                meshes.push((mesh, version("no mesh".to_owned())));
+            let (Some(sign), Some(control)) = (mesh.sign(), mesh.control_labels()) else {
+                meshes.measured.push((mesh, version("no mesh".to_owned())));
                 continue;
             };
-            let pods: Api<Pod> = Api::all(self.client.clone());
-            let found = pods.list(&ListParams::default().labels(sign).limit(1)).await;
-            let found = found.map_err(refused(format!("looking for {mesh}")))?.items.into_iter().next();
-            match (found, requested) {
-                (Some(pod), _) => meshes.push((mesh, version(image(&pod)))),
-                (None, None) => {}
-                (None, Some(_)) => {
+            let pods = self.pods_of(mesh, sign).await?;
+            let Some(pod) = pods.iter().find(|pod| is_ready(pod)).or(pods.first()) else {
+                if requested.is_some() {
                     let what = format!("--mesh {mesh}: the cluster has no Pod with the labels {sign}");
                     return Err(Error::Cluster { what, why: "install the mesh, or leave it out".to_owned() });
+                }
+                continue;
+            };
+            let control_pods = if control == sign { pods.clone() } else { self.pods_of(mesh, control).await? };
+            let broken = none_ready(&pods, sign).or_else(|| none_ready(&control_pods, control));
+            match (broken, requested) {
+                (None, _) => meshes.measured.push((mesh, version(image(pod)))),
+                (Some(why), None) => meshes.left_out.push(Skipped { target: mesh.target(), why: left_out(why) }),
+                (Some(why), Some(_)) => {
+                    let what = format!("--mesh {mesh}: the mesh does not work");
+                    return Err(Error::Cluster { what, why: format!("{why}; repair the mesh, or leave it out") });
                 }
             }
         }
         Ok(meshes)
+    }
+
+    async fn pods_of(&self, mesh: Mesh, labels: &str) -> Result<Vec<Pod>> {
+        let pods: Api<Pod> = Api::all(self.client.clone());
+        let found = pods.list(&ListParams::default().labels(labels)).await;
+        Ok(found.map_err(refused(format!("looking for {mesh}")))?.items)
     }
 
     /// The names of all nodes, and the description of the cluster.
@@ -188,6 +212,17 @@ impl Access {
     }
 }
 
+/// Why a mesh without a ready Pod with these labels cannot work; `None` if one is ready.
+fn none_ready(pods: &[Pod], labels: &str) -> Option<String> {
+    let is_broken = !pods.iter().any(is_ready);
+    is_broken.then(|| format!("no Pod with the labels {labels} is ready; see kubectl get pods -A -l {labels}"))
+}
+
+/// The reason of a mesh that the lab found, but does not measure.
+pub(super) fn left_out(why: impl Display) -> String {
+    format!("found in the cluster, but unusable: {why}")
+}
+
 /// Whether a Pod runs and is not about to end. A finished Pod has no statistics.
 fn is_running(pod: &Pod) -> bool {
     let is_running = pod.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Running"));
@@ -216,3 +251,7 @@ fn described(node: &Node) -> ClusterNode {
         kernel: info.map(|info| info.kernel_version.clone()).unwrap_or_default(),
     }
 }
+
+#[cfg(test)]
+#[path = "access_tests.rs"]
+mod tests;

@@ -1,21 +1,29 @@
 //! The load of a run: `leno lab load` in each load Pod, started, fed and read through the API server.
+//!
+//! ```text
+//! plan -> Pod connects -> ready -> (all Pods ready) -> start -> measuring -> recording
+//! ```
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::sync::Barrier;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::exec::{Exec, one_line};
 use super::objects::{LOAD, pod_name};
 use super::pods::Pods;
 use crate::error::{Error, Result};
-use crate::load::{Event, LAST_ANSWERS, Plan, Recording};
+use crate::load::{Event, LAST_ANSWERS, Plan, Recording, START};
 
-/// Maximum number of characters of a line that an error quotes.
-const QUOTED_MAX: usize = 200;
-/// Time for a load to connect and for its result to arrive, beside the time of its plan.
-const AROUND_A_LOAD: Duration = Duration::from_secs(60);
+/// The command of a load.
+const COMMAND: [&str; 4] = ["/leno", "lab", "load", "--await-start"];
+/// Longest time for a load to connect all its clients.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest time for a result to arrive after the end of the plan.
+const RESULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A load that runs in several Pods. Dropping it ends the load.
 pub(super) struct LoadPods {
@@ -26,18 +34,14 @@ pub(super) struct LoadPods {
 }
 
 impl LoadPods {
-    /// Starts a load: each plan runs in a Pod of its own.
+    /// Starts a load: each plan runs in a Pod of its own. All Pods begin when the last one has connected.
     pub(super) fn start(pods: &Pods, plans: Vec<Plan>) -> Self {
         let (measuring, received) = unbounded_channel();
         let mut loads = JoinSet::new();
+        let all_ready = Arc::new(Barrier::new(plans.len()));
         for (index, plan) in plans.into_iter().enumerate() {
-            let (pods, measuring) = (pods.clone(), measuring.clone());
-            loads.spawn(async move {
-                let pod = pod_name(LOAD, index);
-                let time = plan.warm_up + plan.measured + LAST_ANSWERS + AROUND_A_LOAD;
-                let late = |_| failed(&pod, format!("no result within {} s", time.as_secs()));
-                timeout(time, run(&pods, &pod, &plan, measuring)).await.map_err(late)?
-            });
+            let (pods, all_ready, measuring) = (pods.clone(), Arc::clone(&all_ready), measuring.clone());
+            loads.spawn(async move { run(&pods, &pod_name(LOAD, index), &plan, &all_ready, measuring).await });
         }
         Self { loads, measuring: received, recordings: Vec::new() }
     }
@@ -83,38 +87,72 @@ impl LoadPods {
     }
 }
 
-/// Runs one plan in one Pod.
-async fn run(pods: &Pods, pod: &str, plan: &Plan, measuring: UnboundedSender<()>) -> Result<Recording> {
-    let mut process = pods.exec(pod, &["/leno", "lab", "load"]).await?;
-    let (Some(mut input), Some(output)) = (process.stdin(), process.stdout()) else {
-        return Err(failed(pod, "the API server attached no standard input and output".to_owned()));
+/// Runs one plan in one Pod, together with the plans in the other Pods.
+async fn run(
+    pods: &Pods,
+    pod: &str,
+    plan: &Plan,
+    all_ready: &Barrier,
+    measuring: UnboundedSender<()>,
+) -> Result<Recording> {
+    let connecting = async {
+        let mut process = pods.exec(pod, &COMMAND).await?;
+        let is_ready = prepare(&mut process, plan).await?;
+        Ok((process, is_ready))
     };
-    let line = plan.to_line()?;
-    let cannot_write = |error: std::io::Error| failed(pod, format!("the plan did not arrive: {error}"));
-    input.write_all(line.as_bytes()).await.map_err(cannot_write)?;
-    input.flush().await.map_err(cannot_write)?;
-    let mut output = BufReader::new(output);
-    loop {
-        match next(&mut output, pod).await? {
-            Event::Connected | Event::Running { .. } => {}
-            // If another load has failed, the receiver is gone.
-            Event::Measuring => drop(measuring.send(())),
-            Event::Finished { recording } => return Ok(*recording),
-            Event::Failed { why } => return Err(failed(pod, why)),
-        }
+    let late = |what, time: Duration| failed(pod, format!("{what} within {} s", time.as_secs()));
+    let connected = timeout(CONNECT_TIMEOUT, connecting).await;
+    let (mut process, is_ready) = connected.map_err(|_| late("not all clients connected", CONNECT_TIMEOUT))??;
+    if !is_ready {
+        return Err(process.ended().await);
+    }
+    // If another load fails, this one is dropped here.
+    all_ready.wait().await;
+    let time = plan.warm_up + plan.measured + LAST_ANSWERS + RESULT_TIMEOUT;
+    match timeout(time, follow(&mut process, measuring)).await.map_err(|_| late("no result", time))?? {
+        Some(recording) => Ok(recording),
+        None => Err(process.ended().await),
     }
 }
 
-/// Reads the next event.
-async fn next(output: &mut (impl AsyncBufRead + Unpin), pod: &str) -> Result<Event> {
-    let mut line = Vec::new();
-    let read = output.take(Event::LINE_MAX_BYTES as u64).read_until(b'\n', &mut line).await;
-    read.map_err(|error| failed(pod, format!("its output broke off: {error}")))?;
-    if line.is_empty() {
-        return Err(failed(pod, "it ended without a result".to_owned()));
+/// Gives a load its plan, and waits until its clients have connected. Returns whether it is ready: it may have ended.
+async fn prepare(process: &mut Exec, plan: &Plan) -> Result<bool> {
+    if process.write(&plan.to_line()?).await.is_err() {
+        return Ok(false);
     }
-    let text = || String::from_utf8_lossy(&line).trim().chars().take(QUOTED_MAX).collect::<String>();
-    Event::of_line(&line).map_err(|error| failed(pod, format!("{error}; it wrote: {}", text())))
+    while let Some(event) = next(process).await? {
+        match event {
+            Event::Running { .. } => {}
+            Event::Ready => return Ok(true),
+            Event::Failed { why } => return Err(process.error(why)),
+            other => return Err(process.error(format!("{other:?} arrived before the signal"))),
+        }
+    }
+    Ok(false)
+}
+
+/// Starts a load, and follows its events. Returns `None` if the load ends before its result.
+async fn follow(process: &mut Exec, measuring: UnboundedSender<()>) -> Result<Option<Recording>> {
+    if process.write(START).await.is_err() {
+        return Ok(None);
+    }
+    while let Some(event) = next(process).await? {
+        match event {
+            Event::Ready | Event::Connected | Event::Running { .. } => {}
+            // If another load has failed, the receiver is gone.
+            Event::Measuring => drop(measuring.send(())),
+            Event::Finished { recording } => return Ok(Some(*recording)),
+            Event::Failed { why } => return Err(process.error(why)),
+        }
+    }
+    Ok(None)
+}
+
+/// Reads the next event; `None` at the end of the output.
+async fn next(process: &mut Exec) -> Result<Option<Event>> {
+    let Some(line) = process.read_line(Event::LINE_MAX_BYTES as u64).await? else { return Ok(None) };
+    let text = || one_line(&String::from_utf8_lossy(&line));
+    Event::of_line(&line).map(Some).map_err(|error| process.error(format!("{error}; it wrote: {}", text())))
 }
 
 fn failed(pod: &str, why: String) -> Error {

@@ -1,23 +1,97 @@
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
+
+use super::super::exec::tests::{exit, talking};
 use super::*;
+use crate::load::{Client, Exchange, Pattern, Traffic};
 
-async fn read(text: &[u8]) -> Result<Event> {
-    next(&mut BufReader::new(text), "load-0").await
+fn plan() -> Plan {
+    Plan {
+        clients: vec![Client { address: ([10, 96, 0, 7], 80).into(), authority: "backend:80".to_owned() }],
+        servers: vec!["backend-0".to_owned()],
+        exchange: Exchange::Grpc,
+        traffic: Traffic::default(),
+        pattern: Pattern::Closed { in_flight: 1 },
+        warm_up: Duration::from_secs(1),
+        measured: Duration::from_secs(1),
+        cpus: Vec::new(),
+        seed: 0,
+    }
+}
+
+/// Reads a line of the coordinator.
+async fn line_of(load: &mut BufReader<DuplexStream>) -> String {
+    let mut line = String::new();
+    load.read_line(&mut line).await.expect("a line");
+    line
+}
+
+/// The result of a load that reads its plan and writes this; then reads the signal, writes that, and ends with exit code 1.
+async fn result_of(before: &'static str, after: &'static str) -> Result<Option<Recording>> {
+    let (mut process, load) = talking(exit("1"));
+    let load = tokio::spawn(async move {
+        let mut load = BufReader::new(load);
+        assert_eq!(line_of(&mut load).await, plan().to_line().expect("JSON"));
+        load.write_all(before.as_bytes()).await.expect("the coordinator reads");
+        if !after.is_empty() {
+            assert_eq!(line_of(&mut load).await, "start\n");
+            load.write_all(after.as_bytes()).await.expect("the coordinator reads");
+        }
+    });
+    let result = match prepare(&mut process, &plan()).await? {
+        true => follow(&mut process, unbounded_channel().0).await,
+        false => Ok(None),
+    };
+    load.await.expect("no panic");
+    match result {
+        Ok(None) => Err(process.ended().await),
+        result => result,
+    }
+}
+
+const READY: &str = "{\"event\":\"running\",\"answered\":0}\n{\"event\":\"ready\"}\n";
+
+async fn error_of(before: &'static str, after: &'static str) -> String {
+    let error = result_of(before, after).await.expect_err("an error").to_string();
+    assert!(error.starts_with("running /leno lab load in the Pod leno-lab-leno/load-0: "), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    error
 }
 
 #[tokio::test]
-async fn a_load_that_ends_without_a_result_is_named() {
-    let error = read(b"").await.expect_err("an error").to_string();
-    assert_eq!(error, "the load in the Pod load-0: it ended without a result");
+async fn a_load_that_ends_without_a_result_is_named_with_its_exit_code() {
+    for (before, after) in [("", ""), (READY, "{\"event\":\"connected\"}\n")] {
+        let error = error_of(before, after).await;
+        assert!(error.ends_with(": it ended with exit code 1"), "{error}");
+    }
 }
 
 #[tokio::test]
-async fn output_that_is_no_event_is_quoted_in_one_line() {
-    let error = read(b"exec failed: no such file\n").await.expect_err("an error").to_string();
-    assert!(error.contains("exec failed: no such file") && !error.contains('\n'), "{error}");
+async fn output_that_is_no_event_is_quoted() {
+    let error = error_of("exec failed: no such file\n", "").await;
+    assert!(error.ends_with("; it wrote: exec failed: no such file"), "{error}");
 }
 
 #[tokio::test]
-async fn an_event_is_read() {
-    let event = read(b"{\"event\":\"measuring\"}\n{\"event\":\"running\"}\n").await.expect("an event");
-    assert!(matches!(event, Event::Measuring), "{event:?}");
+async fn a_load_that_fails_says_why() {
+    let failed = "{\"event\":\"failed\",\"why\":\"no route to host\"}\n";
+    for (before, after) in [(failed, ""), (READY, failed)] {
+        let error = error_of(before, after).await;
+        assert!(error.ends_with("load-0: no route to host"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_load_that_begins_before_the_signal_is_refused() {
+    let error = error_of("{\"event\":\"connected\"}\n", "").await;
+    assert!(error.ends_with("Connected arrived before the signal"), "{error}");
+}
+
+#[tokio::test]
+async fn a_load_that_ends_before_it_reads_its_plan_is_asked_why() {
+    let (mut process, load) = talking(exit("126"));
+    drop(load);
+    assert!(!prepare(&mut process, &plan()).await.expect("no other error"));
+    assert!(process.ended().await.to_string().ends_with(": it ended with exit code 126"));
 }

@@ -14,8 +14,10 @@
 mod access;
 mod clean;
 mod endpoints;
+mod exec;
 mod load;
 mod mesh;
+mod nodes;
 mod objects;
 mod options;
 mod pods;
@@ -24,6 +26,7 @@ mod servers;
 mod stage;
 mod turn;
 mod usage;
+mod waiting;
 mod workload;
 mod workload_options;
 

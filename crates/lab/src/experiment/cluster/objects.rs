@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::mesh::Mesh;
+use super::nodes::GATE;
 use crate::error::{Error, Result};
 
 /// The value of the label [`MANAGED_BY_LABEL`] of the lab's namespaces.
@@ -111,6 +112,8 @@ fn stateful_set(name: &str, replicas: usize, container: &Value) -> Result<Statef
                 "metadata": {"labels": labels},
                 "spec": {
                     "containers": [container],
+                    // The lab chooses the node of each Pod, and then removes the gate.
+                    "schedulingGates": [{"name": GATE}],
                     // Nothing in these Pods talks to the API server.
                     "automountServiceAccountToken": false,
                     "securityContext": {"runAsNonRoot": true, "runAsUser": USER, "seccompProfile": {"type": "RuntimeDefault"}},

@@ -25,6 +25,8 @@ fn the_pods_fit_the_strictest_pod_security_standard() {
         let dropped = container.capabilities.as_ref().and_then(|capabilities| capabilities.drop.clone());
         assert_eq!(dropped, Some(vec!["ALL".to_owned()]));
         assert_eq!(pod.automount_service_account_token, Some(false));
+        let gates = pod.scheduling_gates.expect("a gate");
+        assert_eq!(gates.iter().map(|gate| &gate.name[..]).collect::<Vec<_>>(), [GATE]);
     }
 }
 

@@ -1,30 +1,27 @@
-//! The Pods of one namespace: waits until they are ready, runs commands in them, and connects to their ports.
+//! The Pods of one namespace: places them on their nodes, waits until they are ready, runs commands in them, and
+//! connects to their ports.
 
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
-use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Client;
-use kube::api::{Api, AttachParams, AttachedProcess, DeleteParams, ListParams};
+use kube::api::{Api, AttachParams, DeleteParams, ListParams, Patch, PatchParams};
 use tokio::time::{Instant, sleep};
 use tonic::transport::{Channel, Endpoint};
 
+use super::exec::{Exec, one_line};
+use super::nodes::{Nodes, is_held, release, unschedulable};
 use super::objects::CONTAINER;
+use super::waiting::Waiting;
 use crate::error::{Error, Result};
 use crate::kubernetes::refused;
 
 const POLL: Duration = Duration::from_millis(250);
 /// Longest time for a Pod to be ready, with the image's download.
 const READY_TIMEOUT: Duration = Duration::from_secs(180);
-/// Reasons of a waiting container that time alone does not change.
-const HOPELESS: [&str; 6] = [
-    "ErrImagePull",
-    "ImagePullBackOff",
-    "ErrImageNeverPull",
-    "InvalidImageName",
-    "CreateContainerConfigError",
-    "CrashLoopBackOff",
-];
+/// Longest time in which Kubernetes creates none of the Pods that are missing: a webhook may reject them.
+const CREATION_PATIENCE: Duration = Duration::from_secs(30);
 /// Longest time for a Pod to answer a call that controls its server.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(15);
 /// Bytes of a command's output that wait to be read.
@@ -33,33 +30,53 @@ const OUTPUT_BUFFER_BYTES: usize = 64 * 1024;
 /// The Pods of one namespace.
 #[derive(Clone)]
 pub(super) struct Pods {
+    client: Client,
     api: Api<Pod>,
     namespace: String,
+    nodes: Nodes,
 }
 
 impl Pods {
-    pub(super) fn new(client: Client, namespace: &str) -> Self {
-        Self { api: Api::namespaced(client, namespace), namespace: namespace.to_owned() }
+    /// The Pods of a namespace, which the lab places on these nodes if it created them.
+    pub(super) fn new(client: Client, namespace: &str, nodes: &Nodes) -> Self {
+        Self {
+            api: Api::namespaced(client.clone(), namespace),
+            client,
+            namespace: namespace.to_owned(),
+            nodes: nodes.clone(),
+        }
     }
 
-    /// Waits until `count` Pods with these labels are ready, and returns them.
+    /// Places `count` Pods with these labels, waits until all of them are ready, and returns them.
     ///
     /// # Errors
-    /// If a container cannot start, or a Pod is not ready in time.
+    /// If Kubernetes cannot create or place a Pod, a container cannot start, or a Pod is not ready in time.
     pub(super) async fn ready(&self, labels: &str, count: usize) -> Result<Vec<Pod>> {
-        let end = Instant::now() + READY_TIMEOUT;
+        let start = Instant::now();
+        let (end, mut waiting) = (start + READY_TIMEOUT, Waiting::new(&self.nodes));
+        let (mut last_count, mut counted_since) = (0, start);
         loop {
             let pods = self.api.list(&ListParams::default().labels(labels)).await.map_err(refused("listing Pods"))?;
             let ready: Vec<Pod> = pods.items.iter().filter(|pod| is_ready(pod)).cloned().collect();
             if ready.len() == count && pods.items.len() == count {
                 return Ok(ready);
             }
-            if let Some((pod, why)) = pods.items.iter().find_map(|pod| Some((pod, hopeless(pod)?))) {
+            for pod in &pods.items {
+                self.place(pod).await?;
+            }
+            let now = Instant::now();
+            if pods.items.len() != last_count {
+                (last_count, counted_since) = (pods.items.len(), now);
+            }
+            if last_count < count && now.saturating_duration_since(counted_since) > CREATION_PATIENCE {
+                return Err(self.not_created(labels, count - last_count).await);
+            }
+            if let Some((pod, why)) = pods.items.iter().find_map(|pod| Some((pod, waiting.hopeless(pod, now)?))) {
                 return Err(self.not_ready(&name(pod), &why));
             }
             if Instant::now() > end {
-                let late = pods.items.iter().find(|pod| !is_ready(pod)).map_or_else(|| labels.to_owned(), name);
-                return Err(self.not_ready(&late, &late_reason()));
+                let late = pods.items.iter().find(|pod| !is_ready(pod));
+                return Err(self.not_ready(&late.map_or_else(|| labels.to_owned(), name), &late_reason(late)));
             }
             sleep(POLL).await;
         }
@@ -97,35 +114,53 @@ impl Pods {
         let what = || format!("deleting the Pod {}/{pod}", self.namespace);
         let old = self.api.get(pod).await.map_err(refused(what()))?.metadata.uid;
         self.api.delete(pod, &DeleteParams::default()).await.map_err(refused(what()))?;
-        let end = Instant::now() + READY_TIMEOUT;
+        let (end, mut waiting) = (Instant::now() + READY_TIMEOUT, Waiting::new(&self.nodes));
         loop {
             let new = self.api.get_opt(pod).await.map_err(refused(what()))?.filter(|pod| pod.metadata.uid != old);
             if new.as_ref().is_some_and(is_ready) {
                 return Ok(());
             }
-            if let Some(why) = new.as_ref().and_then(hopeless) {
+            if let Some(new) = &new {
+                self.place(new).await?;
+            }
+            if let Some(why) = new.as_ref().and_then(|pod| waiting.hopeless(pod, Instant::now())) {
                 return Err(self.not_ready(pod, &why));
             }
             if Instant::now() > end {
-                return Err(self.not_ready(pod, &late_reason()));
+                return Err(self.not_ready(pod, &late_reason(new.as_ref())));
             }
             sleep(POLL).await;
         }
     }
 
-    /// Starts a command in a Pod's container, with its standard input and output.
+    /// Lets the scheduler place a Pod on its node, if the Pod still waits for that.
+    async fn place(&self, pod: &Pod) -> Result<()> {
+        if !is_held(pod) || pod.metadata.deletion_timestamp.is_some() {
+            return Ok(());
+        }
+        let pod = name(pod);
+        let patch = Patch::Strategic(release(self.nodes.of(&pod)));
+        match self.api.patch(&pod, &PatchParams::default(), &patch).await {
+            // The Pod has been deleted; another one follows.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            placed => placed.map(drop).map_err(refused(format!("placing the Pod {}/{pod}", self.namespace))),
+        }
+    }
+
+    /// Starts a command in a Pod's container.
     ///
     /// # Errors
     /// If the API server rejects the request.
-    pub(super) async fn exec(&self, pod: &str, command: &[&str]) -> Result<AttachedProcess> {
+    pub(super) async fn exec(&self, pod: &str, command: &[&str]) -> Result<Exec> {
+        let name = format!("running {} in the Pod {}/{pod}", command.join(" "), self.namespace);
         let params = AttachParams::default()
             .container(CONTAINER)
             .stdin(true)
             .stdout(true)
-            .stderr(false)
+            .stderr(true)
             .max_stdout_buf_size(OUTPUT_BUFFER_BYTES);
         let started = self.api.exec(pod, command.iter().copied(), &params).await;
-        started.map_err(refused(format!("running leno in the Pod {}/{pod}", self.namespace)))
+        Exec::attach(name.clone(), started.map_err(refused(name))?)
     }
 
     /// A channel to a Pod's port through the API server. It connects when it is used, and again after the Pod was
@@ -143,14 +178,28 @@ impl Pods {
         Endpoint::from_static("http://pod").timeout(CONTROL_TIMEOUT).connect_with_connector_lazy(connector)
     }
 
+    /// The error for Pods that do not exist, with the reason that Kubernetes gives. The user may lack the right to see it.
+    async fn not_created(&self, labels: &str, count: usize) -> Error {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
+        let failures = events.list(&ListParams::default().fields("reason=FailedCreate")).await;
+        let failures = failures.map(|list| list.items).unwrap_or_default();
+        let last = failures.into_iter().max_by(|one, other| one.last_timestamp.cmp(&other.last_timestamp));
+        let why = last.and_then(|event| event.message).map(|message| format!("{}; ", one_line(&message)));
+        Error::Cluster {
+            what: format!("{count} Pods with the label {labels} are missing in the namespace {}", self.namespace),
+            why: format!("{}see kubectl get events -n {}", why.unwrap_or_default(), self.namespace),
+        }
+    }
+
     fn not_ready(&self, pod: &str, why: &str) -> Error {
         let what = format!("the Pod {}/{pod} is not ready", self.namespace);
         Error::Cluster { what, why: format!("{why}; see kubectl describe pod -n {} {pod}", self.namespace) }
     }
 }
 
-fn late_reason() -> String {
-    format!("nothing within {} s", READY_TIMEOUT.as_secs())
+fn late_reason(pod: Option<&Pod>) -> String {
+    let why = pod.and_then(unschedulable).map(|why| format!(": {}", one_line(why))).unwrap_or_default();
+    format!("nothing within {} s{why}", READY_TIMEOUT.as_secs())
 }
 
 pub(super) fn name(pod: &Pod) -> String {
@@ -165,22 +214,10 @@ pub(super) fn has_container(pod: &Pod, name: &str) -> bool {
 }
 
 /// Whether the Pod is ready and is not about to end.
-fn is_ready(pod: &Pod) -> bool {
+pub(super) fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     let is_ready = conditions.into_iter().flatten().any(|it| it.type_ == "Ready" && it.status == "True");
     is_ready && pod.metadata.deletion_timestamp.is_none()
-}
-
-/// Why a Pod will not be ready; `None` if it may still be.
-fn hopeless(pod: &Pod) -> Option<String> {
-    let status = pod.status.as_ref()?;
-    let all = [&status.init_container_statuses, &status.container_statuses];
-    all.into_iter().flatten().flatten().find_map(|ContainerStatus { name, image, state, .. }| {
-        let ContainerState { waiting: Some(waiting), .. } = state.as_ref()? else { return None };
-        let reason = waiting.reason.as_deref().filter(|reason| HOPELESS.contains(reason))?;
-        let fix = if reason.contains("Image") { "; --image names another one" } else { "" };
-        Some(format!("{reason} in its container {name} with the image {image}{fix}"))
-    })
 }
 
 #[cfg(test)]

@@ -3,18 +3,20 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::access::{Access, taken};
+use super::access::{Access, Meshes, left_out, taken};
 use super::mesh::Mesh;
+use super::nodes::Nodes;
 use super::stage::{Plot, Stage};
 use super::turn::Measurement;
 use super::usage::{ContainerName, IdleCpus, Kubelets};
 use super::workload::Workload;
 use crate::error::{Error, Result};
+use crate::experiment::cases::Case;
 use crate::experiment::machine::started;
 use crate::experiment::options::{Options, Settings};
 use crate::experiment::output::Output;
 use crate::experiment::progress::Progress;
-use crate::experiment::record::{Ceiling, Experiment, Machine, Placement, Scenario, TargetKind, Version};
+use crate::experiment::record::{Ceiling, Experiment, Machine, Placement, Scenario, Skipped, TargetKind, Version};
 use crate::experiment::runner::command;
 use crate::experiment::schedule;
 use crate::foreground::Foreground;
@@ -32,7 +34,8 @@ const USUAL_IMAGE: &str = concat!("leno:", env!("CARGO_PKG_VERSION"));
 ///
 /// # Errors
 /// If the options request something impossible, the cluster cannot be reached or lacks a mesh, the user lacks rights, or
-/// a Pod cannot start. A mesh whose run fails is skipped and named in `lab.json`; failed calls are counted.
+/// a Pod cannot start. A mesh that does not work, and that no option names, is left out. A mesh whose run fails is skipped.
+/// `lab.json` names both. Failed calls are counted.
 pub(in crate::experiment) fn run(options: &Options, words: impl Iterator<Item = String>) -> Result<()> {
     let settings = options.settings()?;
     let request = options.cluster.workload.request(settings.protocol)?;
@@ -45,11 +48,11 @@ pub(in crate::experiment) fn run(options: &Options, words: impl Iterator<Item = 
         None => None,
     };
     let meshes = foreground.wait(access.meshes(options.cluster.mesh.as_deref()))?;
-    if settings.scenario == Scenario::Footprint && meshes.iter().all(|(mesh, _)| *mesh == Mesh::None) {
-        let why = "the cluster has no mesh, or --mesh names none".to_owned();
-        return Err(Error::Cluster { what: "footprint measures the memory of proxies".to_owned(), why });
+    let kinds: Vec<Mesh> = meshes.measured.iter().map(|(mesh, _)| *mesh).collect();
+    ensure_measurable(settings.scenario, &kinds, &meshes.left_out)?;
+    for Skipped { target, why } in &meshes.left_out {
+        foreground.say(&format!("{target} is left out: {why}"))?;
     }
-    let kinds: Vec<Mesh> = meshes.iter().map(|(mesh, _)| *mesh).collect();
     foreground.wait(access.ensure_free(&kinds))?;
     let output = Output::create(&settings.out)?;
     let command = command(words, settings.seed);
@@ -82,12 +85,12 @@ struct Lab<'a> {
 }
 
 impl Lab<'_> {
-    fn measure(&mut self, meshes: Vec<(Mesh, Version)>, command: String) -> Result<()> {
+    fn measure(&mut self, meshes: Meshes, command: String) -> Result<()> {
         let (settings, access, workload) = (self.settings, self.access, self.workload);
-        let load_pods = self.options.cluster.load_pods();
-        let image = self.options.cluster.image.clone().unwrap_or_else(|| image(&meshes));
+        let load_pods = load_pods(&settings.cases, self.options.cluster.load_pods());
+        let image = self.options.cluster.image.clone().unwrap_or_else(|| image(&meshes.measured));
         let (nodes, cluster) = self.foreground.wait(access.describe(&image, load_pods))?;
-        let (kinds, versions): (Vec<Mesh>, Vec<Version>) = meshes.into_iter().unzip();
+        let (kinds, versions): (Vec<Mesh>, Vec<Version>) = meshes.measured.into_iter().unzip();
         let mut experiment = Experiment {
             scenario: settings.scenario,
             protocol: settings.protocol,
@@ -103,14 +106,15 @@ impl Lab<'_> {
             workload: workload.map(|workload| workload.description.clone()),
             targets: versions.iter().map(|version| version.target).collect(),
             versions,
-            skipped: Vec::new(),
+            skipped: meshes.left_out,
             ceiling: Ceiling::default(),
         };
         self.output.describe(&experiment)?;
-        let plot = Plot { settings, loads: load_pods as usize, image: &image, workload };
+        let nodes_of_pods = Nodes::default();
+        let plot = Plot { settings, loads: load_pods as usize, image: &image, workload, nodes: &nodes_of_pods };
         let (mut stages, mut placements) = (HashMap::new(), Vec::new());
         let bar = self.foreground.begin("namespaces that are ready:", kinds.len() as u32);
-        for mesh in kinds {
+        for &mesh in &kinds {
             match self.foreground.wait(access.make_namespace(mesh)) {
                 Ok(false) => return Err(taken(&mesh.namespace())),
                 made => {
@@ -119,11 +123,20 @@ impl Lab<'_> {
                     made?;
                 }
             }
-            let stage = self.foreground.wait(Stage::set_up(access, mesh, plot))?;
-            placements.push(Placement { target: mesh.target(), pods: stage.placements.clone() });
-            stages.insert(mesh.target(), stage);
+            match self.foreground.wait(Stage::set_up(access, mesh, plot)) {
+                Err(error) if may_be_left_out(mesh, self.options.cluster.mesh.is_some(), &error) => {
+                    self.leave_out(&mut experiment, mesh, &error)?;
+                }
+                stage => {
+                    let stage = stage?;
+                    placements.push(Placement { target: mesh.target(), pods: stage.placements.clone() });
+                    stages.insert(mesh.target(), stage);
+                }
+            }
             bar.inc(1);
         }
+        let measured: Vec<Mesh> = kinds.into_iter().filter(|mesh| stages.contains_key(&mesh.target())).collect();
+        ensure_measurable(settings.scenario, &measured, &experiment.skipped)?;
         if let Some(cluster) = &mut experiment.cluster {
             cluster.placements = placements;
         }
@@ -134,6 +147,19 @@ impl Lab<'_> {
         let idle = self.foreground.wait(idle_cpus(&kubelets, &all))?;
         bar.finish_and_clear();
         self.run_all(&mut experiment, plot, &mut stages, &kubelets, &idle)
+    }
+
+    /// Goes on without a mesh that does not work, and frees what its Pods use.
+    fn leave_out(&mut self, experiment: &mut Experiment, mesh: Mesh, error: &Error) -> Result<()> {
+        let why = left_out(error);
+        self.foreground.say(&format!("{} is left out: {why}", mesh.target()))?;
+        experiment.leave_out(mesh.target(), why);
+        self.output.describe(experiment)?;
+        match self.foreground.wait(delete_namespaces(&self.access.client, &[mesh.namespace()])) {
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            // The end of the run deletes the namespace again, and reports a failure.
+            _ => Ok(()),
+        }
     }
 
     fn run_all(
@@ -159,6 +185,8 @@ impl Lab<'_> {
             let run = async {
                 if settings.scenario.has_fresh_proxies() {
                     stage.renew(plot).await?;
+                } else {
+                    stage.ready(plot).await?;
                 }
                 stage.find_containers(access, plot).await?;
                 Measurement { settings, stage, kubelets, idle, load_pods: plot.loads }.measure(&turn).await
@@ -181,6 +209,29 @@ impl Lab<'_> {
         let Written { summary, page } = report::write(&settings.out)?;
         progress.say(&format!("report: {} and {}", page.display(), summary.display()))
     }
+}
+
+/// Whether the experiment goes on without a mesh whose set-up failed. A mesh that the user named is needed. Without a
+/// mesh, the lab's own objects failed, which all meshes have.
+fn may_be_left_out(mesh: Mesh, is_requested: bool, error: &Error) -> bool {
+    mesh != Mesh::None && !is_requested && matches!(error, Error::Cluster { .. })
+}
+
+/// Fails if the scenario has nothing to measure with these meshes.
+fn ensure_measurable(scenario: Scenario, meshes: &[Mesh], left_out: &[Skipped]) -> Result<()> {
+    if scenario != Scenario::Footprint || meshes.iter().any(|mesh| *mesh != Mesh::None) {
+        return Ok(());
+    }
+    let why = match left_out {
+        [Skipped { target, why }, ..] => format!("{target}: {why}"),
+        [] => "the cluster has no mesh, or --mesh names none".to_owned(),
+    };
+    Err(Error::Cluster { what: "footprint measures the memory of proxies".to_owned(), why })
+}
+
+/// The number of load Pods: no more than the largest load of a case has parts.
+fn load_pods(cases: &[Case], at_most: u32) -> u32 {
+    cases.iter().map(|case| case.load_pods(at_most as usize) as u32).max().unwrap_or(at_most)
 }
 
 /// Measures the CPUs that containers use without a load.

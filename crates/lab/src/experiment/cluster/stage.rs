@@ -3,12 +3,14 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use futures_util::future::try_join;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::{Api, PostParams};
 
 use super::access::Access;
 use super::mesh::{Mesh, Proxies};
+use super::nodes::Nodes;
 use super::objects::{self, BACKEND, CONTAINER, GRPC_PORT, HTTP_PORT, LOAD, pod_name, selector};
 use super::pods::{Pods, has_container, name};
 use super::servers::Servers;
@@ -38,7 +40,7 @@ pub(super) struct Stage {
 /// The containers of a mesh.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Containers {
-    /// Proxies beside the load.
+    /// Proxies beside the load, in the order of the load Pods.
     pub(super) clients: Vec<ContainerName>,
     /// Proxies beside the servers.
     pub(super) servers: Vec<ContainerName>,
@@ -53,6 +55,13 @@ impl Containers {
     /// All proxies.
     pub(super) fn proxies(&self) -> Vec<ContainerName> {
         [&self.clients[..], &self.servers, &self.shared].concat()
+    }
+
+    /// The containers that a load in the first `loads` load Pods uses. The other load Pods have no connection, and their
+    /// proxies would count as a cost of the load.
+    pub(super) fn of_loads(&self, loads: usize) -> Self {
+        let clients = self.clients.iter().take(loads).cloned().collect();
+        Self { clients, ..self.clone() }
     }
 
     /// All containers.
@@ -70,6 +79,8 @@ pub(super) struct Plot<'a> {
     pub(super) image: &'a str,
     /// The user's workload that the load calls; `None` if the load calls servers of the lab.
     pub(super) workload: Option<&'a Workload>,
+    /// The nodes of the Pods in all stages.
+    pub(super) nodes: &'a Nodes,
 }
 
 impl Stage {
@@ -81,23 +92,32 @@ impl Stage {
         let namespace = mesh.namespace();
         let what = || format!("making the objects of the namespace {namespace}");
         let params = PostParams::default();
-        let pods = Pods::new(access.client.clone(), &namespace);
+        let pods = Pods::new(access.client.clone(), &namespace, plot.nodes);
         let sets: Api<StatefulSet> = Api::namespaced(access.client.clone(), &namespace);
-        // The Pods of the load start at the same time as the servers.
         let loads = objects::loads(plot.loads, plot.image)?;
         sets.create(&params, &loads).await.map_err(refused(what()))?;
-        let (servers, client, exchange) = match plot.workload {
-            Some(workload) => (None, workload.client.clone(), workload.exchange.clone()),
-            None => {
-                let (servers, client) = set_up_servers(access, mesh, plot, &pods).await?;
-                (Some(servers), client, plot.settings.exchange())
+        let called = async {
+            match plot.workload {
+                Some(workload) => Ok((None, workload.client.clone(), workload.exchange.clone())),
+                None => {
+                    let (servers, client) = set_up_servers(access, mesh, plot, &pods).await?;
+                    Ok((Some(servers), client, plot.settings.exchange()))
+                }
             }
         };
-        for pod in pods.ready(&selector(LOAD), plot.loads).await? {
+        // The Pods of the load start at the same time as the servers: each wait also places its Pods.
+        let of_loads = selector(LOAD);
+        let ((servers, client, exchange), loads) = try_join(called, pods.ready(&of_loads, plot.loads)).await?;
+        for pod in loads {
             ensure_meshed(&pod, mesh)?;
         }
         let containers = containers(access, mesh, plot).await?;
-        let placements = pods.all().await?.iter().map(placement).collect();
+        let all = pods.all().await?;
+        if let Some(why) = plot.nodes.misplaced(&all) {
+            return Err(Error::Cluster { what: format!("a Pod of the namespace {namespace} is misplaced"), why });
+        }
+        plot.nodes.fix(&all);
+        let placements = all.iter().map(placement).collect();
         Ok(Self { mesh, pods, servers, client, exchange, containers, placements })
     }
 
@@ -108,6 +128,17 @@ impl Stage {
     pub(super) async fn find_containers(&mut self, access: &Access, plot: Plot<'_>) -> Result<()> {
         self.containers = containers(access, self.mesh, plot).await?;
         Ok(())
+    }
+
+    /// Waits until all Pods of the lab are ready, and places those that Kubernetes has replaced since.
+    ///
+    /// # Errors
+    /// If the API server rejects a request, or a Pod is not ready in time.
+    pub(super) async fn ready(&self, plot: Plot<'_>) -> Result<()> {
+        if self.servers.is_some() {
+            self.pods.ready(&selector(BACKEND), plot.settings.backends).await?;
+        }
+        self.pods.ready(&selector(LOAD), plot.loads).await.map(drop)
     }
 
     /// Replaces all Pods of the lab in the namespace, so that their proxies keep no memory of an earlier run.

@@ -21,3 +21,21 @@ fn a_proxy_may_be_a_container_or_an_init_container() {
     let classic = pod(&serde_json::json!({"containers": [{"name": "leno"}, {"name": "istio-proxy"}]}));
     assert!(ensure_meshed(&classic, Mesh::Istio).is_ok());
 }
+
+#[test]
+fn the_proxies_of_load_pods_without_a_connection_do_not_count() {
+    let container = |pod: &str| ContainerName {
+        namespace: "leno-lab-leno".to_owned(),
+        pod: pod.to_owned(),
+        container: "leno-proxy".to_owned(),
+    };
+    let containers = Containers {
+        clients: vec![container("load-0"), container("load-1"), container("load-2")],
+        servers: vec![container("backend-0")],
+        ..Containers::default()
+    };
+    let pods = |loads| containers.of_loads(loads).proxies().into_iter().map(|it| it.pod).collect::<Vec<_>>();
+    assert_eq!(pods(1), ["load-0", "backend-0"]);
+    assert_eq!(pods(2), ["load-0", "load-1", "backend-0"]);
+    assert_eq!(pods(9).len(), 4);
+}

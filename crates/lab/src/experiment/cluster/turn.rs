@@ -60,14 +60,22 @@ impl Measurement<'_> {
             return self.measure_footprint(turn).await;
         }
         let loaded = self.load(turn).await?;
-        Ok(self.run(turn, loaded))
+        Ok(self.run(turn, &self.containers(&[turn]), loaded))
+    }
+
+    /// The containers that the loads of these turns use.
+    fn containers(&self, turns: &[&Turn]) -> Containers {
+        let loads = turns.iter().map(|turn| turn.case.load_pods(self.load_pods)).max().unwrap_or_default();
+        self.stage.containers.of_loads(loads)
     }
 
     /// Measures the load of a turn over a few connections, and then over the connections of the turn.
     async fn measure_footprint(&self, turn: &Turn) -> Result<Run> {
         let few = Turn { case: Case { connections: LOAD_CONNECTIONS, ..turn.case }, ..*turn };
-        let run = self.run(&few, self.load(&few).await?);
-        let proxies = self.stage.containers.proxies();
+        // Both loads count the same proxies, so that the difference is what the connections cost.
+        let containers = self.containers(&[turn, &few]);
+        let run = self.run(&few, &containers, self.load(&few).await?);
+        let proxies = containers.proxies();
         let connected_bytes = Some(self.load(turn).await?.after.memory_bytes(&proxies));
         let after_burst_bytes = self.kubelets.read_again(&proxies).await?.map(|usage| usage.memory_bytes(&proxies));
         let footprint = run.footprint.map(|loaded| {
@@ -196,11 +204,11 @@ impl Measurement<'_> {
         Ok(restarts)
     }
 
-    /// Combines the measurements.
-    fn run(&self, turn: &Turn, loaded: Loaded) -> Run {
+    /// Combines the measurements of these containers.
+    fn run(&self, turn: &Turn, containers: &Containers, loaded: Loaded) -> Run {
         let Loaded { numbers, reached, messages_per_s, restarts, before, after, is_fresh } = loaded;
-        let Containers { clients, servers, control_plane, .. } = &self.stage.containers;
-        let proxies = self.stage.containers.proxies();
+        let Containers { clients, servers, control_plane, .. } = containers;
+        let proxies = containers.proxies();
         let scenario = self.settings.scenario;
         // The load includes the warm-up, so its calls count too.
         let (calls, load_time) = (numbers.answered + numbers.failed, self.settings.warm_up + self.settings.measured);

@@ -9,6 +9,7 @@ use kube::api::{Api, ListParams};
 use super::access::Access;
 use super::endpoints::ReadyEndpoints;
 use super::mesh::{Mesh, Proxies};
+use super::nodes::Nodes;
 use super::pods::{Pods, has_container, name};
 use super::usage::ContainerName;
 use super::workload_options::{PortName, Request, ServicePort};
@@ -67,7 +68,7 @@ impl Workload {
             let see = format!("kubectl get endpointslices -n {namespace} -l {of_service}");
             return Err(unusable(format!("no endpoint is ready; do the Service's Pods run? See {see}")));
         }
-        let pods = Pods::new(access.client.clone(), &namespace);
+        let pods = Pods::new(access.client.clone(), &namespace, &Nodes::default());
         let description = record::Workload {
             service: format!("{namespace}/{service_name}:{port}"),
             call: match &request {

@@ -2,7 +2,7 @@
 
 use crate::chart::number::{NONE, significant};
 use crate::chart::text::escape;
-use crate::experiment::record::{Scenario, TargetKind};
+use crate::experiment::record::{Experiment, Scenario, TargetKind};
 
 use super::super::figures::{self, Figure};
 use super::super::group::{Group, Load, Results};
@@ -41,7 +41,7 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
     let head: String = names.iter().map(|name| format!("<th scope=\"col\">{}</th>", escape(name))).collect();
     let mut body = String::new();
     for (&target, row) in targets.iter().zip(&rows) {
-        body.push_str(&row_start(target));
+        body.push_str(&row_start(target, results.experiment));
         for (column, cell) in row.iter().enumerate() {
             let most =
                 rows.iter().filter_map(|row| row[column].size).filter(|size| size.is_finite()).fold(0.0, f64::max);
@@ -51,7 +51,7 @@ pub(super) fn html(results: &Results, scenario: Scenario) -> String {
     }
     for skipped in &results.experiment.skipped {
         let why = escape(&skipped.why);
-        body.push_str(&row_start(skipped.target));
+        body.push_str(&row_start(skipped.target, results.experiment));
         body.push_str(&format!("<td class=\"skipped\" colspan=\"{}\">not measured: {why}</td></tr>\n", names.len()));
     }
     format!(
@@ -88,9 +88,9 @@ fn notes(scenario: Scenario) -> String {
     }
 }
 
-fn row_start(target: TargetKind) -> String {
+fn row_start(target: TargetKind, experiment: &Experiment) -> String {
     let class = if target.is_leno() { " class=\"own\"" } else { "" };
-    let (name, is) = (target.name(), labels::target_is(target));
+    let (name, is) = (target.name(), labels::target_is(target, experiment));
     format!("<tr{class}><th scope=\"row\">{name}<span class=\"detail\">{is}</span></th>")
 }
 

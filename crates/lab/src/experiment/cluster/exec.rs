@@ -1,0 +1,149 @@
+//! A command in a Pod, run through the API server: its input, its output, and the reason of its end.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
+use kube::api::AttachedProcess;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::error::{Error, Result};
+
+/// Maximum number of characters that an error quotes of a command's output, or of an answer of the API server.
+const QUOTED_MAX: usize = 200;
+/// Longest part of a line of the standard error that counts as one line, in bytes.
+const ERROR_LINE_MAX_BYTES: u64 = 4096;
+/// Longest time between the end of a command's output and the reason of its end.
+const REASON_TIMEOUT: Duration = Duration::from_secs(5);
+/// The cause in a [`Status`] that has the exit code.
+const EXIT_CODE: &str = "ExitCode";
+/// Exit code for arguments that the program does not know.
+const USAGE_EXIT_CODE: &str = "2";
+
+type Input = Box<dyn AsyncWrite + Send + Unpin>;
+type Output = Box<dyn AsyncRead + Send + Unpin>;
+
+/// A running command. Dropping it closes the command's input.
+pub(super) struct Exec {
+    /// The command and its Pod, as errors name them.
+    name: String,
+    input: Input,
+    output: BufReader<Output>,
+    /// The line of the standard error that an error quotes. The task reads the standard error all the time: one
+    /// connection carries all streams, and an unread one would stop the others.
+    quoted: JoinHandle<String>,
+    status: BoxFuture<'static, Option<Status>>,
+    /// The connection ends when this is dropped.
+    _connection: Option<AttachedProcess>,
+}
+
+impl Exec {
+    /// Takes the streams of a command that the API server has started.
+    ///
+    /// # Errors
+    /// If the API server attached no standard input, output or error.
+    pub(super) fn attach(name: String, mut process: AttachedProcess) -> Result<Self> {
+        let (input, output, errors) = (process.stdin(), process.stdout(), process.stderr());
+        let (Some(input), Some(output), Some(errors), Some(status)) = (input, output, errors, process.take_status())
+        else {
+            let why = "the API server attached no standard input, output and error; run it again".to_owned();
+            return Err(Error::Cluster { what: name, why });
+        };
+        let exec = Self::new(name, Box::new(input), Box::new(output), Box::new(errors), status.boxed());
+        Ok(Self { _connection: Some(process), ..exec })
+    }
+
+    fn new(
+        name: String,
+        input: Input,
+        output: Output,
+        errors: Output,
+        status: BoxFuture<'static, Option<Status>>,
+    ) -> Self {
+        let quoted = tokio::spawn(quoted_line(errors));
+        Self { name, input, output: BufReader::new(output), quoted, status, _connection: None }
+    }
+
+    /// Writes a line to the command's input. A failure means that the command has ended.
+    pub(super) async fn write(&mut self, line: &str) -> std::io::Result<()> {
+        self.input.write_all(line.as_bytes()).await?;
+        self.input.flush().await
+    }
+
+    /// Reads the next line of the command's output, up to this length. Returns `None` at its end.
+    ///
+    /// # Errors
+    /// If the output cannot be read.
+    pub(super) async fn read_line(&mut self, max_bytes: u64) -> Result<Option<Vec<u8>>> {
+        let mut line = Vec::new();
+        let read = (&mut self.output).take(max_bytes).read_until(b'\n', &mut line).await;
+        read.map_err(|error| self.error(format!("its output broke off: {error}")))?;
+        Ok(Some(line).filter(|line| !line.is_empty()))
+    }
+
+    /// The error for a command that has done something unexpected.
+    pub(super) fn error(&self, why: String) -> Error {
+        Error::Cluster { what: self.name.clone(), why }
+    }
+
+    /// The error for a command that has ended too early, with the reason of its end.
+    pub(super) async fn ended(self) -> Error {
+        let Self { name, quoted, status, .. } = self;
+        let status = timeout(REASON_TIMEOUT, status).await.ok().flatten();
+        let quoted = timeout(REASON_TIMEOUT, quoted).await.ok().and_then(std::result::Result::ok).unwrap_or_default();
+        Error::Cluster { what: name, why: reason(status.as_ref(), &quoted) }
+    }
+}
+
+/// Text in one line, as far as an error quotes it.
+pub(super) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(QUOTED_MAX).collect()
+}
+
+/// Why a command ended, according to the API server and to the command itself.
+fn reason(status: Option<&Status>, quoted: &str) -> String {
+    let ended = match (status.and_then(exit_code), status) {
+        (Some(USAGE_EXIT_CODE), _) => format!(
+            "it ended with exit code {USAGE_EXIT_CODE}; the image has another version of leno than this lab, {}: name \
+             the image of this version with --image",
+            env!("CARGO_PKG_VERSION")
+        ),
+        (Some(code), _) => format!("it ended with exit code {code}"),
+        (None, Some(status)) if status.status.as_deref() == Some("Success") => "it ended without a result".to_owned(),
+        (None, Some(status)) => {
+            let why = status.message.as_deref().or(status.reason.as_deref()).unwrap_or("unknown");
+            format!("the API server reports: {}", one_line(why))
+        }
+        (None, None) => "its connection ended, and the API server gave no reason; does the Pod still run?".to_owned(),
+    };
+    if quoted.is_empty() { ended } else { format!("{ended}; it wrote: {quoted}") }
+}
+
+fn exit_code(status: &Status) -> Option<&str> {
+    let causes = status.details.as_ref()?.causes.as_ref()?;
+    causes.iter().find(|cause| cause.reason.as_deref() == Some(EXIT_CODE))?.message.as_deref()
+}
+
+/// Reads a standard error to its end. Returns its first line that begins with `error`, because hints may follow that
+/// line; otherwise the last line.
+async fn quoted_line(errors: Output) -> String {
+    let (mut errors, mut quoted) = (BufReader::new(errors), String::new());
+    loop {
+        let mut line = Vec::new();
+        let read = (&mut errors).take(ERROR_LINE_MAX_BYTES).read_until(b'\n', &mut line).await;
+        if !read.is_ok_and(|bytes| bytes > 0) {
+            return quoted;
+        }
+        let line = one_line(&String::from_utf8_lossy(&line));
+        if !line.is_empty() && !quoted.starts_with("error") {
+            quoted = line;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "exec_tests.rs"]
+pub(super) mod tests;

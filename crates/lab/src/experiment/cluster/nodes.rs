@@ -1,0 +1,85 @@
+//! The nodes of the lab's Pods: a Pod runs on the same node in each mesh, so that the difference between two meshes is
+//! not a difference of their nodes.
+//!
+//! Each Pod is created with a scheduling gate. The lab removes the gate, and at the same time restricts the Pod to its
+//! node. The scheduler still decides whether the Pod fits. It places the Pods of the first mesh freely; their nodes then
+//! apply to the Pods of the same names in all meshes, and to the Pods that replace them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use serde_json::{Value, json};
+
+use super::pods::name;
+
+/// The scheduling gate of the lab's Pods.
+pub(super) const GATE: &str = "leno.dev/lab-placement";
+
+/// The node of each Pod, by the Pod's name; unknown until the Pods of the first mesh are ready. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Nodes {
+    of_pods: Arc<OnceLock<BTreeMap<String, String>>>,
+}
+
+impl Nodes {
+    /// Makes the nodes of these Pods apply to all later Pods of the same names. Only the first call has an effect.
+    pub(super) fn fix(&self, pods: &[Pod]) {
+        let placed = pods.iter().filter_map(|pod| Some((name(pod), node(pod)?.to_owned())));
+        self.of_pods.get_or_init(|| placed.collect());
+    }
+
+    /// The node that a Pod must run on; `None` if the scheduler may choose.
+    pub(super) fn of(&self, pod: &str) -> Option<&str> {
+        self.of_pods.get()?.get(pod).map(String::as_str)
+    }
+
+    /// The first Pod that runs on another node than it must, as the reason of an error. Only an API server that ignores
+    /// scheduling gates lets this happen.
+    pub(super) fn misplaced(&self, pods: &[Pod]) -> Option<String> {
+        pods.iter().find_map(|pod| {
+            let (pod, node, wanted) = (name(pod), node(pod)?, self.of(&name(pod))?);
+            (node != wanted).then(|| {
+                format!(
+                    "{pod} runs on {node}, and in the first mesh on {wanted}; Kubernetes 1.27 or newer can place it, or \
+                     measure on one node"
+                )
+            })
+        })
+    }
+}
+
+/// Whether a Pod waits for the lab to place it.
+pub(super) fn is_held(pod: &Pod) -> bool {
+    let gates = pod.spec.iter().flat_map(|spec| spec.scheduling_gates.iter().flatten());
+    gates.into_iter().any(|gate| gate.name == GATE)
+}
+
+/// The strategic merge patch that lets the scheduler place a Pod, on this node or on any one.
+pub(super) fn release(node: Option<&str>) -> Value {
+    let gates = json!([{"$patch": "delete", "name": GATE}]);
+    let Some(node) = node else { return json!({"spec": {"schedulingGates": gates}}) };
+    // A node's label kubernetes.io/hostname may differ from its name.
+    let is_node = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]});
+    let required = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [is_node]}});
+    json!({"spec": {"schedulingGates": gates, "affinity": {"nodeAffinity": required}}})
+}
+
+/// The scheduler's reason why a Pod fits on no node.
+pub(super) fn unschedulable(pod: &Pod) -> Option<&str> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let is_unschedulable = |condition: &&PodCondition| {
+        let PodCondition { type_, status, reason, .. } = *condition;
+        type_ == "PodScheduled" && status == "False" && reason.as_deref() == Some("Unschedulable")
+    };
+    let condition = conditions.iter().find(is_unschedulable)?;
+    Some(condition.message.as_deref().unwrap_or("the scheduler gave no reason"))
+}
+
+fn node(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref()
+}
+
+#[cfg(test)]
+#[path = "nodes_tests.rs"]
+mod tests;

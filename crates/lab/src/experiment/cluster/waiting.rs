@@ -1,0 +1,151 @@
+//! Pods and containers that wait: which reasons of the scheduler and the kubelet are final, and which ones may pass by
+//! themselves.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStateWaiting, ContainerStatus, Pod};
+use tokio::time::Instant;
+
+use super::exec::one_line;
+use super::nodes::{Nodes, unschedulable};
+use super::objects::CONTAINER;
+use super::pods::name;
+
+/// Time for which the kubelet may report failed pulls of an image: a registry may be away for a moment.
+const PULL_PATIENCE: Duration = Duration::from_secs(30);
+/// Number of times that the kubelet may begin to wait before another pull. Each time, a pull has failed.
+const BACK_OFFS_MAX: u32 = 2;
+/// The kubelet's reason after a failed pull, and while it waits before another pull.
+const PULL_FAILED: &str = "ErrImagePull";
+const BACK_OFF: &str = "ImagePullBackOff";
+/// Reasons that time alone does not change.
+const FINAL: [&str; 4] = ["ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CrashLoopBackOff"];
+
+/// Time for a Pod to be placed on its node: a Pod that ends may free the resources.
+const PLACEMENT_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The Pods and containers that wait, as seen in one look after the other.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    nodes: Nodes,
+    /// The Pods that the scheduler cannot place on their nodes, since the first look that found it.
+    unplaced: BTreeMap<String, Instant>,
+    /// By the Pod and the container.
+    pulls: BTreeMap<(String, String), FailedPulls>,
+}
+
+/// The failed pulls of an image since the last look without one.
+#[derive(Debug)]
+struct FailedPulls {
+    since: Instant,
+    back_offs: u32,
+    last_reason: String,
+    /// The kubelet's message.
+    message: String,
+}
+
+impl Waiting {
+    pub(super) fn new(nodes: &Nodes) -> Self {
+        Self { nodes: nodes.clone(), unplaced: BTreeMap::new(), pulls: BTreeMap::new() }
+    }
+
+    /// Looks at a Pod. Returns why it will not be ready, in one line; `None` if it may still be.
+    pub(super) fn hopeless(&mut self, pod: &Pod, now: Instant) -> Option<String> {
+        self.hopeless_placement(pod, now).or_else(|| self.hopeless_containers(pod, now))
+    }
+
+    /// A Pod that may run on any node can still be placed: the cluster may get another node.
+    fn hopeless_placement(&mut self, pod: &Pod, now: Instant) -> Option<String> {
+        let pod_name = name(pod);
+        let (Some(node), Some(why)) = (self.nodes.of(&pod_name), unschedulable(pod)) else {
+            self.unplaced.remove(&pod_name);
+            return None;
+        };
+        let since = *self.unplaced.entry(pod_name).or_insert(now);
+        let is_late = now.saturating_duration_since(since) >= PLACEMENT_PATIENCE;
+        is_late.then(|| {
+            format!(
+                "the scheduler cannot place it on the node {node}, where this Pod of the first mesh runs: {}; free \
+                 resources on this node, or use fewer Pods with --backends and --load-pods",
+                one_line(why)
+            )
+        })
+    }
+
+    fn hopeless_containers(&mut self, pod: &Pod, now: Instant) -> Option<String> {
+        let status = pod.status.as_ref()?;
+        let all = [&status.init_container_statuses, &status.container_statuses];
+        let all = all.into_iter().flatten().flatten();
+        // Looks at every container: a failure that has passed must be forgotten.
+        let reasons: Vec<String> = all.filter_map(|container| self.hopeless_container(pod, container, now)).collect();
+        reasons.into_iter().next()
+    }
+
+    fn hopeless_container(&mut self, pod: &Pod, container: &ContainerStatus, now: Instant) -> Option<String> {
+        let ContainerStatus { name: container_name, image, state, .. } = container;
+        let key = (pod.metadata.uid.clone().unwrap_or_else(|| name(pod)), container_name.clone());
+        let waiting = match state {
+            Some(ContainerState { waiting: Some(waiting), .. }) => waiting,
+            _ => &ContainerStateWaiting::default(),
+        };
+        let reason = waiting.reason.as_deref().unwrap_or_default();
+        if reason != PULL_FAILED && reason != BACK_OFF {
+            self.pulls.remove(&key);
+            let is_final = FINAL.contains(&reason);
+            return is_final.then(|| format!("{reason} in its container {container_name}{}", of_image(pod, container)));
+        }
+        let pulls = self.pulls.entry(key).or_insert_with(|| FailedPulls::new(now));
+        pulls.add(reason, waiting.message.as_deref().unwrap_or_default());
+        let waited = now.saturating_duration_since(pulls.since);
+        if waited < PULL_PATIENCE && pulls.back_offs < BACK_OFFS_MAX {
+            return None;
+        }
+        let node = node(pod);
+        Some(format!(
+            "{reason} after {} s: the node {node} cannot pull the image {image} of the container {container_name}{}{}",
+            waited.as_secs(),
+            if pulls.message.is_empty() { String::new() } else { format!(" ({})", one_line(&pulls.message)) },
+            image_fix(container_name)
+        ))
+    }
+}
+
+impl FailedPulls {
+    fn new(now: Instant) -> Self {
+        Self { since: now, back_offs: 0, last_reason: String::new(), message: String::new() }
+    }
+
+    fn add(&mut self, reason: &str, message: &str) {
+        self.back_offs += u32::from(reason == BACK_OFF && self.last_reason != BACK_OFF);
+        reason.clone_into(&mut self.last_reason);
+        // The message of a back-off may name the image alone.
+        if reason == PULL_FAILED || self.message.is_empty() {
+            message.clone_into(&mut self.message);
+        }
+    }
+}
+
+/// The image, and the fix if the image is the reason.
+fn of_image(pod: &Pod, ContainerStatus { name, image, state, .. }: &ContainerStatus) -> String {
+    let waiting = state.as_ref().and_then(|state| state.waiting.as_ref());
+    let is_image = waiting.and_then(|waiting| waiting.reason.as_ref()).is_some_and(|reason| reason.contains("Image"));
+    let fix = if is_image { image_fix(name) } else { "" };
+    format!(" with the image {image} on the node {}{fix}", node(pod))
+}
+
+fn image_fix(container: &str) -> &'static str {
+    if container == CONTAINER {
+        "; put the image into a registry that the node reaches, or name another image with --image"
+    } else {
+        "; the mesh names this image: repair the mesh's installation"
+    }
+}
+
+fn node(pod: &Pod) -> &str {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or("(none)")
+}
+
+#[cfg(test)]
+#[path = "waiting_tests.rs"]
+mod tests;

@@ -1,0 +1,36 @@
+//! The start signal: a load connects, and sends nothing until its coordinator gives the signal. So loads in several
+//! processes begin at the same time.
+
+use tokio::sync::oneshot;
+
+use crate::error::{Error, Result};
+
+/// The line on standard input that starts a load.
+pub(crate) const START: &str = "start\n";
+
+/// What a connected load waits for.
+pub(super) struct Gate {
+    connected: oneshot::Sender<()>,
+    start: oneshot::Receiver<()>,
+}
+
+/// A load's gate, the notice that the load waits at it, and the signal that opens it.
+pub(super) fn gate() -> (Gate, oneshot::Receiver<()>, oneshot::Sender<()>) {
+    let ((connected, waits), (signal, start)) = (oneshot::channel(), oneshot::channel());
+    (Gate { connected, start }, waits, signal)
+}
+
+impl Gate {
+    /// Reports that all clients have connected, and waits for the signal.
+    ///
+    /// # Errors
+    /// If there will be no signal.
+    pub(super) async fn wait(self) -> Result<()> {
+        // A process that no longer looks for the notice may still give the signal.
+        let _ = self.connected.send(());
+        self.start.await.map_err(|_| Error::Message {
+            what: "waiting for the start signal".to_owned(),
+            why: "the load's coordinator has gone".to_owned(),
+        })
+    }
+}
