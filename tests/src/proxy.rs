@@ -140,6 +140,11 @@ impl Proxy {
         self.outbound
     }
 
+    /// The address of the admin endpoint.
+    pub fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
     /// The directory of its configuration.
     pub fn directory(&self) -> &Directory {
         &self.directory

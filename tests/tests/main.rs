@@ -25,6 +25,7 @@ mod retry;
 mod routes;
 mod routing;
 mod run;
+mod sight;
 mod soak;
 mod streaming;
 mod supervise;

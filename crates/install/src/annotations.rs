@@ -35,6 +35,7 @@ pub(crate) const PROXY_WORKERS: &str = "leno.dev/proxy-workers";
 pub(crate) const PROXY_LOG_LEVEL: &str = "leno.dev/proxy-log-level";
 pub(crate) const PROXY_LOG_FORMAT: &str = "leno.dev/proxy-log-format";
 pub(crate) const ACCESS_LOG: &str = "leno.dev/access-log";
+pub(crate) const TAP_HEADERS: &str = "leno.dev/tap-headers";
 pub(crate) const SHUTDOWN_GRACE: &str = "leno.dev/shutdown-grace";
 pub(crate) const EGRESS_CONNECT_TIMEOUT: &str = "leno.dev/egress-connect-timeout";
 pub(crate) const INBOUND_PORT: &str = "leno.dev/proxy-inbound-port";
@@ -42,7 +43,7 @@ pub(crate) const OUTBOUND_PORT: &str = "leno.dev/proxy-outbound-port";
 pub(crate) const ADMIN_PORT: &str = "leno.dev/proxy-admin-port";
 
 /// Every annotation: its name, its values, and its meaning.
-pub const ALL: [(&str, &str, &str); 25] = [
+pub const ALL: [(&str, &str, &str); 26] = [
     (INJECT, "enabled, disabled, grpc", "whether Pods get a proxy; grpc: an identity for gRPC's own xDS, and no proxy"),
     (
         OPAQUE_PORTS,
@@ -80,6 +81,7 @@ pub const ALL: [(&str, &str, &str); 25] = [
     ),
     (PROXY_LOG_FORMAT, "plain, json", "the format of the proxy's log lines"),
     (ACCESS_LOG, "off, json, apache", "whether and how the proxy logs each call"),
+    (TAP_HEADERS, "allowed, denied", "whether leno tap may show the header fields of calls; denied by default"),
     (
         SHUTDOWN_GRACE,
         "a duration, as 500ms, 30s or 2m, at most 60m",

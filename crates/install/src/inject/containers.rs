@@ -148,6 +148,9 @@ fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Vec
     if settings.access_log != "off" {
         args.push(format!("--access-log={}", settings.access_log));
     }
+    if settings.tap_headers {
+        args.push("--tap-headers".to_owned());
+    }
     if settings.forwarded_client_cert {
         args.push("--forwarded-client-cert".to_owned());
     }

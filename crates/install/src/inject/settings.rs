@@ -12,7 +12,7 @@ use crate::annotations::{
     FORWARDED_FOR, HTTP_PORTS, INBOUND_PORT, INJECT, Mistake, OPAQUE_PORTS, OUTBOUND_PORT, PROXY_CPU_LIMIT,
     PROXY_CPU_REQUEST, PROXY_IMAGE, PROXY_IMAGE_PULL_POLICY, PROXY_LOG_FORMAT, PROXY_LOG_LEVEL, PROXY_MEMORY_LIMIT,
     PROXY_MEMORY_REQUEST, PROXY_VERSION, PROXY_WORKERS, SHUTDOWN_GRACE, SKIP_INBOUND_PORTS, SKIP_OUTBOUND_PORTS,
-    SKIP_SUBNETS, ours,
+    SKIP_SUBNETS, TAP_HEADERS, ours,
 };
 
 /// Settings of a proxy, in the notation of its command line; an empty text means that the option is left out.
@@ -34,6 +34,8 @@ pub struct Settings {
     pub log_format: String,
     /// The format of the access log, or `off`.
     pub access_log: String,
+    /// Whether taps may show the header fields of calls.
+    pub tap_headers: bool,
     /// How long calls in flight may take after the Pod begins to end.
     pub shutdown_grace: String,
     /// Timeout for establishing a connection to an address that belongs to no Service.
@@ -78,6 +80,7 @@ impl Default for Settings {
             log_level: "info".to_owned(),
             log_format: "plain".to_owned(),
             access_log: "off".to_owned(),
+            tap_headers: false,
             shutdown_grace: "30s".to_owned(),
             egress_connect_timeout: none(),
             default_inbound_policy: "all-unauthenticated".to_owned(),
@@ -154,6 +157,7 @@ impl Settings {
             PROXY_LOG_LEVEL => self.log_level = log_levels(value)?,
             PROXY_LOG_FORMAT => self.log_format = one_of(value, &["plain", "json"])?,
             ACCESS_LOG => self.access_log = one_of(value, &["off", "json", "apache"])?,
+            TAP_HEADERS => self.tap_headers = one_of(value, &["allowed", "denied"])? == "allowed",
             SHUTDOWN_GRACE => self.shutdown_grace = grace(value)?,
             EGRESS_CONNECT_TIMEOUT => self.egress_connect_timeout = connect_timeout(value)?,
             INBOUND_PORT => self.inbound_port = number(value)?,

@@ -112,6 +112,7 @@ fn annotations_change_what_the_containers_are_told() {
         "leno.dev/proxy-memory-limit": "64Mi",
         "leno.dev/proxy-version": "0.9",
         "leno.dev/access-log": "json",
+        "leno.dev/tap-headers": "allowed",
         "leno.dev/egress-connect-timeout": "5s",
         "leno.dev/forwarded-client-cert": "true",
         "leno.dev/forwarded-for": "append",
@@ -122,7 +123,7 @@ fn annotations_change_what_the_containers_are_told() {
     assert!(has(init, "--skip-outbound-ports=25,3306") && has(init, "--admin-port=9191"), "{init}");
     assert!(has(proxy, "--admin=[::]:9191") && has(proxy, "--access-log=json"), "{proxy}");
     assert!(has(proxy, "--forwarded-client-cert") && has(proxy, "--forwarded-for=append"), "{proxy}");
-    assert!(has(proxy, "--egress-connect-timeout=5s"), "{proxy}");
+    assert!(has(proxy, "--egress-connect-timeout=5s") && has(proxy, "--tap-headers"), "{proxy}");
     assert_eq!(proxy["lifecycle"]["postStart"]["exec"]["command"][2], "--admin=127.0.0.1:9191");
     assert_eq!(proxy["resources"]["limits"], json!({"memory": "64Mi"}));
     assert_eq!((&init["image"], &proxy["image"]), (&json!("leno-proxy:0.9"), &json!("leno-proxy:0.9")));
