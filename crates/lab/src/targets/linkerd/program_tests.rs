@@ -39,7 +39,7 @@ fn another_program_is_named_with_what_it_wrote() {
 fn a_missing_file_is_named_with_the_way_to_the_program() {
     let error = version(Some(Path::new("/nowhere/linkerd2-proxy"))).expect_err("no such file").to_string();
     assert!(
-        one_line(&error).contains("--linkerd2-proxy /nowhere/linkerd2-proxy") && error.contains(INSTALL),
+        one_line(&error).contains("--linkerd2-proxy /nowhere/linkerd2-proxy") && error.contains("docs/lab.md"),
         "{error}"
     );
 }
@@ -51,4 +51,11 @@ fn a_file_that_is_not_executable_is_named_with_the_remedy() {
     fs::write(&path, "no program").expect("a writable directory");
     let error = version(Some(&path)).expect_err("it is not executable").to_string();
     assert!(one_line(&error).contains("not executable") && error.contains("chmod +x"), "{error}");
+}
+
+#[test]
+fn a_file_that_the_system_cannot_start_is_named_with_the_reason() {
+    let error =
+        start_without_configuration(Path::new("/nowhere/linkerd2-proxy")).expect_err("no such file").to_string();
+    assert!(one_line(&error).contains("/nowhere/linkerd2-proxy does not start: ") && error.contains(REMEDY), "{error}");
 }
