@@ -23,21 +23,40 @@ impl Running {
     /// Also if the proxy's metrics cannot be read.
     pub(in super::super) fn ensure_encrypted(&self) -> Result<()> {
         let Some(admin) = self.outbound_admin else { return Ok(()) };
-        let wrong =
-            |why: &str| Error::Tls { what: format!("the outbound linkerd2-proxy at {admin}"), why: why.to_owned() };
+        let wrong = |why| Error::Tls { what: format!("the outbound linkerd2-proxy at {admin}"), why };
         let answer = http::fetch(admin, "/metrics").filter(|answer| answer.status == 200);
-        let metrics = answer.ok_or_else(|| wrong("its metrics cannot be read"))?.body;
-        in_the_clear(&metrics).map_or(Ok(()), |line| Err(wrong(&format!("it used a connection without TLS: {line}"))))
+        let metrics = answer.ok_or_else(|| wrong("its metrics cannot be read".to_owned()))?.body;
+        in_the_clear(&metrics).map_or(Ok(()), |Connection { endpoint, reason }| {
+            Err(wrong(format!(
+                "it connected to {endpoint} without mutual TLS (reason: {reason}); try another version of linkerd2-proxy"
+            )))
+        })
     }
 }
 
-/// Returns the first metric of connections to an endpoint without mutual TLS.
-fn in_the_clear(metrics: &str) -> Option<&str> {
-    let to_endpoints = |line: &&str| {
-        let is_outbound = line.contains("direction=\"outbound\"") && line.contains("peer=\"dst\"");
+/// A connection without mutual TLS.
+#[derive(Debug, PartialEq, Eq)]
+struct Connection<'a> {
+    endpoint: &'a str,
+    /// The proxy's own reason.
+    reason: &'a str,
+}
+
+/// Returns the first connection to an endpoint without mutual TLS.
+fn in_the_clear(metrics: &str) -> Option<Connection<'_>> {
+    let is_to_endpoint = |line: &&str| {
+        let is_outbound = label(line, "direction") == Some("outbound") && label(line, "peer") == Some("dst");
         line.starts_with("tcp_open_total{") && is_outbound
     };
-    metrics.lines().filter(to_endpoints).find(|line| !line.contains("tls=\"true\""))
+    let line = metrics.lines().filter(is_to_endpoint).find(|line| label(line, "tls") != Some("true"))?;
+    let of = |name| label(line, name).unwrap_or("unknown");
+    Some(Connection { endpoint: of("target_addr"), reason: of("no_tls_reason") })
+}
+
+/// Returns the value of a label of a metric.
+fn label<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let labels = line.split_once('{')?.1;
+    labels.split(',').find_map(|label| label.strip_prefix(name)?.strip_prefix("=\"")?.split('"').next())
 }
 
 #[cfg(test)]

@@ -164,3 +164,7 @@ impl<'a> Mesh<'a> {
             .map_err(io(format!("writing {}", dir.display())))
     }
 }
+
+#[cfg(test)]
+#[path = "linkerd_tests.rs"]
+mod tests;
