@@ -21,8 +21,8 @@ use tokio::time::timeout;
 
 /// Longest content of an answer, in bytes. The metrics page of a proxy with its maximum number of series is shorter.
 const CONTENT_MAX_BYTES: usize = 32 << 20;
-/// Longest time that [`is_ok`] takes.
-const IS_OK_MAX: Duration = Duration::from_secs(2);
+/// Longest time that [`fetch`] takes.
+const FETCH_MAX: Duration = Duration::from_secs(2);
 
 /// The answer to a GET.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,13 +139,18 @@ fn why(error: &hyper::Error) -> Unreadable {
     }
 }
 
-/// Returns whether a GET of a page is answered with 200 within 2 s. Blocks the calling thread, in whose network
-/// namespace the connection is made.
+/// Returns whether a GET of a page is answered with 200 within 2 s. Blocks the calling thread.
 pub fn is_ok(address: SocketAddr, path: &str) -> bool {
-    let Ok(runtime) = runtime::Builder::new_current_thread().enable_all().build() else { return false };
+    fetch(address, path).is_some_and(|answer| answer.status == 200)
+}
+
+/// Returns the answer to a GET of a page, if it arrives within 2 s. Blocks the calling thread, in whose network namespace
+/// the connection is made.
+pub fn fetch(address: SocketAddr, path: &str) -> Option<Answer> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().ok()?;
     runtime.block_on(async {
         let answer = async { get(TcpStream::connect(address).await.ok()?, path).await.ok() };
-        timeout(IS_OK_MAX, answer).await.ok().flatten().is_some_and(|answer| answer.status == 200)
+        timeout(FETCH_MAX, answer).await.ok().flatten()
     })
 }
 

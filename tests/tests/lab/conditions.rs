@@ -13,8 +13,7 @@ const NETFILTER: [&str; 2] = ["vanilla", "cilium-l4"];
 fn every_mesh_of_a_publication_serves_calls_and_counts_the_cost_of_all_its_proxies() {
     for target in MESHES {
         let Some(run) = run_if_ready(target) else { continue };
-        let (all, servers) = (number(&run, "proxy_cpu_us_per_call"), number(&run, "server_proxy_cpu_us_per_call"));
-        assert!(0.0 < servers && servers < all, "{run}");
+        assert_costs_of_both_sides(&run);
     }
 }
 
@@ -34,6 +33,15 @@ fn traefik_serves_calls() {
     }
 }
 
+// Separate from the other meshes, because few machines have linkerd2-proxy. The run fails if a connection between the
+// proxies has no mutual TLS.
+#[test]
+fn linkerd_serves_calls_and_counts_the_cost_of_all_its_proxies() {
+    if let Some(run) = run_if_ready("linkerd") {
+        assert_costs_of_both_sides(&run);
+    }
+}
+
 #[test]
 fn conditions_without_a_proxy_balance_connections() {
     for target in NETFILTER {
@@ -49,6 +57,11 @@ fn the_page_of_a_target_says_what_it_is_and_what_it_does_not_show() {
     for words in ["Data plane", "github.com/istio/istio", "LEAST_REQUEST", "Not shown", "istio.stats"] {
         assert!(page.contains(words), "{words}: {page}");
     }
+}
+
+fn assert_costs_of_both_sides(run: &Value) {
+    let (all, servers) = (number(run, "proxy_cpu_us_per_call"), number(run, "server_proxy_cpu_us_per_call"));
+    assert!(0.0 < servers && servers < all, "{run}");
 }
 
 fn assert_one_proxy(run: &Value) {

@@ -12,7 +12,8 @@ fn publish(words: &str, out: &Path) -> Command {
 #[test]
 fn a_publication_gets_its_table_with_lenos_row_and_a_reason_for_each_missing_condition() {
     let out = new_dir();
-    let words = "kinvolk-2019 --targets direct,linkerd --duration-s 1 --warm-up-s 0 --repeat 1";
+    let words = "kinvolk-2019 --targets direct,linkerd --linkerd2-proxy /nowhere/linkerd2-proxy --duration-s 1 \
+                 --warm-up-s 0 --repeat 1";
     let output = publish(words, out.path()).output().expect("leno starts");
     let printed = programs::text(&output);
     assert!(output.status.success(), "{printed}");
@@ -24,6 +25,7 @@ fn a_publication_gets_its_table_with_lenos_row_and_a_reason_for_each_missing_con
     let row = |target: &str| rows.iter().find(|row| row["target"] == target).expect("a row for each condition");
     assert!(number(row("leno-mesh"), "here") > 0.0 && number(row("direct"), "ratio") > 0.0, "{rows:?}");
     assert!(row("istio")["here"].is_null() && number(row("istio"), "theirs") == 643.0, "{rows:?}");
+    assert!(row("linkerd")["here"].is_null() && number(row("linkerd"), "theirs") == 6.7, "{rows:?}");
 
     let summary = fs::read_to_string(out.path().join("summary.md")).expect("summary.md is written");
     let sentence = summary.lines().nth(2).unwrap_or_default();

@@ -36,6 +36,7 @@ impl Stage<'_> {
         let after = self.meter()?;
         let numbers = Snapshot { measured: self.settings.measured, ..Snapshot::default() };
         let run = self.record(turn, numbers, (&before, &after), &[])?;
+        self.target.ensure_encrypted()?;
         Ok(Run {
             // Each connection was opened once for each direction.
             calls: u64::from(turn.case.connections) * 2,

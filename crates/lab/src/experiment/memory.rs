@@ -44,11 +44,13 @@ impl Stage<'_> {
         let total = Latency { calls, ..Latency::default() };
         let numbers = Snapshot { measured, total, ..Snapshot::default() };
         let reached = since(&counts_after.calls, &counts_before.calls);
+        let run = self.record(turn, numbers, (&before, &after), &reached)?;
+        self.target.ensure_encrypted()?;
         Ok(Run {
             errors: failed,
             first_error: first_failure,
             proxy_rss_before_bytes: memory_before.map(|memory| memory.resident_kib * 1024),
-            ..self.record(turn, numbers, (&before, &after), &reached)?
+            ..run
         })
     }
 }

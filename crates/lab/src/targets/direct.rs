@@ -8,11 +8,5 @@ pub(super) const VERSION: &str = "no program";
 
 /// Starts nothing. A connection may choose any backend's address.
 pub(super) fn start(setting: &Setting<'_>) -> Target {
-    Target {
-        kind: TargetKind::Direct,
-        addresses: setting.backends.to_vec(),
-        processes: Vec::new(),
-        services: Vec::new(),
-        _rules: None,
-    }
+    Target { addresses: setting.backends.to_vec(), ..Target::of(TargetKind::Direct) }
 }

@@ -46,7 +46,7 @@ pub enum TargetKind {
     Nginx,
     /// Traefik with one thread, round robin.
     Traefik,
-    /// Linkerd, which cannot run here yet.
+    /// linkerd2-proxy on both sides with the settings of Linkerd's sidecars, and a control plane of the lab.
     Linkerd,
 }
 
@@ -147,7 +147,7 @@ impl TargetKind {
             Self::Ambient => "a TLS tunnel on both sides of one Envoy with the settings of Istio's waypoint",
             Self::Nginx => "nginx, one worker, round robin",
             Self::Traefik => "Traefik, one thread, round robin",
-            Self::Linkerd => "linkerd2-proxy on both sides: cannot run here yet",
+            Self::Linkerd => "linkerd2-proxy on both sides, peak EWMA, mutual TLS, the lab's own control plane",
             Self::Kuma => "Envoy on both sides with the settings of Kuma's sidecars, ROUND_ROBIN, mutual TLS",
         }
     }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use super::{Setting, Target, version_line};
-use crate::child::{find_program, last_line};
+use crate::child::{find_program, free_address, last_line};
 use crate::error::{Error, Result, io as io_error};
 use crate::experiment::record::TargetKind;
 
@@ -29,7 +29,10 @@ const CLUSTER_IP: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 50);
 const PORT: u16 = 50051;
 /// The address of a Service. No program listens on it.
 pub(super) const SERVICE: SocketAddr = SocketAddr::new(IpAddr::V4(CLUSTER_IP), PORT);
-const TABLE: &str = "leno-lab";
+/// The address of the first Pod, for proxies that connect to no loopback address. The others follow.
+const FIRST_POD: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);
+/// Length of the prefix of all Pods' addresses: Kubernetes' usual range.
+const POD_PREFIX: u8 = 16;
 /// The trial in [`version`]. It fails if the user is not root and the kernel refuses user namespaces, or if the kernel
 /// has no nf_tables.
 const TRIAL: &str = "netfilter rules in a network namespace (they need root, or user namespaces, and nf_tables)";
@@ -37,12 +40,20 @@ const TRIAL: &str = "netfilter rules in a network namespace (they need root, or 
 /// The rules, which are in force until this value is dropped.
 pub(super) struct Rules {
     nft: PathBuf,
+    table: String,
+}
+
+/// A redirection of connections to another address on this machine. A program there can query the original destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Redirection {
+    pub(super) from: SocketAddr,
+    pub(super) to: SocketAddr,
 }
 
 impl Drop for Rules {
     fn drop(&mut self) {
         // The end of the namespace removes the rules in any case.
-        let _ = nft(&self.nft, &format!("delete table ip {TABLE}\n"));
+        let _ = nft(&self.nft, &format!("delete table ip {}\n", self.table));
     }
 }
 
@@ -51,28 +62,44 @@ impl Drop for Rules {
 /// # Errors
 /// If the experiment is not in its own namespace.
 pub(super) fn start(kind: TargetKind, setting: &Setting<'_>) -> Result<Target> {
-    let rules = Rules::install(&rules(setting.backends))?;
-    Ok(Target { kind, addresses: vec![SERVICE], processes: Vec::new(), services: Vec::new(), _rules: Some(rules) })
+    let rules = Rules::install(SERVICE, &balance(setting.backends))?;
+    Ok(Target { addresses: vec![SERVICE], ..Target::of(kind) }.with_rules(rules))
 }
 
-/// Redirects connections to [`SERVICE`] to a proxy on this machine, which can query the original destination.
+/// Redirects connections to other addresses. `service` is an address that no other rules in force have.
 ///
 /// # Errors
 /// If the experiment is not in its own namespace.
-pub(super) fn intercept(proxy: SocketAddr) -> Result<Rules> {
-    Rules::install(&table(&format!("redirect to :{}", proxy.port())))
+pub(super) fn redirect(service: SocketAddr, redirections: &[Redirection]) -> Result<Rules> {
+    Rules::install(service, &redirections.iter().map(Redirection::rule).collect::<String>())
+}
+
+/// Returns the address of the Pod with this number, on this machine.
+pub(super) fn pod_ip(number: usize) -> IpAddr {
+    Ipv4Addr::from(u32::from(FIRST_POD) + number as u32).into()
+}
+
+/// Returns an address of a Service that no other target uses.
+pub(super) fn service_address() -> Result<SocketAddr> {
+    Ok(SocketAddr::from((CLUSTER_IP, free_address()?.port())))
 }
 
 impl Rules {
-    /// Puts the rules in force.
-    fn install(text: &str) -> Result<Self> {
+    /// Puts `rules` in force, in a table that has the port of `service` in its name.
+    fn install(service: SocketAddr, rules: &str) -> Result<Self> {
         if !is_inside() {
             let what = "netfilter rules need a network namespace of their own; use leno lab run";
             return Err(Error::Usage(what.to_owned()));
         }
-        let nft_program = program("nft")?;
-        nft(&nft_program, text)?;
-        Ok(Self { nft: nft_program })
+        let (nft_program, name) = (program("nft")?, format!("leno-lab-{}", service.port()));
+        nft(&nft_program, &table(&name, rules))?;
+        Ok(Self { nft: nft_program, table: name })
+    }
+}
+
+impl Redirection {
+    fn rule(&self) -> String {
+        rule(self.from, &format!("dnat to {}", self.to))
     }
 }
 
@@ -87,7 +114,7 @@ pub(super) fn version() -> Result<String> {
     let mut command = Command::new(&namespace.program);
     command.args(namespace.args).args(["sh", "-ec", script]).args([&ip, &nft]);
     let any_backend = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
-    run(TRIAL, command, &rules(&[any_backend]))?;
+    run(TRIAL, command, &table("leno-lab", &balance(&[any_backend])))?;
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").map_err(io_error("reading the kernel's release"))?;
     Ok(format!("{}, Linux {}", version_line("nft", &nft, &["--version"])?, kernel.trim()))
 }
@@ -113,14 +140,15 @@ pub(crate) fn enter() -> Error {
     become_it().map_or_else(|error| error, io_error("starting unshare"))
 }
 
-/// Makes loopback and the ClusterIP reachable in the namespace. Changes nothing if they already are: several experiments
+/// Makes loopback, the ClusterIP and the Pods' addresses reachable in the namespace. Changes nothing if they already are: several experiments
 /// of one process share the namespace.
 pub(crate) fn set_up_namespace() -> Result<()> {
     let ip = program("ip")?;
-    let cluster_ip = format!("{CLUSTER_IP}/32");
+    // On a loopback device, an address makes all addresses of its prefix local.
+    let (cluster_ip, pods) = (format!("{CLUSTER_IP}/32"), format!("{FIRST_POD}/{POD_PREFIX}"));
     let link_up: [&str; 4] = ["link", "set", "lo", "up"];
-    let address: [&str; 5] = ["address", "replace", &cluster_ip, "dev", "lo"];
-    for args in [&link_up[..], &address[..]] {
+    let address = |address| ["address", "replace", address, "dev", "lo"];
+    for args in [&link_up[..], &address(&cluster_ip)[..], &address(&pods)[..]] {
         let mut command = Command::new(&ip);
         command.args(args);
         run("setting loopback up in the network namespace", command, "")?;
@@ -148,27 +176,31 @@ fn program(name: &'static str) -> Result<PathBuf> {
     find_program(name).ok_or(Error::MissingProgram { program: name, install: INSTALL })
 }
 
-/// Returns the rules. Clients are on this machine, so the rules are in the chain that kube-proxy uses for a node's own
-/// processes.
-fn rules(backends: &[SocketAddr]) -> String {
+/// Returns the rule that chooses a backend for each connection to [`SERVICE`].
+fn balance(backends: &[SocketAddr]) -> String {
     let choices: Vec<String> = backends
         .iter()
         .enumerate()
         .map(|(number, backend)| format!("{number} : {} . {}", backend.ip(), backend.port()))
         .collect();
     let (count, choices) = (choices.len(), choices.join(", "));
-    table(&format!("dnat to numgen random mod {count} map {{ {choices} }}"))
+    rule(SERVICE, &format!("dnat to numgen random mod {count} map {{ {choices} }}"))
 }
 
-/// Returns the table that applies `verdict` to connections to [`SERVICE`].
-fn table(verdict: &str) -> String {
+/// Returns the line that applies `verdict` to connections to `destination`.
+fn rule(destination: SocketAddr, verdict: &str) -> String {
+    format!("        ip daddr {} tcp dport {} {verdict}\n", destination.ip(), destination.port())
+}
+
+/// Returns a table with `rules`. Clients are on this machine, so the rules are in the chain that kube-proxy uses for a
+/// node's own processes.
+fn table(name: &str, rules: &str) -> String {
     format!(
         "\
-table ip {TABLE} {{
+table ip {name} {{
     chain output {{
         type nat hook output priority -100;
-        ip daddr {CLUSTER_IP} tcp dport {PORT} {verdict}
-    }}
+{rules}    }}
 }}
 "
     )

@@ -40,8 +40,9 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let is_opaque = setting.protocol.wire() == Wire::Opaque;
     let address = if is_opaque { l4::SERVICE } else { outbound };
     let client_side = start_proxy("client-proxy", setting, outbound, address, &endpoints, options)?.wait()?;
-    let rules = if is_opaque { Some(l4::intercept(outbound)?) } else { None };
-    Ok(Target { _rules: rules, ..Target::mesh(TargetKind::LenoMesh, address, client_side, servers) })
+    let target = Target::mesh(TargetKind::LenoMesh, address, client_side, servers);
+    let redirection = l4::Redirection { from: address, to: outbound };
+    Ok(if is_opaque { target.with_rules(l4::redirect(address, &[redirection])?) } else { target })
 }
 
 /// Starts only the proxy in front of `backend`.

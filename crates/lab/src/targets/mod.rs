@@ -64,7 +64,9 @@ pub(crate) struct Target {
     processes: Vec<Child>,
     /// Servers behind the proxies that are no backends of the experiment: the services of a graph.
     services: Vec<Child>,
-    _rules: Option<l4::Rules>,
+    rules: Vec<l4::Rules>,
+    /// The parts of Linkerd's meshes that are not proxies.
+    linkerd: Vec<linkerd::Running>,
 }
 
 impl Target {
@@ -87,7 +89,7 @@ impl Target {
             TargetKind::Ambient => ambient::start(setting),
             TargetKind::Nginx => nginx::start(setting),
             TargetKind::Traefik => traefik::start(setting),
-            TargetKind::Linkerd => linkerd::missing(),
+            TargetKind::Linkerd => linkerd::start(setting),
         }
     }
 
@@ -104,7 +106,7 @@ impl Target {
             TargetKind::Tunnel => return tunnel::start_server_side(setting),
             TargetKind::LenoMesh => return leno_mesh::start_server_side(setting, backend),
             TargetKind::Ambient => return ambient::start_server_side(setting, backend),
-            TargetKind::Linkerd => return linkerd::missing(),
+            TargetKind::Linkerd => return linkerd::start_server_side(setting, backend),
             TargetKind::HaproxyMesh => haproxy::start_hop,
             TargetKind::EnvoyMesh => envoy::plain::start_hop,
             TargetKind::Istio => envoy::istio::start_sidecar,
@@ -115,20 +117,40 @@ impl Target {
         mesh::start_server_side(kind, setting, backend, start_hop)
     }
 
+    /// A target without addresses and processes.
+    fn of(kind: TargetKind) -> Self {
+        let (addresses, processes, services) = (Vec::new(), Vec::new(), Vec::new());
+        Self { kind, addresses, processes, services, rules: Vec::new(), linkerd: Vec::new() }
+    }
+
     /// A proxy that listens on `address`.
     fn proxy(kind: TargetKind, address: SocketAddr, process: Child) -> Self {
-        Self { kind, addresses: vec![address], processes: vec![process], services: Vec::new(), _rules: None }
+        Self { addresses: vec![address], processes: vec![process], ..Self::of(kind) }
     }
 
     /// A proxy that listens on `address`, and the proxies in front of the backends.
     fn mesh(kind: TargetKind, address: SocketAddr, client_side: Child, server_sides: Vec<Child>) -> Self {
         let processes = std::iter::once(client_side).chain(server_sides).collect();
-        Self { kind, addresses: vec![address], processes, services: Vec::new(), _rules: None }
+        Self { addresses: vec![address], processes, ..Self::of(kind) }
+    }
+
+    /// Adds rules that end with the target.
+    fn with_rules(mut self, rules: l4::Rules) -> Self {
+        self.rules.push(rules);
+        self
+    }
+
+    /// Adds the control plane of the proxies, which ends with the target.
+    fn with_linkerd(mut self, running: linkerd::Running) -> Self {
+        self.linkerd.push(running);
+        self
     }
 
     /// Adds the proxies of another target, to which no client connects.
     pub(crate) fn with(mut self, other: Self) -> Self {
         self.processes.extend(other.processes);
+        self.rules.extend(other.rules);
+        self.linkerd.extend(other.linkerd);
         self
     }
 
@@ -165,6 +187,12 @@ impl Target {
     /// Fails if a proxy has ended.
     pub(crate) fn ensure_running(&mut self) -> Result<()> {
         self.processes.iter_mut().chain(&mut self.services).try_for_each(Child::ensure_running)
+    }
+
+    /// Fails if a proxy whose endpoints are in the mesh has sent calls without mutual TLS. Checks the proxies that decide
+    /// that themselves; the others can use TLS only.
+    pub(crate) fn ensure_encrypted(&self) -> Result<()> {
+        self.linkerd.iter().try_for_each(linkerd::Running::ensure_encrypted)
     }
 
     /// CPU time of all threads of all proxies; `None` without a proxy.
@@ -215,7 +243,8 @@ fn client(address: SocketAddr) -> Client {
 
 /// Whether a target uses netfilter rules, which must not touch the machine's own rules.
 pub(crate) fn needs_namespace(kind: TargetKind, protocol: Protocol) -> bool {
-    kind.is_netfilter() || (kind == TargetKind::LenoMesh && protocol == Protocol::Tcp)
+    let is_intercepted = kind == TargetKind::Linkerd || (kind == TargetKind::LenoMesh && protocol == Protocol::Tcp);
+    kind.is_netfilter() || is_intercepted
 }
 
 /// The version line of the target's program.
@@ -233,7 +262,7 @@ pub(crate) fn version(kind: TargetKind, programs: &Programs) -> Result<String> {
         Program::Haproxy => haproxy::version(),
         Program::Envoy => envoy::version(),
         Program::Nginx => nginx::version(),
-        Program::Linkerd => linkerd::missing(),
+        Program::Linkerd => linkerd::version(programs.linkerd2_proxy.as_deref()),
         Program::Traefik => traefik::version(programs.traefik.as_deref()),
     }
 }

@@ -11,14 +11,17 @@ pub struct Programs {
     /// The traefik binary [default: found in PATH]
     #[arg(long, value_name = "PATH")]
     pub traefik: Option<PathBuf>,
+    /// The linkerd2-proxy binary [default: found in PATH]
+    #[arg(long, value_name = "PATH")]
+    pub linkerd2_proxy: Option<PathBuf>,
 }
 
 impl Programs {
     /// The options on the command line that name the same binaries.
     pub(crate) fn words(&self) -> Vec<String> {
         // Names every field, so that a new one cannot be forgotten.
-        let Self { leno_proxy, traefik } = self;
-        let flags = [("--leno-proxy", leno_proxy), ("--traefik", traefik)];
+        let Self { leno_proxy, traefik, linkerd2_proxy } = self;
+        let flags = [("--leno-proxy", leno_proxy), ("--traefik", traefik), ("--linkerd2-proxy", linkerd2_proxy)];
         let named = flags.into_iter().filter_map(|(flag, path)| Some((flag, path.as_ref()?)));
         named.flat_map(|(flag, path)| [flag.to_owned(), path.display().to_string()]).collect()
     }

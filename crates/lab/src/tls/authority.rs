@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    PKCS_ECDSA_P256_SHA256, SanType,
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType,
 };
+use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer};
 use time::OffsetDateTime;
 
 use super::spiffe_id;
@@ -76,11 +77,7 @@ impl Authority {
         let name = workload.rsplit('/').next().unwrap_or(workload);
         let what = format!("making a certificate for {workload}");
         let key = new_key()?;
-        let mut params = params(name)?;
-        let id = spiffe_id(workload).try_into().map_err(cannot(&what))?;
-        params.subject_alt_names = vec![SanType::URI(id)];
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let mut params = workload_params(workload)?;
         params.use_authority_key_identifier_extension = true;
         let certificate = params.signed_by(&key, &self.issuer).map_err(cannot(&what))?.pem();
         let key = key.serialize_pem();
@@ -96,6 +93,61 @@ impl Authority {
         write(&credentials.both, &(certificate + &key))?;
         Ok(credentials)
     }
+
+    /// Signs a certificate with the key and the names of a certificate signing request, if the request has the DNS name
+    /// `name`. Returns the certificate and its expiry.
+    ///
+    /// # Errors
+    /// If the request is invalid, or lacks the name.
+    pub(crate) fn sign(&self, request: &[u8], name: &str) -> Result<(CertificateDer<'static>, SystemTime)> {
+        let what = format!("signing a certificate for {name}");
+        let request = CertificateSigningRequestParams::from_der(&CertificateSigningRequestDer::from(request));
+        let mut request = request.map_err(cannot(&what))?;
+        let names = &request.params.subject_alt_names;
+        if !names.iter().any(|it| matches!(it, SanType::DnsName(dns) if dns.as_str() == name)) {
+            return Err(Error::Tls { what, why: format!("the request lacks the DNS name {name}") });
+        }
+        let now = SystemTime::now();
+        request.params.is_ca = IsCa::NoCa;
+        request.params.use_authority_key_identifier_extension = true;
+        (request.params.not_before, request.params.not_after) = (date(now - BACKDATED), date(now + VALID));
+        let certificate = request.signed_by(&self.issuer).map_err(cannot(&what))?;
+        Ok((certificate.der().clone(), request.params.not_after.into()))
+    }
+}
+
+/// A new key of a workload, and the request for its certificate.
+pub(crate) struct Request {
+    /// The key as PKCS #8, in DER.
+    pub(crate) key: Vec<u8>,
+    /// The certificate signing request, in DER.
+    pub(crate) csr: Vec<u8>,
+}
+
+impl Request {
+    /// A request for a certificate with the DNS name `name` and the SPIFFE id of `workload`.
+    ///
+    /// # Errors
+    /// If `name` is no DNS name.
+    pub(crate) fn new(name: &str, workload: &str) -> Result<Self> {
+        let what = format!("requesting a certificate for {name}");
+        let key = new_key()?;
+        let mut params = workload_params(workload)?;
+        // linkerd2-proxy takes the first name as the peer's identity.
+        params.subject_alt_names.insert(0, SanType::DnsName(name.try_into().map_err(cannot(&what))?));
+        let csr = params.serialize_request(&key).map_err(cannot(&what))?.der().to_vec();
+        Ok(Self { key: key.serialize_der(), csr })
+    }
+}
+
+/// Parameters of a workload's certificate, for both sides of a connection.
+fn workload_params(workload: &str) -> Result<CertificateParams> {
+    let mut params = params(workload.rsplit('/').next().unwrap_or(workload))?;
+    let id = spiffe_id(workload).try_into().map_err(cannot("making a certificate"))?;
+    params.subject_alt_names = vec![SanType::URI(id)];
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    Ok(params)
 }
 
 fn new_key() -> Result<KeyPair> {

@@ -31,3 +31,25 @@ fn a_directory_without_an_authority_is_named() {
     let error = Authority::open(dir.path()).map(|_| ()).expect_err("it is empty").to_string();
     assert!(error.contains(&dir.path().display().to_string()), "{error}");
 }
+
+#[test]
+fn a_signed_request_becomes_a_certificate_with_both_names() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let authority = Authority::create(dir.path()).expect("a writable directory");
+    let request = Request::new("server.lab", SERVER).expect("a request");
+    let (certificate, expiry) = authority.sign(&request.csr, "server.lab").expect("the requested name");
+    assert!(expiry > SystemTime::now() + VALID / 2);
+    let certificate = webpki::EndEntityCert::try_from(&certificate).expect("a certificate");
+    assert_eq!(certificate.valid_dns_names().collect::<Vec<_>>(), ["server.lab"]);
+    assert_eq!(certificate.valid_uri_names().collect::<Vec<_>>(), ["spiffe://lab.local/ns/lab/sa/server"]);
+}
+
+#[test]
+fn no_request_gets_a_certificate_of_another_name() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let authority = Authority::create(dir.path()).expect("a writable directory");
+    let request = Request::new("server.lab", SERVER).expect("a request");
+    let error = authority.sign(&request.csr, "client.lab").map(|_| ()).expect_err("another name").to_string();
+    assert!(error.contains("lacks the DNS name client.lab"), "{error}");
+    assert!(authority.sign(b"no request", "client.lab").is_err());
+}

@@ -9,7 +9,7 @@ mod check;
 mod config;
 pub mod tunnel;
 
-pub(crate) use authority::{Authority, Credentials};
+pub(crate) use authority::{Authority, Credentials, Request};
 pub(crate) use check::ensure_mutual_tls;
 pub(crate) use config::client as client_config;
 

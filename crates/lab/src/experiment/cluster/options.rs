@@ -52,10 +52,11 @@ pub(in crate::experiment) fn refuse_impossible(options: &Options) -> Result<()> 
     let scenario = options.scenario;
     refuse_other_scenarios(scenario, "--cluster", "it configures or restarts the proxies itself", is_possible)?;
     workload_options::refuse_impossible(options)?;
+    let binaries = "--leno-proxy, --traefik or --linkerd2-proxy";
     for (given, flag, why) in [
         (options.targets.is_some(), "--targets", "--mesh names the targets of a cluster"),
         (options.pin, "--pin", "Kubernetes assigns the CPUs"),
-        (!options.programs.words().is_empty(), "--leno-proxy or --traefik", "the mesh brings its own proxies"),
+        (!options.programs.words().is_empty(), binaries, "the mesh brings its own proxies"),
     ] {
         refuse(given, flag, scenario, &format!("with --cluster, {why}"))?;
     }

@@ -1,0 +1,64 @@
+//! The check that an outbound proxy has sent calls over mutual TLS only.
+//!
+//! linkerd2-proxy decides for each endpoint whether to use TLS, for example by the endpoint's IP address. A proxy that
+//! decides against TLS sends the calls past the inbound proxy, which halves the costs without any error.
+
+use std::net::SocketAddr;
+
+use super::control::ControlPlane;
+use crate::error::{Error, Result};
+use crate::http;
+
+/// The parts of a running mesh that end with its target.
+pub(in super::super) struct Running {
+    /// The admin endpoint of the outbound proxy; `None` without one.
+    pub(super) outbound_admin: Option<SocketAddr>,
+    pub(super) _control: ControlPlane,
+}
+
+impl Running {
+    /// Fails if the outbound proxy has opened a connection to an endpoint without mutual TLS.
+    ///
+    /// # Errors
+    /// Also if the proxy's metrics cannot be read.
+    pub(in super::super) fn ensure_encrypted(&self) -> Result<()> {
+        let Some(admin) = self.outbound_admin else { return Ok(()) };
+        let wrong = |why| Error::Tls { what: format!("the outbound linkerd2-proxy at {admin}"), why };
+        let answer = http::fetch(admin, "/metrics").filter(|answer| answer.status == 200);
+        let metrics = answer.ok_or_else(|| wrong("its metrics cannot be read".to_owned()))?.body;
+        in_the_clear(&metrics).map_or(Ok(()), |Connection { endpoint, reason }| {
+            Err(wrong(format!(
+                "it connected to {endpoint} without mutual TLS (reason: {reason}); try another version of linkerd2-proxy"
+            )))
+        })
+    }
+}
+
+/// A connection without mutual TLS.
+#[derive(Debug, PartialEq, Eq)]
+struct Connection<'a> {
+    endpoint: &'a str,
+    /// The proxy's own reason.
+    reason: &'a str,
+}
+
+/// Returns the first connection to an endpoint without mutual TLS.
+fn in_the_clear(metrics: &str) -> Option<Connection<'_>> {
+    let is_to_endpoint = |line: &&str| {
+        let is_outbound = label(line, "direction") == Some("outbound") && label(line, "peer") == Some("dst");
+        line.starts_with("tcp_open_total{") && is_outbound
+    };
+    let line = metrics.lines().filter(is_to_endpoint).find(|line| label(line, "tls") != Some("true"))?;
+    let of = |name| label(line, name).unwrap_or("unknown");
+    Some(Connection { endpoint: of("target_addr"), reason: of("no_tls_reason") })
+}
+
+/// Returns the value of a label of a metric.
+fn label<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    let labels = line.split_once('{')?.1;
+    labels.split(',').find_map(|label| label.strip_prefix(name)?.strip_prefix("=\"")?.split('"').next())
+}
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;

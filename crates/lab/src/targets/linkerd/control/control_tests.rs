@@ -1,0 +1,26 @@
+use linkerd2_proxy_api::outbound::TrafficSpec;
+use linkerd2_proxy_api::outbound::outbound_policies_client::OutboundPoliciesClient;
+use linkerd2_proxy_api::outbound::traffic_spec::Target;
+use tonic::transport::Endpoint;
+
+use super::fixtures::plan;
+use super::*;
+
+#[test]
+fn the_services_answer_until_the_control_plane_is_dropped() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let authority = Authority::create(dir.path()).expect("a writable directory");
+    let (plan, token) = (plan(false), "token".to_owned());
+    let target = Some(Target::Addr(plan.service.into()));
+    let control = ControlPlane::start(plan, authority, token).expect("a free port");
+    let address = control.address();
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
+        let mut client = OutboundPoliciesClient::new(endpoint.connect().await.expect("it listens"));
+        let policy = client.get(TrafficSpec { target, ..TrafficSpec::default() }).await.expect("a policy");
+        assert!(policy.into_inner().protocol.is_some());
+    });
+    drop(control);
+    assert!(std::net::TcpStream::connect(address).is_err(), "it still listens");
+}

@@ -1,0 +1,87 @@
+//! The program linkerd2-proxy: where it is, and whether it is new enough.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::child::{find_program, last_line};
+use crate::error::{Error, Result, io as io_error};
+
+/// The way to the program, which its project publishes in container images only.
+pub(in super::super) const INSTALL: &str =
+    "cargo, as \"Build linkerd2-proxy\" in docs/lab.md says, and name it with --linkerd2-proxy PATH";
+/// The remedy for an unsuitable program.
+const REMEDY: &str = "name another one, which you build as \"Build linkerd2-proxy\" in docs/lab.md says";
+/// The oldest release that knows [`VARIABLE`], of April 2024.
+const OLDEST: &str = "2.228.0";
+/// A variable that the lab needs.
+const VARIABLE: &str = "LINKERD2_PROXY_OUTBOUND_LISTEN_ADDRS";
+
+/// Returns the given program, or the one in PATH.
+///
+/// # Errors
+/// If there is none.
+pub(super) fn find(given: Option<&Path>) -> Result<PathBuf> {
+    match given {
+        // The system would search a name without a slash in PATH.
+        Some(path) if path.is_file() => std::path::absolute(path).map_err(io_error(path.display().to_string())),
+        Some(path) => {
+            Err(Error::Usage(format!("--linkerd2-proxy {}: there is no such file; {REMEDY}", path.display())))
+        }
+        None => {
+            find_program("linkerd2-proxy").ok_or(Error::MissingProgram { program: "linkerd2-proxy", install: INSTALL })
+        }
+    }
+}
+
+/// Returns the program's version.
+///
+/// # Errors
+/// If the program is missing, cannot be executed, or is older than [`OLDEST`], or if the lab can have no network namespace.
+pub(in super::super) fn version(given: Option<&Path>) -> Result<String> {
+    let path = find(given)?;
+    let version = judge(&path, &start_without_configuration(&path)?)?;
+    super::l4::version()?;
+    Ok(version)
+}
+
+/// Starts the program with one invalid variable, with which it ends at once. Returns the text that it wrote.
+fn start_without_configuration(path: &Path) -> Result<String> {
+    let mut command = Command::new(path);
+    let variables = [("LINKERD2_PROXY_LOG", "info"), ("LINKERD2_PROXY_LOG_FORMAT", "plain"), (VARIABLE, "invalid")];
+    command.envs(variables).stdin(Stdio::null());
+    let output = command.output().map_err(|error| {
+        let path = path.display();
+        Error::Usage(match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                format!("linkerd2-proxy {path} is not executable; make it so with: chmod +x {path}")
+            }
+            _ => format!("linkerd2-proxy {path} does not start: {error}; {REMEDY}"),
+        })
+    })?;
+    Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+/// Returns the version that a program wrote at its start, from the line
+/// `[     0.000096s]  INFO ThreadId(01) linkerd2_proxy: release 2.366.0 (29637b6) by linkerd on 2026-08-21T15:03:02Z`.
+fn judge(path: &Path, said: &str) -> Result<String> {
+    let line = said.lines().find_map(|line| line.split_once(" linkerd2_proxy: ")).map(|(_, words)| words.trim());
+    let mut words = line.unwrap_or_default().split_whitespace();
+    let (Some(profile), Some(version), Some(commit)) = (words.next(), words.next(), words.next()) else {
+        let (path, last) = (path.display(), last_line(said.as_bytes()));
+        let what = format!("{path} is no linkerd2-proxy: it wrote no version, but: {last}; {REMEDY}");
+        return Err(Error::Usage(what));
+    };
+    if !said.contains(VARIABLE) {
+        let path = path.display();
+        let what = format!("linkerd2-proxy {path} ({version}) is too old: the lab needs {OLDEST} or later; {REMEDY}");
+        return Err(Error::Usage(what));
+    }
+    // A build outside of a git repository has no commit.
+    let commit = if commit == "()" { String::new() } else { format!(" {commit}") };
+    Ok(format!("linkerd2-proxy {version}{commit}, {profile} build"))
+}
+
+#[cfg(test)]
+#[path = "program_tests.rs"]
+mod tests;
