@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use leno_http2::frame::kind;
 use leno_model::mesh::ClusterKey;
-use leno_relay::metrics::{Direction, MethodLabels, MethodMetrics, MethodName, TargetLabel};
+use leno_relay::metrics::{Direction, MethodLabels, MethodMetrics, MethodName, MethodTarget, TargetLabel};
 
 use crate::peer::{answer, call, call_with, data, grpc, headers, open_call};
 use crate::proxy::{CallInFlight, Proxy, eventually};
 
 fn method(proxy: &Proxy, name: MethodName) -> Arc<MethodMetrics> {
     let key = ClusterKey { namespace: "default".into(), service: "echo".into(), port: 80 };
-    proxy.metrics.method(&MethodLabels { direction: Direction::Outbound, target: TargetLabel::Service(key), name })
+    let of = MethodTarget { direction: Direction::Outbound, target: TargetLabel::Service(key) };
+    proxy.metrics.method(&MethodLabels { of: Arc::new(of), name })
 }
 
 /// The series of the method of [`call`].

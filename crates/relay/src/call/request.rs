@@ -170,11 +170,8 @@ impl Relay {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         call.request_ended |= end_stream;
         call.request_bytes += bytes.len() as u64;
-        if call.is_grpc {
-            call.request_messages.read(bytes);
-            if call.request_messages.begun() > 1 {
-                self.count_messages(id);
-            }
+        if call.is_grpc && call.request_messages.read(bytes, self.sweep_turn as u8) {
+            self.count_messages(id);
         }
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         let is_short = bytes.len() < DRIBBLE_BYTES && !end_stream;

@@ -176,14 +176,10 @@ impl Relay {
     ) {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         call.response_bytes += bytes.len() as u64;
-        if call.is_grpc {
-            call.response_messages.read(bytes);
-            if call.response_messages.begun() > 1 {
-                self.count_messages(id);
-            }
-        }
-        let Some(call) = self.calls.get_mut(id).certain() else { return };
         let (client, client_stream, is_guess) = (call.client, call.client_stream, call.is_guess);
+        if call.is_grpc && call.response_messages.read(bytes, self.sweep_turn as u8) {
+            self.count_messages(id);
+        }
         let Some(to) = self.downstreams.get_mut(client) else {
             return self.discard((upstream, stream), id, bytes.len(), end_stream);
         };

@@ -3,6 +3,8 @@
 
 /// Bytes before each message: one for flags, four for its length.
 const PREFIX_BYTES: usize = 5;
+/// So many messages are counted at once.
+const MANY: u32 = 64;
 
 /// How far one direction of a gRPC stream is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub(crate) struct Messages {
     prefix: u8,
     /// The part of the next message's length that has arrived.
     length: u32,
+    /// The time of the last count, as its caller measures time; `None` before the first.
+    counted_in: Option<u8>,
 }
 
 impl Messages {
@@ -26,20 +30,22 @@ impl Messages {
         self.begun
     }
 
-    /// Returns how many messages have begun since the last time.
-    pub(crate) fn take_new(&mut self) -> u32 {
+    /// Returns how many messages have begun since the last time. `turn` is the time of the count.
+    pub(crate) fn take_new(&mut self, turn: u8) -> u32 {
+        self.counted_in = Some(turn);
         self.begun - std::mem::replace(&mut self.counted, self.begun)
     }
 
-    /// Reads the next bytes of the stream.
+    /// Reads the next bytes of the stream. Returns whether it is time to count the new messages: when they are many, or
+    /// when `turn` has changed since the last time. A call with one message is counted at its end.
     #[inline]
-    pub(crate) fn read(&mut self, bytes: &[u8]) {
-        // Most calls are unary: their only message arrives whole.
-        if self.begun == 0 && self.prefix == 0 && is_one_message(bytes) {
-            self.begun = 1;
+    pub(crate) fn read(&mut self, bytes: &[u8], turn: u8) -> bool {
+        if self.left == 0 && self.prefix == 0 && is_one_message(bytes) {
+            self.begun = self.begun.saturating_add(1);
         } else {
             self.read_parts(bytes);
         }
+        self.begun > 1 && (self.counted_in != Some(turn) || self.begun - self.counted >= MANY)
     }
 
     fn read_parts(&mut self, mut bytes: &[u8]) {
@@ -47,6 +53,13 @@ impl Messages {
             let skipped = bytes.len().min(self.left as usize);
             self.left -= u32::try_from(skipped).unwrap_or(self.left);
             bytes = bytes.get(skipped..).unwrap_or_default();
+            if let Some((&[_, ref length @ ..], rest)) = bytes.split_first_chunk::<PREFIX_BYTES>()
+                && self.prefix == 0
+            {
+                self.begin(u32::from_be_bytes(*length));
+                bytes = rest;
+                continue;
+            }
             let Some((&byte, rest)) = bytes.split_first() else { break };
             // The first byte has the flags.
             if self.prefix > 0 {
@@ -55,11 +68,15 @@ impl Messages {
             self.prefix += 1;
             bytes = rest;
             if usize::from(self.prefix) == PREFIX_BYTES {
-                self.begun = self.begun.saturating_add(1);
-                self.left = self.length;
+                self.begin(self.length);
                 (self.prefix, self.length) = (0, 0);
             }
         }
+    }
+
+    fn begin(&mut self, length: u32) {
+        self.begun = self.begun.saturating_add(1);
+        self.left = length;
     }
 }
 

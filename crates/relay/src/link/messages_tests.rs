@@ -1,4 +1,4 @@
-use super::Messages;
+use super::{MANY, Messages};
 
 fn message(bytes: usize) -> Vec<u8> {
     let mut message = vec![0];
@@ -10,7 +10,9 @@ fn message(bytes: usize) -> Vec<u8> {
 /// Reads `stream` in pieces of `size` bytes. Returns how many messages began.
 fn read(stream: &[u8], size: usize) -> u32 {
     let mut messages = Messages::default();
-    stream.chunks(size).for_each(|piece| messages.read(piece));
+    for piece in stream.chunks(size) {
+        messages.read(piece, 0);
+    }
     messages.begun()
 }
 
@@ -32,20 +34,20 @@ fn one_whole_message_is_one() {
 #[test]
 fn new_messages_are_taken_once() {
     let mut messages = Messages::default();
-    messages.read(&message(70));
-    assert_eq!(messages.take_new(), 1);
-    assert_eq!(messages.take_new(), 0);
-    messages.read(&[message(1), message(2)].concat());
-    assert_eq!(messages.take_new(), 2);
+    messages.read(&message(70), 0);
+    assert_eq!(messages.take_new(0), 1);
+    assert_eq!(messages.take_new(0), 0);
+    messages.read(&[message(1), message(2)].concat(), 0);
+    assert_eq!(messages.take_new(0), 2);
     assert_eq!(messages.begun(), 3);
 }
 
 #[test]
 fn a_length_that_never_comes_true_counts_as_one_message() {
     let mut messages = Messages::default();
-    messages.read(&[1, 255, 255, 255, 255]);
+    messages.read(&[1, 255, 255, 255, 255], 0);
     for _ in 0..100 {
-        messages.read(&[0; 1_000]);
+        messages.read(&[0; 1_000], 0);
     }
     assert_eq!(messages.begun(), 1);
 }
@@ -53,14 +55,28 @@ fn a_length_that_never_comes_true_counts_as_one_message() {
 #[test]
 fn a_whole_message_after_a_part_of_a_prefix_is_content() {
     let mut messages = Messages::default();
-    messages.read(&[0]);
+    messages.read(&[0], 0);
     // The length is 2^24, so what looks like a message is a part of it.
-    messages.read(&[1, 0, 0, 0]);
-    messages.read(&message(70));
+    messages.read(&[1, 0, 0, 0], 0);
+    messages.read(&message(70), 0);
     assert_eq!(messages.begun(), 1);
 }
 
 #[test]
 fn a_prefix_that_is_cut_off_is_no_message() {
     assert_eq!(read(&[0, 0, 0, 0], 1), 0);
+}
+
+#[test]
+fn a_stream_is_counted_with_time_or_with_many_messages() {
+    let mut messages = Messages::default();
+    assert!(!messages.read(&message(1), 5), "one message is counted at the end");
+    assert!(messages.read(&message(1), 5), "a call with two messages is a stream");
+    assert_eq!(messages.take_new(5), 2);
+    for _ in 1..MANY {
+        assert!(!messages.read(&message(1), 5));
+    }
+    assert!(messages.read(&message(1), 5), "these are many");
+    messages.take_new(5);
+    assert!(messages.read(&message(1), 6), "time has passed");
 }

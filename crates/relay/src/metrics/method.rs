@@ -7,45 +7,29 @@ use std::time::Duration;
 
 use leno_model::route::RouteName;
 use leno_model::traffic::GrpcCodes;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use super::histogram::{Histogram, HistogramTotals};
 use super::keyed::CountByKey;
 use super::labels::Labels;
 use super::text::{counter, encode_count};
 use super::{Counter, Direction, TargetLabel};
 
 /// Maximum number of outcomes that one series distinguishes.
-const OUTCOMES: usize = 10;
+const OUTCOMES: usize = 8;
 
-/// Inclusive upper bounds of the buckets of [`TimeLeft`], in microseconds. The first bucket has the calls without time.
+/// Inclusive upper bounds of the buckets of times to the deadline, in microseconds. The first bucket has the calls without
+/// time.
 const TIME_LEFT_BOUNDS_US: [u32; 4] = [0, 10_000, 100_000, 1_000_000];
-
-/// The number of buckets of [`TimeLeft`], the one without an upper bound included.
 const TIME_LEFT_BUCKETS: usize = TIME_LEFT_BOUNDS_US.len() + 1;
 
-/// Upper bounds of the exported buckets of durations, in milliseconds: fewer than are recorded, because there are many
-/// methods.
-const DURATION_BOUNDS_MS: [f64; 17] = [
-    1.0,
-    2.0,
-    3.0,
-    5.0,
-    10.0,
-    20.0,
-    30.0,
-    50.0,
-    100.0,
-    200.0,
-    300.0,
-    500.0,
-    1_000.0,
-    2_000.0,
-    5_000.0,
-    10_000.0,
-    f64::INFINITY,
+/// Inclusive upper bounds of the buckets of durations, in microseconds: fewer than those of
+/// [`Histogram`](super::Histogram), because there are many methods.
+const DURATION_BOUNDS_US: [u32; 16] = [
+    1_000, 2_000, 3_000, 5_000, 10_000, 20_000, 30_000, 50_000, 100_000, 200_000, 300_000, 500_000, 1_000_000,
+    2_000_000, 5_000_000, 10_000_000,
 ];
+const DURATION_BUCKETS: usize = DURATION_BOUNDS_US.len() + 1;
 
 /// Replaces methods beyond a limit, and methods that no endpoint has.
 const OTHER: &str = "other";
@@ -54,18 +38,24 @@ const OTHER: &str = "other";
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MethodName {
     /// Of gRPC, as `package.Service/Method`.
-    Grpc(Box<str>),
+    Grpc(Arc<str>),
     /// Of other HTTP: the request method, and the route that the call matched.
-    Http(&'static str, Option<RouteName>),
+    Http(&'static str, Option<Arc<RouteName>>),
     /// Methods without a series of their own.
     Other,
 }
 
-/// The labels of a series about a method.
+/// The target of calls of methods.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MethodLabels {
+pub struct MethodTarget {
     pub direction: Direction,
     pub target: TargetLabel,
+}
+
+/// The labels of a series about a method. There are many, so they share what they have in common.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MethodLabels {
+    pub of: Arc<MethodTarget>,
     pub name: MethodName,
 }
 
@@ -94,15 +84,22 @@ pub struct MethodMetrics {
     /// Messages of gRPC responses.
     pub response_messages: Counter,
     outcomes: CountByKey<MethodOutcome, OUTCOMES>,
-    durations: Histogram,
-    time_left: OnceLock<Box<[TimeLeft; Measured::ALL.len()]>>,
+    durations: Times<DURATION_BUCKETS>,
+    time_left: OnceLock<Box<[Times<TIME_LEFT_BUCKETS>; Measured::ALL.len()]>>,
 }
 
-/// How long calls had until their deadlines.
-#[derive(Debug, Default)]
-struct TimeLeft {
-    counts: [Counter; TIME_LEFT_BUCKETS],
+/// How many times fell into each bucket, and their sum. The last bucket has no upper bound.
+#[derive(Debug)]
+struct Times<const N: usize> {
+    counts: [Counter; N],
     sum_us: Counter,
+}
+
+/// [`Times`] of several workers, summed.
+#[derive(Debug)]
+struct TimesTotals<const N: usize> {
+    counts: [u64; N],
+    sum_us: u64,
 }
 
 /// Counts of calls with the same labels, summed over the workers.
@@ -112,9 +109,9 @@ struct MethodTotals {
     messages: [u64; 2],
     outcomes: BTreeMap<MethodOutcome, u64>,
     other_outcomes: u64,
-    durations: HistogramTotals,
-    /// Counts by bucket and their sum in microseconds; `None` if no call had a deadline.
-    time_left: Option<[([u64; TIME_LEFT_BUCKETS], u64); Measured::ALL.len()]>,
+    durations: TimesTotals<DURATION_BUCKETS>,
+    /// `None` if no call had a deadline.
+    time_left: Option<[TimesTotals<TIME_LEFT_BUCKETS>; Measured::ALL.len()]>,
 }
 
 /// All counts by method, summed over the workers.
@@ -182,20 +179,16 @@ impl MethodMetrics {
         self.outcomes.count(outcome);
         // A cancelled call would have taken longer, so its duration says nothing about the method.
         if outcome != MethodOutcome::CANCELLED {
-            self.durations.record(duration);
+            self.durations.record(&DURATION_BOUNDS_US, duration);
         }
     }
 
     /// Records how long a call had until its deadline, at one point.
     pub fn time_left(&self, at: Measured, left: Duration) {
         let all = self.time_left.get_or_init(Box::default);
-        let Some(time_left) = all.get(at as usize) else { return };
-        let us = u32::try_from(left.as_micros()).unwrap_or(u32::MAX);
-        let bucket = TIME_LEFT_BOUNDS_US.iter().filter(|&&bound| us > bound).count();
-        if let Some(count) = time_left.counts.get(bucket) {
-            count.add(1);
+        if let Some(time_left) = all.get(at as usize) {
+            time_left.record(&TIME_LEFT_BOUNDS_US, left);
         }
-        time_left.sum_us.add(us.into());
     }
 
     /// Calls that have begun and not ended. Negative if the calls of another series ended in this one.
@@ -221,22 +214,64 @@ impl MethodMetrics {
         totals.other_outcomes += self.outcomes.others();
         self.durations.add_to(&mut totals.durations);
         let Some(own) = self.time_left.get() else { return };
-        for ((counts, sum_us), own) in totals.time_left.get_or_insert_default().iter_mut().zip(own.iter()) {
-            counts.iter_mut().zip(&own.counts).for_each(|(total, count)| *total += count.get());
-            *sum_us += own.sum_us.get();
+        for (totals, own) in totals.time_left.get_or_insert_default().iter_mut().zip(own.iter()) {
+            own.add_to(totals);
         }
+    }
+}
+
+impl<const N: usize> Times<N> {
+    /// Counts one time.
+    #[inline]
+    fn record(&self, bounds_us: &[u32], time: Duration) {
+        let us = u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+        // Comparing with every bound has no branches to mispredict.
+        let bucket: usize = bounds_us.iter().map(|&bound| usize::from(us > bound)).sum();
+        if let Some(count) = self.counts.get(bucket) {
+            count.add(1);
+        }
+        self.sum_us.add(us.into());
+    }
+
+    fn add_to(&self, totals: &mut TimesTotals<N>) {
+        totals.counts.iter_mut().zip(&self.counts).for_each(|(total, count)| *total += count.get());
+        totals.sum_us += self.sum_us.get();
+    }
+}
+
+impl<const N: usize> Default for Times<N> {
+    fn default() -> Self {
+        Self { counts: std::array::from_fn(|_| Counter::default()), sum_us: Counter::default() }
+    }
+}
+
+impl<const N: usize> Default for TimesTotals<N> {
+    fn default() -> Self {
+        Self { counts: [0; N], sum_us: 0 }
+    }
+}
+
+impl<const N: usize> TimesTotals<N> {
+    /// Writes a histogram in seconds.
+    fn encode(&self, bounds_us: &[u32], mut metric: MetricEncoder) -> fmt::Result {
+        let bounds = bounds_us.iter().map(|&us| f64::from(us) / 1e6).chain([f64::INFINITY]);
+        let buckets: Vec<_> = bounds.zip(self.counts).collect();
+        let (sum, count) = (self.sum_us as f64 / 1e6, self.counts.iter().sum());
+        metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
     }
 }
 
 impl MethodLabels {
     /// The labels of the series for methods beyond a limit.
     pub(super) fn beyond_limit(&self) -> Self {
-        Self { direction: self.direction, target: TargetLabel::Other, name: MethodName::Other }
+        let of = MethodTarget { direction: self.of.direction, target: TargetLabel::Other };
+        Self { of: Arc::new(of), name: MethodName::Other }
     }
 
     fn labels(&self) -> Labels {
-        let mut labels = vec![("direction", self.direction.label().to_owned())];
-        self.target.push_names(self.direction, &mut labels);
+        let MethodTarget { direction, target } = &*self.of;
+        let mut labels = vec![("direction", direction.label().to_owned())];
+        target.push_names(*direction, &mut labels);
         match &self.name {
             MethodName::Grpc(path) => {
                 let (service, method) = path.rsplit_once('/').unwrap_or(("", path));
@@ -305,9 +340,7 @@ impl MethodScrape {
         let mut metric =
             encoder.encode_descriptor("leno_method_duration_seconds", help, None, MetricType::Histogram)?;
         for (labels, totals) in &self.methods {
-            let durations = &totals.durations;
-            let (buckets, sum) = (seconds(durations), durations.sum_ms() / 1_000.0);
-            metric.encode_family(labels)?.encode_histogram::<NoLabelSet>(sum, durations.count(), &buckets, None)?;
+            totals.durations.encode(&DURATION_BOUNDS_US, metric.encode_family(labels)?)?;
         }
         Ok(())
     }
@@ -318,29 +351,13 @@ impl MethodScrape {
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
         for (labels, totals) in &self.methods {
             let measured = totals.time_left.iter().flat_map(|all| Measured::ALL.into_iter().zip(all));
-            for (at, (counts, sum_us)) in measured {
-                let bounds = TIME_LEFT_BOUNDS_US.iter().map(|&us| f64::from(us) / 1e6).chain([f64::INFINITY]);
-                let buckets: Vec<_> = bounds.zip(*counts).collect();
-                let (sum, count) = (*sum_us as f64 / 1e6, counts.iter().sum());
+            for (at, times) in measured {
                 let labels = (labels.clone(), [("at", at.label())]);
-                metric.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+                times.encode(&TIME_LEFT_BOUNDS_US, metric.encode_family(&labels)?)?;
             }
         }
         Ok(())
     }
-}
-
-/// Returns the buckets that are exported, in seconds.
-fn seconds(durations: &HistogramTotals) -> Vec<(f64, u64)> {
-    let mut recorded = durations.buckets().into_iter().peekable();
-    let merge = |bound: f64| {
-        let mut count = 0;
-        while let Some((_, within)) = recorded.next_if(|(of, _)| *of <= bound) {
-            count += within;
-        }
-        (bound / 1_000.0, count)
-    };
-    DURATION_BOUNDS_MS.into_iter().map(merge).collect()
 }
 
 #[cfg(test)]

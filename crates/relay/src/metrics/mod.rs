@@ -30,7 +30,7 @@ pub use labels::{
     AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, NoTlsReason, PeerLabel, TargetLabel, TlsLabel,
     TrafficLabels,
 };
-pub use method::{Measured, MethodLabels, MethodMetrics, MethodName, MethodOutcome};
+pub use method::{Measured, MethodLabels, MethodMetrics, MethodName, MethodOutcome, MethodTarget};
 pub use route::{HedgeMetrics, RetryMetrics, RouteLabels, RouteMetrics};
 pub use tcp::TcpMetrics;
 pub use text::{counter, encode_count, gauge};

@@ -130,7 +130,7 @@ impl WorkerMetrics {
 
     /// The metrics of calls of a method; keep the handle, as for [`WorkerMetrics::traffic`].
     pub fn method(&self, labels: &MethodLabels) -> Arc<MethodMetrics> {
-        self.methods.of(labels.direction).get(labels, MethodLabels::beyond_limit)
+        self.methods.of(labels.of.direction).get(labels, MethodLabels::beyond_limit)
     }
 
     /// Calls that the metrics of methods count as begun and not ended, over all methods.

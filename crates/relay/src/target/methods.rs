@@ -18,7 +18,7 @@ use crate::call::record::Ending;
 use crate::call::response::status_code;
 use crate::call::{Call, CallId, Response};
 use crate::link::grpc::{self, Status};
-use crate::metrics::{Measured, MethodLabels, MethodMetrics, MethodName, MethodOutcome, WorkerMetrics};
+use crate::metrics::{Measured, MethodLabels, MethodMetrics, MethodName, MethodOutcome, MethodTarget, WorkerMetrics};
 use crate::target::cluster::ClusterState;
 use crate::target::routes::CallRoute;
 
@@ -55,6 +55,8 @@ pub(crate) struct Methods {
     places: Vec<Place>,
     /// Index of the method that was looked up last.
     latest: usize,
+    /// What the labels of all series have in common.
+    target: Option<Arc<MethodTarget>>,
     /// The series of all other methods; `None` before their first call.
     others: Option<Arc<MethodMetrics>>,
     /// When uses are halved again; `None` before the first sweep.
@@ -172,7 +174,13 @@ impl ClusterState {
         } else {
             // Clients cannot choose these names.
             let method = http_method(call.request.get(Known::Method).unwrap_or_default());
-            self.name_method(call, tag, MethodName::Http(method, named_route(call).cloned()), metrics, max);
+            self.name_method(
+                call,
+                tag,
+                MethodName::Http(method, named_route(call).map(|route| Arc::new(route.clone()))),
+                metrics,
+                max,
+            );
         }
     }
 
@@ -212,11 +220,11 @@ impl ClusterState {
     }
 
     /// Counts the messages of a call that have begun since the last time.
-    pub(crate) fn count_messages(&mut self, call: &mut Call, metrics: &WorkerMetrics) {
+    fn count_messages(&mut self, call: &mut Call, turn: u8, metrics: &WorkerMetrics) {
         let (CallMethod::Unnamed(tag) | CallMethod::Named(tag)) = call.method else { return };
         let series = self.method_series(Some(tag), metrics);
-        series.request_messages.add(call.request_messages.take_new().into());
-        series.response_messages.add(call.response_messages.take_new().into());
+        series.request_messages.add(call.request_messages.take_new(turn).into());
+        series.response_messages.add(call.response_messages.take_new(turn).into());
     }
 
     /// Counts the end of a call.
@@ -247,8 +255,8 @@ impl ClusterState {
             Ending::Cancelled | Ending::Complete => MethodOutcome::CANCELLED,
         };
         series.ended(outcome, now - call.started);
-        series.request_messages.add(call.request_messages.take_new().into());
-        series.response_messages.add(call.response_messages.take_new().into());
+        series.request_messages.add(call.request_messages.take_new(0).into());
+        series.response_messages.add(call.response_messages.take_new(0).into());
         if let Some(deadline) = call.deadline {
             series.time_left(Measured::Received, deadline.saturating_duration_since(call.started));
             series.time_left(Measured::Ended, deadline.saturating_duration_since(now));
@@ -269,8 +277,10 @@ impl ClusterState {
         own.unwrap_or_else(|| self.methods.others.get_or_insert_default())
     }
 
-    fn method_labels(&self, name: MethodName) -> MethodLabels {
-        MethodLabels { direction: self.target.direction(), target: self.label(), name }
+    fn method_labels(&mut self, name: MethodName) -> MethodLabels {
+        let (direction, target) = (self.target.direction(), self.label());
+        let of = self.methods.target.get_or_insert_with(|| Arc::new(MethodTarget { direction, target })).clone();
+        MethodLabels { of, name }
     }
 }
 
@@ -287,7 +297,7 @@ impl Relay {
     pub(crate) fn count_messages(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id) else { return };
         if let Some(cluster) = self.targets.get_mut(call.cluster) {
-            cluster.count_messages(call, &self.metrics);
+            cluster.count_messages(call, self.sweep_turn as u8, &self.metrics);
         }
     }
 }
