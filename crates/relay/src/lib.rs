@@ -57,6 +57,7 @@ pub use config::{Config, Settings};
 pub use downstream::client::{Accepted, ClientId, Speaks};
 pub use downstream::origin::{Door, Inspection, Origin};
 pub use effect::{Effect, ServerTls, WireId};
+pub use link::messages::Messages;
 pub use link::opaque::Contents;
 pub use link::{Link, LinkId, detect, grpc};
 pub use pool::upstream::UpstreamId;

@@ -8,7 +8,7 @@ const MANY: u32 = 64;
 
 /// How far one direction of a gRPC stream is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Messages {
+pub struct Messages {
     /// Messages whose prefix is complete.
     begun: u32,
     /// Those of them that were counted.
@@ -26,12 +26,12 @@ pub(crate) struct Messages {
 impl Messages {
     /// Returns how many messages have begun.
     #[inline]
-    pub(crate) fn begun(&self) -> u32 {
+    pub fn begun(&self) -> u32 {
         self.begun
     }
 
     /// Returns how many messages have begun since the last time. `turn` is the time of the count.
-    pub(crate) fn take_new(&mut self, turn: u8) -> u32 {
+    pub fn take_new(&mut self, turn: u8) -> u32 {
         self.counted_in = Some(turn);
         self.begun - std::mem::replace(&mut self.counted, self.begun)
     }
@@ -39,7 +39,7 @@ impl Messages {
     /// Reads the next bytes of the stream. Returns whether it is time to count the new messages: when they are many, or
     /// when `turn` has changed since the last time. A call with one message is counted at its end.
     #[inline]
-    pub(crate) fn read(&mut self, bytes: &[u8], turn: u8) -> bool {
+    pub fn read(&mut self, bytes: &[u8], turn: u8) -> bool {
         if self.left == 0 && self.prefix == 0 && is_one_message(bytes) {
             self.begun = self.begun.saturating_add(1);
         } else {

@@ -1,0 +1,34 @@
+//! Fuzzes the counting of gRPC messages. However a stream is divided, the same messages are counted, and a message is never
+//! counted twice.
+#![no_main]
+
+use leno_relay::Messages;
+use libfuzzer_sys::fuzz_target;
+
+/// Counts the messages by the definition: a prefix of five bytes, then as many bytes as the prefix says.
+fn messages_in(mut stream: &[u8]) -> u32 {
+    let mut count = 0;
+    while let Some((&[_, ref length @ ..], rest)) = stream.split_first_chunk::<5>() {
+        count += 1;
+        stream = rest.get(u32::from_be_bytes(*length) as usize..).unwrap_or_default();
+    }
+    count
+}
+
+fuzz_target!(|input: (Vec<u8>, Vec<u8>)| {
+    let (stream, sizes) = input;
+    let (mut messages, mut counted, mut rest) = (Messages::default(), 0, &stream[..]);
+    let mut sizes = sizes.iter().cycle();
+    let mut turn = 0;
+    while !rest.is_empty() {
+        let size = sizes.next().map_or(rest.len(), |size| usize::from(*size).clamp(1, rest.len()));
+        let (piece, after) = rest.split_at(size);
+        rest = after;
+        if messages.read(piece, turn) {
+            counted += messages.take_new(turn);
+        }
+        turn = turn.wrapping_add(size as u8);
+    }
+    counted += messages.take_new(turn);
+    assert_eq!((messages.begun(), counted), (messages_in(&stream), messages_in(&stream)));
+});
