@@ -1,7 +1,7 @@
 //! Draws the state. Uses the terminal's own colours, so that it is readable on light and dark backgrounds.
 
 use std::io::{self, stdout};
-use std::panic;
+use std::{panic, thread};
 
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::execute;
@@ -72,6 +72,11 @@ impl Screen {
 
 impl Drop for Restored {
     fn drop(&mut self) {
+        // The hook has restored the terminal already. Leaving the alternate screen twice would move the cursor onto the
+        // message of the panic.
+        if thread::panicking() {
+            return;
+        }
         // If the terminal has gone, there is nothing to restore.
         let _ = disable_raw_mode();
         let _ = execute!(stdout(), LeaveAlternateScreen, Show);
