@@ -23,6 +23,11 @@ impl Scrape {
         Self { samples: text.lines().filter_map(sample).collect() }
     }
 
+    /// Parses the samples whose names begin with `prefix`. This is faster than [`Self::parse`] if they are few of many.
+    pub(crate) fn parse_only(text: &str, prefix: &str) -> Self {
+        Self { samples: text.lines().filter(|line| line.starts_with(prefix)).filter_map(sample).collect() }
+    }
+
     /// The samples of this name that have all these labels.
     pub(crate) fn all<'a>(
         &'a self,
@@ -50,6 +55,12 @@ impl Scrape {
             Sample { value, ..sample.clone() }
         };
         Self { samples: self.samples.iter().map(grown).collect() }
+    }
+
+    /// All values multiplied by `factor`.
+    pub(crate) fn times(mut self, factor: f64) -> Self {
+        self.samples.iter_mut().for_each(|sample| sample.value *= factor);
+        self
     }
 
     /// A sample in seconds since 1970, as a time.

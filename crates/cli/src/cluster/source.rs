@@ -39,7 +39,7 @@ pub(crate) struct Source {
 }
 
 /// A proxy whose pages can be read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ProxyAt {
     /// The namespace of its workload; empty for a proxy that was named by its address.
     pub(crate) namespace: String,
@@ -48,7 +48,7 @@ pub(crate) struct ProxyAt {
     place: Place,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     /// The name of a Pod, and the port.
     Pod(String, u16),
@@ -106,9 +106,15 @@ impl Source {
             };
             return Ok(Proxies { cluster: None, proxies: self.admin.iter().map(proxy).collect() });
         }
-        let selection = self.choice.or_all(Kind::Workloads)?;
         let cluster = self.connect.cluster().await?;
-        let groups = selection.groups(&cluster, &self.choice.scope).await?;
+        let proxies = self.running(&cluster).await?;
+        Ok(Proxies { cluster: Some(cluster), proxies })
+    }
+
+    /// The selected Pods' proxies that run.
+    async fn running(&self, cluster: &Cluster) -> Result<Vec<ProxyAt>, ClusterError> {
+        let selection = self.choice.or_all(Kind::Workloads)?;
+        let groups = selection.groups(cluster, &self.choice.scope).await?;
         let mut proxies = Vec::new();
         for group in &groups {
             let running = group.pods.iter().filter(|pod| pods::is_meshed(pod) && pods::has_proxy_started(pod));
@@ -118,7 +124,7 @@ impl Source {
                 place: Place::Pod(pod.name_any(), pods::admin_port(pod)),
             }));
         }
-        Ok(Proxies { cluster: Some(cluster), proxies })
+        Ok(proxies)
     }
 
     async fn measure_cluster(&self, window: Duration) -> Result<Vec<Measured>, ClusterError> {
@@ -234,7 +240,22 @@ impl Proxies {
         answered.collect()
     }
 
-    async fn page(&self, proxy: &ProxyAt, path: &str) -> Result<String, ClusterError> {
+    /// The proxies that `source` selects now: Pods may have started and ended since.
+    ///
+    /// # Errors
+    /// If the cluster does not answer, or no Pod has the given name.
+    pub(crate) async fn list_again(&self, source: &Source) -> Result<Vec<ProxyAt>, ClusterError> {
+        match &self.cluster {
+            Some(cluster) => source.running(cluster).await,
+            None => Ok(self.proxies.clone()),
+        }
+    }
+
+    /// Reads a page of one proxy.
+    ///
+    /// # Errors
+    /// If the proxy does not answer, or with another status than 200.
+    pub(crate) async fn page(&self, proxy: &ProxyAt, path: &str) -> Result<String, ClusterError> {
         match (&self.cluster, &proxy.place) {
             (Some(cluster), Place::Pod(pod, port)) => forward::page(cluster, &proxy.namespace, pod, *port, path).await,
             (_, Place::Address(address)) => page(*address, path).await,

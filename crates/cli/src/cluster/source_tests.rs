@@ -21,7 +21,12 @@ pub(crate) fn measured(page: &str) -> Measured {
 
 /// A proxy of that workload.
 pub(crate) fn proxy() -> ProxyAt {
-    ProxyAt { namespace: "shop".to_owned(), name: "web".to_owned(), place: Place::Pod("web-1".to_owned(), 4191) }
+    proxy_of("web", "web-1")
+}
+
+/// The proxy of a Pod of a workload in the namespace `shop`.
+pub(crate) fn proxy_of(workload: &str, pod: &str) -> ProxyAt {
+    ProxyAt { namespace: "shop".to_owned(), name: workload.to_owned(), place: Place::Pod(pod.to_owned(), 4191) }
 }
 
 fn pod(name: &str, container: &str) -> Pod {

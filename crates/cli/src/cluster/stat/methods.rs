@@ -33,29 +33,29 @@ pub(super) struct Options {
 
 /// A method of a workload, or one that the workload calls.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-struct Key {
-    namespace: String,
-    name: String,
+pub(super) struct Key {
+    pub(super) namespace: String,
+    pub(super) name: String,
     /// `inbound` or `outbound`.
-    direction: String,
+    pub(super) direction: String,
     /// The port of the workload, or the destination of its calls.
-    at: String,
+    pub(super) at: String,
     /// `package.Service/Method`, or the request method and the route of other HTTP.
-    method: String,
+    pub(super) method: String,
 }
 
 /// One row.
-#[derive(Debug, Serialize)]
-struct Row {
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Row {
     #[serde(flatten)]
-    key: Key,
+    pub(super) key: Key,
     #[serde(flatten)]
-    figures: Figures,
+    pub(super) figures: Figures,
     /// gRPC messages of requests and responses.
     request_messages_per_second: f64,
     response_messages_per_second: f64,
     /// Share of the calls with a deadline whose deadline passed, 0 to 1.
-    expired_rate: Option<f64>,
+    pub(super) expired_rate: Option<f64>,
 }
 
 impl Options {
@@ -69,8 +69,32 @@ impl Options {
     }
 }
 
+impl Key {
+    /// The direction as tables show it.
+    pub(super) fn side(&self) -> &'static str {
+        if self.direction == "inbound" { "in" } else { "out" }
+    }
+}
+
+impl Row {
+    /// The header of each figure.
+    const HEADS: [&'static str; 2] = ["#MSG/S", "#EXPIRED"];
+
+    /// Messages of requests and responses; `None` without a message.
+    pub(super) fn messages_per_second(&self) -> Option<f64> {
+        let messages = self.request_messages_per_second + self.response_messages_per_second;
+        (messages > 0.0).then_some(messages)
+    }
+
+    /// The cells of the table: those of [`Figures::HEADS`] and of [`Row::HEADS`].
+    pub(super) fn cells(&self) -> [String; 6] {
+        let [calls, success, p50, p99] = self.figures.cells();
+        [calls, success, p50, p99, number(self.messages_per_second()), percent(self.expired_rate)]
+    }
+}
+
 /// The rows of a group: calls to it first, then calls that it makes, the most frequent first.
-fn rows(measured: &Measured, to: Option<&Destination>, window: Duration) -> Vec<Row> {
+pub(super) fn rows(measured: &Measured, to: Option<&Destination>, window: Duration) -> Vec<Row> {
     let key = |sample: &Sample| key(measured, to, sample);
     let counts = Counts::by(METHODS, measured.proxies.iter(), key);
     let grown = || measured.proxies.iter().map(|proxy| &proxy.grown);
@@ -144,14 +168,12 @@ fn table(rows: &[Row], window: Duration) -> String {
     // Proxies that were named by their addresses have no namespace.
     let has_namespace = rows.iter().any(|row| !row.key.namespace.is_empty());
     let names: &[&str] = if has_namespace { &["NAMESPACE", "NAME"] } else { &["PROXY"] };
-    let mut table = Table::new(&[names, &["", "AT", "METHOD"], &Figures::HEADS, &["#MSG/S", "#EXPIRED"]].concat());
+    let mut table = Table::new(&[names, &["", "AT", "METHOD"], &Figures::HEADS, &Row::HEADS].concat());
     for row in rows {
         let mut cells = if has_namespace { vec![row.key.namespace.clone()] } else { Vec::new() };
-        let side = if row.key.direction == "inbound" { "in" } else { "out" };
-        cells.extend([row.key.name.clone(), side.to_owned(), row.key.at.clone(), row.key.method.clone()]);
-        cells.extend(row.figures.cells());
-        let messages = row.request_messages_per_second + row.response_messages_per_second;
-        cells.extend([number((messages > 0.0).then_some(messages)), percent(row.expired_rate)]);
+        let Key { name, at, method, .. } = &row.key;
+        cells.extend([name.clone(), row.key.side().to_owned(), at.clone(), method.clone()]);
+        cells.extend(row.cells());
         table.row(cells);
     }
     format!(

@@ -1,5 +1,5 @@
 //! `leno stat`: what proxies counted within a few seconds: calls by workload, by method, by route, and by pair of caller
-//! and workload.
+//! and workload. `leno stat top` counts again and again, and shows the methods in a live table.
 
 mod counts;
 mod edges;
@@ -7,6 +7,7 @@ mod methods;
 mod peer;
 mod routes;
 mod streams;
+mod top;
 mod workloads;
 
 use std::error::Error;
@@ -41,6 +42,8 @@ enum What {
     Routes(routes::Options),
     /// Show the calls and streams that are open now, the oldest first
     Streams(streams::Options),
+    /// Show calls by method in a table that is updated every few seconds; keys sort, filter and pause it
+    Top(top::Options),
 }
 
 /// Options of every measurement.
@@ -61,6 +64,7 @@ impl Options {
             Some(What::Edges(options)) => options.run(),
             Some(What::Routes(options)) => options.run(),
             Some(What::Streams(options)) => options.run(),
+            Some(What::Top(options)) => options.run(),
             None => self.workloads.run(),
         }
     }

@@ -1,0 +1,102 @@
+//! The columns that fit into a terminal, and their widths.
+
+use ratatui::text::Line;
+
+use super::column::{Column, workload};
+use crate::cluster::stat::methods::Row;
+
+/// Columns between two columns of the table.
+pub(super) const GAP: usize = 2;
+/// Width of a number. `100.00 %` has this width, and so does a header with the mark of the order.
+const NUMBER: usize = 8;
+
+/// A column, and its width.
+pub(super) type Fitted = (Column, usize);
+
+/// Leaves out the least important columns until the others fit into `width`. Names are cut before a column is left out,
+/// but not below a minimum. Keeps the column `sorted`.
+pub(super) fn fit(rows: &[&Row], width: usize, sorted: Column) -> Vec<Fitted> {
+    let mut columns: Vec<(Column, usize, usize)> = Column::ALL
+        .into_iter()
+        .map(|column| {
+            let natural = natural(column, rows);
+            (column, natural.min(least(column)), natural)
+        })
+        .collect();
+    let needs = |columns: &[(Column, usize, usize)]| {
+        columns.iter().map(|(_, least, _)| least + GAP).sum::<usize>().saturating_sub(GAP)
+    };
+    for dropped in dropped(rows) {
+        if needs(&columns) > width {
+            columns.retain(|&(column, ..)| column != dropped || column == sorted);
+        }
+    }
+    let mut spare = width.saturating_sub(needs(&columns));
+    // Methods get the spare width first.
+    columns.sort_by_key(|&(column, ..)| column != Column::Method);
+    for (_, width, natural) in &mut columns {
+        let more = (*natural - *width).min(spare);
+        *width += more;
+        spare -= more;
+    }
+    columns.sort_by_key(|&(column, ..)| Column::ALL.iter().position(|&other| other == column));
+    columns.into_iter().map(|(column, width, _)| (column, width)).collect()
+}
+
+/// The columns to leave out, in this order. If all rows have the same workload, its column goes first.
+fn dropped(rows: &[&Row]) -> Vec<Column> {
+    let mut names = rows.iter().map(|row| (&row.key.namespace, &row.key.name));
+    let first = names.next();
+    let is_same = names.all(|name| Some(name) == first);
+    let front = is_same.then_some(Column::Workload);
+    front.into_iter().chain(Column::DROPPED).collect()
+}
+
+/// The width at which nothing is cut.
+fn natural(column: Column, rows: &[&Row]) -> usize {
+    let widest = |text: fn(&Row) -> String| rows.iter().map(|row| width(&text(row))).max().unwrap_or(0);
+    // A header and the mark of the order.
+    let head = width(column.head()) + 1;
+    match column {
+        Column::Side => 3,
+        Column::Workload => widest(workload).max(head),
+        Column::At => widest(|row| Column::At.cell(row)).max(head),
+        Column::Method => widest(|row| Column::Method.cell(row)).max(head),
+        _ => NUMBER,
+    }
+}
+
+/// The width below which the column is left out instead of cut.
+fn least(column: Column) -> usize {
+    match column {
+        Column::Workload => 12,
+        Column::At => 12,
+        Column::Method => 20,
+        Column::Side => 3,
+        _ => NUMBER,
+    }
+}
+
+/// The columns that a text takes in a terminal.
+pub(super) fn width(text: &str) -> usize {
+    Line::raw(text).width()
+}
+
+/// Cuts a text to `most` columns of the terminal. Of a method the end matters most, of other texts the beginning.
+pub(super) fn cut(column: Column, text: String, most: usize) -> String {
+    if width(&text) <= most {
+        return text;
+    }
+    let mut letters: std::collections::VecDeque<char> = text.chars().collect();
+    loop {
+        let dropped = if column == Column::Method { letters.pop_front() } else { letters.pop_back() };
+        let rest: String = letters.iter().collect();
+        if dropped.is_none() || width(&rest) < most {
+            return if column == Column::Method { format!("…{rest}") } else { format!("{rest}…") };
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "fit_tests.rs"]
+mod tests;
