@@ -152,6 +152,8 @@ async fn a_server_counts_the_attempts_of_the_metrics(program: &str, service: fn(
     let scrape = proxy.scrape();
     let retries = |name: &str| scrape.sum(&format!("outbound_http_route_retry_{name}_total"), &[]);
     assert_eq!(["requests", "successes", "limit_exceeded", "overflow"].map(retries), [50.0, 20.0, 10.0, 0.0]);
+    let attempts = scrape.sum("outbound_http_route_backend_response_statuses_total", &[]);
+    assert_eq!(attempts, expected.len() as f64, "the servers have counted as many attempts");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

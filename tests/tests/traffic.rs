@@ -39,6 +39,9 @@ async fn a_server_that_never_answers_costs_a_delay_and_no_call() {
     let scrape = proxy.scrape();
     let hedges = scrape.sum("outbound_http_route_hedge_requests_total", &[r#"route_kind="Service""#]);
     assert!((1.0..=hanging.requests() as f64).contains(&hedges), "{hedges} hedges");
+    let answered = scrape.sum("outbound_http_route_backend_response_statuses_total", &[r#"error="""#]);
+    let attempts = scrape.sum("outbound_http_route_backend_response_statuses_total", &[]);
+    assert_eq!((answered, attempts), (100.0, 100.0), "an attempt that loses to a hedge has no result");
     wait_for("what is left of the budget is reported", SOON, || {
         (proxy.scrape().sum("leno_retry_budget_left", &[r#"backend_name="echo""#]) > 0.0).then_some(())
     });

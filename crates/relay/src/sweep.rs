@@ -57,6 +57,7 @@ impl Relay {
                 state.check_pools(&self.pools);
                 state.methods.sweep(self.now);
                 state.retry_budget.iter_mut().for_each(|budget| budget.report(self.now));
+                state.report_endpoints(&self.pools, &self.metrics);
             }
             for line in self.failures.left_out(self.now) {
                 tracing::warn!("{line}");

@@ -235,4 +235,12 @@ fn the_routes_in_force_and_what_they_did_can_be_asked_for() {
     assert_eq!(web.proxy.scrape().sum("outbound_http_route_backend_requests_total", &to_v1), 1.0);
     let well = [&route[..], &[r#"http_status="200""#]].concat();
     assert_eq!(web.proxy.scrape().sum("outbound_http_route_request_statuses_total", &well), 1.0);
+    assert_eq!(web.proxy.scrape().sum("outbound_http_route_request_duration_seconds_count", &route), 1.0);
+    let answered = [&to_v1[..], &[r#"http_status="200""#, r#"error="""#]].concat();
+    assert_eq!(web.proxy.scrape().sum("outbound_http_route_backend_response_statuses_total", &answered), 1.0);
+    assert_eq!(web.proxy.scrape().sum("outbound_http_route_backend_response_duration_seconds_count", &to_v1), 1.0);
+    let ready = [r#"endpoint_state="ready""#, r#"backend_name="v1""#];
+    wait_for("the endpoint is reported", PATIENCE, || {
+        (web.proxy.scrape().sum("outbound_http_balancer_endpoints", &ready) == 1.0).then_some(())
+    });
 }

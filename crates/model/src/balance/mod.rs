@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 use choose::{Choice, Rank, Why};
 use endpoints::Endpoints;
 use fastrand::Rng;
-use health::Health;
+use health::{Health, State};
 use latency::{Latency, as_ms};
 use recent::RecentPicks;
 
@@ -250,6 +250,12 @@ impl Balancer {
     /// The address of an endpoint; `None` if it was removed.
     pub fn address(&self, id: EndpointId) -> Option<SocketAddr> {
         self.endpoints.get(id).map(|endpoint| endpoint.address)
+    }
+
+    /// Returns whether an endpoint gets only probes because calls to it fail. Only the `latency` policy uses this state.
+    pub fn is_failing(&self, id: EndpointId) -> bool {
+        let is_failing = |endpoint: &endpoints::Endpoint| matches!(endpoint.health.state, State::Failing(_));
+        self.policy == Policy::Latency && self.endpoints.get(id).is_some_and(is_failing)
     }
 
     /// Calls in flight to an endpoint; `None` if it was removed.

@@ -411,6 +411,9 @@ fn an_endpoint_that_fails_from_the_beginning_is_found_at_once() {
     }
     // Expected in half a second: at most 50 failures in the first 10 ms, and a probe.
     assert!(failures <= 60, "{failures}");
+    assert!(ids(&balancer).into_iter().all(|id| balancer.is_failing(id) == (id == failing)));
+    balancer.set_policy(Policy::RoundRobin);
+    assert!(!balancer.is_failing(failing), "round robin leaves out no endpoint");
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub(crate) mod retry;
 pub(crate) mod retry_policy;
 pub(crate) mod send;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leno_http2::fields::Known;
 use leno_http2::{FieldSection, StreamKey};
@@ -230,6 +230,25 @@ impl Call {
     /// is stored.
     pub(crate) fn can_be_resent(&self) -> bool {
         self.replayable && self.response == Response::Awaited
+    }
+
+    /// Records that the client has sent its whole request.
+    #[inline]
+    pub(crate) fn end_request(&mut self, now: Instant) {
+        self.request_ended = true;
+        if let Some(route) = &mut self.route {
+            route.request_ms = u32::try_from((now - self.started).as_millis()).unwrap_or(u32::MAX);
+        }
+    }
+
+    /// Returns how long the endpoint of an attempt that was sent at `sent` has had the whole request. Zero if the request has
+    /// not ended.
+    pub(crate) fn response_time(&self, sent: Instant, now: Instant) -> Duration {
+        if !self.request_ended {
+            return Duration::ZERO;
+        }
+        let request_ms = self.route.as_ref().map_or(0, |route| route.request_ms);
+        now.saturating_duration_since(sent.max(self.started + Duration::from_millis(request_ms.into())))
     }
 
     /// Returns whether the policy of the call hedges.

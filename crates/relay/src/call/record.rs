@@ -9,6 +9,7 @@ use leno_model::balance::Outcome;
 
 use crate::Relay;
 use crate::access_log;
+use crate::call::attempt::AttemptId;
 use crate::call::response::status_code;
 use crate::call::{Call, CallId};
 use crate::certain::Certain;
@@ -49,6 +50,25 @@ pub(crate) fn is_endpoint_failed_answer(fields: &FieldSection, is_grpc: bool) ->
 pub(crate) fn is_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
     const FAILURES: [Status; 3] = [Status::Unknown, Status::DeadlineExceeded, Status::DataLoss];
     is_endpoint_failure(http_status, grpc_status) || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
+}
+
+impl Call {
+    /// Counts an attempt that has ended while the call goes on, if the call matched a rule. `error` is the reason if the
+    /// endpoint has not answered.
+    #[cold]
+    pub(crate) fn pass_over(
+        &self,
+        id: AttemptId,
+        (http_status, grpc_status): (Option<u16>, Option<u8>),
+        error: Option<&'static str>,
+        now: Instant,
+    ) {
+        let Some(route) = &self.route else { return };
+        route.metrics().passed_over(http_status, grpc_status, error);
+        if let Some(attempt) = self.attempts.get(id).filter(|attempt| attempt.stream().is_some()) {
+            route.metrics().responded(self.response_time(attempt.since, now));
+        }
+    }
 }
 
 impl Relay {
@@ -103,7 +123,8 @@ impl Relay {
             {
                 route.count_retry_success();
             }
-            route.ended(call.http_status, grpc_status, ending);
+            let response_took = call.attempts.latest_sent_at().map(|sent| call.response_time(sent, now));
+            route.ended(call.http_status, grpc_status, ending, (latency, response_took));
         }
         if let Some(cluster) = cluster {
             cluster.method_ended(call, ending, grpc_status, now, &self.metrics);

@@ -167,8 +167,11 @@ impl Relay {
     /// Forwards content of a request, or keeps it until the call is sent.
     #[inline]
     pub(crate) fn take_request_data(&mut self, id: CallId, bytes: &[u8], end_stream: bool) {
+        let now = self.now;
         let Some(call) = self.calls.get_mut(id).certain() else { return };
-        call.request_ended |= end_stream;
+        if end_stream {
+            call.end_request(now);
+        }
         call.request_bytes += bytes.len() as u64;
         if call.is_grpc && call.request_messages.read(bytes, self.sweep_turn as u8) {
             self.count_messages(id);
@@ -246,8 +249,9 @@ impl Relay {
 
     /// Forwards the trailers of a request, or keeps them until the call is sent.
     pub(crate) fn take_request_trailers(&mut self, id: CallId, fields: &FieldSection) {
+        let now = self.now;
         let Some(call) = self.calls.get_mut(id).certain() else { return };
-        call.request_ended = true;
+        call.end_request(now);
         if call.replayable || !call.attempts.is_sent() {
             call.trailers = Some(Box::new(fields.clone()));
         }

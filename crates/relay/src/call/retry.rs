@@ -48,6 +48,18 @@ impl Failure {
             Self::NotSent | Self::Fault(_) | Self::Violation(_) => false,
         }
     }
+
+    /// Returns the reason as metrics of routes name it; `None` if no endpoint is concerned.
+    fn why(&self) -> Option<&'static str> {
+        match self {
+            Self::NotSent => None,
+            Self::NotConnected { .. } => Some("connect-failed"),
+            Self::Refused { .. } | Self::GoneAway { .. } => Some("refused"),
+            Self::Lost { .. } => Some("connection-closed"),
+            Self::Reset(_) => Some("reset"),
+            Self::Fault(error) | Self::Violation(error) => Some(error.why()),
+        }
+    }
 }
 
 /// What the relay does when an attempt has ended without an answer.
@@ -139,6 +151,9 @@ impl Relay {
             next = Next::Fail(error);
         }
         let Some(call) = self.calls.get_mut(id.call).certain() else { return };
+        if let (Next::Retry(_) | Next::AwaitOthers, Some(why)) = (&next, failure.why()) {
+            call.pass_over(id, (None, None), Some(why), now);
+        }
         let cluster = self.targets.get_mut(call.cluster);
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         if let (Some(pick), Some(cluster)) = (attempt.pick.take(), cluster) {

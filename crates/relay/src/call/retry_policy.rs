@@ -180,6 +180,8 @@ impl Relay {
     fn drop_answer(&mut self, id: AttemptId, fields: &FieldSection) {
         let now = self.now;
         let Some(call) = self.calls.get_mut(id.call).certain() else { return };
+        let grpc_status = grpc::status(fields).filter(|_| call.is_grpc);
+        call.pass_over(id, (Some(status_code(fields)), grpc_status), None, now);
         let cluster = self.targets.get_mut(call.cluster);
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         if let (Some(pick), Some(cluster)) = (attempt.pick.take(), cluster) {

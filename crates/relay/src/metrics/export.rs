@@ -12,6 +12,8 @@ use leno_model::mesh::ClusterKey;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use super::authorization::AuthorizationTotals;
+use super::endpoints::EndpointScrape;
+use super::inbound;
 use super::keyed::CountByKey;
 use super::labels::Labels;
 use super::method::MethodScrape;
@@ -21,8 +23,8 @@ use super::text::{counter, encode_count, encode_counters, encode_gauges, encode_
 use super::traffic::{ResponseKind, TrafficTotals};
 use super::worker::CountBySideAndReason;
 use super::{
-    AuthorizationLabels, AuthorizationMetrics, ConnectionLabels, Counter, RouteLabels, TcpMetrics, TrafficLabels,
-    TrafficMetrics, WorkerMetrics,
+    AuthorizationLabels, AuthorizationMetrics, ConnectionLabels, Counter, Direction, RouteLabels, TcpMetrics,
+    TrafficLabels, TrafficMetrics, WorkerMetrics,
 };
 
 type TcpCounter = (&'static str, &'static str, fn(&TcpTotals) -> u64);
@@ -69,6 +71,16 @@ const REASON_COUNTERS: [ReasonCounter; 2] = [
     }),
 ];
 
+/// Connections that the proxy itself could not serve, under Linkerd's names. As there, a rejection by a policy counts as
+/// a decision (`inbound_tcp_authz_deny`), and not as an error.
+const TCP_ERRORS: [(Direction, &str, &str); 2] = [
+    (Direction::Inbound, "inbound_tcp_errors", "Connections of callers that failed or were turned away, by reason"),
+    (Direction::Outbound, "outbound_tcp_errors", "Connections to endpoints that failed, by reason"),
+];
+
+/// The reasons of failed connections that are decisions of policies.
+const DECIDED_BY_POLICY: [&str; 2] = ["denied", "withdrawn"];
+
 /// The metrics of all workers' relays in one scrape.
 #[derive(Debug)]
 pub struct RelayScrape {
@@ -79,6 +91,7 @@ pub struct RelayScrape {
     methods: MethodScrape,
     routes: RouteScrape,
     retry_budgets: BTreeMap<ClusterKey, u64>,
+    endpoints: EndpointScrape,
 }
 
 impl RelayScrape {
@@ -98,6 +111,7 @@ impl RelayScrape {
             methods: MethodScrape::new(workers.iter().flat_map(|worker| worker.take_methods(now))),
             routes: RouteScrape::new(workers.iter().flat_map(|worker| worker.take_routes(now))),
             retry_budgets: budgets,
+            endpoints: EndpointScrape::new(workers.iter().flat_map(|worker| worker.take_endpoints(now))),
             authorizations: sum(authorizations, AuthorizationLabels::labels, AuthorizationMetrics::add_to),
         }
     }
@@ -108,9 +122,11 @@ impl RelayScrape {
     /// If the writer fails.
     pub fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         self.encode_requests(encoder)?;
+        inbound::encode(&self.traffic, encoder)?;
         self.methods.encode(encoder)?;
         self.routes.encode(encoder)?;
         self.encode_retry_budgets(encoder)?;
+        self.endpoints.encode(encoder)?;
         self.encode_connections(encoder)?;
         self.encode_workers(encoder)?;
         let held_bytes: u64 = self.workers.iter().map(|worker| worker.held_bytes.get()).sum();
@@ -184,6 +200,18 @@ impl RelayScrape {
             let reasons = reasons.into_iter().map(|((direction, why), count)| (direction.label(), why, count));
             for (direction, why, count) in reasons.chain(others.map(|count| ("other", "other", count))) {
                 encode_count(metric.encode_family(&[("direction", direction), ("why", why)])?, count)?;
+            }
+        }
+        self.encode_tcp_errors(encoder)
+    }
+
+    fn encode_tcp_errors(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let (reasons, _) = sum_by_key(self.workers.iter().map(|worker| &worker.failed_connections));
+        for (direction, name, help) in TCP_ERRORS {
+            let mut metric = counter(encoder, name, help)?;
+            let own = reasons.iter().filter(|((of, why), _)| *of == direction && !DECIDED_BY_POLICY.contains(why));
+            for ((_, why), count) in own {
+                encode_count(metric.encode_family(&[("error", *why)])?, *count)?;
             }
         }
         Ok(())

@@ -97,6 +97,9 @@ fn abuse_errors_and_failures_are_counted_by_reason_and_side() {
     workers[0].count_proxy_error(Direction::Outbound, "no-endpoint");
     workers[1].count_proxy_error(Direction::Inbound, "no-endpoint");
     workers[1].count_failed_connection(Direction::Inbound, "unknown-anchor");
+    workers[1].count_failed_connection(Direction::Inbound, "denied");
+    workers[0].count_failed_connection(Direction::Outbound, "connect-failed");
+    workers[1].count_failed_connection(Direction::Outbound, "connect-failed");
     workers[0].queue_full_total.add(3);
 
     let text = scrape(&workers);
@@ -105,5 +108,9 @@ fn abuse_errors_and_failures_are_counted_by_reason_and_side() {
     assert_line(&text, r#"leno_proxy_errors_total{direction="outbound",why="no-endpoint"} 1"#);
     assert_line(&text, r#"leno_proxy_errors_total{direction="inbound",why="no-endpoint"} 1"#);
     assert_line(&text, r#"leno_connections_failed_total{direction="inbound",why="unknown-anchor"} 1"#);
+    assert_line(&text, r#"leno_connections_failed_total{direction="inbound",why="denied"} 1"#);
+    assert_line(&text, r#"inbound_tcp_errors_total{error="unknown-anchor"} 1"#);
+    assert_line(&text, r#"outbound_tcp_errors_total{error="connect-failed"} 2"#);
+    assert!(!text.contains(r#"{error="denied"}"#), "a policy's decision is no error: {text}");
     assert_line(&text, "leno_queue_full_total 3");
 }

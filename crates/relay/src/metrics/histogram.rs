@@ -1,4 +1,4 @@
-//! Latencies in fixed buckets.
+//! Latencies in fixed buckets: many buckets, or a few for series of which there may be thousands.
 
 use std::time::Duration;
 
@@ -75,6 +75,86 @@ impl HistogramTotals {
     pub(super) fn buckets(&self) -> Vec<(f64, u64)> {
         let bounds = BOUNDS_MS.iter().copied().map(f64::from).chain([f64::INFINITY]);
         bounds.zip(self.counts).collect()
+    }
+}
+
+/// How many latencies fell into each of a few buckets, and their sum. One writer, like [`Counter`].
+///
+/// The bounds are not stored: every caller passes the same ones, in milliseconds, inclusive and ascending.
+#[derive(Debug)]
+pub(super) struct CoarseHistogram<const N: usize> {
+    /// Latencies per bucket, not cumulative.
+    counts: [Counter; N],
+    /// Latencies above all bounds.
+    above: Counter,
+    sum_us: Counter,
+}
+
+impl<const N: usize> Default for CoarseHistogram<N> {
+    fn default() -> Self {
+        let counts = std::array::from_fn(|_| Counter::default());
+        Self { counts, above: Counter::default(), sum_us: Counter::default() }
+    }
+}
+
+impl<const N: usize> CoarseHistogram<N> {
+    /// Counts one latency.
+    #[inline]
+    pub(super) fn record(&self, bounds_ms: &[u32; N], latency: Duration) {
+        let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        let bucket = bounds_ms.iter().filter(|&&bound| us > u64::from(bound) * 1_000).count();
+        self.counts.get(bucket).unwrap_or(&self.above).add(1);
+        self.sum_us.add(us);
+    }
+
+    /// Adds this histogram to `totals`.
+    pub(super) fn add_to(&self, totals: &mut CoarseTotals<N>) {
+        for (total, count) in totals.counts.iter_mut().zip(&self.counts) {
+            *total += count.get();
+        }
+        totals.above += self.above.get();
+        totals.sum_us += self.sum_us.get();
+    }
+}
+
+/// Histograms with the same few buckets, summed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CoarseTotals<const N: usize> {
+    counts: [u64; N],
+    above: u64,
+    sum_us: u64,
+}
+
+impl<const N: usize> Default for CoarseTotals<N> {
+    fn default() -> Self {
+        Self { counts: [0; N], above: 0, sum_us: 0 }
+    }
+}
+
+impl<const N: usize> CoarseTotals<N> {
+    /// Adds other totals.
+    pub(super) fn add(&mut self, other: &Self) {
+        for (total, count) in self.counts.iter_mut().zip(other.counts) {
+            *total += count;
+        }
+        self.above += other.above;
+        self.sum_us += other.sum_us;
+    }
+
+    /// The sum in seconds.
+    pub(super) fn sum_s(&self) -> f64 {
+        self.sum_us as f64 / 1e6
+    }
+
+    /// Number of latencies recorded.
+    pub(super) fn count(&self) -> u64 {
+        self.counts.iter().sum::<u64>() + self.above
+    }
+
+    /// Each bucket's upper bound in seconds and its own count.
+    pub(super) fn buckets(&self, bounds_ms: &[u32; N]) -> Vec<(f64, u64)> {
+        let bounds = bounds_ms.iter().map(|&ms| f64::from(ms) / 1_000.0).chain([f64::INFINITY]);
+        bounds.zip(self.counts.into_iter().chain([self.above])).collect()
     }
 }
 

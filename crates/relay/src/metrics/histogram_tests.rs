@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{BOUNDS_MS, BUCKETS, Histogram, HistogramTotals};
+use super::{BOUNDS_MS, BUCKETS, CoarseHistogram, CoarseTotals, Histogram, HistogramTotals};
 
 fn totals(latencies: &[Duration]) -> HistogramTotals {
     let histogram = Histogram::default();
@@ -52,4 +52,22 @@ fn buckets_carry_their_bounds_in_milliseconds_and_end_without_one() {
     assert_eq!(buckets.len(), BUCKETS);
     assert_eq!(buckets[6], (20.0, 1));
     assert_eq!(buckets[BUCKETS - 1], (f64::INFINITY, 0));
+}
+
+#[test]
+fn a_coarse_histogram_has_the_bounds_of_its_caller_and_keeps_hours() {
+    const BOUNDS_MS: [u32; 3] = [25, 50, 10_000];
+    let histogram = CoarseHistogram::default();
+    let hours = Duration::from_secs(7_200);
+    for latency in [Duration::ZERO, Duration::from_millis(25), Duration::from_micros(25_001), hours] {
+        histogram.record(&BOUNDS_MS, latency);
+    }
+    let mut totals = CoarseTotals::default();
+    histogram.add_to(&mut totals);
+    assert_eq!(totals.buckets(&BOUNDS_MS), [(0.025, 2), (0.05, 1), (10.0, 0), (f64::INFINITY, 1)]);
+    assert_eq!((totals.count(), totals.sum_s()), (4, 7_200.050_001));
+
+    let mut twice = totals;
+    twice.add(&totals);
+    assert_eq!((twice.count(), twice.buckets(&BOUNDS_MS)[0]), (8, (0.025, 4)));
 }

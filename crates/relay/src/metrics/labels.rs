@@ -121,7 +121,7 @@ impl Direction {
 }
 
 impl NoTlsReason {
-    fn label(self) -> &'static str {
+    pub(super) fn label(self) -> &'static str {
         match self {
             Self::Loopback => "loopback",
             Self::NoTlsFromRemote => "no_tls_from_remote",

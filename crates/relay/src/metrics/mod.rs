@@ -8,10 +8,12 @@
 
 mod authorization;
 mod counter;
+mod endpoints;
 mod export;
 #[cfg(test)]
 mod fixtures;
 mod histogram;
+mod inbound;
 mod keyed;
 mod labels;
 mod method;
@@ -24,6 +26,7 @@ mod worker;
 
 pub use authorization::{AuthorizationMetrics, Decisions};
 pub use counter::{Counter, Gauge};
+pub use endpoints::EndpointMetrics;
 pub use export::RelayScrape;
 pub use histogram::Histogram;
 pub use labels::{

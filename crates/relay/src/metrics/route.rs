@@ -1,23 +1,33 @@
 //! Counts of requests and connections that matched a route, under the names and labels of Linkerd's outbound routes.
 //!
-//! The series count the requests to each backend, and the outcomes. The durations are in the backend's own series.
+//! The series count the requests to each backend, the outcomes of requests, the outcomes of attempts at them, and how
+//! long both took. Linkerd's command `viz stat-outbound` queries them.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use leno_model::mesh::ClusterKey;
 use leno_model::route::{RouteKind, RouteName};
 use leno_model::traffic::GrpcCodes;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
+use prometheus_client::metrics::MetricType;
 
 use super::Counter;
+use super::histogram::{CoarseHistogram, CoarseTotals};
 use super::keyed::CountByKey;
 use super::labels::Labels;
-use super::text::{counter, encode_count};
+use super::text::{counter, encode_count, encode_seconds};
 
 /// Maximum number of kinds of outcome that one series distinguishes.
 const OUTCOMES: usize = 24;
+
+/// Inclusive upper bounds of the buckets for the durations of requests, in milliseconds. They are Linkerd's.
+const REQUEST_BOUNDS_MS: [u32; 4] = [50, 500, 1_000, 10_000];
+
+/// Inclusive upper bounds of the buckets for the durations of responses, in milliseconds. They are Linkerd's.
+const RESPONSE_BOUNDS_MS: [u32; 7] = [25, 50, 100, 250, 500, 1_000, 10_000];
 
 /// The counters of [`RetryMetrics`] and [`HedgeMetrics`]: the end of the name, and the help.
 const RETRIES: [(&str, &str); 8] = [
@@ -54,6 +64,10 @@ pub struct RouteMetrics {
     /// Their further attempts.
     pub hedges: HedgeMetrics,
     outcomes: CountByKey<Outcome, OUTCOMES>,
+    /// The outcomes of attempts after which their requests went on. Empty until a request is sent again or hedged.
+    passed_over: OnceLock<Box<CountByKey<Outcome, OUTCOMES>>>,
+    request_durations: CoarseHistogram<{ REQUEST_BOUNDS_MS.len() }>,
+    response_durations: CoarseHistogram<{ RESPONSE_BOUNDS_MS.len() }>,
 }
 
 /// Counts of retries, in the names of Linkerd.
@@ -82,7 +96,7 @@ pub struct HedgeMetrics {
     pub loaded: Counter,
 }
 
-/// The outcome of a request.
+/// The outcome of a request, or of an attempt at it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Outcome {
     /// The `:status`; `None` without a response.
@@ -103,9 +117,19 @@ struct RouteTotals {
     /// [`RetryMetrics`] and [`HedgeMetrics`], in the order of [`RETRIES`].
     retries: [u64; RETRIES.len()],
     /// Their outcomes.
-    outcomes: BTreeMap<Outcome, u64>,
+    outcomes: Outcomes,
+    /// The outcomes of attempts after which the requests went on.
+    passed_over: Outcomes,
+    request_durations: CoarseTotals<{ REQUEST_BOUNDS_MS.len() }>,
+    response_durations: CoarseTotals<{ RESPONSE_BOUNDS_MS.len() }>,
+}
+
+/// How often each outcome occurred.
+#[derive(Debug, Default)]
+struct Outcomes {
+    counts: BTreeMap<Outcome, u64>,
     /// Outcomes of kinds beyond [`OUTCOMES`].
-    other_outcomes: u64,
+    others: u64,
 }
 
 /// All counts, summed over the workers.
@@ -116,9 +140,30 @@ pub(super) struct RouteScrape {
 
 impl RouteMetrics {
     /// Counts the outcome of a request. `error` is the reason for a missing or incomplete response, and becomes a
-    /// label.
-    pub fn ended(&self, http_status: Option<u16>, grpc_status: Option<u8>, error: Option<&'static str>) {
+    /// label. `took` is from the request's headers to the response's end.
+    #[inline]
+    pub fn ended(
+        &self,
+        http_status: Option<u16>,
+        grpc_status: Option<u8>,
+        error: Option<&'static str>,
+        took: Duration,
+    ) {
         self.outcomes.count(Outcome { http_status, grpc_status, error });
+        self.request_durations.record(&REQUEST_BOUNDS_MS, took);
+    }
+
+    /// Counts the outcome of an attempt after which the request went on. [`RouteMetrics::ended`] counts the outcome of
+    /// the last attempt.
+    pub fn passed_over(&self, http_status: Option<u16>, grpc_status: Option<u8>, error: Option<&'static str>) {
+        let outcomes = self.passed_over.get_or_init(Box::default);
+        outcomes.count(Outcome { http_status, grpc_status, error });
+    }
+
+    /// Records how long an endpoint took for a request that it has received completely.
+    #[inline]
+    pub fn responded(&self, took: Duration) {
+        self.response_durations.record(&RESPONSE_BOUNDS_MS, took);
     }
 
     /// Adds these counts to `totals`.
@@ -131,10 +176,31 @@ impl RouteMetrics {
         for (total, count) in totals.retries.iter_mut().zip(retries.into_iter().chain(hedges)) {
             *total += count.get();
         }
-        for (outcome, count) in self.outcomes.counts() {
-            *totals.outcomes.entry(outcome).or_default() += count;
+        totals.outcomes.add(&self.outcomes);
+        if let Some(passed_over) = self.passed_over.get() {
+            totals.passed_over.add(passed_over);
         }
-        totals.other_outcomes += self.outcomes.others();
+        self.request_durations.add_to(&mut totals.request_durations);
+        self.response_durations.add_to(&mut totals.response_durations);
+    }
+}
+
+impl Outcomes {
+    fn add(&mut self, counted: &CountByKey<Outcome, OUTCOMES>) {
+        for (outcome, count) in counted.counts() {
+            *self.counts.entry(outcome).or_default() += count;
+        }
+        self.others += counted.others();
+    }
+
+    /// Adds these counts to `totals`, by the labels that outcomes have in the metrics of a kind of route.
+    fn add_to(&self, kind: RouteKind, totals: &mut BTreeMap<Labels, u64>) {
+        for (outcome, count) in &self.counts {
+            *totals.entry(outcome.labels(kind)).or_default() += count;
+        }
+        if self.others > 0 {
+            *totals.entry(vec![("error", OTHER.to_owned())]).or_default() += self.others;
+        }
     }
 }
 
@@ -190,6 +256,12 @@ impl RouteScrape {
         let help = "Requests that met a route and have ended";
         self.encode_statuses(counter(encoder, "outbound_http_route_request_statuses", help)?, RouteKind::Http)?;
         self.encode_statuses(counter(encoder, "outbound_grpc_route_request_statuses", help)?, RouteKind::Grpc)?;
+        let help = "Attempts at requests that a route sent to a backend, by what became of them";
+        let name = "outbound_http_route_backend_response_statuses";
+        self.encode_attempts(counter(encoder, name, help)?, RouteKind::Http)?;
+        let name = "outbound_grpc_route_backend_response_statuses";
+        self.encode_attempts(counter(encoder, name, help)?, RouteKind::Grpc)?;
+        self.encode_durations(encoder)?;
         for (number, (name, help)) in RETRIES.iter().enumerate() {
             for kind in [RouteKind::Http, RouteKind::Grpc] {
                 let of = if kind == RouteKind::Http { "http" } else { "grpc" };
@@ -236,24 +308,62 @@ impl RouteScrape {
         Ok(())
     }
 
-    fn encode_statuses(&self, mut metric: MetricEncoder, kind: RouteKind) -> fmt::Result {
+    fn encode_statuses(&self, metric: MetricEncoder, kind: RouteKind) -> fmt::Result {
         let mut routes = BTreeMap::<Labels, BTreeMap<Labels, u64>>::new();
         for (labels, totals) in self.of_kind(kind) {
-            let route = routes.entry(labels.route_labels()).or_default();
-            for (outcome, count) in &totals.outcomes {
-                *route.entry(outcome.labels(labels.route.kind)).or_default() += count;
+            totals.outcomes.add_to(labels.route.kind, routes.entry(labels.route_labels()).or_default());
+        }
+        encode_outcomes(metric, routes)
+    }
+
+    fn encode_attempts(&self, metric: MetricEncoder, kind: RouteKind) -> fmt::Result {
+        let mut backends = BTreeMap::<Labels, BTreeMap<Labels, u64>>::new();
+        for (labels, totals) in self.of_kind(kind) {
+            let Some(backend) = labels.backend_labels() else { continue };
+            let attempts = backends.entry(backend).or_default();
+            totals.outcomes.add_to(labels.route.kind, attempts);
+            totals.passed_over.add_to(labels.route.kind, attempts);
+        }
+        encode_outcomes(metric, backends)
+    }
+
+    fn encode_durations(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let kinds = [(RouteKind::Http, "http"), (RouteKind::Grpc, "grpc")];
+        for (kind, of) in kinds {
+            let name = format!("outbound_{of}_route_request_duration_seconds");
+            let help = "Seconds from a request's headers to its response's end";
+            let mut routes = BTreeMap::<Labels, CoarseTotals<_>>::new();
+            for (labels, totals) in self.of_kind(kind) {
+                routes.entry(labels.route_labels()).or_default().add(&totals.request_durations);
             }
-            if totals.other_outcomes > 0 {
-                *route.entry(vec![("error", OTHER.to_owned())]).or_default() += totals.other_outcomes;
+            let mut metric = encoder.encode_descriptor(&name, help, None, MetricType::Histogram)?;
+            for (labels, durations) in routes.iter().filter(|(_, durations)| durations.count() > 0) {
+                encode_seconds(metric.encode_family(labels)?, durations, &REQUEST_BOUNDS_MS)?;
             }
         }
-        for (route, outcomes) in routes {
-            for (outcome, count) in outcomes {
-                encode_count(metric.encode_family(&(route.clone(), outcome))?, count)?;
+        for (kind, of) in kinds {
+            let name = format!("outbound_{of}_route_backend_response_duration_seconds");
+            let help = "Seconds from the end of a request, as sent to a backend, to its response's end";
+            let mut metric = encoder.encode_descriptor(&name, help, None, MetricType::Histogram)?;
+            for (labels, totals) in self.of_kind(kind) {
+                let durations = &totals.response_durations;
+                if let Some(labels) = labels.backend_labels().filter(|_| durations.count() > 0) {
+                    encode_seconds(metric.encode_family(&labels)?, durations, &RESPONSE_BOUNDS_MS)?;
+                }
             }
         }
         Ok(())
     }
+}
+
+/// Writes the counts of outcomes for each set of labels.
+fn encode_outcomes(mut metric: MetricEncoder, counts: BTreeMap<Labels, BTreeMap<Labels, u64>>) -> fmt::Result {
+    for (labels, outcomes) in counts {
+        for (outcome, count) in outcomes {
+            encode_count(metric.encode_family(&(labels.clone(), outcome))?, count)?;
+        }
+    }
+    Ok(())
 }
 
 impl Outcome {
@@ -268,8 +378,18 @@ impl Outcome {
             RouteKind::Service => vec![http(), grpc()],
             RouteKind::Tls | RouteKind::Tcp => Vec::new(),
         };
-        labels.push(("error", self.error.unwrap_or_default().to_owned()));
+        labels.push(("error", self.error.map_or("", error_label).to_owned()));
         labels
+    }
+}
+
+/// The label of an error. Linkerd's command `viz stat-outbound` counts the time-outs of routes by their names in
+/// Linkerd.
+fn error_label(error: &'static str) -> &'static str {
+    match error {
+        "request-timeout" => "REQUEST_TIMEOUT",
+        "backend-timeout" => "RESPONSE_HEADERS_TIMEOUT",
+        other => other,
     }
 }
 

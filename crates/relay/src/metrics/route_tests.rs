@@ -1,11 +1,22 @@
+use std::time::Duration;
+
 use leno_model::mesh::ClusterKey;
 use leno_model::route::{RouteKind, RouteName};
 
-use super::RouteLabels;
+use super::{RouteLabels, RouteMetrics};
 use crate::metrics::WorkerMetrics;
 use crate::metrics::fixtures::{assert_line, scrape};
 
 const ROUTE: &str = r#"parent_group="core",parent_kind="Service",parent_namespace="shop",parent_name="cart",parent_port="80",parent_section_name="",route_group="gateway.networking.k8s.io",route_kind="HTTPRoute",route_namespace="shop",route_name="canary""#;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn backend(name: &str) -> String {
+    format!(
+        "backend_group=\"core\",backend_kind=\"Service\",backend_namespace=\"shop\",backend_name=\"{name}\",\
+         backend_port=\"80\",backend_section_name=\"\""
+    )
+}
 
 fn key(service: &str) -> ClusterKey {
     ClusterKey { namespace: "shop".into(), service: service.into(), port: 80 }
@@ -22,24 +33,18 @@ fn requests_count_by_backend_and_what_became_of_them_by_route() {
     for (worker, backend) in [(&workers[0], "cart-v1"), (&workers[1], "cart-v1"), (&workers[1], "cart-v2")] {
         let series = worker.route(&labels(RouteKind::Http, "canary", Some(backend)));
         series.requests.add(1);
-        series.ended(Some(200), None, None);
+        series.ended(Some(200), None, None, MS);
     }
-    workers[0].route(&labels(RouteKind::Http, "canary", None)).ended(Some(504), None, Some("request-timeout"));
-    workers[0].route(&labels(RouteKind::Http, "canary", None)).ended(None, None, Some("cancelled"));
+    workers[0].route(&labels(RouteKind::Http, "canary", None)).ended(Some(504), None, Some("request-timeout"), MS);
+    workers[0].route(&labels(RouteKind::Http, "canary", None)).ended(None, None, Some("cancelled"), MS);
 
     let text = scrape(&workers);
-    let backend = |name: &str| {
-        format!(
-            "backend_group=\"core\",backend_kind=\"Service\",backend_namespace=\"shop\",backend_name=\"{name}\",\
-             backend_port=\"80\",backend_section_name=\"\""
-        )
-    };
     let requests = "outbound_http_route_backend_requests_total";
     assert_line(&text, &format!("{requests}{{{ROUTE},{}}} 2", backend("cart-v1")));
     assert_line(&text, &format!("{requests}{{{ROUTE},{}}} 1", backend("cart-v2")));
     let statuses = "outbound_http_route_request_statuses_total";
     assert_line(&text, &format!("{statuses}{{{ROUTE},http_status=\"200\",error=\"\"}} 3"));
-    assert_line(&text, &format!("{statuses}{{{ROUTE},http_status=\"504\",error=\"request-timeout\"}} 1"));
+    assert_line(&text, &format!("{statuses}{{{ROUTE},http_status=\"504\",error=\"REQUEST_TIMEOUT\"}} 1"));
     assert_line(&text, &format!("{statuses}{{{ROUTE},http_status=\"\",error=\"cancelled\"}} 1"));
     let samples = text.lines().filter(|line| line.starts_with(requests)).count();
     assert_eq!(samples, 2, "what went to no backend is no request to one");
@@ -50,8 +55,8 @@ fn grpc_routes_count_under_names_of_their_own_and_with_grpcs_statuses() {
     let worker = WorkerMetrics::new();
     let series = worker.route(&labels(RouteKind::Grpc, "canary", Some("cart-v1")));
     series.requests.add(1);
-    series.ended(Some(200), Some(0), None);
-    series.ended(Some(200), Some(14), Some("no-endpoint"));
+    series.ended(Some(200), Some(0), None, MS);
+    series.ended(Some(200), Some(14), Some("no-endpoint"), MS);
     let text = scrape(&[worker]);
     let route = ROUTE.replace("HTTPRoute", "GRPCRoute");
     let statuses = "outbound_grpc_route_request_statuses_total";
@@ -65,9 +70,9 @@ fn connections_count_as_opened_and_closed() {
     let worker = WorkerMetrics::new();
     let series = worker.route(&labels(RouteKind::Tcp, "canary", Some("cart-v1")));
     series.requests.add(3);
-    series.ended(Some(200), None, None);
-    series.ended(None, None, None);
-    series.ended(None, None, Some("cancelled"));
+    series.ended(Some(200), None, None, MS);
+    series.ended(None, None, None, MS);
+    series.ended(None, None, Some("cancelled"), MS);
     let text = scrape(&[worker]);
     let route = ROUTE.replace("HTTPRoute", "TCPRoute");
     let opened = text.lines().find(|line| line.starts_with("outbound_tcp_route_open_total{")).expect("a count");
@@ -85,4 +90,64 @@ fn names_beyond_the_limit_share_one_series_of_each_kind() {
     let beyond = labels(RouteKind::Http, "canary", Some("cart-v1")).beyond_limit();
     assert_eq!(beyond, labels(RouteKind::Http, "other-route", Some("cart-v9")).beyond_limit());
     assert_ne!(beyond, labels(RouteKind::Grpc, "canary", Some("cart-v1")).beyond_limit());
+}
+
+#[test]
+fn attempts_count_by_backend_whether_or_not_they_ended_their_request() {
+    let worker = WorkerMetrics::new();
+    let [v1, v2] = ["cart-v1", "cart-v2"].map(|name| worker.route(&labels(RouteKind::Grpc, "canary", Some(name))));
+    v1.passed_over(Some(200), Some(14), None);
+    v1.passed_over(None, None, Some("backend-timeout"));
+    v1.ended(Some(200), Some(0), None, MS);
+    v2.ended(Some(200), Some(14), None, MS);
+    worker.route(&labels(RouteKind::Grpc, "canary", None)).ended(Some(200), Some(14), Some("no-backend"), MS);
+
+    let text = scrape(&[worker]);
+    let route = ROUTE.replace("HTTPRoute", "GRPCRoute");
+    let statuses = "outbound_grpc_route_backend_response_statuses_total";
+    for (name, outcome) in [
+        ("cart-v1", r#"grpc_status="UNAVAILABLE",error="""#),
+        ("cart-v1", r#"grpc_status="",error="RESPONSE_HEADERS_TIMEOUT""#),
+        ("cart-v1", r#"grpc_status="OK",error="""#),
+        ("cart-v2", r#"grpc_status="UNAVAILABLE",error="""#),
+    ] {
+        assert_line(&text, &format!("{statuses}{{{route},{},{outcome}}} 1", backend(name)));
+    }
+    let samples = text.lines().filter(|line| line.starts_with(statuses)).count();
+    assert_eq!(samples, 4, "a request to no backend is no attempt: {text}");
+    let requests = "outbound_grpc_route_request_statuses_total";
+    assert_line(&text, &format!("{requests}{{{route},grpc_status=\"UNAVAILABLE\",error=\"\"}} 1"));
+}
+
+#[test]
+fn durations_are_in_linkerds_buckets_and_those_of_requests_are_summed_over_backends() {
+    let workers = [WorkerMetrics::new(), WorkerMetrics::new()];
+    for (worker, name, ms) in
+        [(&workers[0], "cart-v1", 30), (&workers[1], "cart-v1", 50), (&workers[1], "cart-v2", 700)]
+    {
+        let series = worker.route(&labels(RouteKind::Http, "canary", Some(name)));
+        series.ended(Some(200), None, None, Duration::from_millis(ms));
+        series.responded(Duration::from_millis(ms - 10));
+    }
+    workers[0].route(&labels(RouteKind::Http, "unused", Some("cart-v1")));
+
+    let text = scrape(&workers);
+    let requests = "outbound_http_route_request_duration_seconds";
+    assert_line(&text, &format!("# TYPE {requests} histogram"));
+    for (le, count) in [("0.05", 2), ("0.5", 2), ("1.0", 3), ("10.0", 3), ("+Inf", 3)] {
+        assert_line(&text, &format!("{requests}_bucket{{le=\"{le}\",{ROUTE}}} {count}"));
+    }
+    assert_line(&text, &format!("{requests}_sum{{{ROUTE}}} 0.78"));
+    let responses = "outbound_http_route_backend_response_duration_seconds";
+    for (le, count) in [("0.025", 1), ("0.05", 2), ("0.1", 2), ("0.25", 2), ("0.5", 2), ("1.0", 2), ("+Inf", 2)] {
+        assert_line(&text, &format!("{responses}_bucket{{le=\"{le}\",{ROUTE},{}}} {count}", backend("cart-v1")));
+    }
+    assert_line(&text, &format!("{responses}_count{{{ROUTE},{}}} 1", backend("cart-v2")));
+    let is_unused = |line: &str| line.contains("_duration_seconds") && line.contains("unused");
+    assert!(!text.lines().any(is_unused), "a series without durations takes no line: {text}");
+}
+
+#[test]
+fn a_series_is_small() {
+    assert!(size_of::<RouteMetrics>() <= 1_176, "{} bytes", size_of::<RouteMetrics>());
 }

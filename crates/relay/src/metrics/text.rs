@@ -5,7 +5,7 @@ use std::fmt;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use super::histogram::HistogramTotals;
+use super::histogram::{CoarseTotals, HistogramTotals};
 use super::labels::Labels;
 
 /// Begins a counter; its samples are written as `<name>_total`.
@@ -70,4 +70,13 @@ pub(super) fn encode_histograms<T>(
         metric.encode_family(labels)?.encode_histogram::<NoLabelSet>(sum_ms, count, &buckets, None)?;
     }
     Ok(())
+}
+
+/// Writes the samples of one series of a histogram in seconds.
+pub(super) fn encode_seconds<const N: usize>(
+    mut metric: MetricEncoder,
+    totals: &CoarseTotals<N>,
+    bounds_ms: &[u32; N],
+) -> fmt::Result {
+    metric.encode_histogram::<NoLabelSet>(totals.sum_s(), totals.count(), &totals.buckets(bounds_ms), None)
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use leno_model::mesh::ClusterKey;
 
+use super::endpoints::EndpointMetrics;
 use super::keyed::CountByKey;
 use super::labels::{AuthorizationLabels, ConnectionLabels, Direction, PeerLabel, TrafficLabels};
 use super::method::{MethodLabels, MethodMetrics};
@@ -70,6 +71,7 @@ pub struct WorkerMetrics {
     methods: BySide<MethodLabels, MethodMetrics>,
     routes: SeriesTable<RouteLabels, RouteMetrics>,
     retry_budgets: SeriesTable<ClusterKey, Gauge>,
+    endpoints: SeriesTable<ClusterKey, EndpointMetrics>,
 }
 
 impl WorkerMetrics {
@@ -97,6 +99,7 @@ impl WorkerMetrics {
             methods: BySide::with_limits(MAX_INBOUND_METHODS, MAX_OUTBOUND_METHODS),
             routes: SeriesTable::new(MAX_OUTBOUND_SERIES),
             retry_budgets: SeriesTable::new(MAX_OUTBOUND_SERIES),
+            endpoints: SeriesTable::new(MAX_OUTBOUND_SERIES),
         })
     }
 
@@ -149,8 +152,12 @@ impl WorkerMetrics {
 
     /// What is left of the retry budget of a Service's port; keep the handle, as for [`WorkerMetrics::traffic`].
     pub fn retry_budget(&self, cluster: &ClusterKey) -> Arc<Gauge> {
-        let others = |_: &ClusterKey| ClusterKey { namespace: OTHER.into(), service: OTHER.into(), port: 0 };
-        self.retry_budgets.get(cluster, others)
+        self.retry_budgets.get(cluster, other_service)
+    }
+
+    /// The metrics of the endpoints of a Service's port; keep the handle, as for [`WorkerMetrics::traffic`].
+    pub fn endpoints(&self, cluster: &ClusterKey) -> Arc<EndpointMetrics> {
+        self.endpoints.get(cluster, other_service)
     }
 
     /// Counts a connection or a call that the proxy ended for abuse. `kind` names the attack and becomes a label.
@@ -209,10 +216,20 @@ impl WorkerMetrics {
         self.retry_budgets.take(now)
     }
 
+    /// The endpoints of every Service's port, for an export.
+    pub(super) fn take_endpoints(&self, now: Instant) -> Vec<(ClusterKey, Arc<EndpointMetrics>)> {
+        self.endpoints.take(now)
+    }
+
     /// Every series about policy decisions, for an export.
     pub(super) fn take_authorizations(&self, now: Instant) -> Vec<(AuthorizationLabels, Arc<AuthorizationMetrics>)> {
         self.authorizations.take(now)
     }
+}
+
+/// The labels of the series for Services beyond the limit.
+fn other_service(_: &ClusterKey) -> ClusterKey {
+    ClusterKey { namespace: OTHER.into(), service: OTHER.into(), port: 0 }
 }
 
 /// A table for each side, so that outside clients cannot use up the series of the own application's traffic.

@@ -64,6 +64,11 @@ impl Pool {
         self.connecting
     }
 
+    /// Returns whether a connection is established.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connections.len() > self.connecting
+    }
+
     /// The attempts that wait for a connection.
     pub(crate) fn waiting(&self) -> &Waiting {
         &self.waiting

@@ -21,6 +21,7 @@ use crate::slots::Id;
 use crate::target::balance::Choice;
 use crate::target::budget::ClusterBudget;
 use crate::target::methods::Methods;
+use crate::target::readiness::ReportedEndpoints;
 use crate::target::routes::Routes;
 
 /// Maximum number of metrics series for the calls of one cluster.
@@ -91,6 +92,8 @@ pub(crate) struct ClusterState {
     pub(crate) hedging: Option<Box<Hedging>>,
     /// The methods that metrics name.
     pub(crate) methods: Methods,
+    /// The metrics of the endpoints; `None` before their first report.
+    pub(crate) reported_endpoints: Option<ReportedEndpoints>,
     /// Calls in flight.
     pub(crate) calls: usize,
     pub(crate) standing: Standing,
@@ -196,6 +199,7 @@ impl ClusterState {
             retry_budget: None,
             hedging: None,
             methods: Methods::default(),
+            reported_endpoints: None,
             calls: 0,
             standing: Standing::Known,
         };

@@ -12,6 +12,7 @@
 //! | `discover`, `usage` | questions to the control plane, and which answers are in use |
 //! | `change` | a new mesh |
 //! | `ports` | which ports of our application appear in metrics |
+//! | `readiness` | how many endpoints take calls, for metrics |
 //! | `explain` | the state of clusters, for `/balancer` |
 
 pub(crate) mod balance;
@@ -25,6 +26,7 @@ pub(crate) mod filter;
 pub(crate) mod find;
 pub(crate) mod methods;
 pub(crate) mod ports;
+pub(crate) mod readiness;
 pub(crate) mod request_head;
 pub(crate) mod routes;
 pub(crate) mod targets;

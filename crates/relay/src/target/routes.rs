@@ -72,6 +72,8 @@ pub(crate) struct CallRoute {
     backend: Option<usize>,
     /// The call's deadline was set by the rule, not by the caller.
     pub(crate) sets_deadline: bool,
+    /// Milliseconds from the call's start to the end of its request; 0 if the request ended before the call had a rule.
+    pub(crate) request_ms: u32,
     /// Copies of the request that are in flight.
     pub(crate) mirrors: Vec<CallId>,
     /// The method of the call, if the policy of the rule lets it be hedged.
@@ -106,7 +108,15 @@ impl Routes {
 
 impl CallRoute {
     fn new(rule: Arc<MatchedRule>) -> Self {
-        Self { rule, backend: None, sets_deadline: false, mirrors: Vec::new(), hedged_method: None, progress: None }
+        Self {
+            rule,
+            backend: None,
+            sets_deadline: false,
+            request_ms: 0,
+            mirrors: Vec::new(),
+            hedged_method: None,
+            progress: None,
+        }
     }
 
     /// Returns the name of the route that the rule belongs to.
@@ -177,18 +187,31 @@ impl CallRoute {
         self.metrics().retries.successes.add(1);
     }
 
-    /// Counts how the call ended.
-    pub(crate) fn ended(&self, http_status: u16, grpc_status: Option<u8>, ending: Ending) {
+    /// Counts how the call ended. `took` is from its request's headers to its response's end, and `response_took` is what
+    /// the endpoint of the last attempt took, if the attempt was sent.
+    pub(crate) fn ended(
+        &self,
+        http_status: u16,
+        grpc_status: Option<u8>,
+        ending: Ending,
+        (took, response_took): (Duration, Option<Duration>),
+    ) {
         let status = (http_status != 0).then_some(http_status);
-        match ending {
-            Ending::Answered { .. } => self.metrics().ended(status, grpc_status, None),
-            Ending::ProxyError { why, .. } => self.metrics().ended(status, grpc_status, Some(why)),
-            Ending::Broken => self.metrics().ended(status, None, Some("reset")),
-            Ending::Cancelled | Ending::Complete => self.metrics().ended(status, None, Some("cancelled")),
+        let (grpc_status, error) = match ending {
+            Ending::Answered { .. } => (grpc_status, None),
+            Ending::ProxyError { why, .. } => (grpc_status, Some(why)),
+            Ending::Broken => (None, Some("reset")),
+            Ending::Cancelled | Ending::Complete => (None, Some("cancelled")),
+        };
+        let metrics = self.metrics();
+        metrics.ended(status, grpc_status, error, took);
+        if let Some(took) = response_took {
+            metrics.responded(took);
         }
     }
 
-    fn metrics(&self) -> &RouteMetrics {
+    /// Returns the metrics of the calls that the rule sends to the chosen backend.
+    pub(crate) fn metrics(&self) -> &RouteMetrics {
         let chosen = self.backend.and_then(|place| self.rule.backends.get(place));
         chosen.map_or(&*self.rule.metrics, |backend| &*backend.metrics)
     }

@@ -1,0 +1,56 @@
+//! How many endpoints of a Service take calls, under the name and with the states of Linkerd's balancers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use leno_model::mesh::ClusterKey;
+use prometheus_client::encoding::DescriptorEncoder;
+
+use super::text::gauge;
+use super::{Gauge, RouteLabels};
+
+/// One worker's view of the endpoints of a Service's port.
+#[derive(Debug, Default)]
+pub struct EndpointMetrics {
+    /// Endpoints that take calls.
+    pub ready: Gauge,
+    /// The other endpoints.
+    pub pending: Gauge,
+}
+
+/// The endpoints of each Service's port that is in use.
+#[derive(Debug, Default)]
+pub(super) struct EndpointScrape {
+    /// Pending and ready endpoints.
+    services: BTreeMap<ClusterKey, (u64, u64)>,
+}
+
+impl EndpointScrape {
+    /// Takes for each Service the view of the worker that finds the most endpoints pending. Every worker knows the same
+    /// endpoints, so a sum would count them several times.
+    pub(super) fn new(series: impl Iterator<Item = (ClusterKey, Arc<EndpointMetrics>)>) -> Self {
+        let mut services = BTreeMap::<ClusterKey, (u64, u64)>::new();
+        for (cluster, metrics) in series {
+            let view = services.entry(cluster).or_default();
+            *view = (*view).max((metrics.pending.get(), metrics.ready.get()));
+        }
+        Self { services }
+    }
+
+    pub(super) fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let help = "Endpoints of a Service that take calls, and the others";
+        let mut metric = gauge(encoder, "outbound_http_balancer_endpoints", help)?;
+        for (cluster, &(pending, ready)) in &self.services {
+            let service = RouteLabels::service_labels(cluster);
+            for (state, count) in [("ready", ready), ("pending", pending)] {
+                metric.encode_family(&([("endpoint_state", state)], service.clone()))?.encode_gauge(&count)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "endpoints_tests.rs"]
+mod tests;

@@ -1,0 +1,58 @@
+//! Readiness: how many endpoints of a Service take calls, for the metrics.
+
+use std::sync::Arc;
+
+use leno_model::protocol::Protocol;
+
+use crate::metrics::{EndpointMetrics, WorkerMetrics};
+use crate::pool::pools::{Pool, Pools};
+use crate::target::cluster::{ClusterState, Member, TargetKey};
+
+/// The metrics of a cluster's endpoints. They are 0 once the cluster's state is dropped.
+#[derive(Debug)]
+pub(crate) struct ReportedEndpoints(Arc<EndpointMetrics>);
+
+impl Drop for ReportedEndpoints {
+    fn drop(&mut self) {
+        self.0.ready.set(0);
+        self.0.pending.set(0);
+    }
+}
+
+impl ClusterState {
+    /// Updates the metrics of a Service's endpoints. The metrics are about HTTP, so a Service with an opaque port has
+    /// none.
+    pub(crate) fn report_endpoints(&mut self, pools: &Pools, metrics: &WorkerMetrics) {
+        let TargetKey::Service(key) = &self.target else { return };
+        if self.cluster.protocol == Protocol::Opaque {
+            return;
+        }
+        let (ready, pending) = self.readiness(pools);
+        let reported = self.reported_endpoints.get_or_insert_with(|| ReportedEndpoints(metrics.endpoints(key)));
+        reported.0.ready.set(ready);
+        reported.0.pending.set(pending);
+    }
+
+    /// Returns how many endpoints are ready, and how many are not: calls to them fail, or the latest connection to them
+    /// has failed.
+    fn readiness(&self, pools: &Pools) -> (u64, u64) {
+        let (mut ready, mut pending) = (0, 0);
+        for member in self.members.iter() {
+            // If no pool may be busy, none has failed to connect.
+            let is_unreachable = self.may_be_busy && is_unreachable(member, pools);
+            let is_pending = is_unreachable || self.balancer.is_failing(member.id);
+            *(if is_pending { &mut pending } else { &mut ready }) += 1;
+        }
+        (ready, pending)
+    }
+}
+
+/// Returns whether connections to an endpoint fail, and none is established.
+fn is_unreachable(member: &Member, pools: &Pools) -> bool {
+    let pools = || member.pools().filter_map(|pool| pools.get(pool));
+    pools().any(|pool| pool.failures > 0) && !pools().any(Pool::is_connected)
+}
+
+#[cfg(test)]
+#[path = "readiness_tests.rs"]
+mod tests;

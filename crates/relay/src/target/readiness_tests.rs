@@ -1,0 +1,73 @@
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use leno_http2::{FieldSection, StreamKey};
+use leno_model::balance::{Outcome, Policy};
+use leno_model::mesh::ClusterKey;
+
+use super::*;
+use crate::call::Call;
+use crate::downstream::accounts::Lane;
+use crate::limits::RelayLimits;
+use crate::pool::hop;
+use crate::target::cluster::{ClusterId, single};
+
+fn address(last: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, last], 8080))
+}
+
+fn key() -> ClusterKey {
+    ClusterKey { namespace: "shop".into(), service: "cart".into(), port: 80 }
+}
+
+/// The state of a Service with this number of endpoints.
+fn service(endpoints: u8, protocol: Protocol, now: Instant) -> ClusterState {
+    let mut cluster = (*single(address(1), None)).clone();
+    cluster.endpoints = (1..=endpoints).flat_map(|last| single(address(last), None).endpoints.clone()).collect();
+    (cluster.key, cluster.protocol, cluster.balancer) = (key(), protocol, Policy::Latency);
+    ClusterState::new(TargetKey::Service(key()), Arc::new(cluster), 1, now)
+}
+
+fn shown(metrics: &WorkerMetrics) -> (u64, u64) {
+    let endpoints = metrics.endpoints(&key());
+    (endpoints.ready.get(), endpoints.pending.get())
+}
+
+#[test]
+fn endpoints_are_pending_while_connections_or_calls_to_them_fail() {
+    let now = Instant::now();
+    let mut state = service(3, Protocol::Detect, now);
+    let (mut pools, metrics) = (Pools::default(), WorkerMetrics::new());
+    state.report_endpoints(&pools, &metrics);
+    assert_eq!(shown(&metrics), (3, 0));
+
+    let call = Call::new((None, StreamKey::numbered(0)), FieldSection::new(), hop::Protocol::Http2, true, now);
+    let [first, second, _] = state.members.iter().map(|member| member.id).collect::<Vec<_>>()[..] else {
+        panic!("three endpoints")
+    };
+    let pool = state.pool(ClusterId::numbered(0), first, &call, Lane::Shared, &mut pools).expect("a pool");
+    pools.get_mut(pool).expect("a pool").back_off(now, "refused".to_owned(), 0, &RelayLimits::default());
+    state.may_be_busy = true;
+    state.report_endpoints(&pools, &metrics);
+    assert_eq!(shown(&metrics), (2, 1), "no connection can be opened");
+
+    let pick = state.balancer.pick(now, |id| id == second).expect("the endpoint");
+    let failure = Outcome::Failure { latency: Duration::from_millis(1), pushback: Some(Duration::from_secs(1)) };
+    state.balancer.finish(now, pick, failure);
+    state.report_endpoints(&pools, &metrics);
+    assert_eq!(shown(&metrics), (1, 2), "the second endpoint asked for a pause");
+
+    drop(state);
+    assert_eq!(shown(&metrics), (0, 0), "the Service is not in use any more");
+}
+
+#[test]
+fn only_services_with_http_have_the_metrics() {
+    let (now, metrics, pools) = (Instant::now(), WorkerMetrics::new(), Pools::default());
+    let mut opaque = service(1, Protocol::Opaque, now);
+    let mut alone = ClusterState::new(TargetKey::Address(address(1)), single(address(1), None), 1, now);
+    for state in [&mut opaque, &mut alone] {
+        state.report_endpoints(&pools, &metrics);
+        assert!(state.reported_endpoints.is_none());
+    }
+}
