@@ -61,8 +61,8 @@ enum Command {
     Uninstall(cluster::uninstall::Options),
     /// Check whether Leno can be installed in a cluster or works there, and what to do if not
     Check(cluster::check::Options),
-    /// Show calls, success, latency and encryption of Deployments, Pods or namespaces
-    Stat(cluster::stat::Options),
+    /// Show calls, success, latency and encryption of workloads; or of methods, callers, routes and open streams
+    Stat(Box<cluster::stat::Options>),
     /// Show calls as they end, with their status, time and other side
     Tap(cluster::tap::Options),
     /// Show the certificate that each proxy presents to its peers

@@ -125,7 +125,7 @@ impl Relay {
                 Direction::Outbound => "outbound",
             },
             client: client.origin.peer,
-            client_id: client.peer_id.as_ref().map(|id| id.to_string()),
+            client_id: client.peer_id.as_ref().map(ToString::to_string),
             target: cluster.map(|cluster| cluster.target.to_string()),
             method: self.method_of(call),
             endpoint: upstream.map(|upstream| upstream.address),

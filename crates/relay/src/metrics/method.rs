@@ -7,29 +7,27 @@ use std::time::Duration;
 
 use leno_model::route::RouteName;
 use leno_model::traffic::GrpcCodes;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
+use super::histogram::{CoarseHistogram, CoarseTotals};
 use super::keyed::CountByKey;
 use super::labels::Labels;
-use super::text::{counter, encode_count};
+use super::text::{counter, encode_count, encode_seconds};
 use super::{Counter, Direction, TargetLabel};
 
 /// Maximum number of outcomes that one series distinguishes.
 const OUTCOMES: usize = 8;
 
-/// Inclusive upper bounds of the buckets of times to the deadline, in microseconds. The first bucket has the calls without
+/// Inclusive upper bounds of the buckets of times to the deadline, in milliseconds. The first bucket has the calls without
 /// time.
-const TIME_LEFT_BOUNDS_US: [u32; 4] = [0, 10_000, 100_000, 1_000_000];
-const TIME_LEFT_BUCKETS: usize = TIME_LEFT_BOUNDS_US.len() + 1;
+const TIME_LEFT_BOUNDS_MS: [u32; 4] = [0, 10, 100, 1_000];
 
-/// Inclusive upper bounds of the buckets of durations, in microseconds: fewer than those of
-/// [`Histogram`](super::Histogram), because there are many methods.
-const DURATION_BOUNDS_US: [u32; 16] = [
-    1_000, 2_000, 3_000, 5_000, 10_000, 20_000, 30_000, 50_000, 100_000, 200_000, 300_000, 500_000, 1_000_000,
-    2_000_000, 5_000_000, 10_000_000,
-];
-const DURATION_BUCKETS: usize = DURATION_BOUNDS_US.len() + 1;
+/// Inclusive upper bounds of the buckets of durations, in milliseconds.
+const DURATION_BOUNDS_MS: [u32; 16] = [1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1_000, 2_000, 5_000, 10_000];
+
+/// Times to the deadline at each point of [`Measured`].
+type TimesLeft = [CoarseHistogram<{ TIME_LEFT_BOUNDS_MS.len() }>; Measured::ALL.len()];
 
 /// Replaces methods beyond a limit, and methods that no endpoint has.
 const OTHER: &str = "other";
@@ -84,22 +82,8 @@ pub struct MethodMetrics {
     /// Messages of gRPC responses.
     pub response_messages: Counter,
     outcomes: CountByKey<MethodOutcome, OUTCOMES>,
-    durations: Times<DURATION_BUCKETS>,
-    time_left: OnceLock<Box<[Times<TIME_LEFT_BUCKETS>; Measured::ALL.len()]>>,
-}
-
-/// How many times fell into each bucket, and their sum. The last bucket has no upper bound.
-#[derive(Debug)]
-struct Times<const N: usize> {
-    counts: [Counter; N],
-    sum_us: Counter,
-}
-
-/// [`Times`] of several workers, summed.
-#[derive(Debug)]
-struct TimesTotals<const N: usize> {
-    counts: [u64; N],
-    sum_us: u64,
+    durations: CoarseHistogram<{ DURATION_BOUNDS_MS.len() }>,
+    time_left: OnceLock<Box<TimesLeft>>,
 }
 
 /// Counts of calls with the same labels, summed over the workers.
@@ -109,9 +93,9 @@ struct MethodTotals {
     messages: [u64; 2],
     outcomes: BTreeMap<MethodOutcome, u64>,
     other_outcomes: u64,
-    durations: TimesTotals<DURATION_BUCKETS>,
+    durations: CoarseTotals<{ DURATION_BOUNDS_MS.len() }>,
     /// `None` if no call had a deadline.
-    time_left: Option<[TimesTotals<TIME_LEFT_BUCKETS>; Measured::ALL.len()]>,
+    time_left: Option<[CoarseTotals<{ TIME_LEFT_BOUNDS_MS.len() }>; Measured::ALL.len()]>,
 }
 
 /// All counts by method, summed over the workers.
@@ -179,7 +163,7 @@ impl MethodMetrics {
         self.outcomes.count(outcome);
         // A cancelled call would have taken longer, so its duration says nothing about the method.
         if outcome != MethodOutcome::CANCELLED {
-            self.durations.record(&DURATION_BOUNDS_US, duration);
+            self.durations.record(&DURATION_BOUNDS_MS, duration);
         }
     }
 
@@ -187,7 +171,7 @@ impl MethodMetrics {
     pub fn time_left(&self, at: Measured, left: Duration) {
         let all = self.time_left.get_or_init(Box::default);
         if let Some(time_left) = all.get(at as usize) {
-            time_left.record(&TIME_LEFT_BOUNDS_US, left);
+            time_left.record(&TIME_LEFT_BOUNDS_MS, left);
         }
     }
 
@@ -200,7 +184,11 @@ impl MethodMetrics {
     /// Calls with a deadline that have ended.
     pub fn with_deadline(&self) -> u64 {
         let ended = self.time_left.get().and_then(|all| all.get(Measured::Ended as usize));
-        ended.map_or(0, |ended| ended.counts.iter().map(Counter::get).sum())
+        ended.map_or(0, |ended| {
+            let mut totals = CoarseTotals::default();
+            ended.add_to(&mut totals);
+            totals.count()
+        })
     }
 
     fn add_to(&self, totals: &mut MethodTotals) {
@@ -217,47 +205,6 @@ impl MethodMetrics {
         for (totals, own) in totals.time_left.get_or_insert_default().iter_mut().zip(own.iter()) {
             own.add_to(totals);
         }
-    }
-}
-
-impl<const N: usize> Times<N> {
-    /// Counts one time.
-    #[inline]
-    fn record(&self, bounds_us: &[u32], time: Duration) {
-        let us = u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
-        // Comparing with every bound has no branches to mispredict.
-        let bucket: usize = bounds_us.iter().map(|&bound| usize::from(us > bound)).sum();
-        if let Some(count) = self.counts.get(bucket) {
-            count.add(1);
-        }
-        self.sum_us.add(us.into());
-    }
-
-    fn add_to(&self, totals: &mut TimesTotals<N>) {
-        totals.counts.iter_mut().zip(&self.counts).for_each(|(total, count)| *total += count.get());
-        totals.sum_us += self.sum_us.get();
-    }
-}
-
-impl<const N: usize> Default for Times<N> {
-    fn default() -> Self {
-        Self { counts: std::array::from_fn(|_| Counter::default()), sum_us: Counter::default() }
-    }
-}
-
-impl<const N: usize> Default for TimesTotals<N> {
-    fn default() -> Self {
-        Self { counts: [0; N], sum_us: 0 }
-    }
-}
-
-impl<const N: usize> TimesTotals<N> {
-    /// Writes a histogram in seconds.
-    fn encode(&self, bounds_us: &[u32], mut metric: MetricEncoder) -> fmt::Result {
-        let bounds = bounds_us.iter().map(|&us| f64::from(us) / 1e6).chain([f64::INFINITY]);
-        let buckets: Vec<_> = bounds.zip(self.counts).collect();
-        let (sum, count) = (self.sum_us as f64 / 1e6, self.counts.iter().sum());
-        metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
     }
 }
 
@@ -340,7 +287,7 @@ impl MethodScrape {
         let mut metric =
             encoder.encode_descriptor("leno_method_duration_seconds", help, None, MetricType::Histogram)?;
         for (labels, totals) in &self.methods {
-            totals.durations.encode(&DURATION_BOUNDS_US, metric.encode_family(labels)?)?;
+            encode_seconds(metric.encode_family(labels)?, &totals.durations, &DURATION_BOUNDS_MS)?;
         }
         Ok(())
     }
@@ -353,7 +300,7 @@ impl MethodScrape {
             let measured = totals.time_left.iter().flat_map(|all| Measured::ALL.into_iter().zip(all));
             for (at, times) in measured {
                 let labels = (labels.clone(), [("at", at.label())]);
-                times.encode(&TIME_LEFT_BOUNDS_US, metric.encode_family(&labels)?)?;
+                encode_seconds(metric.encode_family(&labels)?, times, &TIME_LEFT_BOUNDS_MS)?;
             }
         }
         Ok(())

@@ -77,7 +77,8 @@ impl Bench {
             }
         }
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Page(RelayScrape::new(&[self.metrics.clone()], Instant::now()))));
+        registry
+            .register_collector(Box::new(Page(RelayScrape::new(std::slice::from_ref(&self.metrics), Instant::now()))));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).expect("writing to a String cannot fail");
         text.lines().filter_map(|line| line.strip_prefix(prefix)).map(str::to_owned).collect()

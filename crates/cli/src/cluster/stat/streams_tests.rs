@@ -14,13 +14,13 @@ fn call(messages: u32, (received, queued): (u64, u64)) -> Call {
     page_of(&proxy(), &page.to_string()).expect("a page").calls.remove(0)
 }
 
-fn row(before: Option<Call>, now: Call) -> Row {
-    Row::new(&proxy(), now, before.as_ref(), Duration::from_secs(2))
+fn row(before: Option<&Call>, now: Call) -> Row {
+    Row::new(&proxy(), now, before, Duration::from_secs(2))
 }
 
 #[test]
 fn a_stream_has_its_messages_in_a_second_and_its_totals() {
-    let row = row(Some(call(100, (1_000, 0))), call(300, (3_000, 0)));
+    let row = row(Some(&call(100, (1_000, 0))), call(300, (3_000, 0)));
     let text = table(&Streams { calls: vec![row], omitted: 2 }, BETWEEN);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
@@ -35,7 +35,7 @@ fn a_stream_has_its_messages_in_a_second_and_its_totals() {
 
 #[test]
 fn a_side_that_takes_nothing_stalls_the_stream() {
-    let stalled = |before: (u64, u64), now: (u64, u64)| row(Some(call(1, before)), call(1, now)).stalled_by;
+    let stalled = |before: (u64, u64), now: (u64, u64)| row(Some(&call(1, before)), call(1, now)).stalled_by;
     assert_eq!(stalled((5_000, 1_000), (5_000, 1_000)), Some("client"));
     assert_eq!(stalled((5_000, 1_000), (6_000, 2_000)), Some("client"), "what arrives meanwhile waits, too");
     assert_eq!(stalled((5_000, 1_000), (6_000, 1_000)), None, "the client has read 1,000 bytes");
