@@ -19,16 +19,14 @@ fuzz_target!(|input: (Vec<u8>, Vec<u8>)| {
     let (stream, sizes) = input;
     let (mut messages, mut counted, mut rest) = (Messages::default(), 0, &stream[..]);
     let mut sizes = sizes.iter().cycle();
-    let mut turn = 0;
     while !rest.is_empty() {
         let size = sizes.next().map_or(rest.len(), |size| usize::from(*size).clamp(1, rest.len()));
         let (piece, after) = rest.split_at(size);
         rest = after;
-        if messages.read(piece, turn) {
-            counted += messages.take_new(turn);
+        if messages.read(piece) {
+            counted += messages.take_new();
         }
-        turn = turn.wrapping_add(size as u8);
     }
-    counted += messages.take_new(turn);
+    counted += messages.take_new();
     assert_eq!((messages.begun(), counted), (messages_in(&stream), messages_in(&stream)));
 });

@@ -21,6 +21,10 @@ use tokio::time::timeout;
 
 /// Longest content of an answer, in bytes. The metrics page of a proxy with its maximum number of series is shorter.
 const CONTENT_MAX_BYTES: usize = 32 << 20;
+/// Longest line of an answer of lines, in bytes.
+const LINE_MAX_BYTES: usize = 256 << 10;
+/// Longest time until the head of an answer.
+const HEAD_MAX: Duration = Duration::from_secs(15);
 /// Longest time that [`fetch`] takes.
 const FETCH_MAX: Duration = Duration::from_secs(2);
 
@@ -36,6 +40,10 @@ pub struct Answer {
 pub enum Unreadable {
     #[error("it is longer than {} MiB", CONTENT_MAX_BYTES >> 20)]
     TooLong,
+    #[error("a line of it is longer than {} KiB", LINE_MAX_BYTES >> 10)]
+    LineTooLong,
+    #[error("nothing came within {} s", HEAD_MAX.as_secs())]
+    Late,
     #[error("it is not HTTP")]
     NotHttp,
     #[error("it is not text")]
@@ -58,7 +66,7 @@ pub async fn get(stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> Res
 /// Returns when the response ends. The content of a response with another status than 200 is returned instead.
 ///
 /// # Errors
-/// As for [`get`]; also if a line is longer than 32 MiB.
+/// As for [`get`]; also if a line is longer than 256 KiB.
 pub async fn post_for_lines(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     path: &str,
@@ -81,7 +89,10 @@ async fn exchange(
     let request = request.header(HOST, "localhost").header(CONNECTION, "close").body(Full::new(content));
     let request = request.map_err(|error| Unreadable::Io(error.to_string()))?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| why(&error))?;
-    let exchange = async { read(sender.send_request(request).await.map_err(|error| why(&error))?).await };
+    let exchange = async {
+        let head = timeout(HEAD_MAX, sender.send_request(request)).await;
+        read(head.map_err(|_| Unreadable::Late)?.map_err(|error| why(&error))?).await
+    };
     let mut exchange = pin!(exchange);
     // The connection moves the bytes of the exchange. Once the connection has ended, it must be dropped. Otherwise a
     // request that the connection has not taken would wait for ever.
@@ -102,19 +113,25 @@ async fn whole(response: Response<Incoming>) -> Result<Answer, Unreadable> {
 
 async fn lines(response: Response<Incoming>, mut line: impl FnMut(&str)) -> Result<Answer, Unreadable> {
     let status = response.status().as_u16();
-    let (mut content, mut rest) = (response.into_body(), Vec::new());
+    let (mut content, mut rest) = (response.into_body(), Vec::<u8>::new());
     while let Some(frame) = content.frame().await {
         let Ok(bytes) = frame.map_err(|error| why(&error))?.into_data() else { continue };
-        rest.extend_from_slice(&bytes);
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            let whole: Vec<u8> = rest.drain(..=end).collect();
-            let text = std::str::from_utf8(&whole).map_err(|_| Unreadable::NotText)?.trim();
+        // What was left of the previous frame has no end of a line.
+        let mut begun = std::mem::take(&mut rest);
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            begun.extend_from_slice(part);
+            if begun.len() > LINE_MAX_BYTES {
+                return Err(Unreadable::LineTooLong);
+            }
+            if !part.ends_with(b"\n") {
+                rest = std::mem::take(&mut begun);
+                break;
+            }
+            let text = std::str::from_utf8(&begun).map_err(|_| Unreadable::NotText)?.trim();
             if !text.is_empty() {
                 line(text);
             }
-        }
-        if rest.len() > CONTENT_MAX_BYTES {
-            return Err(Unreadable::TooLong);
+            begun.clear();
         }
     }
     Ok(Answer { status, body: String::new() })

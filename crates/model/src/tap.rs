@@ -79,9 +79,9 @@ impl TapSelection {
     /// Whether a call to this `:path`, without its query, meets the condition on the method.
     pub fn has_method(&self, path: &[u8]) -> bool {
         let Some(wanted) = &self.method else { return true };
-        let segments = |path: &[u8]| path.strip_prefix(b"/").unwrap_or(path).to_vec();
-        let (path, wanted) = (segments(path), segments(wanted.as_bytes()));
-        let rest = path.strip_prefix(&wanted[..]);
+        let path = path.strip_prefix(b"/").unwrap_or(path);
+        let wanted = wanted.as_bytes().strip_prefix(b"/").unwrap_or(wanted.as_bytes());
+        let rest = path.strip_prefix(wanted);
         rest.is_some_and(|rest| {
             rest.is_empty() || rest.starts_with(b"/") || wanted.is_empty() || wanted.ends_with(b"/")
         })

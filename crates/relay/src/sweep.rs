@@ -53,6 +53,7 @@ impl Relay {
         if self.has_swept_all() {
             self.forget_idle_addresses();
             self.taps.forget_closed();
+            self.count_messages_of_streams();
             for state in self.targets.iter_mut() {
                 state.check_pools(&self.pools);
                 state.methods.sweep(self.now);

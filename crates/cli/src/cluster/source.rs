@@ -142,16 +142,16 @@ impl Source {
         sleep_until(start + window).await;
         let after = self.read().await?;
         progress.finish_and_clear();
-        let measured = after.into_iter().map(|(address, now)| {
-            // A proxy that has started meanwhile has counted from zero.
-            let before = before.remove(&address).unwrap_or_default();
-            Measured {
+        // Skip proxies that did not answer the first query; they were reported after that query.
+        let measured = after.into_iter().filter_map(|(address, now)| {
+            let before = before.remove(&address)?;
+            Some(Measured {
                 namespace: String::new(),
                 name: address.to_string(),
                 pods: 1,
                 meshed_pods: 1,
                 proxies: vec![Growth { grown: now.since(&before), now }],
-            }
+            })
         });
         Ok(measured.collect())
     }
@@ -226,12 +226,15 @@ impl Proxies {
         self.proxies.len()
     }
 
-    /// Reads a page of every proxy. Reports the proxies that do not answer.
-    pub(crate) async fn read(&self, path: &str) -> Vec<(&ProxyAt, String)> {
-        let ask = |proxy| async move { (proxy, self.page(proxy, path).await) };
+    /// Reads a page of every proxy, and when it came. Reports the proxies that do not answer.
+    pub(crate) async fn read(&self, path: &str) -> Vec<(&ProxyAt, Instant, String)> {
+        let ask = |proxy| async move {
+            let page = self.page(proxy, path).await;
+            (proxy, Instant::now(), page)
+        };
         let answers: Vec<_> = stream::iter(&self.proxies).map(ask).buffer_unordered(FORWARDS_MAX).collect().await;
-        let answered = answers.into_iter().filter_map(|(proxy, answer)| match answer {
-            Ok(text) => Some((proxy, text)),
+        let answered = answers.into_iter().filter_map(|(proxy, at, answer)| match answer {
+            Ok(text) => Some((proxy, at, text)),
             Err(error) => {
                 eprintln!("leno: {error}");
                 None

@@ -151,19 +151,17 @@ impl Options {
             .map_err(|error| ClusterError::new(error.to_string(), "report this fault"))?;
         let watch = |proxy| {
             let json = json.clone();
-            async move { proxies.post_for_lines(proxy, "/tap", json, |line| self.show(&proxy.name, line, shown)).await }
+            async move {
+                let ended =
+                    proxies.post_for_lines(proxy, "/tap", json, |line| self.show(&proxy.name, line, shown)).await;
+                // The other proxies go on, perhaps for long.
+                ended.inspect_err(|error| eprintln!("leno: {error}"))
+            }
         };
         let ended: Vec<_> = stream::iter(proxies.iter()).map(watch).buffer_unordered(PROXIES_MAX).collect().await;
-        let failed = ended.into_iter().filter_map(Result::err).collect::<Vec<_>>();
-        match failed.split_last() {
-            Some((last, others)) if failed.len() == proxies.len() => {
-                others.iter().for_each(|error| eprintln!("leno: {error}"));
-                Err(last.clone())
-            }
-            _ => {
-                failed.iter().for_each(|error| eprintln!("leno: {error}"));
-                Ok(())
-            }
+        match ended.iter().all(Result::is_err) {
+            true => Err(ClusterError::new("no proxy can be watched", "see the reasons above")),
+            false => Ok(()),
         }
     }
 

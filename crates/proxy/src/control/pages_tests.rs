@@ -206,7 +206,7 @@ fn the_first_page_lists_pages_that_exist() {
     with_admin(|admin| async move {
         let contents = admin.get("/").await;
         let paths: Vec<_> = contents.lines().filter_map(|line| line.strip_prefix("GET ")).collect();
-        assert_eq!(paths.len(), 7);
+        assert_eq!(paths.len(), 8);
         for path in paths.iter().filter_map(|line| line.split_whitespace().next()) {
             assert_status(&admin.get(path).await, 200);
         }

@@ -13,7 +13,7 @@ use leno_model::tap::TapSelection;
 use leno_relay::tap::{MAX_TAPS, Tap};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::shared::Shared;
 
@@ -21,8 +21,10 @@ use super::shared::Shared;
 const EVERY: Duration = Duration::from_millis(50);
 /// Without a call, an empty line is sent after this time: sending is the only way to learn that the user has left.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
-/// Number of pieces that wait for the connection.
-const PIECES: usize = 4;
+/// Number of pieces that wait for the connection. Further lines stay in the tap, which is bounded.
+const PIECES: usize = 1;
+/// Time for the workers to begin the tap.
+const BEGIN_MAX: Duration = Duration::from_millis(500);
 
 /// The open taps of the proxy: at most [`MAX_TAPS`].
 #[derive(Default)]
@@ -65,9 +67,14 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Answe
     let Some(place) = shared.taps.begin() else {
         return text(StatusCode::SERVICE_UNAVAILABLE, format!("{MAX_TAPS} taps are open already; end one of them\n"));
     };
+    let tap = Tap::new(selection.clone());
+    let begun: Vec<_> = shared.workers.iter().map(|worker| worker.begin_tap(tap.clone())).collect();
+    let latest = Instant::now() + BEGIN_MAX;
+    for begun in begun {
+        // A worker that is late begins later.
+        let _ = timeout_at(latest, begun).await;
+    }
     tracing::info!(?selection, "a tap begins");
-    let tap = Tap::new(selection);
-    shared.workers.iter().for_each(|worker| worker.begin_tap(tap.clone()));
     let (sender, lines) = mpsc::channel(PIECES);
     spawn_local(async move {
         send(&tap, &sender).await;
@@ -87,22 +94,19 @@ async fn send(tap: &Arc<Tap>, sender: &mpsc::Sender<Bytes>) {
     }
     loop {
         sleep(EVERY).await;
+        // Without room, the lines stay in the tap.
+        let Ok(room) = sender.reserve().await else { return };
         let (mut lines, dropped) = tap.take();
         if dropped > 0 {
             lines.extend(format!("{{\"dropped\":{dropped}}}\n").into_bytes());
         }
         if lines.is_empty() {
-            if sender.is_closed() {
-                return;
-            }
             if sent.elapsed() < SIGN_OF_LIFE {
                 continue;
             }
             lines.push(b'\n');
         }
         sent = Instant::now();
-        if sender.send(lines.into()).await.is_err() {
-            return;
-        }
+        room.send(lines.into());
     }
 }

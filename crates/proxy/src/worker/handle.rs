@@ -65,7 +65,7 @@ pub(super) enum Command {
     ChangeMesh(Arc<Mesh>, Arc<Changes>),
     SetIdentity(Arc<TlsIdentity>),
     Explain(oneshot::Sender<Vec<ClusterExplanation>>),
-    BeginTap(Arc<Tap>),
+    BeginTap(Arc<Tap>, oneshot::Sender<()>),
     ShowCalls(Duration, oneshot::Sender<OpenCalls>),
     ReportUsage(oneshot::Sender<Usage>),
     Drain(Duration),
@@ -133,9 +133,11 @@ impl WorkerHandle {
         self.order(Command::ChangeMesh(mesh, changes));
     }
 
-    /// Begins to show the calls that end to a user.
-    pub fn begin_tap(&self, tap: Arc<Tap>) {
-        self.order(Command::BeginTap(tap));
+    /// Begins to show the calls that end to a user. The receiver learns when the worker has begun.
+    pub fn begin_tap(&self, tap: Arc<Tap>) -> oneshot::Receiver<()> {
+        let (sender, receiver) = oneshot::channel();
+        self.order(Command::BeginTap(tap, sender));
+        receiver
     }
 
     /// Asks for the calls that have been in flight for longer than `longer_than`.
@@ -255,7 +257,11 @@ impl Worker {
                 }
                 Command::SetIdentity(identity) => self.set_identity(&identity),
                 // The receiver may have been dropped.
-                Command::BeginTap(tap) => self.relay.begin_tap(tap),
+                Command::BeginTap(tap, begun) => {
+                    self.relay.begin_tap(tap);
+                    // The user may have left.
+                    let _ = begun.send(());
+                }
                 Command::ShowCalls(longer_than, answer) => drop(answer.send(self.relay.open_calls(longer_than))),
                 Command::Explain(answer) => drop(answer.send(self.relay.explain())),
                 Command::ReportUsage(answer) => drop(answer.send(self.report_usage())),

@@ -31,6 +31,10 @@ impl Relay {
     pub(crate) fn end_call(&mut self, id: CallId, ending: Ending) {
         self.note_unanswered(id);
         self.record(id, ending);
+        // The client may have sent messages after its call was answered and recorded.
+        if self.calls.get(id).is_some_and(|call| call.request_messages.has_new()) {
+            self.count_messages(id);
+        }
         let Some(call) = self.calls.end(id).certain() else { return };
         self.downstreams.call_ended(call.client, call.client_stream, call.fields_bytes, call.counts_as_open);
         // A client that cancels a call with several attempts has cancelled one call.

@@ -90,9 +90,10 @@ impl Relay {
                 continue;
             }
             open += 1;
-            oldest.push((call.started, id));
-            if oldest.len() > MAX_REPORTED {
-                oldest.pop();
+            if oldest.len() < MAX_REPORTED {
+                oldest.push((call.started, id));
+            } else if let Some(mut youngest) = oldest.peek_mut().filter(|youngest| youngest.0 > call.started) {
+                *youngest = (call.started, id);
             }
         }
         let mut oldest = oldest.into_vec();

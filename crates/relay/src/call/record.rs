@@ -193,7 +193,9 @@ impl Relay {
         };
         self.access_log.write(&record);
         if self.taps.is_open() {
-            self.taps.show(&record, &call.request, call.tapped.as_deref(), self.now, &mut self.random);
+            let was_cancelled = matches!(ending, Ending::Cancelled | Ending::Complete);
+            let shown = (&record, was_cancelled);
+            self.taps.show(shown, &call.request, call.tapped.as_deref(), self.now, &mut self.random);
         }
     }
 }

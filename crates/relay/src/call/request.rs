@@ -173,7 +173,7 @@ impl Relay {
             call.end_request(now);
         }
         call.request_bytes += bytes.len() as u64;
-        if call.is_grpc && call.request_messages.read(bytes, self.sweep_turn as u8) {
+        if call.is_grpc && call.request_messages.read(bytes) {
             self.count_messages(id);
         }
         let Some(call) = self.calls.get_mut(id).certain() else { return };
@@ -318,7 +318,8 @@ impl Relay {
     /// Drops the kept copy of the request, so that the call can no longer be sent to another endpoint.
     pub(crate) fn stop_replay(&mut self, id: CallId) {
         // The response may show that the method exists, and metrics then need its name.
-        let may_be_named = self.calls.get(id).is_some_and(Call::may_be_named);
+        let may_be_named =
+            self.limits.relay.max_methods_per_service > 0 && self.calls.get(id).is_some_and(Call::may_be_named);
         let keeps_fields = self.access_log.is_on() || self.taps.is_open() || may_be_named;
         let Some(call) = self.calls.stop_replay(id, keeps_fields) else { return };
         if call.fields_bytes > FEW_FIELDS_BYTES {

@@ -152,6 +152,10 @@ impl Relay {
         let mut cluster = self.targets.get_mut(call.cluster);
         if let (CallMethod::Unnamed(_), Some(cluster)) = (call.method, cluster.as_deref_mut()) {
             cluster.learn_method(call, fields, &self.metrics, self.limits.relay.max_methods_per_service as usize);
+            // A request that cannot be sent again was only kept for the method's name.
+            if !call.replayable && !call.is_health_check && !self.access_log.is_on() && !self.taps.is_open() {
+                call.request = FieldSection::new();
+            }
         }
         let has_others = call.attempts.len() > 1;
         if let (Some(method), Some(cluster)) = (call.hedged_method(), cluster.as_deref_mut()) {
@@ -177,7 +181,7 @@ impl Relay {
         let Some(call) = self.calls.get_mut(id).certain() else { return };
         call.response_bytes += bytes.len() as u64;
         let (client, client_stream, is_guess) = (call.client, call.client_stream, call.is_guess);
-        if call.is_grpc && call.response_messages.read(bytes, self.sweep_turn as u8) {
+        if call.is_grpc && call.response_messages.read(bytes) {
             self.count_messages(id);
         }
         let Some(to) = self.downstreams.get_mut(client) else {

@@ -19,8 +19,6 @@ pub struct Messages {
     prefix: u8,
     /// The part of the next message's length that has arrived.
     length: u32,
-    /// The time of the last count, as its caller measures time; `None` before the first.
-    counted_in: Option<u8>,
 }
 
 impl Messages {
@@ -30,22 +28,26 @@ impl Messages {
         self.begun
     }
 
-    /// Returns how many messages have begun since the last time. `turn` is the time of the count.
-    pub fn take_new(&mut self, turn: u8) -> u32 {
-        self.counted_in = Some(turn);
+    /// Returns how many messages have begun since the last time.
+    pub fn take_new(&mut self) -> u32 {
         self.begun - std::mem::replace(&mut self.counted, self.begun)
     }
 
-    /// Reads the next bytes of the stream. Returns whether it is time to count the new messages: when they are many, or
-    /// when `turn` has changed since the last time. A call with one message is counted at its end.
+    /// Returns whether messages have begun since the last time.
     #[inline]
-    pub fn read(&mut self, bytes: &[u8], turn: u8) -> bool {
+    pub fn has_new(&self) -> bool {
+        self.begun > self.counted
+    }
+
+    /// Reads the next bytes of the stream. Returns whether so many messages are new that they should be counted now.
+    #[inline]
+    pub fn read(&mut self, bytes: &[u8]) -> bool {
         if self.left == 0 && self.prefix == 0 && is_one_message(bytes) {
             self.begun = self.begun.saturating_add(1);
         } else {
             self.read_parts(bytes);
         }
-        self.begun > 1 && (self.counted_in != Some(turn) || self.begun - self.counted >= MANY)
+        self.begun - self.counted >= MANY
     }
 
     fn read_parts(&mut self, mut bytes: &[u8]) {

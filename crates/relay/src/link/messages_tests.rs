@@ -11,7 +11,7 @@ fn message(bytes: usize) -> Vec<u8> {
 fn read(stream: &[u8], size: usize) -> u32 {
     let mut messages = Messages::default();
     for piece in stream.chunks(size) {
-        messages.read(piece, 0);
+        messages.read(piece);
     }
     messages.begun()
 }
@@ -34,20 +34,20 @@ fn one_whole_message_is_one() {
 #[test]
 fn new_messages_are_taken_once() {
     let mut messages = Messages::default();
-    messages.read(&message(70), 0);
-    assert_eq!(messages.take_new(0), 1);
-    assert_eq!(messages.take_new(0), 0);
-    messages.read(&[message(1), message(2)].concat(), 0);
-    assert_eq!(messages.take_new(0), 2);
+    messages.read(&message(70));
+    assert_eq!(messages.take_new(), 1);
+    assert_eq!(messages.take_new(), 0);
+    messages.read(&[message(1), message(2)].concat());
+    assert_eq!(messages.take_new(), 2);
     assert_eq!(messages.begun(), 3);
 }
 
 #[test]
 fn a_length_that_never_comes_true_counts_as_one_message() {
     let mut messages = Messages::default();
-    messages.read(&[1, 255, 255, 255, 255], 0);
+    messages.read(&[1, 255, 255, 255, 255]);
     for _ in 0..100 {
-        messages.read(&[0; 1_000], 0);
+        messages.read(&[0; 1_000]);
     }
     assert_eq!(messages.begun(), 1);
 }
@@ -55,10 +55,10 @@ fn a_length_that_never_comes_true_counts_as_one_message() {
 #[test]
 fn a_whole_message_after_a_part_of_a_prefix_is_content() {
     let mut messages = Messages::default();
-    messages.read(&[0], 0);
+    messages.read(&[0]);
     // The length is 2^24, so what looks like a message is a part of it.
-    messages.read(&[1, 0, 0, 0], 0);
-    messages.read(&message(70), 0);
+    messages.read(&[1, 0, 0, 0]);
+    messages.read(&message(70));
     assert_eq!(messages.begun(), 1);
 }
 
@@ -68,15 +68,12 @@ fn a_prefix_that_is_cut_off_is_no_message() {
 }
 
 #[test]
-fn a_stream_is_counted_with_time_or_with_many_messages() {
+fn many_messages_are_counted_at_once() {
     let mut messages = Messages::default();
-    assert!(!messages.read(&message(1), 5), "one message is counted at the end");
-    assert!(messages.read(&message(1), 5), "a call with two messages is a stream");
-    assert_eq!(messages.take_new(5), 2);
     for _ in 1..MANY {
-        assert!(!messages.read(&message(1), 5));
+        assert!(!messages.read(&message(1)));
     }
-    assert!(messages.read(&message(1), 5), "these are many");
-    messages.take_new(5);
-    assert!(messages.read(&message(1), 6), "time has passed");
+    assert!(messages.read(&message(1)) && messages.has_new());
+    assert_eq!(messages.take_new(), MANY);
+    assert!(!messages.read(&message(1)) && messages.has_new());
 }

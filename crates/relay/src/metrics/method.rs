@@ -15,6 +15,7 @@ use super::keyed::CountByKey;
 use super::labels::Labels;
 use super::text::{counter, encode_count, encode_seconds};
 use super::{Counter, Direction, TargetLabel};
+use crate::call::record::is_failure;
 
 /// Maximum number of outcomes that one series distinguishes.
 const OUTCOMES: usize = 8;
@@ -81,7 +82,10 @@ pub struct MethodMetrics {
     pub request_messages: Counter,
     /// Messages of gRPC responses.
     pub response_messages: Counter,
+    cancelled: Counter,
     outcomes: CountByKey<MethodOutcome, OUTCOMES>,
+    /// Failures among the outcomes that `outcomes` has no room for.
+    other_failures: Counter,
     durations: CoarseHistogram<{ DURATION_BOUNDS_MS.len() }>,
     time_left: OnceLock<Box<TimesLeft>>,
 }
@@ -92,7 +96,10 @@ struct MethodTotals {
     requests: u64,
     messages: [u64; 2],
     outcomes: BTreeMap<MethodOutcome, u64>,
-    other_outcomes: u64,
+    cancelled: u64,
+    /// Outcomes beyond [`OUTCOMES`].
+    other_successes: u64,
+    other_failures: u64,
     durations: CoarseTotals<{ DURATION_BOUNDS_MS.len() }>,
     /// `None` if no call had a deadline.
     time_left: Option<[CoarseTotals<{ TIME_LEFT_BOUNDS_MS.len() }>; Measured::ALL.len()]>,
@@ -127,20 +134,24 @@ impl MethodOutcome {
         Self(grpc_status.map_or(http_status, u16::from))
     }
 
-    /// Returns the labels of the outcome.
-    fn labels(self, is_failure: impl FnOnce(u16, Option<u8>) -> bool) -> [(&'static str, String); 2] {
-        let failed_or_not = |failed: bool| if failed { "failure" } else { "success" };
-        let (class, status) = match self.0 {
+    fn is_failure(self) -> bool {
+        match self.0 {
+            code @ 0..100 => is_failure(200, u8::try_from(code).ok()),
+            status @ 100..1_000 => is_failure(status, None),
+            _ => true,
+        }
+    }
+
+    fn labels(self) -> [(&'static str, String); 2] {
+        let status = match self.0 {
             code @ 0..100 => {
-                let code = u8::try_from(code).unwrap_or(u8::MAX);
-                let name = GrpcCodes::name(code).map_or_else(|| code.to_string(), str::to_owned);
-                (failed_or_not(is_failure(200, Some(code))), ("grpc_status", name))
+                let name = u8::try_from(code).ok().and_then(GrpcCodes::name);
+                ("grpc_status", name.map_or_else(|| code.to_string(), str::to_owned))
             }
-            status @ 100..1_000 => (failed_or_not(is_failure(status, None)), ("status_code", status.to_string())),
-            _ if self == Self::RESET => (failed_or_not(true), ("error", "reset".to_owned())),
-            _ => ("cancelled", ("error", "cancelled".to_owned())),
+            status @ 100..1_000 => ("status_code", status.to_string()),
+            _ => ("error", "reset".to_owned()),
         };
-        [("classification", class.to_owned()), status]
+        [("classification", if self.is_failure() { "failure" } else { "success" }.to_owned()), status]
     }
 }
 
@@ -160,11 +171,14 @@ impl MethodMetrics {
     /// Counts the end of a call. `duration` is from the request's headers to the response's end.
     #[inline]
     pub fn ended(&self, outcome: MethodOutcome, duration: Duration) {
-        self.outcomes.count(outcome);
         // A cancelled call would have taken longer, so its duration says nothing about the method.
-        if outcome != MethodOutcome::CANCELLED {
-            self.durations.record(&DURATION_BOUNDS_MS, duration);
+        if outcome == MethodOutcome::CANCELLED {
+            return self.cancelled.add(1);
         }
+        if !self.outcomes.count(outcome) && outcome.is_failure() {
+            self.other_failures.add(1);
+        }
+        self.durations.record(&DURATION_BOUNDS_MS, duration);
     }
 
     /// Records how long a call had until its deadline, at one point.
@@ -177,7 +191,8 @@ impl MethodMetrics {
 
     /// Calls that have begun and not ended. Negative if the calls of another series ended in this one.
     pub fn in_flight(&self) -> i64 {
-        let ended = self.outcomes.counts().map(|(_, count)| count).sum::<u64>() + self.outcomes.others();
+        let answered = self.outcomes.counts().map(|(_, count)| count).sum::<u64>() + self.outcomes.others();
+        let ended = answered + self.cancelled.get();
         self.requests.get().wrapping_sub(ended).cast_signed()
     }
 
@@ -199,7 +214,10 @@ impl MethodMetrics {
         for (outcome, count) in self.outcomes.counts() {
             *totals.outcomes.entry(outcome).or_default() += count;
         }
-        totals.other_outcomes += self.outcomes.others();
+        totals.cancelled += self.cancelled.get();
+        let (others, failures) = (self.outcomes.others(), self.other_failures.get());
+        totals.other_successes += others.saturating_sub(failures);
+        totals.other_failures += failures;
         self.durations.add_to(&mut totals.durations);
         let Some(own) = self.time_left.get() else { return };
         for (totals, own) in totals.time_left.get_or_insert_default().iter_mut().zip(own.iter()) {
@@ -263,12 +281,18 @@ impl MethodScrape {
         let mut responses = counter(encoder, "leno_method_responses", "Calls that ended, by method and outcome")?;
         for (labels, totals) in &self.methods {
             for (outcome, count) in &totals.outcomes {
-                let outcome = outcome.labels(crate::call::record::is_failure);
+                let outcome = outcome.labels();
                 encode_count(responses.encode_family(&(labels.clone(), outcome))?, *count)?;
             }
-            if totals.other_outcomes > 0 {
-                let other = [("error", OTHER)];
-                encode_count(responses.encode_family(&(labels.clone(), other))?, totals.other_outcomes)?;
+            for (class, error, count) in [
+                ("success", OTHER, totals.other_successes),
+                ("failure", OTHER, totals.other_failures),
+                ("cancelled", "cancelled", totals.cancelled),
+            ] {
+                if count > 0 {
+                    let labels = (labels.clone(), [("classification", class), ("error", error)]);
+                    encode_count(responses.encode_family(&labels)?, count)?;
+                }
             }
         }
         let mut messages = counter(encoder, "leno_method_messages", "Messages of gRPC calls, by method and side")?;

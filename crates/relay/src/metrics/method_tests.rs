@@ -94,17 +94,27 @@ fn messages_count_by_side_and_deadlines_by_point() {
 }
 
 #[test]
-fn outcomes_beyond_the_limit_count_together() {
+fn outcomes_beyond_the_limit_count_together_and_still_as_what_they_are() {
     let worker = WorkerMetrics::new();
     let series = worker.method(&add());
-    for status in 400..410 + OUTCOMES as u16 {
+    for status in 400..400 + OUTCOMES as u16 {
         series.ended(MethodOutcome::answered(status, None), Duration::ZERO);
     }
+    for outcome in [MethodOutcome::answered(200, None), MethodOutcome::answered(503, None), MethodOutcome::RESET] {
+        series.ended(outcome, Duration::ZERO);
+    }
+    series.ended(MethodOutcome::CANCELLED, Duration::ZERO);
     let text = scrape(&[worker]);
-    assert_line(&text, &format!("leno_method_responses_total{{{CART},{ADD},error=\"other\"}} 10"));
+    for (labels, count) in [
+        (r#"classification="success",error="other""#, 1),
+        (r#"classification="failure",error="other""#, 2),
+        (r#"classification="cancelled",error="cancelled""#, 1),
+    ] {
+        assert_line(&text, &format!("leno_method_responses_total{{{CART},{ADD},{labels}}} {count}"));
+    }
 }
 
 #[test]
 fn a_series_is_small() {
-    assert!(size_of::<MethodMetrics>() <= 336, "{} bytes", size_of::<MethodMetrics>());
+    assert!(size_of::<MethodMetrics>() <= 352, "{} bytes", size_of::<MethodMetrics>());
 }

@@ -12,17 +12,14 @@ const MAX_SECTION_BYTES: usize = 8 << 10;
 /// Replaces a secret.
 const BLANKED: &str = "(blanked)";
 
-/// Fields whose values are secrets.
-const SECRET: [&[u8]; 6] =
-    [b"authorization", b"proxy-authorization", b"cookie", b"set-cookie", b"x-amz-security-token", b"dpop"];
-
 /// A field whose name contains one of these words may have a secret as its value.
-const SECRET_WORDS: [&[u8]; 12] = [
+const SECRET_WORDS: [&[u8]; 18] = [
+    b"auth",
+    b"cookie",
     b"token",
     b"secret",
     b"passw",
-    b"api-key",
-    b"apikey",
+    b"key",
     b"session",
     b"credential",
     b"signature",
@@ -30,7 +27,16 @@ const SECRET_WORDS: [&[u8]; 12] = [
     b"bearer",
     b"assertion",
     b"private",
+    b"oidc",
+    b"otp",
+    b"dpop",
+    b"saml",
+    b"csrf",
 ];
+/// The end of the name of a binary field of gRPC, whose value cannot be judged.
+const BINARY: &[u8] = b"-bin";
+/// Contains one of the words, and has no secret.
+const AUTHORITY: &[u8] = b":authority";
 
 /// Appends `,"name":[["field","value"],...]`, in the order in which the fields were sent. Blanks a value that may be a
 /// secret: by the field's name, or because the sender forbids to index it (RFC 7541 section 7.1.3).
@@ -52,9 +58,7 @@ pub(super) fn push(line: &mut Vec<u8>, name: &str, fields: &FieldSection) {
         line.extend(b"\",\"");
         let value = match field.name {
             name if field.never_indexed || is_secret(name) => BLANKED.as_bytes(),
-            // A query may have secrets, too.
-            b":path" => field.value.split(|byte| b"?#".contains(byte)).next().unwrap_or_default(),
-            _ => field.value,
+            _ => without_query(field.value),
         };
         push_json(line, value, MAX_TEXT_BYTES);
         line.extend(b"\"]");
@@ -64,7 +68,15 @@ pub(super) fn push(line: &mut Vec<u8>, name: &str, fields: &FieldSection) {
 
 fn is_secret(name: &[u8]) -> bool {
     let name = name.to_ascii_lowercase();
-    SECRET.contains(&&name[..]) || SECRET_WORDS.iter().any(|word| name.windows(word.len()).any(|part| part == *word))
+    let has = |word: &&[u8]| name.windows(word.len()).any(|part| part == *word);
+    name != AUTHORITY && (name.ends_with(BINARY) || SECRET_WORDS.iter().any(has))
+}
+
+/// Returns a path or a URL without its query, which may have secrets; other values as they are.
+fn without_query(value: &[u8]) -> &[u8] {
+    let is_reference = value.starts_with(b"/") || value.windows(3).any(|part| part == b"://");
+    let end = value.iter().position(|byte| b"?#".contains(byte)).filter(|_| is_reference);
+    end.and_then(|end| value.get(..end)).unwrap_or(value)
 }
 
 #[cfg(test)]

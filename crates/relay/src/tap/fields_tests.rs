@@ -23,11 +23,29 @@ fn fields_keep_their_order_and_are_escaped() {
 
 #[test]
 fn secrets_are_blanked_wherever_they_may_be() {
-    for name in ["authorization", "Cookie", "x-auth-token", "x-api-key", "My-Session-Id", "x-user-password", "x-jwt"] {
+    for name in [
+        "authorization",
+        "Cookie",
+        "x-auth-token",
+        "x-api-key",
+        "My-Session-Id",
+        "x-user-password",
+        "x-jwt",
+        "x-forwarded-authorization",
+        "x-original-cookie",
+        "x-amzn-oidc-data",
+        "x-functions-key",
+        "x-otp",
+        "trace-bin",
+    ] {
         let text = pushed(&[(name, "hunter2")]);
         assert!(!text.contains("hunter2") && text.contains("(blanked)"), "{text}");
     }
-    assert!(pushed(&[(":path", "/items?key=hunter2")]).contains(r#"[":path","/items"]"#));
+    for (name, url) in [(":path", "/items"), ("location", "https://a.example/cb"), ("referer", "http://a.example/")] {
+        let text = pushed(&[(name, &format!("{url}?code=hunter2"))]);
+        assert!(text.contains(&format!("[\"{name}\",\"{url}\"]")), "{text}");
+    }
+    assert!(pushed(&[("grpc-message", "what is this?")]).contains("what is this?"));
     for name in [":authority", "content-type", "grpc-timeout", "user-agent", "x-request-id"] {
         assert!(pushed(&[(name, "shown")]).contains("shown"), "{name}");
     }

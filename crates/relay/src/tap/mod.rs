@@ -144,7 +144,7 @@ impl Taps {
     /// Shows a call that has ended to the taps that select it.
     pub(crate) fn show(
         &mut self,
-        record: &Record<'_>,
+        (record, was_cancelled): (&Record<'_>, bool),
         request: &FieldSection,
         response: Option<&TappedFields>,
         now: Instant,
@@ -152,7 +152,9 @@ impl Taps {
     ) {
         for open in &mut self.open {
             let selection = &open.tap.selection;
-            if !selects(selection, record) || (selection.one_in > 1 && random.u32(..selection.one_in) != 0) {
+            if !selects(selection, record, was_cancelled)
+                || (selection.one_in > 1 && random.u32(..selection.one_in) != 0)
+            {
                 continue;
             }
             if now.saturating_duration_since(open.second) >= SECOND {
@@ -181,7 +183,7 @@ impl Taps {
 }
 
 /// Whether a selection includes a call.
-fn selects(selection: &TapSelection, record: &Record<'_>) -> bool {
+fn selects(selection: &TapSelection, record: &Record<'_>, was_cancelled: bool) -> bool {
     let side = match record.direction {
         Direction::Inbound => TapSide::Inbound,
         Direction::Outbound => TapSide::Outbound,
@@ -192,8 +194,8 @@ fn selects(selection: &TapSelection, record: &Record<'_>) -> bool {
     };
     let path = record.path.split(|byte| b"?#".contains(byte)).next().unwrap_or_default();
     let peer = peer.map(|id| (&*id.workload.namespace, &*id.workload.service_account));
-    // A call without an answer failed, too.
-    let has_failed = record.status.is_none_or(|status| is_failure(status, record.grpc_status));
+    // A call without an answer failed, too, unless its client cancelled it.
+    let has_failed = !was_cancelled && record.status.is_none_or(|status| is_failure(status, record.grpc_status));
     selection.side.is_none_or(|of| of == side)
         && selection.has_method(path)
         && selection.has_route(record.route.map(|(route, _)| (&*route.namespace, &*route.name)))

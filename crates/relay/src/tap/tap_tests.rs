@@ -7,11 +7,12 @@ struct Bench {
     taps: Taps,
     now: Instant,
     random: fastrand::Rng,
+    was_cancelled: bool,
 }
 
 impl Bench {
     fn new() -> Self {
-        Self { taps: Taps::default(), now: Instant::now(), random: fastrand::Rng::with_seed(7) }
+        Self { taps: Taps::default(), now: Instant::now(), random: fastrand::Rng::with_seed(7), was_cancelled: false }
     }
 
     fn begin(&mut self, selection: TapSelection) -> Arc<Tap> {
@@ -31,7 +32,7 @@ impl Bench {
         let mut tapped = TappedFields::default();
         tapped.response.push(b":status", b"200");
         tapped.trailers.push(b"grpc-status", b"0");
-        self.taps.show(&record, &request, Some(&tapped), self.now, &mut self.random);
+        self.taps.show((&record, self.was_cancelled), &request, Some(&tapped), self.now, &mut self.random);
     }
 }
 
@@ -50,11 +51,13 @@ fn each_tap_gets_the_calls_that_it_selects() {
     bench.show(|_| {});
     bench.show(|record| record.grpc_status = Some(14));
     bench.show(|record| (record.direction, record.status) = (Direction::Outbound, None));
+    bench.was_cancelled = true;
+    bench.show(|record| (record.direction, record.status) = (Direction::Outbound, None));
     let count = |tap: &Tap| lines(tap).len();
     assert_eq!(count(&failed), 2, "an answer that failed, and a call without one");
-    assert_eq!((count(&web), count(&cart)), (2, 1), "the peer of an outbound call is its server");
+    assert_eq!((count(&web), count(&cart)), (2, 2), "the peer of an outbound call is its server");
     let shown = lines(&all);
-    assert_eq!(shown.len(), 3);
+    assert_eq!(shown.len(), 4);
     assert_eq!((&shown[0]["path"], &shown[0]["grpc_status"]), (&Value::from("/shop.Carts/Get"), &Value::from(0)));
     assert_eq!(shown[0].get("request_headers"), None);
 }

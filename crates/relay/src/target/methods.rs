@@ -28,6 +28,11 @@ const HALF_LIFE: Duration = Duration::from_secs(60);
 const MAX_QUIET: u8 = 10;
 /// Longest name of a gRPC method with a series of its own, in bytes.
 const MAX_NAME_BYTES: usize = 200;
+/// The field of an answer that a proxy made.
+const PROXY_ERROR: &[u8] = b"leno-proxy-error";
+/// A client that cancels a call with less time left than this, or than a hundredth of the call's time, has reached its
+/// deadline: the client's clock started earlier than ours.
+const ALMOST_EXPIRED: Duration = Duration::from_millis(10);
 
 /// Identifies a method within its cluster. Methods with equal tags count as one, which costs only accuracy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +72,8 @@ pub(crate) struct Methods {
 struct Place {
     /// Number of calls lately, less the calls of methods that compete for the place.
     uses: u32,
+    /// Calls in flight. While there are any, the method keeps its place.
+    open: u32,
     /// Number of half-lives without a call.
     quiet: u8,
     name: MethodName,
@@ -80,8 +87,9 @@ impl MethodTag {
         if call.is_grpc {
             hasher.write(call.request.get(Known::Path)?);
         } else {
-            hasher.write(call.request.get(Known::Method)?);
+            hasher.write(http_method(call.request.get(Known::Method)?).as_bytes());
             if let Some(route) = named_route(call) {
+                hasher.write_u8(route.kind as u8);
                 hasher.write(route.namespace.as_bytes());
                 hasher.write(route.name.as_bytes());
             }
@@ -106,25 +114,27 @@ impl Methods {
         let place = self.find(tag);
         let Some(place) = place.and_then(|place| self.places.get_mut(place)) else { return false };
         place.uses = place.uses.saturating_add(1);
+        place.open += 1;
         place.quiet = 0;
         place.metrics.requests.add(1);
         true
     }
 
-    /// Returns the index of a place for a new method: a free one, or that of a method without recent uses. If all places
-    /// are in use, the least used method loses one use.
+    /// Returns the index of a place for a new method: a free one, or that of a method without recent uses and without calls
+    /// in flight. If there is none, the least used method without calls in flight loses one use.
     fn room(&mut self, max: usize) -> Option<usize> {
         if self.places.len() < max {
             return Some(self.places.len());
         }
-        let (weakest, place) = self.places.iter_mut().enumerate().min_by_key(|(_, place)| place.uses)?;
+        let idle = self.places.iter_mut().enumerate().filter(|(_, place)| place.open == 0);
+        let (weakest, place) = idle.min_by_key(|(_, place)| place.uses)?;
         let is_free = place.uses == 0;
         place.uses = place.uses.saturating_sub(1);
         is_free.then_some(weakest)
     }
 
     fn insert(&mut self, at: usize, tag: MethodTag, name: MethodName, metrics: Arc<MethodMetrics>) {
-        let place = Place { uses: 1, quiet: 0, name, metrics };
+        let place = Place { uses: 1, open: 1, quiet: 0, name, metrics };
         match (self.tags.get_mut(at), self.places.get_mut(at)) {
             (Some(old_tag), Some(old_place)) => (*old_tag, *old_place) = (tag, place),
             _ => {
@@ -151,7 +161,7 @@ impl Methods {
         self.halve_at = Some(now + HALF_LIFE);
         for place in &mut self.places {
             place.uses /= 2;
-            place.quiet += 1;
+            place.quiet = if place.open > 0 { 0 } else { place.quiet + 1 };
         }
         let mut quiet = self.places.iter().map(|place| place.quiet >= MAX_QUIET).collect::<Vec<_>>().into_iter();
         self.tags.retain(|_| !quiet.next().unwrap_or_default());
@@ -190,8 +200,14 @@ impl ClusterState {
         // Servers give these answers to calls of any name.
         const OF_ANY_NAME: [Status; 3] = [Status::Unimplemented, Status::Unauthenticated, Status::PermissionDenied];
         let CallMethod::Unnamed(tag) = call.method else { return };
+        // Proxies and gateways answer calls of any name, too.
+        let is_of_the_server = grpc::is_grpc(fields) && !fields.iter().any(|field| field.name == PROXY_ERROR);
         let status = grpc::status(fields);
-        if status_code(fields) != 200 || OF_ANY_NAME.iter().any(|&of| status == Some(of as u8)) {
+        if !call.is_grpc
+            || !is_of_the_server
+            || status_code(fields) != 200
+            || OF_ANY_NAME.iter().any(|&of| status == Some(of as u8))
+        {
             return;
         }
         // The answer to another call may have named the method meanwhile.
@@ -220,11 +236,11 @@ impl ClusterState {
     }
 
     /// Counts the messages of a call that have begun since the last time.
-    fn count_messages(&mut self, call: &mut Call, turn: u8, metrics: &WorkerMetrics) {
+    fn count_messages(&mut self, call: &mut Call, metrics: &WorkerMetrics) {
         let (CallMethod::Unnamed(tag) | CallMethod::Named(tag)) = call.method else { return };
         let series = self.method_series(Some(tag), metrics);
-        series.request_messages.add(call.request_messages.take_new(turn).into());
-        series.response_messages.add(call.response_messages.take_new(turn).into());
+        series.request_messages.add(call.request_messages.take_new().into());
+        series.response_messages.add(call.response_messages.take_new().into());
     }
 
     /// Counts the end of a call.
@@ -255,14 +271,26 @@ impl ClusterState {
             Ending::Cancelled | Ending::Complete => MethodOutcome::CANCELLED,
         };
         series.ended(outcome, now - call.started);
-        series.request_messages.add(call.request_messages.take_new(0).into());
-        series.response_messages.add(call.response_messages.take_new(0).into());
+        series.request_messages.add(call.request_messages.take_new().into());
+        series.response_messages.add(call.response_messages.take_new().into());
         if let Some(deadline) = call.deadline {
-            series.time_left(Measured::Received, deadline.saturating_duration_since(call.started));
-            series.time_left(Measured::Ended, deadline.saturating_duration_since(now));
+            let (whole, left) =
+                (deadline.saturating_duration_since(call.started), deadline.saturating_duration_since(now));
+            let is_expired = outcome == MethodOutcome::CANCELLED && left < ALMOST_EXPIRED.max(whole / 100);
+            series.time_left(Measured::Received, whole);
+            series.time_left(Measured::Ended, if is_expired { Duration::ZERO } else { left });
             if let Some(sent) = call.attempts.latest_sent_at() {
                 series.time_left(Measured::Sent, deadline.saturating_duration_since(sent));
             }
+        }
+        self.release_method(call.method);
+    }
+
+    /// Lets a method go whose call has ended.
+    fn release_method(&mut self, method: CallMethod) {
+        let CallMethod::Named(tag) = method else { return };
+        if let Some(place) = self.methods.find(tag).and_then(|place| self.methods.places.get_mut(place)) {
+            place.open = place.open.saturating_sub(1);
         }
     }
 
@@ -292,12 +320,22 @@ impl Call {
 }
 
 impl Relay {
-    /// Counts the messages of a call that goes on, so that the metrics of long streams grow with their messages.
+    /// Counts the new messages of all streams, so that the metrics of long streams grow with their messages.
+    pub(crate) fn count_messages_of_streams(&mut self) {
+        let is_stream = |call: &Call| [call.request_messages, call.response_messages].iter().any(|of| of.begun() > 1);
+        let has_new = |call: &Call| call.request_messages.has_new() || call.response_messages.has_new();
+        let streams = self.calls.iter().filter(|(_, call)| is_stream(call) && has_new(call)).map(|(id, _)| id);
+        for id in streams.collect::<Vec<_>>() {
+            self.count_messages(id);
+        }
+    }
+
+    /// Counts the new messages of a call.
     #[cold]
     pub(crate) fn count_messages(&mut self, id: CallId) {
         let Some(call) = self.calls.get_mut(id) else { return };
         if let Some(cluster) = self.targets.get_mut(call.cluster) {
-            cluster.count_messages(call, self.sweep_turn as u8, &self.metrics);
+            cluster.count_messages(call, &self.metrics);
         }
     }
 }
@@ -311,7 +349,8 @@ fn named_route(call: &Call) -> Option<&RouteName> {
 fn grpc_name(path: &[u8]) -> Option<&str> {
     let name = std::str::from_utf8(path).ok()?.strip_prefix('/')?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte);
-    let is_name = name.len() <= MAX_NAME_BYTES && name.contains('/') && name.bytes().all(is_plain);
+    let has_both = name.split_once('/').is_some_and(|(service, _)| !service.is_empty()) && !name.ends_with('/');
+    let is_name = name.len() <= MAX_NAME_BYTES && has_both && name.bytes().all(is_plain);
     is_name.then_some(name)
 }
 

@@ -47,6 +47,7 @@ impl Bench {
     fn answer(&mut self, mut call: Call, http_status: &str, trailers_only: Option<&str>) {
         let mut fields = FieldSection::new();
         fields.push(b":status", http_status.as_bytes());
+        fields.push(b"content-type", if call.is_grpc { b"application/grpc" } else { b"text/plain" });
         if let Some(status) = trailers_only {
             fields.push(b"grpc-status", status.as_bytes());
         }
@@ -118,10 +119,10 @@ fn a_name_that_the_endpoint_does_not_know_gets_no_series() {
 fn a_name_that_is_no_method_name_gets_no_series() {
     let mut bench = Bench::new();
     let long = format!("/shop.Cart/{}", "A".repeat(MAX_NAME_BYTES));
-    for path in ["/shop.Cart", "*", "/shop.Cart/\"Add\"", "/shop.Cart/Add?x=1", &long] {
+    for path in ["/shop.Cart", "*", "/shop.Cart/\"Add\"", "/shop.Cart/Add?x=1", "//other", "/shop.Cart/", &long] {
         bench.serve(path);
     }
-    assert_eq!(bench.requests(), ["grpc_method=\"other\"} 5"]);
+    assert_eq!(bench.requests(), ["grpc_method=\"other\"} 7"]);
 }
 
 #[test]
@@ -165,6 +166,97 @@ fn methods_that_are_not_called_any_more_make_room() {
     assert_eq!((bench.state.methods.places.len(), bench.state.methods.tags.len()), (1, 1));
     bench.serve("/shop.Cart/New");
     assert!(bench.requests().contains(&sample("shop.Cart", "New", 1)));
+}
+
+#[test]
+fn an_open_stream_keeps_its_method() {
+    let mut bench = Bench::new();
+    bench.serve("/shop.Feed/Watch");
+    let stream = bench.begin(bench.grpc("/shop.Feed/Watch"));
+    bench.state.methods.sweep(bench.now);
+    for _ in 0..2 * u32::from(MAX_QUIET) {
+        bench.now += HALF_LIFE;
+        bench.state.methods.sweep(bench.now);
+    }
+    // Methods that compete for the last places do not get this one.
+    for number in 0..100 {
+        bench.serve(&format!("/shop.Rare/Name{number}"));
+    }
+    assert_eq!(bench.state.methods.name_of(stream.method).to_string(), "shop.Feed/Watch");
+    bench.answer(stream, "200", None);
+    assert!(bench.requests().contains(&sample("shop.Feed", "Watch", 2)));
+    let ended = bench.metrics.calls_in_methods();
+    assert_eq!(ended, 0, "every call has ended in the series in which it began");
+    for _ in 0..u32::from(MAX_QUIET) {
+        bench.now += HALF_LIFE;
+        bench.state.methods.sweep(bench.now);
+    }
+    assert!(bench.state.methods.places.is_empty(), "without calls it goes");
+}
+
+#[test]
+fn an_http_call_never_gets_its_path_as_a_name() {
+    let mut bench = Bench::new();
+    bench.state.is_named = false;
+    let call = bench.begin(bench.call(&[(":method", "GET"), (":path", "/my/name")]));
+    bench.state.name_port();
+    bench.answer(call, "200", None);
+    assert_eq!(bench.requests(), ["grpc_method=\"other\"} 1"]);
+    // Nor in a full table.
+    for method in ["A", "B", "C"] {
+        bench.serve(&format!("/shop.Cart/{method}"));
+    }
+    for _ in 0..10 {
+        let call = bench.begin(bench.call(&[(":method", "GET"), (":path", "/my/name")]));
+        bench.answer(call, "200", None);
+    }
+    assert!(bench.requests().iter().all(|line| !line.contains("name\"")), "{:?}", bench.requests());
+}
+
+#[test]
+fn request_methods_that_do_not_exist_take_one_place() {
+    let mut bench = Bench::new();
+    for number in 0..50 {
+        let call = bench.begin(bench.call(&[(":method", &format!("AAA{number}")), (":path", "/")]));
+        bench.answer(call, "200", None);
+    }
+    assert_eq!(bench.state.methods.places.len(), 1);
+    assert_eq!(bench.requests(), ["http_method=\"other\"} 50"]);
+}
+
+#[test]
+fn answers_of_proxies_name_no_method() {
+    let mut bench = Bench::new();
+    for fields in [
+        &[
+            (":status", "200"),
+            ("content-type", "application/grpc"),
+            ("leno-proxy-error", "no-endpoint"),
+            ("grpc-status", "14"),
+        ][..],
+        &[(":status", "200"), ("content-type", "text/html")],
+    ] {
+        let mut call = bench.begin(bench.grpc("/any/Name"));
+        let mut section = FieldSection::new();
+        fields.iter().for_each(|(name, value)| section.push(name.as_bytes(), value.as_bytes()));
+        bench.state.learn_method(&mut call, &section, &bench.metrics, MAX);
+        assert!(matches!(call.method, CallMethod::Unnamed(_)));
+    }
+    assert!(bench.state.methods.places.is_empty());
+}
+
+#[test]
+fn a_client_that_gives_up_at_its_deadline_has_missed_it() {
+    let mut bench = Bench::new();
+    bench.serve("/shop.Cart/Add");
+    for left in [Duration::from_millis(1), Duration::from_secs(1)] {
+        let mut call = bench.begin(bench.grpc("/shop.Cart/Add"));
+        call.deadline = Some(bench.now + left);
+        bench.state.method_ended(&mut call, Ending::Cancelled, None, bench.now, &bench.metrics);
+    }
+    let expired = bench.samples("leno_method_time_left_seconds_bucket{le=\"0.0\"");
+    let ended = expired.iter().find(|line| line.contains("at=\"ended\"")).expect("calls with a deadline have ended");
+    assert!(ended.ends_with("} 1"), "{ended}");
 }
 
 #[test]
@@ -218,6 +310,7 @@ fn without_places_all_methods_count_together() {
     bench.state.begin_method(&mut call, &bench.metrics, 0);
     let mut fields = FieldSection::new();
     fields.push(b":status", b"200");
+    fields.push(b"content-type", b"application/grpc");
     bench.state.learn_method(&mut call, &fields, &bench.metrics, 0);
     bench.state.method_ended(&mut call, Ending::Cancelled, None, bench.now, &bench.metrics);
     assert_eq!(bench.requests(), ["grpc_method=\"other\"} 1"]);

@@ -69,8 +69,8 @@ struct Row {
     name: String,
     #[serde(flatten)]
     call: Call,
-    /// Messages of request and response in the last second.
-    messages_per_second: f64,
+    /// Messages of request and response in the last second; `None` for a call that was not in the first reading.
+    messages_per_second: Option<f64>,
     /// The side that takes no content now: content waits for it, and it has taken none for a second.
     stalled_by: Option<&'static str>,
 }
@@ -97,20 +97,26 @@ impl Options {
         let first = proxies.read("/calls").await;
         sleep_until(start + BETWEEN).await;
         let second = proxies.read(&format!("/calls?longer_than={}ms", self.longer_than.as_millis())).await;
-        let elapsed = start.elapsed();
         progress.finish_and_clear();
         let mut before = HashMap::new();
-        for (place, (proxy, page)) in first.iter().enumerate() {
-            before.extend(page_of(proxy, page)?.calls.into_iter().map(|call| ((place, call.worker, call.id), call)));
+        for (place, (proxy, at, page)) in first.iter().enumerate() {
+            let calls = page_of(proxy, page).map(|page| page.calls).unwrap_or_default();
+            before.extend(calls.into_iter().map(|call| ((place, call.worker, call.id), (call, *at))));
         }
         let mut streams = Streams { calls: Vec::new(), omitted: 0 };
-        for (proxy, page) in &second {
-            let Page { calls, omitted } = page_of(proxy, page)?;
+        for (proxy, at, page) in &second {
+            let Page { calls, omitted } = match page_of(proxy, page) {
+                Ok(page) => page,
+                Err(error) => {
+                    eprintln!("leno: {error}");
+                    continue;
+                }
+            };
             streams.omitted += omitted;
-            let place = first.iter().position(|(of, _)| std::ptr::eq(*of, *proxy));
+            let place = first.iter().position(|(of, ..)| std::ptr::eq(*of, *proxy));
             streams.calls.extend(calls.into_iter().map(|call| {
                 let earlier = place.and_then(|place| before.get(&(place, call.worker, call.id)));
-                Row::new(proxy, call, earlier, elapsed)
+                Row::new(proxy, call, earlier.map(|(call, then)| (call, *at - *then)))
             }));
         }
         streams.calls.sort_by_key(|row| std::cmp::Reverse(row.call.age_ms));
@@ -127,20 +133,25 @@ fn page_of(proxy: &ProxyAt, page: &str) -> Result<Page, ClusterError> {
 
 impl Row {
     /// `earlier` is the same call some time before.
-    fn new(proxy: &ProxyAt, call: Call, earlier: Option<&Call>, elapsed: Duration) -> Self {
+    fn new(proxy: &ProxyAt, call: Call, earlier: Option<(&Call, Duration)>) -> Self {
         let messages = |call: &Call| f64::from(call.request_messages) + f64::from(call.response_messages);
-        let grown = messages(&call) - earlier.map_or(0.0, messages);
+        let rate =
+            |(earlier, elapsed): (&Call, Duration)| (messages(&call) - messages(earlier)) / elapsed.as_secs_f64();
+        let messages_per_second = earlier.map(rate);
+        let earlier = earlier.map(|(call, _)| call);
         // Content waits, and the other side has taken none of it: what has arrived meanwhile waits, too.
         let stalls = |queued: fn(&Call) -> u64, arrived: fn(&Call) -> u64| {
             let taken = |call: &Call| arrived(call) - queued(call).min(arrived(call));
             queued(&call) > 0 && earlier.is_some_and(|earlier| queued(earlier) > 0 && taken(earlier) == taken(&call))
         };
         let client = stalls(|call| call.response_queued_bytes, |call| call.response_bytes);
-        let server = stalls(|call| call.request_queued_bytes, |call| call.request_bytes);
+        // A call that was not sent waits for a connection.
+        let was_sent = call.progress != "waiting";
+        let server = was_sent && stalls(|call| call.request_queued_bytes, |call| call.request_bytes);
         Self {
             namespace: proxy.namespace.clone(),
             name: proxy.name.clone(),
-            messages_per_second: grown / elapsed.as_secs_f64(),
+            messages_per_second,
             stalled_by: match (client, server) {
                 (true, _) => Some("client"),
                 (false, true) => Some("server"),
@@ -169,7 +180,7 @@ fn table(streams: &Streams, longer_than: Duration) -> String {
         let side = if call.direction == "inbound" { "in" } else { "out" };
         cells.extend([row.name.clone(), side.to_owned(), call.method.clone()]);
         cells.extend([or_none(call.target.as_deref()), or_none(call.endpoint.as_deref()), call.progress.clone()]);
-        cells.extend([seconds(call.age_ms), number(Some(row.messages_per_second))]);
+        cells.extend([seconds(call.age_ms), number(row.messages_per_second)]);
         cells.extend([call.request_messages.to_string(), call.response_messages.to_string()]);
         cells.push(call.time_left_ms.map_or_else(|| "-".to_owned(), seconds));
         cells.push(or_none(row.stalled_by));
@@ -181,7 +192,7 @@ fn table(streams: &Streams, longer_than: Duration) -> String {
     };
     format!(
         "{table}\n{} calls open for longer than {longer_than} ms{omitted}; REQ, RESP: messages so far; STALLED BY: the side \
-         that has taken no content for a second\n",
+         that took no content between two readings, a second apart\n",
         streams.calls.len()
     )
 }

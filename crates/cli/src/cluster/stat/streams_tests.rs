@@ -15,7 +15,7 @@ fn call(messages: u32, (received, queued): (u64, u64)) -> Call {
 }
 
 fn row(before: Option<&Call>, now: Call) -> Row {
-    Row::new(&proxy(), now, before, Duration::from_secs(2))
+    Row::new(&proxy(), now, before.map(|call| (call, Duration::from_secs(2))))
 }
 
 #[test]

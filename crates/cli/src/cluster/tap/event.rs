@@ -88,8 +88,24 @@ impl Call {
     /// The fields as the proxy sent them, with the workload's name.
     pub(super) fn json(mut self, workload: &str) -> String {
         self.0.insert("workload".to_owned(), workload.into());
-        Value::Object(self.0).to_string() + "\n"
+        ascii(&Value::Object(self.0).to_string()) + "\n"
     }
+}
+
+/// JSON with only printable ASCII, as the proxy wrote it: terminals obey some of the other characters.
+fn ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for letter in json.chars() {
+        match letter {
+            ' '..='~' => text.push(letter),
+            _ => {
+                for unit in letter.encode_utf16(&mut [0; 2]) {
+                    text.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+        }
+    }
+    text
 }
 
 /// A workload as `namespace/service account` if it is known, otherwise the address.

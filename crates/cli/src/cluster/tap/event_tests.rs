@@ -63,6 +63,15 @@ fn json_keeps_all_fields_and_has_the_workload() {
 }
 
 #[test]
+fn json_has_only_printable_ascii() {
+    let json = r#"{"path":"/\u202e\u009b\u00fc","direction":"outbound"}"#;
+    let text = call(json).json("web");
+    assert!(text.trim_end().bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{text:?}");
+    let read: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(read["path"], "/\u{202e}\u{9b}\u{fc}");
+}
+
+#[test]
 fn dropped_calls_are_counted_and_other_lines_are_skipped() {
     assert_eq!(Event::parse(r#"{"dropped":7}"#), Some(Event::Dropped(7)));
     for other in ["", "7", "[]", "nonsense"] {
