@@ -40,6 +40,7 @@ fn every_annotation_takes_what_its_table_gives_as_an_example() {
         (PROXY_LOG_LEVEL, "info,leno_proxy::worker=debug"),
         (PROXY_LOG_FORMAT, "json"),
         (ACCESS_LOG, "apache"),
+        (TAP_HEADERS, "allowed"),
         (SHUTDOWN_GRACE, "60m"),
         (EGRESS_CONNECT_TIMEOUT, "5s"),
         (INBOUND_PORT, "1"),
