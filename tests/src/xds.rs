@@ -68,6 +68,11 @@ impl Control {
         self.xds
     }
 
+    /// The address of the admin endpoint.
+    pub fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
     /// The directory of its configuration.
     pub fn directory(&self) -> &Directory {
         &self.directory

@@ -19,6 +19,7 @@ mod lab;
 mod logs;
 mod measurers;
 mod mesh;
+mod monitoring;
 mod pools;
 mod redirect;
 mod retry;

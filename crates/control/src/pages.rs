@@ -1,5 +1,6 @@
 //! The pages of the admin endpoint.
 
+use std::fmt::Write;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
@@ -66,6 +67,8 @@ impl Pages {
 
     fn metrics(&self) -> String {
         let mut text = self.publisher.metrics();
+        let is_ready = self.cluster.as_ref().is_none_or(|cluster| *cluster.readiness.is_serving.borrow());
+        write_readiness(&mut text, is_ready);
         if let Some(cluster) = &self.cluster {
             cluster.readiness.state.borrow().write_metrics(&mut text);
             if let Some(webhooks) = &cluster.webhooks {
@@ -75,3 +78,12 @@ impl Pages {
         text
     }
 }
+
+fn write_readiness(text: &mut String, is_ready: bool) {
+    let (name, value) = ("leno_control_ready", u8::from(is_ready));
+    let _ = writeln!(text, "# HELP {name} Whether this replica serves clients.\n# TYPE {name} gauge\n{name} {value}");
+}
+
+#[cfg(test)]
+#[path = "pages_tests.rs"]
+mod tests;

@@ -4,6 +4,7 @@
 //! the anchor's expiry date: the verification of a chain ignores the anchor's own dates (RFC 5280 section 6.1.1).
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
@@ -79,6 +80,12 @@ impl TrustBundle {
 
     pub fn anchors(&self) -> &[CertificateDer<'static>] {
         &self.anchors
+    }
+
+    /// Returns when the last of the anchors expires: an authority certifies nothing beyond the end of its anchor. `None`
+    /// if no anchor has a date from 1970 on.
+    pub fn not_after(&self) -> Option<SystemTime> {
+        self.anchors.iter().filter_map(x509::validity).map(|validity| validity.not_after).max()
     }
 
     /// Returns the anchors as PEM text.

@@ -12,6 +12,7 @@ use leno_model::spiffe::Workload;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use crate::bundle::TrustBundle;
 use crate::issuer::{IssueError, Issuer, Trust, obtain};
 use crate::renewal::Schedule;
 use crate::svid::Svid;
@@ -39,6 +40,8 @@ pub struct IdentityMetrics {
     pub expiration_since_1970: Duration,
     /// When the current certificate was issued.
     pub last_refresh_since_1970: Duration,
+    /// When the last trust anchor expires; `None` before the trust bundle is known.
+    pub anchors_expiration_since_1970: Option<Duration>,
     /// Certificates that were issued, including the first.
     pub good_refreshes: u64,
     /// Failed requests for a certificate.
@@ -52,6 +55,15 @@ impl IdentityMetrics {
         self.good_refreshes += 1;
         self.last_refresh_since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         self.expiration_since_1970 = not_after.duration_since(UNIX_EPOCH).unwrap_or_default();
+        self
+    }
+
+    /// The metrics with this trust bundle.
+    #[must_use]
+    pub fn with_bundle(mut self, bundle: &TrustBundle) -> Self {
+        let not_after = bundle.not_after();
+        self.anchors_expiration_since_1970 =
+            not_after.map(|not_after| not_after.duration_since(UNIX_EPOCH).unwrap_or_default());
         self
     }
 
@@ -84,7 +96,7 @@ impl Upkeep {
     pub async fn start(issuer: Box<dyn Issuer>, workload: Workload, seed: u64) -> Result<Self, UpkeepError> {
         let (svid, trust) = obtain_in_time(&*issuer, &workload).await?;
         let now = SystemTime::now();
-        let metrics = IdentityMetrics::default().after_refresh(now, svid.not_after);
+        let metrics = IdentityMetrics::default().after_refresh(now, svid.not_after).with_bundle(&trust.bundle);
         log_issued(&svid, now);
         Ok(Self {
             schedule: Schedule::new(now, svid.not_after, seed),
@@ -135,6 +147,7 @@ impl Upkeep {
     /// once, and the current identity stays in use until the renewal.
     fn follow(&mut self, trust: Trust, now: SystemTime) {
         tracing::info!(anchors = trust.bundle.anchors().len(), "the trust bundle or the issuer's certificate changed");
+        self.metrics.set(self.metrics.get().with_bundle(&trust.bundle));
         if trust.signer != self.trust.signer {
             self.schedule.signer_changed(now);
         }
@@ -151,7 +164,7 @@ impl Upkeep {
         match refreshed {
             Ok((svid, trust)) => {
                 self.schedule.renewed(now, svid.not_after);
-                self.metrics.set(metrics.after_refresh(now, svid.not_after));
+                self.metrics.set(metrics.after_refresh(now, svid.not_after).with_bundle(&trust.bundle));
                 log_issued(&svid, now);
                 self.svid = svid;
                 self.publish(&trust);

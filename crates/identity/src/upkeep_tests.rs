@@ -38,6 +38,10 @@ fn write_signer(directory: &Path, authority: &Authority) {
     fs::write(directory.join(KEY_FILE), authority.key_pem()).expect("the key");
 }
 
+fn since_1970(time: SystemTime) -> Duration {
+    time.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970")
+}
+
 fn identity(task: &Upkeep) -> Arc<TlsIdentity> {
     task.identity().borrow().clone()
 }
@@ -56,6 +60,23 @@ async fn the_first_identity_is_there_at_the_start() {
     assert_eq!(refreshes(&task), (1, 0));
     let expiration = SystemTime::UNIX_EPOCH + task.metrics().get().expiration_since_1970;
     assert_eq!(expiration, identity.not_after);
+    assert_eq!(task.metrics().get().anchors_expiration_since_1970, identity.bundle.not_after().map(since_1970));
+}
+
+#[tokio::test]
+async fn the_metrics_follow_the_anchor_that_expires_last() {
+    let (directory, authority, mut task) = start().await;
+    let later = Authority::create(
+        "example.org".parse().expect("a trust domain"),
+        SystemTime::now() + Duration::from_secs(24 * 60 * 60),
+    )
+    .expect("an authority");
+    let expires = |of: &Authority| Some(since_1970(of.validity().not_after)).map(|time| time.as_secs());
+    let shown = |task: &Upkeep| task.metrics().get().anchors_expiration_since_1970.map(|time| time.as_secs());
+    assert_eq!(shown(&task), expires(&authority));
+    write_bundle(directory.path(), &[&authority, &later]);
+    task.check(SystemTime::now()).await;
+    assert_eq!(shown(&task), expires(&later));
 }
 
 #[tokio::test]

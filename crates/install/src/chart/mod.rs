@@ -7,7 +7,7 @@
 mod template;
 mod values;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::names::CONTROL_NAMESPACE;
 use crate::schema;
@@ -25,13 +25,21 @@ const CRDS: [(&str, &str); 2] = [
     ("authorizationpolicies.yaml", include_str!("../../../../charts/leno/crds/authorizationpolicies.yaml")),
     ("trafficpolicies.yaml", include_str!("../../../../charts/leno/crds/trafficpolicies.yaml")),
 ];
+/// The chart's files that templates include.
+const FILES: [(&str, &str); 4] = [
+    ("files/rules.yaml", include_str!("../../../../charts/leno/files/rules.yaml")),
+    ("files/dashboards/workloads.json", include_str!("../../../../charts/leno/files/dashboards/workloads.json")),
+    ("files/dashboards/methods.json", include_str!("../../../../charts/leno/files/dashboards/methods.json")),
+    ("files/dashboards/control.json", include_str!("../../../../charts/leno/files/dashboards/control.json")),
+];
 /// The chart's templates, in the order in which to apply their objects.
-const TEMPLATES: [(&str, &str); 5] = [
+const TEMPLATES: [(&str, &str); 6] = [
     ("rbac.yaml", include_str!("../../../../charts/leno/templates/rbac.yaml")),
     ("control.yaml", include_str!("../../../../charts/leno/templates/control.yaml")),
     ("network.yaml", include_str!("../../../../charts/leno/templates/network.yaml")),
     ("webhooks.yaml", include_str!("../../../../charts/leno/templates/webhooks.yaml")),
     ("guard.yaml", include_str!("../../../../charts/leno/templates/guard.yaml")),
+    ("monitoring.yaml", include_str!("../../../../charts/leno/templates/monitoring.yaml")),
 ];
 
 /// Why the chart could not be rendered.
@@ -85,6 +93,7 @@ pub fn objects(values: &Value) -> Result<Vec<Value>, ChartError> {
     let context = json!({
         "Values": values,
         "Release": {"Namespace": CONTROL_NAMESPACE},
+        "Files": Map::from_iter(FILES.map(|(name, text)| (name.to_owned(), text.into()))),
         "Chart": {"Name": chart["name"], "Version": chart["version"], "AppVersion": chart["appVersion"]},
     });
     for (file, text) in TEMPLATES {
@@ -117,5 +126,7 @@ fn read(file: &str, text: &str) -> Result<Value, ChartError> {
     yaml::read(text).map_err(|fault| ChartError::Yaml { file: file.to_owned(), fault })
 }
 
+#[cfg(test)]
+mod monitoring_tests;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //!
 //! Text with actions: `{{ pipeline }}`, `{{ if pipeline }} .. {{ else }} .. {{ end }}`, `{{ /* comment */ }}`, with `-`
 //! to trim white space. A pipeline is commands with `|` between them. A command is a field (`.Values.a`), a literal, or
-//! a function with arguments: default, eq, fail, has, indent, ne, nindent, or, quote, toYaml.
+//! a function with arguments: default, eq, fail, has, indent, ne, nindent, or, quote, toYaml, .Files.Get.
 
 use std::vec::IntoIter;
 
@@ -29,7 +29,7 @@ pub enum TemplateError {
     Fail(String),
 }
 
-/// Renders a template; `context` holds `Values`, `Release` and `Chart`.
+/// Renders a template; `context` holds `Values`, `Release`, `Chart`, and `Files` by their names.
 ///
 /// # Errors
 /// The first action that fails.
@@ -139,6 +139,10 @@ fn evaluate(action: &str, words: &[String], piped: Option<Value>, context: &Valu
         ("has", [item, Value::Array(items)]) => Ok(items.contains(item).into()),
         ("ne", [one, other]) => Ok((one != other).into()),
         ("or", [one, other]) => Ok(if is_true(one) { one.clone() } else { other.clone() }),
+        // Helm inserts nothing for a file that does not exist.
+        (".Files.Get", [Value::String(name)]) => {
+            context["Files"].get(name).cloned().ok_or_else(|| TemplateError::Missing(action.to_owned()))
+        }
         ("fail", [Value::String(why)]) => Err(TemplateError::Fail(why.clone())),
         ("quote", [value]) => Ok(Value::String(printed(action, value.clone())?).to_string().into()),
         ("toYaml", [value]) => Ok(yaml::write(value).trim_end().into()),

@@ -6,7 +6,7 @@ fn rendered(template: &str) -> Result<String, TemplateError> {
     let values = json!({
         "name": "web", "count": 3, "none": null, "empty": "", "off": false, "map": {"b": [1, 2], "a": "x"}, "quoted": "a \"b\"",
     });
-    render(template, &json!({"Values": values}))
+    render(template, &json!({"Values": values, "Files": {"files/a.yaml": "a: {{ b }}\nc: d\n"}}))
 }
 
 #[test]
@@ -49,6 +49,7 @@ fn functions_take_arguments_and_then_what_is_piped() {
         rendered("{{ if eq .Values.count 3 }}a{{ end }}{{ if ne .Values.name \"web\" }}b{{ end }}").as_deref(),
         Ok("a")
     );
+    assert_eq!(rendered("{{ .Files.Get \"files/a.yaml\" | nindent 2 }}").as_deref(), Ok("\n  a: {{ b }}\n  c: d"));
     let has = "{{ if has 2 .Values.map.b }}a{{ end }}{{ if has 3 .Values.map.b }}b{{ end }}";
     assert_eq!(rendered(has).as_deref(), Ok("a"));
 }
@@ -62,6 +63,8 @@ fn what_does_not_work_is_an_error_and_never_nothing() {
     assert_eq!(rendered("{{ .Values.name .Values.name }}"), syntax(".Values.name .Values.name"));
     assert_eq!(rendered("{{ range .Values.map }}{{ end }}"), syntax("range .Values.map"));
     assert_eq!(rendered("a {{ b"), syntax("b"));
+    let missing = ".Files.Get \"files/b.yaml\"";
+    assert_eq!(rendered(&format!("{{{{ {missing} }}}}")), Err(TemplateError::Missing(missing.to_owned())));
     assert_eq!(rendered("{{ fail \"no, because\" }}"), Err(TemplateError::Fail("no, because".to_owned())));
     for unbalanced in
         ["{{ end }}", "{{ if 1 }}", "{{ if 1 }}{{ else }}", "{{ else }}", "{{ if 1 }}{{ else }}{{ else }}{{ end }}"]

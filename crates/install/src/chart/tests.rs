@@ -9,7 +9,7 @@ fn chart_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/leno")
 }
 
-fn rendered(sets: &[&str], is_ha: bool) -> Result<Vec<Value>, String> {
+pub(super) fn rendered(sets: &[&str], is_ha: bool) -> Result<Vec<Value>, String> {
     let mut values = default_values(is_ha).expect("the chart is fine");
     for set in sets {
         set_value(&mut values, set).map_err(|error| error.to_string())?;
@@ -17,12 +17,12 @@ fn rendered(sets: &[&str], is_ha: bool) -> Result<Vec<Value>, String> {
     objects(&values).map_err(|error| error.to_string())
 }
 
-fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
+pub(super) fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
     let is_it = |object: &&Value| object["kind"] == kind && object["metadata"]["name"] == name;
     objects.iter().find(is_it).unwrap_or_else(|| panic!("there is no {kind} {name}"))
 }
 
-fn names(objects: &[Value]) -> Vec<String> {
+pub(super) fn names(objects: &[Value]) -> Vec<String> {
     let name = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["name"]).replace('"', "");
     objects.iter().map(name).collect()
 }
@@ -40,6 +40,12 @@ fn every_file_of_the_chart_is_in_the_program() {
     templates.sort();
     assert_eq!(listed("templates"), templates);
     assert_eq!(listed("crds"), CRDS.map(|(name, _)| name.to_owned()));
+    let mut files = listed("files/dashboards");
+    files.push("rules.yaml".to_owned());
+    let mut included = FILES.map(|(name, _)| name.rsplit('/').next().unwrap_or(name).to_owned());
+    files.sort();
+    included.sort();
+    assert_eq!(files, included);
 }
 
 #[test]
@@ -423,9 +429,10 @@ fn helm_renders_the_same_objects() {
     let Some(helm) = helm() else {
         return leno_testing::skipped("there is no helm to compare the chart's rendering with; type: ./test install");
     };
-    let cases: [(&[&str], bool); 4] = [
+    let cases: [(&[&str], bool); 5] = [
         (&[], false),
         (&[], true),
+        (&[r#"monitoring.labels={"release":"prom"}"#, "monitoring.enabled=true"], false),
         (&["image.registry=r.example/m", "image.version=2.0", "control.replicas=3", "proxy.accessLog=json"], false),
         (&[r#"webhook.namespaceOnly=["leno.dev/inject","leno.dev/opaque-ports"]"#, "guard.enabled=true"], false),
     ];
@@ -441,8 +448,8 @@ fn helm_renders_the_same_objects() {
         if is_ha {
             command.arg("--values").arg(chart_dir().join("values-ha.yaml"));
         }
-        // Helm's --set writes a list as {a,b}, but as JSON both programs read it.
-        let flag = |set: &str| if set.contains("=[") { "--set-json" } else { "--set" };
+        // Helm's --set writes a list as {a,b}, but as JSON both programs read lists and mappings.
+        let flag = |set: &str| if set.contains("=[") || set.contains("={") { "--set-json" } else { "--set" };
         command.args(sets.iter().flat_map(|set| [flag(set), set]));
         let output = command.output().expect("helm runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

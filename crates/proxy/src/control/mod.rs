@@ -141,7 +141,10 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         }
     };
     let configuration = source.configuration();
-    let config_metrics = ConfigMetrics::default().after_read(configuration.problems.len(), started);
+    let mut config_metrics = ConfigMetrics::default().after_read(configuration.problems.len(), started);
+    if questions.is_some() {
+        config_metrics = config_metrics.with_connection(false);
+    }
     let worker_metrics: Vec<_> = (0..args.workers).map(|_| WorkerMetrics::new()).collect();
     let template = WorkerTemplate {
         identity: identity.as_ref().map(|identity| identity.identity().borrow().clone()),

@@ -57,7 +57,11 @@ impl Shared {
 
     /// The metrics to export now.
     pub(super) fn scrape(&self) -> Scrape {
-        let process = ProcessMetrics { restarts: self.restarts, ..ProcessMetrics::read(self.started) };
+        let process = ProcessMetrics {
+            restarts: self.restarts,
+            memory_budget_bytes: Some(u64::from(self.limits.relay.memory_budget_kib) * 1_024),
+            ..ProcessMetrics::read(self.started)
+        };
         let identity = self.identity_metrics.as_ref().map(|metrics| metrics.get());
         Scrape::new(&self.worker_metrics, self.config_metrics.get(), identity, process, Instant::now())
     }
@@ -84,6 +88,11 @@ impl Shared {
             worker.change_mesh(mesh.clone(), changes.clone());
         }
         self.configuration.replace(Configuration::of_mesh(mesh));
+    }
+
+    /// Records whether a stream to the control plane is open.
+    pub(super) fn set_connected(&self, is_connected: bool) {
+        self.config_metrics.set(self.config_metrics.get().with_connection(is_connected));
     }
 
     fn take(&self, configuration: Configuration) {

@@ -19,6 +19,8 @@ pub(crate) struct ConfigMetrics {
     pub(crate) problems: usize,
     /// Time of the last reload without a problem; 1970 if there was none.
     pub(crate) last_success_since_1970: Duration,
+    /// Whether a stream to the control plane is open. `None` if the configuration comes from a directory.
+    pub(crate) is_connected: Option<bool>,
 }
 
 impl ConfigMetrics {
@@ -34,12 +36,22 @@ impl ConfigMetrics {
         self
     }
 
+    /// The metrics after a stream to the control plane began or ended.
+    pub(crate) fn with_connection(mut self, is_connected: bool) -> Self {
+        self.is_connected = Some(is_connected);
+        self
+    }
+
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let mut reloads = counter(encoder, "leno_config_reloads", "Times that changed configuration files were read")?;
         encode_count(reloads.encode_family(&[("result", "success")])?, self.good_reloads)?;
         encode_count(reloads.encode_family(&[("result", "failure")])?, self.bad_reloads)?;
         gauge(encoder, "leno_config_problems", "Problems in the configuration files as they are now")?
             .encode_gauge(&self.problems)?;
+        if let Some(is_connected) = self.is_connected {
+            let help = "Whether this proxy is connected to a control plane";
+            gauge(encoder, "leno_control_plane_connected", help)?.encode_gauge(&u64::from(is_connected))?;
+        }
         let help = "When configuration files were last read without a problem";
         gauge(encoder, "leno_config_last_success_timestamp_seconds", help)?
             .encode_gauge(&self.last_success_since_1970.as_secs_f64())

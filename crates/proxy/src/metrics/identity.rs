@@ -51,6 +51,10 @@ pub(super) fn encode(metrics: &IdentityMetrics, encoder: &mut DescriptorEncoder)
     ] {
         encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&time.as_secs_f64())?;
     }
+    if let Some(time) = metrics.anchors_expiration_since_1970 {
+        let (name, help) = ("leno_trust_anchor_expiration_timestamp_seconds", "When the last trust anchor expires");
+        encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&time.as_secs_f64())?;
+    }
     Ok(())
 }
 

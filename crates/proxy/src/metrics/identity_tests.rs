@@ -23,6 +23,7 @@ fn an_expiring_certificate_is_seen_by_the_names_that_linkerd_gives() {
         .after_refresh(at(1_000), at(5_000))
         .after_failure()
         .after_refresh(at(3_000), at(7_000));
+    let metrics = IdentityMetrics { anchors_expiration_since_1970: Some(Duration::from_secs(9_000)), ..metrics };
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Only(metrics)));
     let mut text = String::new();
@@ -32,6 +33,7 @@ fn an_expiring_certificate_is_seen_by_the_names_that_linkerd_gives() {
         "control_identity_cert_refreshes_total{result=\"error\"} 1",
         "control_identity_cert_expiration_timestamp_seconds 7000.0",
         "control_identity_cert_refresh_timestamp_seconds 3000.0",
+        "leno_trust_anchor_expiration_timestamp_seconds 9000.0",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
     }

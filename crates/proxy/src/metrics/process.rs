@@ -28,6 +28,8 @@ pub(crate) struct ProcessMetrics {
     pub(crate) started_since_1970: Duration,
     /// How often a supervisor has started the process again.
     pub(crate) restarts: u64,
+    /// Memory that peers may make all workers hold.
+    pub(crate) memory_budget_bytes: Option<u64>,
 }
 
 impl ProcessMetrics {
@@ -46,6 +48,7 @@ impl ProcessMetrics {
             threads: stat_field(&stat, 20),
             started_since_1970: started.duration_since(UNIX_EPOCH).unwrap_or_default(),
             restarts: 0,
+            memory_budget_bytes: None,
         }
     }
 
@@ -61,6 +64,7 @@ impl ProcessMetrics {
             ("process_open_fds", "Open files and sockets", self.open_fds),
             ("process_max_fds", "Most files and sockets that may be open", self.max_fds),
             ("process_threads", "Threads", self.threads),
+            ("leno_memory_budget_bytes", "Memory that peers may make the workers hold", self.memory_budget_bytes),
         ];
         for (name, help, value) in gauges {
             if let Some(value) = value {

@@ -100,6 +100,7 @@ impl Discovery {
         loop {
             let began = tokio::time::Instant::now();
             let Err(error) = self.stream(shared).await;
+            shared.set_connected(false);
             if began.elapsed() >= GOOD_STREAM {
                 retry.reset();
             }
@@ -130,6 +131,7 @@ impl Discovery {
         let response = client.delta_aggregated_resources(poll_fn(move |cx| requests.poll_recv(cx)));
         let mut responses = response.await.map_err(|status| explain_status(&status))?.into_inner();
         tracing::info!(address = %self.control_plane.address, "connected to the control plane");
+        shared.set_connected(true);
         let mut session = Session::new(self.node.clone());
         let period = USAGE_EVERY.min(self.idle / 5).max(Duration::from_millis(1));
         let mut look = interval_at(tokio::time::Instant::now() + period, period);

@@ -1,0 +1,426 @@
+//! The chart's rules and dashboards in a real Prometheus, which reads the metrics of real programs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use leno_install::yaml;
+use leno_tests::admin;
+use leno_tests::backend::Backend;
+use leno_tests::client::{Call, Client};
+use leno_tests::manifests::{ECHO, Service};
+use leno_tests::mesh::is_installed;
+use leno_tests::programs::{Server, run_well};
+use leno_tests::proxy::{Proxy, free_address, wait_for};
+use leno_tests::scrape::Scrape;
+use leno_tests::xds::Control;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::faults::sides::{Authority, ServerSide, client_side, echo};
+
+/// Longest time for a program to start or to end, and until Prometheus has read every metric a few times.
+const PATIENCE: Duration = Duration::from_secs(60);
+const RULES: &str = "charts/leno/files/rules.yaml";
+const TESTS_OF_RULES: &str = "tests/monitoring/rules_test.yaml";
+const DASHBOARDS: [&str; 3] = ["workloads", "methods", "control"];
+/// Metrics that only a control plane with a cluster exports. The control plane of these tests serves a directory. The
+/// tests of `leno-control` compare the dashboards with these names.
+const OF_A_CLUSTER: [&str; 6] = [
+    "leno_control_objects",
+    "leno_control_listed",
+    "leno_control_problems",
+    "leno_control_translation",
+    "leno_control_unmeshed_pods",
+    "leno_control_webhook_requests",
+];
+/// Metrics that Prometheus itself makes.
+const OF_PROMETHEUS: [&str; 1] = ["up"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn read_yaml(path: &str) -> Value {
+    yaml::read(&read(path)).unwrap_or_else(|fault| panic!("{path}: {fault}"))
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// All rules of the chart.
+fn rules() -> Vec<Value> {
+    list(&read_yaml(RULES)["groups"]).flat_map(|group| list(&group["rules"])).cloned().collect()
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or_else(|| panic!("no {field} in {value}"))
+}
+
+#[test]
+fn promtool_accepts_rules_and_configuration_and_the_tests_of_the_rules_pass() {
+    if !is_installed("promtool", "prometheus") {
+        return;
+    }
+    let path = |path: &str| root().join(path).display().to_string();
+    run_well("promtool", &["check", "rules", &path(RULES)], PATIENCE);
+    check_configuration();
+    run_well("promtool", &["test", "rules", &path(TESTS_OF_RULES)], PATIENCE);
+}
+
+/// Checks the configuration for Prometheus without its discovery of Pods: Debian builds Prometheus without it.
+fn check_configuration() {
+    let mut configuration = read_yaml("docs/monitoring/prometheus.yml");
+    let directory = root().join("docs/monitoring");
+    let rules = list(&configuration["rule_files"]).map(|file| directory.join(file.as_str().expect("a path")));
+    configuration["rule_files"] = rules.map(|path| path.display().to_string()).collect();
+    for job in configuration["scrape_configs"].as_array_mut().expect("a list") {
+        let roles = job.as_object_mut().expect("a mapping").remove("kubernetes_sd_configs").expect("it finds Pods");
+        assert_eq!(roles[0]["role"], "pod");
+    }
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), configuration.to_string()).expect("the file is ours");
+    run_well("promtool", &["check", "config", &file.path().display().to_string()], PATIENCE);
+}
+
+#[test]
+fn every_rule_has_a_test_and_every_alert_says_what_to_type() {
+    let tests = read_yaml(TESTS_OF_RULES);
+    let tests = || list(&tests["tests"]);
+    let page = read("docs/monitoring.md");
+    for rule in rules() {
+        let Some(alert) = rule["alert"].as_str() else {
+            let record = text(&rule, "record");
+            let mut expressions =
+                tests().flat_map(|test| list(&test["promql_expr_test"])).map(|test| text(test, "expr"));
+            assert!(expressions.any(|expression| expression.starts_with(record)), "{record} has no test");
+            continue;
+        };
+        let expected: Vec<usize> = tests()
+            .flat_map(|test| list(&test["alert_rule_test"]))
+            .filter(|test| test["alertname"] == alert)
+            .map(|test| list(&test["exp_alerts"]).count())
+            .collect();
+        assert!(expected.contains(&0) && expected.iter().any(|alerts| *alerts > 0), "{alert}: {expected:?}");
+        for annotation in ["summary", "description"] {
+            assert!(!text(&rule["annotations"], annotation).is_empty(), "{alert}");
+        }
+        let command = text(&rule["annotations"], "command");
+        assert!(command.starts_with("leno ") || command.starts_with("kubectl "), "{alert}: {command}");
+        assert!(page.contains(&format!("| `{alert}` |")), "docs/monitoring.md does not describe {alert}");
+    }
+}
+
+/// The PromQL expressions of a dashboard, with values in place of Grafana's variables.
+fn expressions(dashboard: &Value) -> BTreeSet<String> {
+    let targets =
+        list(&dashboard["panels"]).flat_map(|panel| list(&panel["targets"])).map(|target| text(target, "expr"));
+    let filled = targets.flat_map(|expression| {
+        ["inbound", "outbound"].map(|direction| {
+            expression
+                .replace("$__rate_interval", "1m")
+                .replace("$namespace", ".*")
+                .replace("$workload", ".*")
+                .replace("$direction", direction)
+        })
+    });
+    let filled: BTreeSet<String> = filled.collect();
+    assert!(filled.iter().all(|expression| !expression.contains('$')), "a variable has no value: {filled:#?}");
+    filled
+}
+
+/// The queries of a dashboard's variables: the metrics in `label_values(METRIC, LABEL)`.
+fn variables(dashboard: &Value) -> Vec<String> {
+    let queries = list(&dashboard["templating"]["list"]).filter_map(|variable| variable["query"]["query"].as_str());
+    let metric = |query: &str| {
+        let (metric, _) =
+            query.strip_prefix("label_values(").and_then(|rest| rest.rsplit_once(',')).expect("label_values");
+        metric.to_owned()
+    };
+    queries.map(metric).collect()
+}
+
+/// The names of metrics in a PromQL expression.
+fn metrics(expression: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut rest = expression;
+    while let Some(first) = rest.chars().next() {
+        let closing = match first {
+            '"' => Some('"'),
+            '{' => Some('}'),
+            '[' => Some(']'),
+            _ => None,
+        };
+        if let Some(closing) = closing {
+            // No label value of ours contains a closing bracket or an escaped quote.
+            rest = rest[1..].split_once(closing).map_or("", |(_, after)| after);
+            continue;
+        }
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':');
+        let word = &rest[..rest.find(|c| !is_part(c)).unwrap_or(rest.len())];
+        rest = &rest[word.len().max(first.len_utf8())..];
+        if word.is_empty() || word.starts_with(|c: char| c.is_ascii_digit()) {
+            continue;
+        }
+        let next = rest.trim_start();
+        let is_called = ["(", "by ", "without "].iter().any(|next_word| next.starts_with(next_word));
+        match word {
+            "by" | "without" | "on" | "ignoring" => rest = rest.split_once(')').map_or("", |(_, after)| after),
+            "and" | "or" | "unless" | "bool" | "offset" => {}
+            _ if is_called => {}
+            _ => {
+                names.insert(word.to_owned());
+            }
+        }
+    }
+    names
+}
+
+#[test]
+fn the_names_of_metrics_are_found_in_expressions() {
+    let expression =
+        r#"sum by (a, le) (rate(x_total{job="y", a!=""}[5m])) / on (b) (z_bytes > 0) and w:r:5m{} or up == 1"#;
+    assert_eq!(Vec::from_iter(metrics(expression)), ["up", "w:r:5m", "x_total", "z_bytes"]);
+}
+
+/// A running Prometheus, killed when dropped.
+struct Prometheus {
+    _server: Server,
+    _directory: tempfile::TempDir,
+    address: SocketAddr,
+}
+
+impl Prometheus {
+    /// Starts a Prometheus that reads the targets once a second: each with its job, its workload and its address.
+    fn start(targets: &[(&str, &str, SocketAddr)]) -> Self {
+        let mut jobs: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+        for (job, workload, at) in targets {
+            let mut labels = json!({"namespace": "shop", "pod": format!("{workload}-1"), "container": job});
+            if *job == "leno-proxy" {
+                labels["workload"] = (*workload).into();
+            }
+            jobs.entry(*job).or_default().push(json!({"targets": [at.to_string()], "labels": labels}));
+        }
+        let jobs = jobs.into_iter().map(|(job, targets)| json!({"job_name": job, "static_configs": targets}));
+        Self::start_with(&jobs.collect())
+    }
+
+    /// Starts a Prometheus with these `scrape_configs` and with the chart's rules.
+    fn start_with(jobs: &Value) -> Self {
+        let (directory, address) = (tempfile::tempdir().expect("a directory"), free_address());
+        let path = |name: &str| directory.path().join(name).display().to_string();
+        let rules = root().join(RULES).canonicalize().expect("the chart has it");
+        let configuration = json!({
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": [rules.display().to_string()],
+            "scrape_configs": jobs,
+        });
+        fs::write(path("prometheus.yml"), configuration.to_string()).expect("the directory is ours");
+        let options = [
+            format!("--config.file={}", path("prometheus.yml")),
+            format!("--storage.tsdb.path={}", path("data")),
+            format!("--web.listen-address={address}"),
+        ];
+        let server = Server::start("prometheus", &options.each_ref().map(String::as_str));
+        wait_for("Prometheus is ready", PATIENCE, || {
+            admin::get(address, "/-/ready").is_ok_and(|(status, _)| status == 200).then_some(())
+        });
+        Self { _server: server, _directory: directory, address }
+    }
+
+    /// Returns the number of series that an expression leads to, without those that are not a number.
+    ///
+    /// # Panics
+    /// If Prometheus does not accept the expression.
+    fn count(&self, expression: &str) -> u64 {
+        let query = format!("count(({expression}) > -Inf)");
+        let encoded: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let (status, answer) =
+            admin::get(self.address, &format!("/api/v1/query?query={encoded}")).expect("Prometheus answers");
+        assert_eq!(status, 200, "{expression}: {answer}");
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        let count = answer["data"]["result"][0]["value"][1].as_str();
+        count.map_or(0, |count| count.parse().expect("a number"))
+    }
+}
+
+/// A meshed server with a meshed client, and a client that uses a control plane.
+struct Stage {
+    server: ServerSide,
+    client: Proxy,
+    asking: Proxy,
+    control: Control,
+    calls: JoinHandle<()>,
+    _backend: Backend,
+    _authority: Authority,
+}
+
+impl Stage {
+    async fn start() -> Self {
+        let authority = Authority::new();
+        let servers = [ServerSide::start(&authority, "echo", Default::default(), &[]).await];
+        let client = client_side(&authority, &[echo(&servers), Service::new("dead", &[free_address()])], &[]);
+        let backend = Backend::start().await;
+        let control = Control::start(&[Service::echo(&[backend.address()])]);
+        let asking = Proxy::start_asking(control.xds(), &[]);
+        let calls = tokio::spawn(call_for_ever(client.outbound(), asking.outbound()));
+        let [server] = servers;
+        Self { server, client, asking, control, calls, _backend: backend, _authority: authority }
+    }
+
+    /// All programs, each with its job and its name.
+    fn targets(&self) -> [(&'static str, &'static str, SocketAddr); 4] {
+        [
+            ("leno-proxy", "echo", self.server.proxy().admin()),
+            ("leno-proxy", "web", self.client.admin()),
+            ("leno-proxy", "asking", self.asking.admin()),
+            ("leno-control", "leno-control", self.control.admin()),
+        ]
+    }
+
+    /// The current metrics of all programs.
+    fn scrapes(&self) -> Vec<Scrape> {
+        let page = |at| admin::get(at, "/metrics").expect("the admin listener answers").1;
+        self.targets().into_iter().map(|(.., at)| Scrape::parse(&page(at))).collect()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.calls.abort();
+    }
+}
+
+/// Makes calls of all kinds: with and without a deadline, failing ones, and calls to a server that does not exist.
+async fn call_for_ever(web: SocketAddr, asking: SocketAddr) {
+    let (web, asking) = (Client::connect(web, ECHO).await, Client::connect(asking, ECHO).await);
+    let calls = [
+        Call::new("Fast").with("grpc-timeout", "10S"),
+        Call::new("Fast"),
+        Call::new("Failing").with("reply-status", "14"),
+        Call::new("Fast").to("dead.default:50051").with("grpc-timeout", "500m"),
+    ];
+    loop {
+        for call in &calls {
+            // Whether a call succeeds does not matter: its proxies count it.
+            let _ = web.try_call(call, b"hello").await;
+        }
+        let _ = asking.try_call(&Call::new("Fast"), b"hello").await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Whether an expression names a metric that only a control plane with a cluster exports.
+fn needs_a_cluster(expression: &str) -> bool {
+    OF_A_CLUSTER.iter().any(|name| expression.contains(name))
+}
+
+/// A target as Prometheus finds it in a cluster: the labels of a Pod's container, without `__meta_kubernetes_`.
+fn found(labels: &[(&str, &str)]) -> Value {
+    let pod = [("namespace", "shop"), ("pod_labelpresent_leno_dev_injected", "true"), ("pod_phase", "Running")];
+    let container = [("pod_container_name", "leno-proxy"), ("pod_container_port_name", "leno-admin")];
+    let mut all = BTreeMap::new();
+    for (name, value) in pod.iter().chain(&container).chain(labels) {
+        all.insert(format!("__meta_kubernetes_{name}"), *value);
+    }
+    json!({"targets": [free_address().to_string()], "labels": all})
+}
+
+#[test]
+fn pods_are_found_with_their_workloads_and_other_containers_are_left_out() {
+    if !is_installed("prometheus", "prometheus") {
+        return;
+    }
+    const NAME: &str = "pod_name";
+    const KIND: &str = "pod_controller_kind";
+    const CONTROLLER: &str = "pod_controller_name";
+    let hash = ("pod_label_pod_template_hash", "7c9f");
+    let cases: [(&[(&str, &str)], &str); 6] = [
+        (&[(NAME, "a"), (KIND, "ReplicaSet"), (CONTROLLER, "my-web-7c9f"), hash], "my-web"),
+        (&[(NAME, "b"), (KIND, "ReplicaSet"), (CONTROLLER, "own-set")], "own-set"),
+        (&[(NAME, "c"), (KIND, "StatefulSet"), (CONTROLLER, "my-db")], "my-db"),
+        (&[(NAME, "d"), (KIND, "Job"), (CONTROLLER, "nightly-29123456")], "nightly"),
+        (&[(NAME, "e"), (KIND, "Job"), (CONTROLLER, "import-2")], "import-2"),
+        (&[(NAME, "f")], "f"),
+    ];
+    let mut targets: Vec<Value> = cases.iter().map(|(labels, _)| found(labels)).collect();
+    targets.push(found(&[(NAME, "port"), ("pod_container_port_name", "http")]));
+    targets.push(found(&[(NAME, "ended"), ("pod_phase", "Succeeded")]));
+    let control = [("pod_container_port_name", "admin"), ("pod_label_app_kubernetes_io_name", "leno-control")];
+    targets.push(found(&[&[(NAME, "control")][..], &control].concat()));
+
+    let mut jobs = read_yaml("docs/monitoring/prometheus.yml")["scrape_configs"].clone();
+    for job in jobs.as_array_mut().expect("a list") {
+        job.as_object_mut().expect("a mapping").remove("kubernetes_sd_configs");
+        job["static_configs"] = targets.clone().into();
+    }
+    let prometheus = Prometheus::start_with(&jobs);
+    let is_there = |series: &str| wait_for(series, PATIENCE, || (prometheus.count(series) == 1).then_some(()));
+    for (labels, workload) in cases {
+        let (_, pod) = labels[0];
+        is_there(&format!(
+            r#"up{{job="leno-proxy", namespace="shop", container="leno-proxy", pod="{pod}", workload="{workload}"}}"#
+        ));
+    }
+    is_there(r#"up{job="leno-control", pod="control", workload=""}"#);
+    assert_eq!(prometheus.count("up"), 7, "all other targets are left out");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_expression_of_the_dashboards_and_rules_finds_what_the_programs_export() {
+    if !is_installed("prometheus", "prometheus") {
+        return;
+    }
+    let mut stage = Stage::start().await;
+    let prometheus = Prometheus::start(&stage.targets());
+    let dashboards = DASHBOARDS.map(|name| read_yaml(&format!("charts/leno/files/dashboards/{name}.json")));
+    let rules = rules();
+    let records: BTreeSet<&str> = rules.iter().filter_map(|rule| rule["record"].as_str()).collect();
+
+    let mut wanted: BTreeSet<String> = dashboards.iter().flat_map(expressions).collect();
+    wanted.extend(dashboards.iter().flat_map(variables).map(|query| query.replace("$namespace", ".*")));
+    wanted.extend(records.iter().map(|record| (*record).to_owned()));
+    let all: Vec<String> =
+        wanted.iter().cloned().chain(rules.iter().map(|rule| text(rule, "expr").to_owned())).collect();
+    let (in_a_cluster, mut wanted): (BTreeSet<String>, BTreeSet<String>) =
+        wanted.into_iter().partition(|expression| needs_a_cluster(expression));
+
+    tokio::task::block_in_place(|| {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while !wanted.is_empty() {
+            wanted.retain(|expression| prometheus.count(expression) == 0);
+            assert!(std::time::Instant::now() < deadline, "no data for {wanted:#?}");
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    });
+    // Without data too, Prometheus must accept every expression.
+    for expression in &all {
+        prometheus.count(expression);
+    }
+    for expression in &in_a_cluster {
+        assert_eq!(prometheus.count(expression), 0, "{expression} has data: it is no exception any more");
+    }
+    assert_eq!(prometheus.count("up == 1"), 4);
+    // A quarter of the calls to the server fail. Every other alert is silent.
+    assert_eq!(prometheus.count(r#"ALERTS{alertname="LenoWorkloadFailing", workload="echo"}"#), 1);
+    assert_eq!(prometheus.count(r#"ALERTS{alertname!="LenoWorkloadFailing"}"#), 0, "another alert is pending or fires");
+
+    let scrapes = stage.scrapes();
+    for name in all.iter().flat_map(|expression| metrics(expression)) {
+        let is_known =
+            records.contains(name.as_str()) || OF_PROMETHEUS.contains(&name.as_str()) || needs_a_cluster(&name);
+        assert!(is_known || scrapes.iter().any(|scrape| scrape.has(&name)), "no program exports {name}");
+    }
+    stage.control.kill();
+    wait_for("the proxy counts as disconnected", PATIENCE, || {
+        let disconnected = prometheus.count("leno_control_plane_connected == 0") == 1;
+        (disconnected && prometheus.count(r#"ALERTS{alertname="LenoProxyDisconnected"}"#) == 1).then_some(())
+    });
+}
