@@ -23,7 +23,7 @@ use tokio::time::timeout;
 const CONTENT_MAX_BYTES: usize = 32 << 20;
 /// Longest line of an answer of lines, in bytes.
 const LINE_MAX_BYTES: usize = 256 << 10;
-/// Longest time until the head of an answer.
+/// Longest time until the head of an answer of lines.
 const HEAD_MAX: Duration = Duration::from_secs(15);
 /// Longest time that [`fetch`] takes.
 const FETCH_MAX: Duration = Duration::from_secs(2);
@@ -59,7 +59,7 @@ pub enum Unreadable {
 /// # Errors
 /// If no HTTP response with text arrives, or its content is longer than 32 MiB.
 pub async fn get(stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> Result<Answer, Unreadable> {
-    exchange(stream, Request::get(path), Bytes::new(), whole).await
+    exchange(stream, Request::get(path), (Bytes::new(), None), whole).await
 }
 
 /// Sends JSON to a page on a new connection, and hands over each line of the response as it comes; skips empty lines.
@@ -77,21 +77,27 @@ pub async fn post_for_lines(
         StatusCode::OK => lines(response, line).await,
         _ => whole(response).await,
     };
-    exchange(stream, Request::post(path), json.into(), lines).await
+    exchange(stream, Request::post(path), (json.into(), Some(HEAD_MAX)), lines).await
 }
 
+/// Sends a request with this content. Waits this long for the head of the answer; without a limit, the caller has one for
+/// the whole answer.
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     request: request::Builder,
-    content: Bytes,
+    (content, head_max): (Bytes, Option<Duration>),
     read: impl AsyncFnOnce(Response<Incoming>) -> Result<Answer, Unreadable>,
 ) -> Result<Answer, Unreadable> {
     let request = request.header(HOST, "localhost").header(CONNECTION, "close").body(Full::new(content));
     let request = request.map_err(|error| Unreadable::Io(error.to_string()))?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| why(&error))?;
     let exchange = async {
-        let head = timeout(HEAD_MAX, sender.send_request(request)).await;
-        read(head.map_err(|_| Unreadable::Late)?.map_err(|error| why(&error))?).await
+        let sent = sender.send_request(request);
+        let head = match head_max {
+            Some(head_max) => timeout(head_max, sent).await.map_err(|_| Unreadable::Late)?,
+            None => sent.await,
+        };
+        read(head.map_err(|error| why(&error))?).await
     };
     let mut exchange = pin!(exchange);
     // The connection moves the bytes of the exchange. Once the connection has ended, it must be dropped. Otherwise a
