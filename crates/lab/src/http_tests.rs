@@ -86,3 +86,43 @@ fn a_page_is_ok_if_it_answers_200() {
     server.join().expect("it has answered twice");
     assert!(!is_ok(address, "/ready"), "no server listens now");
 }
+
+/// Returns the lines of an answer that arrives in these pieces, and the result.
+fn lines_of(pieces: &[&[u8]]) -> (Vec<String>, Result<Answer, Unreadable>) {
+    let runtime = runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    runtime.block_on(async {
+        let (here, mut there) = tokio::io::duplex(1 << 20);
+        let server = async {
+            let mut request = [0; 512];
+            let length = there.read(&mut request).await.expect("a request");
+            assert!(request[..length].starts_with(b"POST /tap HTTP/1.1\r\n") && request[..length].ends_with(b"{}"));
+            for piece in pieces {
+                // The client may have stopped to read.
+                let _ = there.write_all(piece).await;
+                tokio::task::yield_now().await;
+            }
+            drop(there);
+        };
+        let mut lines = Vec::new();
+        let asked = post_for_lines(here, "/tap", "{}".to_owned(), |line| lines.push(line.to_owned()));
+        let result = tokio::join!(asked, server).0;
+        (lines, result)
+    })
+}
+
+#[test]
+fn lines_are_handed_over_whole_however_they_are_divided() {
+    let head = b"HTTP/1.1 200 OK\r\ncontent-length: 18\r\n\r\n";
+    let (lines, result) = lines_of(&[head, b"\none\ntw", b"o", b"\n\nth", b"ree\nfo", b"u"]);
+    assert_eq!((lines, result), (vec!["one".to_owned(), "two".to_owned(), "three".to_owned()], answer(200, "")));
+    let (lines, result) = lines_of(&[b"HTTP/1.1 403 Forbidden\r\ncontent-length: 3\r\n\r\nno\n"]);
+    assert_eq!((lines.len(), result), (0, answer(403, "no\n")));
+}
+
+#[test]
+fn a_line_that_never_ends_is_not_kept() {
+    let long = vec![b'x'; LINE_MAX_BYTES + 1];
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", 2 * long.len());
+    let (lines, result) = lines_of(&[head.as_bytes(), &long, &long]);
+    assert_eq!((lines.len(), result), (0, Err(Unreadable::LineTooLong)));
+}
