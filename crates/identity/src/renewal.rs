@@ -38,6 +38,11 @@ impl Schedule {
         now >= self.due
     }
 
+    /// Returns how long it takes until the renewal is due.
+    pub fn due_in(&self, now: SystemTime) -> Duration {
+        self.due.duration_since(now).unwrap_or_default()
+    }
+
     /// Records a new SVID. The next renewal is due at a random moment between two thirds and five sixths of its
     /// lifetime.
     ///

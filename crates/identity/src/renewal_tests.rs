@@ -111,3 +111,11 @@ fn an_svid_that_came_expired_is_not_renewed_in_a_tight_loop() {
     assert!(!schedule.is_due(start()));
     assert!(schedule.is_due(start() + RETRY_FIRST));
 }
+
+#[test]
+fn the_time_until_the_renewal_is_known() {
+    let schedule = Schedule::new(start(), start() + DAY, 7);
+    let wait = schedule.due_in(start());
+    assert!(!schedule.is_due(start() + wait - Duration::from_millis(1)) && schedule.is_due(start() + wait));
+    assert_eq!(schedule.due_in(start() + DAY), Duration::ZERO);
+}

@@ -21,6 +21,9 @@ use crate::tls::TlsIdentity;
 /// How often to check whether the trust bundle has changed and whether a renewal is due.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Shortest time between two checks.
+const CHECK_MIN: Duration = Duration::from_millis(10);
+
 /// How long an issuer may take to answer.
 const ISSUE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -123,7 +126,8 @@ impl Upkeep {
     /// Renews the SVID and follows changes of the trust bundle, for ever.
     pub async fn run(mut self) -> Infallible {
         loop {
-            sleep(CHECK_INTERVAL).await;
+            // A renewal at its time leaves peers of a short-lived SVID as much time as they should have.
+            sleep(self.schedule.due_in(SystemTime::now()).clamp(CHECK_MIN, CHECK_INTERVAL)).await;
             self.check(SystemTime::now()).await;
         }
     }
