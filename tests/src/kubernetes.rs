@@ -136,7 +136,7 @@ impl Cluster {
     pub fn namespace(&self, name: &str) {
         self.apply(&format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}"));
         let account = || self.try_kubectl(&["-n", name, "get", "serviceaccount", "default"]).status.success();
-        wait_for("a service account", Duration::from_secs(30), || account().then_some(()));
+        wait_for("a service account", Duration::from_secs(120), || account().then_some(()));
     }
 
     /// Runs kubectl, which must succeed; returns its output.

@@ -409,7 +409,11 @@ async fn every_expression_of_the_dashboards_and_rules_finds_what_the_programs_ex
     }
     assert_eq!(prometheus.count("up == 1"), 4);
     // A quarter of the calls to the server fail. Every other alert is silent.
-    assert_eq!(prometheus.count(r#"ALERTS{alertname="LenoWorkloadFailing", workload="echo"}"#), 1);
+    // Prometheus evaluates the rules now and then.
+    let failing = r#"ALERTS{alertname="LenoWorkloadFailing", workload="echo"}"#;
+    tokio::task::block_in_place(|| {
+        wait_for("the alert of the failing workload", PATIENCE, || (prometheus.count(failing) == 1).then_some(()));
+    });
     assert_eq!(prometheus.count(r#"ALERTS{alertname!="LenoWorkloadFailing"}"#), 0, "another alert is pending or fires");
 
     let scrapes = stage.scrapes();
