@@ -25,7 +25,7 @@ pub struct TapSelection {
     /// outbound call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// Any of these statuses.
+    /// The call ended with one of these statuses. An empty list accepts every status.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub statuses: Vec<TapStatus>,
     /// Only calls that failed.

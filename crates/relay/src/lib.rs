@@ -35,7 +35,6 @@ pub mod failure;
 mod labels;
 pub mod limits;
 mod link;
-#[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "a table has a place for each bucket"))]
 pub mod metrics;
 mod pool;
 mod relay;

@@ -1,4 +1,5 @@
-//! Makes text from Pods and the cluster safe to print on one line of a terminal.
+//! Text from Pods and the cluster for people: safe to print on one line of a terminal, and identities in their short
+//! form.
 
 /// The text on one line, without control characters and invisible characters.
 pub(crate) fn line(text: &str) -> String {
@@ -9,6 +10,13 @@ pub(crate) fn line(text: &str) -> String {
 /// Whether a character is invisible, or changes the direction of the text after it.
 fn is_invisible(letter: char) -> bool {
     matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// The service account in a SPIFFE id, as `namespace/name`; `None` for other text.
+pub(crate) fn service_account(id: &str) -> Option<String> {
+    let (_, workload) = id.rsplit_once("/ns/")?;
+    let (namespace, account) = workload.split_once("/sa/")?;
+    Some(format!("{namespace}/{account}"))
 }
 
 #[cfg(test)]

@@ -137,43 +137,24 @@ impl Source {
 
     async fn measure_local(&self, window: Duration) -> Result<Vec<Measured>, ClusterError> {
         let start = Instant::now();
-        let mut before = self.read().await?;
+        let proxies = self.proxies().await?;
+        let before = proxies.scrape().await?;
         let progress = sign_of_life_or_line(&counting(before.len(), window));
         sleep_until(start + window).await;
-        let after = self.read().await?;
+        let after = proxies.scrape().await?;
         progress.finish_and_clear();
         // Skip proxies that did not answer the first query; they were reported after that query.
-        let measured = after.into_iter().filter_map(|(address, now)| {
-            let before = before.remove(&address)?;
+        let measured = after.into_iter().filter_map(|(proxy, now)| {
+            let before = before.get(proxy)?;
             Some(Measured {
-                namespace: String::new(),
-                name: address.to_string(),
+                namespace: proxy.namespace.clone(),
+                name: proxy.name.clone(),
                 pods: 1,
                 meshed_pods: 1,
-                proxies: vec![Growth { grown: now.since(&before), now }],
+                proxies: vec![Growth { grown: now.since(before), now }],
             })
         });
         Ok(measured.collect())
-    }
-
-    /// Reads the metrics pages of the proxies at the given addresses. Reports the proxies that do not answer.
-    async fn read(&self) -> Result<BTreeMap<SocketAddr, Scrape>, ClusterError> {
-        let ask = |&address: &SocketAddr| async move { (address, page(address, "/metrics").await) };
-        let answers: Vec<_> = stream::iter(&self.admin).map(ask).buffer_unordered(FORWARDS_MAX).collect().await;
-        let (mut pages, mut silent) = (BTreeMap::new(), None);
-        for (address, answer) in answers {
-            match answer {
-                Ok(page) => drop(pages.insert(address, Scrape::parse(&page))),
-                Err(error) => silent.replace(error).iter().for_each(|error| eprintln!("leno: {error}")),
-            }
-        }
-        match (pages.is_empty(), silent) {
-            (true, Some(error)) => Err(error),
-            (_, silent) => {
-                silent.iter().for_each(|error| eprintln!("leno: {error}"));
-                Ok(pages)
-            }
-        }
     }
 }
 
@@ -228,19 +209,40 @@ impl Proxies {
 
     /// Reads a page of every proxy, and when it came. Reports the proxies that do not answer.
     pub(crate) async fn read(&self, path: &str) -> Vec<(&ProxyAt, Instant, String)> {
+        let (pages, silent) = self.ask(path).await;
+        silent.iter().for_each(|error| eprintln!("leno: {error}"));
+        pages
+    }
+
+    /// Reads the metrics of every proxy. Reports the proxies that do not answer.
+    ///
+    /// # Errors
+    /// If no proxy answers: the reason of one of them.
+    async fn scrape(&self) -> Result<BTreeMap<&ProxyAt, Scrape>, ClusterError> {
+        let (pages, mut silent) = self.ask("/metrics").await;
+        let last = silent.pop_if(|_| pages.is_empty());
+        silent.iter().for_each(|error| eprintln!("leno: {error}"));
+        match last {
+            Some(error) => Err(error),
+            None => Ok(pages.into_iter().map(|(proxy, _, page)| (proxy, Scrape::parse(&page))).collect()),
+        }
+    }
+
+    /// Reads a page of every proxy. Returns the pages and when each came, and why the other proxies gave none.
+    async fn ask(&self, path: &str) -> (Vec<(&ProxyAt, Instant, String)>, Vec<ClusterError>) {
         let ask = |proxy| async move {
             let page = self.page(proxy, path).await;
             (proxy, Instant::now(), page)
         };
         let answers: Vec<_> = stream::iter(&self.proxies).map(ask).buffer_unordered(FORWARDS_MAX).collect().await;
-        let answered = answers.into_iter().filter_map(|(proxy, at, answer)| match answer {
-            Ok(text) => Some((proxy, at, text)),
-            Err(error) => {
-                eprintln!("leno: {error}");
-                None
+        let (mut pages, mut silent) = (Vec::new(), Vec::new());
+        for (proxy, at, answer) in answers {
+            match answer {
+                Ok(page) => pages.push((proxy, at, page)),
+                Err(error) => silent.push(error),
             }
-        });
-        answered.collect()
+        }
+        (pages, silent)
     }
 
     /// The proxies that `source` selects now: Pods may have started and ended since.

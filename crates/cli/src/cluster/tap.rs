@@ -37,7 +37,7 @@ pub(crate) struct Options {
     /// Show only calls whose other side has this service account, as web or shop/web
     #[arg(long, value_name = "SERVICE-ACCOUNT")]
     peer: Option<String>,
-    /// Show only calls that ended with one of these statuses of gRPC or HTTP, as UNAVAILABLE,503
+    /// Show only calls with one of these statuses of gRPC or HTTP, as UNAVAILABLE,503
     #[arg(long, value_name = "STATUS,...", value_delimiter = ',')]
     status: Vec<TapStatus>,
     /// Show only calls that failed

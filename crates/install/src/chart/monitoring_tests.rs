@@ -107,7 +107,7 @@ fn the_configuration_without_the_operator_labels_targets_in_the_same_way() {
         let monitor = find(&objects, "PodMonitor", name);
         let rules: Vec<_> =
             job["relabel_configs"].as_array().expect("rules").iter().map(as_the_operator_says).collect();
-        // The operator itself adds the labels before that of the job, and selects the targets.
+        // The operator selects the targets and adds the labels that precede `job`.
         let own = rules.iter().position(|rule| rule["targetLabel"] == "job").expect("the job");
         assert_eq!(
             rules[own..],

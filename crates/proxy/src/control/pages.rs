@@ -16,8 +16,8 @@ use super::shared::{Phase, Shared};
 use super::tap;
 use crate::worker::WorkerHandle;
 
-/// Time for workers to report their state.
-const EXPLAIN_MAX: Duration = Duration::from_millis(500);
+/// Time for workers to answer.
+const ANSWER_MAX: Duration = Duration::from_millis(500);
 
 /// Maximum length of a query in an answer, in characters.
 const QUERY_SHOWN_MAX: usize = 100;
@@ -135,8 +135,11 @@ async fn show_calls(query: Option<&str>, shared: &Shared) -> Answer {
 }
 
 /// Asks every worker. Returns the answers, and the numbers of the workers that did not answer in time.
-async fn ask<T>(shared: &Shared, question: impl Fn(&WorkerHandle) -> oneshot::Receiver<T>) -> (Vec<T>, Vec<usize>) {
-    let latest = Instant::now() + EXPLAIN_MAX;
+pub(super) async fn ask<T>(
+    shared: &Shared,
+    question: impl Fn(&WorkerHandle) -> oneshot::Receiver<T>,
+) -> (Vec<T>, Vec<usize>) {
+    let latest = Instant::now() + ANSWER_MAX;
     // Query all before waiting for the first, so that one slow worker does not use up the time of the other workers.
     let asked: Vec<_> = shared.workers.iter().map(question).collect();
     let (mut answers, mut silent_workers) = (Vec::new(), Vec::new());

@@ -13,8 +13,9 @@ use leno_model::tap::TapSelection;
 use leno_relay::tap::{MAX_TAPS, Tap};
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep};
 
+use super::pages::ask;
 use super::shared::Shared;
 
 /// How often lines are taken from the workers.
@@ -23,8 +24,6 @@ const EVERY: Duration = Duration::from_millis(50);
 const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
 /// Number of pieces that wait for the connection. Further lines stay in the tap, which is bounded.
 const PIECES: usize = 1;
-/// Time for the workers to begin the tap.
-const BEGIN_MAX: Duration = Duration::from_millis(500);
 
 /// The open taps of the proxy: at most [`MAX_TAPS`].
 #[derive(Default)]
@@ -68,12 +67,8 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Answe
         return text(StatusCode::SERVICE_UNAVAILABLE, format!("{MAX_TAPS} taps are open already; end one of them\n"));
     };
     let tap = Tap::new(selection.clone());
-    let begun: Vec<_> = shared.workers.iter().map(|worker| worker.begin_tap(tap.clone())).collect();
-    let latest = Instant::now() + BEGIN_MAX;
-    for begun in begun {
-        // A worker that is late begins later.
-        let _ = timeout_at(latest, begun).await;
-    }
+    // A worker that is late begins later.
+    ask(shared, |worker| worker.begin_tap(tap.clone())).await;
     tracing::info!(?selection, "a tap begins");
     let (sender, lines) = mpsc::channel(PIECES);
     spawn_local(async move {

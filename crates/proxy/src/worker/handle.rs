@@ -135,31 +135,23 @@ impl WorkerHandle {
 
     /// Begins to show the calls that end to a user. The receiver learns when the worker has begun.
     pub fn begin_tap(&self, tap: Arc<Tap>) -> oneshot::Receiver<()> {
-        let (sender, receiver) = oneshot::channel();
-        self.order(Command::BeginTap(tap, sender));
-        receiver
+        self.ask(|begun| Command::BeginTap(tap, begun))
     }
 
     /// Asks for the calls that have been in flight for longer than `longer_than`.
     pub fn open_calls(&self, longer_than: Duration) -> oneshot::Receiver<OpenCalls> {
-        let (sender, receiver) = oneshot::channel();
-        self.order(Command::ShowCalls(longer_than, sender));
-        receiver
+        self.ask(|answer| Command::ShowCalls(longer_than, answer))
     }
 
     /// Asks which of the control plane's answers are used by current calls, or were used by calls since the last
     /// report.
     pub fn usage(&self) -> oneshot::Receiver<Usage> {
-        let (sender, receiver) = oneshot::channel();
-        self.order(Command::ReportUsage(sender));
-        receiver
+        self.ask(Command::ReportUsage)
     }
 
     /// Asks for the state of all clusters in use.
     pub fn explain(&self) -> oneshot::Receiver<Vec<ClusterExplanation>> {
-        let (sender, receiver) = oneshot::channel();
-        self.order(Command::Explain(sender));
-        receiver
+        self.ask(Command::Explain)
     }
 
     /// Ends the thread. It accepts no new connections, sends GOAWAY to clients, and ends when all clients have finished
@@ -171,6 +163,13 @@ impl WorkerHandle {
     /// Whether the thread has ended.
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
+    }
+
+    /// Gives a command that the worker answers.
+    fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> oneshot::Receiver<T> {
+        let (sender, receiver) = oneshot::channel();
+        self.order(command(sender));
+        receiver
     }
 
     fn order(&self, command: Command) {

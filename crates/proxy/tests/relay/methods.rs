@@ -6,7 +6,7 @@ use leno_http2::frame::kind;
 use leno_model::mesh::ClusterKey;
 use leno_relay::metrics::{Direction, MethodLabels, MethodMetrics, MethodName, MethodTarget, TargetLabel};
 
-use crate::peer::{answer, call, call_with, data, grpc, headers, open_call};
+use crate::peer::{answer, call, call_with, data, grpc, headers, message, open_call};
 use crate::proxy::{CallInFlight, Proxy, eventually};
 
 fn method(proxy: &Proxy, name: MethodName) -> Arc<MethodMetrics> {
@@ -18,11 +18,6 @@ fn method(proxy: &Proxy, name: MethodName) -> Arc<MethodMetrics> {
 /// The series of the method of [`call`].
 fn named(proxy: &Proxy) -> Arc<MethodMetrics> {
     method(proxy, MethodName::Grpc("a.B/C".into()))
-}
-
-/// A gRPC message with this many bytes.
-fn message(bytes: u8) -> Vec<u8> {
-    [&[0, 0, 0, 0, bytes], vec![7; bytes.into()].as_slice()].concat()
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use leno_http2::frame::kind;
 use leno_relay::Progress;
 
-use crate::peer::{Peer, Server, call, data, headers, open_call};
+use crate::peer::{Peer, Server, call, data, headers, message, open_call};
 use crate::proxy::{CallInFlight, Proxy, eventually};
 
 /// The size of a client's window (RFC 9113 section 6.9.2), in bytes.
@@ -13,12 +13,6 @@ const WINDOW: usize = 65_535;
 
 fn open_response(stream: u32) -> Vec<u8> {
     headers(stream, &[(":status", "200"), ("content-type", "application/grpc")], false)
-}
-
-/// A gRPC message with this many bytes of content.
-fn message(bytes: usize) -> Vec<u8> {
-    let length = u32::try_from(bytes).expect("it is short").to_be_bytes();
-    [&[0], &length[..], &vec![7; bytes]].concat()
 }
 
 #[test]

@@ -236,6 +236,11 @@ pub(crate) fn data(stream: u32, bytes: &[u8], end_stream: bool) -> Vec<u8> {
     frame(kind::DATA, if end_stream { flag::END_STREAM } else { 0 }, stream, bytes)
 }
 
+/// A gRPC message with this many bytes of content.
+pub(crate) fn message(bytes: u32) -> Vec<u8> {
+    [&[0], &bytes.to_be_bytes()[..], &vec![7; bytes as usize]].concat()
+}
+
 /// Encodes fields as literals without indexing, in one HEADERS frame and as many CONTINUATION frames as needed.
 pub(crate) fn headers(stream: u32, fields: &[(&str, &str)], end_stream: bool) -> Vec<u8> {
     const MAX_FRAME_BYTES: usize = 16_384;

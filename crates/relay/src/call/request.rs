@@ -173,10 +173,7 @@ impl Relay {
             call.end_request(now);
         }
         call.request_bytes += bytes.len() as u64;
-        if call.is_grpc && call.request_messages.read(bytes) {
-            self.count_messages(id);
-        }
-        let Some(call) = self.calls.get_mut(id).certain() else { return };
+        let are_many = call.is_grpc && call.request_messages.read(bytes);
         let is_short = bytes.len() < DRIBBLE_BYTES && !end_stream;
         let dribbles = std::mem::replace(&mut call.short_part, is_short) && is_short;
         if !call.attempts.is_sent() {
@@ -196,6 +193,9 @@ impl Relay {
             } else {
                 self.stop_replay(id);
             }
+        }
+        if are_many {
+            self.count_messages(id);
         }
         if end_stream {
             self.request_is_complete(id);

@@ -11,7 +11,7 @@ const MANY: u32 = 64;
 pub struct Messages {
     /// Messages whose prefix is complete.
     begun: u32,
-    /// Those of them that were counted.
+    /// Number of messages that [`Messages::take_new`] has returned.
     counted: u32,
     /// Bytes of the latest message that have not arrived.
     left: u32,

@@ -42,7 +42,7 @@ impl Collector for Exported {
 }
 
 /// The text of a scrape of these workers.
-pub(super) fn scrape(workers: &[Arc<WorkerMetrics>]) -> String {
+pub(crate) fn scrape(workers: &[Arc<WorkerMetrics>]) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Exported(RelayScrape::new(workers, Instant::now()))));
     let mut text = String::new();

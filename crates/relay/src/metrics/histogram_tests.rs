@@ -1,11 +1,13 @@
 use std::time::Duration;
 
-use super::{BOUNDS_MS, BUCKETS, CoarseHistogram, CoarseTotals, Histogram, HistogramTotals};
+use super::{BOUNDS, BOUNDS_MS, Histogram, HistogramTotals};
 
-fn totals(latencies: &[Duration]) -> HistogramTotals {
+const BUCKETS: usize = BOUNDS + 1;
+
+fn totals(latencies: &[Duration]) -> HistogramTotals<BOUNDS> {
     let histogram = Histogram::default();
     for latency in latencies {
-        histogram.record(*latency);
+        histogram.record(&BOUNDS_MS, *latency);
     }
     let mut totals = HistogramTotals::default();
     histogram.add_to(&mut totals);
@@ -15,7 +17,8 @@ fn totals(latencies: &[Duration]) -> HistogramTotals {
 fn bucket_of(latency: Duration) -> usize {
     let totals = totals(&[latency]);
     assert_eq!(totals.count(), 1);
-    totals.counts.iter().position(|&count| count == 1).expect("one bucket has it")
+    let buckets = totals.buckets(&BOUNDS_MS, 1.0);
+    buckets.iter().position(|&(_, count)| count == 1).expect("one bucket has it")
 }
 
 #[test]
@@ -48,26 +51,26 @@ fn the_sum_keeps_fractions_of_a_millisecond() {
 
 #[test]
 fn buckets_carry_their_bounds_in_milliseconds_and_end_without_one() {
-    let buckets = totals(&[Duration::from_millis(15)]).buckets();
+    let buckets = totals(&[Duration::from_millis(15)]).buckets(&BOUNDS_MS, 1.0);
     assert_eq!(buckets.len(), BUCKETS);
     assert_eq!(buckets[6], (20.0, 1));
     assert_eq!(buckets[BUCKETS - 1], (f64::INFINITY, 0));
 }
 
 #[test]
-fn a_coarse_histogram_has_the_bounds_of_its_caller_and_keeps_hours() {
+fn a_histogram_has_the_bounds_of_its_caller_and_keeps_hours() {
     const BOUNDS_MS: [u32; 3] = [25, 50, 10_000];
-    let histogram = CoarseHistogram::default();
+    let histogram = Histogram::default();
     let hours = Duration::from_secs(7_200);
     for latency in [Duration::ZERO, Duration::from_millis(25), Duration::from_micros(25_001), hours] {
         histogram.record(&BOUNDS_MS, latency);
     }
-    let mut totals = CoarseTotals::default();
+    let mut totals = HistogramTotals::default();
     histogram.add_to(&mut totals);
-    assert_eq!(totals.buckets(&BOUNDS_MS), [(0.025, 2), (0.05, 1), (10.0, 0), (f64::INFINITY, 1)]);
+    assert_eq!(totals.buckets(&BOUNDS_MS, 1_000.0), [(0.025, 2), (0.05, 1), (10.0, 0), (f64::INFINITY, 1)]);
     assert_eq!((totals.count(), totals.sum_s()), (4, 7_200.050_001));
 
     let mut twice = totals;
     twice.add(&totals);
-    assert_eq!((twice.count(), twice.buckets(&BOUNDS_MS)[0]), (8, (0.025, 4)));
+    assert_eq!((twice.count(), twice.buckets(&BOUNDS_MS, 1_000.0)[0]), (8, (0.025, 4)));
 }

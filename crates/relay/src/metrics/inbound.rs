@@ -49,7 +49,7 @@ pub(super) fn encode(traffic: &[(Labels, TrafficTotals)], encoder: &mut Descript
 }
 
 /// Returns the labels of calls to a port of the own application; `None` for other calls. Leno has no inbound routes, so
-/// the labels are those of Linkerd's default routes.
+/// the calls get the labels that Linkerd gives to its default routes.
 fn port_labels(labels: &Labels) -> Option<Labels> {
     let value = |of: &str| labels.iter().find(|(name, _)| *name == of).map(|(_, value)| value);
     let is_probe = value("no_tls_reason").is_some_and(|reason| reason == NoTlsReason::Probe.label());

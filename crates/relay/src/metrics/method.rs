@@ -10,7 +10,7 @@ use leno_model::traffic::GrpcCodes;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
-use super::histogram::{CoarseHistogram, CoarseTotals};
+use super::histogram::{Histogram, HistogramTotals};
 use super::keyed::CountByKey;
 use super::labels::Labels;
 use super::text::{counter, encode_count, encode_seconds};
@@ -28,7 +28,7 @@ const TIME_LEFT_BOUNDS_MS: [u32; 4] = [0, 10, 100, 1_000];
 const DURATION_BOUNDS_MS: [u32; 16] = [1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1_000, 2_000, 5_000, 10_000];
 
 /// Times to the deadline at each point of [`Measured`].
-type TimesLeft = [CoarseHistogram<{ TIME_LEFT_BOUNDS_MS.len() }>; Measured::ALL.len()];
+type TimesLeft = [Histogram<{ TIME_LEFT_BOUNDS_MS.len() }>; Measured::ALL.len()];
 
 /// Replaces methods beyond a limit, and methods that no endpoint has.
 const OTHER: &str = "other";
@@ -86,7 +86,7 @@ pub struct MethodMetrics {
     outcomes: CountByKey<MethodOutcome, OUTCOMES>,
     /// Failures among the outcomes that `outcomes` has no room for.
     other_failures: Counter,
-    durations: CoarseHistogram<{ DURATION_BOUNDS_MS.len() }>,
+    durations: Histogram<{ DURATION_BOUNDS_MS.len() }>,
     time_left: OnceLock<Box<TimesLeft>>,
 }
 
@@ -100,9 +100,9 @@ struct MethodTotals {
     /// Outcomes beyond [`OUTCOMES`].
     other_successes: u64,
     other_failures: u64,
-    durations: CoarseTotals<{ DURATION_BOUNDS_MS.len() }>,
+    durations: HistogramTotals<{ DURATION_BOUNDS_MS.len() }>,
     /// `None` if no call had a deadline.
-    time_left: Option<[CoarseTotals<{ TIME_LEFT_BOUNDS_MS.len() }>; Measured::ALL.len()]>,
+    time_left: Option<[HistogramTotals<{ TIME_LEFT_BOUNDS_MS.len() }>; Measured::ALL.len()]>,
 }
 
 /// All counts by method, summed over the workers.
@@ -200,7 +200,7 @@ impl MethodMetrics {
     pub fn with_deadline(&self) -> u64 {
         let ended = self.time_left.get().and_then(|all| all.get(Measured::Ended as usize));
         ended.map_or(0, |ended| {
-            let mut totals = CoarseTotals::default();
+            let mut totals = HistogramTotals::default();
             ended.add_to(&mut totals);
             totals.count()
         })

@@ -11,7 +11,7 @@ mod counter;
 mod endpoints;
 mod export;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 mod histogram;
 mod inbound;
 mod keyed;
@@ -28,7 +28,6 @@ pub use authorization::{AuthorizationMetrics, Decisions};
 pub use counter::{Counter, Gauge};
 pub use endpoints::EndpointMetrics;
 pub use export::RelayScrape;
-pub use histogram::Histogram;
 pub use labels::{
     AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, NoTlsReason, PeerLabel, TargetLabel, TlsLabel,
     TrafficLabels,

@@ -15,7 +15,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 
 use super::Counter;
-use super::histogram::{CoarseHistogram, CoarseTotals};
+use super::histogram::{Histogram, HistogramTotals};
 use super::keyed::CountByKey;
 use super::labels::Labels;
 use super::text::{counter, encode_count, encode_seconds};
@@ -66,8 +66,8 @@ pub struct RouteMetrics {
     outcomes: CountByKey<Outcome, OUTCOMES>,
     /// The outcomes of attempts after which their requests went on. Empty until a request is sent again or hedged.
     passed_over: OnceLock<Box<CountByKey<Outcome, OUTCOMES>>>,
-    request_durations: CoarseHistogram<{ REQUEST_BOUNDS_MS.len() }>,
-    response_durations: CoarseHistogram<{ RESPONSE_BOUNDS_MS.len() }>,
+    request_durations: Histogram<{ REQUEST_BOUNDS_MS.len() }>,
+    response_durations: Histogram<{ RESPONSE_BOUNDS_MS.len() }>,
 }
 
 /// Counts of retries, in the names of Linkerd.
@@ -120,8 +120,8 @@ struct RouteTotals {
     outcomes: Outcomes,
     /// The outcomes of attempts after which the requests went on.
     passed_over: Outcomes,
-    request_durations: CoarseTotals<{ REQUEST_BOUNDS_MS.len() }>,
-    response_durations: CoarseTotals<{ RESPONSE_BOUNDS_MS.len() }>,
+    request_durations: HistogramTotals<{ REQUEST_BOUNDS_MS.len() }>,
+    response_durations: HistogramTotals<{ RESPONSE_BOUNDS_MS.len() }>,
 }
 
 /// How often each outcome occurred.
@@ -332,7 +332,7 @@ impl RouteScrape {
         for (kind, of) in kinds {
             let name = format!("outbound_{of}_route_request_duration_seconds");
             let help = "Seconds from a request's headers to its response's end";
-            let mut routes = BTreeMap::<Labels, CoarseTotals<_>>::new();
+            let mut routes = BTreeMap::<Labels, HistogramTotals<_>>::new();
             for (labels, totals) in self.of_kind(kind) {
                 routes.entry(labels.route_labels()).or_default().add(&totals.request_durations);
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::histogram::{Histogram, HistogramTotals};
+use super::histogram::{BOUNDS, BOUNDS_MS, Histogram, HistogramTotals};
 use super::{Counter, Gauge};
 
 /// One worker's counts of connections with the same [`ConnectionLabels`](super::ConnectionLabels).
@@ -21,7 +21,7 @@ pub struct TcpMetrics {
     pub read_bytes_total: Counter,
     /// Bytes written to peers, as on the wire.
     pub write_bytes_total: Counter,
-    durations: Histogram,
+    durations: Histogram<BOUNDS>,
 }
 
 impl TcpMetrics {
@@ -35,7 +35,7 @@ impl TcpMetrics {
     pub fn closed(&self, open_for: Duration) {
         self.close_total.add(1);
         self.open_connections.dec();
-        self.durations.record(open_for);
+        self.durations.record(&BOUNDS_MS, open_for);
     }
 
     /// Adds these counts to `totals`.
@@ -63,7 +63,7 @@ pub(super) struct TcpTotals {
     /// Bytes written.
     pub(super) write_bytes_total: u64,
     /// How long closed connections were open.
-    pub(super) durations: HistogramTotals,
+    pub(super) durations: HistogramTotals<BOUNDS>,
 }
 
 #[cfg(test)]

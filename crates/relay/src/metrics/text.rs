@@ -5,7 +5,7 @@ use std::fmt;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use super::histogram::{CoarseTotals, HistogramTotals};
+use super::histogram::{BOUNDS, BOUNDS_MS, HistogramTotals};
 use super::labels::Labels;
 
 /// Begins a counter; its samples are written as `<name>_total`.
@@ -61,12 +61,12 @@ pub(super) fn encode_histograms<T>(
     name: &str,
     help: &str,
     series: &[(Labels, T)],
-    get: impl Fn(&T) -> &HistogramTotals,
+    get: impl Fn(&T) -> &HistogramTotals<BOUNDS>,
 ) -> fmt::Result {
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     for (labels, totals) in series {
         let totals = get(totals);
-        let (sum_ms, count, buckets) = (totals.sum_ms(), totals.count(), totals.buckets());
+        let (sum_ms, count, buckets) = (totals.sum_ms(), totals.count(), totals.buckets(&BOUNDS_MS, 1.0));
         metric.encode_family(labels)?.encode_histogram::<NoLabelSet>(sum_ms, count, &buckets, None)?;
     }
     Ok(())
@@ -75,8 +75,8 @@ pub(super) fn encode_histograms<T>(
 /// Writes the samples of one series of a histogram in seconds.
 pub(super) fn encode_seconds<const N: usize>(
     mut metric: MetricEncoder,
-    totals: &CoarseTotals<N>,
+    totals: &HistogramTotals<N>,
     bounds_ms: &[u32; N],
 ) -> fmt::Result {
-    metric.encode_histogram::<NoLabelSet>(totals.sum_s(), totals.count(), &totals.buckets(bounds_ms), None)
+    metric.encode_histogram::<NoLabelSet>(totals.sum_s(), totals.count(), &totals.buckets(bounds_ms, 1_000.0), None)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::histogram::{Histogram, HistogramTotals};
+use super::histogram::{BOUNDS, BOUNDS_MS, Histogram, HistogramTotals};
 use super::keyed::CountByKey;
 use super::{Counter, Gauge};
 
@@ -19,7 +19,7 @@ pub struct TrafficMetrics {
     requests: Counter,
     in_flight: Gauge,
     responses: CountByKey<ResponseKind, RESPONSE_KINDS>,
-    latency: Histogram,
+    latency: Histogram<BOUNDS>,
 }
 
 impl TrafficMetrics {
@@ -38,7 +38,7 @@ impl TrafficMetrics {
     pub fn response(&self, http_status: u16, grpc_status: Option<u8>, failed: bool, latency: Duration) {
         self.in_flight.dec();
         self.responses.count(ResponseKind { failed, http_status, grpc_status });
-        self.latency.record(latency);
+        self.latency.record(&BOUNDS_MS, latency);
     }
 
     /// Counts a call that ended without a response, because the client cancelled it or disconnected.
@@ -82,7 +82,7 @@ pub(super) struct TrafficTotals {
     /// Responses of kinds beyond [`RESPONSE_KINDS`].
     pub(super) other_responses: u64,
     /// Latencies of all responses.
-    pub(super) latency: HistogramTotals,
+    pub(super) latency: HistogramTotals<BOUNDS>,
 }
 
 #[cfg(test)]

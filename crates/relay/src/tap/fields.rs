@@ -12,7 +12,7 @@ const MAX_SECTION_BYTES: usize = 8 << 10;
 /// Replaces a secret.
 const BLANKED: &str = "(blanked)";
 
-/// A field whose name contains one of these words may have a secret as its value.
+/// If a field's name contains one of these words, its value may be a secret.
 const SECRET_WORDS: [&[u8]; 18] = [
     b"auth",
     b"cookie",

@@ -120,8 +120,8 @@ impl Methods {
         true
     }
 
-    /// Returns the index of a place for a new method: a free one, or that of a method without recent uses and without calls
-    /// in flight. If there is none, the least used method without calls in flight loses one use.
+    /// Returns the index of a place for a new method. If the table is full, a method without recent uses and without calls in
+    /// flight gives up its place. If there is no such method, the least used method without calls in flight loses one use.
     fn room(&mut self, max: usize) -> Option<usize> {
         if self.places.len() < max {
             return Some(self.places.len());

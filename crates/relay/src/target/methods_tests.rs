@@ -1,11 +1,10 @@
 use std::net::SocketAddr;
 
 use leno_http2::StreamKey;
-use prometheus_client::registry::Registry;
 
 use super::*;
 use crate::downstream::client::ClientId;
-use crate::metrics::RelayScrape;
+use crate::metrics::fixtures::scrape;
 use crate::pool::hop::Protocol;
 use crate::target::cluster::{TargetKey, single};
 
@@ -70,18 +69,7 @@ impl Bench {
     }
 
     fn samples(&self, prefix: &str) -> Vec<String> {
-        #[derive(Debug)]
-        struct Page(RelayScrape);
-        impl prometheus_client::collector::Collector for Page {
-            fn encode(&self, mut encoder: prometheus_client::encoding::DescriptorEncoder<'_>) -> std::fmt::Result {
-                self.0.encode(&mut encoder)
-            }
-        }
-        let mut registry = Registry::default();
-        registry
-            .register_collector(Box::new(Page(RelayScrape::new(std::slice::from_ref(&self.metrics), Instant::now()))));
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry).expect("writing to a String cannot fail");
+        let text = scrape(std::slice::from_ref(&self.metrics));
         text.lines().filter_map(|line| line.strip_prefix(prefix)).map(str::to_owned).collect()
     }
 }

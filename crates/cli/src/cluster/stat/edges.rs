@@ -9,9 +9,8 @@ use serde::Serialize;
 use super::Measurement;
 use super::counts::{Counts, Figures, TRAFFIC};
 use super::peer::{View, caller_name};
-use crate::cluster::block_on;
 use crate::cluster::source::{Measured, Source};
-use crate::cluster::table::{Table, show};
+use crate::cluster::table::Table;
 
 /// Options of `leno stat edges`.
 #[derive(Args)]
@@ -37,11 +36,7 @@ struct Row {
 
 impl Options {
     pub(super) fn run(&self) -> Result<(), Box<dyn Error>> {
-        let Measurement { window, output } = self.measurement;
-        let measured = block_on(self.source.measure(window))??;
-        let rows: Vec<Row> = measured.iter().flat_map(|measured| rows(measured, window)).collect();
-        show(output, &rows, |rows| table(rows, window))?;
-        Ok(())
+        self.measurement.show(&self.source, rows, table)
     }
 }
 

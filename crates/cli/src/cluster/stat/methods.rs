@@ -8,13 +8,12 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use super::Measurement;
 use super::counts::{Counts, Figures, METHODS, number, percent, share, sums};
 use super::peer::Destination;
-use crate::cluster::block_on;
+use super::{Measurement, Names, side};
 use crate::cluster::scrape::Sample;
 use crate::cluster::source::{Measured, Source};
-use crate::cluster::table::{Table, show};
+use crate::cluster::table::Table;
 
 /// Options of `leno stat methods`.
 #[derive(Args)]
@@ -60,19 +59,19 @@ pub(super) struct Row {
 
 impl Options {
     pub(super) fn run(&self) -> Result<(), Box<dyn Error>> {
-        let Measurement { window, output } = self.measurement;
-        let measured = block_on(self.source.measure(window))??;
-        let rows: Vec<Row> = measured.iter().flat_map(|measured| rows(measured, self.to.as_ref(), window)).collect();
-        let rows: Vec<Row> = rows.into_iter().filter(|row| self.all || row.figures.calls_per_second > 0.0).collect();
-        show(output, &rows, |rows| table(rows, window))?;
-        Ok(())
+        let rows = |measured: &Measured, window: Duration| {
+            let mut rows = rows(measured, self.to.as_ref(), window);
+            rows.retain(|row| self.all || row.figures.calls_per_second > 0.0);
+            rows
+        };
+        self.measurement.show(&self.source, rows, table)
     }
 }
 
 impl Key {
     /// The direction as tables show it.
     pub(super) fn side(&self) -> &'static str {
-        if self.direction == "inbound" { "in" } else { "out" }
+        side(&self.direction)
     }
 }
 
@@ -86,7 +85,7 @@ impl Row {
         (messages > 0.0).then_some(messages)
     }
 
-    /// The cells of the table: those of [`Figures::HEADS`] and of [`Row::HEADS`].
+    /// The cells of the columns [`Figures::HEADS`] and [`Row::HEADS`].
     pub(super) fn cells(&self) -> [String; 6] {
         let [calls, success, p50, p99] = self.figures.cells();
         [calls, success, p50, p99, number(self.messages_per_second()), percent(self.expired_rate)]
@@ -165,14 +164,12 @@ fn table(rows: &[Row], window: Duration) -> String {
             window.as_secs()
         );
     }
-    // Proxies that were named by their addresses have no namespace.
-    let has_namespace = rows.iter().any(|row| !row.key.namespace.is_empty());
-    let names: &[&str] = if has_namespace { &["NAMESPACE", "NAME"] } else { &["PROXY"] };
-    let mut table = Table::new(&[names, &["", "AT", "METHOD"], &Figures::HEADS, &Row::HEADS].concat());
+    let names = Names::of(rows.iter().map(|row| &*row.key.namespace));
+    let mut table = Table::new(&[names.heads(), &["", "AT", "METHOD"], &Figures::HEADS, &Row::HEADS].concat());
     for row in rows {
-        let mut cells = if has_namespace { vec![row.key.namespace.clone()] } else { Vec::new() };
-        let Key { name, at, method, .. } = &row.key;
-        cells.extend([name.clone(), row.key.side().to_owned(), at.clone(), method.clone()]);
+        let Key { namespace, name, at, method, .. } = &row.key;
+        let mut cells = names.cells(namespace, name);
+        cells.extend([row.key.side().to_owned(), at.clone(), method.clone()]);
         cells.extend(row.cells());
         table.row(cells);
     }

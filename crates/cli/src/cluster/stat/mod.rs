@@ -15,8 +15,11 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use leno_model::settings::parse_duration;
+use serde::Serialize;
 
-use super::table::Output;
+use super::block_on;
+use super::source::{Measured, Source};
+use super::table::{Output, show};
 
 /// Longest measurement: 1 h.
 const WINDOW_MAX: Duration = Duration::from_secs(60 * 60);
@@ -55,6 +58,46 @@ struct Measurement {
     /// Output format
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     output: Output,
+}
+
+impl Measurement {
+    /// Measures the selected proxies, and shows the rows of all groups.
+    fn show<R: Serialize>(
+        &self,
+        source: &Source,
+        rows: impl Fn(&Measured, Duration) -> Vec<R>,
+        table: impl FnOnce(&[R], Duration) -> String,
+    ) -> Result<(), Box<dyn Error>> {
+        let measured = block_on(source.measure(self.window))??;
+        let rows: Vec<R> = measured.iter().flat_map(|measured| rows(measured, self.window)).collect();
+        show(self.output, &rows, |rows| table(rows, self.window))?;
+        Ok(())
+    }
+}
+
+/// The first columns of a table: namespace and name of workloads, or the addresses of proxies, which have no namespace.
+struct Names {
+    has_namespace: bool,
+}
+
+impl Names {
+    /// The columns for groups of these namespaces.
+    fn of<'a>(mut namespaces: impl Iterator<Item = &'a str>) -> Self {
+        Self { has_namespace: namespaces.any(|namespace| !namespace.is_empty()) }
+    }
+
+    fn heads(&self) -> &'static [&'static str] {
+        if self.has_namespace { &["NAMESPACE", "NAME"] } else { &["PROXY"] }
+    }
+
+    fn cells(&self, namespace: &str, name: &str) -> Vec<String> {
+        if self.has_namespace { vec![namespace.to_owned(), name.to_owned()] } else { vec![name.to_owned()] }
+    }
+}
+
+/// A direction of the metrics, as tables show it.
+fn side(direction: &str) -> &'static str {
+    if direction == "inbound" { "in" } else { "out" }
 }
 
 impl Options {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::cluster::printable::service_account;
 use crate::cluster::scrape::{Sample, Scrape};
 
 /// Stands for clients without an identity.
@@ -180,8 +181,8 @@ impl fmt::Display for Destination {
 /// The name of the client that made the calls of an inbound series: `namespace/service account`, or why it has none.
 pub(super) fn caller_name(sample: &Sample) -> String {
     let id = sample.label("client_id");
-    match id.rsplit_once("/ns/").and_then(|(_, workload)| workload.split_once("/sa/")) {
-        Some((namespace, account)) => format!("{namespace}/{account}"),
+    match service_account(id) {
+        Some(account) => account,
         None if !id.is_empty() => id.to_owned(),
         None if sample.label("no_tls_reason") == "loopback" => "same Pod".to_owned(),
         None => "no identity".to_owned(),

@@ -7,12 +7,11 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use super::Measurement;
 use super::counts::{number, percent, share, sums};
-use crate::cluster::block_on;
-use crate::cluster::scrape::{Sample, Scrape};
+use super::{Measurement, Names};
+use crate::cluster::scrape::Sample;
 use crate::cluster::source::{Measured, Source};
-use crate::cluster::table::{Table, show};
+use crate::cluster::table::Table;
 
 /// The kinds of routes, as they appear in the names of metrics.
 const KINDS: [&str; 2] = ["http", "grpc"];
@@ -66,11 +65,7 @@ struct Counts {
 
 impl Options {
     pub(super) fn run(&self) -> Result<(), Box<dyn Error>> {
-        let Measurement { window, output } = self.measurement;
-        let measured = block_on(self.source.measure(window))??;
-        let rows: Vec<Row> = measured.iter().flat_map(|measured| rows(measured, window)).collect();
-        show(output, &rows, |rows| table(rows, window))?;
-        Ok(())
+        self.measurement.show(&self.source, rows, table)
     }
 }
 
@@ -90,12 +85,11 @@ fn rows(measured: &Measured, window: Duration) -> Vec<Row> {
             counts.ended += count;
             counts.failed += if failed { count } else { 0.0 };
         }
-        let by_key =
-            |name: &str, pages: &mut dyn Iterator<Item = &Scrape>| sums(name, pages, |sample| Some(key(sample)));
-        for (key, count) in by_key(&name("retry_requests"), &mut grown()) {
+        let by_key = |what: &str| sums(&name(what), grown(), |sample| Some(key(sample)));
+        for (key, count) in by_key("retry_requests") {
             routes.entry(key).or_default().retries += count;
         }
-        for (key, count) in by_key(&name("hedge_requests"), &mut grown()) {
+        for (key, count) in by_key("hedge_requests") {
             routes.entry(key).or_default().hedges += count;
         }
     }
@@ -149,17 +143,16 @@ fn table(rows: &[Row], window: Duration) -> String {
         return "no call of these workloads has matched a route since their proxies started; -n NAME or -A looks elsewhere\n"
             .to_owned();
     }
-    let has_namespace = rows.iter().any(|row| !row.key.namespace.is_empty());
-    let names: &[&str] = if has_namespace { &["NAMESPACE", "NAME"] } else { &["PROXY"] };
+    let names = Names::of(rows.iter().map(|row| &*row.key.namespace));
     let figures = ["SERVICE", "ROUTE", "#CALLS/S", "#SUCCESS", "#RETRIES/S", "#HEDGES/S", "BACKENDS"];
-    let mut table = Table::new(&[names, &figures].concat());
+    let mut table = Table::new(&[names.heads(), &figures].concat());
     for row in rows {
         let backends = row
             .backends
             .iter()
             .map(|(backend, calls)| format!("{backend} {}", percent(share(*calls, row.calls_per_second))));
-        let mut cells = if has_namespace { vec![row.key.namespace.clone()] } else { Vec::new() };
-        cells.extend([row.key.name.clone(), row.key.service.clone(), row.key.route.clone()]);
+        let mut cells = names.cells(&row.key.namespace, &row.key.name);
+        cells.extend([row.key.service.clone(), row.key.route.clone()]);
         cells.extend([number(Some(row.calls_per_second)), percent(row.success_rate)]);
         cells.extend([number(Some(row.retries_per_second)), number(Some(row.hedges_per_second))]);
         cells.push(backends.collect::<Vec<_>>().join(", "));

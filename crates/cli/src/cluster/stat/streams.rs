@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until};
 
 use super::counts::number;
+use super::{Names, side};
 use crate::cluster::block_on;
 use crate::cluster::connect::ClusterError;
 use crate::cluster::progress::sign_of_life;
@@ -71,7 +72,7 @@ struct Row {
     call: Call,
     /// Messages of request and response in the last second; `None` for a call that was not in the first reading.
     messages_per_second: Option<f64>,
-    /// The side that takes no content now: content waits for it, and it has taken none for a second.
+    /// The side for which content waits, and that took no content between the two readings.
     stalled_by: Option<&'static str>,
 }
 
@@ -167,18 +168,16 @@ fn table(streams: &Streams, longer_than: Duration) -> String {
     if streams.calls.is_empty() {
         return format!("no call has been open for longer than {longer_than} ms; -n NAME or -A looks elsewhere\n");
     }
-    let has_namespace = streams.calls.iter().any(|row| !row.namespace.is_empty());
-    let names: &[&str] = if has_namespace { &["NAMESPACE", "NAME"] } else { &["PROXY"] };
+    let names = Names::of(streams.calls.iter().map(|row| &*row.namespace));
     let figures =
         ["", "METHOD", "TO", "ENDPOINT", "STATE", "#AGE S", "#MSG/S", "#REQ", "#RESP", "#LEFT S", "STALLED BY"];
-    let mut table = Table::new(&[names, &figures].concat());
+    let mut table = Table::new(&[names.heads(), &figures].concat());
     for row in &streams.calls {
         let call = &row.call;
         let seconds = |ms: u64| format!("{:.1}", ms as f64 / 1_000.0);
         let or_none = |text: Option<&str>| text.unwrap_or("-").to_owned();
-        let mut cells = if has_namespace { vec![row.namespace.clone()] } else { Vec::new() };
-        let side = if call.direction == "inbound" { "in" } else { "out" };
-        cells.extend([row.name.clone(), side.to_owned(), call.method.clone()]);
+        let mut cells = names.cells(&row.namespace, &row.name);
+        cells.extend([side(&call.direction).to_owned(), call.method.clone()]);
         cells.extend([or_none(call.target.as_deref()), or_none(call.endpoint.as_deref()), call.progress.clone()]);
         cells.extend([seconds(call.age_ms), number(row.messages_per_second)]);
         cells.extend([call.request_messages.to_string(), call.response_messages.to_string()]);

@@ -10,10 +10,9 @@ use serde::Serialize;
 use super::Measurement;
 use super::counts::{Counts, Figures, TRAFFIC, percent, sums};
 use super::peer::{Caller, Destination, View, destinations};
-use crate::cluster::block_on;
 use crate::cluster::scrape::Sample;
 use crate::cluster::source::{Measured, Source};
-use crate::cluster::table::{Table, show};
+use crate::cluster::table::Table;
 
 /// Options of `leno stat` without a subcommand, which `leno stat` itself includes.
 #[derive(Args)]
@@ -59,12 +58,9 @@ struct Traffic {
 
 impl Options {
     pub(super) fn run(&self) -> Result<(), Box<dyn Error>> {
-        let Measurement { window, output } = self.measurement;
-        let measured = block_on(self.source.measure(window))??;
         let view = self.view();
-        let rows: Vec<Row> = measured.iter().flat_map(|measured| rows(measured, &view, window)).collect();
-        show(output, &rows, |rows| table(rows, &view, window))?;
-        Ok(())
+        let rows = |measured: &Measured, window: Duration| rows(measured, &view, window);
+        self.measurement.show(&self.source, rows, |rows, window| table(rows, &view, window))
     }
 
     fn view(&self) -> View {

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use leno_model::traffic::GrpcCodes;
 use serde_json::{Map, Value};
 
-use crate::cluster::printable::line;
-use leno_model::traffic::GrpcCodes;
+use crate::cluster::printable::{line, service_account};
 
 /// A line of a tap.
 #[derive(Debug, PartialEq)]
@@ -110,8 +110,8 @@ fn ascii(json: &str) -> String {
 
 /// A workload as `namespace/service account` if it is known, otherwise the address.
 fn who(id: &str, address: &str) -> String {
-    match id.rsplit_once("/ns/").and_then(|(_, workload)| workload.split_once("/sa/")) {
-        Some((namespace, account)) => format!("{namespace}/{account} ({address})"),
+    match service_account(id) {
+        Some(account) => format!("{account} ({address})"),
         None if address.is_empty() => "nowhere".to_owned(),
         None => address.to_owned(),
     }

@@ -63,7 +63,7 @@ impl Measurement<'_> {
         Ok(self.run(turn, &self.containers(&[turn]), loaded))
     }
 
-    /// The containers that the loads of these turns use.
+    /// Returns the containers that the loads of these turns use.
     fn containers(&self, turns: &[&Turn]) -> Containers {
         let loads = turns.iter().map(|turn| turn.case.load_pods(self.load_pods)).max().unwrap_or_default();
         self.stage.containers.of_loads(loads)
@@ -204,7 +204,7 @@ impl Measurement<'_> {
         Ok(restarts)
     }
 
-    /// Combines the measurements of these containers.
+    /// Adds up what was measured of these containers.
     fn run(&self, turn: &Turn, containers: &Containers, loaded: Loaded) -> Run {
         let Loaded { numbers, reached, messages_per_s, restarts, before, after, is_fresh } = loaded;
         let Containers { clients, servers, control_plane, .. } = containers;
