@@ -36,6 +36,9 @@ pub(crate) const PROXY_LOG_LEVEL: &str = "leno.dev/proxy-log-level";
 pub(crate) const PROXY_LOG_FORMAT: &str = "leno.dev/proxy-log-format";
 pub(crate) const ACCESS_LOG: &str = "leno.dev/access-log";
 pub(crate) const TAP_HEADERS: &str = "leno.dev/tap-headers";
+pub(crate) const TRACE_RATIO: &str = "leno.dev/trace-ratio";
+pub(crate) const TRACE_SLOWER_THAN: &str = "leno.dev/trace-slower-than";
+pub(crate) const TRACE_FAILED: &str = "leno.dev/trace-failed";
 pub(crate) const SHUTDOWN_GRACE: &str = "leno.dev/shutdown-grace";
 pub(crate) const EGRESS_CONNECT_TIMEOUT: &str = "leno.dev/egress-connect-timeout";
 pub(crate) const INBOUND_PORT: &str = "leno.dev/proxy-inbound-port";
@@ -43,7 +46,7 @@ pub(crate) const OUTBOUND_PORT: &str = "leno.dev/proxy-outbound-port";
 pub(crate) const ADMIN_PORT: &str = "leno.dev/proxy-admin-port";
 
 /// Every annotation: its name, its values, and its meaning.
-pub const ALL: [(&str, &str, &str); 26] = [
+pub const ALL: [(&str, &str, &str); 29] = [
     (INJECT, "enabled, disabled, grpc", "whether Pods get a proxy; grpc: an identity for gRPC's own xDS, and no proxy"),
     (
         OPAQUE_PORTS,
@@ -82,6 +85,9 @@ pub const ALL: [(&str, &str, &str); 26] = [
     (PROXY_LOG_FORMAT, "plain, json", "the format of the proxy's log lines"),
     (ACCESS_LOG, "off, json, apache", "whether and how the proxy logs each call"),
     (TAP_HEADERS, "allowed, denied", "whether leno tap may show the header fields of calls; denied by default"),
+    (TRACE_RATIO, "0 to 1, as 0.01", "the share of the calls without a trace for which the proxy begins one"),
+    (TRACE_SLOWER_THAN, "a duration, as 500ms or 2s", "slower calls are exported even if they are not sampled"),
+    (TRACE_FAILED, "true, false", "whether failed calls are exported even if they are not sampled"),
     (
         SHUTDOWN_GRACE,
         "a duration, as 500ms, 30s or 2m, at most 60m",

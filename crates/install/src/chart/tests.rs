@@ -294,7 +294,7 @@ fn injected_control(template: &Value, options: &Options) -> Value {
     assert!(proxy.shift_remove("lifecycle").is_some() && proxy.shift_remove("readinessProbe").is_some());
     for argument in proxy["args"].as_array_mut().expect("arguments") {
         let text = argument.as_str().expect("text");
-        let other = match text.split_once('=').expect("a value").0 {
+        let other = match text.split_once('=').map_or(text, |(name, _)| name) {
             "--control" => "--control=127.0.0.1:15010",
             "--issuer" => "--issuer=127.0.0.1:15012",
             "--trust-bundle" => "--trust-bundle=/var/run/leno/ca.crt",
@@ -331,6 +331,10 @@ fn the_control_planes_proxy_is_as_the_injector_would_make_it() {
                 "proxy.cpuLimit=1",
                 "proxy.memoryRequest=",
                 "proxy.accessLog=json",
+                "proxy.traceCollector=otel-collector.observability:4317",
+                "proxy.traceRatio=0.1",
+                "proxy.traceSlowerThan=500ms",
+                "proxy.traceFailed=true",
                 "proxy.adminPort=9191",
                 "proxy.inboundPort=9143",
                 "proxy.outboundPort=9140",

@@ -66,8 +66,13 @@ pub(super) fn init(settings: &Settings) -> Container {
 }
 
 /// Makes the proxy's container. As a native sidecar, the proxy is ready before the application starts, and ends after
-/// the application, in Jobs too.
-pub(super) fn proxy(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Container {
+/// the application, in Jobs too. `application` is the name of the application in traces, if the Pod has one.
+pub(super) fn proxy(
+    settings: &Settings,
+    options: &Options,
+    probes: &[PodProbe],
+    application: Option<&str>,
+) -> Container {
     Container {
         name: PROXY.to_owned(),
         image: Some(image(settings)),
@@ -75,7 +80,7 @@ pub(super) fn proxy(settings: &Settings, options: &Options, probes: &[PodProbe])
         restart_policy: Some("Always".to_owned()),
         // The supervisor starts the proxy again in a fraction of the time that the kubelet needs.
         command: Some(["/leno-proxy", "supervise"].map(str::to_owned).to_vec()),
-        args: Some(arguments(settings, options, probes)),
+        args: Some(arguments(settings, options, probes, application)),
         env: Some(pod_fields()),
         ports: Some(vec![
             port("leno-inbound", settings.inbound_port),
@@ -131,7 +136,7 @@ pub(super) fn volume() -> Volume {
 }
 
 /// Returns the proxy's arguments. The kubelet replaces `$(NAME)` with the variable's value.
-fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Vec<String> {
+fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe], application: Option<&str>) -> Vec<String> {
     let mut args = identity_arguments(options);
     args.extend([
         // Both IPv4 and IPv6, like the redirection; on a node without IPv6 the proxy uses IPv4 only.
@@ -151,6 +156,9 @@ fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Vec
     if settings.tap_headers {
         args.push("--tap-headers".to_owned());
     }
+    if !settings.trace_collector.is_empty() {
+        args.extend(trace_arguments(settings, application));
+    }
     if settings.forwarded_client_cert {
         args.push("--forwarded-client-cert".to_owned());
     }
@@ -161,6 +169,22 @@ fn arguments(settings: &Settings, options: &Options, probes: &[PodProbe]) -> Vec
     option(&mut args, OPAQUE_PORTS, &settings.opaque_ports);
     option(&mut args, "--http-ports", &settings.http_ports);
     args.extend(probes::options(probes));
+    args
+}
+
+fn trace_arguments(settings: &Settings, application: Option<&str>) -> Vec<String> {
+    let mut args = vec![format!("--trace-collector={}", settings.trace_collector)];
+    option(&mut args, "--trace-ratio", &settings.trace_ratio);
+    option(&mut args, "--trace-slower-than", &settings.trace_slower_than);
+    if settings.trace_failed {
+        args.push("--trace-failed".to_owned());
+    }
+    option(&mut args, "--trace-service", application.unwrap_or_default());
+    // Names of OpenTelemetry's semantic conventions for Kubernetes.
+    args.extend(
+        ["namespace.name=$(POD_NAMESPACE)", "pod.name=$(POD_NAME)", "node.name=$(NODE_NAME)"]
+            .map(|attribute| format!("--trace-attribute=k8s.{attribute}")),
+    );
     args
 }
 

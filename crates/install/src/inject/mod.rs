@@ -117,7 +117,10 @@ pub fn inject(
     let skipped = settings.skip_inbound_ports.parse().unwrap_or_default();
     let probes = probes::of_pod(template, &skipped);
     let additions = plan::Additions {
-        init_containers: vec![containers::init(&settings), containers::proxy(&settings, options, &probes)],
+        init_containers: vec![
+            containers::init(&settings),
+            containers::proxy(&settings, options, &probes, application(template)),
+        ],
         volumes: vec![containers::volume()],
         label: "true",
         program: None,
@@ -133,6 +136,12 @@ pub fn inject(
         None => Outcome::Skipped(Skipped::Unchanged),
     };
     Ok(Decision { outcome, warnings })
+}
+
+/// Returns the name of the application of a Pod, as its labels give it.
+fn application(template: &Value) -> Option<&str> {
+    let label = |path| template.pointer(path).and_then(Value::as_str).filter(|name| !name.is_empty());
+    label("/metadata/labels/app.kubernetes.io~1name").or_else(|| label("/metadata/labels/app"))
 }
 
 /// Does the same as [`inject`] for a Pod that gets an identity for gRPC and no proxy.

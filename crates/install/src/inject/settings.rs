@@ -12,7 +12,7 @@ use crate::annotations::{
     FORWARDED_FOR, HTTP_PORTS, INBOUND_PORT, INJECT, Mistake, OPAQUE_PORTS, OUTBOUND_PORT, PROXY_CPU_LIMIT,
     PROXY_CPU_REQUEST, PROXY_IMAGE, PROXY_IMAGE_PULL_POLICY, PROXY_LOG_FORMAT, PROXY_LOG_LEVEL, PROXY_MEMORY_LIMIT,
     PROXY_MEMORY_REQUEST, PROXY_VERSION, PROXY_WORKERS, SHUTDOWN_GRACE, SKIP_INBOUND_PORTS, SKIP_OUTBOUND_PORTS,
-    SKIP_SUBNETS, TAP_HEADERS, ours,
+    SKIP_SUBNETS, TAP_HEADERS, TRACE_FAILED, TRACE_RATIO, TRACE_SLOWER_THAN, ours,
 };
 
 /// Settings of a proxy, in the notation of its command line; an empty text means that the option is left out.
@@ -36,6 +36,15 @@ pub struct Settings {
     pub access_log: String,
     /// Whether taps may show the header fields of calls.
     pub tap_headers: bool,
+    /// The collector that gets the spans of traced calls: a Service or an IP address, and a port. If it is empty, calls are
+    /// not traced.
+    pub trace_collector: String,
+    /// The share of the calls without a trace for which the proxy begins one.
+    pub trace_ratio: String,
+    /// Slower calls are exported even if they are not sampled.
+    pub trace_slower_than: String,
+    /// Whether failed calls are exported even if they are not sampled.
+    pub trace_failed: bool,
     /// How long calls in flight may take after the Pod begins to end.
     pub shutdown_grace: String,
     /// Timeout for establishing a connection to an address that belongs to no Service.
@@ -81,6 +90,10 @@ impl Default for Settings {
             log_format: "plain".to_owned(),
             access_log: "off".to_owned(),
             tap_headers: false,
+            trace_collector: none(),
+            trace_ratio: none(),
+            trace_slower_than: none(),
+            trace_failed: false,
             shutdown_grace: "30s".to_owned(),
             egress_connect_timeout: none(),
             default_inbound_policy: "all-unauthenticated".to_owned(),
@@ -158,6 +171,9 @@ impl Settings {
             PROXY_LOG_FORMAT => self.log_format = one_of(value, &["plain", "json"])?,
             ACCESS_LOG => self.access_log = one_of(value, &["off", "json", "apache"])?,
             TAP_HEADERS => self.tap_headers = one_of(value, &["allowed", "denied"])? == "allowed",
+            TRACE_RATIO => self.trace_ratio = ratio(value)?,
+            TRACE_SLOWER_THAN => self.trace_slower_than = slower_than(value)?,
+            TRACE_FAILED => self.trace_failed = one_of(value, &["true", "false"])? == "true",
             SHUTDOWN_GRACE => self.shutdown_grace = grace(value)?,
             EGRESS_CONNECT_TIMEOUT => self.egress_connect_timeout = connect_timeout(value)?,
             INBOUND_PORT => self.inbound_port = number(value)?,
@@ -250,6 +266,18 @@ fn log_levels(value: &str) -> Option<String> {
 
 fn grace(value: &str) -> Option<String> {
     proxy::parse_grace(value)?;
+    Some(value.to_owned())
+}
+
+/// Checks a share from 0 to 1 that consists of digits and at most one point.
+fn ratio(value: &str) -> Option<String> {
+    let is_plain = value.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let ratio = Some(value).filter(|_| is_plain)?.parse::<f64>().ok()?;
+    (0.0..=1.0).contains(&ratio).then(|| value.to_owned())
+}
+
+fn slower_than(value: &str) -> Option<String> {
+    parse_duration(value).filter(|limit| !limit.is_zero())?;
     Some(value.to_owned())
 }
 

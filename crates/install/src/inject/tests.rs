@@ -3,6 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::annotations::INJECT;
 use crate::patch;
+use crate::patch::apply;
 
 fn template() -> Value {
     json!({
@@ -127,6 +128,34 @@ fn annotations_change_what_the_containers_are_told() {
     assert_eq!(proxy["lifecycle"]["postStart"]["exec"]["command"][2], "--admin=127.0.0.1:9191");
     assert_eq!(proxy["resources"]["limits"], json!({"memory": "64Mi"}));
     assert_eq!((&init["image"], &proxy["image"]), (&json!("leno-proxy:0.9"), &json!("leno-proxy:0.9")));
+}
+
+#[test]
+fn proxies_trace_calls_if_there_is_a_collector() {
+    let mut template = annotated(json!({"leno.dev/trace-ratio": "0.5", "leno.dev/trace-failed": "true"}));
+    template["metadata"]["labels"] = json!({"app": "old-name", "app.kubernetes.io/name": "cart"});
+    let traces = |options: &Options| -> Vec<String> {
+        let decision = inject(&template, &shop(), Asked::ByName, options).expect("no mistakes");
+        let Outcome::Injected { patch, .. } = decision.outcome else { panic!("{decision:?}") };
+        let mut patched = template.clone();
+        apply(&mut patched, &patch).expect("it fits");
+        let args = patched["spec"]["initContainers"][1]["args"].as_array().expect("a list").clone();
+        args.iter().filter_map(Value::as_str).filter(|arg| arg.starts_with("--trace-")).map(str::to_owned).collect()
+    };
+    assert!(traces(&Options::default()).is_empty());
+    let proxy = Settings { trace_collector: "otel-collector.observability:4317".to_owned(), ..Settings::default() };
+    assert_eq!(
+        traces(&Options { proxy, ..Options::default() }),
+        [
+            "--trace-collector=otel-collector.observability:4317",
+            "--trace-ratio=0.5",
+            "--trace-failed",
+            "--trace-service=cart",
+            "--trace-attribute=k8s.namespace.name=$(POD_NAMESPACE)",
+            "--trace-attribute=k8s.pod.name=$(POD_NAME)",
+            "--trace-attribute=k8s.node.name=$(NODE_NAME)",
+        ]
+    );
 }
 
 #[test]
