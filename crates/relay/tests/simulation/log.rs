@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use leno_relay::Relay;
+use leno_relay::trace::{FinishedCall, Outbox};
 
 /// The access log of a proxy, over all its processes.
 #[derive(Default)]
@@ -18,10 +19,15 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub(crate) fn read(&mut self, relay: &mut Relay) {
-        let Some(lines) = relay.access_log().lines() else { return };
+    /// Reads the new lines, and compares them with the traces of the same calls. Returns an error if a trace is missing,
+    /// superfluous or inconsistent.
+    pub(crate) fn read(&mut self, relay: &mut Relay, traces: Option<&Outbox>) -> Result<(), String> {
+        let Some(lines) = relay.access_log().lines() else { return Ok(()) };
         let text = String::from_utf8(std::mem::take(&mut lines.text)).expect("the log is text");
         lines.note_taken();
+        if let Some(traces) = traces {
+            check_traces(&text, &traces.take())?;
+        }
         for line in text.lines() {
             let id = line.split_once(r#""request_id":""#).and_then(|(_, rest)| rest.split_once('"'));
             // The requests of intruders have no id.
@@ -36,7 +42,30 @@ impl Log {
                 self.recorded_twice = Some(id);
             }
         }
+        Ok(())
     }
+}
+
+/// Checks that the same calls have lines and traces, and that the times of each trace ascend.
+fn check_traces(lines: &str, traced: &[FinishedCall]) -> Result<(), String> {
+    let ids = lines.lines().filter_map(|line| line.split_once(r#""trace_id":""#)?.1.split_once('"'));
+    let mut logged: Vec<String> = ids.map(|(id, _)| id.to_owned()).collect();
+    let mut exported: Vec<String> = traced.iter().map(|call| call.trace.to_string()).collect();
+    logged.sort();
+    exported.sort();
+    if logged != exported {
+        return Err(format!("the log has the traces {logged:?}, and the exporter gets {exported:?}"));
+    }
+    for call in traced {
+        let is_ordered = call.attempts.iter().all(|attempt| {
+            let times = [Some(attempt.began), attempt.sent, attempt.answered, Some(attempt.ended), Some(call.duration)];
+            times.into_iter().flatten().is_sorted()
+        });
+        if !is_ordered || !call.attempts.is_sorted_by(|a, b| a.number < b.number) {
+            return Err(format!("the times of a trace do not ascend: {call:?}"));
+        }
+    }
+    Ok(())
 }
 
 /// What servers have seen.

@@ -14,6 +14,7 @@
 //!
 //! Checked in the end:
 //! - Every call is over and recorded once.
+//! - If calls are traced, every call in the log has its trace, and the times of its attempts ascend.
 //! - If servers, limits and the machine gave no reason to lose a call, none is lost (a calm world).
 //! - After the end of all connections, the relays hold nothing any more.
 //!

@@ -105,7 +105,7 @@ impl Proxy {
         self.have_yielded |= shell.doors.have_yielded;
         self.have_cut |= shell.doors.have_cut;
         shell.check_yielding(net)?;
-        self.log.read(&mut shell.relay);
+        self.log.read(&mut shell.relay, shell.traces.as_deref())?;
         if shell.is_over_budget {
             return Err("a relay has held more memory than its budget".to_owned());
         }

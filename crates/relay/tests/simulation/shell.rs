@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use leno_model::mesh::Mesh;
 use leno_relay::access_log::{AccessLog, Format, Queries};
 use leno_relay::metrics::WorkerMetrics;
+use leno_relay::trace::{Outbox, Sampling, Tracing};
 use leno_relay::{Config, Effect, Id, LinkId, Relay, Relief, Settings, Slots};
 
 use crate::arrival::{Arrival, Doors};
@@ -80,11 +81,17 @@ pub(crate) struct Shell {
     pub(crate) doors: Doors,
     /// Has held more memory than its budget although it had clients to close.
     pub(crate) is_over_budget: bool,
+    /// Traced calls that have ended; `None` if the relay traces no calls.
+    pub(crate) traces: Option<Arc<Outbox>>,
 }
+
+/// Every call is traced.
+const ALL: Sampling = Sampling { ratio: 1.0, slower_than: None, failed: false };
 
 impl Shell {
     pub(crate) fn new(mesh: Arc<Mesh>, bounds: &Bounds, net: &mut Net) -> Self {
         let metrics = WorkerMetrics::new();
+        let traces: Option<Arc<Outbox>> = net.random.bool().then(Arc::default);
         let config = Config {
             workers: 1,
             index: 0,
@@ -96,7 +103,7 @@ impl Shell {
             limits: bounds.limits.clone(),
             memory_budget_bytes: bounds.memory_budget_bytes,
             metrics,
-            tracing: None,
+            tracing: traces.clone().map(|outbox| Tracing { sampling: ALL, outbox }),
             seed: net.random.u64(..),
         };
         Self {
@@ -105,6 +112,7 @@ impl Shell {
             clients: 0,
             doors: Doors::new(net),
             is_over_budget: false,
+            traces,
         }
     }
 
