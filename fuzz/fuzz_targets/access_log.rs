@@ -44,6 +44,7 @@ fuzz_target!(|sent: &[u8]| {
         hedges: sent.len() as u8,
         audited: AuditedParts::default(),
         request_id: next(),
+        trace_id: None,
         user_agent: next(),
         proxy_error: None,
         route: None,

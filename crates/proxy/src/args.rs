@@ -17,6 +17,7 @@ use leno_relay::limits::Limits;
 use leno_relay::{Door, ForwardedFor};
 
 use crate::identity_args::{IdentityArgs, parse_control};
+use crate::trace_args::TraceArgs;
 use crate::worker::MAX_LISTENERS;
 
 /// The default address of the admin endpoint.
@@ -92,6 +93,9 @@ pub(crate) struct Args {
     /// Let taps (leno tap --headers) show the header fields of calls; fields that may contain secrets are blanked
     #[arg(long)]
     pub(crate) tap_headers: bool,
+
+    #[command(flatten)]
+    pub(crate) traces: TraceArgs,
 
     /// Address for /ready, /metrics and the other admin pages
     #[arg(long, value_name = "ADDR", default_value_t = ADMIN)]

@@ -12,6 +12,7 @@ mod grpc;
 mod identity_args;
 mod metrics;
 mod supervise;
+mod trace_args;
 pub mod worker;
 
 use std::ffi::OsString;

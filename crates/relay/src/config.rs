@@ -12,6 +12,7 @@ use crate::downstream::origin::Door;
 use crate::limits::Limits;
 use crate::metrics::WorkerMetrics;
 use crate::target::find::ForwardedFor;
+use crate::trace::Tracing;
 
 /// What a relay needs to start.
 pub struct Config {
@@ -29,6 +30,8 @@ pub struct Config {
     pub settings: Settings,
     /// Where calls are logged.
     pub access_log: AccessLog,
+    /// How calls are traced; `None` if they are not.
+    pub tracing: Option<Tracing>,
     /// The limits in force.
     pub limits: Arc<Limits>,
     /// Maximum memory that peers can make the relay hold, in bytes.

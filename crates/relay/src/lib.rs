@@ -44,6 +44,7 @@ pub mod tap;
 mod target;
 #[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "slots are below their number"))]
 mod timers;
+pub mod trace;
 mod transfer;
 
 use std::time::Duration;

@@ -56,6 +56,8 @@ pub struct RelayLimits {
     pub max_replay_bytes_per_call: u32,
     /// Request content that all calls together keep for other attempts.
     pub max_replay_bytes: u32,
+    /// Calls that are sampled for a trace in one second.
+    pub max_traced_calls_per_second: u32,
     /// Mirrored copies of requests in flight.
     pub max_mirrors: u32,
     /// Request content that one copy keeps for a mirror that has not read it.
@@ -147,6 +149,7 @@ impl Default for RelayLimits {
             max_interim_responses: 32,
             max_replay_bytes_per_call: 65_536,
             max_replay_bytes: 16 << 20,
+            max_traced_calls_per_second: 1_000,
             max_mirrors: 1_024,
             max_mirror_bytes_per_call: 65_536,
             max_mirror_bytes: 4 << 20,
@@ -309,6 +312,7 @@ static SPECS: &[Spec] = specs! {
     "max_interim_responses" relay.max_interim_responses ANY, "interim responses (1xx) of one call";
     "max_replay_bytes_per_call" relay.max_replay_bytes_per_call ANY, "request content that one call keeps for another attempt";
     "max_replay_bytes" relay.max_replay_bytes ANY, "request content that all calls of a worker keep for other attempts";
+    "max_traced_calls_per_second" relay.max_traced_calls_per_second ANY, "calls sampled for a trace in one second, per worker; further calls are not traced";
     "max_mirrors" relay.max_mirrors ANY, "mirrored copies of requests in flight, per worker";
     "max_mirror_bytes_per_call" relay.max_mirror_bytes_per_call ANY, "request content that one copy keeps for a slow mirror";
     "max_mirror_bytes" relay.max_mirror_bytes ANY, "request content that all copies of a worker keep";

@@ -29,6 +29,7 @@ use crate::tap::{Tap, Taps};
 use crate::target::discover::Questions;
 use crate::target::ports::Ports;
 use crate::target::targets::Targets;
+use crate::trace::Tracer;
 
 /// See [the crate](crate).
 pub struct Relay {
@@ -37,6 +38,7 @@ pub struct Relay {
     pub(crate) access_log: AccessLog,
     /// Calls that users watch.
     pub(crate) taps: Taps,
+    pub(crate) tracer: Tracer,
     pub(crate) failures: FailureLog,
     /// Metrics of calls that no cluster's metrics count, one for each direction.
     pub(crate) unrouted: [Arc<TrafficMetrics>; 2],
@@ -91,6 +93,7 @@ impl Relay {
             metrics: config.metrics,
             access_log: config.access_log,
             taps: Taps::default(),
+            tracer: Tracer::new(config.tracing, now),
             failures: FailureLog::default(),
             index: config.index,
             workers: config.workers,

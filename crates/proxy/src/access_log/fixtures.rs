@@ -30,6 +30,7 @@ pub(super) fn connection() -> Record<'static> {
         hedges: 0,
         audited: AuditedParts::default(),
         request_id: b"",
+        trace_id: None,
         user_agent: b"",
         proxy_error: None,
     }

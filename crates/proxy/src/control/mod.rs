@@ -8,6 +8,7 @@ mod retry;
 mod shared;
 mod source;
 mod tap;
+mod traces;
 mod workers;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -45,6 +46,7 @@ use discovery::{Discovery, QUESTIONS_MAX};
 use shared::{Phase, Shared};
 use source::Source;
 use tap::OpenTaps;
+use traces::Exporter;
 use workers::{WorkerTemplate, log_serving, start_access_log};
 
 /// How often to check whether worker threads have ended unexpectedly.
@@ -75,6 +77,11 @@ pub(crate) enum ControlError {
     Identity { path: PathBuf, source: Box<UpkeepError> },
     #[error("--access-log-file {}: {source}; name a file that can be written", path.display())]
     AccessLog { path: PathBuf, source: io::Error },
+    #[error(
+        "--trace-collector names a Service, and this proxy has no --outbound address to call it through; give the \
+         collector's IP address"
+    )]
+    Collector,
     #[error("the control thread could not start: {0}")]
     Start(#[from] io::Error),
     #[error("the log could not start: {0}")]
@@ -100,6 +107,10 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let (doors, own) = (args.listen(), args.identity.place());
     let is_called = doors.iter().any(|(door, _)| matches!(door, Door::Inbound | Door::Tunnel));
     let access_log = start_access_log(&args)?;
+    let traces = Exporter::new(args.traces, own.as_ref().map(|(workload, _)| workload));
+    if traces.as_ref().is_some_and(Exporter::needs_outbound) && !doors.iter().any(|(door, _)| *door == Door::Outbound) {
+        return Err(ControlError::Collector);
+    }
     let log = logging::start(args.log, args.log_format)?;
     let mut signals = Signals::new()?;
     let mut limits = limits;
@@ -158,6 +169,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
             probes: args.probes.into_iter().collect(),
         },
         access_log: access_log.as_ref(),
+        tracing: traces.as_ref().map(|traces| traces.tracing().clone()),
         limits: &limits,
         mesh: &configuration.mesh,
     };
@@ -179,11 +191,15 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         worker_metrics,
         identity_metrics: identity.as_ref().map(Upkeep::metrics),
         taps: OpenTaps::default(),
+        traces: traces.as_ref().map(|traces| traces.tracing().outbox.clone()),
         allows_tap_headers: args.tap_headers,
         started,
         restarts,
     });
     let _ = serving.set(shared.clone());
+    if let Some(traces) = traces {
+        spawn_local(traces.run(shared.outbound()));
+    }
     if let Some(identity) = identity {
         spawn_local(shared::follow_identity(shared.clone(), identity.identity()));
         spawn_local(identity.run());

@@ -48,6 +48,7 @@ impl Admin {
             worker_metrics: vec![WorkerMetrics::new()],
             identity_metrics: None,
             taps: OpenTaps::default(),
+            traces: None,
             allows_tap_headers: false,
             started: SystemTime::now(),
             restarts: 0,

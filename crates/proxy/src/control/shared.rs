@@ -1,6 +1,7 @@
 //! State that the tasks of the control thread share. The tasks run on one thread, so the state has no locks.
 
 use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -10,8 +11,10 @@ use leno_config::{Configuration, Directory};
 use leno_identity::TlsIdentity;
 use leno_identity::upkeep::IdentityMetrics;
 use leno_model::mesh::{Changes, Mesh};
+use leno_relay::Door;
 use leno_relay::limits::Limits;
 use leno_relay::metrics::WorkerMetrics;
+use leno_relay::trace::Outbox;
 use tokio::sync::watch;
 
 use super::tap::OpenTaps;
@@ -42,6 +45,8 @@ pub(super) struct Shared {
     /// `None` without an identity.
     pub(super) identity_metrics: Option<Rc<Cell<IdentityMetrics>>>,
     pub(super) taps: OpenTaps,
+    /// Traced calls; `None` if calls are not traced.
+    pub(super) traces: Option<Arc<Outbox>>,
     /// Whether taps may show the header fields of calls.
     pub(super) allows_tap_headers: bool,
     pub(super) started: SystemTime,
@@ -63,7 +68,14 @@ impl Shared {
             ..ProcessMetrics::read(self.started)
         };
         let identity = self.identity_metrics.as_ref().map(|metrics| metrics.get());
-        Scrape::new(&self.worker_metrics, self.config_metrics.get(), identity, process, Instant::now())
+        let scrape = Scrape::new(&self.worker_metrics, self.config_metrics.get(), identity, process, Instant::now());
+        scrape.with_traces(self.traces.clone())
+    }
+
+    /// The first address for connections of the own application.
+    pub(super) fn outbound(&self) -> Option<SocketAddr> {
+        let listening = self.workers.first()?.listening();
+        listening.iter().find(|(door, _)| *door == Door::Outbound).map(|(_, address)| *address)
     }
 
     /// Reads the directory again, and gives changes to the workers.

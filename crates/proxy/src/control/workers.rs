@@ -9,6 +9,7 @@ use leno_model::mesh::Mesh;
 use leno_relay::access_log::{AccessLog, Format, Queries};
 use leno_relay::limits::Limits;
 use leno_relay::metrics::WorkerMetrics;
+use leno_relay::trace::Tracing;
 use leno_relay::{Door, Settings};
 use tokio::sync::mpsc;
 
@@ -24,6 +25,7 @@ pub(super) struct WorkerTemplate<'a> {
     pub(super) discovery: Option<mpsc::Sender<Subject>>,
     pub(super) settings: Settings,
     pub(super) access_log: Option<&'a AccessLogOptions>,
+    pub(super) tracing: Option<Tracing>,
     pub(super) limits: &'a Arc<Limits>,
     pub(super) mesh: &'a Arc<Mesh>,
 }
@@ -48,6 +50,7 @@ impl WorkerTemplate<'_> {
                 discovery: self.discovery.clone(),
                 settings: self.settings.clone(),
                 access_log: self.access_log.map_or_else(AccessLog::off, |log| log.of_worker(metrics)),
+                tracing: self.tracing.clone(),
                 outlet: self.access_log.map(|log| log.writer.outlet()).unwrap_or_default(),
                 limits: self.limits.clone(),
                 memory_budget_bytes,

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use leno_identity::upkeep::IdentityMetrics;
 use leno_relay::metrics::{RelayScrape, WorkerMetrics, gauge};
+use leno_relay::trace::Outbox;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
@@ -21,6 +22,8 @@ pub(crate) struct Scrape {
     /// `None` without an identity.
     identity: Option<IdentityMetrics>,
     process: ProcessMetrics,
+    /// `None` if calls are not traced.
+    traces: Option<Arc<Outbox>>,
 }
 
 impl Scrape {
@@ -32,7 +35,12 @@ impl Scrape {
         process: ProcessMetrics,
         now: Instant,
     ) -> Self {
-        Self { relays: RelayScrape::new(workers, now), config, identity, process }
+        Self { relays: RelayScrape::new(workers, now), config, identity, process, traces: None }
+    }
+
+    /// Adds the metrics of traces.
+    pub(crate) fn with_traces(self, traces: Option<Arc<Outbox>>) -> Self {
+        Self { traces, ..self }
     }
 
     /// The text, which ends with `# EOF`.
@@ -53,6 +61,9 @@ impl Collector for Scrape {
             super::identity::encode(identity, &mut encoder)?;
         }
         self.process.encode(&mut encoder)?;
+        if let Some(traces) = &self.traces {
+            super::traces::encode(traces, &mut encoder)?;
+        }
         // A gauge, not OpenMetrics' info type, which readers of the older Prometheus text reject.
         gauge(&mut encoder, "leno_build_info", "Version of this proxy")?
             .encode_family(&[("version", env!("CARGO_PKG_VERSION"))])?

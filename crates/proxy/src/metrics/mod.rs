@@ -4,6 +4,7 @@ mod config;
 mod export;
 mod identity;
 mod process;
+mod traces;
 
 pub(crate) use config::ConfigMetrics;
 pub(crate) use export::Scrape;

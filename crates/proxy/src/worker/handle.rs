@@ -13,6 +13,7 @@ use leno_relay::access_log::AccessLog;
 use leno_relay::limits::{Limits, ms};
 use leno_relay::metrics::WorkerMetrics;
 use leno_relay::tap::Tap;
+use leno_relay::trace::Tracing;
 use leno_relay::{ClusterExplanation, Config, Door, OpenCalls, Relay, Settings, Usage};
 use mio::{Poll, Token, Waker};
 use tokio::sync::mpsc as tokio_mpsc;
@@ -47,6 +48,8 @@ pub struct WorkerConfig {
     pub settings: Settings,
     /// Which calls are logged, and how.
     pub access_log: AccessLog,
+    /// How calls are traced; `None` if they are not.
+    pub tracing: Option<Tracing>,
     /// Where the calls are logged.
     pub outlet: Outlet,
     /// The limits in force.
@@ -211,6 +214,7 @@ impl Worker {
             discovers: config.discovery.is_some(),
             settings: config.settings,
             access_log: config.access_log,
+            tracing: config.tracing,
             limits: config.limits.clone(),
             memory_budget_bytes: config.memory_budget_bytes,
             metrics: config.metrics,

@@ -92,6 +92,7 @@ impl Proxy {
             outlet: Outlet::default(),
             limits: Arc::new(set),
             metrics: metrics.clone(),
+            tracing: None,
             seed: 1,
         };
         let worker = WorkerHandle::spawn(config, mesh).expect("a worker");

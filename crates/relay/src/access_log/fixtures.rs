@@ -7,6 +7,7 @@ use leno_model::spiffe::SpiffeId;
 use super::{Protocol, Record};
 use crate::audit::{AuditedPart, AuditedParts};
 use crate::metrics::Direction;
+use crate::trace::TraceId;
 
 /// The SPIFFE id of a workload.
 pub(crate) fn workload(name: &str) -> SpiffeId {
@@ -37,6 +38,7 @@ pub(crate) fn call<'a>(client_id: &'a SpiffeId, server_id: &'a SpiffeId) -> Reco
         hedges: 1,
         audited: [AuditedPart::StreamIdle, AuditedPart::Retry].into_iter().collect(),
         request_id: b"7c1f",
+        trace_id: TraceId::of(0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736),
         user_agent: b"grpc-go/1.60",
         proxy_error: None,
     }
@@ -66,6 +68,7 @@ pub(crate) fn connection() -> Record<'static> {
         hedges: 0,
         audited: AuditedParts::default(),
         request_id: b"",
+        trace_id: None,
         user_agent: b"",
         proxy_error: Some("connect-failed"),
     }

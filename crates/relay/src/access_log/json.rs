@@ -50,6 +50,9 @@ pub(super) fn format(line: &mut Vec<u8>, queries: Queries, record: &Record) {
         push_fmt(line, format_args!(r#","audited":"{}""#, names.join(",")));
     }
     push_text(line, "request_id", record.request_id, REQUEST_ID_MAX_BYTES);
+    if let Some(id) = record.trace_id {
+        push_fmt(line, format_args!(r#","trace_id":"{id}""#));
+    }
     push_text(line, "user_agent", record.user_agent, USER_AGENT_MAX_BYTES);
     if let Some(why) = record.proxy_error {
         push_fmt(line, format_args!(r#","proxy_error":"{why}""#));

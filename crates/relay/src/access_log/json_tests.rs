@@ -42,6 +42,7 @@ fn a_call_is_one_object_on_one_line() {
             "hedges": 1,
             "audited": "stream-idle,retry",
             "request_id": "7c1f",
+            "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
             "user_agent": "grpc-go/1.60",
         })
     );
@@ -100,7 +101,7 @@ fn a_peer_cannot_add_fields_or_lines() {
     let object = parsed(&record);
     assert_eq!(object["client_id"], "spiffe://example.org/ns/shop/sa/web");
     assert_eq!(object["user_agent"].as_str().map(str::as_bytes), Some(attack));
-    assert_eq!(object.as_object().map(serde_json::Map::len), Some(21));
+    assert_eq!(object.as_object().map(serde_json::Map::len), Some(22));
 }
 
 #[test]

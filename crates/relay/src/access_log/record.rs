@@ -9,6 +9,7 @@ use leno_model::spiffe::SpiffeId;
 use super::Queries;
 use crate::audit::AuditedParts;
 use crate::metrics::Direction;
+use crate::trace::TraceId;
 
 /// A client's protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +71,8 @@ pub struct Record<'a> {
     pub audited: AuditedParts,
     /// The request's `x-request-id`.
     pub request_id: &'a [u8],
+    /// The trace that the call belongs to.
+    pub trace_id: Option<TraceId>,
     /// The request's `user-agent`.
     pub user_agent: &'a [u8],
     /// Why the proxy itself ended the call or connection: the value of `leno-proxy-error`.

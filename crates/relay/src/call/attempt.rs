@@ -22,6 +22,12 @@ pub(crate) struct AttemptId {
     number: u32,
 }
 
+impl AttemptId {
+    pub(crate) fn number(self) -> u32 {
+        self.number
+    }
+}
+
 #[cfg(test)]
 impl AttemptId {
     /// Returns the id of the first attempt at the call with this number. The call needs no entry in a table.

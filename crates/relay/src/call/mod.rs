@@ -14,6 +14,7 @@
 //! | a client asks how many attempts its call took | `attempts_field` |
 //! | a call breaks a part of its policy that is only audited | `policy` |
 //! | the proxy itself answers | `reply` |
+//! | a call is traced | `trace` |
 //! | `/calls` shows the calls in flight | `open` |
 //! | the call ends, and is recorded | `end`, `record` |
 //!
@@ -38,6 +39,7 @@ pub(crate) mod response;
 pub(crate) mod retry;
 pub(crate) mod retry_policy;
 pub(crate) mod send;
+pub(crate) mod trace;
 
 use std::time::{Duration, Instant};
 
@@ -49,6 +51,7 @@ use crate::call::attempt::{Attempt, Attempts};
 use crate::call::due::DueTimes;
 use crate::call::policy::PolicyProgress;
 use crate::call::retry_policy::Unretried;
+use crate::call::trace::CallTrace;
 use crate::downstream::client::ClientId;
 use crate::link::grpc;
 use crate::link::messages::Messages;
@@ -143,6 +146,8 @@ pub(crate) struct Call {
     pub(crate) response_messages: Messages,
     /// The fields of the response, if a tap shows them.
     pub(crate) tapped: Option<Box<TappedFields>>,
+    /// The spans of the call, if it is traced.
+    pub(crate) trace: Option<Box<CallTrace>>,
     /// Number of interim responses (1xx) received.
     pub(crate) interim_responses: u32,
     /// The metrics and the balancer have been told how the call ended.
@@ -199,6 +204,7 @@ impl Call {
             request_messages: Messages::default(),
             response_messages: Messages::default(),
             tapped: None,
+            trace: None,
             interim_responses: 0,
             recorded: false,
         }
@@ -222,7 +228,8 @@ impl Call {
     pub(crate) fn fields_memory_bytes(&self) -> u32 {
         let trailers = self.trailers.as_ref().map_or(0, |trailers| trailers.capacity_bytes());
         let tapped = self.tapped.as_ref().map_or(0, |tapped| tapped.capacity_bytes());
-        let bytes = u32::try_from(self.request.capacity_bytes() + trailers + tapped).unwrap_or(u32::MAX);
+        let trace = self.trace.as_ref().map_or(0, |trace| trace.memory_bytes());
+        let bytes = u32::try_from(self.request.capacity_bytes() + trailers + tapped + trace).unwrap_or(u32::MAX);
         bytes.saturating_add(self.attempts.trailers_bytes())
     }
 

@@ -133,6 +133,9 @@ impl Relay {
         if self.access_log.is_on() || self.taps.is_open() {
             self.log_access(id, ending, grpc_status, latency);
         }
+        if self.tracer.is_on() {
+            self.finish_trace(id, ending, grpc_status);
+        }
     }
 
     /// Reports the end of a connection that was wrongly guessed to be opaque, to the balancer only: the connection was
@@ -185,6 +188,7 @@ impl Relay {
             hedges: call.hedges(),
             audited: call.progress().map(|progress| progress.audited).unwrap_or_default(),
             request_id: field(Known::XRequestId),
+            trace_id: call.trace_id(),
             user_agent: field(Known::UserAgent),
             proxy_error: match ending {
                 Ending::ProxyError { why, .. } => Some(why),

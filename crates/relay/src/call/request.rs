@@ -88,6 +88,9 @@ impl Relay {
         let mut call = Call::new((Some(client), stream), request, protocol, end_stream, self.now);
         call.is_guess = is_guess;
         call.asks_attempts = asks_attempts;
+        if self.tracer.is_on() {
+            call.trace = self.begin_trace(client, &call);
+        }
         call.fields_bytes = call.fields_memory_bytes();
         let fields_bytes = call.fields_bytes;
         let id = self.calls.insert(call);
@@ -133,6 +136,7 @@ impl Relay {
         let place = if self.is_probe(client, id) {
             if let Some(call) = self.calls.get_mut(id) {
                 call.method = CallMethod::Uncounted;
+                call.trace = None;
             }
             let state = self.targets.get_mut(cluster);
             state.map(|state| state.traffic_place(&self.metrics, TlsLabel::None(NoTlsReason::Probe)))
@@ -320,7 +324,8 @@ impl Relay {
         // The response may show that the method exists, and metrics then need its name.
         let may_be_named =
             self.limits.relay.max_methods_per_service > 0 && self.calls.get(id).is_some_and(Call::may_be_named);
-        let keeps_fields = self.access_log.is_on() || self.taps.is_open() || may_be_named;
+        let is_traced = self.calls.get(id).is_some_and(|call| call.trace.is_some());
+        let keeps_fields = self.access_log.is_on() || self.taps.is_open() || may_be_named || is_traced;
         let Some(call) = self.calls.stop_replay(id, keeps_fields) else { return };
         if call.fields_bytes > FEW_FIELDS_BYTES {
             self.count_fields(id);

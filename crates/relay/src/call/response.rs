@@ -153,7 +153,8 @@ impl Relay {
         if let (CallMethod::Unnamed(_), Some(cluster)) = (call.method, cluster.as_deref_mut()) {
             cluster.learn_method(call, fields, &self.metrics, self.limits.relay.max_methods_per_service as usize);
             // A request that cannot be sent again was only kept for the method's name.
-            if !call.replayable && !call.is_health_check && !self.access_log.is_on() && !self.taps.is_open() {
+            let is_shown = self.access_log.is_on() || self.taps.is_open() || call.trace.is_some();
+            if !call.replayable && !call.is_health_check && !is_shown {
                 call.request = FieldSection::new();
             }
         }
@@ -164,6 +165,9 @@ impl Relay {
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         if let (Some(pick), Some(cluster)) = (attempt.pick.as_mut(), cluster) {
             cluster.balancer.answered(now, pick, now - attempt.since);
+        }
+        if let Some(trace) = &mut call.trace {
+            trace.answered(id, now);
         }
         if has_others {
             self.abandon_others(id);

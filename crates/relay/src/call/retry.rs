@@ -12,6 +12,7 @@ use crate::Relay;
 use crate::call::attempt::{Attempt, AttemptId, Stage};
 use crate::call::record::Ending;
 use crate::call::reply::ProxyError;
+use crate::call::trace::AttemptEnd;
 use crate::call::{Call, Response};
 use crate::certain::Certain;
 use crate::pool::hop::Protocol;
@@ -154,6 +155,9 @@ impl Relay {
         if let (Next::Retry(_) | Next::AwaitOthers, Some(why)) = (&next, failure.why()) {
             call.pass_over(id, (None, None), Some(why), now);
         }
+        if let Some(trace) = &mut call.trace {
+            trace.end_attempt(id, AttemptEnd::Unanswered { why: failure.why().unwrap_or("not-sent") }, now);
+        }
         let cluster = self.targets.get_mut(call.cluster);
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         if let (Some(pick), Some(cluster)) = (attempt.pick.take(), cluster) {
@@ -217,7 +221,10 @@ impl Relay {
         self.leave_queue(id);
         let now = self.now;
         let Some(mut attempt) = self.calls.end_attempt(id).certain() else { return };
-        let Some(call) = self.calls.get(id.call).certain() else { return };
+        let Some(call) = self.calls.get_mut(id.call).certain() else { return };
+        if let Some(trace) = &mut call.trace {
+            trace.end_attempt(id, AttemptEnd::Unanswered { why: "cancelled" }, now);
+        }
         if let (Some(pick), Some(cluster)) = (attempt.pick.take(), self.targets.get_mut(call.cluster)) {
             cluster.balancer.finish(now, pick, attempt.unanswered(now));
         }

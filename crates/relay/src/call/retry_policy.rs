@@ -16,6 +16,7 @@ use crate::call::due::Due;
 use crate::call::record::is_endpoint_failed_answer;
 use crate::call::reply::ProxyError;
 use crate::call::response::status_code;
+use crate::call::trace::AttemptEnd;
 use crate::call::{Call, CallId};
 use crate::certain::Certain;
 use crate::link::grpc::{self, Pushback};
@@ -182,6 +183,9 @@ impl Relay {
         let Some(call) = self.calls.get_mut(id.call).certain() else { return };
         let grpc_status = grpc::status(fields).filter(|_| call.is_grpc);
         call.pass_over(id, (Some(status_code(fields)), grpc_status), None, now);
+        if let Some(trace) = &mut call.trace {
+            trace.end_attempt(id, AttemptEnd::Answered { http_status: status_code(fields), grpc_status }, now);
+        }
         let cluster = self.targets.get_mut(call.cluster);
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         if let (Some(pick), Some(cluster)) = (attempt.pick.take(), cluster) {

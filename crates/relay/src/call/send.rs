@@ -150,6 +150,9 @@ impl Relay {
         if further > 0 && call.is_grpc {
             call.request.set(Known::GrpcPreviousRpcAttempts, further.to_string().as_bytes());
         }
+        if let Some(trace) = &mut call.trace {
+            trace.send(id, upstream.expected.as_ref(), &mut call.request, now);
+        }
         let hop = upstream.key.hop;
         hop.dress(&mut call.request, call.protocol, upstream.target);
         let ends_with_body = call.request_ended && call.trailers.is_none();

@@ -72,6 +72,12 @@ impl Relay {
             budget.note_call(self.now);
         }
         let attempt = call.attempts.begin(id, pick.of(method), pool, self.now);
+        if let Some(trace) = &mut call.trace {
+            let address = cluster.member(endpoint).map(|endpoint| endpoint.address);
+            let reason = cluster.balancer.explain_last_pick(endpoint);
+            let is_hedge = call.attempts.get(attempt).is_some_and(|attempt| attempt.is_hedge);
+            trace.begin_attempt(attempt, (address, reason, is_hedge), self.now, &mut self.random);
+        }
         if call.traffic.is_none() {
             call.traffic = cluster.members.get(endpoint).and_then(|member| member.traffic);
             match call.traffic.and_then(|place| cluster.traffic(place)) {

@@ -96,6 +96,7 @@ impl Shell {
             limits: bounds.limits.clone(),
             memory_budget_bytes: bounds.memory_budget_bytes,
             metrics,
+            tracing: None,
             seed: net.random.u64(..),
         };
         Self {

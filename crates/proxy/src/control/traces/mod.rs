@@ -1,0 +1,195 @@
+//! Exports the spans of traced calls to a collector: OTLP over gRPC (OpenTelemetry Protocol 1.9, section OTLP/gRPC).
+//!
+//! Calls wait in the relays' [`Outbox`], which is bounded. If the collector cannot be reached, calls wait, then are
+//! dropped and counted.
+
+mod otlp;
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use leno_identity::innermost;
+use leno_model::spiffe::Workload;
+use leno_relay::trace::{FinishedCall, Outbox, Tracing};
+use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::{Channel, Endpoint, Uri};
+use tonic_prost::ProstCodec;
+use tower_service::Service;
+
+use super::retry::Retry;
+use crate::trace_args::{Collector, TraceArgs};
+
+/// How often calls are taken from the relays.
+const EVERY: Duration = Duration::from_secs(1);
+/// Highest number of calls in one request.
+const BATCH_CALLS: usize = 512;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest time for the collector's answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a request is sent before its calls are dropped.
+const TRIES: u32 = 3;
+const PAUSE_SHORTEST: Duration = Duration::from_secs(1);
+const PAUSE_LONGEST: Duration = Duration::from_secs(30);
+
+const EXPORT: PathAndQuery = PathAndQuery::from_static("/opentelemetry.proto.collector.trace.v1.TraceService/Export");
+
+/// The export of spans, before it begins.
+pub(super) struct Exporter {
+    collector: Collector,
+    resource: Resource,
+    tracing: Tracing,
+}
+
+impl Exporter {
+    /// Returns the exporter that the command line asks for, if any.
+    pub(super) fn new(args: TraceArgs, own: Option<&Workload>) -> Option<Self> {
+        let sampling = args.sampling();
+        let resource = otlp::resource(args.trace_service, own, args.trace_attributes);
+        Some(Self { collector: args.trace_collector?, resource, tracing: Tracing { sampling, outbox: Arc::default() } })
+    }
+
+    /// How relays trace calls.
+    pub(super) fn tracing(&self) -> &Tracing {
+        &self.tracing
+    }
+
+    /// Whether the exporter calls the collector through the proxy's own listener for outbound connections.
+    pub(super) fn needs_outbound(&self) -> bool {
+        matches!(self.collector, Collector::Service(_))
+    }
+
+    /// Exports spans for as long as the process runs. `outbound` is a listener for outbound connections.
+    pub(super) async fn run(self, outbound: Option<SocketAddr>) {
+        let Self { collector, resource, tracing: Tracing { outbox, .. } } = self;
+        let (name, address) = match (&collector, outbound) {
+            (Collector::Address(address), _) => (address.to_string(), *address),
+            (Collector::Service(name), Some(outbound)) => (name.clone(), reachable(outbound)),
+            (Collector::Service(_), None) => return,
+        };
+        let mut collector = Connection { name, address, channel: None, has_failed: false };
+        loop {
+            sleep(EVERY).await;
+            let mut calls = outbox.take();
+            while !calls.is_empty() {
+                let rest = calls.split_off(calls.len().min(BATCH_CALLS));
+                collector.export(&calls, &resource, &outbox).await;
+                calls = rest;
+            }
+        }
+    }
+}
+
+/// Returns the address at which this machine reaches a listener.
+fn reachable(listener: SocketAddr) -> SocketAddr {
+    let ip = match listener.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listener.port())
+}
+
+/// The connection to the collector.
+struct Connection {
+    /// The collector's name or address, and its port.
+    name: String,
+    /// Where connections go.
+    address: SocketAddr,
+    channel: Option<Channel>,
+    /// Whether the latest request has failed. The log has a line only when this changes.
+    has_failed: bool,
+}
+
+impl Connection {
+    /// Sends the spans of some calls. Drops them if the collector does not take them.
+    async fn export(&mut self, calls: &[FinishedCall], resource: &Resource, outbox: &Outbox) {
+        let mut pauses = Retry::new(PAUSE_SHORTEST, PAUSE_LONGEST);
+        for last in (0..TRIES).rev() {
+            let request = otlp::request(calls, resource);
+            let sent = timeout(ANSWER_TIMEOUT, self.send(request)).await;
+            match sent.unwrap_or_else(|_| Err("no answer in 10 s".to_owned())) {
+                Ok(rejected) => {
+                    outbox.count_exported(calls.len());
+                    return self.note_success(rejected.as_deref());
+                }
+                Err(why) => self.note_failure(&why),
+            }
+            if last > 0 {
+                sleep(pauses.pause()).await;
+            }
+        }
+        outbox.count_rejected(calls.len());
+    }
+
+    /// Sends a request. Returns why the collector rejects some of the spans, if it does.
+    async fn send(&mut self, request: ExportTraceServiceRequest) -> Result<Option<String>, String> {
+        let channel = match &self.channel {
+            Some(channel) => channel.clone(),
+            None => self.channel.insert(self.connect().await?).clone(),
+        };
+        let mut client = Grpc::new(channel);
+        client.ready().await.map_err(|error| innermost(&error))?;
+        let codec = ProstCodec::<ExportTraceServiceRequest, ExportTraceServiceResponse>::default();
+        let answer = client.unary(tonic::Request::new(request), EXPORT, codec).await;
+        let answer = answer.map_err(|status| format!("{:?}: {}", status.code(), status.message()))?.into_inner();
+        let partial = answer.partial_success.filter(|partial| partial.rejected_spans > 0);
+        Ok(partial.map(|partial| format!("{} spans: {}", partial.rejected_spans, partial.error_message)))
+    }
+
+    async fn connect(&self) -> Result<Channel, String> {
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.name)).map_err(|error| error.to_string())?;
+        let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT);
+        endpoint.connect_with_connector(To(self.address)).await.map_err(|error| innermost(&error))
+    }
+
+    fn note_success(&mut self, rejected: Option<&str>) {
+        match rejected {
+            Some(rejected) if !self.has_failed => {
+                tracing::warn!("the collector {} rejects {rejected}; its log may say more", self.name);
+            }
+            None if self.has_failed => tracing::info!("the collector {} takes spans again", self.name),
+            _ => {}
+        }
+        self.has_failed = rejected.is_some();
+    }
+
+    fn note_failure(&mut self, why: &str) {
+        self.channel = None;
+        if !std::mem::replace(&mut self.has_failed, true) {
+            tracing::warn!(
+                "the collector {} takes no spans: {why}; traces of calls are dropped until it does \
+                 (--trace-collector; leno_traced_calls_dropped_total counts them)",
+                self.name
+            );
+        }
+    }
+}
+
+/// Opens connections to one address, whatever the name of the collector.
+struct To(SocketAddr);
+
+impl Service<Uri> for To {
+    type Response = TokioIo<TcpStream>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let address = self.0;
+        Box::pin(async move { TcpStream::connect(address).await.map(TokioIo::new) })
+    }
+}

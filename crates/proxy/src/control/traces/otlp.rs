@@ -1,0 +1,220 @@
+//! The spans of calls in OTLP, with the names of OpenTelemetry's semantic conventions for RPC and HTTP.
+//!
+//! An outbound call is a span of kind INTERNAL with one span of kind CLIENT below it for each attempt. An inbound call is
+//! one span of kind SERVER. So each hop between two workloads has exactly one pair of CLIENT and SERVER, from which
+//! backends draw their graphs of services.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use leno_model::spiffe::Workload;
+use leno_model::traffic::GrpcCodes;
+use leno_relay::metrics::Direction;
+use leno_relay::trace::{FinishedAttempt, FinishedCall, SpanId};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::span::{Event, SpanKind};
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status};
+
+/// The name of the service if the proxy has no identity and no option names it.
+const UNNAMED: &str = "leno-proxy";
+
+/// The bits of a span's flags: the context is sampled; whether the parent is in another process is known; it is.
+const SAMPLED: u32 = 0x001;
+const REMOTE_IS_KNOWN: u32 = 0x100;
+const IS_REMOTE: u32 = 0x200;
+
+/// Returns the description of the service.
+pub(super) fn resource(name: Option<String>, own: Option<&Workload>, attributes: Vec<(String, String)>) -> Resource {
+    let account = own.map(|own| own.service_account.to_string());
+    let name = name.or(account).unwrap_or_else(|| UNNAMED.to_owned());
+    let mut all = vec![attribute("service.name", name)];
+    if let Some(own) = own {
+        all.push(attribute("service.namespace", own.namespace.to_string()));
+    }
+    all.extend(attributes.into_iter().map(|(name, value)| attribute(&name, value)));
+    Resource { attributes: all, ..Default::default() }
+}
+
+/// Returns the request that exports the spans of some calls.
+pub(super) fn request(calls: &[FinishedCall], resource: &Resource) -> ExportTraceServiceRequest {
+    let scope = InstrumentationScope {
+        name: "leno-proxy".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..Default::default()
+    };
+    let spans = calls.iter().flat_map(spans).collect();
+    let scope_spans = vec![ScopeSpans { scope: Some(scope), spans, ..Default::default() }];
+    let resource_spans = vec![ResourceSpans { resource: Some(resource.clone()), scope_spans, ..Default::default() }];
+    ExportTraceServiceRequest { resource_spans }
+}
+
+/// Returns the spans of a call.
+fn spans(call: &FinishedCall) -> Vec<Span> {
+    let mut of_call = call_span(call);
+    match call.direction {
+        Direction::Outbound => {
+            let attempts = call.attempts.iter().map(|attempt| attempt_span(call, attempt));
+            std::iter::once(of_call).chain(attempts).collect()
+        }
+        // An inbound call goes to the application behind the proxy, so its attempts are not spans of their own.
+        Direction::Inbound => {
+            if let Some(last) = call.attempts.last() {
+                of_call.attributes.extend(attempt_attributes(last));
+                of_call.events = events(call, last);
+            }
+            vec![of_call]
+        }
+    }
+}
+
+fn call_span(call: &FinishedCall) -> Span {
+    let kind = match call.direction {
+        Direction::Inbound => SpanKind::Server,
+        Direction::Outbound => SpanKind::Internal,
+    };
+    let mut span = span(call, (call.span, call.parent), (Duration::ZERO, call.duration));
+    span.kind = kind.into();
+    span.flags |= REMOTE_IS_KNOWN | if call.parent.is_some() { IS_REMOTE } else { 0 };
+    span.attributes.push(attribute("client.address", call.client.ip().to_string()));
+    span.attributes.push(attribute("leno.direction", call.direction.label().to_owned()));
+    let texts = [
+        ("leno.client_id", call.client_id.as_deref()),
+        ("leno.target", Some(&*call.target)),
+        ("leno.route", call.route.as_deref()),
+        ("server.address", Some(&*call.authority)),
+    ];
+    for (name, value) in texts {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            span.attributes.push(attribute(name, value.to_owned()));
+        }
+    }
+    for (name, count) in [("leno.retries", call.retries), ("leno.hedges", call.hedges)] {
+        if count > 0 {
+            span.attributes.push(number(name, i64::from(count)));
+        }
+    }
+    let cancelled = call.was_cancelled.then_some("cancelled");
+    end(&mut span, (call.http_status, call.grpc_status), call.proxy_error.or(cancelled), call.has_failed);
+    span
+}
+
+fn attempt_span(call: &FinishedCall, attempt: &FinishedAttempt) -> Span {
+    let mut span = span(call, (attempt.span, Some(call.span)), (attempt.began, attempt.ended));
+    span.kind = SpanKind::Client.into();
+    span.flags |= REMOTE_IS_KNOWN;
+    span.attributes.extend(attempt_attributes(attempt));
+    span.events = events(call, attempt);
+    end(&mut span, (attempt.http_status, attempt.grpc_status), attempt.error, attempt.has_failed);
+    span
+}
+
+fn attempt_attributes(attempt: &FinishedAttempt) -> Vec<KeyValue> {
+    let mut all = vec![number("leno.attempt", i64::from(attempt.number))];
+    if attempt.number > 1 {
+        all.push(number("http.request.resend_count", i64::from(attempt.number - 1)));
+    }
+    if let Some(endpoint) = attempt.endpoint {
+        all.push(attribute("network.peer.address", endpoint.ip().to_string()));
+        all.push(number("network.peer.port", i64::from(endpoint.port())));
+    }
+    if let Some(id) = &attempt.server_id {
+        all.push(attribute("leno.server_id", id.clone()));
+    }
+    if attempt.is_hedge {
+        all.push(pair("leno.is_hedge", Value::BoolValue(true)));
+    }
+    if let Some(reason) = &attempt.reason {
+        all.push(attribute("leno.balancer.reason", reason.clone()));
+    }
+    if let Some(sent) = attempt.sent {
+        let waited_ms = sent.saturating_sub(attempt.began).as_secs_f64() * 1_000.0;
+        all.push(pair("leno.waited_ms", Value::DoubleValue(waited_ms)));
+    }
+    all
+}
+
+fn events(call: &FinishedCall, attempt: &FinishedAttempt) -> Vec<Event> {
+    let named = [("sent", attempt.sent), ("response headers", attempt.answered)];
+    let event = |(name, at): (&str, Option<Duration>)| {
+        let time_unix_nano = unix_nanos(call, at?);
+        Some(Event { time_unix_nano, name: name.to_owned(), ..Default::default() })
+    };
+    named.into_iter().filter_map(event).collect()
+}
+
+/// Returns the parts that all spans of a call share. Times count from the start of the call.
+fn span(call: &FinishedCall, (id, parent): (SpanId, Option<SpanId>), (began, ended): (Duration, Duration)) -> Span {
+    let method = || call.path.strip_prefix('/').unwrap_or(&call.path);
+    let mut attributes = vec![attribute("http.request.method", call.method.clone())];
+    match method().split_once('/').filter(|_| call.is_grpc) {
+        Some((service, method)) => attributes.extend([
+            attribute("rpc.system", "grpc".to_owned()),
+            attribute("rpc.service", service.to_owned()),
+            attribute("rpc.method", method.to_owned()),
+        ]),
+        None => attributes.push(attribute("url.path", call.path.clone())),
+    }
+    Span {
+        trace_id: call.trace.0.get().to_be_bytes().to_vec(),
+        span_id: bytes(id),
+        parent_span_id: parent.map(bytes).unwrap_or_default(),
+        trace_state: call.trace_state.clone(),
+        flags: if call.is_sampled { SAMPLED } else { 0 },
+        // A path may name anything, and so too many different spans.
+        name: if call.is_grpc { method().to_owned() } else { call.method.clone() },
+        start_time_unix_nano: unix_nanos(call, began),
+        end_time_unix_nano: unix_nanos(call, ended),
+        attributes,
+        ..Default::default()
+    }
+}
+
+/// Adds the end of a span: its statuses, and why it failed or was not answered.
+fn end(span: &mut Span, (http, grpc): (Option<u16>, Option<u8>), error: Option<&'static str>, has_failed: bool) {
+    if let Some(status) = http {
+        span.attributes.push(number("http.response.status_code", i64::from(status)));
+    }
+    if let Some(status) = grpc {
+        span.attributes.push(number("rpc.grpc.status_code", i64::from(status)));
+    }
+    let kind = match (error, grpc, http) {
+        (Some(why), _, _) => why.to_owned(),
+        (None, Some(status), _) => GrpcCodes::name(status).map_or_else(|| status.to_string(), str::to_owned),
+        (None, None, Some(status)) => status.to_string(),
+        (None, None, None) => "unanswered".to_owned(),
+    };
+    if has_failed {
+        span.status = Some(Status { code: StatusCode::Error.into(), message: kind.clone() });
+    }
+    if has_failed || error.is_some() {
+        span.attributes.push(attribute("error.type", kind));
+    }
+}
+
+fn unix_nanos(call: &FinishedCall, after: Duration) -> u64 {
+    let at = call.started.duration_since(UNIX_EPOCH).unwrap_or_default() + after;
+    u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn bytes(id: SpanId) -> Vec<u8> {
+    id.0.get().to_be_bytes().to_vec()
+}
+
+fn attribute(name: &str, value: String) -> KeyValue {
+    pair(name, Value::StringValue(value))
+}
+
+fn number(name: &str, value: i64) -> KeyValue {
+    pair(name, Value::IntValue(value))
+}
+
+fn pair(name: &str, value: Value) -> KeyValue {
+    KeyValue { key: name.to_owned(), value: Some(AnyValue { value: Some(value) }), ..Default::default() }
+}
+
+#[cfg(test)]
+#[path = "otlp_tests.rs"]
+mod tests;

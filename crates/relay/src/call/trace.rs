@@ -1,0 +1,245 @@
+//! Trace: the span of a call and of its attempts, from the request to the end of the call.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use leno_http2::FieldSection;
+use leno_http2::fields::Known;
+use leno_model::spiffe::SpiffeId;
+use smallvec::SmallVec;
+
+use crate::Relay;
+use crate::call::attempt::AttemptId;
+use crate::call::record::{Ending, is_failure};
+use crate::call::{Call, CallId};
+use crate::certain::Certain;
+use crate::downstream::client::ClientId;
+use crate::metrics::Direction;
+use crate::pool::hop::Protocol;
+use crate::trace::{FinishedAttempt, FinishedCall, SpanId, TraceContext, TraceId, finished_text as text};
+
+/// Calls to this path are never traced: the export of spans would otherwise cause spans, without end.
+const EXPORT_PATH: &[u8] = b"/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+
+/// The spans of a call.
+#[derive(Debug)]
+pub(crate) struct CallTrace {
+    pub(crate) trace: TraceId,
+    span: SpanId,
+    is_sampled: bool,
+    direction: Direction,
+    context: TraceContext,
+    attempts: SmallVec<[AttemptTrace; 1]>,
+}
+
+#[derive(Debug)]
+struct AttemptTrace {
+    span: SpanId,
+    number: u32,
+    endpoint: Option<SocketAddr>,
+    server_id: Option<String>,
+    is_hedge: bool,
+    reason: Option<String>,
+    began: Instant,
+    sent: Option<Instant>,
+    answered: Option<Instant>,
+    /// When the attempt ended while the call went on, and how.
+    end: Option<(Instant, AttemptEnd)>,
+}
+
+/// How an attempt ended while its call went on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum AttemptEnd {
+    /// Its answer did not go to the client.
+    Answered { http_status: u16, grpc_status: Option<u8> },
+    /// It ended without an answer.
+    Unanswered { why: &'static str },
+}
+
+impl CallTrace {
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.attempts.capacity() * size_of::<AttemptTrace>()
+    }
+
+    /// Begins the span of an attempt.
+    #[cold]
+    pub(crate) fn begin_attempt(
+        &mut self,
+        id: AttemptId,
+        (endpoint, reason, is_hedge): (Option<SocketAddr>, Option<String>, bool),
+        now: Instant,
+        random: &mut fastrand::Rng,
+    ) {
+        if self.attempts.len() >= FinishedCall::MAX_ATTEMPTS {
+            return;
+        }
+        self.attempts.push(AttemptTrace {
+            span: SpanId::random(random),
+            number: id.number(),
+            endpoint,
+            server_id: None,
+            is_hedge,
+            reason,
+            began: now,
+            sent: None,
+            answered: None,
+            end: None,
+        });
+    }
+
+    /// Writes the context for the endpoint of an attempt that is being sent. The parent of the endpoint's span is the
+    /// span of the attempt if the call goes to another workload, otherwise the span of the call.
+    #[cold]
+    pub(crate) fn send(
+        &mut self,
+        id: AttemptId,
+        expected: Option<&SpiffeId>,
+        request: &mut FieldSection,
+        now: Instant,
+    ) {
+        let (trace, call, is_sampled, direction) = (self.trace, self.span, self.is_sampled, self.direction);
+        let span = match self.attempt(id) {
+            Some(attempt) => {
+                attempt.sent = Some(now);
+                attempt.server_id = expected.map(ToString::to_string);
+                if direction == Direction::Outbound { attempt.span } else { call }
+            }
+            None => call,
+        };
+        self.context.write(request, (trace, span), is_sampled);
+    }
+
+    /// Records when the response headers of an attempt arrived.
+    #[cold]
+    pub(crate) fn answered(&mut self, id: AttemptId, now: Instant) {
+        if let Some(attempt) = self.attempt(id) {
+            attempt.answered = Some(now);
+        }
+    }
+
+    /// Records that an attempt has ended. Only the first end counts.
+    #[cold]
+    pub(crate) fn end_attempt(&mut self, id: AttemptId, end: AttemptEnd, now: Instant) {
+        if let Some(attempt) = self.attempt(id) {
+            attempt.end.get_or_insert((now, end));
+        }
+    }
+
+    fn attempt(&mut self, id: AttemptId) -> Option<&mut AttemptTrace> {
+        self.attempts.iter_mut().find(|attempt| attempt.number == id.number())
+    }
+}
+
+impl AttemptTrace {
+    /// Returns the attempt for the exporter. An attempt without an end of its own has ended as its call.
+    fn finish(self, call: &Call, (ending, grpc_status): (Ending, Option<u8>), now: Instant) -> FinishedAttempt {
+        let after = |at: Instant| at.saturating_duration_since(call.started);
+        let (ended, http_status, grpc_status, error, has_failed) = match (self.end, ending) {
+            (Some((at, AttemptEnd::Answered { http_status, grpc_status })), _) => {
+                (at, Some(http_status), grpc_status, None, is_failure(http_status, grpc_status))
+            }
+            (Some((at, AttemptEnd::Unanswered { why })), _) => (at, None, None, Some(why), true),
+            (None, Ending::Answered { .. }) => {
+                (now, Some(call.http_status), grpc_status, None, is_failure(call.http_status, grpc_status))
+            }
+            (None, Ending::ProxyError { why, .. }) => (now, None, None, Some(why), true),
+            (None, Ending::Broken) => (now, None, None, Some("reset"), true),
+            (None, Ending::Cancelled | Ending::Complete) => (now, None, None, Some("cancelled"), false),
+        };
+        FinishedAttempt {
+            span: self.span,
+            number: self.number,
+            endpoint: self.endpoint,
+            server_id: self.server_id,
+            is_hedge: self.is_hedge,
+            reason: self.reason,
+            began: after(self.began),
+            sent: self.sent.map(after),
+            answered: self.answered.map(after),
+            ended: after(ended),
+            http_status,
+            grpc_status,
+            error,
+            has_failed,
+        }
+    }
+}
+
+impl Call {
+    /// Returns the trace that the call belongs to, whether the proxy traces the call or not.
+    pub(crate) fn trace_id(&self) -> Option<TraceId> {
+        match &self.trace {
+            Some(trace) => Some(trace.trace),
+            None => TraceContext::of(&self.request)?.caller.map(|caller| caller.0),
+        }
+    }
+}
+
+impl Relay {
+    /// Returns the trace of a call that begins; `None` if the call is not traced.
+    #[cold]
+    pub(crate) fn begin_trace(&mut self, client: ClientId, call: &Call) -> Option<Box<CallTrace>> {
+        if call.protocol == Protocol::Opaque || call.is_tunnel() || call.request.get(Known::Path) == Some(EXPORT_PATH) {
+            return None;
+        }
+        let client = self.downstreams.get(Some(client))?;
+        let direction = client.origin.door.direction();
+        let has_deciding_proxy = direction == Direction::Inbound && client.peer_id.is_some();
+        let (max, now) = (self.limits.relay.max_traced_calls_per_second, self.now);
+        let context = TraceContext::of(&call.request);
+        let (is_sampled, context) = self.tracer.admit(context, has_deciding_proxy, max, now, &mut self.random)?;
+        let trace = context.caller.map_or_else(|| TraceId::random(&mut self.random), |caller| caller.0);
+        let span = SpanId::random(&mut self.random);
+        let attempts = SmallVec::new();
+        Some(Box::new(CallTrace { trace, span, is_sampled, direction, context, attempts }))
+    }
+
+    /// Gives the spans of a call that has ended to the exporter, if the call is sampled, slow or failed.
+    #[cold]
+    pub(crate) fn finish_trace(&mut self, id: CallId, ending: Ending, grpc_status: Option<u8>) {
+        let now = self.now;
+        let Some(trace) = self.calls.get_mut(id).and_then(|call| call.trace.take()) else { return };
+        let Some(call) = self.calls.get(id).certain() else { return };
+        let duration = now.saturating_duration_since(call.started);
+        let was_cancelled = matches!(ending, Ending::Cancelled | Ending::Complete);
+        let is_answered = matches!(ending, Ending::Answered { .. } | Ending::ProxyError { .. });
+        let has_failed = !was_cancelled && (!is_answered || is_failure(call.http_status, grpc_status));
+        if !trace.is_sampled && !self.tracer.keeps(duration, has_failed) {
+            return;
+        }
+        let (Some(outbox), Some(client)) = (self.tracer.outbox(), self.downstreams.get(call.client)) else { return };
+        let field = |known| text(call.request.get(known).unwrap_or_default());
+        let path = call.request.get(Known::Path).unwrap_or_default();
+        let path = path.split(|byte| b"?#".contains(byte)).next().unwrap_or_default();
+        let CallTrace { trace, span, is_sampled, direction, context, attempts } = *trace;
+        outbox.offer(FinishedCall {
+            trace,
+            span,
+            parent: context.caller.map(|caller| caller.1),
+            is_sampled,
+            trace_state: field(Known::Tracestate),
+            direction,
+            started: self.wall_clock_at(call.started),
+            duration,
+            is_grpc: call.is_grpc,
+            method: field(Known::Method),
+            path: text(path),
+            authority: field(Known::Authority),
+            target: self.targets.get(call.cluster).map(|cluster| cluster.target.to_string()).unwrap_or_default(),
+            route: call.route.as_ref().map(|route| route.name().to_string()),
+            client: client.origin.peer,
+            client_id: client.peer_id.as_ref().map(ToString::to_string),
+            http_status: (is_answered && call.http_status != 0).then_some(call.http_status),
+            grpc_status,
+            proxy_error: match ending {
+                Ending::ProxyError { why, .. } => Some(why),
+                _ => None,
+            },
+            was_cancelled,
+            has_failed,
+            retries: call.retries,
+            hedges: call.hedges(),
+            attempts: attempts.into_iter().map(|attempt| attempt.finish(call, (ending, grpc_status), now)).collect(),
+        });
+    }
+}

@@ -1,0 +1,152 @@
+//! Traces: which calls are traced, and what becomes of their spans.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `context` | reads and writes the context of a trace in the fields of a request |
+//! | `call/trace` | collects the span of a call and of its attempts while the call goes on |
+//! | `finished` | a call that has ended, as the exporter gets it |
+//! | `outbox` | the calls that wait for the exporter |
+//!
+//! A call without a trace costs one comparison. Where a call enters the mesh, the proxy begins a trace for a share of the
+//! calls; everywhere else, the caller has decided.
+
+mod context;
+mod finished;
+mod outbox;
+
+use std::fmt;
+use std::num::{NonZeroU64, NonZeroU128};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub use context::TraceContext;
+pub(crate) use finished::text as finished_text;
+pub use finished::{FinishedAttempt, FinishedCall};
+pub use outbox::{Dropped, Outbox};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Identifies a trace (W3C Trace Context section 3.2.2.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceId(pub NonZeroU128);
+
+/// Identifies a span within its trace (W3C Trace Context section 3.2.2.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpanId(pub NonZeroU64);
+
+impl TraceId {
+    /// Returns `None` for zero, which is no valid id.
+    pub fn of(number: u128) -> Option<Self> {
+        NonZeroU128::new(number).map(Self)
+    }
+
+    pub(crate) fn random(random: &mut fastrand::Rng) -> Self {
+        Self(NonZeroU128::new(random.u128(..)).unwrap_or(NonZeroU128::MIN))
+    }
+}
+
+impl SpanId {
+    /// Returns `None` for zero, which is no valid id, and for numbers above 64 bits.
+    pub fn of(number: u128) -> Option<Self> {
+        NonZeroU64::new(number.try_into().ok()?).map(Self)
+    }
+
+    pub(crate) fn random(random: &mut fastrand::Rng) -> Self {
+        Self(NonZeroU64::new(random.u64(..)).unwrap_or(NonZeroU64::MIN))
+    }
+}
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Display for SpanId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Which calls are traced.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Sampling {
+    /// The share of the calls without a trace for which the proxy begins one, from 0 to 1.
+    pub ratio: f64,
+    /// A call that takes longer is exported even if it is not sampled.
+    pub slower_than: Option<Duration>,
+    /// Whether a call that fails is exported even if it is not sampled.
+    pub failed: bool,
+}
+
+/// How a relay traces calls.
+#[derive(Debug, Clone)]
+pub struct Tracing {
+    pub sampling: Sampling,
+    /// Takes the spans of calls that have ended.
+    pub outbox: Arc<Outbox>,
+}
+
+/// Decides which calls of a worker are traced.
+#[derive(Debug)]
+pub(crate) struct Tracer {
+    tracing: Option<Tracing>,
+    /// When the current second began, and how many calls were traced since.
+    second: Instant,
+    traced: u32,
+}
+
+impl Tracer {
+    pub(crate) fn new(tracing: Option<Tracing>, now: Instant) -> Self {
+        Self { tracing, second: now, traced: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.tracing.is_some()
+    }
+
+    pub(crate) fn outbox(&self) -> Option<&Arc<Outbox>> {
+        self.tracing.as_ref().map(|tracing| &tracing.outbox)
+    }
+
+    /// Decides about a call. Returns whether the call is sampled, and its context; `None` if the call is not traced.
+    /// `is_decided`: the caller's proxy would have begun a trace if it had sampled the call.
+    pub(crate) fn admit(
+        &mut self,
+        context: Option<TraceContext>,
+        is_decided: bool,
+        max_per_second: u32,
+        now: Instant,
+        random: &mut fastrand::Rng,
+    ) -> Option<(bool, TraceContext)> {
+        let Tracing { sampling, outbox } = self.tracing.as_ref()?;
+        let is_sampled = match context.and_then(|context| context.sampled) {
+            Some(sampled) => sampled,
+            None => !(is_decided && context.is_none()) && random.f64() < sampling.ratio,
+        };
+        let is_watched = sampling.failed || sampling.slower_than.is_some();
+        if !is_sampled {
+            return is_watched.then(|| (false, context.unwrap_or_else(TraceContext::root)));
+        }
+        if now.saturating_duration_since(self.second) >= SECOND {
+            (self.second, self.traced) = (now, 0);
+        }
+        if self.traced >= max_per_second {
+            outbox.drop_call(Dropped::Rate);
+            return None;
+        }
+        self.traced += 1;
+        Some((true, context.unwrap_or_else(TraceContext::root)))
+    }
+
+    /// Returns whether a call that was not sampled is exported all the same.
+    pub(crate) fn keeps(&self, duration: Duration, has_failed: bool) -> bool {
+        let sampling = self.tracing.as_ref().map(|tracing| tracing.sampling).unwrap_or_default();
+        sampling.slower_than.is_some_and(|limit| duration > limit) || (sampling.failed && has_failed)
+    }
+}
+
+#[cfg(test)]
+#[path = "trace_tests.rs"]
+mod tests;
