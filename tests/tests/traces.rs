@@ -13,6 +13,8 @@ use leno_tests::proxy::{Proxy, free_address, wait_for};
 use leno_tests::traces::{self, Called, Collector, Kind, Span};
 use leno_tests::xds::Authority;
 
+/// The collector, as a Service of the mesh.
+const COLLECTOR: &str = "otel.default:50051";
 const SOON: Duration = Duration::from_secs(30);
 /// A proxy may take the time of several events from one reading of the clock.
 const START_SLACK_NS: u64 = 10_000_000;
@@ -21,7 +23,7 @@ const START_SLACK_NS: u64 = 10_000_000;
 const END_SLACK_NS: u64 = 500_000_000;
 
 /// An instrumented server behind the proxy `echo`, and the proxy `web` of its clients, which calls `echo` over mutual
-/// TLS. Both proxies export to the collector through `web`'s and `echo`'s own outbound listener.
+/// TLS. Both proxies export to the collector.
 struct Stage {
     web: Proxy,
     echo: Proxy,
@@ -41,6 +43,8 @@ struct Settings<'a> {
     echo: &'a [&'a str],
     /// A TrafficPolicy of the Service, if it is not empty.
     policy: &'a str,
+    /// Whether the proxies call the collector as a Service, through the mesh.
+    calls_collector_by_name: bool,
 }
 
 impl Stage {
@@ -53,13 +57,15 @@ impl Stage {
         if !settings.policy.is_empty() {
             service = service.policed(settings.policy);
         }
+        let services = [service, Service::new("otel", &[collector])];
+        let to = if settings.calls_collector_by_name { COLLECTOR.to_owned() } else { collector.to_string() };
         let proxy = |name: &str, inbound: SocketAddr, arguments: &[&str]| {
             let (identity, tunnel) = (format!("ns/shop/sa/{name}"), free_address().to_string());
-            let (issuer, inbound, to) = (authority.path(""), inbound.to_string(), collector.to_string());
+            let (issuer, inbound) = (authority.path(""), inbound.to_string());
             let doors = ["--inbound", &inbound, "--tunnel", &tunnel, "--identity", &identity, "--issuer", &issuer];
             let traces = ["--trace-collector", &to, "--trace-service", name];
             let all = [&doors[..], &traces, arguments].concat();
-            Proxy::start_with(free_address(), std::slice::from_ref(&service), &all)
+            Proxy::start_with(free_address(), &services, &all)
         };
         let echo = proxy("echo", inbound, settings.echo);
         let web = proxy("web", free_address(), settings.web);
@@ -215,7 +221,8 @@ fn the_proxy_begins_a_trace_for_a_client_without_instrumentation() {
         return;
     }
     let collector = Collector::start();
-    let stage = Stage::start(collector.address(), &Settings { web: &["--trace-ratio", "1"], ..Settings::default() });
+    let settings = Settings { web: &["--trace-ratio", "1"], calls_collector_by_name: true, ..Settings::default() };
+    let stage = Stage::start(collector.address(), &settings);
     let calls = stage.call(None, &[]);
     assert_eq!(calls[0].status, "OK");
 
@@ -225,17 +232,17 @@ fn the_proxy_begins_a_trace_for_a_client_without_instrumentation() {
     assert_eq!(services(&chain), proxied(), "{spans:#?}");
     assert_eq!(chain[0].parent, "", "the call's span is the root");
     stage.assert_described(&spans);
-    // The proxy's own exports are calls through its listener, and are not traced.
+    // The proxy's own exports are calls through its listener, and must not be traced.
     assert_eq!(collector.spans().len(), 4, "{:#?}", collector.spans());
 }
 
 #[test]
-fn without_a_share_the_proxy_begins_no_trace() {
+fn with_a_share_of_zero_the_proxy_begins_no_trace() {
     if !traces::are_installed() {
         return;
     }
     let collector = Collector::start();
-    let stage = Stage::start(collector.address(), &Settings::default());
+    let stage = Stage::start(collector.address(), &Settings { web: &["--trace-ratio", "0"], ..Settings::default() });
     let plain = stage.call(None, &["--calls", "20"]);
     assert!(plain.iter().all(|call| call.status == "OK"), "{plain:?}");
     let traced = stage.call(Some(collector.address()), &[]);
@@ -286,9 +293,9 @@ fn without_a_collector_calls_go_on_and_spans_flow_again_when_it_is_back() {
     }
     let address = free_address();
     let stage = Stage::start(address, &Settings { web: &["--trace-ratio", "1"], ..Settings::default() });
-    let dropped = || stage.web.scrape().sum("leno_spans_dropped_total", &[]);
+    let dropped = || stage.web.scrape().sum("leno_traced_calls_dropped_total", &[r#"reason="collector""#]);
     wait_for("dropped spans", SOON, || {
-        let calls = stage.call(None, &["--calls", "500"]);
+        let calls = stage.call(None, &["--calls", "100"]);
         assert!(calls.iter().all(|call| call.status == "OK"), "calls fail without a collector");
         (dropped() > 0.0).then_some(())
     });
@@ -300,7 +307,7 @@ fn without_a_collector_calls_go_on_and_spans_flow_again_when_it_is_back() {
         log.lines().filter(about).map(str::to_owned).collect::<Vec<_>>()
     };
     wait_for("a line of the log about the collector", SOON, || (!complaints().is_empty()).then_some(()));
-    stage.call(None, &["--calls", "500"]);
+    stage.call(None, &["--calls", "100"]);
     assert_eq!(complaints().len(), 1, "{:#?}", complaints());
 
     let collector = Collector::start_on(address);
