@@ -26,5 +26,6 @@ pub mod proxy;
 pub mod scrape;
 pub mod scripted;
 pub mod siege;
+pub mod traces;
 pub mod wire;
 pub mod xds;

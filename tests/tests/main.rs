@@ -30,5 +30,6 @@ mod sight;
 mod soak;
 mod streaming;
 mod supervise;
+mod traces;
 mod traffic;
 mod xds;
