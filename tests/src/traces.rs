@@ -98,10 +98,7 @@ impl Span {
 
     /// Whether attributes contain [`SERVICE`] and [`METHOD`]: apart, or joined as newer conventions have them.
     pub fn names_method(&self) -> bool {
-        match self.attribute("rpc.service") {
-            Some(service) => service == SERVICE && self.attribute("rpc.method") == Some(METHOD),
-            None => self.attribute("rpc.method") == Some(&format!("{SERVICE}/{METHOD}")),
-        }
+        self.attribute("rpc.method") == Some(&format!("{SERVICE}/{METHOD}"))
     }
 }
 

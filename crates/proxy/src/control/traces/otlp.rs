@@ -147,16 +147,11 @@ fn events(call: &FinishedCall, attempt: &FinishedAttempt) -> Vec<Event> {
 
 /// Returns the parts that all spans of a call share. Times count from the start of the call.
 fn span(call: &FinishedCall, (id, parent): (SpanId, Option<SpanId>), (began, ended): (Duration, Duration)) -> Span {
-    let method = || call.path.strip_prefix('/').unwrap_or(&call.path);
-    let mut attributes = vec![attribute("http.request.method", call.method.clone())];
-    match method().split_once('/').filter(|_| call.is_grpc) {
-        Some((service, method)) => attributes.extend([
-            attribute("rpc.system", "grpc".to_owned()),
-            attribute("rpc.service", service.to_owned()),
-            attribute("rpc.method", method.to_owned()),
-        ]),
-        None => attributes.push(attribute("url.path", call.path.clone())),
-    }
+    let method = call.path.strip_prefix('/').unwrap_or(&call.path).to_owned();
+    let attributes = match call.is_grpc {
+        true => vec![attribute("rpc.system.name", "grpc".to_owned()), attribute("rpc.method", method.clone())],
+        false => vec![attribute("http.request.method", call.method.clone()), attribute("url.path", call.path.clone())],
+    };
     Span {
         trace_id: call.trace.0.get().to_be_bytes().to_vec(),
         span_id: bytes(id),
@@ -164,7 +159,7 @@ fn span(call: &FinishedCall, (id, parent): (SpanId, Option<SpanId>), (began, end
         trace_state: call.trace_state.clone(),
         flags: if call.is_sampled { SAMPLED } else { 0 },
         // A path may name anything, and so too many different spans.
-        name: if call.is_grpc { method().to_owned() } else { call.method.clone() },
+        name: if call.is_grpc { method } else { call.method.clone() },
         start_time_unix_nano: unix_nanos(call, began),
         end_time_unix_nano: unix_nanos(call, ended),
         attributes,
@@ -174,15 +169,15 @@ fn span(call: &FinishedCall, (id, parent): (SpanId, Option<SpanId>), (began, end
 
 /// Adds the end of a span: its statuses, and why it failed or was not answered.
 fn end(span: &mut Span, (http, grpc): (Option<u16>, Option<u8>), error: Option<&'static str>, has_failed: bool) {
-    if let Some(status) = http {
-        span.attributes.push(number("http.response.status_code", i64::from(status)));
-    }
-    if let Some(status) = grpc {
-        span.attributes.push(number("rpc.grpc.status_code", i64::from(status)));
+    let grpc = grpc.map(|status| GrpcCodes::name(status).map_or_else(|| status.to_string(), str::to_owned));
+    match (&grpc, http) {
+        (Some(status), _) => span.attributes.push(attribute("rpc.response.status_code", status.clone())),
+        (None, Some(status)) => span.attributes.push(number("http.response.status_code", i64::from(status))),
+        (None, None) => {}
     }
     let kind = match (error, grpc, http) {
         (Some(why), _, _) => why.to_owned(),
-        (None, Some(status), _) => GrpcCodes::name(status).map_or_else(|| status.to_string(), str::to_owned),
+        (None, Some(status), _) => status,
         (None, None, Some(status)) => status.to_string(),
         (None, None, None) => "unanswered".to_owned(),
     };

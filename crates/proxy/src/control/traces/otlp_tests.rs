@@ -94,7 +94,8 @@ fn an_inbound_call_is_one_span_with_the_latest_attempt() {
     let spans = spans(&call(Direction::Inbound));
     let [span] = &spans[..] else { panic!("one span") };
     assert_eq!(span.kind(), SpanKind::Server);
-    assert_eq!((value(span, "rpc.service"), value(span, "rpc.method")), ("shop.v1.Cart".to_owned(), "Get".to_owned()));
+    assert_eq!(value(span, "rpc.method"), "shop.v1.Cart/Get");
+    assert_eq!(value(span, "rpc.response.status_code"), "OK");
     assert_eq!(value(span, "leno.attempt"), "2");
 }
 
