@@ -50,6 +50,11 @@ impl Balancer {
         self.endpoints.list.iter().map(|endpoint| self.explain_endpoint(now, endpoint)).collect()
     }
 
+    /// Returns why the most recent pick chose its endpoint; `None` before the first pick.
+    pub fn explain_last_pick(&self) -> Option<String> {
+        self.last_pick.map(|(_, why)| self.explain_pick(why))
+    }
+
     fn explain_endpoint(&self, now: Instant, endpoint: &Endpoint) -> Explanation {
         let health = &endpoint.health;
         let (recent_picks, of) = self.recent.count(endpoint.id.slot());
