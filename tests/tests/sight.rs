@@ -227,7 +227,10 @@ async fn leno_explain_names_the_rule_the_limits_and_the_endpoint_of_a_call() {
     assert!(shown.contains("GRPCRoute default/echo, rule asked-for: "), "{shown}");
     assert!(shown.contains("7000 ms, set by TrafficPolicy default/echo"), "{shown}");
     let rest = leno(&proxy, &words[..3]);
-    assert!(rest.contains("not GRPCRoute default/echo, rule asked-for: header x-canary = \"yes\": the call has none"), "{rest}");
+    assert!(
+        rest.contains("not GRPCRoute default/echo, rule asked-for: header x-canary = \"yes\": the call has none"),
+        "{rest}"
+    );
 
     // A directory needs no proxy, and says the same.
     let config = proxy.directory().path().display().to_string();

@@ -66,11 +66,7 @@ pub async fn get(stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> Res
 ///
 /// # Errors
 /// As for [`get`]; also if the head of the answer does not arrive within 15 s.
-pub async fn post(
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    path: &str,
-    json: String,
-) -> Result<Answer, Unreadable> {
+pub async fn post(stream: impl AsyncRead + AsyncWrite + Unpin, path: &str, json: String) -> Result<Answer, Unreadable> {
     exchange(stream, Request::post(path), (json.into(), Some(HEAD_MAX)), whole).await
 }
 

@@ -256,22 +256,33 @@ fn an_unknown_destination_is_asked_for_as_a_call_would_ask() {
     assert!(matches!(&asked[..], [crate::effect::Effect::Ask(_)]), "once: {asked:?}");
 }
 
+fn of_cart(method: &str) -> CallQuestion {
+    let side = CallSide::Outbound { authority: "cart.shop:80".to_owned(), address: None };
+    CallQuestion { side, method: method.into(), path: "/items".into(), headers: Vec::new() }
+}
+
 #[test]
 fn rules_that_do_not_match_are_listed_with_the_reason() {
-    let mut relay = relay(1, mesh(), false);
-    let side = CallSide::Outbound { authority: "cart.shop:80".to_owned(), address: None };
-    let question = CallQuestion { side, method: "GET".into(), path: "/items".into(), headers: Vec::new() };
-    let outbound = relay.explain_call(&question).expect("a question").outbound.expect("the way");
-    let route = outbound.route.expect("a rule");
-    assert_eq!(route.rule.as_deref(), Some("items"));
-    let why =
-        |rule: &str| route.passed_over.iter().find(|it| it.rule.as_deref() == Some(rule)).map(|it| it.why.as_str());
-    assert_eq!(why("page"), Some(r#"query parameter page = "1": the call has "/items""#));
+    let answer = relay(1, mesh(), false).explain_call(&of_cart("POST")).expect("a question");
+    let route = answer.outbound.expect("the way").route.expect("the rules");
+    assert_eq!((route.route, route.kind.as_str()), (None, "HTTPRoute"));
+    let why: Vec<_> = route.passed_over.iter().map(|it| (it.rule.as_deref().unwrap_or_default(), &*it.why)).collect();
+    let expected = [
+        ("items", r#"method GET: the call has "POST""#),
+        ("page", r#"query parameter page = "1": the call has "/items""#),
+        ("moved", r#"path prefix "/old": the call has "/items""#),
+        ("asked-for", r#"header x-canary = "yes": the call has none"#),
+    ];
+    assert_eq!(why, expected);
+}
+
+#[test]
+fn changes_limits_and_shares_come_from_the_rule_with_the_objects_that_set_them() {
+    let answer = relay(1, mesh(), false).explain_call(&of_cart("GET")).expect("a question");
+    let outbound = answer.outbound.expect("the way");
     assert_eq!(outbound.changes, [":path: /things"]);
-    assert_eq!(
-        (outbound.deadline_ms, outbound.deadline_set_by.as_deref()),
-        (Some(5_000), Some("TrafficPolicy shop/cart"))
-    );
+    let deadline = (outbound.deadline_ms, outbound.deadline_set_by.as_deref());
+    assert_eq!(deadline, (Some(5_000), Some("TrafficPolicy shop/cart")));
     assert_eq!(outbound.backends.iter().map(|it| it.share).collect::<Vec<_>>(), [0.9, 0.1]);
     assert_eq!(outbound.calls["retry"]["set_by"], "TrafficPolicy shop/cart");
 }

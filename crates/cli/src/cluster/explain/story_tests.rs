@@ -26,7 +26,8 @@ fn explained(answer: serde_json::Value, server: Option<serde_json::Value>) -> Ex
 }
 
 fn sent() -> serde_json::Value {
-    let choice = json!({"address": "10.0.0.2:50051", "why": "ready with 0 in flight", "server": "spiffe://a/ns/shop/sa/cart"});
+    let choice =
+        json!({"address": "10.0.0.2:50051", "why": "ready with 0 in flight", "server": "spiffe://a/ns/shop/sa/cart"});
     let backend = json!({"to": "cart.shop:80", "share": 1.0, "balancer": "latency", "choice": choice});
     let retry = json!({"attempts": 2, "mode": "Enforce", "set_by": "TrafficPolicy shop/cart"});
     json!({
@@ -40,9 +41,11 @@ fn sent() -> serde_json::Value {
 }
 
 fn decided(verdict: &str, lines: usize) -> serde_json::Value {
-    let lines: Vec<_> =
-        (0..lines).map(|number| json!({"field": "spec.allow[0]", "value": format!("ns/shop/sa/web-{number}")})).collect();
-    let policy = json!({"name": "shop/cart", "target": "every port in namespace shop", "mode": "Enforce", "lines": lines});
+    let lines: Vec<_> = (0..lines)
+        .map(|number| json!({"field": "spec.allow[0]", "value": format!("ns/shop/sa/web-{number}")}))
+        .collect();
+    let policy =
+        json!({"name": "shop/cart", "target": "every port in namespace shop", "mode": "Enforce", "lines": lines});
     let failed = json!({"failed": {"error": "denied", "why": "no", "http_status": 403, "grpc_status": 7}});
     json!({
         "outcome": if verdict == "denied" { failed } else { json!("sent") },
