@@ -250,6 +250,12 @@ fn percent(share: f64) -> String {
     if (percent - percent.round()).abs() < 0.005 { format!("{percent:.0} %") } else { format!("{percent:.2} %") }
 }
 
+/// Cuts a word that is wider than a line.
+fn pieces(word: &str) -> Vec<String> {
+    let letters: Vec<char> = word.chars().collect();
+    letters.chunks(WIDTH - LABEL_WIDTH - 1).map(|piece| piece.iter().collect()).collect()
+}
+
 /// Lines with a label each.
 #[derive(Default)]
 struct Story {
@@ -264,7 +270,7 @@ impl Story {
         let mut row = if is_verdict { String::new() } else { format!("{label:<LABEL_WIDTH$}") };
         let mut width = row.chars().count();
         let safe = line(text);
-        for word in safe.split(' ') {
+        for word in safe.split(' ').flat_map(pieces) {
             let length = word.chars().count();
             if width > indent && width + 1 + length > WIDTH {
                 self.text += row.trim_end();
@@ -276,7 +282,7 @@ impl Story {
                 row.push(' ');
                 width += 1;
             }
-            row += word;
+            row += &word;
             width += length;
         }
         self.text += row.trim_end();

@@ -87,7 +87,7 @@ fn limits_are_shown_with_the_object_that_sets_them() {
 #[test]
 fn lines_are_short_and_safe_to_print() {
     let mut hostile = explained(sent(), Some(decided("denied", 100)));
-    hostile.question.headers = vec![("x".to_owned(), "a\u{1b}[2J\nb ".repeat(60))];
+    hostile.question.headers = vec![("x".to_owned(), "a\u{1b}[2J\nb ".repeat(60) + &"long".repeat(100))];
     hostile.servers[0].endpoint = "10.0.0.2\u{202e}".to_owned();
     let story = text(&hostile);
     assert!(story.lines().all(|line| line.chars().count() <= WIDTH), "{story}");
