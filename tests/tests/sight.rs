@@ -208,3 +208,63 @@ async fn users_that_do_not_read_their_taps_delay_no_call_and_take_little_memory(
     drop(taps);
     wait_for("the taps end and make room", SOON, || (begin().1 == "HTTP/1.1 200").then_some(()));
 }
+
+/// A Service whose calls with `x-canary: yes` have a rule of their own, and whose other calls have a time limit.
+fn canary(backend: &Backend) -> Service {
+    let rules = "- name: asked-for\n  matches:\n  - headers:\n    - {name: x-canary, value: 'yes'}\n  \
+                 backendRefs: [{name: echo, port: 50051}]\n- name: rest\n  backendRefs: [{name: echo, port: 50051}]\n";
+    Service::echo(&[backend.address()]).grpc_routed(rules).policed("timeouts: {request: 7s}")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leno_explain_names_the_rule_the_limits_and_the_endpoint_of_a_call() {
+    let backend = Backend::start().await;
+    let proxy = Proxy::start_with(free_address(), &[canary(&backend)], &[]);
+    let words = ["explain", "test.Test/Fast", ECHO, "-H", "X-Canary: yes"];
+    let shown = leno(&proxy, &words);
+    let endpoint = backend.address().to_string();
+    assert!(shown.starts_with(&format!("would go to {endpoint} (echo.default:50051)\n")), "{shown}");
+    assert!(shown.contains("GRPCRoute default/echo, rule asked-for: "), "{shown}");
+    assert!(shown.contains("7000 ms, set by TrafficPolicy default/echo"), "{shown}");
+    let rest = leno(&proxy, &words[..3]);
+    assert!(
+        rest.contains("not GRPCRoute default/echo, rule asked-for: header x-canary = \"yes\": the call has none"),
+        "{rest}"
+    );
+
+    // A directory needs no proxy, and says the same.
+    let config = proxy.directory().path().display().to_string();
+    let alone = run_well("leno", &["explain", "test.Test/Fast", ECHO, "--config", &config], SOON);
+    assert!(alone.contains("rule rest") && alone.contains(&endpoint), "{alone}");
+    let answer = json(&leno(&proxy, &["explain", "GET /items", ECHO, "-o", "json"]));
+    assert_eq!(answer["answer"]["outcome"], "sent", "{answer}");
+    assert_eq!(backend.calls(), 0, "no call is made");
+
+    let admin = proxy.admin().to_string();
+    let unknown = run("leno", &["explain", "test.Test/Fast", "nobody:80", "--admin", &admin], SOON);
+    assert_eq!(unknown.status.code(), Some(3), "{}", text(&unknown));
+    assert!(text(&unknown).starts_with("would fail with no-route: there is no Service nobody"), "{}", text(&unknown));
+}
+
+#[test]
+fn leno_explain_names_the_policy_and_the_line_that_decide() {
+    let directory = tempfile::TempDir::new().expect("there is room");
+    let endpoint = "127.0.0.1:50061".parse().expect("an address");
+    let service = Service::echo(&[endpoint]).endpoint_annotated(endpoint, "leno.dev/identity", "ns/default/sa/echo");
+    let policy = "---\napiVersion: leno.dev/v1alpha1\nkind: AuthorizationPolicy\nmetadata: {name: echo}\n\
+                  spec: {allow: [{identities: [ns/shop/sa/web]}]}\n";
+    std::fs::write(directory.path().join("echo.yaml"), service.to_yaml() + policy).expect("there is room");
+    let config = directory.path().display().to_string();
+    let explain = |from: &str| {
+        let words = ["explain", "test.Test/Fast", ECHO, "--config", &config, "--from", from];
+        let output = run("leno", &words, SOON);
+        (output.status.code(), text(&output))
+    };
+    let (code, denied) = explain("shop/batch");
+    let why = "would be denied at 127.0.0.1:50061 (echo.default:50051) by AuthorizationPolicy default/echo";
+    assert!(code == Some(3) && denied.starts_with(why), "{code:?} {denied}");
+    assert!(denied.lines().take(2).collect::<String>().contains("allows only ns/shop/sa/web"), "{denied}");
+    let (code, allowed) = explain("shop/web");
+    assert!(code == Some(0) && allowed.starts_with("would go to 127.0.0.1:50061"), "{code:?} {allowed}");
+    assert!(allowed.contains("spec.allow[0].identities[0] (ns/shop/sa/web)"), "{allowed}");
+}

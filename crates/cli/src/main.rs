@@ -65,6 +65,8 @@ enum Command {
     Stat(Box<cluster::stat::Options>),
     /// Show calls as they end, with their status, time and other side
     Tap(cluster::tap::Options),
+    /// Explain what would become of a call: its route, its limits, its endpoint, and which policy would deny it
+    Explain(Box<cluster::explain::Options>),
     /// Show the certificate that each proxy presents to its peers
     Identity(cluster::identity::Options),
     /// Show the policies that apply to workloads, the callers that they allow, and the calls allowed and denied
@@ -119,6 +121,7 @@ fn execute(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Check(options) => return options.run(),
         Command::Stat(options) => options.run()?,
         Command::Tap(options) => options.run()?,
+        Command::Explain(options) => return options.run(),
         Command::Identity(options) => options.run()?,
         Command::Authz(options) => options.run()?,
         Command::Echo(options) => echo::run(&options)?,

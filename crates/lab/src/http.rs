@@ -62,6 +62,14 @@ pub async fn get(stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> Res
     exchange(stream, Request::get(path), (Bytes::new(), None), whole).await
 }
 
+/// Sends JSON to a page on a new connection. Any status is an answer.
+///
+/// # Errors
+/// As for [`get`]; also if the head of the answer does not arrive within 15 s.
+pub async fn post(stream: impl AsyncRead + AsyncWrite + Unpin, path: &str, json: String) -> Result<Answer, Unreadable> {
+    exchange(stream, Request::post(path), (json.into(), Some(HEAD_MAX)), whole).await
+}
+
 /// Sends JSON to a page on a new connection, and hands over each line of the response as it comes; skips empty lines.
 /// Returns when the response ends. The content of a response with another status than 200 is returned instead.
 ///

@@ -28,6 +28,7 @@
 pub mod authority;
 pub mod balance;
 pub mod discovery;
+pub mod explain;
 #[cfg(test)]
 mod fixtures;
 pub mod manifest;

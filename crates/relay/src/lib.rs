@@ -30,6 +30,7 @@ mod config;
 mod downstream;
 mod drain;
 mod effect;
+pub mod explain;
 #[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "the index was just found"))]
 pub mod failure;
 mod labels;

@@ -6,6 +6,7 @@ mod certificate;
 pub(crate) mod check;
 pub(crate) mod connect;
 pub(crate) mod diagnose;
+pub(crate) mod explain;
 mod forward;
 mod handshake;
 pub(crate) mod identity;

@@ -74,6 +74,13 @@ pub(crate) struct Group {
     pub(crate) pods: Vec<Pod>,
 }
 
+impl Scope {
+    /// One namespace; `None` for the kubeconfig's.
+    pub(crate) fn of(namespace: Option<String>) -> Self {
+        Self { namespace, all_namespaces: false }
+    }
+}
+
 impl Choice {
     /// The selection, or all objects of `kind` if none was given.
     ///

@@ -2,7 +2,7 @@
 //! object that sets each of them.
 
 mod conditions;
-mod part;
+pub(super) mod part;
 
 use std::error::Error;
 

@@ -53,7 +53,7 @@ const FAILURE_DEVIATIONS: f64 = 3.0;
 const FAILURE_MARGIN: f64 = 0.1;
 
 /// The cluster's baseline, as of the last refresh.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Baseline {
     /// The median endpoint's latency; `None` before the first answers.
     pub(super) latency_ms: Option<f64>,

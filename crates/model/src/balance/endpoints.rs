@@ -32,7 +32,7 @@ impl EndpointId {
 }
 
 /// One endpoint and its state in the balancer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Endpoint {
     pub(super) id: EndpointId,
     pub(super) address: SocketAddr,
@@ -61,7 +61,7 @@ impl Endpoint {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Slot {
     generation: u32,
     /// Position of the slot's endpoint in `Endpoints::list`.
@@ -69,7 +69,7 @@ struct Slot {
 }
 
 /// The endpoints, ascending by address.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Endpoints {
     pub(super) list: Vec<Endpoint>,
     slots: Vec<Slot>,

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Balancer;
 use super::choose::{Contender, Rank, Why};
-use super::endpoints::{Endpoint, EndpointId};
+use super::endpoints::Endpoint;
 use super::health::State;
 use super::probation::Probation;
 
@@ -50,15 +50,15 @@ impl Balancer {
         self.endpoints.list.iter().map(|endpoint| self.explain_endpoint(now, endpoint)).collect()
     }
 
-    /// Returns why the most recent pick chose this endpoint; `None` if it chose another one.
-    pub fn explain_last_pick(&self, endpoint: EndpointId) -> Option<String> {
-        self.last_pick.filter(|(id, _)| *id == endpoint).map(|(_, why)| self.explain_pick(why))
+    /// Returns why the most recent pick chose its endpoint; `None` before the first pick.
+    pub fn explain_last_pick(&self) -> Option<String> {
+        self.last_pick.map(|(_, why)| self.explain_pick(why))
     }
 
     fn explain_endpoint(&self, now: Instant, endpoint: &Endpoint) -> Explanation {
         let health = &endpoint.health;
         let (recent_picks, of) = self.recent.count(endpoint.id.slot());
-        let last_pick = self.explain_last_pick(endpoint.id);
+        let last_pick = self.last_pick.filter(|(id, _)| *id == endpoint.id).map(|(_, why)| self.explain_pick(why));
         Explanation {
             address: endpoint.address,
             state: state_name(&health.state),

@@ -47,7 +47,7 @@ pub(super) enum State {
 }
 
 /// One endpoint's latency, failure rate and state.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Health {
     pub(super) latency: Option<Estimate>,
     /// Fraction of recent calls that failed, 0 to 1.

@@ -33,7 +33,7 @@ const RATE_MEMORY_S: f64 = 1.0;
 const FAIR_INTERVAL_MAX: Duration = Duration::from_secs(30);
 
 /// The policy's state for the whole cluster.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Latency {
     pub(super) baseline: Baseline,
     pub(super) methods: Methods,

@@ -37,7 +37,7 @@ impl Method {
 }
 
 /// The usual latencies of a cluster's methods.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Methods {
     /// The usual latency of all calls.
     all: Usual,

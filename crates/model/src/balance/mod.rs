@@ -46,8 +46,9 @@ pub use retry_budget::{BudgetSettings, RetryBudget};
 
 /// Chooses the endpoint of each call to one cluster, and learns from the outcomes.
 ///
-/// Equal seeds, calls and times give equal picks.
-#[derive(Debug)]
+/// Equal seeds, calls and times give equal picks. So a copy picks what the balancer itself would pick next, and the
+/// balancer learns nothing of it.
+#[derive(Debug, Clone)]
 pub struct Balancer {
     policy: Policy,
     endpoints: Endpoints,

@@ -7,7 +7,7 @@ pub(super) const RECENT_PICKS: usize = 1024;
 const GONE: u32 = u32::MAX;
 
 /// A ring buffer of the slots that were picked last.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct RecentPicks {
     slots: Vec<u32>,
     oldest: usize,

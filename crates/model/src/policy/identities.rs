@@ -5,9 +5,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-#[cfg(test)]
-use crate::spiffe::SpiffeId;
-use crate::spiffe::{TrustDomain, is_name};
+use crate::spiffe::{SpiffeId, TrustDomain, is_name};
 
 const ANY: &str = "*";
 const SCHEME: &str = "spiffe://";
@@ -37,9 +35,8 @@ pub enum Identities {
 pub struct BadIdentities;
 
 impl Identities {
-    /// Returns whether the set contains `identity`, for a workload of the trust domain `own`. The tests compare a
-    /// policy's index with this function.
-    #[cfg(test)]
+    /// Returns whether the set contains `identity`, for a workload of the trust domain `own`. Decisions use the policy's
+    /// index instead. This function finds the line of the policy that allows a caller; tests compare both.
     pub(super) fn contain(&self, identity: &SpiffeId, own: &TrustDomain) -> bool {
         let is = |wanted: &Option<Box<str>>, name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
         match self {

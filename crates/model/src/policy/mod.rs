@@ -8,6 +8,7 @@
 mod allow;
 mod decision;
 mod default;
+mod explain;
 mod health;
 mod identities;
 mod network;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 pub use allow::Allow;
 pub use decision::{Decision, Reason};
 pub use default::{DefaultInboundPolicy, UnknownDefault};
+pub use explain::{DecidedBy, Line, PolicyLines, PortExplanation, Verdict};
 pub use health::{BadPath, GRPC_HEALTH_CHECK, HealthPath};
 pub use identities::{BadIdentities, Identities};
 pub use network::{BadNetwork, Network};

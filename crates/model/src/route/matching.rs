@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
+use super::mismatch::Mismatch;
 use super::path::split_query;
 use super::{PathMatch, Pattern, ServerName};
 
@@ -111,11 +112,24 @@ impl Match {
 
     /// Like [`Match::is_match`], with the request's path already split from its query.
     pub(super) fn is_match_of(&self, head: &impl RequestHead, path: &[u8], query: &[u8]) -> bool {
-        self.server_name.is_none()
-            && self.path.is_match(path)
-            && self.method.as_ref().is_none_or(|method| method.as_bytes() == head.method())
-            && self.headers.iter().all(|header| header.is_match(head))
-            && self.query.iter().all(|parameter| parameter.is_match(query))
+        self.mismatch(head, path, query).is_none()
+    }
+
+    /// Returns the first condition that the request does not fulfil; `None` if the request matches.
+    pub(super) fn mismatch(&self, head: &impl RequestHead, path: &[u8], query: &[u8]) -> Option<Mismatch<'_>> {
+        if self.server_name.is_some() {
+            return Some(Mismatch::Server);
+        }
+        if !self.path.is_match(path) {
+            return Some(Mismatch::Path(&self.path));
+        }
+        if let Some(method) = self.method.as_deref().filter(|method| method.as_bytes() != head.method()) {
+            return Some(Mismatch::Method(method));
+        }
+        if let Some(header) = self.headers.iter().find(|header| !header.is_match(head)) {
+            return Some(Mismatch::Header(header));
+        }
+        self.query.iter().find(|parameter| !parameter.is_match(query)).map(Mismatch::Query)
     }
 
     /// Returns whether a TLS connection matches; `name` is the server name in its ClientHello, if any.

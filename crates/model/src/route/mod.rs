@@ -8,6 +8,7 @@ mod filter;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod matching;
+mod mismatch;
 mod path;
 mod pattern;
 mod precedence;

@@ -62,6 +62,13 @@ impl RouteTable {
         entries.find(|(_, entry)| entry.matches.is_match_of(head, path, query)).map(Found::new)
     }
 
+    /// Returns why a request does not match the entry at `place`, in words; `None` if it matches, or there is no such
+    /// entry.
+    pub fn why_not(&self, place: usize, head: &impl RequestHead) -> Option<String> {
+        let (path, query) = split_query(head.path());
+        Some(self.entries.get(place)?.matches.mismatch(head, path, query)?.explain(head))
+    }
+
     /// Returns the rule for a TLS connection; `name` is the server name in its ClientHello, if any. `None` if no rule
     /// matches.
     pub fn find_server(&self, name: Option<&str>) -> Option<Found<'_>> {

@@ -3,6 +3,7 @@
 mod certify;
 mod connect;
 mod discovery;
+mod explain;
 mod pages;
 mod retry;
 mod shared;

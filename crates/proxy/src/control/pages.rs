@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::shared::{Phase, Shared};
-use super::tap;
+use super::{explain, tap};
 use crate::worker::WorkerHandle;
 
 /// Time for workers to answer.
@@ -31,6 +31,7 @@ GET /config      what is loaded, and what is wrong with it
 GET /balancer    every endpoint as each worker's balancer sees it
 GET /calls       the calls in flight, the oldest first; ?longer_than=1s leaves out younger ones
 GET /limits      the limits in force
+POST /explain    what would become of the call that the body describes, and why
 POST /tap        calls as they end, as lines of JSON; the body selects calls, {} all
 GET /log-level   which levels are logged
 PUT /log-level   change them: debug, or info,leno_proxy=debug
@@ -42,8 +43,9 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Answe
     let path = request.uri().path().to_owned();
     match (path.as_str(), method) {
         ("/log-level", Method::PUT) => set_log_level(request, &shared.log).await,
+        ("/explain", Method::POST) => explain::answer(request, shared).await,
         ("/tap", Method::POST) => tap::answer(request, shared).await,
-        ("/tap", _) => wrong_method("POST"),
+        ("/explain" | "/tap", _) => wrong_method("POST"),
         ("/calls", Method::GET | Method::HEAD) => show_calls(request.uri().query(), shared).await,
         (path, Method::GET | Method::HEAD) => show(path, Exposition::asked_for(request.headers()), shared).await,
         ("/log-level", _) => wrong_method("GET, HEAD, PUT"),

@@ -268,3 +268,23 @@ fn connections_that_say_nothing_make_room_at_once() {
         }
     });
 }
+
+#[test]
+fn explain_takes_a_question_and_refuses_what_is_none() {
+    with_admin(|admin| async move {
+        let answer = admin.get("/explain").await;
+        assert_status(&answer, 405);
+        let question = r#"{"side": {"outbound": {"authority": "echo:50051"}}, "method": "GET", "path": "/"}"#;
+        // This endpoint has no worker that could answer.
+        assert_status(&admin.send("POST", "/explain", question).await, 503);
+        let unknown_field = question.replace("\"path\"", "\"paths\"");
+        let hostile = question.replace("\"/\"", "\"/\\u001b[2J\"");
+        for wrong in ["", "{", "[]", &unknown_field, &hostile] {
+            let answer = admin.send("POST", "/explain", wrong).await;
+            assert_status(&answer, 400);
+            assert!(answer.contains("the question is not understood: ") && !answer.contains('\u{1b}'), "{answer}");
+        }
+        assert_status(&admin.send("POST", "/explain", &" ".repeat(5_000)).await, 413);
+        assert!(admin.get("/").await.contains("\nPOST /explain "));
+    });
+}

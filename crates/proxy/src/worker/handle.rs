@@ -8,8 +8,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use leno_identity::TlsIdentity;
 use leno_model::discovery::Subject;
+use leno_model::explain::{BadQuestion, CallQuestion};
 use leno_model::mesh::{Changes, Mesh};
 use leno_relay::access_log::AccessLog;
+use leno_relay::explain::answer::CallAnswer;
 use leno_relay::limits::{Limits, ms};
 use leno_relay::metrics::WorkerMetrics;
 use leno_relay::tap::Tap;
@@ -68,6 +70,7 @@ pub(super) enum Command {
     ChangeMesh(Arc<Mesh>, Arc<Changes>),
     SetIdentity(Arc<TlsIdentity>),
     Explain(oneshot::Sender<Vec<ClusterExplanation>>),
+    ExplainCall(Box<CallQuestion>, oneshot::Sender<Result<CallAnswer, BadQuestion>>),
     BeginTap(Arc<Tap>, oneshot::Sender<()>),
     ShowCalls(Duration, oneshot::Sender<OpenCalls>),
     ReportUsage(oneshot::Sender<Usage>),
@@ -155,6 +158,11 @@ impl WorkerHandle {
     /// Asks for the state of all clusters in use.
     pub fn explain(&self) -> oneshot::Receiver<Vec<ClusterExplanation>> {
         self.ask(Command::Explain)
+    }
+
+    /// Asks what would become of a call.
+    pub fn explain_call(&self, question: CallQuestion) -> oneshot::Receiver<Result<CallAnswer, BadQuestion>> {
+        self.ask(|answer| Command::ExplainCall(Box::new(question), answer))
     }
 
     /// Ends the thread. It accepts no new connections, sends GOAWAY to clients, and ends when all clients have finished
@@ -267,6 +275,7 @@ impl Worker {
                 }
                 Command::ShowCalls(longer_than, answer) => drop(answer.send(self.relay.open_calls(longer_than))),
                 Command::Explain(answer) => drop(answer.send(self.relay.explain())),
+                Command::ExplainCall(question, answer) => drop(answer.send(self.relay.explain_call(&question))),
                 Command::ReportUsage(answer) => drop(answer.send(self.report_usage())),
                 Command::Drain(grace) => self.drain(grace),
             }

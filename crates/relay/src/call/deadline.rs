@@ -173,9 +173,7 @@ pub(crate) fn time_left(call: &Call, now: Instant) -> Option<Duration> {
 fn time_allowed(call: &mut Call) -> Option<Duration> {
     let asked = call.request.get(Known::GrpcTimeout).and_then(grpc::parse_timeout);
     let Some(route) = &mut call.route else { return asked };
-    let Some(limit) = route.timeout().filter(|limit| asked.is_none_or(|asked| limit.after < asked)) else {
-        return asked;
-    };
+    let Some(limit) = route.timeout().filter(|limit| limits_first(limit.after, asked)) else { return asked };
     let allowed = limit.after;
     if call.is_grpc && call.request.contains(Known::GrpcTimeout) {
         call.request.set(Known::GrpcTimeout, grpc::format_timeout(allowed).as_bytes());
@@ -184,6 +182,11 @@ fn time_allowed(call: &mut Call) -> Option<Duration> {
     }
     route.sets_deadline = true;
     Some(allowed)
+}
+
+/// Returns whether the time that a rule allows a call ends before the time that the client asks for.
+pub(crate) fn limits_first(rule: Duration, asked: Option<Duration>) -> bool {
+    asked.is_none_or(|asked| rule < asked)
 }
 
 /// Returns the error for a call whose time is over.

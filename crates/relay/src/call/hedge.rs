@@ -119,6 +119,12 @@ impl Call {
     }
 }
 
+/// Returns the name by which a policy names a call: the `:path` of a gRPC call. Other calls may have too many paths, so
+/// their latencies count for their `:method`.
+pub(crate) fn hedged_name(request: &FieldSection, is_grpc: bool) -> &[u8] {
+    request.get(if is_grpc { Known::Path } else { Known::Method }).unwrap_or_default()
+}
+
 /// Returns whether a call may get a further attempt, as far as the call itself shows. `until` is the end of a drain.
 fn check(call: &Call, hedge: &Hedge, now: Instant, until: Option<Instant>) -> Result<(), Unhedged> {
     if !call.request_ended || !call.can_be_resent() || call.attempts.len() == 0 {
@@ -150,9 +156,7 @@ impl Relay {
         }
         let Some(route) = call.route.as_mut() else { return };
         let Some(hedge) = route.hedge() else { return };
-        // The latency of a call that is not gRPC counts for its `:method`, since such calls may have too many paths.
-        let named = if call.is_grpc { Known::Path } else { Known::Method };
-        let name = call.request.get(named).unwrap_or_default();
+        let name = hedged_name(&call.request, call.is_grpc);
         if !hedge.value.applies_to(call.is_grpc, name) {
             return;
         }

@@ -147,7 +147,7 @@ impl ProxyError {
         )
     }
 
-    fn statuses(&self) -> (u16, Status) {
+    pub(crate) fn statuses(&self) -> (u16, Status) {
         match self {
             Self::NoRoute(_) | Self::NoMatch { .. } => (404, Status::Unimplemented),
             Self::NoBackend { .. } | Self::InvalidBackend { .. } => (500, Status::Unavailable),

@@ -70,7 +70,7 @@ fn caller(client: &Client) -> Caller<'_> {
 }
 
 /// Returns the parts of a request that policies match.
-fn request(call: &Call) -> Request<'_> {
+pub(crate) fn request(call: &Call) -> Request<'_> {
     Request {
         method: call.request.get(Known::Method).unwrap_or_default(),
         path: call.request.get(Known::Path).unwrap_or_default(),
@@ -85,13 +85,7 @@ impl Relay {
     pub(crate) fn gate(&self, client: &Client, cluster: ClusterId) -> Option<Gate> {
         let cluster = self.targets.get(cluster)?;
         let TargetKey::Local(address) = cluster.target else { return None };
-        let own = self.targets.own()?;
-        let port = address.port();
-        let policy = self
-            .targets
-            .mesh()
-            .inbound_policy(own, port, self.settings.default_policy)
-            .with_probes(self.settings.probes.on(port));
+        let policy = self.port_policy(address.port())?;
         let decided_by = match policy.enforced() {
             Some(policy) => DecidedBy::AuthorizationPolicy(format!("{}/{}", policy.namespace, policy.name).into()),
             None => DecidedBy::Default(self.settings.default_policy.name()),
@@ -100,6 +94,12 @@ impl Relay {
         let metrics = self.metrics.authorizations(&AuthorizationLabels { traffic, policy: Some(decided_by) });
         let standing = policy.authorize(&caller(client), None);
         Some(Gate { policy, port: address.port(), metrics, standing })
+    }
+
+    /// Returns the policy for calls to a port of our application; `None` if the proxy has no identity.
+    pub(crate) fn port_policy(&self, port: u16) -> Option<PortPolicy> {
+        let policy = self.targets.mesh().inbound_policy(self.targets.own()?, port, self.settings.default_policy);
+        Some(policy.with_probes(self.settings.probes.on(port)))
     }
 
     /// Returns whether a routed call is a probe that the spec of our own Pod describes.

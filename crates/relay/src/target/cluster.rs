@@ -251,11 +251,7 @@ impl ClusterState {
             return self.balancer.pick(now, |_| true);
         }
         let members = &self.members;
-        let usable = |id| {
-            let Some(member) = members.get(id) else { return false };
-            let pool = member.pool(call.pool_key(id, member.endpoint.proxy.as_ref(), lane));
-            pool.and_then(|pool| pools.get(pool)).is_none_or(|pool| pool.takes_calls(now, max_waiting))
-        };
+        let usable = |id| is_usable(members, id, (call, lane), pools, (now, max_waiting));
         if is_free {
             return self.balancer.pick(now, usable);
         }
@@ -264,6 +260,22 @@ impl ClusterState {
             Choice::Any => other.or_else(|| self.balancer.pick(now, usable)),
             Choice::Another => other,
         }
+    }
+
+    /// Returns the endpoint that [`ClusterState::pick`] would choose for a new call, and why. Changes nothing: a copy of the
+    /// balancer picks.
+    pub(crate) fn preview(
+        &self,
+        now: Instant,
+        call: &Call,
+        lane: Lane,
+        pools: &Pools,
+        max_waiting: usize,
+    ) -> Option<(EndpointId, String)> {
+        let mut balancer = self.balancer.clone();
+        let usable = |id| !self.may_be_busy || is_usable(&self.members, id, (call, lane), pools, (now, max_waiting));
+        let pick = balancer.pick(now, usable)?;
+        Some((pick.endpoint, balancer.explain_last_pick().unwrap_or_default()))
     }
 
     /// Returns the pool of an endpoint whose connections `call` may use. The first call creates the pool.
@@ -366,6 +378,19 @@ impl ClusterState {
     pub(crate) fn is_idle(&self, pools: &Pools) -> bool {
         self.calls == 0 && self.pools(pools).all(Pool::is_idle)
     }
+}
+
+/// Returns whether an endpoint takes a call that uses connections of `lane`, at once or after at most `max_waiting` others.
+fn is_usable(
+    members: &Members,
+    id: EndpointId,
+    (call, lane): (&Call, Lane),
+    pools: &Pools,
+    (now, max_waiting): (Instant, usize),
+) -> bool {
+    let Some(member) = members.get(id) else { return false };
+    let pool = member.pool(call.pool_key(id, member.endpoint.proxy.as_ref(), lane));
+    pool.and_then(|pool| pools.get(pool)).is_none_or(|pool| pool.takes_calls(now, max_waiting))
 }
 
 /// Creates the cluster of an address that belongs to no Service. `known` is the endpoint at the address, with its

@@ -28,6 +28,17 @@ impl Relay {
         if let Some(id) = self.targets.find(&target) {
             return Ok(id);
         }
+        self.has_room_for(&target)?;
+        let cluster = match target {
+            TargetKey::Address(address) => self.cluster_of_address(self.targets.mesh(), address),
+            TargetKey::Local(address) => single(address, None),
+            TargetKey::Service(_) => return Err(ProxyError::NoRoute("a Service has no address here".to_owned())),
+        };
+        Ok(self.add_cluster(target, cluster))
+    }
+
+    /// Returns an error if the relay may not create the state of one more address.
+    pub(crate) fn has_room_for(&self, target: &TargetKey) -> Result<(), ProxyError> {
         let most = self.limits.relay.max_targets as usize;
         // Callers choose ports of our application. These ports may use half of all targets, and leave the rest to the
         // calls of our application itself.
@@ -35,12 +46,7 @@ impl Relay {
         if self.targets.len() >= most || (is_full_of_local && matches!(target, TargetKey::Local(_))) {
             return Err(ProxyError::TooManyTargets { targets: self.targets.len() });
         }
-        let cluster = match target {
-            TargetKey::Address(address) => self.cluster_of_address(self.targets.mesh(), address),
-            TargetKey::Local(address) => single(address, None),
-            TargetKey::Service(_) => return Err(ProxyError::NoRoute("a Service has no address here".to_owned())),
-        };
-        Ok(self.add_cluster(target, cluster))
+        Ok(())
     }
 
     pub(crate) fn cluster_of_address(&self, mesh: &Mesh, address: SocketAddr) -> Arc<Cluster> {

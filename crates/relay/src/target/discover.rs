@@ -105,7 +105,7 @@ impl Relay {
     }
 
     /// Asks the control plane about `subject`, unless the question is already open.
-    fn ask(&mut self, subject: &Subject) -> Result<(), ProxyError> {
+    pub(crate) fn ask(&mut self, subject: &Subject) -> Result<(), ProxyError> {
         if self.questions.open.contains_key(subject) {
             return Ok(());
         }

@@ -56,7 +56,7 @@ impl Relay {
         clusters
     }
 
-    fn explain_endpoints(&self, state: &ClusterState) -> Vec<EndpointExplanation> {
+    pub(crate) fn explain_endpoints(&self, state: &ClusterState) -> Vec<EndpointExplanation> {
         let explanations = state.balancer.explain(self.now);
         let ids = state.balancer.endpoints();
         ids.zip(explanations)

@@ -41,7 +41,7 @@ impl Relay {
             return Ok(Routed::To(latest.cluster));
         }
         let authority = authority.to_vec();
-        let cluster = match self.find_target(downstream, &authority)? {
+        let cluster = match self.find_target(&Sought::of(downstream), &authority)? {
             Found::Service(cluster) => self.service_state(&cluster),
             Found::Address(target) => self.address_state(target)?,
             Found::Unanswered(subject) => return Ok(Routed::Later(subject)),
@@ -72,9 +72,10 @@ impl Relay {
         }
     }
 
-    fn find_target(&self, client: &Client, authority: &[u8]) -> Result<Found, ProxyError> {
-        let local = client.origin.local.ip();
-        let unanswered = match (client.origin.door, client.target) {
+    /// Finds the destination of a call. Changes nothing.
+    pub(crate) fn find_target(&self, sought: &Sought, authority: &[u8]) -> Result<Found, ProxyError> {
+        let &Sought { door, target, local } = sought;
+        let unanswered = match (door, target) {
             (Door::Outbound, Some(address)) => self.targets.mesh().unanswered_address(address),
             (Door::Outbound, None) => self.targets.mesh().unanswered_authority(authority),
             // While it is unknown whether policies protect the application, no caller is allowed.
@@ -83,7 +84,7 @@ impl Relay {
         if let Some(subject) = unanswered {
             return Ok(Found::Unanswered(subject));
         }
-        match (client.origin.door, client.target) {
+        match (door, target) {
             (Door::Outbound, Some(address)) if self.is_own(address, local) => Err(ProxyError::Loop { target: address }),
             (Door::Outbound, Some(address)) => Ok(match self.targets.mesh().cluster_by_address(address) {
                 Some(cluster) => Found::Service(cluster.clone()),
@@ -118,8 +119,24 @@ impl Relay {
     }
 }
 
+/// Where a connection leads, as far as the connection itself shows it.
+#[derive(Debug)]
+pub(crate) struct Sought {
+    pub(crate) door: Door,
+    /// The destination of the connection; `None` if only the calls themselves name it.
+    pub(crate) target: Option<SocketAddr>,
+    /// The address at which the client reached us.
+    pub(crate) local: IpAddr,
+}
+
+impl Sought {
+    fn of(client: &Client) -> Self {
+        Self { door: client.origin.door, target: client.target, local: client.origin.local.ip() }
+    }
+}
+
 /// The destination of a call.
-enum Found {
+pub(crate) enum Found {
     Service(Arc<Cluster>),
     Address(TargetKey),
     /// Unknown until the control plane has answered this question.

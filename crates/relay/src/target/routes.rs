@@ -13,13 +13,13 @@ use leno_model::route::{BackendTarget, Filters, Found, PathMatch, RouteKind, Rou
 use leno_model::traffic::{CallPolicy, Hedge, Retry, Setting};
 
 use crate::Relay;
+use crate::call::CallId;
 use crate::call::hedge::Unhedged;
 use crate::call::mirror::MirrorCopies;
 use crate::call::policy::PolicyProgress;
 use crate::call::record::Ending;
 use crate::call::reply::ProxyError;
 use crate::call::retry_policy::Unretried;
-use crate::call::{Call, CallId};
 use crate::certain::Certain;
 use crate::link::grpc;
 use crate::metrics::{RouteLabels, RouteMetrics};
@@ -270,30 +270,13 @@ impl Relay {
         let gone = || ProxyError::NoRoute("the call is over".to_owned());
         let call = self.calls.get(id).ok_or_else(gone)?;
         let server = || self.downstreams.get(call.client).and_then(|client| client.link.codec.server());
-        let found = match routes.table.kind() {
-            RouteKind::Grpc | RouteKind::Http | RouteKind::Service if call.protocol == Protocol::Opaque => {
-                return Ok(Destination::Unrouted);
-            }
-            RouteKind::Grpc | RouteKind::Http | RouteKind::Service | RouteKind::Tcp => {
-                routes.table.find(&Head(&call.request))
-            }
-            RouteKind::Tls => match server() {
-                Some(name) => routes.table.find_server(name),
-                None => return Ok(Destination::Unrouted),
-            },
-        };
-        let Some(Found { rule, path, place }) = found else {
-            // The one rule of a Service without routes matches every path, but some requests have none.
-            if routes.table.kind() == RouteKind::Service {
-                return Ok(Destination::Unrouted);
-            }
-            return Err(ProxyError::NoMatch { cluster: routes.parent.to_string() });
-        };
+        let found = find_rule(&routes.table, &routes.parent, (&call.request, call.protocol), server)?;
+        let Some(Found { rule, path, place }) = found else { return Ok(Destination::Unrouted) };
         let matched = self.matched_rule(&routes.parent, routes.matched.get_mut(place), rule);
         let call = self.calls.get_mut(id).ok_or_else(gone)?;
         call.route = Some(CallRoute::new(matched));
-        if let Some(redirect) = redirect(call, &rule.filters, path, routes.parent.port) {
-            return Ok(redirect);
+        if let Some((status, location)) = redirect(&call.request, &rule.filters, path, routes.parent.port) {
+            return Ok(Destination::Redirect(status, location));
         }
         self.take_backend(id, rule, path, routes.parent.port)
     }
@@ -331,8 +314,8 @@ impl Relay {
         route.metrics().requests.add(1);
         let cluster = place.and_then(|place| route.rule.backends.get(place)?.cluster);
         let cluster = cluster.ok_or_else(|| unknown_backend(rule, place.unwrap_or_default()))?;
-        if let Some(redirect) = redirect(call, &backend.filters, path, port) {
-            return Ok(redirect);
+        if let Some((status, location)) = redirect(&call.request, &backend.filters, path, port) {
+            return Ok(Destination::Redirect(status, location));
         }
         let copied = self.choose_mirrors(id, [&rule.filters, &backend.filters]);
         let call = self.calls.get_mut(id).ok_or_else(no_backend)?;
@@ -373,8 +356,31 @@ impl Relay {
     }
 }
 
+/// Finds the rule for a request. `None` if routes of the table's kind do not apply to the call, which then goes to the
+/// Service itself. `server` returns the server name of a TLS connection, if it has one; `None` for other connections.
+pub(crate) fn find_rule<'a, 'b>(
+    table: &'a RouteTable,
+    parent: &ClusterKey,
+    (request, protocol): (&FieldSection, Protocol),
+    server: impl FnOnce() -> Option<Option<&'b str>>,
+) -> Result<Option<Found<'a>>, ProxyError> {
+    let found = match table.kind() {
+        RouteKind::Grpc | RouteKind::Http | RouteKind::Service if protocol == Protocol::Opaque => return Ok(None),
+        RouteKind::Grpc | RouteKind::Http | RouteKind::Service | RouteKind::Tcp => table.find(&Head(request)),
+        RouteKind::Tls => match server() {
+            Some(name) => table.find_server(name),
+            None => return Ok(None),
+        },
+    };
+    // The one rule of a Service without routes matches every path, but some requests have none.
+    if found.is_none() && table.kind() != RouteKind::Service {
+        return Err(ProxyError::NoMatch { cluster: parent.to_string() });
+    }
+    Ok(found)
+}
+
 /// Returns the error for a call whose backend, at this place of its rule, is not a cluster of the mesh.
-fn unknown_backend(rule: &Rule, place: usize) -> ProxyError {
+pub(crate) fn unknown_backend(rule: &Rule, place: usize) -> ProxyError {
     let why = match rule.backends.get(place).map(|backend| &backend.to) {
         Some(BackendTarget::Invalid(why)) => why.to_string(),
         Some(BackendTarget::Cluster(key)) => format!("the mesh has no Service {key}"),
@@ -384,14 +390,17 @@ fn unknown_backend(rule: &Rule, place: usize) -> ProxyError {
 }
 
 /// Returns the redirect for a request, if the filters contain one.
-fn redirect(call: &Call, filters: &Filters, path: &PathMatch, port: u16) -> Option<Destination> {
-    let redirect = filters.redirect.as_ref()?;
-    let (status, location) = redirect.location(&Head(&call.request), Scheme::Http, port, path);
-    Some(Destination::Redirect(status, location))
+pub(crate) fn redirect(
+    request: &FieldSection,
+    filters: &Filters,
+    path: &PathMatch,
+    port: u16,
+) -> Option<(u16, Vec<u8>)> {
+    Some(filters.redirect.as_ref()?.location(&Head(request), Scheme::Http, port, path))
 }
 
 /// Changes a request as the filters say.
-fn change(request: &mut FieldSection, filters: &Filters, path: &PathMatch) {
+pub(crate) fn change(request: &mut FieldSection, filters: &Filters, path: &PathMatch) {
     if let Some(modifier) = &filters.request_headers {
         filter::modify(request, modifier);
     }

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use leno_model::mesh::{EndpointProxy, Mesh};
+use leno_model::mesh::{ClusterKey, EndpointProxy, Mesh};
+use leno_model::route::RouteTable;
 use leno_model::spiffe::SpiffeId;
 use rustc_hash::FxHashMap;
 
@@ -162,9 +163,14 @@ impl Targets {
 
     /// Returns the routes for our own application's calls to a target.
     fn routes_to(&self, target: &TargetKey) -> Option<Box<Routes>> {
-        let TargetKey::Service(key) = target else { return None };
-        let table = self.mesh.routes(key, self.namespace())?;
+        let (key, table) = self.route_table(target)?;
         Some(Box::new(Routes::new(key.clone(), table.clone())))
+    }
+
+    /// Returns the rules for our own application's calls to a target, and the Service's port that has them.
+    pub(crate) fn route_table<'a>(&'a self, target: &'a TargetKey) -> Option<(&'a ClusterKey, &'a Arc<RouteTable>)> {
+        let TargetKey::Service(key) = target else { return None };
+        Some((key, self.mesh.routes(key, self.namespace())?))
     }
 }
 

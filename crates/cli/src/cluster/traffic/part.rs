@@ -11,21 +11,21 @@ use super::super::diagnose::shown;
 
 /// A part of a policy.
 #[derive(Debug, Serialize)]
-pub(super) struct Part {
+pub(in crate::cluster) struct Part {
     /// The field, as a TrafficPolicy names it.
-    pub(super) part: String,
+    pub(in crate::cluster) part: String,
     /// For the budget: the Service's port whose calls it counts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) of: Option<String>,
+    pub(in crate::cluster) of: Option<String>,
     /// The values that the object sets, except the mode.
     value: Map<String, Value>,
-    pub(super) mode: String,
+    pub(in crate::cluster) mode: String,
     /// `None` for a default.
-    pub(super) set_by: Option<String>,
+    pub(in crate::cluster) set_by: Option<String>,
 }
 
 /// Returns the parts in force for calls that follow a rule. With `method`, only for calls of this method.
-pub(super) fn parts(config: &Value, rule: &Value, method: Option<&str>) -> Vec<Part> {
+pub(in crate::cluster) fn parts(config: &Value, rule: &Value, method: Option<&str>) -> Vec<Part> {
     let calls = rule["calls"].as_object().into_iter().flatten();
     let named = |(name, part): &(&String, &Value)| *name != "hedge" || is_hedged(part, method);
     let mut parts: Vec<Part> = calls.filter(named).map(|(name, part)| Part::of(field(name), None, part)).collect();
@@ -85,7 +85,7 @@ impl Part {
 
     /// Writes the values that the object sets, in the notation of the object: `attempts: 2, backoff: 25ms`, or `2s` for
     /// a time limit.
-    pub(super) fn text(&self) -> String {
+    pub(in crate::cluster) fn text(&self) -> String {
         let fields = self.value.iter().map(|(name, value)| match (name.strip_suffix("_ms"), value.as_u64()) {
             (Some("after"), Some(ms)) => format_duration(Duration::from_millis(ms)),
             (Some(name), Some(ms)) => format!("{}: {}", camel_case(name), format_duration(Duration::from_millis(ms))),

@@ -1,0 +1,176 @@
+//! Asks running proxies: in a cluster through the API server's port-forward, on a laptop at their admin addresses.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::ResourceExt;
+use leno_lab::http::{self, Answer};
+use leno_model::explain::CallQuestion;
+use leno_relay::explain::answer::{BackendChoice, CallAnswer};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::{Explained, Options, Server, is_on_its_way, trust_domain_of};
+use crate::cluster::connect::{Cluster, ClusterError};
+use crate::cluster::diagnose::key;
+use crate::cluster::forward::{self, Forwarded};
+use crate::cluster::pods;
+use crate::cluster::select::{Kind, Scope, Selection};
+
+/// The page of the proxy.
+const PAGE: &str = "/explain";
+/// Longest time for a proxy on this machine to answer. The proxy itself may ask the control plane for 2 s.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// Asks the proxies at these admin addresses.
+pub(super) async fn explain_at(
+    options: &Options,
+    callers: SocketAddr,
+    others: &[SocketAddr],
+) -> Result<Explained, ClusterError> {
+    let question = options.outbound(&options.service, None)?;
+    let answer = ask_address(callers, &question).await?;
+    let mut servers = Vec::new();
+    let backends = answer.outbound.iter().flat_map(|outbound| &outbound.backends).filter(|_| is_on_its_way(&answer));
+    for backend in backends {
+        let Some(choice) = &backend.choice else { continue };
+        let own = choice.server.as_ref().and(answer.own.as_deref());
+        let trust_domain = trust_domain_of(answer.own.as_deref());
+        let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let question = options.inbound(choice.address.port(), own, trust_domain, local)?;
+        let mut server =
+            Server { backend: backend.to.clone(), endpoint: choice.address.to_string(), answer: None, note: None };
+        for &other in others {
+            let asked = ask_address(other, &question).await?;
+            // Without a name that matches, any of the addresses may be the server's proxy.
+            if choice.server.is_none() || asked.own == choice.server {
+                server.answer = Some(asked);
+                break;
+            }
+        }
+        if server.answer.is_none() {
+            let fix = "its policies were not asked: add the admin address of its proxy to --admin";
+            server.note = Some(fix.to_owned());
+        }
+        servers.push(server);
+    }
+    Ok(Explained { question, asked: callers.to_string(), answer, servers })
+}
+
+/// Asks the proxy of a workload, and then the proxies of the endpoints that it would choose.
+pub(super) async fn explain_in_cluster(options: &Options) -> Result<Explained, ClusterError> {
+    let cluster = options.connect.cluster().await?;
+    let namespace = options.namespace.clone().unwrap_or_else(|| cluster.namespace.clone());
+    let pod = caller(options, &cluster).await?;
+    let authority = key(&options.service, &namespace)?;
+    let question = options.outbound(&authority, cluster_ip(&cluster, &authority).await)?;
+    let answer = ask_pod(&cluster, &pod, &question).await?;
+    let address = pod_address(&pod).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    let mut servers = Vec::new();
+    let backends = answer.outbound.iter().flat_map(|outbound| &outbound.backends).filter(|_| is_on_its_way(&answer));
+    for backend in backends {
+        servers.extend(server(options, &cluster, &answer, backend, address).await?);
+    }
+    let asked = format!("Pod {}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
+    Ok(Explained { question, asked, answer, servers })
+}
+
+/// The Pod whose proxy is asked about the outbound half.
+async fn caller(options: &Options, cluster: &Cluster) -> Result<Pod, ClusterError> {
+    let all = Selection { kind: Kind::Workloads, name: None };
+    let selection = options.via.as_ref().unwrap_or(&all);
+    let groups = selection.groups(cluster, &Scope::of(options.namespace.clone())).await?;
+    let has_proxy = |pod: &Pod| pods::is_meshed(pod) && pods::has_proxy_started(pod);
+    let found = groups.into_iter().flat_map(|group| group.pods).find(has_proxy);
+    found.ok_or_else(|| {
+        let what = "no Pod with a running proxy was found to ask";
+        ClusterError::new(what, "choose a workload with --via deploy/NAME, and its namespace with -n")
+    })
+}
+
+/// The clusterIP and port of a Service's port, `cart.shop:80`: clients in a cluster connect to it. `None` for a headless
+/// Service, and if it cannot be read; the proxy then goes by the name.
+async fn cluster_ip(cluster: &Cluster, key: &str) -> Option<SocketAddr> {
+    let (host, port) = key.rsplit_once(':')?;
+    let (name, namespace) = host.split_once('.')?;
+    let service: Service = cluster.get(cluster.within(namespace), name).await.ok().flatten()?;
+    Some(SocketAddr::new(service.spec?.cluster_ip?.parse().ok()?, port.parse().ok()?))
+}
+
+async fn server(
+    options: &Options,
+    cluster: &Cluster,
+    callers: &CallAnswer,
+    backend: &BackendChoice,
+    address: IpAddr,
+) -> Result<Option<Server>, ClusterError> {
+    let Some(choice) = &backend.choice else { return Ok(None) };
+    let name = choice.pod.as_ref().map(|pod| format!("{} (Pod {pod})", choice.address));
+    let endpoint = name.unwrap_or_else(|| choice.address.to_string());
+    let unasked = |note: &str| {
+        Some(Server {
+            backend: backend.to.clone(),
+            endpoint: endpoint.clone(),
+            answer: None,
+            note: Some(note.to_owned()),
+        })
+    };
+    if choice.server.is_none() {
+        return Ok(unasked("it has no proxy, so no policy is enforced there"));
+    }
+    let namespace = backend.to.split(':').next().and_then(|host| host.split_once('.')).map(|(_, namespace)| namespace);
+    let (Some(pod), Some(namespace)) = (&choice.pod, namespace) else {
+        return Ok(unasked("it is no Pod, so its proxy was not asked"));
+    };
+    let Some(pod) = cluster.get::<Pod>(cluster.within(namespace), pod).await? else {
+        return Ok(unasked("its Pod has gone; ask again"));
+    };
+    let own = callers.own.as_deref();
+    let question = options.inbound(choice.address.port(), own, trust_domain_of(own), address)?;
+    let answer = ask_pod(cluster, &pod, &question).await?;
+    Ok(Some(Server { backend: backend.to.clone(), endpoint, answer: Some(answer), note: None }))
+}
+
+fn pod_address(pod: &Pod) -> Option<IpAddr> {
+    pod.status.as_ref()?.pod_ip.as_ref()?.parse().ok()
+}
+
+async fn ask_pod(cluster: &Cluster, pod: &Pod, question: &CallQuestion) -> Result<CallAnswer, ClusterError> {
+    let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
+    let json = write(question)?;
+    let ask = async |stream: &mut Forwarded| {
+        http::post(stream, PAGE, json).await.map_err(|unreadable| unreadable.to_string())
+    };
+    let answer = forward::converse(cluster, &namespace, &name, pods::admin_port(pod), ask).await?;
+    read(&format!("the proxy of Pod {namespace}/{name}"), &answer)
+}
+
+async fn ask_address(address: SocketAddr, question: &CallQuestion) -> Result<CallAnswer, ClusterError> {
+    let json = write(question)?;
+    let ask = async {
+        let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
+        http::post(stream, PAGE, json).await.map_err(|unreadable| unreadable.to_string())
+    };
+    let late = || Err(format!("nothing within {} s", ANSWER_MAX.as_secs()));
+    let answer = timeout(ANSWER_MAX, ask).await.unwrap_or_else(|_| late());
+    let answer = answer.map_err(|why| {
+        let what = format!("the admin address {address} gave no answer to {PAGE}: {why}");
+        ClusterError::new(what, "check that a proxy runs with --admin at this address, and which version it has")
+    })?;
+    read(&format!("the proxy at {address}"), &answer)
+}
+
+fn write(question: &CallQuestion) -> Result<String, ClusterError> {
+    serde_json::to_string(question).map_err(|error| ClusterError::new(error.to_string(), "report this fault"))
+}
+
+fn read(proxy: &str, answer: &Answer) -> Result<CallAnswer, ClusterError> {
+    let fix = "do as it says, or see whether the proxy has another version: leno version";
+    if answer.status != 200 {
+        let what = format!("{proxy} answered {} to {PAGE}: {}", answer.status, answer.body.trim());
+        return Err(ClusterError::new(what, fix));
+    }
+    let unreadable = |error| ClusterError::new(format!("{proxy} gave an answer that is not understood: {error}"), fix);
+    serde_json::from_str(&answer.body).map_err(unreadable)
+}

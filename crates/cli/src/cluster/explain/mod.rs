@@ -1,0 +1,152 @@
+//! `leno explain`: what would become of a call, by the code of the proxies. The caller's proxy says where the call goes;
+//! the proxies of the chosen endpoints say whether they let it in.
+
+mod ask;
+mod directory;
+mod story;
+mod words;
+
+use std::error::Error;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use leno_model::explain::{CallQuestion, CallSide};
+use leno_model::policy::DefaultInboundPolicy;
+use leno_relay::explain::answer::{CallAnswer, Outcome};
+use serde::Serialize;
+
+use super::block_on;
+use super::connect::{ClusterError, Connect};
+use super::select::Selection;
+use super::table::{Output, show};
+use words::{CalledMethod, Field, From};
+
+/// The exit code for a call that a proxy would deny, fail or redirect.
+const NOT_SENT: u8 = 3;
+
+/// Options of `leno explain`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// A gRPC method, as shop.v1.Cart/Get, or a method and a path of HTTP, as 'GET /items'
+    #[arg(value_name = "METHOD")]
+    method: CalledMethod,
+    /// A Service and its port as clients name it: cart:80, cart.shop:80 or cart.shop.svc.cluster.local:80
+    #[arg(value_name = "SERVICE")]
+    service: String,
+    /// A header field of the call, as x-canary:yes; may be repeated
+    #[arg(short = 'H', long = "header", value_name = "NAME:VALUE")]
+    headers: Vec<Field>,
+    /// The caller, as shop/web or spiffe://cluster.local/ns/shop/sa/web; none for a caller without an identity; default:
+    /// the identity of the caller's proxy
+    #[arg(long, value_name = "IDENTITY")]
+    from: Option<From>,
+    /// The caller's address, for policies with networks; default: the Pod's, or 127.0.0.1 without a cluster
+    #[arg(long, value_name = "IP")]
+    from_address: Option<IpAddr>,
+    /// The workload that calls, as deploy/web; default: any workload of the namespace with a proxy
+    #[arg(long, value_name = "KIND/NAME")]
+    via: Option<Selection>,
+    /// Namespace of the caller; default: the kubeconfig's
+    #[arg(long, short, value_name = "NAME")]
+    namespace: Option<String>,
+    /// Admin addresses of proxies that this machine reaches, instead of a cluster: first the caller's, then the servers'
+    #[arg(long, value_name = "ADDR,...", value_delimiter = ',', conflicts_with_all = ["via", "namespace", "context"])]
+    admin: Vec<SocketAddr>,
+    /// Directory of manifests, instead of running proxies
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["via", "admin", "context"])]
+    config: Option<PathBuf>,
+    /// With --config: the default inbound policy of the called workload's proxy
+    #[arg(long, value_name = "POLICY", default_value_t, requires = "config")]
+    default_inbound_policy: DefaultInboundPolicy,
+    /// Output format: a story, or everything
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
+    output: Output,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+/// What would become of a call.
+#[derive(Debug, Serialize)]
+struct Explained {
+    question: CallQuestion,
+    /// Which proxy made the call in thought: a Pod, an admin address or a directory.
+    asked: String,
+    answer: CallAnswer,
+    /// What the proxies of the chosen endpoints say.
+    servers: Vec<Server>,
+}
+
+/// What the proxy of one endpoint says.
+#[derive(Debug, Serialize)]
+struct Server {
+    /// The Service, as `cart.shop:80`.
+    backend: String,
+    /// The endpoint's address, and its Pod if it is one.
+    endpoint: String,
+    /// `None` if no proxy could be asked.
+    answer: Option<CallAnswer>,
+    /// Why no proxy was asked.
+    note: Option<String>,
+}
+
+impl Options {
+    pub(crate) fn run(&self) -> Result<ExitCode, Box<dyn Error>> {
+        let explained = block_on(self.explain())??;
+        show(self.output, &explained, story::text)?;
+        let is_sent = story::is_sent(&explained);
+        Ok(if is_sent { ExitCode::SUCCESS } else { ExitCode::from(NOT_SENT) })
+    }
+
+    async fn explain(&self) -> Result<Explained, ClusterError> {
+        match (&self.config, self.admin.split_first()) {
+            (Some(directory), _) => directory::explain(self, directory),
+            (None, Some((callers, servers))) => ask::explain_at(self, *callers, servers).await,
+            (None, None) => ask::explain_in_cluster(self).await,
+        }
+    }
+
+    /// The question to the caller's proxy.
+    fn outbound(&self, authority: &str, address: Option<SocketAddr>) -> Result<CallQuestion, ClusterError> {
+        self.question(CallSide::Outbound { authority: authority.to_owned(), address })
+    }
+
+    /// The question to a server's proxy. The trust domain is for a caller whose name has none.
+    fn inbound(
+        &self,
+        port: u16,
+        own: Option<&str>,
+        trust_domain: &str,
+        address: IpAddr,
+    ) -> Result<CallQuestion, ClusterError> {
+        let identity = match &self.from {
+            Some(from) => from.identity(trust_domain),
+            None => own.map(str::to_owned),
+        };
+        self.question(CallSide::Inbound { port, identity, address: self.from_address.unwrap_or(address) })
+    }
+
+    fn question(&self, side: CallSide) -> Result<CallQuestion, ClusterError> {
+        let (method, path, grpc) = self.method.head();
+        let mut headers: Vec<(String, String)> = Vec::new();
+        if grpc {
+            headers.push(("content-type".to_owned(), "application/grpc".to_owned()));
+        }
+        headers.extend(self.headers.iter().map(|field| (field.name.clone(), field.value.clone())));
+        let question = CallQuestion { side, method, path, headers };
+        question.check().map_err(|why| ClusterError::new("the call cannot be explained", why.to_string()))?;
+        Ok(question)
+    }
+}
+
+/// The trust domain of an identity, or the usual one.
+fn trust_domain_of(own: Option<&str>) -> &str {
+    let domain = own.and_then(|id| id.strip_prefix("spiffe://")).and_then(|rest| rest.split('/').next());
+    domain.unwrap_or("cluster.local")
+}
+
+/// Whether a proxy sends the call on.
+fn is_on_its_way(answer: &CallAnswer) -> bool {
+    answer.outcome == Outcome::Sent
+}

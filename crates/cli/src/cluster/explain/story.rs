@@ -1,0 +1,295 @@
+//! Writes what would become of a call: the decisive line first, then the way of the call in a fixed order.
+
+use leno_model::policy::{DecidedBy, PolicyLines, PortExplanation, Verdict};
+use leno_relay::explain::answer::{BackendChoice, CallAnswer, Outbound, Outcome, RouteChoice};
+use serde_json::json;
+
+use super::{Explained, Server};
+use crate::cluster::printable::line;
+use crate::cluster::traffic::part::parts;
+
+/// Widest line, in characters.
+const WIDTH: usize = 140;
+/// Width of the words before the text of a line.
+const LABEL_WIDTH: usize = 10;
+/// Number of endpoints, and of lines of a policy, that a story shows.
+const SHOWN_MAX: usize = 8;
+
+/// Returns whether the call would reach an application: of every backend that may get it.
+pub(super) fn is_sent(explained: &Explained) -> bool {
+    explained.answer.outcome == Outcome::Sent
+        && explained.answer.outbound.iter().flat_map(|outbound| &outbound.backends).all(|it| it.failure.is_none())
+        && explained.servers.iter().filter_map(|server| server.answer.as_ref()).all(|it| it.outcome == Outcome::Sent)
+}
+
+pub(super) fn text(explained: &Explained) -> String {
+    let mut story = Story::default();
+    story.add("", &verdict(explained));
+    story.text.push('\n');
+    let question = &explained.question;
+    let mut call = format!("{} {}", question.method, question.path);
+    for (name, value) in &question.headers {
+        call += &format!(", {name}: {value}");
+    }
+    story.add("call", &call);
+    let own = explained.answer.own.as_deref().unwrap_or("no identity");
+    story.add("caller", &format!("{own}, as {} says", explained.asked));
+    if let Some(outbound) = &explained.answer.outbound {
+        tell_outbound(&mut story, outbound, &question.path);
+    }
+    for server in &explained.servers {
+        tell_server(&mut story, server);
+    }
+    story.text
+}
+
+/// The line that answers the question.
+fn verdict(explained: &Explained) -> String {
+    let denied = explained.servers.iter().find_map(|server| {
+        let answer = server.answer.as_ref().filter(|answer| answer.outcome != Outcome::Sent)?;
+        Some((server, answer))
+    });
+    match (&explained.answer.outcome, denied) {
+        (Outcome::Redirected { status, location }, _) => format!("would be redirected with {status} to {location}"),
+        (Outcome::Failed(failure), _) => {
+            let statuses = format!("HTTP {} or gRPC status {}", failure.http_status, failure.grpc_status);
+            format!("would fail with {}: {} ({statuses})", failure.error, failure.why)
+        }
+        (Outcome::Unknown { subject }, _) => {
+            format!(
+                "is unknown: the control plane has not said within 2 s what {subject} is; check leno-control, then ask again"
+            )
+        }
+        (Outcome::Sent, Some((server, answer))) => denial(server, answer),
+        (Outcome::Sent, None) => format!("would go to {}", destinations(explained)),
+    }
+}
+
+fn denial(server: &Server, answer: &CallAnswer) -> String {
+    let policy = answer.inbound.as_ref().and_then(|inbound| inbound.policy.as_ref());
+    let who = match policy.map(|policy| &policy.decided_by) {
+        Some(DecidedBy::AuthorizationPolicy(name)) => {
+            let lines = policy.and_then(|policy| policy.policies.iter().find(|lines| lines.name == *name));
+            let allows = lines.map_or_else(String::new, |lines| format!(", which {}", allowed(lines)));
+            format!("AuthorizationPolicy {name}{allows}")
+        }
+        Some(DecidedBy::Default(name)) => format!("the default inbound policy {name}"),
+        Some(DecidedBy::Probe) | None => "its proxy".to_owned(),
+    };
+    match &answer.outcome {
+        Outcome::Failed(failure) if failure.error != "denied" => {
+            format!("would fail at {} ({}): {}", server.endpoint, server.backend, failure.why)
+        }
+        Outcome::Unknown { .. } => {
+            format!("is unknown: the proxy at {} waits for its policies; check leno-control", server.endpoint)
+        }
+        _ => format!("would be denied at {} ({}) by {who}", server.endpoint, server.backend),
+    }
+}
+
+/// Whom a policy allows, as `allows only ns/shop/sa/web`.
+fn allowed(policy: &PolicyLines) -> String {
+    if policy.mode == "Unreadable" {
+        return "cannot be read and allows no caller".to_owned();
+    }
+    let values: Vec<&str> = policy.lines.iter().take(SHOWN_MAX).map(|line| line.value.as_str()).collect();
+    match (values.len(), (policy.lines.len() + policy.omitted).saturating_sub(SHOWN_MAX)) {
+        (0, _) => "allows no caller".to_owned(),
+        (_, 0) => format!("allows only {}", values.join(", ")),
+        (_, more) => format!("allows only {} and {more} more", values.join(", ")),
+    }
+}
+
+fn destinations(explained: &Explained) -> String {
+    let backends = explained.answer.outbound.iter().flat_map(|outbound| &outbound.backends);
+    let each = backends.map(|backend| {
+        let share = if backend.share < 1.0 { format!(", {}", percent(backend.share)) } else { String::new() };
+        match (&backend.choice, &backend.failure) {
+            (Some(choice), _) => format!("{} ({}{share})", choice.address, backend.to),
+            (None, failure) => {
+                let why = failure.as_ref().map_or("", |failure| &failure.error);
+                format!("no endpoint ({}{share}: {why})", backend.to)
+            }
+        }
+    });
+    each.collect::<Vec<_>>().join(" or ")
+}
+
+fn tell_outbound(story: &mut Story, outbound: &Outbound, path: &str) {
+    let kind = match (outbound.is_service, outbound.is_opaque) {
+        (true, false) => "",
+        (true, true) => ", whose connections are opaque: no route of requests applies",
+        (false, _) => ", which is no Service",
+    };
+    story.add("service", &format!("{}{kind}", outbound.destination));
+    match &outbound.route {
+        None => story.add("route", "none: no route and no TrafficPolicy applies"),
+        Some(route) => tell_route(story, route),
+    }
+    outbound.changes.iter().for_each(|change| story.add("changes", change));
+    outbound.mirrors.iter().for_each(|mirror| story.add("copies", mirror));
+    tell_limits(story, outbound, path);
+    for backend in &outbound.backends {
+        tell_backend(story, backend);
+    }
+}
+
+fn tell_route(story: &mut Story, route: &RouteChoice) {
+    let named = |rule: &Option<String>| rule.as_ref().map_or_else(String::new, |rule| format!(", rule {rule}"));
+    match (&route.route, &route.matched) {
+        (Some(name), Some(matched)) => story.add("route", &format!("{name}{}: {matched}", named(&route.rule))),
+        (None, Some(_)) => story.add("route", "none: only the TrafficPolicies of the Service apply"),
+        (_, None) => story.add("route", &format!("none: no rule of the {}s matches", route.kind)),
+    }
+    for passed in &route.passed_over {
+        story.add("", &format!("not {}{}: {}", passed.route, named(&passed.rule), passed.why));
+    }
+    if route.omitted > 0 {
+        story.add("", &format!("nor {} more rules", route.omitted));
+    }
+}
+
+fn tell_limits(story: &mut Story, outbound: &Outbound, path: &str) {
+    match (outbound.deadline_ms, &outbound.deadline_set_by) {
+        (Some(ms), Some(by)) => story.add("deadline", &format!("{ms} ms, set by {by}")),
+        _ => story.add("deadline", "none: neither the client nor a policy sets one"),
+    }
+    let clusters = outbound.backends.iter().filter(|backend| !backend.retry_budget.is_null());
+    let clusters: Vec<_> =
+        clusters.map(|backend| json!({"key": backend.to, "retry_budget": backend.retry_budget})).collect();
+    let backends: Vec<_> = outbound.backends.iter().map(|backend| json!({"to": {"cluster": backend.to}})).collect();
+    let config = json!({"mesh": {"clusters": clusters}});
+    let rule = json!({"calls": outbound.calls, "backends": backends});
+    for part in parts(&config, &rule, path.strip_prefix('/')) {
+        if part.part == "hedge" && !outbound.is_hedged {
+            continue;
+        }
+        let of = part.of.as_ref().map_or_else(String::new, |of| format!(" of {of}"));
+        let mode = if part.mode == "Enforce" { String::new() } else { format!(" ({})", part.mode) };
+        let by = part.set_by.as_deref().unwrap_or("the default");
+        story.add("policy", &format!("{}{of}{mode}: {}, set by {by}", part.part, part.text()));
+    }
+    let calls = format!("{} of {} calls in flight (max_calls)", outbound.calls_in_flight, outbound.max_calls);
+    story.add("limits", &calls);
+}
+
+fn tell_backend(story: &mut Story, backend: &BackendChoice) {
+    let unready = if backend.unready > 0 { format!(", {} not ready", backend.unready) } else { String::new() };
+    let share = percent(backend.share);
+    if backend.balancer.is_empty() {
+        let why = backend.failure.as_ref().map_or("", |failure| &failure.why);
+        return story.add("backend", &format!("{} gets {share} of the calls: {why}", backend.to));
+    }
+    let count = backend.endpoints.len() + backend.omitted;
+    let text = format!(
+        "{} gets {share} of the calls; {count} endpoints{unready}, balanced by {}; {} ms to connect",
+        backend.to, backend.balancer, backend.connect_timeout_ms
+    );
+    story.add("backend", &text);
+    match (&backend.choice, &backend.failure) {
+        (Some(choice), _) => {
+            let pod = choice.pod.as_ref().map_or_else(String::new, |pod| format!(" (Pod {pod})"));
+            let to =
+                choice.server.as_ref().map_or("without mutual TLS".to_owned(), |id| format!("over mutual TLS to {id}"));
+            story.add("endpoint", &format!("{}{pod}, {to}: {}", choice.address, choice.why));
+        }
+        (None, Some(failure)) => story.add("endpoint", &format!("none: {}", failure.why)),
+        (None, None) => {}
+    }
+    for endpoint in backend.endpoints.iter().take(SHOWN_MAX) {
+        let failed =
+            endpoint.last_connect_error.as_ref().map_or_else(String::new, |why| format!("; last failure: {why}"));
+        let text = format!(
+            "{} is {}, weight {:.2}, {} in flight, {} waiting: {}{failed}",
+            endpoint.address, endpoint.state, endpoint.weight, endpoint.in_flight, endpoint.waiting, endpoint.reason
+        );
+        story.add("", &text);
+    }
+    if let Some(more @ 1..) = count.checked_sub(SHOWN_MAX) {
+        story.add("", &format!("and {more} more"));
+    }
+}
+
+fn tell_server(story: &mut Story, server: &Server) {
+    let to = format!("{} ({})", server.endpoint, server.backend);
+    let inbound = server.answer.as_ref().and_then(|answer| answer.inbound.as_ref());
+    let Some(inbound) = inbound else {
+        let note = server.note.as_deref().unwrap_or("its proxy does not know its policies yet");
+        return story.add("policies", &format!("{to}: {note}"));
+    };
+    let Some(policy) = &inbound.policy else {
+        return story.add("policies", &format!("{to}: its proxy has no identity, so it enforces no policy"));
+    };
+    story.add("policies", &format!("{to}: {}", decision(&inbound.caller, policy)));
+    for lines in &policy.policies {
+        let mode = if lines.mode == "Enforce" { String::new() } else { format!(" ({})", lines.mode) };
+        story.add("", &format!("AuthorizationPolicy {}{mode}, for {}, {}", lines.name, lines.target, allowed(lines)));
+    }
+}
+
+fn decision(caller: &str, policy: &PortExplanation) -> String {
+    let by = match &policy.decided_by {
+        DecidedBy::AuthorizationPolicy(name) => {
+            let line = policy.policies.iter().find(|lines| lines.name == *name).and_then(|it| it.allowed_by.as_ref());
+            let line = line.map_or_else(String::new, |line| format!(", {} ({})", line.field, line.value));
+            format!("AuthorizationPolicy {name}{line}")
+        }
+        DecidedBy::Default(name) => format!("the default inbound policy {name}"),
+        DecidedBy::Probe => "the Pod's spec, as a probe".to_owned(),
+    };
+    match (policy.verdict, &policy.reason) {
+        (Verdict::Allowed, _) => format!("{caller} is allowed by {by}"),
+        (Verdict::Audited, Some(reason)) => format!("{caller} is allowed by {by}, and logged: {reason}"),
+        (Verdict::Audited, None) => format!("{caller} is allowed by {by}, and logged"),
+        (Verdict::Denied, reason) => format!("{caller} is denied: {}", reason.as_deref().unwrap_or(&by)),
+    }
+}
+
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if (percent - percent.round()).abs() < 0.005 { format!("{percent:.0} %") } else { format!("{percent:.2} %") }
+}
+
+/// Cuts a word that is wider than a line.
+fn pieces(word: &str) -> Vec<String> {
+    let letters: Vec<char> = word.chars().collect();
+    letters.chunks(WIDTH - LABEL_WIDTH - 1).map(|piece| piece.iter().collect()).collect()
+}
+
+/// Lines with a label each.
+#[derive(Default)]
+struct Story {
+    text: String,
+}
+
+impl Story {
+    /// Adds a line. Breaks it between words before it is too wide. Replaces characters that are not safe to print.
+    fn add(&mut self, label: &str, text: &str) {
+        let is_verdict = self.text.is_empty();
+        let indent = if is_verdict { 0 } else { LABEL_WIDTH + 1 };
+        let mut row = if is_verdict { String::new() } else { format!("{label:<LABEL_WIDTH$}") };
+        let mut width = row.chars().count();
+        let safe = line(text);
+        for word in safe.split(' ').flat_map(pieces) {
+            let length = word.chars().count();
+            if width > indent && width + 1 + length > WIDTH {
+                self.text += row.trim_end();
+                self.text.push('\n');
+                row = " ".repeat(indent.saturating_sub(1));
+                width = row.chars().count();
+            }
+            if !row.is_empty() || (!is_verdict && width > 0) {
+                row.push(' ');
+                width += 1;
+            }
+            row += &word;
+            width += length;
+        }
+        self.text += row.trim_end();
+        self.text.push('\n');
+    }
+}
+
+#[cfg(test)]
+#[path = "story_tests.rs"]
+mod tests;

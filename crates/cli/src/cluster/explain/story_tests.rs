@@ -1,0 +1,100 @@
+use leno_model::explain::{CallQuestion, CallSide};
+use serde_json::json;
+
+use super::*;
+
+/// A call to cart.shop:80, to which the proxies say this.
+fn explained(answer: serde_json::Value, server: Option<serde_json::Value>) -> Explained {
+    let server = server.map(|answer| Server {
+        backend: "cart.shop:80".to_owned(),
+        endpoint: "10.0.0.2:50051".to_owned(),
+        answer: Some(serde_json::from_value(answer).expect("an answer")),
+        note: None,
+    });
+    let side = CallSide::Outbound { authority: "cart.shop:80".to_owned(), address: None };
+    Explained {
+        question: CallQuestion {
+            side,
+            method: "POST".to_owned(),
+            path: "/shop.v1.Cart/Get".to_owned(),
+            headers: Vec::new(),
+        },
+        asked: "Pod shop/web-1".to_owned(),
+        answer: serde_json::from_value(answer).expect("an answer"),
+        servers: server.into_iter().collect(),
+    }
+}
+
+fn sent() -> serde_json::Value {
+    let choice =
+        json!({"address": "10.0.0.2:50051", "why": "ready with 0 in flight", "server": "spiffe://a/ns/shop/sa/cart"});
+    let backend = json!({"to": "cart.shop:80", "share": 1.0, "balancer": "latency", "choice": choice});
+    let retry = json!({"attempts": 2, "mode": "Enforce", "set_by": "TrafficPolicy shop/cart"});
+    json!({
+        "outcome": "sent",
+        "own": "spiffe://a/ns/shop/sa/web",
+        "outbound": {
+            "destination": "cart.shop:80", "is_service": true, "backends": [backend], "calls": {"retry": retry},
+            "deadline_ms": 2000, "deadline_set_by": "TrafficPolicy shop/cart",
+        },
+    })
+}
+
+fn decided(verdict: &str, lines: usize) -> serde_json::Value {
+    let lines: Vec<_> = (0..lines)
+        .map(|number| json!({"field": "spec.allow[0]", "value": format!("ns/shop/sa/web-{number}")}))
+        .collect();
+    let policy =
+        json!({"name": "shop/cart", "target": "every port in namespace shop", "mode": "Enforce", "lines": lines});
+    let failed = json!({"failed": {"error": "denied", "why": "no", "http_status": 403, "grpc_status": 7}});
+    json!({
+        "outcome": if verdict == "denied" { failed } else { json!("sent") },
+        "inbound": {"port": 50051, "caller": "spiffe://a/ns/shop/sa/web", "policy": {
+            "verdict": verdict, "decided_by": {"authorization_policy": "shop/cart"}, "default_policy": "deny",
+            "policies": [policy],
+        }},
+    })
+}
+
+fn first_line(explained: &Explained) -> String {
+    text(explained).lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn the_first_line_is_the_answer() {
+    let allowed = explained(sent(), Some(decided("allowed", 1)));
+    assert_eq!(first_line(&allowed), "would go to 10.0.0.2:50051 (cart.shop:80)");
+    assert!(is_sent(&allowed));
+    let denied = explained(sent(), Some(decided("denied", 2)));
+    let story = text(&denied);
+    let line = "would be denied at 10.0.0.2:50051 (cart.shop:80) by AuthorizationPolicy shop/cart, which allows only \
+                ns/shop/sa/web-0,";
+    assert!(story.starts_with(line) && !is_sent(&denied), "{story}");
+    let failure = json!({"error": "no-route", "why": "there is no Service", "http_status": 404, "grpc_status": 12});
+    let failed = explained(json!({"outcome": {"failed": failure}}), None);
+    assert!(first_line(&failed).starts_with("would fail with no-route: there is no Service"), "{}", text(&failed));
+    let unknown = explained(json!({"outcome": {"unknown": {"subject": "cart.shop:80"}}}), None);
+    assert!(first_line(&unknown).contains("check leno-control") && !is_sent(&unknown));
+}
+
+#[test]
+fn limits_are_shown_with_the_object_that_sets_them() {
+    let story = text(&explained(sent(), None));
+    assert!(story.contains("deadline   2000 ms, set by TrafficPolicy shop/cart\n"), "{story}");
+    assert!(story.contains("policy     retry: attempts: 2, set by TrafficPolicy shop/cart\n"), "{story}");
+}
+
+#[test]
+fn lines_are_short_and_safe_to_print() {
+    let mut hostile = explained(sent(), Some(decided("denied", 100)));
+    hostile.question.headers = vec![("x".to_owned(), "a\u{1b}[2J\nb ".repeat(60) + &"long".repeat(100))];
+    hostile.servers[0].endpoint = "10.0.0.2\u{202e}".to_owned();
+    let story = text(&hostile);
+    assert!(story.lines().all(|line| line.chars().count() <= WIDTH), "{story}");
+    assert!(!story.contains('\u{1b}') && !story.contains('\u{202e}') && story.contains("and 92 more"), "{story}");
+}
+
+#[test]
+fn shares_are_written_as_people_read_them() {
+    assert_eq!((percent(0.1), percent(1.0), percent(1.0 / 3.0)), ("10 %".into(), "100 %".into(), "33.33 %".into()));
+}

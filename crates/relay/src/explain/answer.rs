@@ -1,0 +1,185 @@
+//! The answer to a question about a call: what the relay would do with it, and why.
+
+use std::net::SocketAddr;
+
+use leno_model::policy::PortExplanation;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What would become of a call at one proxy, as one of its workers knows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallAnswer {
+    pub outcome: Outcome,
+    /// The identity of the proxy that answers; `None` without mutual TLS.
+    #[serde(default)]
+    pub own: Option<String>,
+    /// Number of the worker that answers. Each worker has balancers of its own.
+    #[serde(default)]
+    pub worker: usize,
+    /// The way of a call that the proxy's own application makes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outbound: Option<Outbound>,
+    /// The decision about a call to the proxy's application.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inbound: Option<Inbound>,
+}
+
+/// What happens to a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The proxy sends the call on.
+    Sent,
+    /// The proxy answers with a redirect.
+    Redirected { status: u16, location: String },
+    /// The proxy answers with an error.
+    Failed(Failure),
+    /// The control plane has not answered the question about this subject yet.
+    Unknown { subject: String },
+}
+
+/// An error with which the proxy answers a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The value of the field `leno-proxy-error`.
+    pub error: String,
+    /// What the answer says.
+    pub why: String,
+    /// The status for a call that is not gRPC.
+    pub http_status: u16,
+    /// The number of the status for a gRPC call.
+    pub grpc_status: u8,
+}
+
+/// The way of an outbound call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Outbound {
+    /// The Service's port, as `cart.shop:80`, or an address that belongs to no Service.
+    pub destination: String,
+    /// Whether the destination is a Service.
+    pub is_service: bool,
+    /// The proxy carries the connection as bytes: routes of requests do not apply.
+    pub is_opaque: bool,
+    /// `None` if no route and no TrafficPolicy applies.
+    pub route: Option<RouteChoice>,
+    /// How the rule, and its only backend if it has only one, change the request: the new values.
+    pub changes: Vec<String>,
+    /// Services that get copies of the call, with the share of calls that are copied.
+    pub mirrors: Vec<String>,
+    /// The time limits, retries and hedges of the rule, as `/config` shows them: each with its mode and the object that
+    /// sets it.
+    pub calls: Value,
+    /// The rule's hedging applies to this method.
+    pub is_hedged: bool,
+    /// The time until the proxy ends the call, in milliseconds; `None` without a limit.
+    pub deadline_ms: Option<u64>,
+    /// The object that sets the time, or `the client`.
+    pub deadline_set_by: Option<String>,
+    /// The Services that may get the call. One that always gets it, or several that share the calls.
+    pub backends: Vec<BackendChoice>,
+    /// Calls in flight in the worker.
+    pub calls_in_flight: u64,
+    /// The limit `max_calls`.
+    pub max_calls: u64,
+}
+
+/// The rule that a call follows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteChoice {
+    /// The kind of the routes, as `HTTPRoute`; `Service` if only a TrafficPolicy applies.
+    pub kind: String,
+    /// The route, as `HTTPRoute shop/canary`; `None` if no rule matches.
+    pub route: Option<String>,
+    /// The rule's own name.
+    #[serde(default)]
+    pub rule: Option<String>,
+    /// The conditions that the call fulfils, in words.
+    pub matched: Option<String>,
+    /// The rules before it that do not match, in order, at most 16.
+    #[serde(default)]
+    pub passed_over: Vec<PassedOver>,
+    /// Number of further rules before it.
+    #[serde(default)]
+    pub omitted: usize,
+}
+
+/// A rule that does not match a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassedOver {
+    pub route: String,
+    #[serde(default)]
+    pub rule: Option<String>,
+    /// The first condition that the call does not fulfil, and what the call has.
+    pub why: String,
+}
+
+/// A Service or an address that may get a call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BackendChoice {
+    /// As `cart-v2.shop:80`; for an invalid reference, the reason.
+    pub to: String,
+    /// The share of the rule's calls that it gets, 0 to 1.
+    pub share: f64,
+    /// Why a call to it fails; `None` if the call is sent.
+    pub failure: Option<Failure>,
+    /// How its endpoints are chosen, as `latency`.
+    pub balancer: String,
+    /// The budget for retries and hedges, as `/config` shows it; `null` for the default.
+    pub retry_budget: Value,
+    /// Maximum time to establish a connection, in milliseconds.
+    pub connect_timeout_ms: u64,
+    /// Limit on the calls that wait for one endpoint, if a single client makes them.
+    pub max_waiting_per_endpoint: u64,
+    /// The endpoint that the balancer would choose for the next call.
+    pub choice: Option<EndpointChoice>,
+    /// Its endpoints that are ready, ascending by address, at most 32.
+    pub endpoints: Vec<EndpointState>,
+    /// Number of further endpoints.
+    pub omitted: usize,
+    /// Number of endpoints that are not ready.
+    pub unready: usize,
+}
+
+/// The endpoint that the balancer would choose.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointChoice {
+    pub address: SocketAddr,
+    pub why: String,
+    /// The name of its Pod, if it is a Pod.
+    #[serde(default)]
+    pub pod: Option<String>,
+    /// The identity that its proxy must prove; `None` for an endpoint without a proxy, which is called without mutual TLS.
+    #[serde(default)]
+    pub server: Option<String>,
+}
+
+/// An endpoint as the worker knows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EndpointState {
+    pub address: SocketAddr,
+    /// `ready`, `warming`, `slow` or `failing`.
+    pub state: String,
+    /// The share of a full share of calls that its state allows, 0 to 1.
+    pub weight: f64,
+    pub in_flight: u32,
+    /// The state in words and numbers.
+    pub reason: String,
+    /// Calls that wait for a connection to it.
+    pub waiting: usize,
+    /// Why the last connection to it failed; `None` while connections succeed.
+    #[serde(default)]
+    pub last_connect_error: Option<String>,
+}
+
+/// The decision about an inbound call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inbound {
+    pub port: u16,
+    /// The caller's identity, or its address and `without an identity`.
+    pub caller: String,
+    /// `None` if the proxy has no identity: it then enforces no policy.
+    #[serde(default)]
+    pub policy: Option<PortExplanation>,
+}

@@ -1,0 +1,282 @@
+//! Explains the way of a call that our own application makes: its cluster, its rule, the limits of the rule, and the
+//! endpoints of each backend.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use leno_http2::FieldSection;
+use leno_http2::fields::Known;
+use leno_model::mesh::{Cluster, ClusterKey};
+use leno_model::protocol;
+use leno_model::route::{BackendTarget, Filters, Found as FoundRule, RouteKind, RouteTable, Rule};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::answer::{
+    BackendChoice, EndpointChoice, EndpointState, Failure, Outbound, Outcome, PassedOver, RouteChoice,
+};
+use super::{Sides, failed, failure};
+use crate::Relay;
+use crate::call::Call;
+use crate::call::deadline::limits_first;
+use crate::call::hedge::hedged_name;
+use crate::call::reply::ProxyError;
+use crate::downstream::accounts::Lane;
+use crate::downstream::origin::Door;
+use crate::link::grpc;
+use crate::pool::hop::Protocol;
+use crate::target::cluster::{ClusterState, TargetKey};
+use crate::target::find::{Found, Sought};
+use crate::target::request_head::Head;
+use crate::target::routes::{change, find_rule, redirect, unknown_backend};
+
+/// Maximum number of rules in an answer that do not match.
+const PASSED_OVER_MAX: usize = 16;
+/// Maximum number of endpoints of one backend in an answer.
+const ENDPOINTS_MAX: usize = 32;
+
+impl Relay {
+    /// Explains the way of a call with this authority, on a connection to `address` if netfilter redirected one.
+    pub(super) fn explain_outbound(&mut self, mut call: Call, authority: &str, address: Option<SocketAddr>) -> Sides {
+        let sought = Sought { door: Door::Outbound, target: address, local: IpAddr::V4(Ipv4Addr::LOCALHOST) };
+        let (target, cluster) = match self.find_target(&sought, authority.as_bytes()) {
+            Ok(Found::Service(cluster)) => (TargetKey::Service(cluster.key.clone()), cluster),
+            Ok(Found::Address(target @ TargetKey::Address(to))) => {
+                let room = if self.targets.find(&target).is_some() { Ok(()) } else { self.has_room_for(&target) };
+                if let Err(error) = room {
+                    return (failed(&error), None, None);
+                }
+                (target, self.cluster_of_address(self.targets.mesh(), to))
+            }
+            Ok(Found::Address(other)) => {
+                return (failed(&ProxyError::NoRoute(format!("{other} is no outbound target"))), None, None);
+            }
+            Ok(Found::Unanswered(subject)) => return (self.unknown(&subject), None, None),
+            Err(error) => return (failed(&error), None, None),
+        };
+        // The proxy detects HTTP in a connection to its own port. It reads nothing in a connection to an opaque port.
+        let is_opaque = address.is_some() && cluster.protocol == protocol::Protocol::Opaque;
+        if is_opaque {
+            call.protocol = Protocol::Opaque;
+        }
+        let mut answer = Outbound {
+            destination: target.to_string(),
+            is_service: matches!(target, TargetKey::Service(_)),
+            is_opaque,
+            calls_in_flight: self.calls.len() as u64,
+            max_calls: self.limits.relay.max_calls.into(),
+            ..Outbound::default()
+        };
+        self.explain_deadline(&call, None, &mut answer);
+        let table = self.targets.route_table(&target).map(|(parent, table)| (parent.clone(), table.clone()));
+        let outcome = match &table {
+            Some((parent, table)) => self.explain_routes(&call, (parent, table), &cluster, &mut answer),
+            None => self.explain_one(&call, target.clone(), &cluster, &mut answer),
+        };
+        (outcome, Some(answer), None)
+    }
+
+    /// Explains a call that goes to its cluster itself.
+    fn explain_one(&self, call: &Call, target: TargetKey, cluster: &Arc<Cluster>, answer: &mut Outbound) -> Outcome {
+        let backend = self.explain_backend(call, target, cluster, 1.0);
+        let outcome = backend.failure.clone().map_or(Outcome::Sent, Outcome::Failed);
+        answer.backends.push(backend);
+        outcome
+    }
+
+    fn explain_routes(
+        &self,
+        call: &Call,
+        (parent, table): (&ClusterKey, &Arc<RouteTable>),
+        cluster: &Arc<Cluster>,
+        answer: &mut Outbound,
+    ) -> Outcome {
+        let found = match find_rule(table, parent, (&call.request, call.protocol), || None) {
+            Ok(Some(found)) => found,
+            Ok(None) => return self.explain_one(call, TargetKey::Service(parent.clone()), cluster, answer),
+            Err(error) => {
+                answer.route = Some(choice(call, table, None));
+                return failed(&error);
+            }
+        };
+        let FoundRule { rule, path, .. } = found;
+        answer.route = Some(choice(call, table, Some(&found)));
+        answer.calls = json(&rule.calls);
+        let hedge = rule.calls.hedge.as_ref();
+        answer.is_hedged =
+            hedge.is_some_and(|hedge| hedge.value.applies_to(call.is_grpc, hedged_name(&call.request, call.is_grpc)));
+        self.explain_deadline(call, Some(rule), answer);
+        if let Some((status, location)) = redirect(&call.request, &rule.filters, path, parent.port) {
+            return redirected(status, &location);
+        }
+        answer.mirrors = mirrors(&rule.filters);
+        let mut request = call.request.clone();
+        change(&mut request, &rule.filters, path);
+        let weights: u64 = rule.backends.iter().map(|backend| u64::from(backend.weight)).sum();
+        if weights == 0 {
+            return failed(&ProxyError::NoBackend { route: rule.route.clone() });
+        }
+        let used = rule.backends.iter().enumerate().filter(|(_, backend)| backend.weight > 0);
+        let is_only = used.clone().count() == 1;
+        for (place, backend) in used {
+            let share = f64::from(backend.weight) / weights as f64;
+            answer.backends.push(self.explain_rules_backend(call, rule, place, share));
+            answer.mirrors.extend(mirrors(&backend.filters));
+            if !is_only {
+                continue;
+            }
+            if let Some((status, location)) = redirect(&call.request, &backend.filters, path, parent.port) {
+                answer.backends.clear();
+                return redirected(status, &location);
+            }
+            change(&mut request, &backend.filters, path);
+        }
+        answer.changes = changes(&call.request, &request);
+        // A call is sent if one of its backends would take it.
+        let failures: Option<Vec<Failure>> = answer.backends.iter().map(|backend| backend.failure.clone()).collect();
+        failures.and_then(|all| all.into_iter().next()).map_or(Outcome::Sent, Outcome::Failed)
+    }
+
+    fn explain_rules_backend(&self, call: &Call, rule: &Rule, place: usize, share: f64) -> BackendChoice {
+        let to = rule.backends.get(place).map(|backend| &backend.to);
+        let cluster = match to {
+            Some(BackendTarget::Cluster(key)) => self.targets.mesh().cluster(key),
+            Some(BackendTarget::Invalid(_)) | None => None,
+        };
+        match cluster {
+            Some(cluster) => self.explain_backend(call, TargetKey::Service(cluster.key.clone()), cluster, share),
+            None => {
+                let to = match to {
+                    Some(BackendTarget::Cluster(key)) => key.to_string(),
+                    Some(BackendTarget::Invalid(why)) => why.to_string(),
+                    None => String::new(),
+                };
+                let failure = Some(failure(&unknown_backend(rule, place)));
+                BackendChoice { to, share, failure, ..BackendChoice::default() }
+            }
+        }
+    }
+
+    /// Explains which endpoint of a cluster would get the call. A cluster without a call so far has no state: its first
+    /// call would create the state that is used here.
+    fn explain_backend(&self, call: &Call, target: TargetKey, cluster: &Arc<Cluster>, share: f64) -> BackendChoice {
+        let seed = self.seed ^ self.random.clone().u64(..);
+        let fresh = || ClusterState::new(target.clone(), cluster.clone(), seed, self.now);
+        let (known, first);
+        let state = match self.targets.find(&target).and_then(|id| self.targets.get(id)) {
+            Some(state) => {
+                known = state;
+                known
+            }
+            None => {
+                first = fresh();
+                &first
+            }
+        };
+        let max_waiting = self.limits.relay.max_waiting_calls_per_endpoint as usize;
+        let picked = state.preview(self.now, call, Lane::Shared, &self.pools, max_waiting.max(1));
+        let failure = picked.is_none().then(|| failure(&state.why_none(self.now, &self.pools, 0)));
+        let choice = picked.and_then(|(id, why)| {
+            let endpoint = state.member(id)?;
+            let server = endpoint.proxy.as_ref().and_then(|proxy| self.targets.id_of(proxy));
+            let server = server.map(|id| id.to_string());
+            Some(EndpointChoice {
+                address: endpoint.address,
+                why,
+                pod: endpoint.pod.as_deref().map(str::to_owned),
+                server,
+            })
+        });
+        let all = self.explain_endpoints(state);
+        let omitted = all.len().saturating_sub(ENDPOINTS_MAX);
+        let endpoints = all.into_iter().take(ENDPOINTS_MAX).map(|endpoint| EndpointState {
+            address: endpoint.balancer.address,
+            state: endpoint.balancer.state.to_owned(),
+            weight: endpoint.balancer.weight,
+            in_flight: endpoint.balancer.in_flight,
+            reason: endpoint.balancer.reason,
+            waiting: endpoint.waiting,
+            last_connect_error: endpoint.last_connect_error,
+        });
+        BackendChoice {
+            to: target.to_string(),
+            share,
+            failure,
+            balancer: cluster.balancer.to_string(),
+            retry_budget: json(&cluster.retry_budget),
+            connect_timeout_ms: ms(cluster.settings.connect_timeout),
+            max_waiting_per_endpoint: max_waiting as u64,
+            choice,
+            endpoints: endpoints.collect(),
+            omitted,
+            unready: cluster.unready_endpoints.len(),
+        }
+    }
+
+    /// Finds the time until the call's deadline: what the client asks for, or what the rule allows if that is less.
+    fn explain_deadline(&self, call: &Call, rule: Option<&Rule>, answer: &mut Outbound) {
+        let asked = call.request.get(Known::GrpcTimeout).and_then(grpc::parse_timeout);
+        let limit = rule.and_then(|rule| rule.calls.request_timeout.as_ref()).filter(|limit| !limit.is_audited());
+        let limit = limit.filter(|limit| limits_first(limit.value.after, asked));
+        let (deadline, set_by) = match limit {
+            Some(limit) => (Some(limit.value.after), Some(limit.set_by.to_string())),
+            None => (asked, asked.map(|_| "the client".to_owned())),
+        };
+        (answer.deadline_ms, answer.deadline_set_by) = (deadline.map(ms), set_by);
+    }
+}
+
+/// Describes the rule that a call follows, and the rules before it.
+fn choice(call: &Call, table: &RouteTable, found: Option<&FoundRule<'_>>) -> RouteChoice {
+    let before = found.map_or(table.entries().len(), |found| found.place);
+    let head = Head(&call.request);
+    let passed_over =
+        table.entries().iter().take(before.min(PASSED_OVER_MAX)).enumerate().map(|(place, entry)| PassedOver {
+            route: entry.rule.route.to_string(),
+            rule: entry.rule.name.as_deref().map(str::to_owned),
+            why: table.why_not(place, &head).unwrap_or_default(),
+        });
+    let matched = found.and_then(|found| table.entries().get(found.place));
+    RouteChoice {
+        kind: table.kind().name().to_owned(),
+        route: found.filter(|_| table.kind() != RouteKind::Service).map(|found| found.rule.route.to_string()),
+        rule: found.and_then(|found| found.rule.name.as_deref().map(str::to_owned)),
+        matched: matched.map(|entry| entry.matches.to_string()),
+        passed_over: passed_over.collect(),
+        omitted: before.saturating_sub(PASSED_OVER_MAX),
+    }
+}
+
+fn mirrors(filters: &Filters) -> Vec<String> {
+    let share = |numerator: u32, denominator: u32| 100.0 * f64::from(numerator) / f64::from(denominator.max(1));
+    let text = |mirror: &leno_model::route::Mirror| {
+        format!("{} ({:.1} % of the calls)", mirror.to, share(mirror.numerator, mirror.denominator))
+    };
+    filters.mirrors.iter().map(text).collect()
+}
+
+/// Lists the fields of a request that differ after a change.
+fn changes(before: &FieldSection, after: &FieldSection) -> Vec<String> {
+    let lines = |fields: &FieldSection| -> Vec<(String, String)> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        fields.iter().map(|line| (text(line.name), text(line.value))).collect()
+    };
+    let (before, after) = (lines(before), lines(after));
+    let removed = before.iter().filter(|(name, _)| !after.iter().any(|(other, _)| other == name));
+    let removed = removed.map(|(name, _)| format!("{name} removed"));
+    let set = after.iter().filter(|line| !before.contains(line)).map(|(name, value)| format!("{name}: {value}"));
+    set.chain(removed).collect()
+}
+
+fn redirected(status: u16, location: &[u8]) -> Outcome {
+    Outcome::Redirected { status, location: String::from_utf8_lossy(location).into_owned() }
+}
+
+fn json(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
