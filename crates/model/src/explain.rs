@@ -1,4 +1,4 @@
-//! A question about a call that nobody makes (`leno explain`), as the tool sends it to a proxy.
+//! A question about a call that is not made (`leno explain`), as the tool sends it to a proxy.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,7 +13,7 @@ pub const FIELDS_MAX: usize = 64;
 pub const HEAD_MAX_BYTES: usize = 3_072;
 
 /// A call whose way through one proxy is to be explained. [`CallQuestion::check`] must accept the question before it is
-/// used: its texts may come from anybody.
+/// used: any user of the admin port may send one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallQuestion {

@@ -163,10 +163,10 @@ impl Allow {
 impl Rule {
     fn line(&self, place: usize, caller: &Caller<'_>, own: &TrustDomain) -> Option<Line> {
         let identities = self.identities.as_deref().map(|identities| {
-            let is_his = |identities: &super::Identities| {
+            let holds_caller = |identities: &super::Identities| {
                 caller.identity.is_some_and(|identity| identities.contain(identity, own))
             };
-            identities.iter().position(is_his)
+            identities.iter().position(holds_caller)
         });
         let networks = self
             .networks

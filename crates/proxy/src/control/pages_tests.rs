@@ -279,7 +279,7 @@ fn explain_takes_a_question_and_refuses_what_is_none() {
         assert_status(&admin.send("POST", "/explain", question).await, 503);
         let unknown_field = question.replace("\"path\"", "\"paths\"");
         let hostile = question.replace("\"/\"", "\"/\\u001b[2J\"");
-        for wrong in ["", "{", "[]", &unknown_field, &hostile] {
+        for wrong in ["", "{", "[]", unknown_field.as_str(), hostile.as_str()] {
             let answer = admin.send("POST", "/explain", wrong).await;
             assert_status(&answer, 400);
             assert!(answer.contains("the question is not understood: ") && !answer.contains('\u{1b}'), "{answer}");

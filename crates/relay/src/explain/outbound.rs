@@ -72,13 +72,13 @@ impl Relay {
         let table = self.targets.route_table(&target).map(|(parent, table)| (parent.clone(), table.clone()));
         let outcome = match &table {
             Some((parent, table)) => self.explain_routes(&call, (parent, table), &cluster, &mut answer),
-            None => self.explain_one(&call, target.clone(), &cluster, &mut answer),
+            None => self.explain_one(&call, &target, &cluster, &mut answer),
         };
         (outcome, Some(answer), None)
     }
 
     /// Explains a call that goes to its cluster itself.
-    fn explain_one(&self, call: &Call, target: TargetKey, cluster: &Arc<Cluster>, answer: &mut Outbound) -> Outcome {
+    fn explain_one(&self, call: &Call, target: &TargetKey, cluster: &Arc<Cluster>, answer: &mut Outbound) -> Outcome {
         let backend = self.explain_backend(call, target, cluster, 1.0);
         let outcome = backend.failure.clone().map_or(Outcome::Sent, Outcome::Failed);
         answer.backends.push(backend);
@@ -94,7 +94,7 @@ impl Relay {
     ) -> Outcome {
         let found = match find_rule(table, parent, (&call.request, call.protocol), || None) {
             Ok(Some(found)) => found,
-            Ok(None) => return self.explain_one(call, TargetKey::Service(parent.clone()), cluster, answer),
+            Ok(None) => return self.explain_one(call, &TargetKey::Service(parent.clone()), cluster, answer),
             Err(error) => {
                 answer.route = Some(choice(call, table, None));
                 return failed(&error);
@@ -145,7 +145,7 @@ impl Relay {
             Some(BackendTarget::Invalid(_)) | None => None,
         };
         match cluster {
-            Some(cluster) => self.explain_backend(call, TargetKey::Service(cluster.key.clone()), cluster, share),
+            Some(cluster) => self.explain_backend(call, &TargetKey::Service(cluster.key.clone()), cluster, share),
             None => {
                 let to = match to {
                     Some(BackendTarget::Cluster(key)) => key.to_string(),
@@ -160,11 +160,11 @@ impl Relay {
 
     /// Explains which endpoint of a cluster would get the call. A cluster without a call so far has no state: its first
     /// call would create the state that is used here.
-    fn explain_backend(&self, call: &Call, target: TargetKey, cluster: &Arc<Cluster>, share: f64) -> BackendChoice {
+    fn explain_backend(&self, call: &Call, target: &TargetKey, cluster: &Arc<Cluster>, share: f64) -> BackendChoice {
         let seed = self.seed ^ self.random.clone().u64(..);
         let fresh = || ClusterState::new(target.clone(), cluster.clone(), seed, self.now);
         let (known, first);
-        let state = match self.targets.find(&target).and_then(|id| self.targets.get(id)) {
+        let state = match self.targets.find(target).and_then(|id| self.targets.get(id)) {
             Some(state) => {
                 known = state;
                 known

@@ -18,7 +18,7 @@ use super::{Explained, Options, Server, is_on_its_way, trust_domain_of};
 use crate::cluster::connect::ClusterError;
 use crate::cluster::printable::line;
 
-/// Memory that nothing uses: the relay relays no call.
+/// Never reached: the relay relays no call.
 const BUDGET_BYTES: usize = 1 << 20;
 
 pub(super) fn explain(options: &Options, path: &Path) -> Result<Explained, ClusterError> {

@@ -181,8 +181,9 @@ fn tell_backend(story: &mut Story, backend: &BackendChoice) {
         return story.add("backend", &format!("{} gets {share} of the calls: {why}", backend.to));
     }
     let count = backend.endpoints.len() + backend.omitted;
+    let noun = if count == 1 { "endpoint" } else { "endpoints" };
     let text = format!(
-        "{} gets {share} of the calls; {count} endpoints{unready}, balanced by {}; {} ms to connect",
+        "{} gets {share} of the calls; {count} {noun}{unready}, balanced by {}; {} ms to connect",
         backend.to, backend.balancer, backend.connect_timeout_ms
     );
     story.add("backend", &text);

@@ -22,7 +22,7 @@ pub(super) struct Field {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum From {
     /// A caller without a certificate.
-    Nobody,
+    NoIdentity,
     /// A SPIFFE id.
     Id(String),
     /// A namespace and a service account of the called workload's trust domain.
@@ -76,7 +76,7 @@ impl FromStr for From {
             if is_short { Ok(Self::Account(namespace.to_owned(), account.to_owned())) } else { Err(FORM) }
         };
         match text {
-            "none" => Ok(Self::Nobody),
+            "none" => Ok(Self::NoIdentity),
             id if id.starts_with("spiffe://") => Ok(Self::Id(id.to_owned())),
             other => match other.strip_prefix("ns/") {
                 Some(rest) if rest.contains("/sa/") => short(rest, "/sa/"),
@@ -90,7 +90,7 @@ impl From {
     /// Returns the SPIFFE id; `None` for a caller without one.
     pub(super) fn identity(&self, trust_domain: &str) -> Option<String> {
         match self {
-            Self::Nobody => None,
+            Self::NoIdentity => None,
             Self::Id(id) => Some(id.clone()),
             Self::Account(namespace, account) => Some(format!("spiffe://{trust_domain}/ns/{namespace}/sa/{account}")),
         }
