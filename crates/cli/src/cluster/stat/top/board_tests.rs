@@ -1,4 +1,9 @@
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use super::*;
+use crate::cluster::scrape::Scrape;
 use crate::cluster::source::tests::proxy_of;
 
 const CART: &str =
