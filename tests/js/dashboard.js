@@ -12,7 +12,7 @@ const { chromium } = require('playwright-core');
 const ATTACK = '<img src=x onerror=alert(1)>';
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync', '--enable-precise-memory-info'];
-const [SERVICES, EDGES] = [500, 5000];
+const [SERVICES, EDGES, TIER] = [500, 5000, 100];
 // Software rendering on a busy machine: a wide margin above the 16.7 ms of 60 frames.
 const MEDIAN_FRAME_MAX_MS = 25;
 const HEAP_MAX_MB = 150;
@@ -24,8 +24,9 @@ function synthetic() {
   const id = (at) => `team-${at % 20}/service-${String(at).padStart(3, '0')}`;
   const services = [...Array(SERVICES).keys()].map((at) => ({ id: id(at), proxies: 2, counted_by: 'workload', tls_share: 1, ...figures(at) }));
   const edges = [...Array(EDGES).keys()].map((at) => {
-    const from = at % 450;
-    return { from: id(from), to: id(Math.min(499, from + 1 + ((at * 7919) % 50))), tls_share: 1, ...figures(at) };
+    const from = at % 400;
+    const tier = Math.floor(from / TIER) + 1 + (at % 7 === 0 ? 1 : 0);
+    return { from: id(from), to: id(Math.min(SERVICES - 1, tier * TIER + ((at * 7919) % TIER))), tls_share: 1, ...figures(at) };
   });
   const rates = Object.fromEntries(services.map((row) => [row.id, Array.from({ length: 60 }, (_, at) => row.calls_per_second + Math.sin(at) * 3)]));
   return { mesh: { version: 20, every_s: 1, proxies: 1000, counted: 1000, silent: 0, omitted: 0, services, problems: [], slowest: [], rates },
@@ -71,6 +72,7 @@ async function walk(page, directory) {
   await page.getByRole('heading', { name: 'default/echo' }).waitFor();
   await page.locator('table[aria-label=Endpoints] tbody tr').first().waitFor();
   assert.match(await page.locator('table[aria-label=Endpoints]').innerText(), /ready|warming|slow/);
+  await page.locator('.chart svg').first().waitFor();
   await page.waitForTimeout(2500);
   await page.screenshot({ path: path.join(directory, 'service.png'), fullPage: true });
   await page.keyboard.press('Escape');

@@ -58,7 +58,6 @@ impl Connect {
         self.context.is_some()
     }
 
-
     /// Reads the kubeconfig or, within a Pod, its service account. Sends no request yet.
     pub(crate) async fn cluster(&self) -> Result<Cluster, ClusterError> {
         let mut config = match &self.context {

@@ -12,6 +12,9 @@ pub(crate) struct Scrape {
     samples: Vec<Sample>,
 }
 
+/// The name and the labels of a series.
+type Series<'a> = (&'a str, &'a [(String, String)]);
+
 /// One value of a series.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
@@ -73,7 +76,7 @@ impl Scrape {
     /// The value in `other` for each sample; 0 for a sample that `other` lacks. Pages of one proxy mostly have the same
     /// samples in the same order, so the table of all samples is made only when the orders differ.
     fn values_in(&self, other: &Self) -> Vec<f64> {
-        let mut table: Option<HashMap<(&str, &[(String, String)]), f64>> = None;
+        let mut table: Option<HashMap<Series<'_>, f64>> = None;
         let value = |(place, sample): (usize, &Sample)| {
             let is_same = |there: &&Sample| there.name == sample.name && there.labels == sample.labels;
             if let Some(there) = other.samples.get(place).filter(is_same) {

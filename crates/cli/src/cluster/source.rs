@@ -343,7 +343,8 @@ fn counting(proxies: usize, window: Duration) -> String {
 /// Reads a page of a proxy on this machine.
 async fn page(proxy: &ProxyAt, path: &str) -> Result<String, ClusterError> {
     let ask = async {
-        let answer = http::get(connect(&proxy.place).await?, path).await.map_err(|unreadable| unreadable.to_string())?;
+        let answer =
+            http::get(connect(&proxy.place).await?, path).await.map_err(|unreadable| unreadable.to_string())?;
         match answer.status {
             200 => Ok(answer.body),
             status => Err(format!("it answered {status}")),

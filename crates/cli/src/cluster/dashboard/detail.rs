@@ -63,9 +63,7 @@ pub(super) fn detail(state: &State, wanted: &str) -> Option<String> {
         callers: mesh.edges(|_, to| to == own),
         calls: mesh.edges(|from, _| from == own),
         denials: state.denials.borrow().rows(state.elapsed(), |key| key.workload == *own || key.caller == *own),
-        proxies: members
-            .map(|member| Proxy { name: member.proxy.instance(), silent: member.silent.clone() })
-            .collect(),
+        proxies: members.map(|member| Proxy { name: member.proxy.instance(), silent: member.silent.clone() }).collect(),
         history: history.series(own, POINTS),
     };
     Some(super::pages::clean(&detail))

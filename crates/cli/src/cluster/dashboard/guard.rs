@@ -47,25 +47,32 @@ impl Guard {
     ///
     /// # Errors
     /// The answer: a refusal, or the redirect that sets the cookie.
-    pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), Answer> {
+    pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), Box<Answer>> {
         let headers = request.headers();
-        let refused = |status, why: &'static str| Err(text(status, why));
+        let refused = |status, why: &'static str| Err(Box::new(text(status, why)));
         let Some(host) = only(headers, &HOST).filter(|host| self.hosts.iter().any(|own| own == host)) else {
-            return refused(StatusCode::MISDIRECTED_REQUEST, "this is no name of the dashboard; open the URL that leno dashboard printed\n");
+            return refused(
+                StatusCode::MISDIRECTED_REQUEST,
+                "this is no name of the dashboard; open the URL that leno dashboard printed\n",
+            );
         };
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return Err(wrong_method("GET, HEAD"));
+            return Err(Box::new(wrong_method("GET, HEAD")));
         }
-        let has_foreign_origin = headers.contains_key(ORIGIN) && only(headers, &ORIGIN) != Some(&format!("http://{host}"));
+        let has_foreign_origin =
+            headers.contains_key(ORIGIN) && only(headers, &ORIGIN) != Some(&format!("http://{host}"));
         let is_foreign_site = headers.contains_key(SEC_FETCH_SITE)
             && !matches!(only(headers, &SEC_FETCH_SITE), Some("same-origin" | "none"));
         if has_foreign_origin || is_foreign_site {
-            return refused(StatusCode::FORBIDDEN, "the request comes from another site; type the URL into the address bar\n");
+            return refused(
+                StatusCode::FORBIDDEN,
+                "the request comes from another site; type the URL into the address bar\n",
+            );
         }
         if let Some(token) = request.uri().query().and_then(token_in) {
-            return Err(if self.is_token(token) { self.exchange() } else { self.unknown() });
+            return Err(Box::new(if self.is_token(token) { self.exchange() } else { unknown() }));
         }
-        if self.cookies(headers).any(|token| self.is_token(token)) { Ok(()) } else { Err(self.unknown()) }
+        if self.cookies(headers).any(|token| self.is_token(token)) { Ok(()) } else { Err(Box::new(unknown())) }
     }
 
     fn is_token(&self, token: &str) -> bool {
@@ -88,11 +95,11 @@ impl Guard {
         answer.headers_mut().insert(LOCATION, HeaderValue::from_static("/"));
         answer
     }
+}
 
-    #[expect(clippy::unused_self, reason = "it reads as the guard's answer")]
-    fn unknown(&self) -> Answer {
-        text(StatusCode::UNAUTHORIZED, "the token is missing or old; open the URL that leno dashboard printed at its start\n")
-    }
+fn unknown() -> Answer {
+    let why = "the token is missing or old; open the URL that leno dashboard printed at its start\n";
+    text(StatusCode::UNAUTHORIZED, why)
 }
 
 /// Adds the header fields that every answer has.

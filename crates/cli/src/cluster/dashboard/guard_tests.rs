@@ -58,7 +58,10 @@ fn the_token_is_needed_and_moves_into_a_cookie_that_scripts_cannot_read() {
     let request = Request::get("/?token=secret").header(HOST.0, HOST.1).body(()).expect("a request");
     let answer = guard().check(&request).expect_err("a redirect");
     let cookie = answer.headers()[SET_COOKIE].to_str().expect("text");
-    assert_eq!((answer.status(), cookie), (StatusCode::SEE_OTHER, "leno-dashboard-4195=secret; HttpOnly; SameSite=Strict; Path=/"));
+    assert_eq!(
+        (answer.status(), cookie),
+        (StatusCode::SEE_OTHER, "leno-dashboard-4195=secret; HttpOnly; SameSite=Strict; Path=/")
+    );
 }
 
 #[test]

@@ -101,9 +101,11 @@ impl History {
         for point in known {
             let at = usize::try_from(point.number - first).unwrap_or(usize::MAX);
             let figure = |figure: f32| Some(figure).filter(|figure| figure.is_finite());
-            for (list, value) in
-                [(&mut series.rate, point.rate), (&mut series.success, point.success), (&mut series.p99_ms, point.p99_ms)]
-            {
+            for (list, value) in [
+                (&mut series.rate, point.rate),
+                (&mut series.success, point.success),
+                (&mut series.p99_ms, point.p99_ms),
+            ] {
                 if let Some(place) = list.get_mut(at) {
                     *place = figure(value);
                 }

@@ -81,9 +81,8 @@ pub(super) async fn calls(state: &State, of: Option<&str>) -> String {
     let all: Vec<ProxyAt> = {
         let readings = state.readings.borrow();
         let answers = readings.members().filter(|member| member.silent.is_none());
-        let wanted = answers.filter(|member| {
-            of.is_none_or(|of| line(&id(&member.proxy.namespace, &member.proxy.name)) == of)
-        });
+        let wanted =
+            answers.filter(|member| of.is_none_or(|of| line(&id(&member.proxy.namespace, &member.proxy.name)) == of));
         wanted.map(|member| member.proxy.clone()).collect()
     };
     let proxies = all.get(..PROXIES_MAX).unwrap_or(&all);

@@ -118,7 +118,8 @@ impl Mesh {
         node.proxies += measured.proxies.len();
         node.is_service = true;
         let view = View::Inbound(None);
-        let callers = Counts::by(TRAFFIC, measured.proxies.iter(), |sample| view.has(sample).then(|| caller_name(sample)));
+        let callers =
+            Counts::by(TRAFFIC, measured.proxies.iter(), |sample| view.has(sample).then(|| caller_name(sample)));
         for (caller, counts) in callers {
             self.node(&own).served.add(&counts);
             if counts.calls > 0.0 {
@@ -132,10 +133,9 @@ impl Mesh {
     fn add_asked(&mut self, measured: &Measured) {
         let own = id(&measured.namespace, &measured.name);
         let view = View::Outbound(None);
-        let destinations =
-            Counts::by(TRAFFIC, measured.proxies.iter(), |sample| {
-                view.has(sample).then(|| destination_id(&Destination::of(sample)))
-            });
+        let destinations = Counts::by(TRAFFIC, measured.proxies.iter(), |sample| {
+            view.has(sample).then(|| destination_id(&Destination::of(sample)))
+        });
         for (to, counts) in destinations {
             let node = self.node(&to);
             node.asked.add(&counts);
@@ -174,9 +174,12 @@ impl Mesh {
         }
     }
 
-    /// The rows of all Services and workloads.
+    /// The rows of all workloads with a proxy, and of all Services with calls now.
     pub(super) fn services(&self) -> Vec<ServiceRow> {
-        self.nodes.iter().filter(|(_, node)| node.is_service).map(|(id, node)| node.row(id)).collect()
+        let has_row = |node: &Node| {
+            node.proxies > 0 || (node.is_service && node.counts().0.calls + node.counts().0.responses > 0.0)
+        };
+        self.nodes.iter().filter(|(_, node)| has_row(node)).map(|(id, node)| node.row(id)).collect()
     }
 
     /// The edges that `wanted` selects by caller and destination, the most calls first.
@@ -201,4 +204,4 @@ pub(super) fn is_of(measured: &Measured, wanted: &str) -> bool {
 
 #[cfg(test)]
 #[path = "mesh_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -59,7 +59,15 @@ pub(super) struct Facts<'a> {
 /// All problems, the worst first.
 pub(super) fn problems(facts: &Facts<'_>) -> Vec<Problem> {
     let mut all = Vec::new();
-    for found in [silent(facts), failing(facts), configuration(facts), certificates(facts), unreachable(facts), denied(facts), slow(facts)] {
+    for found in [
+        silent(facts),
+        failing(facts),
+        configuration(facts),
+        certificates(facts),
+        unreachable(facts),
+        denied(facts),
+        slow(facts),
+    ] {
         let omitted = found.len().saturating_sub(OF_KIND_MAX);
         all.extend(found.into_iter().take(OF_KIND_MAX));
         if let Some(last) = all.last_mut().filter(|_| omitted > 0) {
@@ -77,12 +85,18 @@ fn silent(facts: &Facts<'_>) -> Vec<Problem> {
         Some(Problem {
             severity: Severity::Error,
             kind: "silent proxy",
-            what: format!("The proxy {} of {service} does not answer: {why}", member.proxy.instance()),
+            what: format!("The proxy {} does not answer: {why}", proxy(member)),
             fix: "Check that the program runs. Its calls are missing in all figures.".to_owned(),
             service: Some(service),
         })
     };
     facts.readings.members().filter_map(problem).collect()
+}
+
+/// A proxy with its workload, as `web-1 of shop/web`.
+fn proxy(member: &Member) -> String {
+    let (instance, workload) = (member.proxy.instance(), id(&member.proxy.namespace, &member.proxy.name));
+    if instance == workload { instance } else { format!("{instance} of {workload}") }
 }
 
 fn failing(facts: &Facts<'_>) -> Vec<Problem> {
@@ -95,13 +109,16 @@ fn failing(facts: &Facts<'_>) -> Vec<Problem> {
         if success >= SUCCESS_GOOD {
             continue;
         }
-        found.push((success, Problem {
-            severity: if success < SUCCESS_FAIR { Severity::Error } else { Severity::Warning },
-            kind: "failing calls",
-            what: format!("{id} fails {:.1} % of its calls, as {by} count them", (1.0 - success) * 100.0),
-            fix: "Open the Service to see which method fails, or tap its failed calls.".to_owned(),
-            service: Some(id.clone()),
-        }));
+        found.push((
+            success,
+            Problem {
+                severity: if success < SUCCESS_FAIR { Severity::Error } else { Severity::Warning },
+                kind: "failing calls",
+                what: format!("{id} fails {:.1} % of its calls, as {by} count them", (1.0 - success) * 100.0),
+                fix: "Open the Service to see which method fails, or tap its failed calls.".to_owned(),
+                service: Some(id.clone()),
+            },
+        ));
     }
     found.sort_by(|a, b| a.0.total_cmp(&b.0));
     found.into_iter().map(|(_, problem)| problem).collect()
@@ -132,7 +149,7 @@ fn certificates(facts: &Facts<'_>) -> Vec<Problem> {
             found.push(Problem {
                 severity: if left.is_some() { Severity::Warning } else { Severity::Error },
                 kind: "certificate",
-                what: format!("The {what} of {service} ({}) {ends} {}", member.proxy.instance(), relative(end, facts.now)),
+                what: format!("The {what} of {} {ends} {}", proxy(member), relative(end, facts.now)),
                 fix: fix.to_owned(),
                 service: Some(service.clone()),
             });
@@ -190,11 +207,16 @@ fn denied(facts: &Facts<'_>) -> Vec<Problem> {
 }
 
 fn slow(facts: &Facts<'_>) -> Vec<Problem> {
-    let mut slow: Vec<(f64, &methods::Row)> = facts.methods.iter().filter_map(|row| Some((slow_ms(row)?, row))).collect();
+    let mut slow: Vec<(f64, &methods::Row)> =
+        facts.methods.iter().filter_map(|row| Some((slow_ms(row)?, row))).collect();
     slow.sort_by(|a, b| b.0.total_cmp(&a.0));
     let problem = |(p99_ms, row): (f64, &methods::Row)| {
         let service = id(&row.key.namespace, &row.key.name);
-        let side = if row.key.direction == "inbound" { format!("of {service}") } else { format!("called by {service} at {}", row.key.at) };
+        let side = if row.key.direction == "inbound" {
+            format!("of {service}")
+        } else {
+            format!("called by {service} at {}", row.key.at)
+        };
         Problem {
             severity: Severity::Note,
             kind: "slow method",

@@ -34,7 +34,7 @@ pub(super) async fn serve(listener: TcpListener, guard: Rc<Guard>, state: Rc<Sta
                 async move {
                     let mut answer = match guard.check(&request) {
                         Ok(()) => pages::answer(&request, &state).await,
-                        Err(refusal) => refusal,
+                        Err(refusal) => *refusal,
                     };
                     seal(&mut answer);
                     Ok::<_, Infallible>(answer)

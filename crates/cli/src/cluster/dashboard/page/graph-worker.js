@@ -35,8 +35,11 @@ function paint({ x, y, scale, width, height, ratio, colours, turn }) {
     if (Math.max(a.x, b.x) + 180 < x || Math.min(a.x, b.x) > right || Math.max(a.y, b.y) + 40 < y || Math.min(a.y, b.y) - 40 > bottom) return;
     const edge = scene.edges[at];
     pen.strokeStyle = tone(edge, colours);
-    pen.globalAlpha = isCrowded ? 0.22 : 0.75;
-    pen.lineWidth = (0.7 + 2.6 * Math.sqrt(edge.calls_per_second / busiest)) / Math.max(scale, 0.35);
+    const isFault = edge.success_rate !== null && edge.success_rate < 0.95;
+    pen.globalAlpha = isCrowded ? (isFault ? 0.45 : 0.13) : 0.75;
+    const strength = Math.sqrt(edge.calls_per_second / busiest);
+    // In pixels: far away, lines stay thin.
+    pen.lineWidth = (isCrowded ? 0.4 + strength : 0.7 + 2.6 * strength) / Math.max(scale, isCrowded ? 0 : 0.35);
     pen.beginPath();
     pen.moveTo(a.x + 168, a.y);
     // A crowded graph has straight lines: curves take three times as long.

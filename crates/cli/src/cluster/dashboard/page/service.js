@@ -10,9 +10,10 @@ import { ms, percent, rate, seconds, successClass } from './format.js';
 const last = (values) => values.findLast((value) => value !== null) ?? null;
 
 function chart(title, series, now, options) {
+  if (series.every((value) => value === null)) return h('figure', { class: 'chart' }, h('figcaption', {}, h('span', {}, title)), h('p', { class: 'soft' }, 'The first point comes after 10 s.'));
   return h('figure', { class: 'chart' }, h('figcaption', {}, h('span', {}, title), h('span', {}, now)),
     curve(series, { width: 360, height: 96, lines: 2, label: `${title} in the last hour`, ...options }),
-    h('figcaption', {}, h('span', {}, '1 h ago'), h('span', {}, 'now')));
+    h('figcaption', {}, h('span', {}, options.from), h('span', {}, 'now')));
 }
 
 export function service(main, id) {
@@ -70,9 +71,11 @@ export function service(main, id) {
     const { row, history } = detail;
     const tile = (text, about, kind = '') => h('div', { class: 'tile' }, h('b', { class: kind }, text), h('span', {}, about));
     const silent = detail.proxies.filter((proxy) => proxy.silent).length;
-    note.textContent = `${detail.proxies.length} ${detail.proxies.length === 1 ? 'proxy' : 'proxies'} of its own${silent ? `, ${silent} silent` : ''}. Figures: means over about 10 s${row ? `, counted by ${row.counted_by === 'workload' ? 'its own proxies' : 'its callers'}` : ''}.`;
+    note.textContent = `${detail.proxies.length || 'No'} ${detail.proxies.length < 2 ? 'proxy' : 'proxies'} of its own${silent ? `, ${silent} silent` : ''}. Figures: means over about 10 s${row ? `, counted by ${row.counted_by === 'workload' ? 'its own proxies' : 'its callers'}` : ''}.`;
     if (row) tiles.replaceChildren(tile(rate(row.calls_per_second), 'calls/s'), tile(percent(row.success_rate), 'success', successClass(row.success_rate)), tile(ms(row.p50_ms), 'p50'), tile(ms(row.p99_ms), 'p99'), tile(percent(row.tls_share), 'mutual TLS'));
-    charts.replaceChildren(chart('Calls/s', history.rate, rate(last(history.rate))), chart('Success', history.success, percent(last(history.success)), { top: 1.02 }), chart('p99', history.p99_ms, ms(last(history.p99_ms))));
+    const minutes = (history.rate.length * history.step_s) / 60;
+    const from = minutes >= 59 ? '1 h ago' : minutes < 1 ? `${minutes * 60} s ago` : `${Math.round(minutes)} min ago`;
+    charts.replaceChildren(chart('Calls/s', history.rate, rate(last(history.rate)), { from }), chart('Success', history.success, percent(last(history.success)), { top: 1.02, from }), chart('p99', history.p99_ms, ms(last(history.p99_ms)), { from }));
     methods.update(detail.methods);
     callers.update(detail.callers);
     calls.update(detail.calls);

@@ -13,8 +13,8 @@ export class Table {
         : h('span', {}, column.head)));
     this.body = h('tbody');
     this.none = h('p', { class: 'empty', hidden: true });
-    this.element = h('div', {}, h('div', { class: 'scroll' },
-      h('table', { 'aria-label': label }, h('thead', {}, h('tr', {}, ...this.heads)), this.body)), this.none);
+    this.box = h('div', { class: 'scroll' }, h('table', { 'aria-label': label }, h('thead', {}, h('tr', {}, ...this.heads)), this.body));
+    this.element = h('div', {}, this.box, this.none);
   }
 
   classOf(column) {
@@ -59,6 +59,7 @@ export class Table {
       if (!seen.has(key)) { line.element.remove(); this.rows.delete(key); }
     }
     this.none.hidden = data.length > 0;
+    this.box.hidden = data.length === 0;
     setText(this.none, this.emptyText ?? 'Nothing to show.');
   }
 
