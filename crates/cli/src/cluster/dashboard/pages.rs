@@ -90,8 +90,10 @@ fn graph(state: &State) -> String {
     let nodes: Vec<Value> = mesh
         .nodes
         .iter()
+        .filter(|(_, node)| node.proxies > 0 || !node.is_service || node.counts().0.calls > 0.0)
         .map(|(id, node)| json!({ "id": id, "is_service": node.is_service, "row": node.row(id) }))
         .collect();
+    // Every edge has calls, and so have both its ends.
     clean(&json!({ "nodes": nodes, "edges": mesh.edges(|_, _| true) }))
 }
 

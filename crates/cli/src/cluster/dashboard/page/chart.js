@@ -2,6 +2,9 @@
 
 import { s } from './dom.js';
 
+/** Whether a series has enough points for a curve. */
+export const isCurve = (values) => values.filter((value) => value !== null).length > 1;
+
 /** The points of a curve as segments without gaps. */
 function segments(values, width, height, top) {
   const step = width / Math.max(values.length - 1, 1);

@@ -1,7 +1,7 @@
 // The first view: problems, all Services, and the slowest methods. Also the view with all problems.
 
 import { h, panel, serviceLink, setText } from './dom.js';
-import { curve } from './chart.js';
+import { curve, isCurve } from './chart.js';
 import { Table } from './table.js';
 import { latencyClass, ms, percent, rate, successClass, tlsClass } from './format.js';
 
@@ -51,10 +51,11 @@ export function overview(main) {
   let snapshot = null;
   const spark = { head: '10 min', optional: true, kind: 'spark', draw(row, cell) {
     const rates = snapshot.rates[row.id];
-    const text = rates ? rates.join() : '';
+    const isShown = rates && isCurve(rates);
+    const text = isShown ? rates.join() : '';
     if (cell.dataset.drawn === text) return;
     cell.dataset.drawn = text;
-    cell.replaceChildren(rates ? curve(rates, { width: 96, height: 22, label: `Calls of ${row.id} in the last 10 minutes` }) : '');
+    cell.replaceChildren(isShown ? curve(rates, { width: 96, height: 22, label: `Calls of ${row.id} in the last 10 minutes` }) : '');
   } };
   const table = new Table({ label: 'Services', key: (row) => row.id, worst, open: (row) => { location.hash = serviceLink(row.id); }, empty: 'No Service has had a call since the proxies started.',
     columns: [{ head: 'Service', kind: 'name', value: (row) => row.id, title: (row) => `${row.id}, counted by ${row.counted_by === 'workload' ? 'its own proxies' : 'the proxies of its callers'}` }, spark, ...figures, encrypted] });

@@ -2,7 +2,7 @@
 
 import { ask } from './app.js';
 import { h, panel, serviceLink } from './dom.js';
-import { curve } from './chart.js';
+import { curve, isCurve } from './chart.js';
 import { Table } from './table.js';
 import { encrypted, figures } from './overview.js';
 import { ms, percent, rate, seconds, successClass } from './format.js';
@@ -10,7 +10,7 @@ import { ms, percent, rate, seconds, successClass } from './format.js';
 const last = (values) => values.findLast((value) => value !== null) ?? null;
 
 function chart(title, series, now, options) {
-  if (series.every((value) => value === null)) return h('figure', { class: 'chart' }, h('figcaption', {}, h('span', {}, title)), h('p', { class: 'soft' }, 'The first point comes after 10 s.'));
+  if (!isCurve(series)) return h('figure', { class: 'chart' }, h('figcaption', {}, h('span', {}, title)), h('p', { class: 'soft' }, 'A curve begins after 20 s with calls.'));
   return h('figure', { class: 'chart' }, h('figcaption', {}, h('span', {}, title), h('span', {}, now)),
     curve(series, { width: 360, height: 96, lines: 2, label: `${title} in the last hour`, ...options }),
     h('figcaption', {}, h('span', {}, options.from), h('span', {}, 'now')));

@@ -72,7 +72,6 @@ async function walk(page, directory) {
   await page.getByRole('heading', { name: 'default/echo' }).waitFor();
   await page.locator('table[aria-label=Endpoints] tbody tr').first().waitFor();
   assert.match(await page.locator('table[aria-label=Endpoints]').innerText(), /ready|warming|slow/);
-  await page.locator('.chart svg').first().waitFor();
   await page.waitForTimeout(2500);
   await page.screenshot({ path: path.join(directory, 'service.png'), fullPage: true });
   await page.keyboard.press('Escape');
