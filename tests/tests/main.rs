@@ -7,6 +7,7 @@ mod balancing;
 mod clients;
 mod config;
 mod crowds;
+mod dashboard;
 mod deadlines;
 mod discovery;
 mod drain;

@@ -65,6 +65,12 @@ pub fn for_this_machine(path: &str) -> Answer {
     text(StatusCode::FORBIDDEN, format!("{shown}: {why}; use leno or kubectl port-forward\n"))
 }
 
+/// Rejects a request under the name of a site: a page of that site may have sent it from the user's browser.
+pub fn for_other_host() -> Answer {
+    let why = "the request's Host is the name of a site; use an IP address or localhost, as 127.0.0.1:4191\n";
+    text(StatusCode::MISDIRECTED_REQUEST, why)
+}
+
 pub fn not_found() -> Answer {
     text(StatusCode::NOT_FOUND, "there is no such page; GET / lists the pages\n")
 }

@@ -3,16 +3,17 @@
 //! Any Pod of a cluster can reach the endpoint. Each connection carries one request, within [`CONNECTION_MAX`] in
 //! total. When [`CONNECTIONS_MAX`] connections are open, a new connection replaces the oldest connection of the address
 //! that has the most connections. So the endpoint answers a kubelet's probe, however many connections other clients
-//! open. Clients on other machines get the [`PUBLIC`] pages only.
+//! open. Clients on other machines get the [`PUBLIC`] pages only. So do requests whose `Host` is the name of a site.
 
 use std::cell::Cell;
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
+use hyper::header::{HOST, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
@@ -23,7 +24,7 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
-use crate::answer::{Answer, for_this_machine};
+use crate::answer::{Answer, for_other_host, for_this_machine};
 use crate::exposition::Exposition;
 
 /// Limit on the number of open connections.
@@ -121,8 +122,14 @@ impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
 
     async fn answer(&self, request: Request<Incoming>, is_local: bool) -> Answer {
         let path = request.uri().path();
-        if !is_local && !PUBLIC.contains(&path) {
-            return for_this_machine(path);
+        if !PUBLIC.contains(&path) {
+            if !is_local {
+                return for_this_machine(path);
+            }
+            // A name that resolves to loopback may belong to any site that the user's browser shows (DNS rebinding).
+            if request.headers().get_all(HOST).iter().any(|host| !is_own_host(host)) {
+                return for_other_host();
+            }
         }
         match path {
             METRICS => self.scrape(request, is_local).await,
@@ -144,6 +151,17 @@ impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
             _ => copy(&latest.insert((Instant::now(), (self.pages)(request).await)).1),
         }
     }
+}
+
+/// Whether a `Host` names this machine: an IP address, or a name without a dot, such as `localhost`, which no site has.
+fn is_own_host(host: &HeaderValue) -> bool {
+    let Ok(host) = host.to_str() else { return false };
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let literal = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    !name.contains('.') && !name.contains(':') || literal.parse::<IpAddr>().is_ok()
 }
 
 fn copy(answer: &Answer) -> Answer {

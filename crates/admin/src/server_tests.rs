@@ -248,3 +248,35 @@ fn a_caller_from_elsewhere_has_a_second_for_its_header() {
         assert!(started.elapsed() < LOCAL_HEADER_MAX, "{:?}", started.elapsed());
     });
 }
+
+#[test]
+fn a_host_is_ours_if_it_is_an_address_or_no_name_of_a_site() {
+    let is_own = |host: &'static str| is_own_host(&HeaderValue::from_static(host));
+    for host in ["127.0.0.1:4191", "127.0.0.1", "[::1]:4191", "[::1]", "localhost:4191", "localhost", "10.0.0.7:4191"] {
+        assert!(is_own(host), "{host}");
+    }
+    for host in ["evil.example:4191", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "a:b:c"] {
+        assert!(!is_own(host), "{host}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_for_this_machine_is_refused_under_the_name_of_a_site() {
+    LocalSet::new()
+        .run_until(async {
+            let port = start().await;
+            for (host, path, status) in [
+                ("evil.example:4191", "/config", "421"),
+                ("evil.example", "/metrics", "200"),
+                ("localhost:4191", "/config", "200"),
+            ] {
+                let mut stream = connect(loopback(1), loopback(1), port).await;
+                let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+                stream.write_all(request.as_bytes()).await.expect("it reads");
+                let mut answer = String::new();
+                timeout(PATIENCE, stream.read_to_string(&mut answer)).await.expect("in time").expect("text");
+                assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{host} {path}: {answer}");
+            }
+        })
+        .await;
+}

@@ -63,6 +63,8 @@ enum Command {
     Check(cluster::check::Options),
     /// Show calls, success, latency and encryption of workloads; or of methods, callers, routes and open streams
     Stat(Box<cluster::stat::Options>),
+    /// Open a page in the browser: Services, methods, endpoints, who calls whom, open streams, a live tap, and problems
+    Dashboard(Box<cluster::dashboard::Options>),
     /// Show calls as they end, with their status, time and other side
     Tap(cluster::tap::Options),
     /// Explain what would become of a call: its route, its limits, its endpoint, and which policy would deny it
@@ -120,6 +122,7 @@ fn execute(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Uninstall(options) => options.run()?,
         Command::Check(options) => return options.run(),
         Command::Stat(options) => options.run()?,
+        Command::Dashboard(options) => options.run()?,
         Command::Tap(options) => options.run()?,
         Command::Explain(options) => return options.run(),
         Command::Identity(options) => options.run()?,

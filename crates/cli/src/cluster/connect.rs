@@ -53,6 +53,11 @@ impl ClusterError {
 }
 
 impl Connect {
+    /// Whether an option was given.
+    pub(crate) fn is_explicit(&self) -> bool {
+        self.context.is_some()
+    }
+
     /// Reads the kubeconfig or, within a Pod, its service account. Sends no request yet.
     pub(crate) async fn cluster(&self) -> Result<Cluster, ClusterError> {
         let mut config = match &self.context {

@@ -3,11 +3,17 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// Smallest value of a moving mean, in calls a second.
+const MEAN_LEAST: f64 = 0.001;
+
 /// The samples of one page.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scrape {
     samples: Vec<Sample>,
 }
+
+/// The name and the labels of a series.
+type Series<'a> = (&'a str, &'a [(String, String)]);
 
 /// One value of a series.
 #[derive(Clone, Debug)]
@@ -23,9 +29,11 @@ impl Scrape {
         Self { samples: text.lines().filter_map(sample).collect() }
     }
 
-    /// Parses the samples whose names begin with `prefix`. This is faster than [`Self::parse`] if they are few of many.
-    pub(crate) fn parse_only(text: &str, prefix: &str) -> Self {
-        Self { samples: text.lines().filter(|line| line.starts_with(prefix)).filter_map(sample).collect() }
+    /// Parses the samples whose names begin with one of the `prefixes`. This is faster than [`Self::parse`] if they are
+    /// few of many.
+    pub(crate) fn parse_only(text: &str, prefixes: &[&str]) -> Self {
+        let is_wanted = |line: &&str| prefixes.iter().any(|prefix| line.starts_with(prefix));
+        Self { samples: text.lines().filter(is_wanted).filter_map(sample).collect() }
     }
 
     /// The samples of this name that have all these labels.
@@ -47,14 +55,39 @@ impl Scrape {
 
     /// The growth of each counter since an earlier page of the same Pod. A counter that shrank has restarted from 0.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
-        let before: HashMap<_, _> =
-            earlier.samples.iter().map(|sample| ((&sample.name, &sample.labels), sample.value)).collect();
-        let grown = |sample: &Sample| {
-            let before = before.get(&(&sample.name, &sample.labels)).copied().unwrap_or(0.0);
+        let grown = |(sample, before): (&Sample, f64)| {
             let value = if sample.value < before { sample.value } else { sample.value - before };
             Sample { value, ..sample.clone() }
         };
-        Self { samples: self.samples.iter().map(grown).collect() }
+        Self { samples: self.samples.iter().zip(self.values_in(earlier)).map(grown).collect() }
+    }
+
+    /// A moving mean: `weight` of these values, and the rest of the values of `earlier`. A mean below [`MEAN_LEAST`]
+    /// becomes 0, so that a mean without new calls ends.
+    pub(crate) fn mixed(mut self, earlier: &Self, weight: f64) -> Self {
+        let before = self.values_in(earlier);
+        for (sample, before) in self.samples.iter_mut().zip(before) {
+            let mean = sample.value * weight + before * (1.0 - weight);
+            sample.value = if mean < MEAN_LEAST { 0.0 } else { mean };
+        }
+        self
+    }
+
+    /// The value in `other` for each sample; 0 for a sample that `other` lacks. Pages of one proxy mostly have the same
+    /// samples in the same order, so the table of all samples is made only when the orders differ.
+    fn values_in(&self, other: &Self) -> Vec<f64> {
+        let mut table: Option<HashMap<Series<'_>, f64>> = None;
+        let value = |(place, sample): (usize, &Sample)| {
+            let is_same = |there: &&Sample| there.name == sample.name && there.labels == sample.labels;
+            if let Some(there) = other.samples.get(place).filter(is_same) {
+                return there.value;
+            }
+            let table = table.get_or_insert_with(|| {
+                other.samples.iter().map(|there| ((&*there.name, &*there.labels), there.value)).collect()
+            });
+            table.get(&(&*sample.name, &*sample.labels)).copied().unwrap_or(0.0)
+        };
+        self.samples.iter().enumerate().map(value).collect()
     }
 
     /// All values multiplied by `factor`.

@@ -82,6 +82,11 @@ impl Scope {
 }
 
 impl Choice {
+    /// Whether an option was given.
+    pub(crate) fn is_explicit(&self) -> bool {
+        self.selection.is_some() || self.scope.namespace.is_some() || self.scope.all_namespaces
+    }
+
     /// The selection, or all objects of `kind` if none was given.
     ///
     /// # Errors

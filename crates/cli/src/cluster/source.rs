@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -19,6 +20,7 @@ use crate::cluster::pods;
 use crate::cluster::progress::sign_of_life_or_line;
 use crate::cluster::scrape::Scrape;
 use crate::cluster::select::{Choice, Group, Kind};
+use crate::run::running::{self, Running};
 
 /// Longest time for a proxy on this machine to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -39,7 +41,7 @@ pub(crate) struct Source {
 }
 
 /// A proxy whose pages can be read.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ProxyAt {
     /// The namespace of its workload; empty for a proxy that was named by its address.
     pub(crate) namespace: String,
@@ -48,11 +50,13 @@ pub(crate) struct ProxyAt {
     place: Place,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Place {
     /// The name of a Pod, and the port.
     Pod(String, u16),
     Address(SocketAddr),
+    /// The admin port in a network namespace, by the file that keeps the namespace.
+    Namespace(PathBuf),
 }
 
 /// The selected proxies, and the way to them.
@@ -93,18 +97,18 @@ impl Source {
         if self.admin.is_empty() { self.measure_cluster(window).await } else { self.measure_local(window).await }
     }
 
+    /// Whether the options name a cluster's workloads, or addresses.
+    pub(crate) fn is_explicit(&self) -> bool {
+        !self.admin.is_empty() || self.choice.is_explicit() || self.connect.is_explicit()
+    }
+
     /// The selected proxies that run.
     ///
     /// # Errors
     /// If the cluster does not answer, or no Pod has the given name.
     pub(crate) async fn proxies(&self) -> Result<Proxies, ClusterError> {
         if !self.admin.is_empty() {
-            let proxy = |&address: &SocketAddr| ProxyAt {
-                namespace: String::new(),
-                name: address.to_string(),
-                place: Place::Address(address),
-            };
-            return Ok(Proxies { cluster: None, proxies: self.admin.iter().map(proxy).collect() });
+            return Ok(Proxies::on_this_machine(self.admin.iter().copied().map(ProxyAt::address).collect()));
         }
         let cluster = self.connect.cluster().await?;
         let proxies = self.running(&cluster).await?;
@@ -158,7 +162,33 @@ impl Source {
     }
 }
 
+impl ProxyAt {
+    /// A proxy at an admin address.
+    pub(crate) fn address(address: SocketAddr) -> Self {
+        Self { namespace: String::new(), name: address.to_string(), place: Place::Address(address) }
+    }
+
+    /// A proxy of `leno run`.
+    pub(crate) fn of_run(run: Running) -> Self {
+        Self { namespace: run.namespace, name: run.service, place: Place::Namespace(run.network) }
+    }
+
+    /// Tells this proxy from the other proxies of its workload.
+    pub(crate) fn instance(&self) -> String {
+        match &self.place {
+            Place::Pod(pod, _) => pod.clone(),
+            Place::Address(address) => address.to_string(),
+            Place::Namespace(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        }
+    }
+}
+
 impl Proxies {
+    /// Proxies that this machine reaches without a cluster.
+    pub(crate) fn on_this_machine(proxies: Vec<ProxyAt>) -> Self {
+        Self { cluster: None, proxies }
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &ProxyAt> {
         self.proxies.iter()
     }
@@ -181,15 +211,15 @@ impl Proxies {
                 };
                 forward::converse_long(cluster, &proxy.namespace, pod, *port, ask).await?
             }
-            (_, Place::Address(address)) => {
-                let failed = |why: String| no_page(*address, path, &why);
-                let connecting = timeout(ANSWER_MAX, TcpStream::connect(address)).await;
+            (None, Place::Pod(pod, _)) => return Err(no_cluster(pod)),
+            (_, Place::Address(_) | Place::Namespace(_)) => {
+                let failed = |why: String| no_page(proxy, path, &why);
+                let connecting = timeout(ANSWER_MAX, connect(&proxy.place)).await;
                 let late = || failed(format!("nothing within {} s", ANSWER_MAX.as_secs()));
-                let stream = connecting.map_err(|_| late())?.map_err(|error| failed(error.to_string()))?;
+                let stream = connecting.map_err(|_| late())?.map_err(failed)?;
                 let answer = http::post_for_lines(stream, path, json, line).await;
                 answer.map_err(|unreadable| failed(unreadable.to_string()))?
             }
-            (None, Place::Pod(pod, _)) => return Err(no_cluster(pod)),
         };
         match answer.status {
             200 => Ok(()),
@@ -229,7 +259,7 @@ impl Proxies {
     }
 
     /// Reads a page of every proxy. Returns the pages and when each came, and why the other proxies gave none.
-    async fn ask(&self, path: &str) -> (Vec<(&ProxyAt, Instant, String)>, Vec<ClusterError>) {
+    pub(crate) async fn ask(&self, path: &str) -> (Vec<(&ProxyAt, Instant, String)>, Vec<ClusterError>) {
         let ask = |proxy| async move {
             let page = self.page(proxy, path).await;
             (proxy, Instant::now(), page)
@@ -263,8 +293,8 @@ impl Proxies {
     pub(crate) async fn page(&self, proxy: &ProxyAt, path: &str) -> Result<String, ClusterError> {
         match (&self.cluster, &proxy.place) {
             (Some(cluster), Place::Pod(pod, port)) => forward::page(cluster, &proxy.namespace, pod, *port, path).await,
-            (_, Place::Address(address)) => page(*address, path).await,
             (None, Place::Pod(pod, _)) => Err(no_cluster(pod)),
+            (_, Place::Address(_) | Place::Namespace(_)) => page(proxy, path).await,
         }
     }
 }
@@ -310,25 +340,40 @@ fn counting(proxies: usize, window: Duration) -> String {
     format!("counting the calls of {proxies} for {} s", window.as_secs())
 }
 
-/// Reads a page at an admin address.
-async fn page(address: SocketAddr, path: &str) -> Result<String, ClusterError> {
+/// Reads a page of a proxy on this machine.
+async fn page(proxy: &ProxyAt, path: &str) -> Result<String, ClusterError> {
     let ask = async {
-        let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
-        let answer = http::get(stream, path).await.map_err(|unreadable| unreadable.to_string())?;
+        let answer =
+            http::get(connect(&proxy.place).await?, path).await.map_err(|unreadable| unreadable.to_string())?;
         match answer.status {
             200 => Ok(answer.body),
             status => Err(format!("it answered {status}")),
         }
     };
     let late = || Err(format!("nothing within {} s", ANSWER_MAX.as_secs()));
-    timeout(ANSWER_MAX, ask).await.unwrap_or_else(|_| late()).map_err(|why| no_page(address, path, &why))
+    timeout(ANSWER_MAX, ask).await.unwrap_or_else(|_| late()).map_err(|why| no_page(proxy, path, &why))
 }
 
-fn no_page(address: SocketAddr, path: &str, why: &str) -> ClusterError {
-    ClusterError::new(
-        format!("the admin address {address} gave no page {path}: {why}"),
-        "check that a proxy runs with --admin at this address, and which version it has",
-    )
+/// Connects to a proxy on this machine.
+async fn connect(place: &Place) -> Result<TcpStream, String> {
+    match place {
+        Place::Address(address) => TcpStream::connect(address).await.map_err(|error| error.to_string()),
+        Place::Namespace(network) => running::connect(network.clone()).await.map_err(|error| error.to_string()),
+        Place::Pod(pod, _) => Err(format!("{pod} is a Pod")),
+    }
+}
+
+fn no_page(proxy: &ProxyAt, path: &str, why: &str) -> ClusterError {
+    match &proxy.place {
+        Place::Address(address) => ClusterError::new(
+            format!("the admin address {address} gave no page {path}: {why}"),
+            "check that a proxy runs with --admin at this address, and which version it has",
+        ),
+        _ => ClusterError::new(
+            format!("the proxy of {} gave no page {path}: {why}", proxy.name),
+            "see its log, which leno run names at its start",
+        ),
+    }
 }
 
 fn no_cluster(pod: &str) -> ClusterError {

@@ -20,6 +20,7 @@ use super::mesh::Mesh;
 use super::mirror::Mirror;
 use super::network::FIRST_RUN;
 use super::options::Options;
+use super::running::Running;
 
 /// Time for the other proxies to notice that an endpoint was removed.
 pub(super) const NOTICE_TIME: Duration = Duration::from_millis(300);
@@ -66,6 +67,8 @@ impl<'a> Member<'a> {
         let state = &self.mesh.state;
         let _lock = state.lock()?;
         self.mesh.network.add(self.run)?;
+        let network = self.mesh.network.name(self.run);
+        state.set_about(self.run, &Running::line(&network, self.service.namespace, self.service.name))?;
         self.mirrors.push(self.issuer_mirror()?);
         if let Some(directory) = &self.options.config {
             self.mirrors.push(self.config_mirror(directory)?);

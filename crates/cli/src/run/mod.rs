@@ -5,6 +5,7 @@
 //!   [`state`], an address on the [`network`], copies ([`mirror`]) of the files that the proxy reads, [`manifests`]
 //!   with which other runs find this run, and [`hosts`] with which this run finds other runs.
 //! - [`digest`] gives every --config directory and every service a number that all builds of `leno` agree on.
+//! - [`running`] lists the runs, for commands that read their proxies.
 //! - [`process`] starts the proxy and the program, both through [`enter`]; [`supervise`] watches them until the program
 //!   ends.
 //!
@@ -24,6 +25,7 @@ mod mirror;
 mod network;
 mod options;
 mod process;
+pub(crate) mod running;
 mod state;
 mod supervise;
 mod user;

@@ -18,6 +18,8 @@ use super::files;
 const LOCK: &str = "lock";
 /// File in a run's directory: the name prefix of the manifests that the run added.
 const CONFIG: &str = "config";
+/// File in a run's directory: its network namespace and its service.
+const ABOUT: &str = "about";
 
 #[derive(Clone, Debug)]
 pub(super) struct State(PathBuf);
@@ -103,6 +105,20 @@ impl State {
     /// The name prefix of the manifests that a run added, if it added any.
     pub(super) fn config_prefix(&self, number: u16) -> Option<String> {
         fs::read_to_string(self.run(number).join(CONFIG)).ok().filter(|prefix| !prefix.is_empty())
+    }
+
+    /// Records a line about a run, for commands that list the runs.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(super) fn set_about(&self, number: u16, line: &str) -> Result<()> {
+        let path = self.run(number).join(ABOUT);
+        fs::write(&path, line).map_err(io(format!("writing {}", path.display())))
+    }
+
+    /// The line about a run; `None` while the run starts.
+    pub(super) fn about(&self, number: u16) -> Option<String> {
+        fs::read_to_string(self.run(number).join(ABOUT)).ok()
     }
 
     /// Removes a run's own files.

@@ -10,7 +10,7 @@ use crate::cluster::source::Growth;
 
 /// The metrics that count calls.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Names {
+pub(crate) struct Names {
     calls: &'static str,
     /// Responses, with the label `classification`.
     responses: &'static str,
@@ -20,7 +20,7 @@ pub(super) struct Names {
 }
 
 /// Calls by Service or port, and by identity.
-pub(super) const TRAFFIC: Names = Names {
+pub(crate) const TRAFFIC: Names = Names {
     calls: "request_total",
     responses: "response_total",
     latency_bucket: "response_latency_ms_bucket",
@@ -28,7 +28,7 @@ pub(super) const TRAFFIC: Names = Names {
 };
 
 /// Calls by method.
-pub(super) const METHODS: Names = Names {
+pub(crate) const METHODS: Names = Names {
     calls: "leno_method_requests_total",
     responses: "leno_method_responses_total",
     latency_bucket: "leno_method_duration_seconds_bucket",
@@ -37,28 +37,28 @@ pub(super) const METHODS: Names = Names {
 
 /// Raw counts of calls, which can be added up.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Counts {
-    pub(super) calls: f64,
-    pub(super) secure_calls: f64,
-    pub(super) successes: f64,
-    pub(super) responses: f64,
+pub(crate) struct Counts {
+    pub(crate) calls: f64,
+    pub(crate) secure_calls: f64,
+    pub(crate) successes: f64,
+    pub(crate) responses: f64,
     /// For each bound in microseconds: the number of responses that took at most this time.
-    pub(super) latencies: BTreeMap<u64, f64>,
+    pub(crate) latencies: BTreeMap<u64, f64>,
 }
 
 /// Figures derived from [`Counts`]. A figure is `None` if there was nothing to measure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Figures {
-    pub(super) calls_per_second: f64,
+pub(crate) struct Figures {
+    pub(crate) calls_per_second: f64,
     /// Share of answered calls that succeeded, 0 to 1.
-    pub(super) success_rate: Option<f64>,
-    pub(super) p50_ms: Option<f64>,
-    pub(super) p99_ms: Option<f64>,
+    pub(crate) success_rate: Option<f64>,
+    pub(crate) p50_ms: Option<f64>,
+    pub(crate) p99_ms: Option<f64>,
 }
 
 impl Counts {
     /// The counts of proxies for each key that `key` gives a series; series without a key do not count.
-    pub(super) fn by<'a, K: Ord>(
+    pub(crate) fn by<'a, K: Ord>(
         names: Names,
         proxies: impl Iterator<Item = &'a Growth>,
         key: impl Fn(&Sample) -> Option<K>,
@@ -92,7 +92,7 @@ impl Counts {
     }
 
     /// The counts of all series that `counts` selects.
-    pub(super) fn of<'a>(
+    pub(crate) fn of<'a>(
         names: Names,
         proxies: impl Iterator<Item = &'a Growth>,
         counts: impl Fn(&Sample) -> bool,
@@ -100,7 +100,18 @@ impl Counts {
         Self::by(names, proxies, |sample| counts(sample).then_some(())).remove(&()).unwrap_or_default()
     }
 
-    pub(super) fn figures(&self, window: Duration) -> Figures {
+    /// Adds the counts of other calls.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.secure_calls += other.secure_calls;
+        self.successes += other.successes;
+        self.responses += other.responses;
+        for (bound, count) in &other.latencies {
+            *self.latencies.entry(*bound).or_default() += count;
+        }
+    }
+
+    pub(crate) fn figures(&self, window: Duration) -> Figures {
         Figures {
             calls_per_second: self.calls / window.as_secs_f64(),
             success_rate: share(self.successes, self.responses),
@@ -110,7 +121,7 @@ impl Counts {
     }
 
     /// Share of calls over mutual TLS, 0 to 1.
-    pub(super) fn tls_share(&self) -> Option<f64> {
+    pub(crate) fn tls_share(&self) -> Option<f64> {
         share(self.secure_calls, self.calls)
     }
 
@@ -134,16 +145,16 @@ impl Counts {
 
 impl Figures {
     /// The header of each figure.
-    pub(super) const HEADS: [&'static str; 4] = ["#CALLS/S", "#SUCCESS", "#P50 MS", "#P99 MS"];
+    pub(crate) const HEADS: [&'static str; 4] = ["#CALLS/S", "#SUCCESS", "#P50 MS", "#P99 MS"];
 
     /// The cells of the table.
-    pub(super) fn cells(&self) -> [String; 4] {
+    pub(crate) fn cells(&self) -> [String; 4] {
         [number(Some(self.calls_per_second)), percent(self.success_rate), number(self.p50_ms), number(self.p99_ms)]
     }
 }
 
 /// The sum of a metric by key.
-pub(super) fn sums<'a, K: Ord>(
+pub(crate) fn sums<'a, K: Ord>(
     name: &str,
     pages: impl Iterator<Item = &'a Scrape>,
     key: impl Fn(&Sample) -> Option<K>,
@@ -159,17 +170,17 @@ pub(super) fn sums<'a, K: Ord>(
     sums
 }
 
-pub(super) fn share(part: f64, whole: f64) -> Option<f64> {
+pub(crate) fn share(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
 /// A number for a table; `-` for none.
-pub(super) fn number(number: Option<f64>) -> String {
+pub(crate) fn number(number: Option<f64>) -> String {
     number.map_or_else(|| "-".to_owned(), |number| format!("{number:.1}"))
 }
 
 /// A share as a percentage for a table; `-` for none.
-pub(super) fn percent(share: Option<f64>) -> String {
+pub(crate) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", share * 100.0))
 }
 

@@ -14,7 +14,7 @@ use crate::cluster::table::Table;
 
 /// Options of `leno stat edges`.
 #[derive(Args)]
-pub(super) struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     source: Source,
     #[command(flatten)]
@@ -35,7 +35,7 @@ struct Row {
 }
 
 impl Options {
-    pub(super) fn run(&self) -> Result<(), Box<dyn Error>> {
+    pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         self.measurement.show(&self.source, rows, table)
     }
 }

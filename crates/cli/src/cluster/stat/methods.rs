@@ -17,7 +17,7 @@ use crate::cluster::table::Table;
 
 /// Options of `leno stat methods`.
 #[derive(Args)]
-pub(super) struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     source: Source,
     /// Show only calls that the workloads make to one Service, as echo or echo.shop:50051
@@ -32,33 +32,33 @@ pub(super) struct Options {
 
 /// A method of a workload, or one that the workload calls.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(super) struct Key {
-    pub(super) namespace: String,
-    pub(super) name: String,
+pub(crate) struct Key {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
     /// `inbound` or `outbound`.
-    pub(super) direction: String,
+    pub(crate) direction: String,
     /// The port of the workload, or the destination of its calls.
-    pub(super) at: String,
+    pub(crate) at: String,
     /// `package.Service/Method`, or the request method and the route of other HTTP.
-    pub(super) method: String,
+    pub(crate) method: String,
 }
 
 /// One row.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Row {
+pub(crate) struct Row {
     #[serde(flatten)]
-    pub(super) key: Key,
+    pub(crate) key: Key,
     #[serde(flatten)]
-    pub(super) figures: Figures,
+    pub(crate) figures: Figures,
     /// gRPC messages of requests and responses.
-    request_messages_per_second: f64,
-    response_messages_per_second: f64,
+    pub(crate) request_messages_per_second: f64,
+    pub(crate) response_messages_per_second: f64,
     /// Share of the calls with a deadline whose deadline passed, 0 to 1.
-    pub(super) expired_rate: Option<f64>,
+    pub(crate) expired_rate: Option<f64>,
 }
 
 impl Options {
-    pub(super) fn run(&self) -> Result<(), Box<dyn Error>> {
+    pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let rows = |measured: &Measured, window: Duration| {
             let mut rows = rows(measured, self.to.as_ref(), window);
             rows.retain(|row| self.all || row.figures.calls_per_second > 0.0);
@@ -70,7 +70,7 @@ impl Options {
 
 impl Key {
     /// The direction as tables show it.
-    pub(super) fn side(&self) -> &'static str {
+    pub(crate) fn side(&self) -> &'static str {
         side(&self.direction)
     }
 }
@@ -80,20 +80,20 @@ impl Row {
     const HEADS: [&'static str; 2] = ["#MSG/S", "#EXPIRED"];
 
     /// Messages of requests and responses; `None` without a message.
-    pub(super) fn messages_per_second(&self) -> Option<f64> {
+    pub(crate) fn messages_per_second(&self) -> Option<f64> {
         let messages = self.request_messages_per_second + self.response_messages_per_second;
         (messages > 0.0).then_some(messages)
     }
 
     /// The cells of the columns [`Figures::HEADS`] and [`Row::HEADS`].
-    pub(super) fn cells(&self) -> [String; 6] {
+    pub(crate) fn cells(&self) -> [String; 6] {
         let [calls, success, p50, p99] = self.figures.cells();
         [calls, success, p50, p99, number(self.messages_per_second()), percent(self.expired_rate)]
     }
 }
 
 /// The rows of a group: calls to it first, then calls that it makes, the most frequent first.
-pub(super) fn rows(measured: &Measured, to: Option<&Destination>, window: Duration) -> Vec<Row> {
+pub(crate) fn rows(measured: &Measured, to: Option<&Destination>, window: Duration) -> Vec<Row> {
     let key = |sample: &Sample| key(measured, to, sample);
     let counts = Counts::by(METHODS, measured.proxies.iter(), key);
     let grown = || measured.proxies.iter().map(|proxy| &proxy.grown);

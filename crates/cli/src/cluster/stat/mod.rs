@@ -1,12 +1,12 @@
 //! `leno stat`: what proxies counted within a few seconds: calls by workload, by method, by route, and by pair of caller
 //! and workload. `leno stat top` counts again and again, and shows the methods in a live table.
 
-mod counts;
+pub(crate) mod counts;
 mod edges;
-mod methods;
-mod peer;
-mod routes;
-mod streams;
+pub(crate) mod methods;
+pub(crate) mod peer;
+pub(crate) mod routes;
+pub(crate) mod streams;
 mod top;
 mod workloads;
 

@@ -13,7 +13,7 @@ const ANONYMOUS: &str = "-";
 
 /// The calls to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum View {
+pub(crate) enum View {
     /// Calls to the workloads, optionally from one client only.
     Inbound(Option<Caller>),
     /// Calls that the workloads make, optionally to one Service only.
@@ -22,14 +22,14 @@ pub(super) enum View {
 
 /// A client: a service account, in the server's namespace unless the text names another namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Caller {
+pub(crate) enum Caller {
     ServiceAccount { namespace: Option<String>, name: String },
     Anonymous,
 }
 
 /// The destination of a call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Destination {
+pub(crate) enum Destination {
     /// A Service. The default is the namespace of the client, and all ports.
     Service { namespace: Option<String>, name: String, port: Option<String> },
     /// All addresses that belong to no Service, counted together.
@@ -37,18 +37,18 @@ pub(super) enum Destination {
 }
 
 impl View {
-    pub(super) fn is_outbound(&self) -> bool {
+    pub(crate) fn is_outbound(&self) -> bool {
         matches!(self, Self::Outbound(_))
     }
 
     /// Whether a series counts calls of this direction. A series of kubelets' probes does not.
-    pub(super) fn has(&self, sample: &Sample) -> bool {
+    pub(crate) fn has(&self, sample: &Sample) -> bool {
         let direction = if self.is_outbound() { "outbound" } else { "inbound" };
         sample.label("direction") == direction && sample.label("no_tls_reason") != "probe"
     }
 
     /// The caption below the table.
-    pub(super) fn caption(&self) -> String {
+    pub(crate) fn caption(&self) -> String {
         match self {
             Self::Inbound(None) => "calls to these workloads, counted by their proxies".to_owned(),
             Self::Inbound(Some(caller)) => {
@@ -61,7 +61,7 @@ impl View {
 
 impl Caller {
     /// Whether a series counts calls that this client made.
-    pub(super) fn made(&self, sample: &Sample, server_namespace: &str) -> bool {
+    pub(crate) fn made(&self, sample: &Sample, server_namespace: &str) -> bool {
         let id = sample.label("client_id");
         match self {
             Self::Anonymous => id.is_empty(),
@@ -107,7 +107,7 @@ impl fmt::Display for Caller {
 
 impl Destination {
     /// Reads the destination from an outbound series.
-    pub(super) fn of(sample: &Sample) -> Self {
+    pub(crate) fn of(sample: &Sample) -> Self {
         match sample.label("dst_service") {
             "" => Self::OtherAddresses,
             name => Self::Service {
@@ -120,7 +120,7 @@ impl Destination {
 
     /// Whether this destination includes `other`. A client in `client_namespace` may have left out the namespace or the
     /// port of this destination; `other` has both.
-    pub(super) fn covers(&self, other: &Self, client_namespace: &str) -> bool {
+    pub(crate) fn covers(&self, other: &Self, client_namespace: &str) -> bool {
         match (self, other) {
             (Self::OtherAddresses, Self::OtherAddresses) => true,
             (
@@ -179,7 +179,7 @@ impl fmt::Display for Destination {
 }
 
 /// The name of the client that made the calls of an inbound series: `namespace/service account`, or why it has none.
-pub(super) fn caller_name(sample: &Sample) -> String {
+pub(crate) fn caller_name(sample: &Sample) -> String {
     let id = sample.label("client_id");
     match service_account(id) {
         Some(account) => account,
@@ -190,7 +190,7 @@ pub(super) fn caller_name(sample: &Sample) -> String {
 }
 
 /// Every destination that the proxies have sent calls to, sorted.
-pub(super) fn destinations<'a>(pages: impl Iterator<Item = &'a Scrape>) -> BTreeSet<Destination> {
+pub(crate) fn destinations<'a>(pages: impl Iterator<Item = &'a Scrape>) -> BTreeSet<Destination> {
     let view = View::Outbound(None);
     let mut found = BTreeSet::new();
     for page in pages {

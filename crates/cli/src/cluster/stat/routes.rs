@@ -22,7 +22,7 @@ const GRPC_FAILURES: [&str; 6] =
 
 /// Options of `leno stat routes`.
 #[derive(Args)]
-pub(super) struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     source: Source,
     #[command(flatten)]
@@ -31,20 +31,20 @@ pub(super) struct Options {
 
 /// A route that the calls of a workload matched.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-struct Key {
+pub(crate) struct Key {
     namespace: String,
     name: String,
     /// The Service that the route is attached to, as `web.shop:80`.
-    service: String,
+    pub(crate) service: String,
     /// Kind and name, as `HTTPRoute canary.shop`.
     route: String,
 }
 
 /// One row.
 #[derive(Debug, Serialize)]
-struct Row {
+pub(crate) struct Row {
     #[serde(flatten)]
-    key: Key,
+    pub(crate) key: Key,
     /// Calls to each backend in a second.
     backends: BTreeMap<String, f64>,
     calls_per_second: f64,
@@ -64,12 +64,12 @@ struct Counts {
 }
 
 impl Options {
-    pub(super) fn run(&self) -> Result<(), Box<dyn Error>> {
+    pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         self.measurement.show(&self.source, rows, table)
     }
 }
 
-fn rows(measured: &Measured, window: Duration) -> Vec<Row> {
+pub(crate) fn rows(measured: &Measured, window: Duration) -> Vec<Row> {
     let grown = || measured.proxies.iter().map(|proxy| &proxy.grown);
     let key = |sample: &Sample| key(measured, sample);
     let mut routes = BTreeMap::<Key, Counts>::new();

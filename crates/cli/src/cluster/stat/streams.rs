@@ -22,7 +22,7 @@ const BETWEEN: Duration = Duration::from_secs(1);
 
 /// Options of `leno stat streams`.
 #[derive(Args)]
-pub(super) struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     source: Source,
     /// Show only calls that have been open for longer than this
@@ -65,7 +65,7 @@ struct Call {
 
 /// One row.
 #[derive(Debug, Serialize)]
-struct Row {
+pub(crate) struct Row {
     namespace: String,
     name: String,
     #[serde(flatten)]
@@ -77,14 +77,17 @@ struct Row {
 }
 
 /// All rows, and how many calls the proxies left out.
-#[derive(Debug, Serialize)]
-struct Streams {
-    calls: Vec<Row>,
-    omitted: usize,
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Streams {
+    pub(crate) calls: Vec<Row>,
+    pub(crate) omitted: usize,
 }
 
+/// The page `/calls` of a proxy, and when it arrived.
+pub(crate) type Reading = (ProxyAt, Instant, String);
+
 impl Options {
-    pub(super) fn run(&self) -> Result<(), Box<dyn Error>> {
+    pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
         let streams = block_on(self.read())??;
         show(self.output, &streams, |streams| table(streams, self.longer_than))?;
         Ok(())
@@ -99,30 +102,41 @@ impl Options {
         sleep_until(start + BETWEEN).await;
         let second = proxies.read(&format!("/calls?longer_than={}ms", self.longer_than.as_millis())).await;
         progress.finish_and_clear();
-        let mut before = HashMap::new();
-        for (place, (proxy, at, page)) in first.iter().enumerate() {
-            let calls = page_of(proxy, page).map(|page| page.calls).unwrap_or_default();
-            before.extend(calls.into_iter().map(|call| ((place, call.worker, call.id), (call, *at))));
-        }
-        let mut streams = Streams { calls: Vec::new(), omitted: 0 };
-        for (proxy, at, page) in &second {
-            let Page { calls, omitted } = match page_of(proxy, page) {
-                Ok(page) => page,
-                Err(error) => {
-                    eprintln!("leno: {error}");
-                    continue;
-                }
-            };
-            streams.omitted += omitted;
-            let place = first.iter().position(|(of, ..)| std::ptr::eq(*of, *proxy));
-            streams.calls.extend(calls.into_iter().map(|call| {
-                let earlier = place.and_then(|place| before.get(&(place, call.worker, call.id)));
-                Row::new(proxy, call, earlier.map(|(call, then)| (call, *at - *then)))
-            }));
-        }
-        streams.calls.sort_by_key(|row| std::cmp::Reverse(row.call.age_ms));
+        let (streams, unreadable) = streams(&owned(first), &owned(second));
+        unreadable.iter().for_each(|error| eprintln!("leno: {error}"));
         Ok(streams)
     }
+}
+
+fn owned(pages: Vec<(&ProxyAt, Instant, String)>) -> Vec<Reading> {
+    pages.into_iter().map(|(proxy, at, page)| (proxy.clone(), at, page)).collect()
+}
+
+/// The calls of the second reading, the oldest first, with what has changed since the first. Also returns why pages
+/// could not be parsed.
+pub(crate) fn streams(first: &[Reading], second: &[Reading]) -> (Streams, Vec<ClusterError>) {
+    let mut before = HashMap::new();
+    for (proxy, at, page) in first {
+        let calls = page_of(proxy, page).map(|page| page.calls).unwrap_or_default();
+        before.extend(calls.into_iter().map(|call| ((proxy, call.worker, call.id), (call, *at))));
+    }
+    let (mut streams, mut unreadable) = (Streams::default(), Vec::new());
+    for (proxy, at, page) in second {
+        let Page { calls, omitted } = match page_of(proxy, page) {
+            Ok(page) => page,
+            Err(error) => {
+                unreadable.push(error);
+                continue;
+            }
+        };
+        streams.omitted += omitted;
+        streams.calls.extend(calls.into_iter().map(|call| {
+            let earlier = before.get(&(proxy, call.worker, call.id));
+            Row::new(proxy, call, earlier.map(|(call, then)| (call, *at - *then)))
+        }));
+    }
+    streams.calls.sort_by_key(|row| std::cmp::Reverse(row.call.age_ms));
+    (streams, unreadable)
 }
 
 fn page_of(proxy: &ProxyAt, page: &str) -> Result<Page, ClusterError> {

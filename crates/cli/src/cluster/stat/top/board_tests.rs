@@ -1,4 +1,7 @@
+use tokio::time::Instant;
+
 use super::*;
+use crate::cluster::scrape::Scrape;
 use crate::cluster::source::tests::proxy_of;
 
 const CART: &str =

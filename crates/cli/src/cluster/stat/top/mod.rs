@@ -1,6 +1,6 @@
 //! `leno stat top`: a live table of methods, in the terminal.
 //!
-//! `reader` reads the proxies, `board` turns the readings into figures, `state` applies the keys, `screen` draws.
+//! `cluster::reader` reads the proxies, `board` turns the readings into figures, `state` applies the keys, `screen` draws.
 //! Everything runs in one thread, except that `keys` waits for the keyboard. A slow proxy delays neither keys nor
 //! other proxies.
 
@@ -8,7 +8,6 @@ mod board;
 mod column;
 mod fit;
 mod keys;
-mod reader;
 mod screen;
 mod state;
 
@@ -27,16 +26,19 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::cluster::block_on;
 use crate::cluster::progress::sign_of_life;
+use crate::cluster::reader::{self, News};
 use crate::cluster::source::Source;
 use crate::cluster::table::has_colours;
 use board::Board;
 use keys::Keys;
-use reader::News;
 use screen::Screen;
 use state::{Next, State};
 
 /// Time from a proxy's answer to its figures on the screen, so that the answers of many proxies are drawn at once.
 const GATHER: Duration = Duration::from_millis(150);
+
+/// The metrics that count calls by method.
+const PREFIXES: [&str; 1] = ["leno_method_"];
 
 const EVERY_MIN: Duration = Duration::from_secs(1);
 const EVERY_MAX: Duration = Duration::from_secs(60);
@@ -69,7 +71,7 @@ impl Options {
         let proxies = listed?;
 
         let (sender, mut news) = unbounded_channel();
-        let mut reading = pin!(reader::read(&self.source, &proxies, self.every, &sender));
+        let mut reading = pin!(reader::read(&self.source, &proxies, self.every, &PREFIXES, &sender));
         let mut ending = pin!(signalled()?);
         let mut board = Board::default();
         board.take(News::Proxies(proxies.iter().cloned().collect()));

@@ -14,15 +14,15 @@ use crate::cluster::forward::FORWARDS_MAX;
 use crate::cluster::scrape::Scrape;
 use crate::cluster::source::{Proxies, ProxyAt, Source};
 
-/// Prefix of the metrics that count calls by method. Parsing the other metrics would take most of the time.
-const PREFIX: &str = "leno_method_";
 /// A proxy that takes longer than this to answer counts as silent until it answers.
 const LATE: Duration = Duration::from_secs(3);
 /// Interval between two lists of the selected proxies.
 const LIST_EVERY: Duration = Duration::from_secs(10);
+/// Each failed reading in a row doubles the pause before the next reading of the proxy, up to this many times.
+const DOUBLINGS_MAX: u32 = 3;
 
 /// A result of the reading.
-pub(super) enum News {
+pub(crate) enum News {
     /// The proxies that are selected from now on.
     Proxies(BTreeSet<ProxyAt>),
     /// What a proxy has counted so far, and when its answer arrived.
@@ -31,21 +31,27 @@ pub(super) enum News {
     Silent(ProxyAt, String),
 }
 
-/// Reads the proxies and never ends. The interval between two readings of a proxy is `every`, or longer if
-/// the proxy is slow.
-pub(super) async fn read(
+/// Reads the proxies and never ends. The interval between two readings of a proxy is `every`, or longer if the proxy is
+/// slow or gives no answer. Parses only the metrics whose names begin with one of the `prefixes`: parsing the others
+/// would take most of the time.
+pub(crate) async fn read(
     source: &Source,
     proxies: &Proxies,
     every: Duration,
+    prefixes: &[&str],
     news: &UnboundedSender<News>,
 ) -> Infallible {
     let permits = Semaphore::new(FORWARDS_MAX);
     let permits = &permits;
-    let turn = |proxy: ProxyAt| async move {
+    let turn = |proxy: ProxyAt, failures: u32| async move {
         let start = Instant::now();
-        read_once(proxies, &proxy, permits, news).await;
+        let failures = match read_once(proxies, &proxy, permits, prefixes, news).await {
+            true => 0,
+            false => failures.saturating_add(1),
+        };
+        let every = every * (1 << failures.min(DOUBLINGS_MAX));
         sleep_until((start + every).max(Instant::now() + every / 2)).await;
-        proxy
+        (proxy, failures)
     };
     let mut lists = pin!(stream::unfold((), |()| async move {
         sleep(LIST_EVERY).await;
@@ -54,12 +60,12 @@ pub(super) async fn read(
     }));
     let mut listed: BTreeSet<ProxyAt> = proxies.iter().cloned().collect();
     let mut running = listed.clone();
-    let mut turns: FuturesUnordered<_> = listed.iter().cloned().map(turn).collect();
+    let mut turns: FuturesUnordered<_> = listed.iter().cloned().map(|proxy| turn(proxy, 0)).collect();
     loop {
         tokio::select! {
-            Some(proxy) = turns.next() => {
+            Some((proxy, failures)) = turns.next() => {
                 if listed.contains(&proxy) {
-                    turns.push(turn(proxy));
+                    turns.push(turn(proxy, failures));
                 } else {
                     running.remove(&proxy);
                 }
@@ -69,7 +75,7 @@ pub(super) async fn read(
                 listed = list.into_iter().collect();
                 for proxy in &listed {
                     if running.insert(proxy.clone()) {
-                        turns.push(turn(proxy.clone()));
+                        turns.push(turn(proxy.clone(), 0));
                     }
                 }
                 // The receiver lives as long as this future, here and below.
@@ -79,7 +85,14 @@ pub(super) async fn read(
     }
 }
 
-async fn read_once(proxies: &Proxies, proxy: &ProxyAt, permits: &Semaphore, news: &UnboundedSender<News>) {
+/// Returns whether the proxy answered.
+async fn read_once(
+    proxies: &Proxies,
+    proxy: &ProxyAt,
+    permits: &Semaphore,
+    prefixes: &[&str],
+    news: &UnboundedSender<News>,
+) -> bool {
     let permit = permits.acquire().await;
     let mut asking = pin!(proxies.page(proxy, "/metrics"));
     let answer = match timeout(LATE, &mut asking).await {
@@ -92,8 +105,10 @@ async fn read_once(proxies: &Proxies, proxy: &ProxyAt, permits: &Semaphore, news
             asking.await
         }
     };
+    let is_answered = answer.is_ok();
     let _ = news.send(match answer {
-        Ok(page) => News::Page(proxy.clone(), Scrape::parse_only(&page, PREFIX), Instant::now()),
+        Ok(page) => News::Page(proxy.clone(), Scrape::parse_only(&page, prefixes), Instant::now()),
         Err(error) => News::Silent(proxy.clone(), error.what),
     });
+    is_answered
 }

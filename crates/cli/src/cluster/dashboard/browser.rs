@@ -1,0 +1,28 @@
+//! Opens the user's browser.
+
+use std::io;
+use std::process::{Command, Stdio};
+
+/// Programs that open a URL in the user's browser.
+const OPENERS: [&str; 3] = ["xdg-open", "open", "wslview"];
+
+/// Starts the first of [`OPENERS`] that exists.
+///
+/// # Errors
+/// If no such program exists.
+pub(super) fn open(url: &str) -> io::Result<()> {
+    let mut last = io::ErrorKind::NotFound.into();
+    for opener in OPENERS {
+        let mut command = Command::new(opener);
+        command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        match command.spawn() {
+            Ok(mut child) => {
+                // The opener may live as long as the browser. Waiting for it on a thread leaves no zombie.
+                std::thread::Builder::new().spawn(move || child.wait())?;
+                return Ok(());
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}

@@ -1,0 +1,187 @@
+//! Reads the proxies again and again, and makes a snapshot of the readings for the page.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::mesh::{Id, Mesh, ServiceRow};
+use super::pages::clean;
+use super::problems::{Facts, Problem, problems};
+use super::state::State;
+use crate::cluster::reader::{self, News};
+use crate::cluster::readings::{Readings, SECOND};
+use crate::cluster::source::{ProxyAt, Source};
+use crate::cluster::stat::methods;
+
+/// The metrics that the page needs. Parsing the others would take most of the time.
+const PREFIXES: [&str; 11] = [
+    "request_total",
+    "response_total",
+    "response_latency_ms_bucket",
+    "leno_method_",
+    "outbound_http_route_",
+    "outbound_grpc_route_",
+    "inbound_http_authz_",
+    "inbound_tcp_authz_",
+    "control_identity_cert_expiration",
+    "leno_trust_anchor_expiration",
+    "leno_con",
+];
+/// How often the pages `/config` are read, of proxies that report a problem.
+const CONFIGURATION_EVERY: Duration = Duration::from_secs(15);
+const CONFIGURATION_MAX: Duration = Duration::from_secs(3);
+/// Most proxies whose `/config` is read each time, and most problems of each.
+const CONFIGURATIONS_MAX: usize = 16;
+const CONFIGURATION_PROBLEMS_MAX: usize = 20;
+/// Methods with the highest p99 in the overview.
+const SLOWEST: usize = 8;
+/// Points of the small charts: the last 10 minutes.
+const SPARK_POINTS: usize = 60;
+/// A snapshot may take at most this part of the time, so that a large mesh does not keep a processor busy.
+const SHARE: u32 = 4;
+
+/// What the overview shows.
+#[derive(Serialize)]
+struct Snapshot<'a> {
+    version: u64,
+    every_s: f64,
+    proxies: usize,
+    counted: usize,
+    silent: usize,
+    omitted: usize,
+    services: Vec<ServiceRow>,
+    problems: Vec<Problem>,
+    slowest: Vec<&'a methods::Row>,
+    rates: BTreeMap<&'a Id, Vec<Option<f32>>>,
+}
+
+/// The part of `/config` that the dashboard reads.
+#[derive(Deserialize)]
+struct Configuration {
+    #[serde(default)]
+    problems: Vec<ConfigurationProblem>,
+}
+
+#[derive(Deserialize)]
+struct ConfigurationProblem {
+    #[serde(default)]
+    file: String,
+    #[serde(default)]
+    line: u64,
+    #[serde(default)]
+    object: String,
+    #[serde(default)]
+    field: String,
+    what: String,
+    fix: String,
+}
+
+/// Collects for ever.
+pub(super) async fn collect(source: &Source, state: &State) -> Infallible {
+    let (sender, news) = unbounded_channel();
+    state.readings.borrow_mut().take(News::Proxies(state.proxies.iter().cloned().collect()));
+    tokio::select! {
+        never = reader::read(source, &state.proxies, state.every, &PREFIXES, &sender) => never,
+        never = snapshots(state, news) => never,
+        never = configurations(state) => never,
+    }
+}
+
+async fn snapshots(state: &State, mut news: UnboundedReceiver<News>) -> Infallible {
+    loop {
+        let began = Instant::now();
+        while let Ok(news) = news.try_recv() {
+            state.readings.borrow_mut().take(news);
+        }
+        snapshot(state);
+        // The first figures need two readings, so they are shown as soon as they exist.
+        let pause = if state.snapshot.borrow().0 < 10 { state.every / 4 } else { state.every };
+        sleep(pause.max(began.elapsed() * SHARE)).await;
+    }
+}
+
+fn snapshot(state: &State) {
+    let readings = state.readings.borrow();
+    let mesh = Mesh::of(&readings);
+    state.history.borrow_mut().add(&mesh, state.elapsed());
+    state.denials.borrow_mut().take(&readings, state.elapsed());
+    let denials = state.denials.borrow().rows(state.elapsed(), |_| true);
+    let methods = methods_of(&readings);
+    let configuration = state.configuration.borrow();
+    let facts = Facts {
+        readings: &readings,
+        mesh: &mesh,
+        methods: &methods,
+        denials: &denials,
+        configuration: &configuration,
+        now: SystemTime::now(),
+    };
+    let mut slowest: Vec<&methods::Row> = methods.iter().filter(|row| row.figures.p99_ms.is_some()).collect();
+    slowest.sort_by(|a, b| b.figures.p99_ms.partial_cmp(&a.figures.p99_ms).unwrap_or(std::cmp::Ordering::Equal));
+    slowest.truncate(SLOWEST);
+    let history = state.history.borrow();
+    let version = state.snapshot.borrow().0 + 1;
+    let snapshot = Snapshot {
+        version,
+        every_s: state.every.as_secs_f64(),
+        proxies: readings.members().count(),
+        counted: readings.members().filter(|member| member.is_counted).count(),
+        silent: readings.members().filter(|member| member.silent.is_some()).count(),
+        omitted: mesh.omitted,
+        services: mesh.services(),
+        problems: problems(&facts),
+        slowest,
+        rates: history.rates(SPARK_POINTS),
+    };
+    let bytes = clean(&snapshot).into();
+    drop(history);
+    *state.snapshot.borrow_mut() = (version, bytes);
+    *state.mesh.borrow_mut() = mesh;
+}
+
+/// The methods that had a call.
+fn methods_of(readings: &Readings) -> Vec<methods::Row> {
+    let rows = readings.measured().flat_map(|measured| methods::rows(measured, None, SECOND));
+    rows.filter(|row| row.figures.calls_per_second > 0.0 || row.figures.success_rate.is_some()).collect()
+}
+
+/// Reads the problems of configuration, one proxy after the other.
+async fn configurations(state: &State) -> Infallible {
+    loop {
+        let faulty: Vec<ProxyAt> = {
+            let readings = state.readings.borrow();
+            let faulty = readings.proxies().filter(|(_, growth)| growth.now.sum("leno_config_problems", &[]) > 0.0);
+            faulty.map(|(member, _)| member.proxy.clone()).take(CONFIGURATIONS_MAX).collect()
+        };
+        let mut found = BTreeMap::<String, String>::new();
+        for proxy in &faulty {
+            let Ok(Ok(page)) = timeout(CONFIGURATION_MAX, state.proxies.page(proxy, "/config")).await else { continue };
+            let Ok(configuration) = serde_json::from_str::<Configuration>(&page) else { continue };
+            for problem in configuration.problems.iter().take(CONFIGURATION_PROBLEMS_MAX) {
+                // Proxies that read the same file report the same problem.
+                found.entry(problem.text()).or_insert_with(|| proxy.name.clone());
+            }
+        }
+        *state.configuration.borrow_mut() = found.into_iter().map(|(what, proxy)| (proxy, what)).collect();
+        // The first readings show which proxies have problems.
+        let is_young = state.elapsed() < CONFIGURATION_EVERY;
+        sleep(if is_young { state.every } else { CONFIGURATION_EVERY }).await;
+    }
+}
+
+impl ConfigurationProblem {
+    fn text(&self) -> String {
+        let Self { file, line, object, field, what, fix } = self;
+        let place = match (object.is_empty(), field.is_empty()) {
+            (true, true) => String::new(),
+            (false, true) => format!("{object}: "),
+            (true, false) => format!("{field}: "),
+            (false, false) => format!("{field} of {object}: "),
+        };
+        format!("{file}:{line}: {place}{what}; {fix}")
+    }
+}

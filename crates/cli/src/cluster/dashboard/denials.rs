@@ -1,0 +1,124 @@
+//! The calls that policies denied, by policy and caller. No I/O; the time is an argument.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::mesh::id;
+use crate::cluster::readings::Readings;
+use crate::cluster::scrape::Sample;
+use crate::cluster::source::{Growth, Measured};
+use crate::cluster::stat::peer::caller_name;
+
+const DENIED: [&str; 2] = ["inbound_http_authz_deny_total", "inbound_tcp_authz_deny_total"];
+/// Most pairs of policy and caller that are remembered.
+const DENIALS_MAX: usize = 1_000;
+/// A denial is recent for this long.
+const RECENT: Duration = Duration::from_secs(300);
+
+/// Who was denied where, and by which policy.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(super) struct Key {
+    /// The workload that was called.
+    pub(super) workload: String,
+    pub(super) port: String,
+    pub(super) caller: String,
+    /// In words: `AuthorizationPolicy shop/only-web`, or `the default policy deny`.
+    pub(super) policy: String,
+}
+
+/// The denials of all workloads.
+#[derive(Default)]
+pub(super) struct Denials {
+    known: BTreeMap<Key, Known>,
+}
+
+struct Known {
+    /// Since the proxies that run now started.
+    total: f64,
+    /// When `total` last grew, since the start of the dashboard; `None` if it has not grown.
+    grew_at: Option<Duration>,
+}
+
+/// One row.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Row {
+    #[serde(flatten)]
+    pub(super) key: Key,
+    pub(super) total: f64,
+    /// Seconds since the last denial, if the dashboard saw it.
+    pub(super) last_s: Option<u64>,
+    pub(super) is_recent: bool,
+}
+
+impl Denials {
+    /// Takes the counts of all proxies.
+    pub(super) fn take(&mut self, readings: &Readings, now: Duration) {
+        let mut totals = BTreeMap::<Key, f64>::new();
+        for measured in readings.measured() {
+            for Growth { now, .. } in &measured.proxies {
+                for sample in DENIED.iter().flat_map(|name| now.all(name, &[])).filter(|sample| sample.value > 0.0) {
+                    *totals.entry(key(measured, sample)).or_default() += sample.value;
+                }
+            }
+        }
+        // A proxy that ended takes its counts with it. Its denials stay for a while.
+        self.known.retain(|key, known| totals.contains_key(key) || known.is_recent(now));
+        for (key, total) in totals {
+            let has_room = self.known.len() < DENIALS_MAX;
+            match self.known.get_mut(&key) {
+                Some(known) => {
+                    if total > known.total {
+                        known.grew_at = Some(now);
+                    }
+                    known.total = total;
+                }
+                None if has_room => {
+                    // The first counts may be old: the dashboard has just started to read.
+                    let grew_at = (now > RECENT / 10).then_some(now);
+                    self.known.insert(key, Known { total, grew_at });
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// The rows that `wanted` selects: recent ones first, then those with the most denials.
+    pub(super) fn rows(&self, now: Duration, wanted: impl Fn(&Key) -> bool) -> Vec<Row> {
+        let row = |(key, known): (&Key, &Known)| Row {
+            key: key.clone(),
+            total: known.total,
+            last_s: known.grew_at.map(|at| now.saturating_sub(at).as_secs()),
+            is_recent: known.is_recent(now),
+        };
+        let mut rows: Vec<Row> = self.known.iter().filter(|(key, _)| wanted(key)).map(row).collect();
+        rows.sort_by(|a, b| b.is_recent.cmp(&a.is_recent).then(b.total.total_cmp(&a.total)));
+        rows
+    }
+}
+
+impl Known {
+    fn is_recent(&self, now: Duration) -> bool {
+        self.grew_at.is_some_and(|at| now.saturating_sub(at) < RECENT)
+    }
+}
+
+fn key(measured: &Measured, sample: &Sample) -> Key {
+    let name = sample.label("authz_name");
+    let policy = match sample.label("authz_kind") {
+        "authorizationpolicy" => format!("AuthorizationPolicy {name}"),
+        "default" => format!("the default policy {name}"),
+        _ => "other policies".to_owned(),
+    };
+    Key {
+        workload: id(&measured.namespace, &measured.name),
+        port: sample.label("target_port").to_owned(),
+        caller: caller_name(sample),
+        policy,
+    }
+}
+
+#[cfg(test)]
+#[path = "denials_tests.rs"]
+mod tests;

@@ -1,0 +1,79 @@
+//! Everything about one Service: methods, routes, callers, denials, proxies and the last hour.
+
+use serde::Serialize;
+
+use super::denials;
+use super::history::Series;
+use super::mesh::{EdgeRow, ServiceRow, id, is_of};
+use super::state::State;
+use crate::cluster::printable::line;
+use crate::cluster::readings::SECOND;
+use crate::cluster::stat::{methods, routes};
+
+/// Most methods and routes of one Service, the most calls first.
+const ROWS_MAX: usize = 500;
+/// Points of an hour.
+const POINTS: usize = 360;
+
+#[derive(Serialize)]
+struct Detail<'a> {
+    id: &'a str,
+    /// The Service's figures, as its callers' proxies counted them, and as its own proxies did.
+    row: Option<ServiceRow>,
+    /// Methods that clients called, as the workload's own proxies or the callers' proxies counted them.
+    methods: Vec<methods::Row>,
+    routes: Vec<routes::Row>,
+    callers: Vec<EdgeRow<'a>>,
+    calls: Vec<EdgeRow<'a>>,
+    denials: Vec<denials::Row>,
+    proxies: Vec<Proxy>,
+    history: Series,
+}
+
+#[derive(Serialize)]
+struct Proxy {
+    name: String,
+    silent: Option<String>,
+}
+
+/// The page of a Service, in JSON without control characters; `None` if the Service is unknown.
+pub(super) fn detail(state: &State, wanted: &str) -> Option<String> {
+    let (mesh, readings, history) = (state.mesh.borrow(), state.readings.borrow(), state.history.borrow());
+    // The page knows the printable form of names.
+    let (own, node) = mesh.nodes.iter().find(|(id, _)| line(id) == wanted)?;
+    let mut methods = Vec::new();
+    let mut routes = Vec::new();
+    for measured in readings.measured() {
+        let is_own = is_of(measured, wanted);
+        methods.extend(methods::rows(measured, None, SECOND).into_iter().filter(|row| match &*row.key.direction {
+            "inbound" => is_own,
+            _ => is_at(&row.key.at, wanted),
+        }));
+        routes.extend(routes::rows(measured, SECOND).into_iter().filter(|row| is_at(&row.key.service, wanted)));
+    }
+    methods.sort_by(|a, b| b.figures.calls_per_second.total_cmp(&a.figures.calls_per_second));
+    methods.truncate(ROWS_MAX);
+    routes.truncate(ROWS_MAX);
+    let members = readings.members().filter(|member| line(&id(&member.proxy.namespace, &member.proxy.name)) == wanted);
+    let detail = Detail {
+        id: own,
+        row: node.is_service.then(|| node.row(own)),
+        methods,
+        routes,
+        callers: mesh.edges(|_, to| to == own),
+        calls: mesh.edges(|from, _| from == own),
+        denials: state.denials.borrow().rows(state.elapsed(), |key| key.workload == *own || key.caller == *own),
+        proxies: members.map(|member| Proxy { name: member.proxy.instance(), silent: member.silent.clone() }).collect(),
+        history: history.series(own, POINTS),
+    };
+    Some(super::pages::clean(&detail))
+}
+
+/// Whether a destination `name.namespace:port` is a port of the Service `namespace/name`.
+pub(super) fn is_at(destination: &str, wanted: &str) -> bool {
+    let host = destination.rsplit_once(':').map_or(destination, |(host, _)| host);
+    match host.split_once('.') {
+        Some((name, namespace)) => line(&id(namespace, name)) == wanted,
+        None => line(host) == wanted,
+    }
+}

@@ -1,0 +1,40 @@
+//! Chooses the proxies: the named ones; otherwise those of `leno run`, of the cluster, or of the default admin address.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+use leno_model::proxy::ADMIN_PORT;
+
+use crate::cluster::connect::ClusterError;
+use crate::cluster::source::{Proxies, ProxyAt, Source};
+use crate::run::running;
+
+/// Finds the proxies to show, and prints where it found them unless the user named them.
+///
+/// # Errors
+/// If the named cluster does not answer, or no proxy was found.
+pub(super) async fn proxies(source: &Source) -> Result<Proxies, ClusterError> {
+    if source.is_explicit() {
+        return source.proxies().await;
+    }
+    let runs = running::list(Path::new(running::STATE));
+    if !runs.is_empty() {
+        eprintln!("leno: showing the {} programs of leno run; --admin or -n NAMESPACE shows others", runs.len());
+        return Ok(Proxies::on_this_machine(runs.into_iter().map(ProxyAt::of_run).collect()));
+    }
+    let no_cluster = match source.proxies().await {
+        Ok(proxies) => return Ok(proxies),
+        Err(error) => error,
+    };
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, ADMIN_PORT));
+    let proxies = Proxies::on_this_machine(vec![ProxyAt::address(address)]);
+    let (pages, _) = proxies.ask("/live").await;
+    if pages.is_empty() {
+        return Err(ClusterError::new(
+            format!("no proxy was found: {}, no program of leno run, and no proxy at {address}", no_cluster.what),
+            "name admin addresses with --admin, or a cluster with --context; leno run needs root to be seen",
+        ));
+    }
+    eprintln!("leno: showing the proxy at {address}");
+    Ok(proxies)
+}

@@ -1,0 +1,125 @@
+//! An hour of figures for each Service, in memory. No I/O; the time is an argument.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::mesh::{Id, Mesh};
+use crate::cluster::readings::SECOND;
+use crate::cluster::stat::counts::Counts;
+
+/// Time that one point stands for.
+pub(super) const POINT: Duration = Duration::from_secs(10);
+/// Points of a series: one hour.
+const POINTS: usize = 360;
+/// Most series. With 16 bytes for a point, all of them take at most 12 MB.
+const SERIES_MAX: usize = 2_000;
+
+/// One point: means over [`POINT`]. `NaN` stands for no answer.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    /// Number of the point since the start.
+    number: u32,
+    rate: f32,
+    success: f32,
+    p99_ms: f32,
+}
+
+/// The series of all Services.
+#[derive(Default)]
+pub(super) struct History {
+    series: BTreeMap<Id, VecDeque<Point>>,
+    /// The counts of the point that has not ended, and how many snapshots they are from.
+    open: BTreeMap<Id, Counts>,
+    snapshots: u32,
+    number: u32,
+}
+
+/// A series as the page draws it, the oldest point first. `null` where there was nothing to measure.
+#[derive(Debug, Serialize, PartialEq)]
+pub(super) struct Series {
+    step_s: u64,
+    rate: Vec<Option<f32>>,
+    success: Vec<Option<f32>>,
+    p99_ms: Vec<Option<f32>>,
+}
+
+impl History {
+    /// Adds a snapshot, taken this long after the start.
+    pub(super) fn add(&mut self, mesh: &Mesh, since_start: Duration) {
+        let number = u32::try_from(since_start.as_secs() / POINT.as_secs()).unwrap_or(u32::MAX);
+        if number != self.number {
+            self.close();
+            self.number = number;
+        }
+        self.snapshots += 1;
+        for (id, node) in mesh.nodes.iter().filter(|(_, node)| node.is_service) {
+            if self.open.contains_key(id) || self.open.len() < SERIES_MAX {
+                self.open.entry(id.clone()).or_default().add(node.counts().0);
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        let (open, snapshots, number) = (std::mem::take(&mut self.open), self.snapshots.max(1), self.number);
+        self.snapshots = 0;
+        let oldest = number.saturating_sub(POINTS as u32 - 1);
+        for (id, counts) in open {
+            if !self.series.contains_key(&id) && self.series.len() >= SERIES_MAX {
+                continue;
+            }
+            let figures = counts.figures(SECOND);
+            let number_or_nan = |figure: Option<f64>| figure.map_or(f32::NAN, |figure| figure as f32);
+            self.series.entry(id).or_default().push_back(Point {
+                number,
+                rate: (figures.calls_per_second / f64::from(snapshots)) as f32,
+                success: number_or_nan(figures.success_rate),
+                p99_ms: number_or_nan(figures.p99_ms),
+            });
+        }
+        for series in self.series.values_mut() {
+            while series.front().is_some_and(|point| point.number < oldest) {
+                series.pop_front();
+            }
+        }
+        self.series.retain(|_, series| !series.is_empty());
+    }
+
+    /// The last `points` points of a Service, or all of the hour.
+    pub(super) fn series(&self, id: &str, points: usize) -> Series {
+        let points = points.min(POINTS);
+        let first = self.number.saturating_sub(u32::try_from(points).unwrap_or(u32::MAX));
+        let length = usize::try_from(self.number - first).unwrap_or(0);
+        let mut series = Series {
+            step_s: POINT.as_secs(),
+            rate: vec![None; length],
+            success: vec![None; length],
+            p99_ms: vec![None; length],
+        };
+        let known = self.series.get(id).into_iter().flatten().filter(|point| point.number >= first);
+        for point in known {
+            let at = usize::try_from(point.number - first).unwrap_or(usize::MAX);
+            let figure = |figure: f32| Some(figure).filter(|figure| figure.is_finite());
+            for (list, value) in [
+                (&mut series.rate, point.rate),
+                (&mut series.success, point.success),
+                (&mut series.p99_ms, point.p99_ms),
+            ] {
+                if let Some(place) = list.get_mut(at) {
+                    *place = figure(value);
+                }
+            }
+        }
+        series
+    }
+
+    /// The last rates of every Service, for small charts.
+    pub(super) fn rates(&self, points: usize) -> BTreeMap<&Id, Vec<Option<f32>>> {
+        self.series.keys().map(|id| (id, self.series(id, points).rate)).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "history_tests.rs"]
+mod tests;

@@ -1,0 +1,207 @@
+//! The Services and who calls whom, from the readings of all proxies. No I/O, no clock.
+//!
+//! A Service and the workload of the same name are one node: the callers' proxies count calls by Service, and the
+//! workload's own proxies count calls by port.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::cluster::readings::{Readings, SECOND};
+use crate::cluster::source::Measured;
+use crate::cluster::stat::counts::{Counts, Figures, TRAFFIC};
+use crate::cluster::stat::peer::{Destination, View, caller_name};
+
+/// Most nodes that the page shows. The further ones are counted only.
+pub(super) const NODES_MAX: usize = 2_000;
+/// Most edges that the page shows: those with the most calls.
+pub(super) const EDGES_MAX: usize = 20_000;
+
+/// `namespace/name`, or a name without a namespace.
+pub(super) type Id = String;
+
+/// All nodes and edges, with raw counts in a second.
+#[derive(Default)]
+pub(super) struct Mesh {
+    pub(super) nodes: BTreeMap<Id, Node>,
+    pub(super) edges: BTreeMap<(Id, Id), Counts>,
+    /// Nodes beyond [`NODES_MAX`].
+    pub(super) omitted: usize,
+}
+
+/// A Service, a workload or a caller.
+#[derive(Default)]
+pub(super) struct Node {
+    /// Counted by the workload's own proxies.
+    pub(super) served: Counts,
+    /// Counted by the callers' proxies.
+    pub(super) asked: Counts,
+    pub(super) proxies: usize,
+    /// Whether it receives calls, or has a proxy. Otherwise it is only the source of calls.
+    pub(super) is_service: bool,
+}
+
+/// A row of the table of Services.
+#[derive(Serialize)]
+pub(super) struct ServiceRow {
+    pub(super) id: Id,
+    proxies: usize,
+    /// The side whose figures these are: the side that counted more calls.
+    counted_by: &'static str,
+    #[serde(flatten)]
+    pub(super) figures: Figures,
+    /// Share of calls over mutual TLS, 0 to 1.
+    tls_share: Option<f64>,
+}
+
+/// An edge of the graph.
+#[derive(Serialize)]
+pub(super) struct EdgeRow<'a> {
+    pub(super) from: &'a str,
+    pub(super) to: &'a str,
+    #[serde(flatten)]
+    figures: Figures,
+    tls_share: Option<f64>,
+}
+
+/// The id of a workload, a Service or a caller.
+pub(super) fn id(namespace: &str, name: &str) -> Id {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+}
+
+/// The node of a destination.
+pub(super) fn destination_id(destination: &Destination) -> Id {
+    match destination {
+        Destination::Service { namespace, name, .. } => id(namespace.as_deref().unwrap_or_default(), name),
+        Destination::OtherAddresses => destination.to_string(),
+    }
+}
+
+impl Node {
+    /// The counts of the side that counted more calls: a caller without a proxy is missing in `asked`, and a call that
+    /// never arrived is missing in `served`.
+    pub(super) fn counts(&self) -> (&Counts, &'static str) {
+        if self.served.calls > self.asked.calls { (&self.served, "workload") } else { (&self.asked, "callers") }
+    }
+
+    pub(super) fn row(&self, id: &str) -> ServiceRow {
+        let (counts, counted_by) = self.counts();
+        ServiceRow {
+            id: id.to_owned(),
+            proxies: self.proxies,
+            counted_by,
+            figures: counts.figures(SECOND),
+            tls_share: counts.tls_share(),
+        }
+    }
+}
+
+impl Mesh {
+    pub(super) fn of(readings: &Readings) -> Self {
+        let mut mesh = Self::default();
+        for measured in readings.measured() {
+            mesh.add_served(measured);
+            mesh.add_asked(measured);
+        }
+        mesh.limit();
+        mesh
+    }
+
+    fn node(&mut self, id: &str) -> &mut Node {
+        self.nodes.entry(id.to_owned()).or_default()
+    }
+
+    /// Calls to a workload, by caller.
+    fn add_served(&mut self, measured: &Measured) {
+        let own = id(&measured.namespace, &measured.name);
+        let node = self.node(&own);
+        node.proxies += measured.proxies.len();
+        node.is_service = true;
+        let view = View::Inbound(None);
+        let callers =
+            Counts::by(TRAFFIC, measured.proxies.iter(), |sample| view.has(sample).then(|| caller_name(sample)));
+        for (caller, counts) in callers {
+            self.node(&own).served.add(&counts);
+            if counts.calls > 0.0 {
+                self.node(&caller);
+                self.edge(caller, own.clone(), counts);
+            }
+        }
+    }
+
+    /// Calls of a workload, by destination.
+    fn add_asked(&mut self, measured: &Measured) {
+        let own = id(&measured.namespace, &measured.name);
+        let view = View::Outbound(None);
+        let destinations = Counts::by(TRAFFIC, measured.proxies.iter(), |sample| {
+            view.has(sample).then(|| destination_id(&Destination::of(sample)))
+        });
+        for (to, counts) in destinations {
+            let node = self.node(&to);
+            node.asked.add(&counts);
+            node.is_service = true;
+            if counts.calls > 0.0 {
+                self.edge(own.clone(), to, counts);
+            }
+        }
+    }
+
+    /// Both sides may count an edge; the larger count stands.
+    fn edge(&mut self, from: Id, to: Id, counts: Counts) {
+        let known = self.edges.entry((from, to)).or_default();
+        if counts.calls > known.calls {
+            *known = counts;
+        }
+    }
+
+    /// Leaves out the nodes and edges with the fewest calls, beyond the limits.
+    fn limit(&mut self) {
+        if self.nodes.len() > NODES_MAX {
+            let mut by_calls: Vec<(f64, Id)> =
+                self.nodes.iter().map(|(id, node)| (node.counts().0.calls, id.clone())).collect();
+            by_calls.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+            for (_, id) in by_calls.drain(NODES_MAX..) {
+                self.nodes.remove(&id);
+                self.omitted += 1;
+            }
+        }
+        self.edges.retain(|(from, to), _| self.nodes.contains_key(from) && self.nodes.contains_key(to));
+        if self.edges.len() > EDGES_MAX {
+            let mut calls: Vec<f64> = self.edges.values().map(|counts| counts.calls).collect();
+            calls.sort_by(|a, b| b.total_cmp(a));
+            let least = calls.get(EDGES_MAX).copied().unwrap_or_default();
+            self.edges.retain(|_, counts| counts.calls > least);
+        }
+    }
+
+    /// The rows of all workloads with a proxy, and of all Services with calls now.
+    pub(super) fn services(&self) -> Vec<ServiceRow> {
+        let has_row = |node: &Node| {
+            node.proxies > 0 || (node.is_service && node.counts().0.calls + node.counts().0.responses > 0.0)
+        };
+        self.nodes.iter().filter(|(_, node)| has_row(node)).map(|(id, node)| node.row(id)).collect()
+    }
+
+    /// The edges that `wanted` selects by caller and destination, the most calls first.
+    pub(super) fn edges<'a>(&'a self, wanted: impl Fn(&str, &str) -> bool) -> Vec<EdgeRow<'a>> {
+        let edges = self.edges.iter().filter(|((from, to), _)| wanted(from, to));
+        let row = |((from, to), counts): (&'a (Id, Id), &Counts)| EdgeRow {
+            from,
+            to,
+            figures: counts.figures(SECOND),
+            tls_share: counts.tls_share(),
+        };
+        let mut rows: Vec<EdgeRow<'a>> = edges.map(row).collect();
+        rows.sort_by(|a, b| b.figures.calls_per_second.total_cmp(&a.figures.calls_per_second));
+        rows
+    }
+}
+
+/// Whether a proxy is one of a workload.
+pub(super) fn is_of(measured: &Measured, wanted: &str) -> bool {
+    crate::cluster::printable::line(&id(&measured.namespace, &measured.name)) == wanted
+}
+
+#[cfg(test)]
+#[path = "mesh_tests.rs"]
+pub(super) mod tests;

@@ -1,0 +1,46 @@
+use tokio::time::Instant;
+
+use super::*;
+use crate::cluster::reader::News;
+use crate::cluster::scrape::Scrape;
+use crate::cluster::source::tests::proxy_of;
+
+/// A mesh whose proxies have counted these pages in a second.
+pub(in crate::cluster::dashboard) fn readings(pages: &[(&str, &str)]) -> Readings {
+    let (mut readings, start) = (Readings::default(), Instant::now());
+    let proxies = pages.iter().map(|(workload, _)| proxy_of(workload, "pod"));
+    readings.take(News::Proxies(proxies.collect()));
+    for (workload, page) in pages {
+        readings.take(News::Page(proxy_of(workload, "pod"), Scrape::default(), start));
+        readings.take(News::Page(proxy_of(workload, "pod"), Scrape::parse(page), start + SECOND));
+    }
+    readings
+}
+
+const WEB: &str = "request_total{direction=\"outbound\",dst_namespace=\"shop\",dst_service=\"cart\",dst_port=\"80\",tls=\"true\"} 8\n";
+const CART: &str = "request_total{direction=\"inbound\",target_port=\"80\",tls=\"true\",client_id=\"spiffe://x/ns/shop/sa/web\"} 8\n\
+                    request_total{direction=\"inbound\",target_port=\"80\",tls=\"no_identity\"} 2\n";
+
+#[test]
+fn a_service_and_its_workload_are_one_node_with_the_figures_of_the_side_that_counted_more() {
+    let mesh = Mesh::of(&readings(&[("web", WEB), ("cart", CART)]));
+    let (counts, by) = mesh.nodes["shop/cart"].counts();
+    assert_eq!((counts.calls, by, counts.tls_share()), (10.0, "workload", Some(0.8)));
+    let alone = Mesh::of(&readings(&[("web", WEB)]));
+    assert_eq!(alone.nodes["shop/cart"].counts().1, "callers");
+}
+
+#[test]
+fn an_edge_that_both_sides_count_is_one_edge() {
+    let mesh = Mesh::of(&readings(&[("web", WEB), ("cart", CART)]));
+    let edges = mesh.edges(|_, to| to == "shop/cart");
+    assert_eq!(edges.iter().map(|edge| edge.from).collect::<Vec<_>>(), ["shop/web", "no identity"]);
+}
+
+#[test]
+fn nodes_beyond_the_limit_are_left_out_and_counted() {
+    let line = |n: usize| WEB.replace("cart", &format!("cart-{n}"));
+    let page: String = (0..NODES_MAX + 5).map(line).collect();
+    let mesh = Mesh::of(&readings(&[("web", &page)]));
+    assert_eq!((mesh.nodes.len(), mesh.omitted), (NODES_MAX, 6));
+}

@@ -1,0 +1,115 @@
+//! `leno dashboard`: a page in the browser with the Services, their calls and their problems.
+//!
+//! `find` chooses the proxies, `cluster::reader` reads them again and again, and `collect` turns the readings into what
+//! the page shows: `mesh` (Services and edges), `denials`, `problems`, `history`. `pages` answers the page's requests,
+//! behind `guard`. Pages that a proxy gives about its present state (endpoints, open calls, taps) are read only while
+//! somebody looks at them: `live`, `watch`. The files in `page/` are what the browser runs.
+//!
+//! Everything runs on one thread. No component runs in the cluster.
+
+mod browser;
+mod collect;
+mod denials;
+mod detail;
+mod find;
+mod guard;
+mod history;
+mod live;
+mod mesh;
+mod pages;
+mod problems;
+mod serve;
+mod state;
+mod watch;
+
+use std::error::Error;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::time::Duration;
+
+use clap::Args;
+use leno_accept::listen;
+use leno_model::settings::parse_duration;
+use tokio::net::TcpListener;
+use tokio::task::LocalSet;
+
+use super::block_on;
+use super::source::Source;
+use guard::{Guard, new_token};
+use state::State;
+
+/// The first choice of a port.
+const PORT: u16 = 4195;
+const EVERY_MIN: Duration = Duration::from_secs(1);
+const EVERY_MAX: Duration = Duration::from_secs(60);
+
+/// Options of `leno dashboard`.
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    source: Source,
+    /// Loopback address of the page [default: 127.0.0.1:4195, or a free port]
+    #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
+    listen: Option<SocketAddr>,
+    /// Only print the URL
+    #[arg(long)]
+    no_browser: bool,
+    /// Time between two readings of a proxy: 1s to 1m
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_every)]
+    every: Duration,
+}
+
+impl Options {
+    pub(crate) fn run(self) -> Result<(), Box<dyn Error>> {
+        block_on(LocalSet::new().run_until(self.show()))?
+    }
+
+    /// Serves the page until Ctrl-C.
+    async fn show(self) -> Result<(), Box<dyn Error>> {
+        let proxies = find::proxies(&self.source).await?;
+        let listener = self.listen().await?;
+        let address = listener.local_addr()?;
+        let token = new_token()?;
+        let url = format!("http://{address}/?token={token}");
+        println!("{url}");
+        eprintln!("leno: the dashboard reads {} proxies; open the URL above, and end with Ctrl-C", proxies.len());
+        if !self.no_browser
+            && let Err(why) = browser::open(&url)
+        {
+            eprintln!("leno: no browser could be started ({why}); open the URL yourself");
+        }
+        let state = Rc::new(State::new(proxies, self.every));
+        let guard = Rc::new(Guard::new(address, token));
+        tokio::select! {
+            never = collect::collect(&self.source, &state) => match never {},
+            never = serve::serve(listener, guard, state.clone()) => match never {},
+            interrupted = tokio::signal::ctrl_c() => Ok(interrupted?),
+        }
+    }
+
+    async fn listen(&self) -> Result<TcpListener, String> {
+        let failed = |address: SocketAddr, error: std::io::Error| {
+            format!("the dashboard cannot listen on {address}: {error}; choose another address with --listen")
+        };
+        if let Some(address) = self.listen {
+            return listen(address).map_err(|error| failed(address, error));
+        }
+        let loopback = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        listen(loopback(PORT)).or_else(|_| listen(loopback(0))).map_err(|error| failed(loopback(0), error))
+    }
+}
+
+fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr = text.parse().map_err(|_| "write an address with a port, as 127.0.0.1:4195".to_owned())?;
+    if !address.ip().is_loopback() {
+        return Err("use a loopback address: the page shows private data; from another machine, forward the port, as \
+                    ssh -L 4195:127.0.0.1:4195 HOST"
+            .to_owned());
+    }
+    Ok(address)
+}
+
+fn parse_every(text: &str) -> Result<Duration, String> {
+    let every = parse_duration(text).filter(|every| (EVERY_MIN..=EVERY_MAX).contains(every));
+    every.ok_or_else(|| "write a duration of 1s to 1m, as 2s".to_owned())
+}

@@ -1,0 +1,77 @@
+// The frame of the page: asks for snapshots, and shows the view that the address names.
+
+import { h, setText } from './dom.js';
+import { overview, problems } from './overview.js';
+import { service } from './service.js';
+import { graph } from './graph.js';
+import { streams } from './streams.js';
+import { tap } from './tap.js';
+import { listen } from './keys.js';
+
+const VIEWS = [['', 'Services', overview], ['graph', 'Graph', graph], ['streams', 'Streams', streams], ['tap', 'Tap', tap], ['problems', 'Problems', problems]];
+const main = document.getElementById('main');
+const state = document.getElementById('state');
+const tabs = VIEWS.map(([path, title]) => h('a', { href: `#/${path}`, 'data-path': path }, title));
+const count = h('span', { class: 'count', hidden: true });
+tabs[4].append(count);
+document.getElementById('nav').append(...tabs);
+
+let snapshot = null;
+let view = null;
+let timer = 0;
+
+/** Asks the tool. Returns null if there is nothing new. */
+export async function ask(path, signal) {
+  const answer = await fetch(path, { signal, headers: { accept: 'application/json' } });
+  if (answer.status === 204) return null;
+  if (!answer.ok) throw new Error((await answer.text()).trim());
+  return answer.json();
+}
+
+function show() {
+  const [path, argument] = location.hash.replace(/^#\//, '').split('/').map(decodeURIComponent);
+  view?.leave?.();
+  main.replaceChildren();
+  const known = VIEWS.find(([name]) => name === (path ?? ''));
+  for (const tab of tabs) {
+    if (tab.dataset.path === (path === 'service' ? '' : known?.[0] ?? '')) tab.setAttribute('aria-current', 'page');
+    else tab.removeAttribute('aria-current');
+  }
+  view = path === 'service' ? service(main, argument) : (known?.[2] ?? overview)(main, argument);
+  document.title = `${path === 'service' ? argument : known?.[1] ?? 'Services'} – Leno`;
+  if (snapshot) view.update?.(snapshot);
+  scrollTo(0, 0);
+}
+
+async function poll() {
+  clearTimeout(timer);
+  // A hidden page asks for nothing.
+  if (document.hidden) return;
+  let pause = 2;
+  try {
+    const next = await ask(`/api/mesh?since=${snapshot?.version ?? 0}`);
+    if (next) {
+      snapshot = next;
+      pause = next.version < 10 ? 0.6 : next.every_s;
+      view.update?.(snapshot);
+      const worst = snapshot.problems.filter((problem) => problem.severity !== 'note').length;
+      count.hidden = snapshot.problems.length === 0;
+      count.className = worst ? 'count error' : 'count';
+      setText(count, String(worst || snapshot.problems.length));
+      const silent = snapshot.silent ? `, ${snapshot.silent} silent` : '';
+      const reading = snapshot.counted + snapshot.silent < snapshot.proxies ? 'counting calls of ' : '';
+      setText(state, `${reading}${snapshot.proxies} ${snapshot.proxies === 1 ? 'proxy' : 'proxies'}${silent}`);
+    }
+    state.className = '';
+  } catch (error) {
+    state.className = 'error';
+    setText(state, error instanceof TypeError ? 'leno dashboard has ended' : error.message);
+  }
+  timer = setTimeout(poll, pause * 1000);
+}
+
+listen(VIEWS.map(([path]) => path));
+addEventListener('hashchange', show);
+document.addEventListener('visibilitychange', poll);
+show();
+poll();

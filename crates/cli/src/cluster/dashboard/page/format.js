@@ -1,0 +1,42 @@
+// Figures as people read them. A missing figure is a dash.
+
+const DASH = '–';
+
+export function rate(value) {
+  if (value === null || value === undefined) return DASH;
+  if (value >= 1000) return Math.round(value).toLocaleString('en');
+  return value === 0 ? '0' : value < 0.05 ? '<0.1' : value.toFixed(1);
+}
+
+export function percent(share) {
+  if (share === null || share === undefined) return DASH;
+  const value = share * 100;
+  // 99.996 % is not 100 %.
+  return `${value > 99.99 && value < 100 ? '99.99' : value.toFixed(value === 100 || value === 0 ? 0 : 2)} %`;
+}
+
+export function ms(value) {
+  if (value === null || value === undefined) return DASH;
+  return value >= 10000 ? `${(value / 1000).toFixed(1)} s` : value >= 100 ? `${value.toFixed(0)} ms` : `${value.toFixed(1)} ms`;
+}
+
+export function seconds(milliseconds) {
+  const value = milliseconds / 1000;
+  if (value < 60) return `${value.toFixed(1)} s`;
+  if (value < 3600) return `${Math.floor(value / 60)} min ${Math.floor(value % 60)} s`;
+  return `${Math.floor(value / 3600)} h ${Math.floor((value % 3600) / 60)} min`;
+}
+
+export function successClass(share) {
+  if (share === null || share === undefined) return 'soft';
+  return share < 0.95 ? 'bad' : share < 0.99 ? 'warn' : 'good';
+}
+
+export function tlsClass(share) {
+  if (share === null || share === undefined) return 'soft';
+  return share > 0.999 ? 'good' : 'warn';
+}
+
+export function latencyClass(value) {
+  return value > 1000 ? 'bad' : value > 250 ? 'warn' : '';
+}

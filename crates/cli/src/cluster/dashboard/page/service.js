@@ -1,0 +1,88 @@
+// One Service: its hour, methods, endpoints, routes, callers and denials.
+
+import { ask } from './app.js';
+import { h, panel, serviceLink } from './dom.js';
+import { curve, isCurve } from './chart.js';
+import { Table } from './table.js';
+import { encrypted, figures } from './overview.js';
+import { ms, percent, rate, seconds, successClass } from './format.js';
+
+const last = (values) => values.findLast((value) => value !== null) ?? null;
+
+function chart(title, series, now, options) {
+  if (!isCurve(series)) return h('figure', { class: 'chart' }, h('figcaption', {}, h('span', {}, title)), h('p', { class: 'soft' }, 'A curve begins after 20 s with calls.'));
+  return h('figure', { class: 'chart' }, h('figcaption', {}, h('span', {}, title), h('span', {}, now)),
+    curve(series, { width: 360, height: 96, lines: 2, label: `${title} in the last hour`, ...options }),
+    h('figcaption', {}, h('span', {}, options.from), h('span', {}, 'now')));
+}
+
+export function service(main, id) {
+  const go = (other) => { location.hash = serviceLink(other); };
+  const tiles = h('div', { class: 'tiles' });
+  const charts = h('div', { class: 'charts' });
+  const methods = new Table({ label: 'Methods', key: (row) => [row.namespace, row.name, row.direction, row.at, row.method].join(' '), empty: 'No method has been called since the proxies started.',
+    columns: [{ head: 'Method', kind: 'name', value: (row) => row.method, title: (row) => row.method },
+      { head: 'Counted by', optional: true, value: (row) => (row.direction === 'inbound' ? 'own proxies' : row.namespace ? `${row.namespace}/${row.name}` : row.name) }, ...figures,
+      { head: 'Expired', number: true, optional: true, value: (row) => row.expired_rate, text: (row) => percent(row.expired_rate) }] });
+  const endpoints = new Table({ label: 'Endpoints', key: (row) => [row.seen_by, row.proxy, row.worker, row.cluster, row.address].join(' '), empty: 'No proxy has called this Service.',
+    columns: [{ head: 'Endpoint', kind: 'mono', value: (row) => row.address },
+      { head: 'State', value: (row) => row.state, draw(row, cell) { if (cell.textContent !== row.state) cell.replaceChildren(h('span', { class: `tag ${row.state}` }, row.state)); } },
+      { head: 'Share', number: true, value: (row) => row.share, text: (row) => percent(row.share) },
+      { head: 'In flight', number: true, optional: true, value: (row) => row.in_flight },
+      { head: 'Latency', number: true, optional: true, value: (row) => row.latency_estimate_ms, text: (row) => ms(row.latency_estimate_ms) },
+      { head: 'Why', kind: 'wrap soft', value: (row) => [row.reason, row.last_connect_error].filter(Boolean).join('; ') },
+      { head: 'Seen by', optional: true, value: (row) => `${row.seen_by}, worker ${row.worker}` }] });
+  const callers = new Table({ label: 'Callers', key: (row) => row.from, open: (row) => go(row.from), empty: 'No caller now.',
+    columns: [{ head: 'Caller', kind: 'name', value: (row) => row.from }, ...figures, encrypted] });
+  const calls = new Table({ label: 'Called Services', key: (row) => row.to, open: (row) => go(row.to), empty: 'It calls no Service now.',
+    columns: [{ head: 'Calls', kind: 'name', value: (row) => row.to }, ...figures, encrypted] });
+  const routes = new Table({ label: 'Routes', key: (row) => [row.namespace, row.name, row.service, row.route].join(' '), empty: 'No call has matched a route.',
+    columns: [{ head: 'Route', kind: 'name', value: (row) => (row.route === '-' ? 'no route, a policy' : row.route) }, { head: 'Called by', optional: true, value: (row) => (row.namespace ? `${row.namespace}/${row.name}` : row.name) }, figures[0],
+      figures[1], { head: 'Retries/s', number: true, value: (row) => row.retries_per_second, text: (row) => rate(row.retries_per_second) },
+      { head: 'Hedges/s', number: true, optional: true, value: (row) => row.hedges_per_second, text: (row) => rate(row.hedges_per_second) },
+      { head: 'Backends', kind: 'wrap', value: (row) => Object.entries(row.backends).map(([name, calls]) => `${name} ${percent(row.calls_per_second ? calls / row.calls_per_second : null)}`).join(', ') }] });
+  const denials = new Table({ label: 'Denied calls', key: (row) => [row.workload, row.port, row.caller, row.policy].join(' '), empty: 'Policies have denied no call.',
+    columns: [{ head: 'Caller', kind: 'name', value: (row) => row.caller }, { head: 'At', value: (row) => `${row.workload}:${row.port}` }, { head: 'Policy', kind: 'wrap', value: (row) => row.policy },
+      { head: 'Denied', number: true, value: (row) => row.total, class: (row) => (row.is_recent ? 'bad' : '') },
+      { head: 'Last', number: true, value: (row) => row.last_s, text: (row) => (row.last_s === null ? 'before the start' : `${seconds(row.last_s * 1000)} ago`) }] });
+  const note = h('p', { class: 'sub' }, 'Reading the proxies.');
+  main.append(h('a', { class: 'crumb', href: '#/' }, '← Services'), h('h1', {}, id ?? ''), note, tiles, charts, panel('Methods', '', methods.element),
+    panel('Endpoints', 'as the balancer of each calling proxy sees them', endpoints.element),
+    h('div', { class: 'columns' }, panel('Callers', '', callers.element), panel('Calls to other Services', '', calls.element)),
+    panel('Routes', '', routes.element), panel('Denied calls', 'since the proxies started', denials.element));
+  const leaving = new AbortController();
+  let isReading = false;
+
+  async function read() {
+    if (isReading) return;
+    isReading = true;
+    try {
+      const wanted = encodeURIComponent(id);
+      const [detail, seen] = await Promise.all([ask(`/api/service?id=${wanted}`, leaving.signal), ask(`/api/endpoints?id=${wanted}`, leaving.signal)]);
+      show(detail, seen);
+    } catch (error) {
+      if (error.name !== 'AbortError') note.textContent = error.message;
+    } finally {
+      isReading = false;
+    }
+  }
+
+  function show(detail, seen) {
+    const { row, history } = detail;
+    const tile = (text, about, kind = '') => h('div', { class: 'tile' }, h('b', { class: kind }, text), h('span', {}, about));
+    const silent = detail.proxies.filter((proxy) => proxy.silent).length;
+    note.textContent = `${detail.proxies.length || 'No'} ${detail.proxies.length < 2 ? 'proxy' : 'proxies'} of its own${silent ? `, ${silent} silent` : ''}. Figures: means over about 10 s${row ? `, counted by ${row.counted_by === 'workload' ? 'its own proxies' : 'its callers'}` : ''}.`;
+    if (row) tiles.replaceChildren(tile(rate(row.calls_per_second), 'calls/s'), tile(percent(row.success_rate), 'success', successClass(row.success_rate)), tile(ms(row.p50_ms), 'p50'), tile(ms(row.p99_ms), 'p99'), tile(percent(row.tls_share), 'mutual TLS'));
+    const minutes = (history.rate.length * history.step_s) / 60;
+    const from = minutes >= 59 ? '1 h ago' : minutes < 1 ? `${minutes * 60} s ago` : `${Math.round(minutes)} min ago`;
+    charts.replaceChildren(chart('Calls/s', history.rate, rate(last(history.rate)), { from }), chart('Success', history.success, percent(last(history.success)), { top: 1.02, from }), chart('p99', history.p99_ms, ms(last(history.p99_ms)), { from }));
+    methods.update(detail.methods);
+    callers.update(detail.callers);
+    calls.update(detail.calls);
+    routes.update(detail.routes);
+    denials.update(detail.denials);
+    endpoints.update(seen.endpoints);
+  }
+  read();
+  return { update: read, leave: () => leaving.abort() };
+}

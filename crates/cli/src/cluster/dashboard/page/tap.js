@@ -1,0 +1,72 @@
+// The live tap: calls as they end. It stops when the view is left.
+
+import { h, panel, setText } from './dom.js';
+import { latencyClass, ms } from './format.js';
+
+/** Lines on the page; older lines leave. */
+const LINES_MAX = 300;
+const GRPC = ['OK', 'CANCELLED', 'UNKNOWN', 'INVALID_ARGUMENT', 'DEADLINE_EXCEEDED', 'NOT_FOUND', 'ALREADY_EXISTS', 'PERMISSION_DENIED', 'RESOURCE_EXHAUSTED', 'FAILED_PRECONDITION', 'ABORTED', 'OUT_OF_RANGE', 'UNIMPLEMENTED', 'INTERNAL', 'UNAVAILABLE', 'DATA_LOSS', 'UNAUTHENTICATED'];
+
+function line(call) {
+  const status = call.grpc_status !== undefined ? GRPC[call.grpc_status] ?? `grpc-status ${call.grpc_status}` : call.status ?? 'no answer';
+  const isFault = call.grpc_status !== undefined ? call.grpc_status !== 0 : call.status === undefined || call.status >= 400;
+  const method = call.grpc_status !== undefined && call.path ? call.path.replace(/^\//, '') : `${call.method ?? call.protocol ?? ''} ${call.path ?? ''}`;
+  const id = (text) => text?.split('/ns/')[1]?.replace('/sa/', '/');
+  const peer = call.direction === 'inbound' ? `from ${id(call.client_id) ?? call.client}` : `to ${id(call.server_id) ?? call.server ?? 'nowhere'}`;
+  return h('tr', {}, h('td', { class: 'mono soft' }, (call.time ?? '').slice(11, 23)), h('td', { class: 'name', title: method }, method),
+    h('td', { class: isFault ? 'bad' : 'good' }, String(status)), h('td', { class: `num ${latencyClass(call.duration_ms)}` }, ms(call.duration_ms)),
+    h('td', { class: 'optional' }, `${call.workload} ${call.direction === 'inbound' ? 'in' : 'out'}`), h('td', { class: 'optional' }, peer),
+    h('td', { class: 'optional soft' }, [call.retries ? `${call.retries} retries` : '', call.route ?? '', call.proxy_error ? `proxy error ${call.proxy_error}` : ''].filter(Boolean).join(', ')));
+}
+
+export function tap(main) {
+  const field = (label, name, placeholder) => h('label', {}, label, h('input', { name, placeholder, size: 16, autocomplete: 'off' }));
+  const start = h('button', { class: 'primary', type: 'submit' }, 'Start');
+  const form = h('form', { class: 'filters', onsubmit: (event) => { event.preventDefault(); source ? stop('Stopped.') : begin(); } },
+    field('Service', 'service', 'shop/cart'), field('Method', 'method', 'shop.v1.Cart/Add'), field('Status', 'status', 'UNAVAILABLE,503'), field('Slower than', 'slower_than', '200ms'), field('Peer', 'peer', 'shop/web'),
+    h('label', {}, 'Direction', h('select', { name: 'direction' }, h('option', { value: '' }, 'both'), h('option', { value: 'inbound' }, 'inbound'), h('option', { value: 'outbound' }, 'outbound'))),
+    h('label', { class: 'check' }, h('input', { type: 'checkbox', name: 'failed', value: '1' }), 'only failed'), start);
+  const note = h('p', { class: 'sub', role: 'status' }, 'Not started. A call appears when it ends.');
+  const body = h('tbody');
+  const heads = [['Time'], ['Method'], ['Status'], ['Took', 'num'], ['Proxy', 'optional'], ['Peer', 'optional'], ['More', 'optional']];
+  const head = h('tr', {}, ...heads.map(([text, kind]) => h('th', { scope: 'col', class: kind }, h('span', {}, text))));
+  main.append(h('h1', {}, 'Tap'), note, panel('Calls', '', form, h('div', { class: 'scroll' }, h('table', { 'aria-label': 'Calls' }, h('thead', {}, head), body))));
+  let source = null;
+  let waiting = [];
+  let dropped = 0;
+  let watched = '';
+
+  function begin() {
+    const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ''));
+    source = new EventSource(`/api/tap?${query}`);
+    setText(start, 'Stop');
+    setText(note, 'Starting.');
+    body.replaceChildren();
+    dropped = 0;
+    source.onmessage = (event) => {
+      const call = JSON.parse(event.data);
+      if (call.watching !== undefined) { watched = `Watching ${call.watching} of ${call.of} proxies`; setText(note, `${watched}.`); return; }
+      if (call.dropped !== undefined) { dropped += call.dropped; return; }
+      if (call.ended !== undefined) { setText(note, call.why); return; }
+      waiting.push(call);
+      // All calls of a frame are drawn at once.
+      if (waiting.length === 1) requestAnimationFrame(draw);
+    };
+    source.onerror = () => stop('The tap ended. Check the fields: a status is written as UNAVAILABLE or 503, a time as 200ms. At most 2 taps run.');
+  }
+
+  function draw() {
+    body.prepend(...waiting.slice(-LINES_MAX).reverse().map(line));
+    waiting = [];
+    while (body.children.length > LINES_MAX) body.lastElementChild.remove();
+    if (dropped) setText(note, `${watched}; ${dropped} further calls were not shown. Narrow the selection.`);
+  }
+
+  function stop(why) {
+    source?.close();
+    source = null;
+    setText(start, 'Start');
+    setText(note, why);
+  }
+  return { leave: () => source?.close() };
+}

@@ -1,0 +1,140 @@
+//! The answers to the page's requests.
+//!
+//! The page asks for a new snapshot every few seconds. Events that the tool pushed would go on while the page is hidden or
+//! slow; a page that asks stops by itself.
+
+use std::rc::Rc;
+
+use hyper::body::Incoming;
+use hyper::{Request, Response, StatusCode};
+use leno_admin::Content;
+use leno_admin::answer::{Answer, not_found, text, typed};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::detail::detail;
+use super::state::State;
+use super::{live, watch};
+use crate::cluster::printable::line;
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const JS: &str = "text/javascript; charset=utf-8";
+
+/// The files that the browser loads: path, content type, content.
+const FILES: [(&str, &str, &str); 16] = [
+    ("/", HTML, include_str!("page/index.html")),
+    ("/style.css", CSS, include_str!("page/style.css")),
+    ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
+    ("/app.js", JS, include_str!("page/app.js")),
+    ("/dom.js", JS, include_str!("page/dom.js")),
+    ("/format.js", JS, include_str!("page/format.js")),
+    ("/table.js", JS, include_str!("page/table.js")),
+    ("/chart.js", JS, include_str!("page/chart.js")),
+    ("/overview.js", JS, include_str!("page/overview.js")),
+    ("/service.js", JS, include_str!("page/service.js")),
+    ("/graph.js", JS, include_str!("page/graph.js")),
+    ("/graph-worker.js", JS, include_str!("page/graph-worker.js")),
+    ("/layout.js", JS, include_str!("page/layout.js")),
+    ("/streams.js", JS, include_str!("page/streams.js")),
+    ("/tap.js", JS, include_str!("page/tap.js")),
+    ("/keys.js", JS, include_str!("page/keys.js")),
+];
+
+/// The query of a request.
+pub(super) struct Query<'a>(&'a str);
+
+impl Query<'_> {
+    /// The value of a field, if it is there and not empty.
+    pub(super) fn get(&self, name: &str) -> Option<String> {
+        let mut pairs = self.0.split('&').filter_map(|pair| pair.split_once('='));
+        let (_, value) = pairs.find(|(key, _)| *key == name)?;
+        Some(decode(value)).filter(|value| !value.is_empty())
+    }
+}
+
+/// Answers a request that the guard has let through.
+pub(super) async fn answer(request: &Request<Incoming>, state: &Rc<State>) -> Answer {
+    let path = request.uri().path();
+    let query = Query(request.uri().query().unwrap_or_default());
+    if let Some((_, content_type, content)) = FILES.iter().find(|(file, ..)| *file == path) {
+        return typed(StatusCode::OK, content_type, *content);
+    }
+    match path {
+        "/api/mesh" => mesh(state, &query),
+        "/api/graph" => json_answer(graph(state)),
+        "/api/service" => match query.get("id").and_then(|id| detail(state, &id)) {
+            Some(detail) => json_answer(detail),
+            None => text(StatusCode::NOT_FOUND, "no proxy knows this Service; go back to the list\n"),
+        },
+        "/api/endpoints" => json_answer(live::endpoints(state, &query.get("id").unwrap_or_default()).await),
+        "/api/calls" => json_answer(live::calls(state, query.get("service").as_deref()).await),
+        "/api/tap" => watch::tap(state, &query),
+        _ => not_found(),
+    }
+}
+
+/// The latest snapshot, unless the page has it.
+fn mesh(state: &State, query: &Query<'_>) -> Answer {
+    let (version, snapshot) = state.snapshot.borrow().clone();
+    if query.get("since").is_some_and(|since| since == version.to_string()) {
+        let mut answer = Response::new(Content::Page(Default::default()));
+        *answer.status_mut() = StatusCode::NO_CONTENT;
+        return answer;
+    }
+    typed(StatusCode::OK, "application/json", snapshot)
+}
+
+fn graph(state: &State) -> String {
+    let mesh = state.mesh.borrow();
+    let nodes: Vec<Value> = mesh
+        .nodes
+        .iter()
+        .filter(|(_, node)| node.proxies > 0 || !node.is_service || node.counts().0.calls > 0.0)
+        .map(|(id, node)| json!({ "id": id, "is_service": node.is_service, "row": node.row(id) }))
+        .collect();
+    // Every edge has calls, and so have both its ends.
+    clean(&json!({ "nodes": nodes, "edges": mesh.edges(|_, _| true) }))
+}
+
+fn json_answer(json: String) -> Answer {
+    typed(StatusCode::OK, "application/json", json)
+}
+
+/// JSON whose texts have no control characters and no invisible characters: most texts are from proxies, and so from
+/// their peers.
+pub(super) fn clean(value: &impl Serialize) -> String {
+    serde_json::to_value(value).map(cleaned).unwrap_or_default().to_string()
+}
+
+fn cleaned(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(line(&text)),
+        Value::Array(values) => values.into_iter().map(cleaned).collect(),
+        Value::Object(fields) => {
+            Value::Object(fields.into_iter().map(|(key, value)| (line(&key), cleaned(value))).collect::<Map<_, _>>())
+        }
+        other => other,
+    }
+}
+
+/// Decodes the value of a query's field.
+fn decode(text: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::new(), text.bytes());
+    while let Some(byte) = rest.next() {
+        let hex = |byte: Option<u8>| char::from(byte?).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        match byte {
+            b'+' => bytes.push(b' '),
+            b'%' => match (hex(rest.next()), hex(rest.next())) {
+                (Some(high), Some(low)) => bytes.push(high * 16 + low),
+                _ => bytes.push(b'?'),
+            },
+            byte => bytes.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+#[path = "pages_tests.rs"]
+mod tests;

@@ -1,0 +1,240 @@
+//! What a user should look at first, in plain words, the worst first. No I/O; the time is an argument.
+
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use super::denials::{Key, Row};
+use super::mesh::{Mesh, id};
+use crate::cluster::certificate::relative;
+use crate::cluster::readings::{Member, Readings, SECOND};
+use crate::cluster::source::Growth;
+use crate::cluster::stat::methods;
+
+/// A Service below this share of successes has an error.
+const SUCCESS_FAIR: f64 = 0.95;
+/// A Service below this share of successes has a warning.
+const SUCCESS_GOOD: f64 = 0.99;
+/// A method above this p99 is slow.
+const SLOW_MS: f64 = 250.0;
+/// A call with more messages is a stream, whose time says nothing about its speed.
+const UNARY_MESSAGES_MAX: f64 = 1.5;
+/// Proxies renew their certificates long before this.
+const CERTIFICATE_LEAST: Duration = Duration::from_secs(2 * 60 * 60);
+const ANCHOR_LEAST: Duration = Duration::from_secs(60 * 24 * 60 * 60);
+/// Most problems of one kind. The page shows how many are left out.
+const OF_KIND_MAX: usize = 50;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Severity {
+    Error,
+    Warning,
+    Note,
+}
+
+/// One problem.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Problem {
+    pub(super) severity: Severity,
+    /// A word that names the kind, for filters.
+    pub(super) kind: &'static str,
+    pub(super) what: String,
+    pub(super) fix: String,
+    /// The Service whose page shows more.
+    pub(super) service: Option<String>,
+}
+
+/// Everything that problems are found in.
+pub(super) struct Facts<'a> {
+    pub(super) readings: &'a Readings,
+    pub(super) mesh: &'a Mesh,
+    pub(super) methods: &'a [methods::Row],
+    pub(super) denials: &'a [Row],
+    /// Problems of configuration, with the name of the proxy that reported them.
+    pub(super) configuration: &'a [(String, String)],
+    pub(super) now: SystemTime,
+}
+
+/// All problems, the worst first.
+pub(super) fn problems(facts: &Facts<'_>) -> Vec<Problem> {
+    let mut all = Vec::new();
+    for found in [
+        silent(facts),
+        failing(facts),
+        configuration(facts),
+        certificates(facts),
+        unreachable(facts),
+        denied(facts),
+        slow(facts),
+    ] {
+        let omitted = found.len().saturating_sub(OF_KIND_MAX);
+        all.extend(found.into_iter().take(OF_KIND_MAX));
+        if let Some(last) = all.last_mut().filter(|_| omitted > 0) {
+            last.what += &format!(" (and {omitted} more of this kind)");
+        }
+    }
+    all.sort_by_key(|problem| problem.severity);
+    all
+}
+
+fn silent(facts: &Facts<'_>) -> Vec<Problem> {
+    let problem = |member: &Member| {
+        let why = member.silent.clone()?;
+        let service = id(&member.proxy.namespace, &member.proxy.name);
+        Some(Problem {
+            severity: Severity::Error,
+            kind: "silent proxy",
+            what: format!("The proxy {} does not answer: {why}", proxy(member)),
+            fix: "Check that the program runs. Its calls are missing in all figures.".to_owned(),
+            service: Some(service),
+        })
+    };
+    facts.readings.members().filter_map(problem).collect()
+}
+
+/// A proxy with its workload, as `web-1 of shop/web`.
+fn proxy(member: &Member) -> String {
+    let (instance, workload) = (member.proxy.instance(), id(&member.proxy.namespace, &member.proxy.name));
+    if instance == workload { instance } else { format!("{instance} of {workload}") }
+}
+
+fn failing(facts: &Facts<'_>) -> Vec<Problem> {
+    let mut found = Vec::new();
+    for (id, node) in facts.mesh.nodes.iter().filter(|(_, node)| node.is_service) {
+        // A fault between the two sides is visible on the callers' side only.
+        let sides = [(&node.asked, "its callers"), (&node.served, "its own proxies")];
+        let worst = sides.into_iter().filter_map(|(counts, by)| Some((counts.figures(SECOND).success_rate?, by)));
+        let Some((success, by)) = worst.min_by(|a, b| a.0.total_cmp(&b.0)) else { continue };
+        if success >= SUCCESS_GOOD {
+            continue;
+        }
+        found.push((
+            success,
+            Problem {
+                severity: if success < SUCCESS_FAIR { Severity::Error } else { Severity::Warning },
+                kind: "failing calls",
+                what: format!("{id} fails {:.1} % of its calls, as {by} count them", (1.0 - success) * 100.0),
+                fix: "Open the Service to see which method fails, or tap its failed calls.".to_owned(),
+                service: Some(id.clone()),
+            },
+        ));
+    }
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    found.into_iter().map(|(_, problem)| problem).collect()
+}
+
+fn configuration(facts: &Facts<'_>) -> Vec<Problem> {
+    let problem = |(proxy, what): &(String, String)| Problem {
+        severity: Severity::Error,
+        kind: "configuration",
+        what: format!("{what} (reported by {proxy})"),
+        fix: "Correct the file. Until then its last valid version stays in force.".to_owned(),
+        service: None,
+    };
+    facts.configuration.iter().map(problem).collect()
+}
+
+fn certificates(facts: &Facts<'_>) -> Vec<Problem> {
+    let mut found = Vec::new();
+    for (member, Growth { now, .. }) in facts.readings.proxies() {
+        let service = id(&member.proxy.namespace, &member.proxy.name);
+        let mut add = |metric: &str, least: Duration, what: &str, fix: &str| {
+            let Some(end) = now.time(metric) else { return };
+            let left = end.duration_since(facts.now).ok();
+            if left.is_some_and(|left| left > least) {
+                return;
+            }
+            let ends = if left.is_some() { "expires" } else { "expired" };
+            found.push(Problem {
+                severity: if left.is_some() { Severity::Warning } else { Severity::Error },
+                kind: "certificate",
+                what: format!("The {what} of {} {ends} {}", proxy(member), relative(end, facts.now)),
+                fix: fix.to_owned(),
+                service: Some(service.clone()),
+            });
+        };
+        add(
+            "control_identity_cert_expiration_timestamp_seconds",
+            CERTIFICATE_LEAST,
+            "certificate",
+            "The proxy could not renew it. Read the proxy's log, and check that its authority answers.",
+        );
+        add(
+            "leno_trust_anchor_expiration_timestamp_seconds",
+            ANCHOR_LEAST,
+            "last trust anchor",
+            "Rotate the trust anchor before that day.",
+        );
+    }
+    found
+}
+
+fn unreachable(facts: &Facts<'_>) -> Vec<Problem> {
+    let cut: Vec<String> = facts
+        .readings
+        .proxies()
+        .filter(|(_, growth)| growth.now.all("leno_control_plane_connected", &[]).any(|sample| sample.value == 0.0))
+        .map(|(member, _)| id(&member.proxy.namespace, &member.proxy.name))
+        .collect();
+    let Some(first) = cut.first() else { return Vec::new() };
+    let others = match cut.len() - 1 {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    };
+    vec![Problem {
+        severity: Severity::Warning,
+        kind: "control plane",
+        what: format!("The proxies of {first}{others} have no connection to the control plane"),
+        fix: "Calls go on with the last configuration. Check that leno-control runs: leno check.".to_owned(),
+        service: Some(first.clone()),
+    }]
+}
+
+fn denied(facts: &Facts<'_>) -> Vec<Problem> {
+    let problem = |row: &Row| {
+        let Key { workload, port, caller, policy } = &row.key;
+        let calls = if row.total == 1.0 { "1 call".to_owned() } else { format!("{:.0} calls", row.total) };
+        Problem {
+            severity: if row.is_recent { Severity::Warning } else { Severity::Note },
+            kind: "denied calls",
+            what: format!("{workload} denied {calls} of {caller} on port {port}, because of {policy}"),
+            fix: "If the caller should be allowed, add it to the policy: leno authz shows who may call.".to_owned(),
+            service: Some(workload.clone()),
+        }
+    };
+    facts.denials.iter().map(problem).collect()
+}
+
+fn slow(facts: &Facts<'_>) -> Vec<Problem> {
+    let mut slow: Vec<(f64, &methods::Row)> =
+        facts.methods.iter().filter_map(|row| Some((slow_ms(row)?, row))).collect();
+    slow.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let problem = |(p99_ms, row): (f64, &methods::Row)| {
+        let service = id(&row.key.namespace, &row.key.name);
+        let side = if row.key.direction == "inbound" {
+            format!("of {service}")
+        } else {
+            format!("called by {service} at {}", row.key.at)
+        };
+        Problem {
+            severity: Severity::Note,
+            kind: "slow method",
+            what: format!("{} {side} is slow: p99 is {p99_ms:.0} ms", row.key.method),
+            fix: "Open the Service: its endpoints show whether one of them is slow.".to_owned(),
+            service: Some(service),
+        }
+    };
+    slow.into_iter().map(problem).collect()
+}
+
+/// The p99 of a slow unary method.
+fn slow_ms(row: &methods::Row) -> Option<f64> {
+    let rate = row.figures.calls_per_second;
+    let is_stream = row.request_messages_per_second.max(row.response_messages_per_second) > UNARY_MESSAGES_MAX * rate;
+    row.figures.p99_ms.filter(|p99| *p99 > SLOW_MS && !is_stream)
+}
+
+#[cfg(test)]
+#[path = "problems_tests.rs"]
+mod tests;

@@ -1,0 +1,49 @@
+use super::super::mesh::tests::readings;
+use super::*;
+
+/// The problems of a mesh with these pages.
+fn found(pages: &[(&str, &str)]) -> Vec<Problem> {
+    let readings = readings(pages);
+    let methods: Vec<_> = readings.measured().flat_map(|measured| methods::rows(measured, None, SECOND)).collect();
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    let mesh = Mesh::of(&readings);
+    problems(&Facts { readings: &readings, mesh: &mesh, methods: &methods, denials: &[], configuration: &[], now })
+}
+
+#[test]
+fn a_healthy_mesh_has_no_problem() {
+    let page = "response_total{direction=\"inbound\",target_port=\"80\",classification=\"success\"} 100\n\
+                control_identity_cert_expiration_timestamp_seconds 1050000\nleno_control_plane_connected 1\n";
+    assert!(found(&[("web", page)]).is_empty());
+}
+
+#[test]
+fn failing_calls_come_before_a_certificate_that_ends_and_a_lost_control_plane() {
+    let page = "response_total{direction=\"inbound\",target_port=\"80\",classification=\"failure\"} 50\n\
+                response_total{direction=\"inbound\",target_port=\"80\",classification=\"success\"} 50\n\
+                control_identity_cert_expiration_timestamp_seconds 1000600\nleno_control_plane_connected 0\n";
+    let found = found(&[("web", page)]);
+    let kinds: Vec<_> = found.iter().map(|problem| (problem.severity, problem.kind)).collect();
+    assert_eq!(
+        kinds,
+        [(Severity::Error, "failing calls"), (Severity::Warning, "certificate"), (Severity::Warning, "control plane"),]
+    );
+    assert_eq!(found[0].what, "shop/web fails 50.0 % of its calls, as its own proxies count them");
+    assert_eq!(found[1].what, "The certificate of pod of shop/web expires in 10 min");
+}
+
+#[test]
+fn a_slow_method_is_named_and_a_stream_is_not() {
+    let method = |messages: u32| {
+        let labels = "direction=\"inbound\",target_port=\"80\",grpc_service=\"s.S\",grpc_method=\"M\"";
+        format!(
+            "leno_method_requests_total{{{labels}}} 10\n\
+             leno_method_messages_total{{{labels},side=\"response\"}} {messages}\n\
+             leno_method_duration_seconds_bucket{{{labels},le=\"1.0\"}} 10\n\
+             leno_method_duration_seconds_bucket{{{labels},le=\"+Inf\"}} 10\n"
+        )
+    };
+    let slow = found(&[("web", &method(10))]);
+    assert_eq!(slow[0].what, "s.S/M of shop/web is slow: p99 is 990 ms");
+    assert!(found(&[("web", &method(900))]).is_empty());
+}

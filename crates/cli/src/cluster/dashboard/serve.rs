@@ -1,0 +1,52 @@
+//! Serves the page over HTTP/1 on loopback.
+
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use leno_accept::{Arrival, Listener, RoomSize};
+use tokio::net::TcpListener;
+use tokio::task::spawn_local;
+
+use super::guard::{Guard, seal};
+use super::pages;
+use super::state::State;
+
+/// Limit on open connections. A browser opens at most six for each window.
+const CONNECTIONS_MAX: usize = 64;
+/// Longest time for the head of a request, and for an idle connection.
+const HEADER_MAX: Duration = Duration::from_secs(30);
+/// Largest head of a request, in bytes; hyper allows no smaller limit.
+const HEADER_MAX_BYTES: usize = 8_192;
+
+/// Answers requests, for ever. Needs a `LocalSet`.
+pub(super) async fn serve(listener: TcpListener, guard: Rc<Guard>, state: Rc<State>) -> Infallible {
+    let mut listener = Listener::new("dashboard", listener, RoomSize::of_strangers(CONNECTIONS_MAX));
+    loop {
+        let Arrival { stream, mut place, .. } = listener.accept().await;
+        let (guard, state) = (guard.clone(), state.clone());
+        spawn_local(async move {
+            let service = service_fn(|request| {
+                let (guard, state) = (guard.clone(), state.clone());
+                async move {
+                    let mut answer = match guard.check(&request) {
+                        Ok(()) => pages::answer(&request, &state).await,
+                        Err(refusal) => *refusal,
+                    };
+                    seal(&mut answer);
+                    Ok::<_, Infallible>(answer)
+                }
+            });
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEADER_MAX)
+                .max_buf_size(HEADER_MAX_BYTES)
+                .serve_connection(TokioIo::new(stream), service);
+            // A browser that leaves is no fault, and a replaced connection sees its end.
+            let _ = place.hold(connection).await;
+        });
+    }
+}

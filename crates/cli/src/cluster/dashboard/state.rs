@@ -1,0 +1,58 @@
+//! What the dashboard knows. All tasks run on one thread, so the state has no locks.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::denials::Denials;
+use super::history::History;
+use super::mesh::Mesh;
+use crate::cluster::readings::Readings;
+use crate::cluster::source::Proxies;
+use crate::cluster::stat::streams::Reading;
+
+/// Time constant of the means that the page shows.
+pub(super) const MEAN_OVER: Duration = Duration::from_secs(10);
+
+pub(super) struct State {
+    pub(super) proxies: Proxies,
+    pub(super) every: Duration,
+    start: Instant,
+    pub(super) readings: RefCell<Readings>,
+    pub(super) mesh: RefCell<Mesh>,
+    pub(super) history: RefCell<History>,
+    pub(super) denials: RefCell<Denials>,
+    /// The problems of configuration, each with the proxy that reported it.
+    pub(super) configuration: RefCell<Vec<(String, String)>>,
+    /// The latest snapshot in JSON, and its number.
+    pub(super) snapshot: RefCell<(u64, Bytes)>,
+    /// The previous reading of the open calls.
+    pub(super) calls: RefCell<Vec<Reading>>,
+    /// Number of open taps of the page.
+    pub(super) taps: Cell<usize>,
+}
+
+impl State {
+    pub(super) fn new(proxies: Proxies, every: Duration) -> Self {
+        Self {
+            proxies,
+            every,
+            start: Instant::now(),
+            readings: RefCell::new(Readings::with_means(MEAN_OVER)),
+            mesh: RefCell::default(),
+            history: RefCell::default(),
+            denials: RefCell::default(),
+            configuration: RefCell::default(),
+            snapshot: RefCell::default(),
+            calls: RefCell::default(),
+            taps: Cell::new(0),
+        }
+    }
+
+    /// Time since the start of the dashboard.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+}

@@ -1,0 +1,82 @@
+//! The runs of this machine, for commands that read the proxies of all runs.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use leno_model::proxy::ADMIN_PORT;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+
+use super::network::{enter, namespace};
+use super::state::State;
+
+/// The directory of `leno run` without --state.
+pub(crate) const STATE: &str = "/run/leno";
+/// Longest time to connect to a proxy, which is on this machine.
+const CONNECT_MAX: Duration = Duration::from_secs(1);
+
+/// A run that lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Running {
+    pub(crate) namespace: String,
+    pub(crate) service: String,
+    /// The file that keeps the run's network namespace.
+    pub(crate) network: PathBuf,
+}
+
+/// The runs that live and share this directory; no runs if the directory does not exist, or may not be read.
+pub(crate) fn list(state: &Path) -> Vec<Running> {
+    if !state.exists() {
+        return Vec::new();
+    }
+    let Ok(state) = State::open(state) else { return Vec::new() };
+    let mut numbers = state.numbers().unwrap_or_default();
+    numbers.sort_unstable();
+    let living = numbers.into_iter().filter(|number| !state.is_dead(*number));
+    living.filter_map(|number| Running::parse(&state.about(number)?)).collect()
+}
+
+impl Running {
+    /// The line that a run writes about itself.
+    pub(super) fn line(network: &str, namespace: &str, service: &str) -> String {
+        format!("{network} {namespace} {service}\n")
+    }
+
+    /// Parses the line of a run.
+    pub(super) fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        let (network, namespace_name, service) = (words.next()?, words.next()?, words.next()?);
+        Some(Self { namespace: namespace_name.to_owned(), service: service.to_owned(), network: namespace(network) })
+    }
+}
+
+/// Connects to the admin port in a network namespace. A socket stays in the namespace in which a thread opened it, so
+/// only a short-lived thread enters the namespace.
+///
+/// # Errors
+/// If the namespace does not exist, the user is not root, or no proxy listens.
+pub(crate) async fn connect(network: PathBuf) -> io::Result<TcpStream> {
+    let (sender, connected) = oneshot::channel();
+    thread::Builder::new().spawn(move || {
+        let connect = || -> io::Result<std::net::TcpStream> {
+            enter(&network)?;
+            let stream = std::net::TcpStream::connect_timeout(&address(), CONNECT_MAX)?;
+            stream.set_nonblocking(true)?;
+            Ok(stream)
+        };
+        // The receiver is gone if the reading took too long.
+        let _ = sender.send(connect());
+    })?;
+    TcpStream::from_std(connected.await.map_err(io::Error::other)??)
+}
+
+fn address() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, ADMIN_PORT).into()
+}
+
+#[cfg(test)]
+#[path = "running_tests.rs"]
+mod tests;

@@ -1,0 +1,243 @@
+//! `leno dashboard`: its figures, its refusals, and its page in a real browser.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use leno_testing::skipped;
+use leno_tests::backend::Backend;
+use leno_tests::client::{Call, Client};
+use leno_tests::manifests::{ECHO, Service};
+use leno_tests::messages;
+use leno_tests::programs::{program, run, run_well, text};
+use leno_tests::proxy::{Proxy, free_address, wait_for};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+const SOON: Duration = Duration::from_secs(30);
+const BROWSER_MAX: Duration = Duration::from_secs(120);
+const ATTACK: &str = "<img src=x onerror=alert(1)>";
+
+/// A running dashboard. Dropping it kills it.
+struct Dashboard {
+    child: Child,
+    url: String,
+    address: SocketAddr,
+}
+
+impl Dashboard {
+    fn start(admins: &[SocketAddr]) -> Self {
+        let admins: Vec<String> = admins.iter().map(ToString::to_string).collect();
+        let mut command = Command::new(program("leno"));
+        command.args(["dashboard", "--no-browser", "--every", "1s", "--listen", &free_address().to_string()]);
+        command.args(["--admin", &admins.join(",")]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("leno is built");
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut url).expect("the URL");
+        let url = url.trim().to_owned();
+        let authority = url.strip_prefix("http://").and_then(|rest| rest.split('/').next()).expect("a URL");
+        let address = authority.parse().expect("an address");
+        Self { child, url, address }
+    }
+
+    /// Sends a request with these lines of header; returns the whole answer.
+    fn request(&self, path: &str, lines: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).expect("it listens");
+        stream.set_read_timeout(Some(SOON)).expect("a time limit");
+        write!(stream, "GET {path} HTTP/1.1\r\nconnection: close\r\n{lines}\r\n").expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    }
+
+    fn host(&self) -> String {
+        format!("host: {}\r\n", self.address)
+    }
+
+    /// The header lines of the page's own requests.
+    fn signed(&self) -> String {
+        let (_, token) = self.url.split_once("token=").expect("a token");
+        format!("{}cookie: leno-dashboard-{}={token}\r\n", self.host(), self.address.port())
+    }
+
+    fn json(&self, path: &str) -> Value {
+        let answer = self.request(path, &self.signed());
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+        serde_json::from_str(body).unwrap_or_else(|error| panic!("{error} in {answer}"))
+    }
+}
+
+impl Drop for Dashboard {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// An admin endpoint that sends hostile names. It serves one connection after the other, until the test ends.
+fn hostile_admin() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let name = format!("{ATTACK}\u{202e}\u{7}evil");
+    let soon = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs() + 600;
+    thread::spawn(move || {
+        let mut calls = 0;
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { continue };
+            let mut request = [0; 2_048];
+            let _ = stream.read(&mut request);
+            calls += 20;
+            let to = format!("direction=\"outbound\",dst_namespace=\"evil\",dst_service=\"{name}\",dst_port=\"1\"");
+            let method =
+                format!("direction=\"inbound\",target_port=\"1\",grpc_service=\"{name}\",grpc_method=\"Slow\"");
+            let page = format!(
+                "request_total{{{to},tls=\"true\"}} {calls}\n\
+                 response_total{{{to},classification=\"failure\"}} {calls}\n\
+                 leno_method_requests_total{{{method}}} {calls}\n\
+                 leno_method_responses_total{{{method},classification=\"success\"}} {calls}\n\
+                 leno_method_duration_seconds_bucket{{{method},le=\"0.5\"}} 0\n\
+                 leno_method_duration_seconds_bucket{{{method},le=\"1.0\"}} {calls}\n\
+                 leno_method_duration_seconds_bucket{{{method},le=\"+Inf\"}} {calls}\n\
+                 inbound_http_authz_deny_total{{target_port=\"8080\",client_id=\"spiffe://x/ns/shop/sa/web\",\
+                 authz_kind=\"authorizationpolicy\",authz_name=\"shop/only-cart\"}} 7\n\
+                 control_identity_cert_expiration_timestamp_seconds {soon}\n"
+            );
+            let _ =
+                write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{page}", page.len());
+        }
+    });
+    address
+}
+
+/// A proxy in front of a backend, and a client that calls until it is dropped.
+struct Stage {
+    _backend: Backend,
+    proxy: Proxy,
+    calling: JoinHandle<()>,
+}
+
+impl Stage {
+    async fn start() -> Self {
+        let backend = Backend::start().await;
+        let proxy = Proxy::start_with(free_address(), &[Service::echo(&[backend.address()])], &[]);
+        let client = Client::connect(proxy.outbound(), ECHO).await;
+        let calling = tokio::spawn(async move {
+            let (response, mut request) = client.open(&Call::new("Bidi")).await.expect("a stream");
+            messages::send(&mut request, messages::message(b"one"), false).await.expect("the stream is open");
+            let _body = response.await;
+            loop {
+                client.call(&Call::new("Fast"), b"hello").await;
+                client.call(&Call::new("Slow").with("delay-ms", "30"), b"hello").await;
+                client.call(&Call::new("Failing").with("reply-status", "14"), b"hello").await;
+            }
+        });
+        Self { _backend: backend, proxy, calling }
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.calling.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_dashboard_shows_services_methods_endpoints_streams_and_problems() {
+    let stage = Stage::start().await;
+    let dead = free_address();
+    let dashboard = Dashboard::start(&[stage.proxy.admin(), hostile_admin(), dead]);
+    let mesh = wait_for("Services with calls", SOON, || {
+        let mesh = dashboard.json("/api/mesh");
+        let echo = mesh["services"].as_array()?.iter().find(|row| row["id"] == "default/echo")?;
+        let is_ready = echo["success_rate"].is_number() && mesh["silent"] == 1 && mesh["counted"] == 2;
+        is_ready.then(|| (echo.clone(), mesh.clone()))
+    });
+    let (echo, mesh) = mesh;
+    let success = echo["success_rate"].as_f64().expect("a share");
+    assert!((0.5..0.8).contains(&success), "one call of three fails: {echo}");
+    let kinds: Vec<&str> =
+        mesh["problems"].as_array().expect("problems").iter().filter_map(|problem| problem["kind"].as_str()).collect();
+    for kind in ["silent proxy", "failing calls", "certificate", "denied calls", "slow method"] {
+        assert!(kinds.contains(&kind), "no {kind} in {kinds:?}");
+    }
+    assert!(mesh.to_string().contains("AuthorizationPolicy shop/only-cart"), "{mesh}");
+    assert!(mesh.to_string().contains(ATTACK) && !mesh.to_string().contains(['\u{202e}', '\u{7}']), "{mesh}");
+
+    let service = dashboard.json("/api/service?id=default%2Fecho");
+    let methods: Vec<&str> =
+        service["methods"].as_array().expect("methods").iter().filter_map(|row| row["method"].as_str()).collect();
+    assert!(methods.contains(&"test.Test/Fast") && methods.contains(&"test.Test/Failing"), "{methods:?}");
+    let endpoints = dashboard.json("/api/endpoints?id=default%2Fecho");
+    assert!(endpoints["endpoints"][0]["reason"].is_string(), "{endpoints}");
+    let calls = dashboard.json("/api/calls");
+    assert!(calls.to_string().contains("test.Test/Bidi"), "{calls}");
+    let graph = dashboard.json("/api/graph");
+    assert!(
+        graph["edges"].as_array().is_some_and(|edges| edges.iter().any(|edge| edge["to"] == "default/echo")),
+        "{graph}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_tap_of_the_dashboard_begins_and_ends_with_its_reader() {
+    let stage = Stage::start().await;
+    let dashboard = Dashboard::start(&[stage.proxy.admin()]);
+    let mut stream = TcpStream::connect(dashboard.address).expect("it listens");
+    write!(stream, "GET /api/tap?failed=1 HTTP/1.1\r\n{}\r\n", dashboard.signed()).expect("it reads");
+    let mut lines = BufReader::new(stream.try_clone().expect("a copy")).lines();
+    let failed = lines.find_map(|line| line.ok().filter(|line| line.contains("test.Test/Failing")));
+    assert!(failed.is_some_and(|line| line.starts_with("data: {") && line.contains("\"grpc_status\":14")));
+    drop((lines, stream));
+    wait_for("the proxy's tap ends", SOON, || stage.proxy.log().contains("a tap ended").then_some(()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_sites_other_names_and_requests_without_the_token_see_nothing() {
+    let dashboard = Dashboard::start(&[hostile_admin()]);
+    let signed = dashboard.signed();
+    let cookie = signed.strip_prefix(&dashboard.host()).expect("a cookie");
+    let attempts = [
+        (421, "/", format!("host: evil.example:{}\r\n{cookie}", dashboard.address.port())),
+        (421, "/api/mesh", format!("host: evil.example\r\n{cookie}")),
+        (403, "/api/mesh", format!("{signed}origin: http://evil.example\r\n")),
+        (403, "/api/mesh", format!("{signed}sec-fetch-site: cross-site\r\n")),
+        (403, "/api/tap", format!("{signed}sec-fetch-site: same-site\r\n")),
+        (401, "/api/mesh", dashboard.host()),
+        (401, "/", dashboard.host()),
+        (401, "/app.js", dashboard.host()),
+        (401, "/?token=00", dashboard.host()),
+        (200, "/", signed.clone()),
+    ];
+    for (status, path, lines) in attempts {
+        let answer = dashboard.request(path, &lines);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{path} {lines}: {answer}");
+        let head = answer.to_ascii_lowercase();
+        let policy = "content-security-policy: default-src 'none'; script-src 'self';";
+        assert!(head.contains(policy) && !head.contains("access-control-allow-origin"), "{answer}");
+        assert!(head.contains("cache-control: no-store") && head.contains("referrer-policy: no-referrer"), "{answer}");
+    }
+    let page = dashboard.request("/", &signed);
+    assert!(!page.contains("<script>") && !page.contains(" style=") && !page.contains(" onclick="), "{page}");
+    let outside = run("leno", &["dashboard", "--listen", "0.0.0.0:0"], SOON);
+    assert!(!outside.status.success() && text(&outside).contains("use a loopback address"), "{}", text(&outside));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_page_works_in_a_browser_and_stays_smooth_with_500_services() {
+    if !program("dashboard-browser").is_file() || !std::path::Path::new("/usr/bin/chromium").is_file() {
+        skipped("there is no Chromium with Playwright; ./test install installs them where there is npm");
+        return;
+    }
+    let stage = Stage::start().await;
+    let dashboard = Dashboard::start(&[stage.proxy.admin(), hostile_admin(), free_address()]);
+    let kept = std::env::var("DASHBOARD_SCREENSHOTS").ok();
+    let directory = tempfile::tempdir().expect("a directory");
+    let screenshots = kept.unwrap_or_else(|| directory.path().to_string_lossy().into_owned());
+    let url = dashboard.url.clone();
+    let printed =
+        tokio::task::spawn_blocking(move || run_well("dashboard-browser", &[&url, &screenshots], BROWSER_MAX));
+    println!("{}", printed.await.expect("it ends").trim());
+}
