@@ -92,6 +92,7 @@ fn relay(seed: u64, mesh: Mesh, discovers: bool) -> Relay {
         limits: Arc::new(Limits::default()),
         memory_budget_bytes: 64 << 20,
         metrics: WorkerMetrics::new(),
+        tracing: None,
         seed,
     };
     Relay::new(config, Arc::new(mesh), Instant::now())
