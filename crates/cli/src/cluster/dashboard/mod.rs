@@ -3,7 +3,7 @@
 //! `find` chooses the proxies, `cluster::reader` reads them again and again, and `collect` turns the readings into what
 //! the page shows: `mesh` (Services and edges), `denials`, `problems`, `history`. `pages` answers the page's requests,
 //! behind `guard`. Pages that a proxy gives about its present state (endpoints, open calls, taps) are read only while
-//! somebody looks at them: `live`, `watch`. The files in `page/` are what the browser runs.
+//! the page shows them: `live`, `watch`. The files in `page/` are what the browser runs.
 //!
 //! Everything runs on one thread. No component runs in the cluster.
 
