@@ -114,7 +114,8 @@ fn a_root_is_written_as_traceparent() {
 
 #[test]
 fn a_context_goes_on_in_its_own_format() {
-    let cases: [(&[(&str, &str)], &[(&str, &str)]); 5] = [
+    type Fields<'a> = &'a [(&'a str, &'a str)];
+    let cases: [(Fields<'_>, Fields<'_>); 5] = [
         (
             // The flag for random trace ids goes on; unknown flags do not.
             &[("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-ff"), ("tracestate", "a=1")],
