@@ -44,6 +44,10 @@ pub struct Explanation {
     pub last_pick: Option<String>,
 }
 
+/// Why a pick chose its endpoint.
+#[derive(Debug, Clone, Copy)]
+pub struct PickReason(Why);
+
 impl Balancer {
     /// Explains every endpoint, ascending by address.
     pub fn explain(&self, now: Instant) -> Vec<Explanation> {
@@ -52,7 +56,17 @@ impl Balancer {
 
     /// Returns why the most recent pick chose its endpoint; `None` before the first pick.
     pub fn explain_last_pick(&self) -> Option<String> {
-        self.last_pick.map(|(_, why)| self.explain_pick(why))
+        self.last_reason().map(|reason| self.explain_reason(reason))
+    }
+
+    /// Returns the reason of the most recent pick, which [`Balancer::explain_reason`] puts in words later.
+    pub fn last_reason(&self) -> Option<PickReason> {
+        self.last_pick.map(|(_, why)| PickReason(why))
+    }
+
+    /// Puts the reason of a pick in words.
+    pub fn explain_reason(&self, PickReason(why): PickReason) -> String {
+        self.explain_pick(why)
     }
 
     fn explain_endpoint(&self, now: Instant, endpoint: &Endpoint) -> Explanation {

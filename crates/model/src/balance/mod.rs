@@ -39,7 +39,7 @@ use latency::{Latency, as_ms};
 use recent::RecentPicks;
 
 pub use endpoints::EndpointId;
-pub use explain::Explanation;
+pub use explain::{Explanation, PickReason};
 pub use methods::Method;
 pub use policy_name::{Policy, UnknownPolicy};
 pub use retry_budget::{BudgetSettings, RetryBudget};

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use leno_http2::FieldSection;
 use leno_http2::fields::Known;
+use leno_model::balance::PickReason;
 use leno_model::spiffe::SpiffeId;
 use smallvec::SmallVec;
 
@@ -16,6 +17,7 @@ use crate::certain::Certain;
 use crate::downstream::client::ClientId;
 use crate::metrics::Direction;
 use crate::pool::hop::Protocol;
+use crate::target::cluster::ClusterState;
 use crate::trace::{FinishedAttempt, FinishedCall, SpanId, TraceContext, TraceId, finished_text as text};
 
 /// Calls to this path are never traced: the export of spans would otherwise cause spans, without end.
@@ -39,7 +41,7 @@ struct AttemptTrace {
     endpoint: Option<SocketAddr>,
     server_id: Option<String>,
     is_hedge: bool,
-    reason: Option<String>,
+    reason: Option<PickReason>,
     began: Instant,
     sent: Option<Instant>,
     answered: Option<Instant>,
@@ -66,7 +68,7 @@ impl CallTrace {
     pub(crate) fn begin_attempt(
         &mut self,
         id: AttemptId,
-        (endpoint, reason, is_hedge): (Option<SocketAddr>, Option<String>, bool),
+        (endpoint, reason, is_hedge): (Option<SocketAddr>, Option<PickReason>, bool),
         now: Instant,
         random: &mut fastrand::Rng,
     ) {
@@ -132,7 +134,13 @@ impl CallTrace {
 
 impl AttemptTrace {
     /// Returns the attempt for the exporter. An attempt without an end of its own has ended as its call.
-    fn finish(self, call: &Call, (ending, grpc_status): (Ending, Option<u8>), now: Instant) -> FinishedAttempt {
+    fn finish(
+        self,
+        call: &Call,
+        cluster: Option<&ClusterState>,
+        (ending, grpc_status): (Ending, Option<u8>),
+        now: Instant,
+    ) -> FinishedAttempt {
         let after = |at: Instant| at.saturating_duration_since(call.started);
         let (ended, http_status, grpc_status, error, has_failed) = match (self.end, ending) {
             (Some((at, AttemptEnd::Answered { http_status, grpc_status })), _) => {
@@ -152,7 +160,7 @@ impl AttemptTrace {
             endpoint: self.endpoint,
             server_id: self.server_id,
             is_hedge: self.is_hedge,
-            reason: self.reason,
+            reason: self.reason.zip(cluster).map(|(reason, cluster)| cluster.balancer.explain_reason(reason)),
             began: after(self.began),
             sent: self.sent.map(after),
             answered: self.answered.map(after),
@@ -208,6 +216,7 @@ impl Relay {
             return;
         }
         let (Some(outbox), Some(client)) = (self.tracer.outbox(), self.downstreams.get(call.client)) else { return };
+        let cluster = self.targets.get(call.cluster);
         let field = |known| text(call.request.get(known).unwrap_or_default());
         let path = call.request.get(Known::Path).unwrap_or_default();
         let path = path.split(|byte| b"?#".contains(byte)).next().unwrap_or_default();
@@ -225,7 +234,7 @@ impl Relay {
             method: field(Known::Method),
             path: text(path),
             authority: field(Known::Authority),
-            target: self.targets.get(call.cluster).map(|cluster| cluster.target.to_string()).unwrap_or_default(),
+            target: cluster.map(|cluster| cluster.target.to_string()).unwrap_or_default(),
             route: call.route.as_ref().map(|route| route.name().to_string()),
             client: client.origin.peer,
             client_id: client.peer_id.as_ref().map(ToString::to_string),
@@ -239,7 +248,10 @@ impl Relay {
             has_failed,
             retries: call.retries,
             hedges: call.hedges(),
-            attempts: attempts.into_iter().map(|attempt| attempt.finish(call, (ending, grpc_status), now)).collect(),
+            attempts: attempts
+                .into_iter()
+                .map(|attempt| attempt.finish(call, cluster, (ending, grpc_status), now))
+                .collect(),
         });
     }
 }

@@ -74,7 +74,7 @@ impl Relay {
         let attempt = call.attempts.begin(id, pick.of(method), pool, self.now);
         if let Some(trace) = &mut call.trace {
             let address = cluster.member(endpoint).map(|endpoint| endpoint.address);
-            let reason = cluster.balancer.explain_last_pick();
+            let reason = cluster.balancer.last_reason();
             let is_hedge = call.attempts.get(attempt).is_some_and(|attempt| attempt.is_hedge);
             trace.begin_attempt(attempt, (address, reason, is_hedge), self.now, &mut self.random);
         }
