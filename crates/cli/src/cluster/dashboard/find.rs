@@ -1,4 +1,5 @@
-//! Chooses the proxies: the named ones; otherwise those of `leno run`, of the cluster, or of the default admin address.
+//! Chooses the proxies. If the user names none, takes the proxies of `leno run`, else of the cluster, else the proxy at the
+//! default admin address.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;

@@ -45,7 +45,7 @@ const FILES: [(&str, &str, &str); 16] = [
 pub(super) struct Query<'a>(&'a str);
 
 impl Query<'_> {
-    /// The value of a field, if it is there and not empty.
+    /// The value of a field; `None` if the query lacks the field or the value is empty.
     pub(super) fn get(&self, name: &str) -> Option<String> {
         let mut pairs = self.0.split('&').filter_map(|pair| pair.split_once('='));
         let (_, value) = pairs.find(|(key, _)| *key == name)?;

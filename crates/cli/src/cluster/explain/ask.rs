@@ -89,8 +89,8 @@ async fn caller(options: &Options, cluster: &Cluster) -> Result<Pod, ClusterErro
     })
 }
 
-/// The clusterIP and port of a Service's port, `cart.shop:80`: clients in a cluster connect to it. `None` for a headless
-/// Service, and if it cannot be read; the proxy then goes by the name.
+/// The clusterIP and port of a Service's port, `cart.shop:80`: clients in a cluster connect to it. `None` if the Service is
+/// headless or cannot be read; the proxy then finds the Service by its name.
 async fn cluster_ip(cluster: &Cluster, key: &str) -> Option<SocketAddr> {
     let (host, port) = key.rsplit_once(':')?;
     let (name, namespace) = host.split_once('.')?;
