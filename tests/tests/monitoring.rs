@@ -227,6 +227,7 @@ impl Prometheus {
             format!("--config.file={}", path("prometheus.yml")),
             format!("--storage.tsdb.path={}", path("data")),
             format!("--web.listen-address={address}"),
+            "--enable-feature=exemplar-storage".to_owned(),
         ];
         let server = Server::start("prometheus", &options.each_ref().map(String::as_str));
         wait_for("Prometheus is ready", PATIENCE, || {
@@ -240,14 +241,24 @@ impl Prometheus {
     /// # Panics
     /// If Prometheus does not accept the expression.
     fn count(&self, expression: &str) -> u64 {
-        let query = format!("count(({expression}) > -Inf)");
-        let encoded: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
-        let (status, answer) =
-            admin::get(self.address, &format!("/api/v1/query?query={encoded}")).expect("Prometheus answers");
-        assert_eq!(status, 200, "{expression}: {answer}");
-        let answer: Value = serde_json::from_str(&answer).expect("JSON");
-        let count = answer["data"]["result"][0]["value"][1].as_str();
+        let answer = self.ask("query", &format!("count(({expression}) > -Inf)"), "");
+        let count = answer["result"][0]["value"][1].as_str();
         count.map_or(0, |count| count.parse().expect("a number"))
+    }
+
+    /// Returns the exemplars of each series that an expression selects.
+    fn exemplars(&self, expression: &str) -> Vec<Value> {
+        list(&self.ask("query_exemplars", expression, "&start=0&end=9999999999")).cloned().collect()
+    }
+
+    /// Sends an expression to a page of Prometheus' API.
+    fn ask(&self, page: &str, expression: &str, more: &str) -> Value {
+        let encoded: String = expression.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let (status, answer) =
+            admin::get(self.address, &format!("/api/v1/{page}?query={encoded}{more}")).expect("Prometheus answers");
+        assert_eq!(status, 200, "{expression}: {answer}");
+        let mut answer: Value = serde_json::from_str(&answer).expect("JSON");
+        answer["data"].take()
     }
 }
 
@@ -371,6 +382,38 @@ fn pods_are_found_with_their_workloads_and_other_containers_are_left_out() {
     }
     is_there(r#"up{job="leno-control", pod="control", workload=""}"#);
     assert_eq!(prometheus.count("up"), 7, "all other targets are left out");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_traced_call_is_an_exemplar_of_its_method_s_durations() {
+    if !is_installed("prometheus", "prometheus") {
+        return;
+    }
+    let backend = Backend::start().await;
+    // Nothing listens there: that spans arrive is tested elsewhere.
+    let collector = free_address().to_string();
+    let services = [Service::echo(&[backend.address()])];
+    let proxy = Proxy::start_with(free_address(), &services, &["--trace-collector", &collector, "--trace-ratio", "0"]);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let traced = Call::new("Fast").with("traceparent", &format!("00-{trace}-00f067aa0ba902b7-01"));
+    client.try_call(&traced, b"hello").await.expect("the server answers");
+    client.try_call(&Call::new("Fast"), b"hello").await.expect("the server answers");
+
+    let prometheus = Prometheus::start(&[("leno-proxy", "web", proxy.admin())]);
+    let series = tokio::task::block_in_place(|| {
+        wait_for("an exemplar", PATIENCE, || {
+            Some(prometheus.exemplars("leno_method_duration_seconds_bucket")).filter(|series| !series.is_empty())
+        })
+    });
+    let [series] = &series[..] else { panic!("one bucket: {series:#?}") };
+    let (labels, exemplar) = (&series["seriesLabels"], &series["exemplars"][0]);
+    assert_eq!((&labels["grpc_method"], &labels["direction"]), (&json!("Fast"), &json!("outbound")), "{series:#}");
+    assert_eq!(exemplar["labels"], json!({"trace_id": trace}), "{series:#}");
+    let number = |value: &Value| value.as_str().and_then(|text| text.parse::<f64>().ok()).expect("a number");
+    assert!(number(&exemplar["value"]) <= number(&labels["le"]), "{series:#}");
+    // A scrape in the older format has no place for exemplars.
+    assert!(!proxy.get("/metrics").expect("the admin listener answers").1.contains("trace_id"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

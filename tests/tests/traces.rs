@@ -9,7 +9,7 @@ use std::time::Duration;
 use leno_tests::admin;
 use leno_tests::manifests::{ECHO, Service};
 use leno_tests::programs::Server;
-use leno_tests::proxy::{Proxy, free_address, wait_for};
+use leno_tests::proxy::{Proxy, Signal, free_address, wait_for};
 use leno_tests::traces::{self, Called, Collector, Kind, Span};
 use leno_tests::xds::{Authority, spawn_envoy};
 
@@ -284,6 +284,24 @@ fn a_retried_call_has_a_span_for_each_attempt() {
         assert_eq!(services(&children(&spans, inbound[0])), proxied()[3..], "{spans:#?}");
     }
     stage.assert_described(&spans);
+}
+
+#[test]
+fn a_proxy_that_ends_exports_the_spans_of_its_last_calls() {
+    if !traces::are_installed() {
+        return;
+    }
+    let collector = Collector::start();
+    let mut stage = Stage::start(collector.address(), &Settings::default());
+    let calls = stage.call(Some(collector.address()), &["--calls", "20"]);
+    for proxy in [&mut stage.web, &mut stage.echo] {
+        proxy.signal(Signal::TERM);
+        let ended = proxy.wait(SOON).expect("the proxy ends");
+        assert!(ended.success(), "{ended}");
+    }
+    for Called { trace, .. } in &calls {
+        collector.whole_trace(trace, 5);
+    }
 }
 
 #[test]

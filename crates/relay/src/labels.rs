@@ -66,9 +66,9 @@ impl Client {
 impl Relay {
     /// Returns the TLS label of a call to an endpoint: the identity that is expected there, or why the hop has no
     /// mutual TLS.
-    pub(crate) fn endpoint_tls(&self, direction: Direction, hop: Hop, expected: Option<SpiffeId>) -> TlsLabel {
+    pub(crate) fn endpoint_tls(&self, direction: Direction, hop: Hop, expected: Option<&SpiffeId>) -> TlsLabel {
         match (expected, direction) {
-            (Some(id), _) if hop.is_mutual_tls() => TlsLabel::Mutual(id),
+            (Some(id), _) if hop.is_mutual_tls() => TlsLabel::Mutual(id.clone()),
             (_, Direction::Inbound) => TlsLabel::None(NoTlsReason::Loopback),
             (_, Direction::Outbound) if self.targets.own().is_some() => TlsLabel::None(NoTlsReason::NotInMesh),
             (_, Direction::Outbound) => TlsLabel::Disabled,
@@ -94,7 +94,7 @@ impl Relay {
     /// Returns the series in which a connection to an endpoint counts.
     pub(crate) fn endpoint_series(&self, upstream: &Upstream) -> Option<Arc<TcpMetrics>> {
         let cluster = self.targets.get(upstream.cluster)?;
-        let tls = self.endpoint_tls(cluster.target.direction(), upstream.key.hop, upstream.expected.clone());
+        let tls = self.endpoint_tls(cluster.target.direction(), upstream.key.hop, upstream.expected.as_deref());
         let traffic = cluster.traffic_labels(tls);
         Some(self.metrics.connections(&ConnectionLabels { peer: PeerLabel::Destination, traffic }))
     }

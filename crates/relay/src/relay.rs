@@ -87,13 +87,14 @@ pub struct Relay {
 impl Relay {
     /// Creates a relay without connections.
     pub fn new(config: Config, mesh: Arc<Mesh>, now: Instant) -> Self {
+        let mut random = fastrand::Rng::with_seed(config.seed);
         Self {
             unrouted: [Direction::Inbound, Direction::Outbound].map(|side| unrouted(&config.metrics, side)),
             limits: config.limits,
             metrics: config.metrics,
             access_log: config.access_log,
             taps: Taps::default(),
-            tracer: Tracer::new(config.tracing, now),
+            tracer: Tracer::new(config.tracing, now, &mut random),
             failures: FailureLog::default(),
             index: config.index,
             workers: config.workers,
@@ -117,7 +118,7 @@ impl Relay {
             fields: Default::default(),
             heads: Heads::default(),
             budget: Budget::new(config.memory_budget_bytes),
-            random: fastrand::Rng::with_seed(config.seed),
+            random,
             burst: false,
         }
     }

@@ -18,7 +18,7 @@ pub(super) struct Choice {
 }
 
 /// The reason for a pick.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Why {
     NextInTurn,
     Drawn,
@@ -43,7 +43,7 @@ pub(super) enum Rank {
 }
 
 /// One endpoint in a comparison.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Contender {
     index: usize,
     pub(super) id: EndpointId,

@@ -44,9 +44,13 @@ pub struct Explanation {
     pub last_pick: Option<String>,
 }
 
-/// Why a pick chose its endpoint.
-#[derive(Debug, Clone, Copy)]
-pub struct PickReason(Why);
+/// Why a pick chose its endpoint. [`fmt::Display`] puts it in words.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PickReason {
+    why: Why,
+    /// The endpoint that would have been chosen otherwise; `None` if there is none, or if it was removed.
+    runner_up: Option<SocketAddr>,
+}
 
 impl Balancer {
     /// Explains every endpoint, ascending by address.
@@ -56,23 +60,27 @@ impl Balancer {
 
     /// Returns why the most recent pick chose its endpoint; `None` before the first pick.
     pub fn explain_last_pick(&self) -> Option<String> {
-        self.last_reason().map(|reason| self.explain_reason(reason))
+        self.last_reason().map(|reason| reason.to_string())
     }
 
-    /// Returns the reason of the most recent pick, which [`Balancer::explain_reason`] puts in words later.
+    /// Returns the reason of the most recent pick.
     pub fn last_reason(&self) -> Option<PickReason> {
-        self.last_pick.map(|(_, why)| PickReason(why))
+        self.last_pick.map(|(_, why)| self.reason(why))
     }
 
-    /// Puts the reason of a pick in words.
-    pub fn explain_reason(&self, PickReason(why): PickReason) -> String {
-        self.explain_pick(why)
+    fn reason(&self, why: Why) -> PickReason {
+        let runner_up = match why {
+            Why::Fewest { runner_up: Some(other), .. } => self.address(other.id),
+            Why::Fewest { .. } | Why::NextInTurn | Why::Drawn | Why::Probe { .. } => None,
+        };
+        PickReason { why, runner_up }
     }
 
     fn explain_endpoint(&self, now: Instant, endpoint: &Endpoint) -> Explanation {
         let health = &endpoint.health;
         let (recent_picks, of) = self.recent.count(endpoint.id.slot());
-        let last_pick = self.last_pick.filter(|(id, _)| *id == endpoint.id).map(|(_, why)| self.explain_pick(why));
+        let last_pick =
+            self.last_pick.filter(|(id, _)| *id == endpoint.id).map(|(_, why)| self.reason(why).to_string());
         Explanation {
             address: endpoint.address,
             state: state_name(&health.state),
@@ -122,24 +130,38 @@ impl Balancer {
             }
         }
     }
+}
 
-    fn explain_pick(&self, why: Why) -> String {
-        match why {
-            Why::NextInTurn => "the next in turn".to_owned(),
-            Why::Drawn => "drawn at random".to_owned(),
-            Why::Probe { good_answers } => {
-                format!("a probe for recovery, after {good_answers} good answers")
-            }
-            Why::Fewest { winner, runner_up: None } => format!("{}; the only one usable", standing(&winner)),
+impl fmt::Display for PickReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.why {
+            Why::NextInTurn => f.write_str("the next in turn"),
+            Why::Drawn => f.write_str("drawn at random"),
+            Why::Probe { good_answers } => write!(f, "a probe for recovery, after {good_answers} good answers"),
+            Why::Fewest { winner, runner_up: None } => write!(f, "{winner}; the only one usable"),
             Why::Fewest { winner, runner_up: Some(other) } => {
                 let tie = (winner.rank, winner.in_flight) == (other.rank, other.in_flight);
                 let tie = if tie { ", waited longer" } else { "" };
-                let address = self
-                    .address(other.id)
-                    .map_or_else(|| "a removed endpoint".to_owned(), |address| address.to_string());
-                format!("{}{tie}; beat {address}: {}", standing(&winner), standing(&other))
+                write!(f, "{winner}{tie}; beat ")?;
+                match self.runner_up {
+                    Some(address) => address.fmt(f)?,
+                    None => f.write_str("a removed endpoint")?,
+                }
+                write!(f, ": {other}")
             }
         }
+    }
+}
+
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rank = match self.rank {
+            Rank::Ready => "ready",
+            Rank::Warming => "warming",
+            Rank::Slow => "slow",
+            Rank::Failing => "failing",
+        };
+        write!(f, "{rank} with {} in flight", self.in_flight)
     }
 }
 
@@ -158,16 +180,6 @@ impl fmt::Display for Probing<'_> {
         }
         write!(f, ", {} good answers so far", self.probation.good_answers)
     }
-}
-
-fn standing(contender: &Contender) -> String {
-    let rank = match contender.rank {
-        Rank::Ready => "ready",
-        Rank::Warming => "warming",
-        Rank::Slow => "slow",
-        Rank::Failing => "failing",
-    };
-    format!("{rank} with {} in flight", contender.in_flight)
 }
 
 fn state_name(state: &State) -> &'static str {

@@ -32,7 +32,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
@@ -58,6 +58,8 @@ const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Longest time to write the last lines of the access log.
 const ACCESS_LOG_PATIENCE: Duration = Duration::from_secs(1);
+/// Time to export the last spans.
+const TRACES_PATIENCE: Duration = Duration::from_secs(1);
 /// Time for workers to close the remaining connections after the grace period.
 const DRAIN_SLACK: Duration = Duration::from_millis(500);
 
@@ -198,9 +200,8 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         restarts,
     });
     let _ = serving.set(shared.clone());
-    if let Some(traces) = traces {
-        spawn_local(traces.run(shared.outbound()));
-    }
+    let (end_of_calls, no_more_calls) = oneshot::channel();
+    let exporting = traces.map(|traces| spawn_local(traces.run(shared.outbound(), no_more_calls)));
     if let Some(identity) = identity {
         spawn_local(shared::follow_identity(shared.clone(), identity.identity()));
         spawn_local(identity.run());
@@ -208,6 +209,11 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let ended = run_until_signal(&shared, signals, source, args.grace).await;
     if let Some(access_log) = access_log {
         access_log.writer.finish(ACCESS_LOG_PATIENCE);
+    }
+    drop(end_of_calls);
+    if let Some(exporting) = exporting {
+        // What the collector does not take in this time is lost.
+        let _ = timeout(TRACES_PATIENCE, exporting).await;
     }
     ended
 }

@@ -70,10 +70,7 @@ async fn show(path: &str, exposition: Exposition, shared: &Shared) -> Answer {
         "/" => text(StatusCode::OK, CONTENTS),
         "/live" => text(StatusCode::OK, "live\n"),
         "/ready" => ready(shared),
-        "/metrics" => {
-            let metrics = exposition.of_open_metrics(shared.scrape().into_open_metrics());
-            typed(StatusCode::OK, exposition.content_type(), metrics)
-        }
+        "/metrics" => typed(StatusCode::OK, exposition.content_type(), shared.scrape().into_text(exposition)),
         "/config" => json(&*shared.configuration.borrow()),
         "/balancer" => json(&explain_balancers(shared).await),
         "/limits" => json(&shared.limits.list()),

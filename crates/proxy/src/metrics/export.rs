@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
+use leno_admin::Exposition;
 use leno_identity::upkeep::IdentityMetrics;
 use leno_relay::metrics::{RelayScrape, WorkerMetrics, gauge};
 use leno_relay::trace::Outbox;
@@ -43,8 +44,15 @@ impl Scrape {
         Self { traces, ..self }
     }
 
-    /// The text, which ends with `# EOF`.
-    pub(crate) fn into_open_metrics(self) -> String {
+    /// The text in a format. The older format has no exemplars.
+    pub(crate) fn into_text(self, exposition: Exposition) -> String {
+        let exemplars = self.relays.exemplars();
+        let text = exposition.of_open_metrics(self.into_open_metrics());
+        if exposition == Exposition::OpenMetrics { exemplars.add_to(text) } else { text }
+    }
+
+    /// The text without exemplars, which ends with `# EOF`.
+    fn into_open_metrics(self) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self));
         let mut text = String::new();

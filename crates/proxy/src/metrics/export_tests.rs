@@ -24,7 +24,7 @@ fn configuration_identity_and_process_are_exported() {
     let identity = IdentityMetrics::default().after_refresh(now, now + Duration::from_secs(86_400));
 
     let process = ProcessMetrics { memory_budget_bytes: Some(64 << 20), ..ProcessMetrics::read(now) };
-    let text = Scrape::new(&[], config, Some(identity), process, Instant::now()).into_open_metrics();
+    let text = Scrape::new(&[], config, Some(identity), process, Instant::now()).into_text(Exposition::OpenMetrics);
     assert_line(&text, "leno_control_plane_connected 1");
     assert_line(&text, "leno_memory_budget_bytes 67108864");
     assert_line(&text, r#"leno_config_reloads_total{result="success"} 1"#);
@@ -59,7 +59,7 @@ fn text_of_everything() -> String {
     let identity = IdentityMetrics::default().after_refresh(now, now + Duration::from_secs(86_400));
     let scrape =
         Scrape::new(&[worker], ConfigMetrics::default(), Some(identity), ProcessMetrics::read(now), Instant::now());
-    Exposition::Text.of_open_metrics(scrape.into_open_metrics())
+    scrape.into_text(Exposition::Text)
 }
 
 #[test]

@@ -90,6 +90,7 @@ impl Relay {
             call
         };
         let latency = now - call.started;
+        let is_traced = call.trace.is_some();
         let cluster = self.targets.get_mut(call.cluster);
         let door = self.downstreams.get(call.client).map_or(Door::Outbound, |client| client.origin.door);
         let direction = door.direction();
@@ -133,7 +134,7 @@ impl Relay {
         if self.access_log.is_on() || self.taps.is_open() {
             self.log_access(id, ending, grpc_status, latency);
         }
-        if self.tracer.is_on() {
+        if is_traced {
             self.finish_trace(id, ending, grpc_status);
         }
     }
@@ -158,7 +159,7 @@ impl Relay {
         let tls = match (direction, upstream) {
             (Direction::Inbound, _) => client.tls_label().label(),
             (Direction::Outbound, Some(upstream)) => {
-                self.endpoint_tls(direction, upstream.key.hop, upstream.expected.clone()).label()
+                self.endpoint_tls(direction, upstream.key.hop, upstream.expected.as_deref()).label()
             }
             (Direction::Outbound, None) => TlsLabel::Disabled.label(),
         };
@@ -168,7 +169,7 @@ impl Relay {
             client: client.origin.peer,
             client_id: client.peer_id.as_deref(),
             server: upstream.map(|upstream| upstream.address),
-            server_id: upstream.and_then(|upstream| upstream.expected.as_ref()),
+            server_id: upstream.and_then(|upstream| upstream.expected.as_deref()),
             tls,
             protocol: match call.protocol {
                 Protocol::Http2 => access_log::Protocol::Http2,

@@ -88,8 +88,8 @@ impl Relay {
         let mut call = Call::new((Some(client), stream), request, protocol, end_stream, self.now);
         call.is_guess = is_guess;
         call.asks_attempts = asks_attempts;
-        if self.tracer.is_on() {
-            call.trace = self.begin_trace(client, &call);
+        if let Some(is_drawn) = self.tracer.look_at(&call.request, &mut self.random) {
+            call.trace = self.begin_trace(client, &call, is_drawn);
         }
         call.fields_bytes = call.fields_memory_bytes();
         let fields_bytes = call.fields_bytes;

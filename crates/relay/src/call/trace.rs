@@ -1,6 +1,8 @@
 //! Trace: the span of a call and of its attempts, from the request to the end of the call.
 
+use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use leno_http2::FieldSection;
@@ -15,10 +17,11 @@ use crate::call::record::{Ending, is_failure};
 use crate::call::{Call, CallId};
 use crate::certain::Certain;
 use crate::downstream::client::ClientId;
-use crate::metrics::Direction;
+use crate::metrics::{Direction, Exemplar};
 use crate::pool::hop::Protocol;
 use crate::target::cluster::ClusterState;
-use crate::trace::{FinishedAttempt, FinishedCall, SpanId, TraceContext, TraceId, finished_text as text};
+use crate::target::routes::CallRoute;
+use crate::trace::{FinishedAttempt, FinishedCall, SpanId, Text, Texts, TraceContext, TraceId, push_printable};
 
 /// Calls to this path are never traced: the export of spans would otherwise cause spans, without end.
 const EXPORT_PATH: &[u8] = b"/opentelemetry.proto.collector.trace.v1.TraceService/Export";
@@ -39,7 +42,7 @@ struct AttemptTrace {
     span: SpanId,
     number: u32,
     endpoint: Option<SocketAddr>,
-    server_id: Option<String>,
+    server_id: Option<Arc<SpiffeId>>,
     is_hedge: bool,
     reason: Option<PickReason>,
     began: Instant,
@@ -95,7 +98,7 @@ impl CallTrace {
     pub(crate) fn send(
         &mut self,
         id: AttemptId,
-        expected: Option<&SpiffeId>,
+        expected: Option<&Arc<SpiffeId>>,
         request: &mut FieldSection,
         now: Instant,
     ) {
@@ -103,7 +106,7 @@ impl CallTrace {
         let span = match self.attempt(id) {
             Some(attempt) => {
                 attempt.sent = Some(now);
-                attempt.server_id = expected.map(ToString::to_string);
+                attempt.server_id = expected.cloned();
                 if direction == Direction::Outbound { attempt.span } else { call }
             }
             None => call,
@@ -134,13 +137,7 @@ impl CallTrace {
 
 impl AttemptTrace {
     /// Returns the attempt for the exporter. An attempt without an end of its own has ended as its call.
-    fn finish(
-        self,
-        call: &Call,
-        cluster: Option<&ClusterState>,
-        (ending, grpc_status): (Ending, Option<u8>),
-        now: Instant,
-    ) -> FinishedAttempt {
+    fn finish(self, call: &Call, (ending, grpc_status): (Ending, Option<u8>), now: Instant) -> FinishedAttempt {
         let after = |at: Instant| at.saturating_duration_since(call.started);
         let (ended, http_status, grpc_status, error, has_failed) = match (self.end, ending) {
             (Some((at, AttemptEnd::Answered { http_status, grpc_status })), _) => {
@@ -160,7 +157,7 @@ impl AttemptTrace {
             endpoint: self.endpoint,
             server_id: self.server_id,
             is_hedge: self.is_hedge,
-            reason: self.reason.zip(cluster).map(|(reason, cluster)| cluster.balancer.explain_reason(reason)),
+            reason: self.reason,
             began: after(self.began),
             sent: self.sent.map(after),
             answered: self.answered.map(after),
@@ -184,9 +181,11 @@ impl Call {
 }
 
 impl Relay {
-    /// Returns the trace of a call that begins; `None` if the call is not traced.
+    /// Returns the trace of a call that begins, after [`Tracer::look_at`]; `None` if the call is not traced.
+    ///
+    /// [`Tracer::look_at`]: crate::trace::Tracer::look_at
     #[cold]
-    pub(crate) fn begin_trace(&mut self, client: ClientId, call: &Call) -> Option<Box<CallTrace>> {
+    pub(crate) fn begin_trace(&mut self, client: ClientId, call: &Call, is_drawn: bool) -> Option<Box<CallTrace>> {
         if call.protocol == Protocol::Opaque || call.is_tunnel() || call.request.get(Known::Path) == Some(EXPORT_PATH) {
             return None;
         }
@@ -195,7 +194,7 @@ impl Relay {
         let has_deciding_proxy = direction == Direction::Inbound && client.peer_id.is_some();
         let (max, now) = (self.limits.relay.max_traced_calls_per_second, self.now);
         let context = TraceContext::of(&call.request);
-        let (is_sampled, context) = self.tracer.admit(context, has_deciding_proxy, max, now, &mut self.random)?;
+        let (is_sampled, context) = self.tracer.admit(context, (is_drawn, has_deciding_proxy), max, now)?;
         let trace = context.caller.map_or_else(|| TraceId::random(&mut self.random), |caller| caller.0);
         let span = SpanId::random(&mut self.random);
         let attempts = SmallVec::new();
@@ -217,27 +216,20 @@ impl Relay {
         }
         let (Some(outbox), Some(client)) = (self.tracer.outbox(), self.downstreams.get(call.client)) else { return };
         let cluster = self.targets.get(call.cluster);
-        let field = |known| text(call.request.get(known).unwrap_or_default());
-        let path = call.request.get(Known::Path).unwrap_or_default();
-        let path = path.split(|byte| b"?#".contains(byte)).next().unwrap_or_default();
+        let started = self.wall_clock_at(call.started);
         let CallTrace { trace, span, is_sampled, direction, context, attempts } = *trace;
-        outbox.offer(FinishedCall {
+        let is_offered = outbox.offer(FinishedCall {
             trace,
             span,
             parent: context.caller.map(|caller| caller.1),
             is_sampled,
-            trace_state: field(Known::Tracestate),
             direction,
-            started: self.wall_clock_at(call.started),
+            started,
             duration,
             is_grpc: call.is_grpc,
-            method: field(Known::Method),
-            path: text(path),
-            authority: field(Known::Authority),
-            target: cluster.map(|cluster| cluster.target.to_string()).unwrap_or_default(),
-            route: call.route.as_ref().map(|route| route.name().to_string()),
+            texts: texts(call, cluster),
             client: client.origin.peer,
-            client_id: client.peer_id.as_ref().map(ToString::to_string),
+            client_id: client.peer_id.clone(),
             http_status: (is_answered && call.http_status != 0).then_some(call.http_status),
             grpc_status,
             proxy_error: match ending {
@@ -248,10 +240,35 @@ impl Relay {
             has_failed,
             retries: call.retries,
             hedges: call.hedges(),
-            attempts: attempts
-                .into_iter()
-                .map(|attempt| attempt.finish(call, cluster, (ending, grpc_status), now))
-                .collect(),
+            attempts: attempts.into_iter().map(|attempt| attempt.finish(call, (ending, grpc_status), now)).collect(),
         });
+        if is_offered && !was_cancelled {
+            let exemplar = Exemplar { trace, duration, at: started + duration };
+            if let Some(cluster) = self.targets.get_mut(call.cluster) {
+                cluster.method_traced(call, exemplar, &self.metrics);
+            }
+        }
+    }
+}
+
+fn texts(call: &Call, cluster: Option<&ClusterState>) -> Texts {
+    let field = |known| call.request.get(known).unwrap_or_default();
+    Texts::new(|text, to| match text {
+        Text::TraceState => push_printable(field(Known::Tracestate), to),
+        Text::Method => push_printable(field(Known::Method), to),
+        Text::Path => {
+            let path = field(Known::Path).split(|byte| b"?#".contains(byte)).next();
+            push_printable(path.unwrap_or_default(), to);
+        }
+        Text::Authority => push_printable(field(Known::Authority), to),
+        Text::Target => write_all(cluster.map(|cluster| &cluster.target), to),
+        Text::Route => write_all(call.route.as_ref().map(CallRoute::name), to),
+    })
+}
+
+fn write_all(part: Option<impl fmt::Display>, to: &mut String) {
+    if let Some(part) = part {
+        // Writing to a string cannot fail.
+        let _ = write!(to, "{part}");
     }
 }

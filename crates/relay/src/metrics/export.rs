@@ -13,6 +13,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use super::authorization::AuthorizationTotals;
 use super::endpoints::EndpointScrape;
+use super::exemplars::ExemplarLines;
 use super::inbound;
 use super::keyed::CountByKey;
 use super::labels::Labels;
@@ -114,6 +115,11 @@ impl RelayScrape {
             endpoints: EndpointScrape::new(workers.iter().flat_map(|worker| worker.take_endpoints(now))),
             authorizations: sum(authorizations, AuthorizationLabels::labels, AuthorizationMetrics::add_to),
         }
+    }
+
+    /// Returns the exemplars of the durations by method, to be added to the text of [`RelayScrape::encode`].
+    pub fn exemplars(&self) -> ExemplarLines {
+        self.methods.exemplars()
     }
 
     /// Writes the metrics.

@@ -36,13 +36,8 @@ impl<const N: usize> Histogram<N> {
     /// Counts one latency.
     #[inline]
     pub(super) fn record(&self, bounds_ms: &[u32; N], latency: Duration) {
-        let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
-        // No bound is longer than 71 minutes. Comparing with every bound has no branches to mispredict, and compiles to a
-        // few vector instructions.
-        let short_us = u32::try_from(us).unwrap_or(u32::MAX);
-        let bucket: usize = bounds_ms.iter().map(|&bound| usize::from(short_us > bound.saturating_mul(1_000))).sum();
-        self.counts.get(bucket).unwrap_or(&self.above).add(1);
-        self.sum_us.add(us);
+        self.counts.get(bucket(bounds_ms, latency)).unwrap_or(&self.above).add(1);
+        self.sum_us.add(us(latency));
     }
 
     /// Adds this histogram to `totals`.
@@ -53,6 +48,20 @@ impl<const N: usize> Histogram<N> {
         totals.above += self.above.get();
         totals.sum_us += self.sum_us.get();
     }
+}
+
+/// Returns the number of a latency's bucket. The bucket above all bounds comes last.
+#[inline]
+pub(super) fn bucket<const N: usize>(bounds_ms: &[u32; N], latency: Duration) -> usize {
+    // No bound is longer than 71 minutes. Comparing with every bound has no branches to mispredict, and compiles to a few
+    // vector instructions.
+    let short_us = u32::try_from(us(latency)).unwrap_or(u32::MAX);
+    bounds_ms.iter().map(|&bound| usize::from(short_us > bound.saturating_mul(1_000))).sum()
+}
+
+#[inline]
+fn us(latency: Duration) -> u64 {
+    u64::try_from(latency.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Histograms with the same buckets, summed.

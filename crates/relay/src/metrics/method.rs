@@ -10,7 +10,8 @@ use leno_model::traffic::GrpcCodes;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
-use super::histogram::{Histogram, HistogramTotals};
+use super::exemplars::{Exemplar, ExemplarLines, Exemplars, Latest};
+use super::histogram::{Histogram, HistogramTotals, bucket};
 use super::keyed::CountByKey;
 use super::labels::Labels;
 use super::text::{counter, encode_count, encode_seconds};
@@ -26,6 +27,9 @@ const TIME_LEFT_BOUNDS_MS: [u32; 4] = [0, 10, 100, 1_000];
 
 /// Inclusive upper bounds of the buckets of durations, in milliseconds.
 const DURATION_BOUNDS_MS: [u32; 16] = [1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1_000, 2_000, 5_000, 10_000];
+
+/// Buckets of durations, with the one above all bounds.
+const DURATION_BUCKETS: usize = DURATION_BOUNDS_MS.len() + 1;
 
 /// Times to the deadline at each point of [`Measured`].
 type TimesLeft = [Histogram<{ TIME_LEFT_BOUNDS_MS.len() }>; Measured::ALL.len()];
@@ -87,6 +91,8 @@ pub struct MethodMetrics {
     /// Failures among the outcomes that `outcomes` has no room for.
     other_failures: Counter,
     durations: Histogram<{ DURATION_BOUNDS_MS.len() }>,
+    /// Of `durations`.
+    exemplars: Exemplars<DURATION_BUCKETS>,
     time_left: OnceLock<Box<TimesLeft>>,
 }
 
@@ -101,6 +107,8 @@ struct MethodTotals {
     other_successes: u64,
     other_failures: u64,
     durations: HistogramTotals<{ DURATION_BOUNDS_MS.len() }>,
+    /// `None` if no call was traced.
+    exemplars: Option<Box<Latest<DURATION_BUCKETS>>>,
     /// `None` if no call had a deadline.
     time_left: Option<[HistogramTotals<{ TIME_LEFT_BOUNDS_MS.len() }>; Measured::ALL.len()]>,
 }
@@ -181,6 +189,11 @@ impl MethodMetrics {
         self.durations.record(&DURATION_BOUNDS_MS, duration);
     }
 
+    /// Makes a traced call that was answered the exemplar of its bucket, after [`MethodMetrics::ended`].
+    pub fn traced(&self, exemplar: Exemplar) {
+        self.exemplars.record(bucket(&DURATION_BOUNDS_MS, exemplar.duration), exemplar);
+    }
+
     /// Records how long a call had until its deadline, at one point.
     pub fn time_left(&self, at: Measured, left: Duration) {
         let all = self.time_left.get_or_init(Box::default);
@@ -219,6 +232,7 @@ impl MethodMetrics {
         totals.other_successes += others.saturating_sub(failures);
         totals.other_failures += failures;
         self.durations.add_to(&mut totals.durations);
+        self.exemplars.add_to(&mut totals.exemplars);
         let Some(own) = self.time_left.get() else { return };
         for (totals, own) in totals.time_left.get_or_insert_default().iter_mut().zip(own.iter()) {
             own.add_to(totals);
@@ -271,6 +285,17 @@ impl MethodScrape {
         self.encode_counts(encoder)?;
         self.encode_durations(encoder)?;
         self.encode_time_left(encoder)
+    }
+
+    /// Returns the exemplars of the durations.
+    pub(super) fn exemplars(&self) -> ExemplarLines {
+        let mut exemplars = Vec::new();
+        for (series, (_, totals)) in self.methods.iter().enumerate() {
+            for (bucket, latest) in totals.exemplars.iter().flat_map(|all| all.iter().enumerate()) {
+                exemplars.extend(latest.map(|latest| (series * DURATION_BUCKETS + bucket, latest)));
+            }
+        }
+        ExemplarLines { prefix: "leno_method_duration_seconds_bucket{", exemplars }
     }
 
     fn encode_counts(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {

@@ -1,12 +1,13 @@
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use leno_model::mesh::ClusterKey;
 use leno_model::route::{RouteKind, RouteName};
 
 use super::{Measured, MethodLabels, MethodMetrics, MethodName, MethodOutcome, MethodTarget, OUTCOMES};
 use crate::metrics::fixtures::{assert_line, scrape};
-use crate::metrics::{Direction, TargetLabel, WorkerMetrics};
+use crate::metrics::{Direction, Exemplar, RelayScrape, TargetLabel, WorkerMetrics};
+use crate::trace::TraceId;
 
 const CART: &str = r#"direction="outbound",dst_namespace="shop",dst_service="cart",dst_port="80""#;
 
@@ -117,4 +118,34 @@ fn outcomes_beyond_the_limit_count_together_and_still_as_what_they_are() {
 #[test]
 fn a_series_is_small() {
     assert!(size_of::<MethodMetrics>() <= 352, "{} bytes", size_of::<MethodMetrics>());
+}
+
+#[test]
+fn traced_calls_are_exemplars_of_their_own_buckets() {
+    let workers = [WorkerMetrics::new(), WorkerMetrics::new()];
+    let get = labels(MethodName::Grpc("shop.v1.Cart/Get".into()));
+    let ended = |worker: &WorkerMetrics, of: &MethodLabels, trace: u128, ms: u64| {
+        let (series, duration) = (worker.method(of), Duration::from_millis(ms));
+        series.ended(MethodOutcome::answered(200, Some(0)), duration);
+        let trace = TraceId::of(trace).expect("not zero");
+        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + trace.0.get() as u64);
+        series.traced(Exemplar { trace, duration, at });
+    };
+    ended(&workers[0], &add(), 0xa, 7);
+    ended(&workers[1], &add(), 0xb, 8);
+    ended(&workers[0], &get, 0xc, 1);
+    ended(&workers[0], &get, 0xd, 20_000);
+    workers[1].method(&labels(MethodName::Other)).ended(MethodOutcome::RESET, Duration::from_millis(3));
+
+    let text = RelayScrape::new(&workers, Instant::now()).exemplars().add_to(scrape(&workers));
+    let bucket = |le: &str, method: &str| {
+        format!(
+            "leno_method_duration_seconds_bucket{{le=\"{le}\",{CART},grpc_service=\"shop.v1.Cart\",grpc_method=\"{method}\"}}"
+        )
+    };
+    let id = |last: &str| format!("{{trace_id=\"{last:0>32}\"}}");
+    assert_line(&text, &format!("{} 2 # {} 0.008 1700000011.000", bucket("0.01", "Add"), id("b")));
+    assert_line(&text, &format!("{} 1 # {} 0.001 1700000012.000", bucket("0.001", "Get"), id("c")));
+    assert_line(&text, &format!("{} 2 # {} 20 1700000013.000", bucket("+Inf", "Get"), id("d")));
+    assert_eq!(text.matches("trace_id").count(), 3);
 }

@@ -9,6 +9,7 @@
 mod authorization;
 mod counter;
 mod endpoints;
+mod exemplars;
 mod export;
 #[cfg(test)]
 pub(crate) mod fixtures;
@@ -27,6 +28,7 @@ mod worker;
 pub use authorization::{AuthorizationMetrics, Decisions};
 pub use counter::{Counter, Gauge};
 pub use endpoints::EndpointMetrics;
+pub use exemplars::{Exemplar, ExemplarLines};
 pub use export::RelayScrape;
 pub use labels::{
     AuthorizationLabels, ConnectionLabels, DecidedBy, Direction, NoTlsReason, PeerLabel, TargetLabel, TlsLabel,

@@ -1,6 +1,7 @@
 //! Upstream: a connection to an endpoint, from its first packet to the moment when calls may use it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use leno_http2::limits::{OUTPUT_HIGH_WATER_BYTES, SMALL_UPLOAD_BYTES};
@@ -46,7 +47,7 @@ pub struct Upstream {
     /// The endpoint's own address. If the endpoint has a proxy, we name this address to it.
     pub(crate) target: SocketAddr,
     /// The identity that the server must prove; `None` without TLS.
-    pub(crate) expected: Option<SpiffeId>,
+    pub(crate) expected: Option<Arc<SpiffeId>>,
     /// Whether the connection has ever been ready for calls. If so, its loss is no failure to connect.
     pub(crate) ready: bool,
     /// How many calls have been sent on it.
@@ -149,7 +150,7 @@ impl Relay {
         let tls = expected.clone().map(|expected| ServerTls { target_port: member.address.port(), expected });
         let mut upstream = Upstream::new((pool_id, pool), codec, now, &self.limits.relay);
         upstream.target = member.address;
-        upstream.expected = expected;
+        upstream.expected = expected.map(Arc::new);
         let id = self.pools.add(upstream);
         let is_redirected = key.hop == Hop::Mesh && address == member.address;
         let inbound = self.listening.iter().find(|(door, _)| is_redirected && *door == Door::Inbound);

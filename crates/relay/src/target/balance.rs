@@ -98,7 +98,7 @@ impl Relay {
         let Some(cluster) = self.targets.get(cluster_id).certain() else { return };
         let proxy = cluster.member(key.endpoint).and_then(|endpoint| endpoint.proxy.as_ref());
         let server = proxy.and_then(|proxy| self.targets.id_of(proxy));
-        let tls = self.endpoint_tls(cluster.target.direction(), key.hop, server);
+        let tls = self.endpoint_tls(cluster.target.direction(), key.hop, server.as_ref());
         let Some(cluster) = self.targets.get_mut(cluster_id).certain() else { return };
         let place = cluster.traffic_place(&self.metrics, tls);
         if let Some(member) = cluster.members.get_mut(key.endpoint) {

@@ -18,7 +18,9 @@ use crate::call::record::Ending;
 use crate::call::response::status_code;
 use crate::call::{Call, CallId, Response};
 use crate::link::grpc::{self, Status};
-use crate::metrics::{Measured, MethodLabels, MethodMetrics, MethodName, MethodOutcome, MethodTarget, WorkerMetrics};
+use crate::metrics::{
+    Exemplar, Measured, MethodLabels, MethodMetrics, MethodName, MethodOutcome, MethodTarget, WorkerMetrics,
+};
 use crate::target::cluster::ClusterState;
 use crate::target::routes::CallRoute;
 
@@ -284,6 +286,18 @@ impl ClusterState {
             }
         }
         self.release_method(call.method);
+    }
+
+    /// Makes a traced call that has ended the exemplar of its method, after [`ClusterState::method_ended`].
+    #[cold]
+    pub(crate) fn method_traced(&mut self, call: &Call, exemplar: Exemplar, metrics: &WorkerMetrics) {
+        let tag = match call.method {
+            CallMethod::Uncounted => return,
+            CallMethod::Unknown => MethodTag::of(call),
+            CallMethod::Unnamed(_) => None,
+            CallMethod::Named(tag) => Some(tag),
+        };
+        self.method_series(tag, metrics).traced(exemplar);
     }
 
     /// Lets a method go whose call has ended.

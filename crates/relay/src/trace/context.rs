@@ -58,17 +58,21 @@ pub(super) struct Formats {
 }
 
 impl TraceContext {
+    /// Returns whether a request has a field of one of the formats.
+    #[inline]
+    pub(super) fn may_be_in(request: &FieldSection) -> bool {
+        request.contains(Known::Traceparent)
+            || request.contains(Known::B3)
+            || request.contains(Known::XB3TraceId)
+            || request.contains(Known::XB3Sampled)
+            || request.contains(Known::XB3Flags)
+            || request.contains(Known::GrpcTraceBin)
+    }
+
     /// Reads the context of a request. If formats disagree, `traceparent` counts, then `b3`, `x-b3-*`, `grpc-trace-bin`.
     /// Malformed fields count as absent.
     pub fn of(request: &FieldSection) -> Option<Self> {
-        let has = |known| request.contains(known);
-        if !(has(Known::Traceparent)
-            || has(Known::B3)
-            || has(Known::XB3TraceId)
-            || has(Known::XB3Sampled)
-            || has(Known::XB3Flags)
-            || has(Known::GrpcTraceBin))
-        {
+        if !Self::may_be_in(request) {
             return None;
         }
         [of_traceparent, of_b3, of_b3_multiple, of_binary].into_iter().filter_map(|read| read(request)).reduce(

@@ -1,12 +1,21 @@
 //! A traced call that has ended, with everything that its spans show.
+//!
+//! A worker fills it, and the exporter frees it on another thread, which is the slowest that an allocator does. So a call
+//! has one allocation for all its texts, and none for its only attempt.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use leno_model::balance::PickReason;
+use leno_model::spiffe::SpiffeId;
+use smallvec::SmallVec;
+
+use super::texts::Texts;
 use super::{SpanId, TraceId};
 use crate::metrics::Direction;
 
-/// A traced call that has ended. Texts that a peer has chosen are cut to [`FinishedCall::MAX_TEXT_BYTES`].
+/// A traced call that has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FinishedCall {
     pub trace: TraceId,
@@ -14,24 +23,14 @@ pub struct FinishedCall {
     /// The caller's span; `None` if the proxy began the trace.
     pub parent: Option<SpanId>,
     pub is_sampled: bool,
-    /// The request's `tracestate`.
-    pub trace_state: String,
     pub direction: Direction,
     pub started: SystemTime,
     pub duration: Duration,
     pub is_grpc: bool,
-    /// The request's method.
-    pub method: String,
-    /// The request's `:path` without its query.
-    pub path: String,
-    pub authority: String,
-    /// The Service's port, or the address, that the call goes to; empty if it is unknown.
-    pub target: String,
-    /// The kind, namespace and name of the route that the call matched.
-    pub route: Option<String>,
+    pub texts: Texts,
     /// The client's address, and its workload if its certificate proves it.
     pub client: SocketAddr,
-    pub client_id: Option<String>,
+    pub client_id: Option<Arc<SpiffeId>>,
     pub http_status: Option<u16>,
     pub grpc_status: Option<u8>,
     /// Why the proxy itself ended the call, as in `leno-proxy-error`.
@@ -41,7 +40,7 @@ pub struct FinishedCall {
     pub retries: u8,
     pub hedges: u8,
     /// The attempts in the order in which they began, at most [`FinishedCall::MAX_ATTEMPTS`].
-    pub attempts: Vec<FinishedAttempt>,
+    pub attempts: SmallVec<[FinishedAttempt; 1]>,
 }
 
 /// An attempt of a traced call. Times count from the start of the call.
@@ -52,10 +51,10 @@ pub struct FinishedAttempt {
     pub number: u32,
     pub endpoint: Option<SocketAddr>,
     /// The identity that the endpoint must prove.
-    pub server_id: Option<String>,
+    pub server_id: Option<Arc<SpiffeId>>,
     pub is_hedge: bool,
     /// Why the balancer chose the endpoint.
-    pub reason: Option<String>,
+    pub reason: Option<PickReason>,
     pub began: Duration,
     /// When the attempt was sent; `None` if it was not sent.
     pub sent: Option<Duration>,
@@ -70,27 +69,13 @@ pub struct FinishedAttempt {
 }
 
 impl FinishedCall {
-    /// Longest text of a peer, in bytes.
-    pub const MAX_TEXT_BYTES: usize = 256;
     /// Highest number of attempts with a span of their own. Further attempts are sent with the span of the call.
     pub const MAX_ATTEMPTS: usize = 8;
 
     /// Returns the memory of the call, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let texts = [&self.trace_state, &self.method, &self.path, &self.authority, &self.target];
-        let more = [&self.route, &self.client_id].into_iter().flatten();
-        let text_bytes: usize = texts.into_iter().chain(more).map(String::capacity).sum();
-        let attempts = self.attempts.iter().map(|attempt| {
-            let texts = [&attempt.server_id, &attempt.reason].into_iter().flatten();
-            size_of::<FinishedAttempt>() + texts.map(String::capacity).sum::<usize>()
-        });
-        size_of::<Self>() + text_bytes + attempts.sum::<usize>()
+        let attempts =
+            if self.attempts.spilled() { self.attempts.capacity() * size_of::<FinishedAttempt>() } else { 0 };
+        size_of::<Self>() + self.texts.memory_bytes() + attempts
     }
-}
-
-/// Returns a peer's text, printable and at most [`FinishedCall::MAX_TEXT_BYTES`] long.
-pub(crate) fn text(bytes: &[u8]) -> String {
-    let mut text = bytes.escape_ascii().to_string();
-    text.truncate(FinishedCall::MAX_TEXT_BYTES);
-    text
 }

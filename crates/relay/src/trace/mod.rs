@@ -3,26 +3,34 @@
 //! | file | what it does |
 //! |---|---|
 //! | `context` | reads and writes the context of a trace in the fields of a request |
+//! | `sampler` | draws a share of the calls at random |
 //! | `call/trace` | collects the span of a call and of its attempts while the call goes on |
 //! | `finished` | a call that has ended, as the exporter gets it |
+//! | `texts` | the texts of such a call |
 //! | `outbox` | the calls that wait for the exporter |
 //!
-//! A call without a trace costs one comparison. Where a call enters the mesh, the proxy begins a trace for a share of the
+//! A call without a trace costs a few comparisons. Where a call enters the mesh, the proxy begins a trace for a share of the
 //! calls; everywhere else, the caller has decided.
 
 mod context;
 mod finished;
 mod outbox;
+mod sampler;
+mod texts;
 
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroU128};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use leno_http2::FieldSection;
+
 pub use context::TraceContext;
-pub(crate) use finished::text as finished_text;
 pub use finished::{FinishedAttempt, FinishedCall};
 pub use outbox::{Dropped, Outbox};
+use sampler::Sampler;
+pub(crate) use texts::push_printable;
+pub use texts::{Text, Texts};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -79,6 +87,13 @@ pub struct Sampling {
     pub failed: bool,
 }
 
+impl Sampling {
+    /// Returns whether the end of a call decides if it is exported.
+    fn watches(&self) -> bool {
+        self.failed || self.slower_than.is_some()
+    }
+}
+
 /// How a relay traces calls.
 #[derive(Debug, Clone)]
 pub struct Tracing {
@@ -91,19 +106,25 @@ pub struct Tracing {
 #[derive(Debug)]
 pub(crate) struct Tracer {
     tracing: Option<Tracing>,
+    sampler: Sampler,
     /// When the current second began, and how many calls were traced since.
     second: Instant,
     traced: u32,
 }
 
 impl Tracer {
-    pub(crate) fn new(tracing: Option<Tracing>, now: Instant) -> Self {
-        Self { tracing, second: now, traced: 0 }
+    pub(crate) fn new(tracing: Option<Tracing>, now: Instant, random: &mut fastrand::Rng) -> Self {
+        let ratio = tracing.as_ref().map_or(0.0, |tracing| tracing.sampling.ratio);
+        Self { tracing, sampler: Sampler::new(ratio, random), second: now, traced: 0 }
     }
 
+    /// Looks at the request of a call that begins. Returns `None` if the call is certainly not traced, otherwise whether it
+    /// is drawn.
     #[inline]
-    pub(crate) fn is_on(&self) -> bool {
-        self.tracing.is_some()
+    pub(crate) fn look_at(&mut self, request: &FieldSection, random: &mut fastrand::Rng) -> Option<bool> {
+        let sampling = &self.tracing.as_ref()?.sampling;
+        let is_drawn = self.sampler.draws(random);
+        (is_drawn || sampling.watches() || TraceContext::may_be_in(request)).then_some(is_drawn)
     }
 
     pub(crate) fn outbox(&self) -> Option<&Arc<Outbox>> {
@@ -115,19 +136,17 @@ impl Tracer {
     pub(crate) fn admit(
         &mut self,
         context: Option<TraceContext>,
-        is_decided: bool,
+        (is_drawn, is_decided): (bool, bool),
         max_per_second: u32,
         now: Instant,
-        random: &mut fastrand::Rng,
     ) -> Option<(bool, TraceContext)> {
         let Tracing { sampling, outbox } = self.tracing.as_ref()?;
         let is_sampled = match context.and_then(|context| context.sampled) {
             Some(sampled) => sampled,
-            None => !(is_decided && context.is_none()) && random.f64() < sampling.ratio,
+            None => is_drawn && !(is_decided && context.is_none()),
         };
-        let is_watched = sampling.failed || sampling.slower_than.is_some();
         if !is_sampled {
-            return is_watched.then(|| (false, context.unwrap_or_else(TraceContext::root)));
+            return sampling.watches().then(|| (false, context.unwrap_or_else(TraceContext::root)));
         }
         if now.saturating_duration_since(self.second) >= SECOND {
             (self.second, self.traced) = (now, 0);

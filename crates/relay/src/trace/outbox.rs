@@ -74,18 +74,24 @@ impl Outbox {
     }
 
     /// Offers a call that has ended. A worker never waits: it drops the call if the exporter is looking at the outbox.
-    pub(crate) fn offer(&self, call: FinishedCall) {
+    /// Returns whether the call now waits for the exporter.
+    pub(crate) fn offer(&self, call: FinishedCall) -> bool {
         let mut waiting = match self.waiting.try_lock() {
             Ok(waiting) => waiting,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return self.drop_call(Dropped::QueueFull),
+            Err(TryLockError::WouldBlock) => {
+                self.drop_call(Dropped::QueueFull);
+                return false;
+            }
         };
         let bytes = call.memory_bytes();
         if waiting.bytes + bytes > MAX_WAITING_BYTES {
-            return self.drop_call(Dropped::QueueFull);
+            self.drop_call(Dropped::QueueFull);
+            return false;
         }
         waiting.bytes += bytes;
         waiting.calls.push(call);
+        true
     }
 
     pub(crate) fn drop_call(&self, why: Dropped) {

@@ -13,12 +13,14 @@ impl Decider {
     fn new(sampling: Sampling) -> Self {
         let now = Instant::now();
         let tracing = Tracing { sampling, outbox: Arc::default() };
-        Self { tracer: Tracer::new(Some(tracing), now), random: fastrand::Rng::with_seed(7), now }
+        let mut random = fastrand::Rng::with_seed(7);
+        Self { tracer: Tracer::new(Some(tracing), now, &mut random), random, now }
     }
 
     /// Whether a call is sampled; `None` if it is not traced at all.
     fn decides(&mut self, context: Option<TraceContext>, is_decided: bool) -> Option<bool> {
-        let admitted = self.tracer.admit(context, is_decided, 10, self.now, &mut self.random);
+        let is_drawn = self.tracer.sampler.draws(&mut self.random);
+        let admitted = self.tracer.admit(context, (is_drawn, is_decided), 10, self.now);
         admitted.map(|(is_sampled, _)| is_sampled)
     }
 }

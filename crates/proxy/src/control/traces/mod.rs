@@ -20,6 +20,7 @@ use leno_relay::trace::{FinishedCall, Outbox, Tracing};
 use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -69,8 +70,9 @@ impl Exporter {
         matches!(self.collector, Collector::Service(_))
     }
 
-    /// Exports spans for as long as the process runs. `outbound` is a listener for outbound connections.
-    pub(super) async fn run(self, outbound: Option<SocketAddr>) {
+    /// Exports spans until `end` says that no further calls will come, or is dropped. `outbound` is a listener for outbound
+    /// connections.
+    pub(super) async fn run(self, outbound: Option<SocketAddr>, mut end: oneshot::Receiver<()>) {
         let Self { collector, resource, tracing: Tracing { outbox, .. } } = self;
         let (name, address) = match (&collector, outbound) {
             (Collector::Address(address), _) => (address.to_string(), *address),
@@ -78,8 +80,9 @@ impl Exporter {
             (Collector::Service(_), None) => return,
         };
         let mut collector = Connection { name, address, channel: None, has_failed: false };
-        loop {
-            sleep(EVERY).await;
+        let mut is_last = false;
+        while !is_last {
+            is_last = timeout(EVERY, &mut end).await.is_ok();
             let mut calls = outbox.take();
             while !calls.is_empty() {
                 let rest = calls.split_off(calls.len().min(BATCH_CALLS));

@@ -9,7 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use leno_model::spiffe::Workload;
 use leno_model::traffic::GrpcCodes;
 use leno_relay::metrics::Direction;
-use leno_relay::trace::{FinishedAttempt, FinishedCall, SpanId};
+use leno_relay::trace::{FinishedAttempt, FinishedCall, SpanId, Text};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
@@ -25,6 +25,9 @@ const UNNAMED: &str = "leno-proxy";
 const SAMPLED: u32 = 0x001;
 const REMOTE_IS_KNOWN: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
+
+/// Most spans have at most this number of attributes.
+const ATTRIBUTES: usize = 10;
 
 /// Returns the description of the service.
 pub(super) fn resource(name: Option<String>, own: Option<&Workload>, attributes: Vec<(String, String)>) -> Resource {
@@ -62,7 +65,7 @@ fn spans(call: &FinishedCall) -> Vec<Span> {
         // An inbound call goes to the application behind the proxy, so its attempts are not spans of their own.
         Direction::Inbound => {
             if let Some(last) = call.attempts.last() {
-                of_call.attributes.extend(attempt_attributes(last));
+                add_attempt(&mut of_call.attributes, last);
                 of_call.events = events(call, last);
             }
             vec![of_call]
@@ -79,15 +82,12 @@ fn call_span(call: &FinishedCall) -> Span {
     span.kind = kind.into();
     span.flags |= REMOTE_IS_KNOWN | if call.parent.is_some() { IS_REMOTE } else { 0 };
     span.attributes.push(attribute("client.address", call.client.ip().to_string()));
-    span.attributes.push(attribute("leno.direction", call.direction.label().to_owned()));
-    let texts = [
-        ("leno.client_id", call.client_id.as_deref()),
-        ("leno.target", Some(&*call.target)),
-        ("leno.route", call.route.as_deref()),
-        ("server.address", Some(&*call.authority)),
-    ];
-    for (name, value) in texts {
-        if let Some(value) = value.filter(|value| !value.is_empty()) {
+    if let Some(id) = &call.client_id {
+        span.attributes.push(attribute("leno.client_id", id.to_string()));
+    }
+    let texts = [("leno.target", Text::Target), ("leno.route", Text::Route), ("server.address", Text::Authority)];
+    for (name, value) in texts.map(|(name, text)| (name, call.texts.get(text))) {
+        if !value.is_empty() {
             span.attributes.push(attribute(name, value.to_owned()));
         }
     }
@@ -105,15 +105,15 @@ fn attempt_span(call: &FinishedCall, attempt: &FinishedAttempt) -> Span {
     let mut span = span(call, (attempt.span, Some(call.span)), (attempt.began, attempt.ended));
     span.kind = SpanKind::Client.into();
     span.flags |= REMOTE_IS_KNOWN;
-    span.attributes.extend(attempt_attributes(attempt));
+    add_attempt(&mut span.attributes, attempt);
     span.events = events(call, attempt);
     end(&mut span, (attempt.http_status, attempt.grpc_status), attempt.error, attempt.has_failed);
     span
 }
 
-fn attempt_attributes(attempt: &FinishedAttempt) -> Vec<KeyValue> {
-    let mut all = vec![number("leno.attempt", i64::from(attempt.number))];
+fn add_attempt(all: &mut Vec<KeyValue>, attempt: &FinishedAttempt) {
     if attempt.number > 1 {
+        all.push(number("leno.attempt", i64::from(attempt.number)));
         all.push(number("http.request.resend_count", i64::from(attempt.number - 1)));
     }
     if let Some(endpoint) = attempt.endpoint {
@@ -121,23 +121,27 @@ fn attempt_attributes(attempt: &FinishedAttempt) -> Vec<KeyValue> {
         all.push(number("network.peer.port", i64::from(endpoint.port())));
     }
     if let Some(id) = &attempt.server_id {
-        all.push(attribute("leno.server_id", id.clone()));
+        all.push(attribute("leno.server_id", id.to_string()));
     }
     if attempt.is_hedge {
         all.push(pair("leno.is_hedge", Value::BoolValue(true)));
     }
-    if let Some(reason) = &attempt.reason {
-        all.push(attribute("leno.balancer.reason", reason.clone()));
+    if let Some(reason) = attempt.reason {
+        all.push(attribute("leno.balancer.reason", reason.to_string()));
     }
-    if let Some(sent) = attempt.sent {
-        let waited_ms = sent.saturating_sub(attempt.began).as_secs_f64() * 1_000.0;
-        all.push(pair("leno.waited_ms", Value::DoubleValue(waited_ms)));
+    if let Some(waited) = waited(attempt) {
+        all.push(pair("leno.waited_ms", Value::DoubleValue(waited.as_secs_f64() * 1_000.0)));
     }
-    all
+}
+
+/// Returns how long an attempt waited before it was sent; `None` if it did not.
+fn waited(attempt: &FinishedAttempt) -> Option<Duration> {
+    attempt.sent?.checked_sub(attempt.began).filter(|waited| !waited.is_zero())
 }
 
 fn events(call: &FinishedCall, attempt: &FinishedAttempt) -> Vec<Event> {
-    let named = [("sent", attempt.sent), ("response headers", attempt.answered)];
+    let sent = waited(attempt).and(attempt.sent);
+    let named = [("sent", sent), ("response headers", attempt.answered)];
     let event = |(name, at): (&str, Option<Duration>)| {
         let time_unix_nano = unix_nanos(call, at?);
         Some(Event { time_unix_nano, name: name.to_owned(), ..Default::default() })
@@ -147,19 +151,22 @@ fn events(call: &FinishedCall, attempt: &FinishedAttempt) -> Vec<Event> {
 
 /// Returns the parts that all spans of a call share. Times count from the start of the call.
 fn span(call: &FinishedCall, (id, parent): (SpanId, Option<SpanId>), (began, ended): (Duration, Duration)) -> Span {
-    let method = call.path.strip_prefix('/').unwrap_or(&call.path).to_owned();
-    let attributes = match call.is_grpc {
-        true => vec![attribute("rpc.system.name", "grpc".to_owned()), attribute("rpc.method", method.clone())],
-        false => vec![attribute("http.request.method", call.method.clone()), attribute("url.path", call.path.clone())],
+    let (method, path) = (call.texts.get(Text::Method), call.texts.get(Text::Path));
+    let grpc_method = path.strip_prefix('/').unwrap_or(path);
+    let [first, second] = match call.is_grpc {
+        true => [("rpc.system.name", "grpc"), ("rpc.method", grpc_method)],
+        false => [("http.request.method", method), ("url.path", path)],
     };
+    let mut attributes = Vec::with_capacity(ATTRIBUTES);
+    attributes.extend([first, second].map(|(name, value)| attribute(name, value.to_owned())));
     Span {
         trace_id: call.trace.0.get().to_be_bytes().to_vec(),
         span_id: bytes(id),
         parent_span_id: parent.map(bytes).unwrap_or_default(),
-        trace_state: call.trace_state.clone(),
+        trace_state: call.texts.get(Text::TraceState).to_owned(),
         flags: if call.is_sampled { SAMPLED } else { 0 },
         // A path may name anything, and so too many different spans.
-        name: if call.is_grpc { method } else { call.method.clone() },
+        name: if call.is_grpc { grpc_method } else { method }.to_owned(),
         start_time_unix_nano: unix_nanos(call, began),
         end_time_unix_nano: unix_nanos(call, ended),
         attributes,

@@ -1,6 +1,7 @@
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use leno_relay::trace::TraceId;
+use leno_relay::trace::{Texts, TraceId};
 
 use super::*;
 
@@ -13,9 +14,9 @@ fn attempt(number: u32) -> FinishedAttempt {
         span: span_id(10 + u128::from(number)),
         number,
         endpoint: Some("10.0.0.2:50051".parse().expect("an address")),
-        server_id: Some("spiffe://cluster.local/ns/shop/sa/cart".to_owned()),
+        server_id: Some(Arc::new("spiffe://cluster.local/ns/shop/sa/cart".parse().expect("an id"))),
         is_hedge: false,
-        reason: Some("ready with 1 in flight; the only one usable".to_owned()),
+        reason: None,
         began: Duration::from_millis(1),
         sent: Some(Duration::from_millis(3)),
         answered: Some(Duration::from_millis(7)),
@@ -27,6 +28,18 @@ fn attempt(number: u32) -> FinishedAttempt {
     }
 }
 
+fn texts(method: &str, path: &str) -> Texts {
+    Texts::new(|text, to| {
+        to.push_str(match text {
+            Text::TraceState => "vendor=1",
+            Text::Method => method,
+            Text::Path => path,
+            Text::Authority | Text::Target => "cart.shop:80",
+            Text::Route => "GRPCRoute shop/canary",
+        });
+    })
+}
+
 /// A gRPC call whose first attempt failed.
 fn call(direction: Direction) -> FinishedCall {
     let first =
@@ -36,16 +49,11 @@ fn call(direction: Direction) -> FinishedCall {
         span: span_id(1),
         parent: Some(span_id(7)),
         is_sampled: true,
-        trace_state: "vendor=1".to_owned(),
         direction,
         started: SystemTime::UNIX_EPOCH + Duration::from_secs(5),
         duration: Duration::from_millis(9),
         is_grpc: true,
-        method: "POST".to_owned(),
-        path: "/shop.v1.Cart/Get".to_owned(),
-        authority: "cart.shop:80".to_owned(),
-        target: "cart.shop:80".to_owned(),
-        route: Some("GRPCRoute shop/canary".to_owned()),
+        texts: texts("POST", "/shop.v1.Cart/Get"),
         client: "10.0.0.1:40000".parse().expect("an address"),
         client_id: None,
         http_status: Some(200),
@@ -55,7 +63,7 @@ fn call(direction: Direction) -> FinishedCall {
         has_failed: false,
         retries: 1,
         hedges: 0,
-        attempts: vec![first, attempt(2)],
+        attempts: [first, attempt(2)].into_iter().collect(),
     }
 }
 
@@ -112,8 +120,12 @@ fn times_are_of_the_wall_clock() {
 
 #[test]
 fn a_failed_call_says_why() {
-    let failed =
-        FinishedCall { grpc_status: Some(14), has_failed: true, attempts: Vec::new(), ..call(Direction::Inbound) };
+    let failed = FinishedCall {
+        grpc_status: Some(14),
+        has_failed: true,
+        attempts: Default::default(),
+        ..call(Direction::Inbound)
+    };
     assert_eq!(value(&spans(&failed)[0], "error.type"), "UNAVAILABLE");
     let denied = FinishedCall { proxy_error: Some("denied"), ..failed };
     assert_eq!(value(&spans(&denied)[0], "error.type"), "denied");
@@ -121,12 +133,7 @@ fn a_failed_call_says_why() {
 
 #[test]
 fn other_http_has_the_method_as_its_name() {
-    let get = FinishedCall {
-        is_grpc: false,
-        method: "GET".to_owned(),
-        path: "/items/7".to_owned(),
-        ..call(Direction::Inbound)
-    };
+    let get = FinishedCall { is_grpc: false, texts: texts("GET", "/items/7"), ..call(Direction::Inbound) };
     let span = &spans(&get)[0];
     assert_eq!((span.name.as_str(), value(span, "url.path")), ("GET", "/items/7".to_owned()));
 }

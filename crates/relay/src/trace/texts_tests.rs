@@ -1,0 +1,39 @@
+use super::*;
+
+fn printable(bytes: &[u8]) -> String {
+    let texts = Texts::new(|text, to| {
+        if text == Text::Path {
+            push_printable(bytes, to);
+        }
+    });
+    texts.get(Text::Path).to_owned()
+}
+
+#[test]
+fn each_text_is_found_again() {
+    let texts = Texts::new(|text, to| match text {
+        Text::Method => to.push_str("POST"),
+        Text::Authority => to.push_str("cart:80"),
+        Text::Route => to.push_str("GRPCRoute shop/canary"),
+        Text::TraceState | Text::Path | Text::Target => {}
+    });
+    let all = Text::ALL.map(|text| texts.get(text));
+    assert_eq!(all, ["", "POST", "", "cart:80", "", "GRPCRoute shop/canary"]);
+    assert_eq!(Texts::default().get(Text::Route), "");
+}
+
+#[test]
+fn a_peer_cannot_fill_the_memory_or_confuse_a_terminal() {
+    assert_eq!(printable(b"/shop.v1.Cart/Get~ "), "/shop.v1.Cart/Get~ ");
+    assert_eq!(printable(b"/a\x1b[2J\"\xff"), r#"/a\x1b[2J\"\xff"#);
+    assert_eq!(printable(&[b'x'; 100_000]).len(), Texts::MAX_BYTES);
+    assert_eq!(printable(&[0xff; 100_000]).len(), Texts::MAX_BYTES);
+}
+
+#[test]
+fn every_text_has_room_for_its_longest() {
+    let texts = Texts::new(|_, to| to.push_str(&"ä".repeat(Texts::MAX_BYTES)));
+    for text in Text::ALL {
+        assert_eq!(texts.get(text), "ä".repeat(Texts::MAX_BYTES / 2));
+    }
+}
