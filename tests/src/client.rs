@@ -27,6 +27,7 @@ pub struct Client {
 /// The description of a call.
 #[derive(Debug, Clone)]
 pub struct Call {
+    service: String,
     method: String,
     authority: Option<String>,
     headers: Vec<(String, String)>,
@@ -35,7 +36,13 @@ pub struct Call {
 impl Call {
     /// A call of `method` of the test servers' only gRPC service.
     pub fn new(method: &str) -> Self {
-        Self { method: method.to_owned(), authority: None, headers: Vec::new() }
+        Self { service: "test.Test".to_owned(), method: method.to_owned(), authority: None, headers: Vec::new() }
+    }
+
+    /// Sets the gRPC service of another server.
+    pub fn of_service(mut self, service: &str) -> Self {
+        self.service = service.to_owned();
+        self
     }
 
     /// Sets the call's `:authority`, in place of the client's default.
@@ -104,7 +111,7 @@ impl Client {
     /// If the connection accepts no more streams.
     pub async fn open(&self, call: &Call) -> Result<(ResponseFuture, SendStream<Bytes>), h2::Error> {
         let authority = call.authority.as_ref().unwrap_or(&self.authority);
-        let mut request = Request::post(format!("http://{authority}/test.Test/{}", call.method))
+        let mut request = Request::post(format!("http://{authority}/{}/{}", call.service, call.method))
             .header("content-type", "application/grpc")
             .header("te", "trailers");
         for (name, value) in &call.headers {

@@ -14,6 +14,8 @@ use leno_tests::proxy::{Proxy, free_address, wait_for};
 use leno_tests::scripted::{Reply, Scripted};
 use leno_tests::wire::{self, code};
 
+use crate::faults::sides::{Authority, behind_proxy, client_side, own_ip};
+
 const UNAVAILABLE: u8 = 14;
 const SOON: Duration = Duration::from_secs(20);
 
@@ -180,6 +182,55 @@ async fn three_proxies_in_a_row_that_all_retry_do_not_multiply_their_retries() {
     assert_eq!(failing.requests(), 60, "three attempts at each call, and not 27");
     let retries = |proxy: &Proxy| proxy.scrape().sum("outbound_http_route_retry_requests_total", &[]);
     assert_eq!([&outer, &middle, &inner].map(retries), [0.0, 0.0, 40.0]);
+}
+
+/// A service that calls another one for each request, and the proxy beside it.
+struct Calling {
+    proxy: Proxy,
+    address: SocketAddr,
+    _server: Server,
+}
+
+impl Calling {
+    fn start(authority: &Authority, name: &str, called: &Service) -> Self {
+        let ip = own_ip();
+        let [address, outbound, inbound, tunnel] = [50051, 4140, 4143, 15008].map(|port| SocketAddr::new(ip, port));
+        let identity = format!("ns/default/sa/{name}");
+        let doors = ["--inbound", &inbound.to_string(), "--tunnel", &tunnel.to_string()].map(str::to_owned);
+        let identity = ["--identity", &identity, "--issuer", authority.text()].map(str::to_owned);
+        let arguments: Vec<&str> = doors.iter().chain(&identity).map(String::as_str).collect();
+        let proxy = Proxy::start_with(outbound, std::slice::from_ref(called), &arguments);
+        let upstream = format!("{outbound}/{ECHO}");
+        let server = Server::start("leno", &["echo", "--listen", &address.to_string(), "--upstream", &upstream]);
+        wait_for("the service listens", SOON, || TcpStream::connect(address).ok());
+        Self { proxy, address, _server: server }
+    }
+
+    /// The Service, for a proxy that calls it.
+    fn service(&self, name: &str) -> Service {
+        behind_proxy(with_policy(&[self.address]), self.address, &format!("ns/default/sa/{name}"))
+    }
+}
+
+/// The services make new answers, without the fields by which the proxies ask for no retry. But they copy the trace.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn services_in_a_row_whose_proxies_all_retry_do_not_multiply_the_retries_of_a_trace() {
+    let failing = Scripted::start(|begun| Reply::Send(Reply::unavailable(begun.stream)));
+    let authority = Authority::new();
+    let inner = Calling::start(&authority, "inner", &with_policy(&[failing.address()]));
+    let middle = Calling::start(&authority, "middle", &inner.service("inner"));
+    let outer = client_side(&authority, &[middle.service("middle")], &[]);
+    let client = Client::connect(outer.outbound(), ECHO).await;
+    for number in 1..=20 {
+        let trace = format!("00-{number:032x}-00f067aa0ba902b7-00");
+        let call = Call::new("Unary").of_service("leno.echo.v1.Echo").with("traceparent", &trace);
+        let answer = client.call(&call, b"").await;
+        assert_eq!(answer.grpc_status(), Some(UNAVAILABLE), "{answer:?}");
+        assert!(answer.field("leno-not-retried").is_some(), "{answer:?}");
+    }
+    assert_eq!(failing.requests(), 60, "three attempts at each call, and not 27");
+    let retries = |proxy: &Proxy| proxy.scrape().sum("outbound_http_route_retry_requests_total", &[]);
+    assert_eq!([&outer, &middle.proxy, &inner.proxy].map(retries), [0.0, 0.0, 40.0]);
 }
 
 /// Sends a request to Gateway API's echo-basic, and returns the status of the answer. The first `times` attempts fail,

@@ -11,6 +11,7 @@ use crate::access_log::AccessLog;
 use crate::downstream::origin::Door;
 use crate::limits::Limits;
 use crate::metrics::WorkerMetrics;
+use crate::spent_chains::SpentChains;
 use crate::target::find::ForwardedFor;
 use crate::trace::Tracing;
 
@@ -32,6 +33,8 @@ pub struct Config {
     pub access_log: AccessLog,
     /// How calls are traced; `None` if they are not.
     pub tracing: Option<Tracing>,
+    /// The requests that shall not be retried. All relays of a proxy share them.
+    pub spent_chains: Arc<SpentChains>,
     /// The limits in force.
     pub limits: Arc<Limits>,
     /// Maximum memory that peers can make the relay hold, in bytes.

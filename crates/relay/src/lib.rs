@@ -40,6 +40,7 @@ pub mod metrics;
 mod pool;
 mod relay;
 mod slots;
+pub mod spent_chains;
 mod sweep;
 pub mod tap;
 mod target;

@@ -25,6 +25,7 @@ use crate::link::LinkId;
 use crate::metrics::{Direction, NoTlsReason, TargetLabel, TlsLabel, TrafficLabels, TrafficMetrics, WorkerMetrics};
 use crate::pool::pools::Pools;
 use crate::pool::upstream::UpstreamId;
+use crate::spent_chains::SpentChains;
 use crate::tap::{Tap, Taps};
 use crate::target::discover::Questions;
 use crate::target::ports::Ports;
@@ -39,6 +40,7 @@ pub struct Relay {
     /// Calls that users watch.
     pub(crate) taps: Taps,
     pub(crate) tracer: Tracer,
+    pub(crate) spent_chains: Arc<SpentChains>,
     pub(crate) failures: FailureLog,
     /// Metrics of calls that no cluster's metrics count, one for each direction.
     pub(crate) unrouted: [Arc<TrafficMetrics>; 2],
@@ -94,6 +96,7 @@ impl Relay {
             metrics: config.metrics,
             access_log: config.access_log,
             taps: Taps::default(),
+            spent_chains: config.spent_chains,
             tracer: Tracer::new(config.tracing, now, &mut random),
             failures: FailureLog::default(),
             index: config.index,

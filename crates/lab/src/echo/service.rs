@@ -65,8 +65,9 @@ impl Server {
 impl Echo for EchoService {
     async fn unary(&self, request: Request<EchoRequest>) -> Result<Response<EchoResponse>, Status> {
         self.server.work.begin()?;
-        let request = checked(request.into_inner())?;
-        self.server.upstreams.call_all(&request.payload).await?;
+        let (fields, _, request) = request.into_parts();
+        let request = checked(request)?;
+        self.server.upstreams.call_all(&fields, &request.payload).await?;
         let response = self.server.respond(&request, 0).await;
         self.server.finish(&request)?;
         Ok(Response::new(response))

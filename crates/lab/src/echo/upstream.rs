@@ -23,6 +23,10 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// Fields by which a server, or a proxy that has used its retries, asks its caller for no further retry.
 const PUSHBACK: [&str; 2] = ["grpc-retry-pushback-ms", "leno-not-retried"];
 
+/// The fields of a trace (W3C Trace Context), which an application copies from the requests that it gets to the requests
+/// that it makes.
+const TRACE: [&str; 2] = ["traceparent", "tracestate"];
+
 /// A further service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upstream {
@@ -73,19 +77,22 @@ impl Upstreams {
         Ok(Self { clients: upstreams.iter().map(client).collect::<Result<_>>()?, forward_pushback })
     }
 
-    /// Calls all services at the same time, with this payload, and waits for all answers.
+    /// Calls all services at the same time, with this payload, and waits for all answers. The calls belong to the trace of
+    /// the request with these fields.
     ///
     /// # Errors
     /// The status of the first call that fails. Its message names the service.
-    pub(super) async fn call_all(&self, payload: &[u8]) -> std::result::Result<(), Status> {
+    pub(super) async fn call_all(&self, fields: &MetadataMap, payload: &[u8]) -> std::result::Result<(), Status> {
         let call = |(authority, client): &(String, EchoClient<Channel>)| {
             let (authority, mut client) = (authority.clone(), client.clone());
             let mut request = Request::new(EchoRequest { payload: payload.to_vec(), ..EchoRequest::default() });
+            *request.metadata_mut() = only(&TRACE, fields);
             request.set_timeout(CALL_MAX);
             async move {
                 let failed = |status: Status| {
-                    let pushback = if self.forward_pushback { pushback(&status) } else { MetadataMap::new() };
-                    Status::with_metadata(status.code(), format!("{authority}: {}", status.message()), pushback)
+                    let forwarded: &[&str] = if self.forward_pushback { &PUSHBACK } else { &[] };
+                    let message = format!("{authority}: {}", status.message());
+                    Status::with_metadata(status.code(), message, only(forwarded, status.metadata()))
                 };
                 client.unary(request).await.map(|_| ()).map_err(failed)
             }
@@ -94,14 +101,13 @@ impl Upstreams {
     }
 }
 
-/// The fields of a status that ask for no further retry.
-fn pushback(status: &Status) -> MetadataMap {
-    let fields = PUSHBACK.into_iter().filter_map(|name| Some((name, status.metadata().get(name)?.clone())));
-    let mut pushback = MetadataMap::new();
-    for (name, value) in fields {
-        pushback.insert(name, value);
+/// Returns the fields with these names.
+fn only(names: &[&'static str], fields: &MetadataMap) -> MetadataMap {
+    let mut only = MetadataMap::new();
+    for (name, value) in names.iter().filter_map(|name| Some((*name, fields.get(*name)?.clone()))) {
+        only.insert(name, value);
     }
-    pushback
+    only
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use leno_model::mesh::Mesh;
 use leno_relay::access_log::{AccessLog, Format, Queries};
 use leno_relay::limits::Limits;
 use leno_relay::metrics::WorkerMetrics;
+use leno_relay::spent_chains::SpentChains;
 use leno_relay::trace::Tracing;
 use leno_relay::{Door, Settings};
 use tokio::sync::mpsc;
@@ -39,6 +40,7 @@ impl WorkerTemplate<'_> {
         let mut workers = Vec::with_capacity(metrics.len());
         let memory_budget_bytes = self.limits.relay.memory_budget_kib as usize * 1_024 / metrics.len().max(1);
         let standing = Arc::new(Standing::default());
+        let spent_chains = Arc::new(SpentChains::default());
         let count = u32::try_from(metrics.len()).unwrap_or(u32::MAX);
         for (index, (metrics, listen)) in metrics.iter().zip(sockets).enumerate() {
             let config = WorkerConfig {
@@ -51,6 +53,7 @@ impl WorkerTemplate<'_> {
                 settings: self.settings.clone(),
                 access_log: self.access_log.map_or_else(AccessLog::off, |log| log.of_worker(metrics)),
                 tracing: self.tracing.clone(),
+                spent_chains: spent_chains.clone(),
                 outlet: self.access_log.map(|log| log.writer.outlet()).unwrap_or_default(),
                 limits: self.limits.clone(),
                 memory_budget_bytes,

@@ -14,6 +14,7 @@ use leno_relay::access_log::AccessLog;
 use leno_relay::explain::answer::CallAnswer;
 use leno_relay::limits::{Limits, ms};
 use leno_relay::metrics::WorkerMetrics;
+use leno_relay::spent_chains::SpentChains;
 use leno_relay::tap::Tap;
 use leno_relay::trace::Tracing;
 use leno_relay::{ClusterExplanation, Config, Door, OpenCalls, Relay, Settings, Usage};
@@ -52,6 +53,8 @@ pub struct WorkerConfig {
     pub access_log: AccessLog,
     /// How calls are traced; `None` if they are not.
     pub tracing: Option<Tracing>,
+    /// The requests that shall not be retried, which all workers share.
+    pub spent_chains: Arc<SpentChains>,
     /// Where the calls are logged.
     pub outlet: Outlet,
     /// The limits in force.
@@ -223,6 +226,7 @@ impl Worker {
             settings: config.settings,
             access_log: config.access_log,
             tracing: config.tracing,
+            spent_chains: config.spent_chains,
             limits: config.limits.clone(),
             memory_budget_bytes: config.memory_budget_bytes,
             metrics: config.metrics,

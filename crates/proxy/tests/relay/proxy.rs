@@ -93,6 +93,7 @@ impl Proxy {
             limits: Arc::new(set),
             metrics: metrics.clone(),
             tracing: None,
+            spent_chains: Arc::default(),
             seed: 1,
         };
         let worker = WorkerHandle::spawn(config, mesh).expect("a worker");

@@ -85,6 +85,9 @@ impl Relay {
         {
             return;
         }
+        if section == Section::Response && may_have_failed(fields, end_stream) {
+            self.pass_on_spent_chain(id.call, fields);
+        }
         let bytes = fields.list_size();
         let link = self.downstreams.get(client).map(|client| &client.link);
         if let Some(limit_bytes) = link.map(|link| link.codec.max_section_bytes()).filter(|&most| bytes > most as usize)

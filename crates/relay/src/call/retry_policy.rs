@@ -13,12 +13,13 @@ use crate::Relay;
 use crate::audit::AuditedPart;
 use crate::call::attempt::{Attempt, AttemptId};
 use crate::call::due::Due;
-use crate::call::record::is_endpoint_failed_answer;
+use crate::call::record::{self, is_endpoint_failed_answer};
 use crate::call::reply::ProxyError;
 use crate::call::response::status_code;
 use crate::call::trace::AttemptEnd;
 use crate::call::{Call, CallId};
 use crate::certain::Certain;
+use crate::downstream::origin::Door;
 use crate::link::grpc::{self, Pushback};
 use crate::pool::hop::Hop;
 use crate::target::budget::Taken;
@@ -30,9 +31,9 @@ const MAX_ASKED_PAUSE: Duration = Duration::from_secs(10);
 /// If no endpoint could be connected: longest time that a call waits, in each of its retries, for the next attempt to
 /// connect.
 const MAX_CONNECT_WAIT: Duration = Duration::from_secs(1);
-/// A proxy adds this field to a response if it would have sent the call again, but had no retry left. The proxies
-/// before it pass the field on and do not send the call again either. So the retries of several proxies in a row do not
-/// multiply.
+/// A proxy adds this field to a response if it would have sent the call again, but had no retry left, or if the
+/// application beside it has failed because of such a response ([`spent_chains`](crate::spent_chains)). The proxies before it
+/// pass the field on and do not send the call again either. So the retries of several proxies in a row do not multiply.
 const NOT_RETRIED: &[u8] = b"leno-not-retried";
 
 /// Why a call is not sent again after an attempt failed, though its rule has retries.
@@ -129,11 +130,14 @@ fn asked_pause(fields: &FieldSection, is_grpc: bool) -> Option<Pushback> {
 impl Call {
     /// Marks the response of a call whose retries, or whose cluster's retries, are used up.
     pub(crate) fn mark_unretried(&self, response: &mut FieldSection) {
-        let why: &[u8] = match self.unretried {
-            Some(Unretried::Attempts) => b"attempts",
-            Some(Unretried::Budget) => b"budget",
-            _ => return,
-        };
+        match self.unretried {
+            Some(Unretried::Attempts) => self.forbid_retry(response, b"attempts"),
+            Some(Unretried::Budget) => self.forbid_retry(response, b"budget"),
+            _ => {}
+        }
+    }
+
+    fn forbid_retry(&self, response: &mut FieldSection, why: &[u8]) {
         response.push(NOT_RETRIED, why);
         if self.is_grpc {
             response.set(Known::GrpcRetryPushbackMs, b"-1");
@@ -175,6 +179,38 @@ impl Relay {
         self.drop_answer(id, fields);
         self.send_again_in(id.call, pause);
         true
+    }
+
+    /// Passes on that a call shall not be retried, past the own application. Its answer to a request is marked if it is a
+    /// failure, and if the application has got such an answer to a call that it made because of the request.
+    #[cold]
+    pub(crate) fn pass_on_spent_chain(&self, id: CallId, response: &mut FieldSection) {
+        let Some(call) = self.calls.get(id).certain() else { return };
+        let grpc_status = grpc::status(response).filter(|_| call.is_grpc);
+        if !record::is_failure(status_code(response), grpc_status) {
+            return;
+        }
+        let Some(client) = self.downstreams.get(call.client) else { return };
+        let is_marked = response.iter().any(|line| line.name == NOT_RETRIED);
+        match (client.origin.door, is_marked) {
+            (Door::Outbound, true) => self.note_spent_chain(id),
+            (Door::Inbound | Door::Tunnel, false) => {
+                if call.chain().is_some_and(|chain| self.spent_chains.has(chain, self.now)) {
+                    call.forbid_retry(response, b"outbound");
+                }
+            }
+            (Door::Outbound, false) | (Door::Inbound | Door::Tunnel, true) => {}
+        }
+    }
+
+    /// Remembers the request because of which the own application has made a call that nobody shall send again.
+    #[cold]
+    fn note_spent_chain(&self, id: CallId) {
+        let Some(call) = self.calls.get(id).certain() else { return };
+        let is_outbound = self.downstreams.get(call.client).is_some_and(|client| client.origin.door == Door::Outbound);
+        if let Some(chain) = call.chain().filter(|_| is_outbound) {
+            self.spent_chains.note(chain, self.now);
+        }
     }
 
     /// Ends an attempt whose answer does not go on to the client.
@@ -272,6 +308,9 @@ impl Relay {
         }
         if let Some(set_by) = overspent {
             self.audit(id, AuditedPart::RetryBudget, &set_by);
+        }
+        if matches!(decided, Err(Unretried::Attempts | Unretried::Budget | Unretried::Pushback)) {
+            self.note_spent_chain(id);
         }
         decided.ok()
     }

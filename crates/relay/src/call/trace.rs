@@ -19,6 +19,7 @@ use crate::certain::Certain;
 use crate::downstream::client::ClientId;
 use crate::metrics::{Direction, Exemplar};
 use crate::pool::hop::Protocol;
+use crate::spent_chains::ChainId;
 use crate::target::cluster::ClusterState;
 use crate::target::routes::CallRoute;
 use crate::trace::{FinishedAttempt, FinishedCall, SpanId, Text, Texts, TraceContext, TraceId, push_printable};
@@ -171,6 +172,11 @@ impl AttemptTrace {
 }
 
 impl Call {
+    /// Identifies the request because of which the call is made; `None` without a trace.
+    pub(crate) fn chain(&self) -> Option<ChainId> {
+        self.trace_id().map(|TraceId(id)| ChainId::of_trace(id.get()))
+    }
+
     /// Returns the trace that the call belongs to, whether the proxy traces the call or not.
     pub(crate) fn trace_id(&self) -> Option<TraceId> {
         match &self.trace {

@@ -93,6 +93,7 @@ fn relay(seed: u64, mesh: Mesh, discovers: bool) -> Relay {
         memory_budget_bytes: 64 << 20,
         metrics: WorkerMetrics::new(),
         tracing: None,
+        spent_chains: Arc::default(),
         seed,
     };
     Relay::new(config, Arc::new(mesh), Instant::now())

@@ -104,6 +104,7 @@ impl Shell {
             memory_budget_bytes: bounds.memory_budget_bytes,
             metrics,
             tracing: traces.clone().map(|outbox| Tracing { sampling: ALL, outbox }),
+            spent_chains: Arc::default(),
             seed: net.random.u64(..),
         };
         Self {

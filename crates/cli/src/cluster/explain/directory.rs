@@ -85,6 +85,7 @@ fn ask(
         memory_budget_bytes: BUDGET_BYTES,
         metrics: WorkerMetrics::new(),
         tracing: None,
+        spent_chains: Arc::default(),
         seed: 1,
     };
     let mut relay = Relay::new(config, configuration.mesh.clone(), Instant::now());

@@ -1,0 +1,79 @@
+//! Requests that shall not be retried, because their application has called another service and all retries of that call
+//! are used up.
+//!
+//! The application's own answer to such a request usually is a failure too. If its callers retried it, the retries of
+//! services in a row would multiply. Applications seldom copy fields from the answers that they get to the answers that
+//! they give, but many copy the trace from the requests that they get to the requests that they make. So the proxy
+//! beside the application finds the request of a call by its trace.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Number of requests that are remembered. A later request may take the slot of an earlier one, whose callers then may
+/// retry it.
+const SLOTS: usize = 4_096;
+/// How long a request is remembered after the failure of its call.
+const MEMORY: Duration = Duration::from_secs(10);
+/// The unit of the times in slots.
+const TICK: Duration = Duration::from_millis(100);
+/// Bits of a slot that are its time. The other bits are the request's.
+const TIME_BITS: u32 = u16::BITS;
+
+/// The requests of one proxy, which its workers share. No worker ever waits.
+#[derive(Debug)]
+pub struct SpentChains {
+    /// When the first request was remembered.
+    since: OnceLock<Instant>,
+    slots: Box<[AtomicU64]>,
+}
+
+impl Default for SpentChains {
+    fn default() -> Self {
+        Self { since: OnceLock::new(), slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect() }
+    }
+}
+
+/// Identifies a request, and the calls that an application makes because of it, by their trace. Equal numbers of different
+/// requests cost the callers of one of them a retry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ChainId(u64);
+
+impl ChainId {
+    pub(crate) fn of_trace(trace: u128) -> Self {
+        // The upper half of a trace id may be a time.
+        Self((trace >> 64) as u64 ^ trace as u64)
+    }
+}
+
+impl SpentChains {
+    /// Remembers that all retries of a call are used up that an application makes because of a request.
+    pub(crate) fn note(&self, ChainId(id): ChainId, now: Instant) {
+        let since = *self.since.get_or_init(|| now);
+        if let Some(slot) = self.slot(id) {
+            slot.store(id >> TIME_BITS << TIME_BITS | u64::from(ticks(since, now)), Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether a request is remembered.
+    pub(crate) fn has(&self, ChainId(id): ChainId, now: Instant) -> bool {
+        let (Some(since), Some(slot)) = (self.since.get(), self.slot(id)) else { return false };
+        let slot = slot.load(Ordering::Relaxed);
+        let age = ticks(*since, now).wrapping_sub(slot as u16);
+        slot != 0 && slot >> TIME_BITS == id >> TIME_BITS && TICK * u32::from(age) < MEMORY
+    }
+
+    /// The lower bits choose the slot, so a slot needs only the upper ones.
+    fn slot(&self, id: u64) -> Option<&AtomicU64> {
+        self.slots.get(id as usize % SLOTS)
+    }
+}
+
+/// Returns the time in [`TICK`]s, which begins again after 109 minutes.
+fn ticks(since: Instant, now: Instant) -> u16 {
+    (now.saturating_duration_since(since).as_millis() / TICK.as_millis()) as u16
+}
+
+#[cfg(test)]
+#[path = "spent_chains_tests.rs"]
+mod tests;
