@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use leno_model::mesh::ClusterKey;
 use leno_model::route::{RouteKind, RouteName};
+use leno_model::traffic::Objectives;
 
 use super::{Measured, MethodLabels, MethodMetrics, MethodName, MethodOutcome, MethodTarget, OUTCOMES};
 use crate::metrics::fixtures::{assert_line, scrape};
@@ -117,4 +118,18 @@ fn outcomes_beyond_the_limit_count_together_and_still_as_what_they_are() {
 #[test]
 fn a_series_is_small() {
     assert!(size_of::<MethodMetrics>() <= 352, "{} bytes", size_of::<MethodMetrics>());
+}
+
+#[test]
+fn series_that_services_share_beyond_a_limit_have_no_objective() {
+    let objectives = Objectives::read("success 99 %", "Service shop/cart".into()).expect("objectives");
+    let worker = WorkerMetrics::new();
+    for labels in [add(), add().beyond_limit()] {
+        let series = worker.method(&labels);
+        series.set_objective(objectives.of_others());
+        series.count_for_objective(MethodOutcome::RESET, Duration::ZERO);
+    }
+    let text = scrape(&[worker]);
+    assert_line(&text, &format!("leno_method_objective_misses_total{{{CART},{ADD},objective=\"success\"}} 1"));
+    assert_eq!(text.lines().filter(|line| line.starts_with("leno_method_objective_misses_total")).count(), 1);
 }
