@@ -55,7 +55,7 @@ pub struct Objective {
     pub latency: Option<LatencyObjective>,
 }
 
-/// A share of calls in thousandths of a percent: 1,000 to 99,999.
+/// A share of calls in thousandths of a percent: 1,000 to 99,999 in an objective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share(u32);
 
@@ -247,9 +247,15 @@ impl Serialize for Objective {
 }
 
 impl Share {
-    /// Returns the share in thousandths of a percent: 1,000 to 99,999.
+    /// Returns the share in thousandths of a percent.
     pub fn thousandths(self) -> u32 {
         self.0
+    }
+
+    /// Returns the share of a ratio from 0 to 1, rounded to thousandths of a percent.
+    pub fn of_ratio(ratio: f64) -> Self {
+        // A cast from floating point saturates.
+        Self((ratio * f64::from(WHOLE)).round() as u32)
     }
 
     /// Returns the share of a number of thousandths of a percent, from 0 to 1.

@@ -12,8 +12,9 @@ use super::labels::Labels;
 use super::text::{counter, encode_count, gauge};
 use super::{Counter, Gauge};
 
-/// The parts of an objective, in the order of [`ObjectiveMetrics::parts`].
-const PARTS: [&str; 2] = ["success", "latency"];
+/// The parts of an objective, in the order of [`ObjectiveTotals::parts`].
+const PARTS: [&str; 2] = ["success", LATENCY];
+const LATENCY: &str = "latency";
 
 /// One worker's counts for the objective of one series of calls.
 #[derive(Debug, Default)]
@@ -35,7 +36,7 @@ struct Part {
 
 /// Counts for one part of an objective, summed over the workers.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct PartTotals {
+struct PartTotals {
     /// As in [`Part`].
     share: u64,
     calls: u64,
@@ -43,7 +44,12 @@ pub(super) struct PartTotals {
 }
 
 /// Counts for both parts of an objective, summed over the workers.
-pub(super) type ObjectiveTotals = [PartTotals; PARTS.len()];
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct ObjectiveTotals {
+    parts: [PartTotals; PARTS.len()],
+    /// As in [`ObjectiveMetrics`].
+    bound_us: u64,
+}
 
 impl ObjectiveMetrics {
     /// Replaces the objective. The counts go on: a new objective changes which calls miss it from now on.
@@ -65,8 +71,9 @@ impl ObjectiveMetrics {
     }
 
     pub(super) fn add_to(&self, totals: &mut ObjectiveTotals) {
-        for (total, part) in totals.iter_mut().zip([&self.success, &self.latency]) {
-            // While a new objective reaches the workers, the larger one is exported.
+        // While a new objective reaches the workers, the larger one is exported.
+        totals.bound_us = totals.bound_us.max(self.bound_us.get());
+        for (total, part) in totals.parts.iter_mut().zip([&self.success, &self.latency]) {
             total.share = total.share.max(part.share.get());
             total.calls += part.calls.get();
             total.misses += part.misses.get();
@@ -98,7 +105,10 @@ pub(super) fn encode<'a>(
 ) -> fmt::Result {
     let parts = || {
         let of_one = |(labels, totals): (&'a Labels, &'a ObjectiveTotals)| {
-            PARTS.into_iter().zip(totals).map(move |(name, part)| ((labels.clone(), [("objective", name)]), part))
+            PARTS
+                .into_iter()
+                .zip(&totals.parts)
+                .map(move |(name, part)| ((labels.clone(), [("objective", name)]), part))
         };
         series.clone().flat_map(of_one).filter(|(_, part)| part.is_known())
     };
@@ -117,6 +127,12 @@ pub(super) fn encode<'a>(
     for (labels, part) in parts().filter(|(_, part)| part.share > 0) {
         let share = u32::try_from(part.share).unwrap_or(u32::MAX);
         ratio.encode_family(&labels)?.encode_gauge(&Share::ratio(share))?;
+    }
+    let help = "The longest time of a fast call, in seconds, as the objective of its method sets it";
+    let mut bound = gauge(encoder, "leno_method_objective_bound_seconds", help)?;
+    for (labels, totals) in series.filter(|(_, totals)| totals.bound_us > 0) {
+        let labels = (labels.clone(), [("objective", LATENCY)]);
+        bound.encode_family(&labels)?.encode_gauge(&Duration::from_micros(totals.bound_us).as_secs_f64())?;
     }
     Ok(())
 }

@@ -356,6 +356,7 @@ fn answered_calls_count_once_for_success_and_successful_ones_for_latency() {
     assert_eq!(bench.objectives("Get", "success"), some(["6", "2", "0.999"]));
     // NOT_FOUND is no failure.
     assert_eq!(bench.objectives("Get", "latency"), some(["4", "1", "0.99"]));
+    assert_eq!(bench.objective("bound_seconds", "Get", "latency").as_deref(), Some("0.05"));
     bench.take("/shop.v1.Cart/Add", 1, "14");
     assert_eq!(bench.objectives("Add", "success"), [None, None, None]);
 }
