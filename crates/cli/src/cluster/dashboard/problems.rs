@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use super::denials::{Key, Row};
+use super::detail::service_at;
 use super::mesh::{Mesh, id};
 use crate::cluster::certificate::relative;
 use crate::cluster::readings::{Member, Readings, SECOND};
@@ -149,8 +150,8 @@ fn burning(facts: &Facts<'_>) -> Vec<Problem> {
                 objective.text(),
                 100.0 * part.misses / part.calls
             ),
-            fix: "Open the caller to see the method, or tap its failed or slow calls.".to_owned(),
-            service: Some(caller),
+            fix: "Open the Service to see its methods and endpoints, or tap its failed or slow calls.".to_owned(),
+            service: Some(service_at(&row.key.at)),
         };
         Some((burn, problem))
     };

@@ -63,6 +63,7 @@ fn a_method_that_burns_its_budget_is_named_and_a_single_miss_is_not() {
     };
     let burning = found(&[("web", &page(100.0, 20.0))]);
     assert_eq!((burning[0].severity, burning[0].kind), (Severity::Error, "objective"));
+    assert_eq!(burning[0].service.as_deref(), Some("shop/cart"));
     assert_eq!(
         burning[0].what,
         "s.S/M called by shop/web at cart.shop:80 misses its objective (success 99 %): 20.0 % of the calls miss success, \
