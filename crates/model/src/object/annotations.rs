@@ -1,4 +1,4 @@
-//! Leno's own annotations of Services and EndpointSlices.
+//! Leno's own annotations of Services, EndpointSlices and TrafficPolicies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
