@@ -139,6 +139,7 @@ fn burning(facts: &Facts<'_>) -> Vec<Problem> {
         let (name, part) = objective.worse()?;
         let burn = part.burn_rate.filter(|burn| *burn >= BURN_WARNING && part.misses >= MISSES_LEAST)?;
         let caller = id(&row.key.namespace, &row.key.name);
+        let service = if row.key.direction == "inbound" { caller.clone() } else { service_at(&row.key.at) };
         let problem = Problem {
             severity: if burn >= BURN_ERROR { Severity::Error } else { Severity::Warning },
             kind: "objective",
@@ -151,7 +152,7 @@ fn burning(facts: &Facts<'_>) -> Vec<Problem> {
                 100.0 * part.misses / part.calls
             ),
             fix: "Open the Service to see its methods and endpoints, or tap its failed or slow calls.".to_owned(),
-            service: Some(service_at(&row.key.at)),
+            service: Some(service),
         };
         Some((burn, problem))
     };
