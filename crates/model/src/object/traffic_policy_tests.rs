@@ -74,7 +74,10 @@ fn a_part_that_is_off_needs_nothing_else() {
 #[test]
 fn each_mistake_names_its_line_and_its_fix() {
     let cases = [
-        ("", "4: spec: a policy that sets nothing; add timeouts, retry, hedge or budget"),
+        (
+            "",
+            "4: spec: a policy that sets nothing; add timeouts, retry, hedge, budget or the annotation leno.dev/objective",
+        ),
         ("  timeouts: {}\n", "6: spec.timeouts: no time limit; add request, backendRequest or streamIdle"),
         (
             "  timeouts: {request: 1s, backendRequest: 2s}\n",
