@@ -266,7 +266,7 @@ impl Stage {
     async fn start() -> Self {
         let authority = Authority::new();
         let servers = [ServerSide::start(&authority, "echo", Default::default(), &[]).await];
-        let echo = echo(&servers).annotated("leno.dev/objective", "success 50 %, p50 10s");
+        let echo = echo(&servers).annotated("leno.dev/objective", "test.Test/Fast: success 50 %, p50 10s");
         let client = client_side(&authority, &[echo, Service::new("dead", &[free_address()])], &[]);
         let backend = Backend::start().await;
         let control = Control::start(&[Service::echo(&[backend.address()])]);
