@@ -46,9 +46,14 @@ function exact(share) {
   return String(Number((share * 100).toFixed(3)));
 }
 
+/** A time as an objective has it. */
+function bound(milliseconds) {
+  return milliseconds % 1000 ? `${milliseconds}ms` : `${milliseconds / 1000}s`;
+}
+
 export function objectiveText(objective) {
   if (!objective) return DASH;
-  const parts = [objective.success && `success ${exact(objective.success.ratio)} %`, objective.latency && `p${exact(objective.latency.ratio)} ${ms(objective.latency_ms)}`];
+  const parts = [objective.success && `success ${exact(objective.success.ratio)} %`, objective.latency && `p${exact(objective.latency.ratio)} ${bound(objective.latency_ms)}`];
   return parts.filter(Boolean).join(', ');
 }
 
