@@ -125,7 +125,7 @@ pub(crate) fn rows(measured: &Measured, to: Option<&Destination>, window: Durati
     };
     let expired = ended("leno_method_time_left_seconds_bucket", "0.0");
     let with_deadline = ended("leno_method_time_left_seconds_count", "");
-    let mut objectives = objectives(measured.proxies.iter(), key);
+    let mut objectives = objectives(&measured.proxies, key);
     let of = |sums: &BTreeMap<Key, f64>, key: &Key| sums.get(key).copied().unwrap_or(0.0);
     let row = |(key, counts): (Key, Counts)| Row {
         objective: objectives.remove(&key),

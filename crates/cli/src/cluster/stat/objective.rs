@@ -64,19 +64,16 @@ impl Objective {
 }
 
 /// The objectives of proxies for each key that `key` gives a series.
-pub(crate) fn objectives<'a, K: Ord + Clone>(
-    proxies: impl Iterator<Item = &'a Growth> + Clone,
-    key: impl Fn(&Sample) -> Option<K>,
-) -> BTreeMap<K, Objective> {
+pub(crate) fn objectives<K: Ord>(proxies: &[Growth], key: impl Fn(&Sample) -> Option<K>) -> BTreeMap<K, Objective> {
     let of = |part: &'static str, key: &dyn Fn(&Sample) -> Option<K>, sample: &Sample| {
         (sample.label("objective") == part).then(|| key(sample)).flatten()
     };
     let counts = |name: &str, part: &'static str| {
-        let pages = proxies.clone().map(|proxy| &proxy.grown);
+        let pages = proxies.iter().map(|proxy| &proxy.grown);
         sums(name, pages, |sample| of(part, &key, sample))
     };
     let gauges = |name: &str, part: &'static str| {
-        let pages = proxies.clone().map(|proxy| &proxy.now);
+        let pages = proxies.iter().map(|proxy| &proxy.now);
         largest(name, pages, |sample| of(part, &key, sample))
     };
     let mut all = BTreeMap::<K, Objective>::new();

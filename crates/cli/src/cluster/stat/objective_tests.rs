@@ -24,7 +24,7 @@ fn page(calls: u32, misses: u32, slow: u32) -> String {
 
 fn only(pages: &[String]) -> Objective {
     let growths: Vec<Growth> = pages.iter().map(|page| growth(page)).collect();
-    objectives(growths.iter(), |_| Some(())).remove(&()).expect("an objective")
+    objectives(&growths, |_| Some(())).remove(&()).expect("an objective")
 }
 
 #[test]
@@ -53,5 +53,5 @@ fn without_calls_there_is_an_objective_and_no_burn_rate() {
 #[test]
 fn counts_without_a_ratio_are_no_objective() {
     let page = page(1_000, 10, 0).replace("ratio", "other");
-    assert!(objectives([growth(&page)].iter(), |_| Some(())).is_empty());
+    assert!(objectives(&[growth(&page)], |_| Some(())).is_empty());
 }
