@@ -93,6 +93,7 @@ fn hostile_admin() -> SocketAddr {
             let to = format!("direction=\"outbound\",dst_namespace=\"evil\",dst_service=\"{name}\",dst_port=\"1\"");
             let method =
                 format!("direction=\"inbound\",target_port=\"1\",grpc_service=\"{name}\",grpc_method=\"Slow\"");
+            let burning = format!("{to},grpc_service=\"{name}\",grpc_method=\"Burning\"");
             let page = format!(
                 "request_total{{{to},tls=\"true\"}} {calls}\n\
                  response_total{{{to},classification=\"failure\"}} {calls}\n\
@@ -101,6 +102,10 @@ fn hostile_admin() -> SocketAddr {
                  leno_method_duration_seconds_bucket{{{method},le=\"0.5\"}} 0\n\
                  leno_method_duration_seconds_bucket{{{method},le=\"1.0\"}} {calls}\n\
                  leno_method_duration_seconds_bucket{{{method},le=\"+Inf\"}} {calls}\n\
+                 leno_method_requests_total{{{burning}}} {calls}\n\
+                 leno_method_objective_calls_total{{{burning},objective=\"success\"}} {calls}\n\
+                 leno_method_objective_misses_total{{{burning},objective=\"success\"}} {calls}\n\
+                 leno_method_objective_ratio{{{burning},objective=\"success\"}} 0.99\n\
                  inbound_http_authz_deny_total{{target_port=\"8080\",client_id=\"spiffe://x/ns/shop/sa/web\",\
                  authz_kind=\"authorizationpolicy\",authz_name=\"shop/only-cart\"}} 7\n\
                  control_identity_cert_expiration_timestamp_seconds {soon}\n"
@@ -122,7 +127,8 @@ struct Stage {
 impl Stage {
     async fn start() -> Self {
         let backend = Backend::start().await;
-        let proxy = Proxy::start_with(free_address(), &[Service::echo(&[backend.address()])], &[]);
+        let echo = Service::echo(&[backend.address()]).annotated("leno.dev/objective", "success 99.9 %, p99 1s");
+        let proxy = Proxy::start_with(free_address(), &[echo], &[]);
         let client = Client::connect(proxy.outbound(), ECHO).await;
         let calling = tokio::spawn(async move {
             let (response, mut request) = client.open(&Call::new("Bidi")).await.expect("a stream");
@@ -160,7 +166,7 @@ async fn the_dashboard_shows_services_methods_endpoints_streams_and_problems() {
     assert!((0.5..0.8).contains(&success), "one call of three fails: {echo}");
     let kinds: Vec<&str> =
         mesh["problems"].as_array().expect("problems").iter().filter_map(|problem| problem["kind"].as_str()).collect();
-    for kind in ["silent proxy", "failing calls", "certificate", "denied calls", "slow method"] {
+    for kind in ["silent proxy", "failing calls", "certificate", "denied calls", "slow method", "objective"] {
         assert!(kinds.contains(&kind), "no {kind} in {kinds:?}");
     }
     assert!(mesh.to_string().contains("AuthorizationPolicy shop/only-cart"), "{mesh}");
@@ -170,6 +176,12 @@ async fn the_dashboard_shows_services_methods_endpoints_streams_and_problems() {
     let methods: Vec<&str> =
         service["methods"].as_array().expect("methods").iter().filter_map(|row| row["method"].as_str()).collect();
     assert!(methods.contains(&"test.Test/Fast") && methods.contains(&"test.Test/Failing"), "{methods:?}");
+    let failing = service["methods"].as_array().into_iter().flatten().find(|row| row["method"] == "test.Test/Failing");
+    let objective = &failing.expect("a row")["objective"];
+    assert!(objective["success"]["ratio"] == 0.999 && objective["latency_ms"] == 1_000.0, "{objective}");
+    assert!(objective["success"]["burn_rate"].as_f64().is_some_and(|burn| burn > 900.0), "{objective}");
+    let problems = mesh["problems"].to_string();
+    assert!(problems.contains("misses its objective (success 99.9 %, p99 1s)"), "{problems}");
     let endpoints = dashboard.json("/api/endpoints?id=default%2Fecho");
     assert!(endpoints["endpoints"][0]["reason"].is_string(), "{endpoints}");
     let calls = dashboard.json("/api/calls");

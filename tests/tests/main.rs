@@ -21,6 +21,7 @@ mod logs;
 mod measurers;
 mod mesh;
 mod monitoring;
+mod objectives;
 mod pools;
 mod redirect;
 mod retry;

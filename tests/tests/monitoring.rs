@@ -277,7 +277,8 @@ impl Stage {
     async fn start() -> Self {
         let authority = Authority::new();
         let servers = [ServerSide::start(&authority, "echo", Default::default(), &[]).await];
-        let client = client_side(&authority, &[echo(&servers), Service::new("dead", &[free_address()])], &[]);
+        let echo = echo(&servers).annotated("leno.dev/objective", "test.Test/Fast: success 50 %, p50 10s");
+        let client = client_side(&authority, &[echo, Service::new("dead", &[free_address()])], &[]);
         let backend = Backend::start().await;
         let control = Control::start(&[Service::echo(&[backend.address()])]);
         let asking = Proxy::start_asking(control.xds(), &[]);
@@ -436,7 +437,8 @@ async fn every_expression_of_the_dashboards_and_rules_finds_what_the_programs_ex
         wanted.into_iter().partition(|expression| needs_a_cluster(expression));
 
     tokio::task::block_in_place(|| {
-        let deadline = std::time::Instant::now() + PATIENCE;
+        // Prometheus evaluates the rules of objectives every 30 s.
+        let deadline = std::time::Instant::now() + 2 * PATIENCE;
         while !wanted.is_empty() {
             wanted.retain(|expression| prometheus.count(expression) == 0);
             assert!(std::time::Instant::now() < deadline, "no data for {wanted:#?}");

@@ -93,6 +93,7 @@ fn cluster(number: u16, endpoints: u8) -> Cluster {
         protocol: Protocol::Http2,
         settings: Settings::default(),
         retry_budget: None,
+        objectives: None,
         cluster_ips: [Ipv4Addr::new(172, 16, high, low).into()].into(),
         endpoints: (0..endpoints).map(endpoint).collect(),
         unready_endpoints: Vec::new(),

@@ -25,7 +25,7 @@ use crate::route::RouteTable;
 use crate::settings::Settings;
 use crate::sorted::SortedList;
 use crate::spiffe::{SpiffeId, Workload};
-use crate::traffic::Setting;
+use crate::traffic::{Objectives, Setting};
 
 pub use draft::{Changes, Draft};
 pub use pods::{MeshedPod, MeshedPods};
@@ -109,6 +109,9 @@ pub struct Cluster {
     /// The budget for retries and for further attempts of its calls; `None` for the default budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_budget: Option<Setting<BudgetSettings>>,
+    /// What its calls should reach; `None` without an objective.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub objectives: Option<Arc<Objectives>>,
     /// The Service's virtual addresses.
     pub cluster_ips: Box<[IpAddr]>,
     /// The endpoints that get calls, sorted by address.

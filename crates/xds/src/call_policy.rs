@@ -1,4 +1,5 @@
-//! Writes and reads the parts of a call policy as facts: the retry budget in a Cluster, the other parts in a Route.
+//! Writes and reads the parts of a call policy as facts: the retry budget and the objectives in a Cluster, the other
+//! parts in a Route.
 //!
 //! Each part has its own facts. Two of these facts are the object that sets the part ([`SET_BY`]) and the part's mode
 //! ([`MODE`]).
@@ -9,13 +10,13 @@ use std::time::Duration;
 
 use leno_model::balance::BudgetSettings;
 use leno_model::traffic::{
-    BACKOFF_MAX, CallPolicy, GrpcCodes, HEDGES_MAX, Hedge, LONGEST_LIMIT, Mode, REPEATABLE_MAX, RETRIES_MAX,
-    Repeatable, Retry, SHORTEST_IDLE, Setting, TimeLimit,
+    BACKOFF_MAX, CallPolicy, GrpcCodes, HEDGES_MAX, Hedge, LONGEST_LIMIT, Mode, Objectives, REPEATABLE_MAX,
+    RETRIES_MAX, Repeatable, Retry, SHORTEST_IDLE, Setting, TimeLimit,
 };
 
 use crate::facts::{
     BACKEND_TIMEOUT, BUDGET, BUDGET_INTERVAL, BUDGET_MIN_PER_SECOND, Facts, HEDGE, HEDGE_DELAY, HEDGE_METHODS,
-    IDLE_TIMEOUT, MODE, REQUEST_TIMEOUT, RETRIES, RETRY_BACKOFF, RETRY_GRPC_CODES, RETRY_HTTP_CODES, SET_BY,
+    IDLE_TIMEOUT, MODE, OBJECTIVE, REQUEST_TIMEOUT, RETRIES, RETRY_BACKOFF, RETRY_GRPC_CODES, RETRY_HTTP_CODES, SET_BY,
 };
 
 /// The name of the wrong fact, and what is wrong with it.
@@ -56,6 +57,14 @@ pub(crate) fn with_budget(facts: Facts, budget: Option<&Setting<BudgetSettings>>
     })
 }
 
+/// Adds the facts of objectives, if there are any.
+pub(crate) fn with_objectives(facts: Facts, objectives: Option<&Objectives>) -> Facts {
+    match objectives {
+        Some(objectives) => facts.with(OBJECTIVE, objectives).with(format!("{OBJECTIVE}{SET_BY}"), &*objectives.set_by),
+        None => facts,
+    }
+}
+
 fn with_setting<T>(facts: Facts, name: &str, part: Option<&Setting<T>>, add: impl Fn(Facts, &T) -> Facts) -> Facts {
     let Some(Setting { value, mode, set_by }) = part else { return facts };
     let facts = add(facts, value).with(format!("{name}{SET_BY}"), set_by);
@@ -92,6 +101,14 @@ pub(crate) fn budget(facts: &Facts, cluster: &str) -> Result<Option<Setting<Budg
         min_per_second: number(facts, BUDGET_MIN_PER_SECOND, 0, u32::MAX)?,
     };
     Ok(Some(setting(facts, BUDGET, budget, cluster)))
+}
+
+/// Reads the objectives of a cluster.
+pub(crate) fn objectives(facts: &Facts, cluster: &str) -> Result<Option<Arc<Objectives>>, Fault> {
+    let Some(text) = facts.get(OBJECTIVE) else { return Ok(None) };
+    let set_by = facts.get(&format!("{OBJECTIVE}{SET_BY}")).unwrap_or(cluster).into();
+    let read = Objectives::read(text, set_by).map_err(|fault| (OBJECTIVE, format!("has {}", fault.what)))?;
+    Ok(Some(Arc::new(read)))
 }
 
 fn setting<T>(facts: &Facts, name: &str, value: T, otherwise: &str) -> Setting<T> {

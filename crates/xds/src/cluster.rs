@@ -95,6 +95,7 @@ pub fn read(bytes: &[u8]) -> Result<mesh::Cluster, Unreadable> {
         protocol,
         settings: settings(&resource)?,
         retry_budget: call_policy::budget(&facts, &resource.name).map_err(|(field, what)| bad(field, &what))?,
+        objectives: call_policy::objectives(&facts, &resource.name).map_err(|(field, what)| bad(field, &what))?,
         cluster_ips: cluster_ips(facts.get(CLUSTER_IPS)).ok_or_else(|| bad(CLUSTER_IPS, "is no list of addresses"))?,
         endpoints: Vec::new(),
         unready_endpoints: Vec::new(),
@@ -107,7 +108,8 @@ fn facts(cluster: &mesh::Cluster) -> Facts {
         .with(BALANCER, &cluster.balancer)
         .with(PROTOCOL, &cluster.protocol)
         .with_some(CLUSTER_IPS, (!ips.is_empty()).then(|| ips.join(",")));
-    call_policy::with_budget(facts, cluster.retry_budget.as_ref())
+    let facts = call_policy::with_budget(facts, cluster.retry_budget.as_ref());
+    call_policy::with_objectives(facts, cluster.objectives.as_deref())
 }
 
 fn cluster_ips(text: Option<&str>) -> Option<Box<[IpAddr]>> {

@@ -86,6 +86,8 @@ pub const BUDGET: &str = "retry-budget-percent";
 pub const BUDGET_INTERVAL: &str = "retry-budget-interval-ms";
 /// In a Cluster: retries per second that the budget always allows.
 pub const BUDGET_MIN_PER_SECOND: &str = "retry-budget-min-per-second";
+/// In a Cluster: what its calls should reach, in the form of the annotation `leno.dev/objective`.
+pub const OBJECTIVE: &str = "objective";
 /// End of a key; the key of a part of a call policy precedes it. The value is the object that sets the part.
 pub const SET_BY: &str = "-set-by";
 /// End of a key; the key of a part of a call policy precedes it. The value is `Audit` if the proxy must not act on the

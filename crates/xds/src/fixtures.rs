@@ -12,7 +12,7 @@ use leno_model::policy::{AuthorizationPolicy, Identities, Mode, Network, Rule};
 use leno_model::protocol::Protocol;
 use leno_model::proxy;
 use leno_model::settings::Settings;
-use leno_model::traffic::{self, Setting};
+use leno_model::traffic::{self, Objectives, Setting};
 use leno_model::translate::translate;
 
 use crate::view::{Dialect, View};
@@ -30,6 +30,7 @@ pub(crate) fn cluster(name: &str) -> Cluster {
         protocol: Protocol::Http2,
         settings: Settings::default(),
         retry_budget: None,
+        objectives: None,
         cluster_ips: [IpAddr::from([10, 96, 0, 10])].into(),
         endpoints: Vec::new(),
         unready_endpoints: Vec::new(),
@@ -90,6 +91,7 @@ fn random_cluster(random: &mut Rng, number: u8) -> Cluster {
             max_connection_age: random.bool().then(|| Duration::from_secs(random.u64(1..604_800))),
         },
         retry_budget: random.bool().then(|| random_budget(random)),
+        objectives: random.bool().then(|| random_objectives(random)),
         cluster_ips: [ip, ip6].into_iter().take(random.usize(0..3)).collect(),
         endpoints,
         unready_endpoints,
@@ -106,6 +108,19 @@ fn random_budget(random: &mut Rng) -> Setting<BudgetSettings> {
         mode: random.choice([traffic::Mode::Audit, traffic::Mode::Enforce]).expect("one"),
         set_by: "TrafficPolicy shop/cart".into(),
     }
+}
+
+fn random_objectives(random: &mut Rng) -> Arc<Objectives> {
+    let names = ["*", "GET", "POST", "shop.v1.Cart/*", "shop.v1.Cart/Get"];
+    let mut lines: Vec<String> = Vec::new();
+    for name in names.into_iter().take(random.usize(1..=names.len())) {
+        let success = format!("success {}.{:03} %", random.u32(1..100), random.u32(..1_000));
+        let latency = format!("p{}.{} {}ms", random.u32(50..100), random.u32(..10), random.u32(1..100_000));
+        let both = format!("{success}, {latency}");
+        lines.push(format!("{name}: {}", random.choice([success, latency, both]).expect("one")));
+    }
+    random.shuffle(&mut lines);
+    Arc::new(Objectives::read(&lines.join("\n"), "Service shop/cart".into()).expect("objectives"))
 }
 
 fn random_endpoint(random: &mut Rng, number: u8) -> Endpoint {

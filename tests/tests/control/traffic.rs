@@ -156,7 +156,6 @@ fn the_api_server_refuses_an_invalid_policy_and_says_what_to_write() {
         (&format!("{CART}, {CART}"), "retry: {}", "names a target twice"),
         ("{kind: HTTPRoute, name: cart}", "retry: {}", "a route needs the group gateway.networking.k8s.io"),
         ("{group: gateway.networking.k8s.io, kind: Service, name: cart}", "retry: {}", "a Service has no group"),
-        (CART, "", "add timeouts, retry, hedge or budget"),
     ] {
         let refused = cluster.try_apply(&policy("strict", "wrong", targets, spec));
         assert!(!refused.status.success(), "it was stored: {spec}");

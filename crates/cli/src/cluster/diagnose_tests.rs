@@ -25,6 +25,7 @@ fn config() -> Value {
         balancer: Default::default(),
         protocol: Default::default(),
         retry_budget: None,
+        objectives: None,
         settings: Default::default(),
         cluster_ips: Box::default(),
         endpoints: vec![endpoint("10.0.0.1:8080", Some(proxy))],

@@ -80,6 +80,7 @@ impl Changes {
             && old.protocol == new.protocol
             && old.settings == new.settings
             && old.retry_budget == new.retry_budget
+            && old.objectives == new.objectives
             && has_same_ips
             && cluster::has_same_peers(old, new);
         if !is_same {

@@ -125,6 +125,19 @@ fn a_traffic_policy_changes_the_routes_of_its_services_only() {
 }
 
 #[test]
+fn an_objective_changes_the_clusters_of_its_service_only() {
+    let text = service("other", &[]) + &service("echo", &[]);
+    let with = |objective: &str| {
+        let annotations = format!("name: cart, annotations: {{leno.dev/objective: {objective}}}");
+        text.clone() + &traffic_policy("").replace("name: cart", &annotations)
+    };
+    let cluster = ["cluster echo.default:80"];
+    assert_eq!(changes(&text, &with("p99 1s")), cluster);
+    assert_eq!(changes(&with("p99 1s"), &with("p99 2s")), cluster);
+    assert_eq!(changes(&with("p99 1s"), &text), cluster);
+}
+
+#[test]
 fn a_retry_budget_changes_the_clusters_of_its_service_only() {
     let text = service("other", &[]) + &service("echo", &[]);
     let with = |spec: &str| text.clone() + &traffic_policy(spec);

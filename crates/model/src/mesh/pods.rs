@@ -59,6 +59,7 @@ impl Mesh {
         };
         Some(Cluster {
             retry_budget: None,
+            objectives: None,
             key: ClusterKey::of_pod(address, &pod.namespace),
             balancer: Policy::default(),
             protocol: if is_opaque { Protocol::Opaque } else { Protocol::of_port(address.port()) },

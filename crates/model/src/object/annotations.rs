@@ -1,8 +1,10 @@
-//! Leno's own annotations of Services and EndpointSlices.
+//! Leno's own annotations of Services, EndpointSlices and TrafficPolicies.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::PolicyTarget;
 use crate::balance::Policy;
 use crate::manifest::Review;
 use crate::mesh::EndpointProxy;
@@ -12,6 +14,8 @@ use crate::proxy::{self, CONNECT_TIMEOUTS};
 use crate::settings::{Settings, format_duration, parse_duration};
 use crate::spelling::closest;
 use crate::spiffe::Workload;
+use crate::traffic::status::TargetKind;
+use crate::traffic::{NotAnObjective, Objectives};
 
 /// The prefix of our annotations and labels.
 pub const PREFIX: &str = "leno.dev/";
@@ -22,7 +26,10 @@ const IDLE_TIMEOUT: &str = "leno.dev/idle-timeout";
 const MAX_CONNECTION_AGE: &str = "leno.dev/max-connection-age";
 /// Ports whose bytes are relayed without inspection: of a Service, or of a Pod.
 pub const OPAQUE_PORTS: &str = "leno.dev/opaque-ports";
-const SERVICE: [&str; 6] = [BALANCER, CONNECT_TIMEOUT, MAX_CONNECTIONS, IDLE_TIMEOUT, MAX_CONNECTION_AGE, OPAQUE_PORTS];
+/// What the calls of a Service should reach: of a Service, or of a TrafficPolicy for Services.
+pub const OBJECTIVE: &str = "leno.dev/objective";
+const SERVICE: [&str; 7] =
+    [BALANCER, CONNECT_TIMEOUT, MAX_CONNECTIONS, IDLE_TIMEOUT, MAX_CONNECTION_AGE, OPAQUE_PORTS, OBJECTIVE];
 
 const IDENTITY: &str = "leno.dev/identity";
 const INBOUND_PORT: &str = "leno.dev/inbound-port";
@@ -38,6 +45,7 @@ const MAX_CONNECTIONS_LIMIT: u16 = 1024;
 pub(super) struct OfService {
     pub(super) balancer: Policy,
     pub(super) opaque_ports: PortRanges,
+    pub(super) objectives: Option<Arc<Objectives>>,
     pub(super) settings: Settings,
 }
 
@@ -91,10 +99,35 @@ pub(super) fn of_service(annotations: Option<&Annotations>, review: &mut Review<
                     problem(review, key, what, "use 1 to 65535 and ranges, as 3306,9000-9010");
                 }
             },
+            OBJECTIVE => read.objectives = read_objectives(review, value),
             unknown => unknown_annotation(review, unknown, &SERVICE),
         }
     }
     read
+}
+
+/// Reads a TrafficPolicy's annotations that begin with `leno.dev/`. An unknown annotation is a mistake. So is an
+/// objective for calls of routes: metrics name methods by their Service.
+pub(super) fn of_policy(
+    annotations: Option<&Annotations>,
+    targets: &[PolicyTarget],
+    review: &mut Review<'_>,
+) -> Option<Arc<Objectives>> {
+    let mut objectives = None;
+    for (key, value) in ours(annotations) {
+        match key {
+            OBJECTIVE => objectives = read_objectives(review, value),
+            unknown => unknown_annotation(review, unknown, &[OBJECTIVE]),
+        }
+    }
+    let route = targets.iter().find(|target| target.reference.kind != TargetKind::Service);
+    if let Some(target) = route.filter(|_| objectives.is_some()) {
+        let what =
+            format!("an objective is for all calls to a Service, and a target is {}", target.reference.kind.name());
+        let fix = "move it to the Service, or to a policy for the Service";
+        problem(review, OBJECTIVE, what, fix);
+    }
+    objectives
 }
 
 /// Reads an EndpointSlice's annotations that begin with `leno.dev/`. An unknown annotation is a mistake.
@@ -148,6 +181,16 @@ fn read_port(review: &mut Review<'_>, key: &str, value: &str) -> Option<u16> {
         problem(review, key, format!("{} is not a port", quoted(value)), "use 1 to 65535");
     }
     port
+}
+
+fn read_objectives(review: &mut Review<'_>, value: &str) -> Option<Arc<Objectives>> {
+    match Objectives::read(value, review.object().into()) {
+        Ok(objectives) => Some(Arc::new(objectives)),
+        Err(NotAnObjective { what, fix }) => {
+            problem(review, OBJECTIVE, what, &fix);
+            None
+        }
+    }
 }
 
 fn read_duration(

@@ -117,6 +117,7 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
         targets,
         calls: CallPolicy::default(),
         retry_budget,
+        objectives: None,
         remarks: remarks.into(),
     };
     review.is_clean().then_some(Object::TrafficPolicy(Arc::new(policy)))

@@ -11,6 +11,7 @@ use crate::manifest::Review;
 use crate::problem::{Mark, quoted};
 use crate::protocol::{PortRanges, Protocol};
 use crate::settings::Settings;
+use crate::traffic::Objectives;
 
 /// The parts of a Service that the mesh keeps.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub struct Service {
     /// `leno.dev/opaque-ports`: ports of the Service or of its endpoints. Takes precedence over other protocol
     /// settings.
     pub opaque_ports: PortRanges,
+    /// What its calls should reach (annotation `leno.dev/objective`).
+    pub objectives: Option<Arc<Objectives>>,
     /// The settings from the other annotations.
     pub settings: Settings,
 }
@@ -66,8 +69,8 @@ pub(crate) fn review(service: kubernetes::Service, review: &mut Review<'_>) -> O
     let annotations = annotations::of_service(service.metadata.annotations.as_ref(), review);
     let (cluster_ips, headless) = cluster_ips(&spec, review);
     let ports = ports(&spec.ports.unwrap_or_default(), review);
-    let annotations::OfService { balancer, opaque_ports, settings } = annotations;
-    let service = Service { identity, cluster_ips, headless, ports, balancer, opaque_ports, settings };
+    let annotations::OfService { balancer, opaque_ports, objectives, settings } = annotations;
+    let service = Service { identity, cluster_ips, headless, ports, balancer, opaque_ports, objectives, settings };
     review.is_clean().then(|| Object::Service(Arc::new(service)))
 }
 

@@ -35,6 +35,26 @@ fn annotations_set_balancer_and_settings() {
 }
 
 #[test]
+fn an_objective_has_a_line_for_each_method() {
+    let text = "leno.dev/objective: |\n      shop.v1.Cart/Get: success 99.9 %, p99 50ms\n      *: success 99%";
+    let objectives = service(&annotated(text)).objectives.expect("objectives");
+    assert_eq!(objectives.to_string(), "shop.v1.Cart/Get: success 99.9 %, p99 50ms\n*: success 99 %");
+    assert_eq!(&*objectives.set_by, "Service default/echo");
+}
+
+#[test]
+fn the_example_of_an_objective_in_the_documentation_is_read() {
+    let page = include_str!("../../../../docs/observability.md");
+    let examples: Vec<&str> = page.split("```").filter_map(|block| block.strip_prefix("yaml\n")).collect();
+    let [example] = examples[..] else { panic!("{examples:?}") };
+    let objectives = service(example).objectives.expect("objectives");
+    let of = |path: &str| objectives.of(true, path.as_bytes()).map(ToString::to_string);
+    assert_eq!(of("/shop.v1.Cart/Get").as_deref(), Some("success 99.9 %, p99 50ms"));
+    assert_eq!(of("/shop.v1.Cart/Watch").as_deref(), Some("success 99 %"));
+    assert_eq!(of("/shop.v1.Cart/Add").as_deref(), Some("success 99.5 %"));
+}
+
+#[test]
 fn a_bad_annotation_says_what_is_allowed() {
     for (annotation, fault) in [
         (
@@ -51,10 +71,15 @@ fn a_bad_annotation_says_what_is_allowed() {
             "leno.dev/opaque-ports: '9010-9000'",
             "\"9010-9000\" is not a list of ports; use 1 to 65535 and ranges, as 3306,9000-9010",
         ),
+        (
+            "leno.dev/objective: success 100 %",
+            "\"100 %\" is not a share of successful calls; write 1 % to 99.999 %, with at most three digits after the dot, as \
+             success 99.9 %",
+        ),
         ("leno.dev/balancr: random", "there is no such annotation; did you mean leno.dev/balancer?"),
         (
             "leno.dev/weight: '3'",
-            "there is no such annotation; use one of leno.dev/balancer, leno.dev/connect-timeout, leno.dev/max-connections-per-endpoint, leno.dev/idle-timeout, leno.dev/max-connection-age, leno.dev/opaque-ports",
+            "there is no such annotation; use one of leno.dev/balancer, leno.dev/connect-timeout, leno.dev/max-connections-per-endpoint, leno.dev/idle-timeout, leno.dev/max-connection-age, leno.dev/opaque-ports, leno.dev/objective",
         ),
     ] {
         let (key, _) = annotation.split_once(':').expect("key");

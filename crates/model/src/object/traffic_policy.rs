@@ -14,15 +14,15 @@ use serde::Deserialize;
 use super::call_values::{self, Fault};
 use super::policy_target::{CORE, PolicyTarget, check_name, targets};
 use super::route::written::Unread;
-use super::{DNS_SUBDOMAIN_RULE, Identity, Object, identity, is_dns_subdomain};
+use super::{DNS_SUBDOMAIN_RULE, Identity, Object, annotations, identity, is_dns_subdomain};
 use crate::balance::BudgetSettings;
 use crate::manifest::Review;
 use crate::problem::quoted;
 use crate::spelling::closest;
 use crate::traffic::status::{TargetKind, TargetRef};
 use crate::traffic::{
-    CallPolicy, DEFAULT_BACKOFF, GrpcCodes, HEDGES_MAX, Hedge, HedgeDelay, Mode, PolicyKind, REPEATABLE_MAX, Retry,
-    SHORTEST_IDLE, Setting, TimeLimit,
+    CallPolicy, DEFAULT_BACKOFF, GrpcCodes, HEDGES_MAX, Hedge, HedgeDelay, Mode, Objectives, PolicyKind,
+    REPEATABLE_MAX, Retry, SHORTEST_IDLE, Setting, TimeLimit,
 };
 
 /// Its `kind`.
@@ -40,6 +40,8 @@ pub struct TrafficPolicy {
     pub calls: CallPolicy,
     /// Its part for all calls of a Service.
     pub retry_budget: Option<Setting<BudgetSettings>>,
+    /// What the calls to its Services should reach (annotation `leno.dev/objective`).
+    pub objectives: Option<Arc<Objectives>>,
     /// The differences between the mesh's behaviour and the policy. The policy's status lists them.
     pub remarks: Box<[Box<str>]>,
 }
@@ -122,9 +124,13 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
     let identity = identity(&written.metadata, review, is_dns_subdomain, DNS_SUBDOMAIN_RULE);
     let Spec { target_refs, timeouts, retry, hedge, budget } = written.spec;
     let targets = targets(target_refs, "name a Service, an HTTPRoute or a GRPCRoute", review, target);
+    let annotations = written.metadata.annotations.as_ref();
+    let objectives = annotations::of_policy(annotations, &targets, review);
+    let has_objective = annotations.is_some_and(|all| all.contains_key(annotations::OBJECTIVE));
     let mut reading = Reading { set_by: review.object().into(), review };
-    if timeouts.is_none() && retry.is_none() && hedge.is_none() && budget.is_none() {
-        reading.problem("spec", "a policy that sets nothing", "add timeouts, retry, hedge or budget");
+    if timeouts.is_none() && retry.is_none() && hedge.is_none() && budget.is_none() && !has_objective {
+        let fix = format!("add timeouts, retry, hedge, budget or the annotation {}", annotations::OBJECTIVE);
+        reading.problem("spec", "a policy that sets nothing", fix);
     }
     let not_services = |target: &PolicyTarget| target.reference.kind != TargetKind::Service;
     if let (Some(_), Some(other)) = (&budget, targets.iter().find(|target| not_services(target))) {
@@ -135,8 +141,8 @@ pub(crate) fn review(written: Written, review: &mut Review<'_>) -> Option<Object
     calls.retry = retry.and_then(|retry| reading.retry(retry));
     calls.hedge = hedge.and_then(|hedge| reading.hedge(&hedge));
     let retry_budget = budget.and_then(|budget| reading.budget(&budget));
-    let policy =
-        TrafficPolicy { kind: PolicyKind::Traffic, identity, targets, calls, retry_budget, remarks: Box::default() };
+    let kind = PolicyKind::Traffic;
+    let policy = TrafficPolicy { kind, identity, targets, calls, retry_budget, objectives, remarks: Box::default() };
     review.is_clean().then_some(Object::TrafficPolicy(Arc::new(policy)))
 }
 

@@ -74,7 +74,10 @@ fn a_part_that_is_off_needs_nothing_else() {
 #[test]
 fn each_mistake_names_its_line_and_its_fix() {
     let cases = [
-        ("", "4: spec: a policy that sets nothing; add timeouts, retry, hedge or budget"),
+        (
+            "",
+            "4: spec: a policy that sets nothing; add timeouts, retry, hedge, budget or the annotation leno.dev/objective",
+        ),
         ("  timeouts: {}\n", "6: spec.timeouts: no time limit; add request, backendRequest or streamIdle"),
         (
             "  timeouts: {request: 1s, backendRequest: 2s}\n",
@@ -174,4 +177,45 @@ fn a_mistake_allows_and_denies_no_caller() {
     let file = SourceFile { path: "cart.yaml".to_owned(), text: text("  retry: {attempts: 0}\n") };
     let refused = parse_file(&file, "default").expect_err("a mistake");
     assert!(refused.policies.is_empty(), "it is no AuthorizationPolicy: {:?}", refused.policies);
+}
+
+/// A policy with this annotation `leno.dev/objective`, and with these further lines of its spec.
+fn with_objective(objective: &str, spec: &str) -> String {
+    let annotations = format!("annotations: {{leno.dev/objective: '{objective}'}}");
+    text(spec).replace("namespace: shop}", &format!("namespace: shop, {annotations}}}"))
+}
+
+#[test]
+fn a_policy_may_set_nothing_but_an_objective() {
+    let objects = parse(with_objective("success 99.9 %, p99 50ms", "")).expect("no mistake").objects;
+    let [Object::TrafficPolicy(policy)] = &objects[..] else { panic!("{objects:?}") };
+    let objectives = policy.objectives.as_ref().expect("objectives");
+    assert_eq!(objectives.to_string(), "*: success 99.9 %, p99 50ms");
+    assert_eq!(&*objectives.set_by, "TrafficPolicy shop/cart");
+}
+
+#[test]
+fn an_objective_of_a_policy_for_a_route_or_with_a_mistake_says_what_to_do() {
+    let place = "cart.yaml:3: metadata.annotations[\"leno.dev/objective\"] of TrafficPolicy shop/cart";
+    let route = "{group: gateway.networking.k8s.io, kind: GRPCRoute, name: cart}";
+    let of_a_route = with_objective("p99 1s", "  retry: {}\n").replace("{group: '', kind: Service, name: cart}", route);
+    assert_eq!(
+        parse(of_a_route).expect_err("a mistake"),
+        [format!(
+            "{place}: an objective is for all calls to a Service, and a target is GRPCRoute; move it to the Service, or to a \
+             policy for the Service"
+        )]
+    );
+    assert_eq!(
+        parse(with_objective("p99 1d", "")).expect_err("a mistake"),
+        [format!("{place}: \"1d\" is not the time of a call; write a duration from 1ms to 1h, as p99 50ms")]
+    );
+    let unknown = with_objective("p99 1s", "  retry: {}\n").replace("objective", "objectives");
+    assert_eq!(
+        parse(unknown).expect_err("a mistake"),
+        [format!(
+            "{}: there is no such annotation; did you mean leno.dev/objective?",
+            place.replace("objective", "objectives")
+        )]
+    );
 }

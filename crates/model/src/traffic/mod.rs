@@ -7,6 +7,7 @@
 
 mod hedge;
 mod latencies;
+mod objective;
 mod policy_kind;
 mod repeatable;
 mod retry;
@@ -23,6 +24,7 @@ use crate::settings::milliseconds;
 
 pub use hedge::{HEDGES_MAX, Hedge, HedgeDelay};
 pub use latencies::MethodLatencies;
+pub use objective::{LatencyObjective, NotAnObjective, OBJECTIVE_LINES_MAX, Objective, Objectives, Share};
 pub use policy_kind::PolicyKind;
 pub use repeatable::{REPEATABLE_MAX, Repeatable};
 pub use retry::{BACKOFF_MAX, DEFAULT_BACKOFF, GrpcCodes, KNOWN_TO_GRPC, RETRIES_MAX, Retry};

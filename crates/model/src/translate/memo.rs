@@ -1,5 +1,5 @@
 //! Caches joined Services, so that a change of one Service does not cost a join of all Services. Also caches clusters
-//! with the retry budgets of policies, so that an unchanged cluster stays the same object.
+//! with the retry budgets and the objectives of policies, so that an unchanged cluster stays the same object.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::JoinedService;
 use crate::balance::BudgetSettings;
 use crate::mesh::Cluster;
 use crate::object::{EndpointSlice, Service};
-use crate::traffic::Setting;
+use crate::traffic::{Objectives, Setting};
 
 /// The results of earlier translations for each Service. Objects are identified by their address in memory: another
 /// allocation counts as a change.
@@ -16,13 +16,13 @@ use crate::traffic::Setting;
 pub struct Memo {
     /// Results by the Service's address in memory. The address cannot be reused while the result holds the Service.
     services: HashMap<usize, Made>,
-    /// Clusters with a retry budget, by the address of the cluster without the budget.
-    budgets: HashMap<usize, WithBudget>,
+    /// Clusters with a retry budget or objectives of policies, by the address of the cluster without these.
+    with_policies: HashMap<usize, WithPolicies>,
 }
 
 #[derive(Debug)]
-struct WithBudget {
-    /// Keeps the address of the cluster without the budget in use.
+struct WithPolicies {
+    /// Keeps the address of the cluster without policies in use.
     _without: Arc<Cluster>,
     cluster: Arc<Cluster>,
     is_used: bool,
@@ -60,24 +60,30 @@ impl Memo {
         joined
     }
 
-    /// Returns a cluster with this retry budget.
-    pub(super) fn with_budget(&mut self, cluster: &Arc<Cluster>, budget: Setting<BudgetSettings>) -> Arc<Cluster> {
+    /// Returns a cluster with this retry budget and these objectives.
+    pub(super) fn with_policies(
+        &mut self,
+        cluster: &Arc<Cluster>,
+        retry_budget: Option<Setting<BudgetSettings>>,
+        objectives: Option<Arc<Objectives>>,
+    ) -> Arc<Cluster> {
         let address = Arc::as_ptr(cluster).addr();
-        if let Some(made) = self.budgets.get_mut(&address)
-            && made.cluster.retry_budget.as_ref() == Some(&budget)
+        if let Some(made) = self.with_policies.get_mut(&address)
+            && made.cluster.retry_budget == retry_budget
+            && made.cluster.objectives == objectives
         {
             made.is_used = true;
             return Arc::clone(&made.cluster);
         }
-        let with = Arc::new(Cluster { retry_budget: Some(budget), ..Cluster::clone(cluster) });
-        let made = WithBudget { _without: Arc::clone(cluster), cluster: Arc::clone(&with), is_used: true };
-        self.budgets.insert(address, made);
+        let with = Arc::new(Cluster { retry_budget, objectives, ..Cluster::clone(cluster) });
+        let made = WithPolicies { _without: Arc::clone(cluster), cluster: Arc::clone(&with), is_used: true };
+        self.with_policies.insert(address, made);
         with
     }
 
     /// Drops results that were not used since the last call of this function.
     pub(super) fn forget_unused(&mut self) {
         self.services.retain(|_, made| std::mem::take(&mut made.is_used));
-        self.budgets.retain(|_, made| std::mem::take(&mut made.is_used));
+        self.with_policies.retain(|_, made| std::mem::take(&mut made.is_used));
     }
 }

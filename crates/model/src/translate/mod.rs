@@ -77,7 +77,7 @@ pub fn translate_again<'a>(
     let traffic = Policies::new(&traffic, &routes, &known);
     let mut attached = routes::attach(&routes, &traffic, &known);
     attached.tables.extend(traffic.tables(&join.clusters, &attached.tables, &known));
-    let clusters = join.clusters.iter().map(|cluster| traffic.with_budget(cluster, &known, memo)).collect();
+    let clusters = join.clusters.iter().map(|cluster| traffic.of_all_calls(cluster, &known, memo)).collect();
     memo.forget_unused();
     join.problems.extend(attached.problems.into_iter().chain(traffic.problems));
     join.notices.extend(attached.notices);
@@ -247,6 +247,7 @@ impl JoinedService {
                 protocol: protocol(service, port, slices),
                 settings: service.settings.clone(),
                 retry_budget: None,
+                objectives: service.objectives.clone(),
                 cluster_ips: service.cluster_ips.clone(),
                 endpoints,
                 unready_endpoints,

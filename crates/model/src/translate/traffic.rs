@@ -140,10 +140,16 @@ impl<'a> Policies<'a> {
         of_gateway_api.into_iter().chain(of_port).chain(of_all)
     }
 
-    /// Returns a cluster with the retry budget that a policy sets for it.
-    pub(super) fn with_budget(&self, cluster: &Arc<Cluster>, known: &Known<'_>, memo: &mut Memo) -> Arc<Cluster> {
+    /// Returns a cluster with the retry budget and the objectives that policies set for it. The Service's own objectives
+    /// take precedence.
+    pub(super) fn of_all_calls(&self, cluster: &Arc<Cluster>, known: &Known<'_>, memo: &mut Memo) -> Arc<Cluster> {
         let budget = self.of_cluster(&cluster.key, known).find_map(|policy| policy.retry_budget.clone());
-        budget.map_or_else(|| cluster.clone(), |budget| memo.with_budget(cluster, budget))
+        let of_policy = || self.of_cluster(&cluster.key, known).find_map(|policy| policy.objectives.clone());
+        let objectives = cluster.objectives.clone().or_else(of_policy);
+        if budget.is_none() && objectives == cluster.objectives {
+            return cluster.clone();
+        }
+        memo.with_policies(cluster, budget, objectives)
     }
 
     /// Returns a table for each cluster whose Service has a policy and no routes in its own namespace. The one rule sends
@@ -215,7 +221,7 @@ fn missing(
 /// Returns the message of a policy in force: the differences between the mesh's behaviour and the policy, and the parts
 /// that programs without a proxy ignore. Empty if there is nothing to report.
 fn accepted(policy: &TrafficPolicy) -> String {
-    let sets_something = policy.retry_budget.is_some() || !policy.calls.is_empty();
+    let sets_something = policy.retry_budget.is_some() || policy.objectives.is_some() || !policy.calls.is_empty();
     let mut remarks: Vec<String> = policy.remarks.iter().map(ToString::to_string).collect();
     let clients = [("gRPC clients without a proxy ignore", XdsClient::Grpc), ("Envoy ignores", XdsClient::Envoy)];
     for (ignore, client) in clients {

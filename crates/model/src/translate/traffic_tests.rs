@@ -211,6 +211,40 @@ fn budgets(translation: &Translation) -> Vec<Option<(u8, &str)>> {
         .collect()
 }
 
+/// The objective of all calls to each port of `cart`, and the object that sets it.
+fn objectives(translation: &Translation) -> Vec<Option<(String, String)>> {
+    let clusters = translation.mesh.clusters().iter().filter(|cluster| &*cluster.key.service == "cart");
+    let all = clusters.map(|cluster| cluster.objectives.as_ref());
+    all.map(|all| all.and_then(|all| Some((all.of_others()?.to_string(), all.set_by.to_string())))).collect()
+}
+
+#[test]
+fn the_objective_of_a_service_goes_before_a_policy_for_its_port_and_that_before_a_policy_for_all() {
+    let with_objective = |policy: String, objective: &str| {
+        policy.replace(
+            "namespace: shop}",
+            &format!("namespace: shop, annotations: {{leno.dev/objective: {objective}}}}}"),
+        )
+    };
+    let all = with_objective(policy("all", "kind: Service, name: cart", ""), "p99 2s");
+    let admin = with_objective(policy("admin", "kind: Service, name: cart, sectionName: admin", ""), "p99 3s");
+    let set = |text: &str, by: &str| Some((text.to_owned(), by.to_owned()));
+    let translation = with(&[all.clone(), admin.clone()]);
+    let of_policies = [set("p99 2s", "TrafficPolicy shop/all"), set("p99 3s", "TrafficPolicy shop/admin")];
+    assert_eq!(objectives(&translation), of_policies);
+    assert_eq!(reasons(&translation), [("all", true, Reason::Accepted), ("admin", true, Reason::Accepted)]);
+    let services = SERVICES.replace(
+        "{name: cart, namespace: shop}",
+        "{name: cart, namespace: shop, annotations: {leno.dev/objective: p99 1s}}",
+    );
+    let policies = (all.clone() + &admin).trim_start_matches("---\n").to_owned();
+    let translation = translated(&[("a.yaml", &services), ("b.yaml", &policies)]);
+    assert_eq!(objectives(&translation), [set("p99 1s", "Service shop/cart"), set("p99 1s", "Service shop/cart")]);
+    // Of two policies for one target, the first is in force.
+    let second = with_objective(policy("second", "kind: Service, name: cart", ""), "p99 4s");
+    assert_eq!(objectives(&with(&[all, admin, second])), of_policies);
+}
+
 #[test]
 fn the_retry_budget_of_gateway_api_goes_before_every_policy_for_the_service() {
     let all = policy("all", "kind: Service, name: cart", "budget: {percent: 2}\n  retry: {attempts: 4}");

@@ -128,6 +128,9 @@ pub struct BackendChoice {
     pub balancer: String,
     /// The budget for retries and hedges, as `/config` shows it; `null` for the default.
     pub retry_budget: Value,
+    /// What the calls of the method should reach, as `success 99.9 %, p99 50ms`, and the object that sets it.
+    pub objective: Option<String>,
+    pub objective_set_by: Option<String>,
     /// Maximum time to establish a connection, in milliseconds.
     pub connect_timeout_ms: u64,
     /// Limit on the calls that wait for one endpoint, if a single client makes them.

@@ -199,12 +199,17 @@ impl Relay {
             waiting: endpoint.waiting,
             last_connect_error: endpoint.last_connect_error,
         });
+        let method = call.request.get(if call.is_grpc { Known::Path } else { Known::Method });
+        let objectives = cluster.objectives.as_deref();
+        let objective = objectives.and_then(|objectives| objectives.of(call.is_grpc, method.unwrap_or_default()));
         BackendChoice {
             to: target.to_string(),
             share,
             failure,
             balancer: cluster.balancer.to_string(),
             retry_budget: json(&cluster.retry_budget),
+            objective: objective.map(ToString::to_string),
+            objective_set_by: objective.and(objectives).map(|objectives| objectives.set_by.to_string()),
             connect_timeout_ms: ms(cluster.settings.connect_timeout),
             max_waiting_per_endpoint: max_waiting as u64,
             choice,

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use leno_model::route::RouteName;
-use leno_model::traffic::GrpcCodes;
+use leno_model::traffic::{GrpcCodes, Objective};
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
@@ -14,6 +14,7 @@ use super::exemplars::{Exemplar, ExemplarLines, Exemplars, Latest};
 use super::histogram::{Histogram, HistogramTotals, bucket};
 use super::keyed::CountByKey;
 use super::labels::Labels;
+use super::objective::{self, ObjectiveMetrics, ObjectiveTotals};
 use super::text::{counter, encode_count, encode_seconds};
 use super::{Counter, Direction, TargetLabel};
 use crate::call::record::is_failure;
@@ -94,6 +95,8 @@ pub struct MethodMetrics {
     /// Of `durations`.
     exemplars: Exemplars<DURATION_BUCKETS>,
     time_left: OnceLock<Box<TimesLeft>>,
+    /// Empty until the method has an objective.
+    objective: OnceLock<Box<ObjectiveMetrics>>,
 }
 
 /// Counts of calls with the same labels, summed over the workers.
@@ -111,6 +114,8 @@ struct MethodTotals {
     exemplars: Option<Box<Latest<DURATION_BUCKETS>>>,
     /// `None` if no call had a deadline.
     time_left: Option<[HistogramTotals<{ TIME_LEFT_BOUNDS_MS.len() }>; Measured::ALL.len()]>,
+    /// `None` if the method has never had an objective.
+    objective: Option<ObjectiveTotals>,
 }
 
 /// All counts by method, summed over the workers.
@@ -202,6 +207,22 @@ impl MethodMetrics {
         }
     }
 
+    /// Replaces the method's objective.
+    pub fn set_objective(&self, objective: Option<&Objective>) {
+        if objective.is_some() || self.objective.get().is_some() {
+            self.objective.get_or_init(Box::default).set(objective);
+        }
+    }
+
+    /// Counts a call for the method's objective, if there is one. The caller leaves out calls that the client cancelled
+    /// before their deadline.
+    #[inline]
+    pub fn count_for_objective(&self, outcome: MethodOutcome, duration: Duration) {
+        if let Some(objective) = self.objective.get() {
+            objective.count(outcome.is_failure(), duration);
+        }
+    }
+
     /// Calls that have begun and not ended. Negative if the calls of another series ended in this one.
     pub fn in_flight(&self) -> i64 {
         let answered = self.outcomes.counts().map(|(_, count)| count).sum::<u64>() + self.outcomes.others();
@@ -233,6 +254,9 @@ impl MethodMetrics {
         totals.other_failures += failures;
         self.durations.add_to(&mut totals.durations);
         self.exemplars.add_to(&mut totals.exemplars);
+        if let Some(own) = self.objective.get() {
+            own.add_to(totals.objective.get_or_insert_default());
+        }
         let Some(own) = self.time_left.get() else { return };
         for (totals, own) in totals.time_left.get_or_insert_default().iter_mut().zip(own.iter()) {
             own.add_to(totals);
@@ -276,7 +300,11 @@ impl MethodScrape {
     pub(super) fn new(series: impl Iterator<Item = (MethodLabels, Arc<MethodMetrics>)>) -> Self {
         let mut methods = BTreeMap::<MethodLabels, MethodTotals>::new();
         for (labels, metrics) in series {
-            metrics.add_to(methods.entry(labels).or_default());
+            let is_shared = labels.of.target == TargetLabel::Other;
+            let totals = methods.entry(labels).or_default();
+            metrics.add_to(totals);
+            // Beyond a limit, the calls of Services with different objectives share a series.
+            totals.objective = totals.objective.filter(|_| !is_shared);
         }
         Self { methods: methods.into_iter().map(|(labels, totals)| (labels.labels(), totals)).collect() }
     }
@@ -284,7 +312,8 @@ impl MethodScrape {
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         self.encode_counts(encoder)?;
         self.encode_durations(encoder)?;
-        self.encode_time_left(encoder)
+        self.encode_time_left(encoder)?;
+        self.encode_objectives(encoder)
     }
 
     /// Returns the exemplars of the durations.
@@ -339,6 +368,13 @@ impl MethodScrape {
             encode_seconds(metric.encode_family(labels)?, &totals.durations, &DURATION_BOUNDS_MS)?;
         }
         Ok(())
+    }
+
+    fn encode_objectives(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        objective::encode(
+            self.methods.iter().filter_map(|(labels, totals)| Some((labels, totals.objective.as_ref()?))),
+            encoder,
+        )
     }
 
     fn encode_time_left(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {

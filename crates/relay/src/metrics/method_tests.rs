@@ -3,6 +3,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use leno_model::mesh::ClusterKey;
 use leno_model::route::{RouteKind, RouteName};
+use leno_model::traffic::Objectives;
 
 use super::{Measured, MethodLabels, MethodMetrics, MethodName, MethodOutcome, MethodTarget, OUTCOMES};
 use crate::metrics::fixtures::{assert_line, scrape};
@@ -148,4 +149,18 @@ fn traced_calls_are_exemplars_of_their_own_buckets() {
     assert_line(&text, &format!("{} 1 # {} 0.001 1700000012.000", bucket("0.001", "Get"), id("c")));
     assert_line(&text, &format!("{} 2 # {} 20 1700000013.000", bucket("+Inf", "Get"), id("d")));
     assert_eq!(text.matches("trace_id").count(), 3);
+}
+
+#[test]
+fn series_that_services_share_beyond_a_limit_have_no_objective() {
+    let objectives = Objectives::read("success 99 %", "Service shop/cart".into()).expect("objectives");
+    let worker = WorkerMetrics::new();
+    for labels in [add(), add().beyond_limit()] {
+        let series = worker.method(&labels);
+        series.set_objective(objectives.of_others());
+        series.count_for_objective(MethodOutcome::RESET, Duration::ZERO);
+    }
+    let text = scrape(&[worker]);
+    assert_line(&text, &format!("leno_method_objective_misses_total{{{CART},{ADD},objective=\"success\"}} 1"));
+    assert_eq!(text.lines().filter(|line| line.starts_with("leno_method_objective_misses_total")).count(), 1);
 }

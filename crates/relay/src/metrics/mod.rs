@@ -18,6 +18,7 @@ mod inbound;
 mod keyed;
 mod labels;
 mod method;
+mod objective;
 mod route;
 mod series;
 mod tcp;

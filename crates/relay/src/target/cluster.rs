@@ -226,6 +226,9 @@ impl ClusterState {
             self.members.insert(member);
         }
         gone.extend(before.iter().flat_map(Member::pools));
+        if self.cluster.objectives != cluster.objectives {
+            self.methods.set_objectives(cluster.objectives.as_deref());
+        }
         self.cluster = cluster;
         gone
     }
@@ -403,6 +406,7 @@ pub(crate) fn single(address: SocketAddr, known: Option<(&Cluster, &Endpoint)>) 
         protocol: Protocol::Detect,
         settings: known.map(|(cluster, _)| cluster.settings.clone()).unwrap_or_default(),
         retry_budget: None,
+        objectives: None,
         cluster_ips: Box::default(),
         endpoints: vec![known.map_or_else(unknown, |(_, endpoint)| endpoint.clone())],
         unready_endpoints: Vec::new(),

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use leno_http2::FieldSection;
 use leno_http2::fields::Known;
 use leno_model::route::{RouteKind, RouteName};
+use leno_model::traffic::{Objective, Objectives};
 use rustc_hash::FxHasher;
 
 use crate::Relay;
@@ -146,6 +147,16 @@ impl Methods {
         }
     }
 
+    /// Replaces the objectives of all series.
+    pub(crate) fn set_objectives(&self, objectives: Option<&Objectives>) {
+        for place in &self.places {
+            place.metrics.set_objective(objective_of(objectives, &place.name));
+        }
+        if let Some(others) = &self.others {
+            others.set_objective(objective_of(objectives, &MethodName::Other));
+        }
+    }
+
     /// Returns the name of a call's method in the metrics.
     pub(crate) fn name_of(&self, method: CallMethod) -> &MethodName {
         let place = match method {
@@ -231,7 +242,7 @@ impl ClusterState {
             return;
         }
         let Some(place) = self.methods.room(max) else { return };
-        let series = metrics.method(&self.method_labels(name.clone()));
+        let series = self.new_series(&name, metrics);
         series.requests.add(1);
         self.methods.insert(place, tag, name, series);
         call.method = CallMethod::Named(tag);
@@ -275,15 +286,21 @@ impl ClusterState {
         series.ended(outcome, now - call.started);
         series.request_messages.add(call.request_messages.take_new().into());
         series.response_messages.add(call.response_messages.take_new().into());
+        let mut is_cancelled = outcome == MethodOutcome::CANCELLED;
         if let Some(deadline) = call.deadline {
             let (whole, left) =
                 (deadline.saturating_duration_since(call.started), deadline.saturating_duration_since(now));
-            let is_expired = outcome == MethodOutcome::CANCELLED && left < ALMOST_EXPIRED.max(whole / 100);
+            let is_expired = is_cancelled && left < ALMOST_EXPIRED.max(whole / 100);
             series.time_left(Measured::Received, whole);
             series.time_left(Measured::Ended, if is_expired { Duration::ZERO } else { left });
             if let Some(sent) = call.attempts.latest_sent_at() {
                 series.time_left(Measured::Sent, deadline.saturating_duration_since(sent));
             }
+            is_cancelled &= !is_expired;
+        }
+        // A client that cancels a call at its deadline has waited for an answer in vain.
+        if !is_cancelled {
+            series.count_for_objective(outcome, now - call.started);
         }
         self.release_method(call.method);
     }
@@ -313,10 +330,19 @@ impl ClusterState {
     fn method_series(&mut self, tag: Option<MethodTag>, metrics: &WorkerMetrics) -> &MethodMetrics {
         let place = tag.and_then(|tag| self.methods.find(tag));
         if place.is_none() && self.methods.others.is_none() {
-            self.methods.others = Some(metrics.method(&self.method_labels(MethodName::Other)));
+            self.methods.others = Some(self.new_series(&MethodName::Other, metrics));
         }
         let own = place.and_then(|place| self.methods.places.get(place)).map(|place| &place.metrics);
         own.unwrap_or_else(|| self.methods.others.get_or_insert_default())
+    }
+
+    /// Returns the series of a method that has no place yet, with the method's objective. The series may have had another
+    /// objective when the method had a place before.
+    #[cold]
+    fn new_series(&mut self, name: &MethodName, metrics: &WorkerMetrics) -> Arc<MethodMetrics> {
+        let series = metrics.method(&self.method_labels(name.clone()));
+        series.set_objective(objective_of(self.cluster.objectives.as_deref(), name));
+        series
     }
 
     fn method_labels(&mut self, name: MethodName) -> MethodLabels {
@@ -357,6 +383,15 @@ impl Relay {
 /// Returns the route that a call matched; `None` if only the policy of its Service applies.
 fn named_route(call: &Call) -> Option<&RouteName> {
     call.route.as_ref().map(CallRoute::name).filter(|name| name.kind != RouteKind::Service)
+}
+
+/// Returns the objective of a method.
+fn objective_of<'a>(objectives: Option<&'a Objectives>, name: &MethodName) -> Option<&'a Objective> {
+    match name {
+        MethodName::Grpc(name) => objectives?.of(true, format!("/{name}").as_bytes()),
+        MethodName::Http(method, _) => objectives?.of(false, method.as_bytes()),
+        MethodName::Other => objectives?.of_others(),
+    }
 }
 
 /// Returns the name of a gRPC method without the first slash, if it may be a label.

@@ -303,3 +303,125 @@ fn without_places_all_methods_count_together() {
     bench.state.method_ended(&mut call, Ending::Cancelled, None, bench.now, &bench.metrics);
     assert_eq!(bench.requests(), ["grpc_method=\"other\"} 1"]);
 }
+
+/// A cluster of a Service with these objectives.
+fn with_objectives(text: &str) -> Arc<leno_model::mesh::Cluster> {
+    let address: SocketAddr = "10.0.0.1:8080".parse().expect("an address");
+    let objectives = Objectives::read(text, "Service shop/cart".into()).expect("objectives");
+    let mut cluster = leno_model::mesh::Cluster::clone(&single(address, None));
+    cluster.objectives = Some(Arc::new(objectives));
+    Arc::new(cluster)
+}
+
+impl Bench {
+    fn set_objectives(&mut self, text: &str) {
+        self.state.update(self.now, with_objectives(text));
+    }
+
+    /// Makes a call that takes `took_ms` and has this `grpc-status`.
+    fn take(&mut self, path: &str, took_ms: u64, status: &str) {
+        let call = self.grpc(path);
+        let call = self.begin(call);
+        self.now += Duration::from_millis(took_ms);
+        self.answer(call, "200", (status != "0").then_some(status));
+    }
+
+    /// The sample of a metric of an objective, for a method of `shop.v1.Cart`; `None` without one.
+    fn objective(&self, metric: &str, method: &str, objective: &str) -> Option<String> {
+        let service = if method == "other" { "" } else { "grpc_service=\"shop.v1.Cart\"," };
+        let labels = format!(
+            "direction=\"inbound\",target_port=\"8080\",srv_port=\"8080\",{service}grpc_method=\"{method}\",\
+             objective=\"{objective}\""
+        );
+        self.samples(&format!("leno_method_objective_{metric}{{{labels}}} ")).pop()
+    }
+
+    /// The calls, the misses and the ratio of an objective.
+    fn objectives(&self, method: &str, objective: &str) -> [Option<String>; 3] {
+        ["calls_total", "misses_total", "ratio"].map(|metric| self.objective(metric, method, objective))
+    }
+}
+
+fn some<const N: usize>(samples: [&str; N]) -> [Option<String>; N] {
+    samples.map(|sample| Some(sample.to_owned()))
+}
+
+#[test]
+fn answered_calls_count_once_for_success_and_successful_ones_for_latency() {
+    let mut bench = Bench::new();
+    bench.set_objectives("shop.v1.Cart/Get: success 99.9 %, p99 50ms");
+    for (took_ms, status) in [(1, "0"), (50, "0"), (51, "0"), (1, "14"), (90, "14"), (1, "5")] {
+        bench.take("/shop.v1.Cart/Get", took_ms, status);
+    }
+    assert_eq!(bench.objectives("Get", "success"), some(["6", "2", "0.999"]));
+    // NOT_FOUND is no failure.
+    assert_eq!(bench.objectives("Get", "latency"), some(["4", "1", "0.99"]));
+    assert_eq!(bench.objective("bound_seconds", "Get", "latency").as_deref(), Some("0.05"));
+    bench.take("/shop.v1.Cart/Add", 1, "14");
+    assert_eq!(bench.objectives("Add", "success"), [None, None, None]);
+}
+
+#[test]
+fn a_cancelled_call_counts_only_if_its_deadline_has_passed() {
+    let mut bench = Bench::new();
+    bench.set_objectives("success 99 %, p50 1ms");
+    bench.serve("/shop.v1.Cart/Get");
+    for (deadline_ms, took_ms) in [(None, 500), (Some(1_000), 500), (Some(1_000), 995)] {
+        let mut call = bench.begin(bench.grpc("/shop.v1.Cart/Get"));
+        call.deadline = deadline_ms.map(|ms| bench.now + Duration::from_millis(ms));
+        bench.now += Duration::from_millis(took_ms);
+        bench.state.method_ended(&mut call, Ending::Cancelled, None, bench.now, &bench.metrics);
+    }
+    assert_eq!(bench.objectives("Get", "success"), some(["2", "1", "0.99"]));
+    assert_eq!(bench.objectives("Get", "latency"), some(["1", "0", "0.5"]));
+}
+
+#[test]
+fn a_reset_call_misses_the_objective() {
+    let mut bench = Bench::new();
+    bench.set_objectives("success 99 %");
+    bench.serve("/shop.v1.Cart/Get");
+    let mut call = bench.begin(bench.grpc("/shop.v1.Cart/Get"));
+    bench.state.method_ended(&mut call, Ending::Broken, None, bench.now, &bench.metrics);
+    assert_eq!(bench.objectives("Get", "success"), some(["2", "1", "0.99"]));
+}
+
+#[test]
+fn a_new_objective_applies_to_the_next_call_and_keeps_the_counts() {
+    let mut bench = Bench::new();
+    bench.serve("/shop.v1.Cart/Get");
+    assert_eq!(bench.objectives("Get", "success"), [None, None, None]);
+    bench.set_objectives("p99 50ms");
+    bench.take("/shop.v1.Cart/Get", 30, "0");
+    assert_eq!(bench.objectives("Get", "latency"), some(["1", "0", "0.99"]));
+    bench.set_objectives("success 99.999 %, p90 20ms");
+    bench.take("/shop.v1.Cart/Get", 30, "0");
+    assert_eq!(bench.objectives("Get", "latency"), some(["2", "1", "0.9"]));
+    assert_eq!(bench.objectives("Get", "success"), some(["1", "0", "0.99999"]));
+    let address: SocketAddr = "10.0.0.1:8080".parse().expect("an address");
+    bench.state.update(bench.now, single(address, None));
+    bench.take("/shop.v1.Cart/Get", 30, "14");
+    let latency = bench.objectives("Get", "latency");
+    assert_eq!(latency, [Some("2".to_owned()), Some("1".to_owned()), None], "without an objective, the counts stay");
+}
+
+#[test]
+fn calls_of_methods_without_a_name_count_for_the_objective_of_all_others() {
+    let mut bench = Bench::new();
+    bench.set_objectives("shop.v1.Cart/*: success 99 %\n*: success 90 %");
+    bench.take("/shop.v1.Cart/Unknown", 1, "12");
+    bench.take("/shop.v1.Cart/Get", 1, "0");
+    assert_eq!(bench.objectives("other", "success"), some(["1", "0", "0.9"]));
+    assert_eq!(bench.objectives("Get", "success"), some(["1", "0", "0.99"]));
+}
+
+#[test]
+fn a_method_that_lost_its_place_gets_the_objective_that_is_in_force_when_it_returns() {
+    let mut bench = Bench::new();
+    bench.set_objectives("success 99 %");
+    bench.serve("/shop.v1.Cart/Get");
+    bench.state.methods = Methods::default();
+    bench.set_objectives("shop.v1.Cart/Add: success 99 %");
+    bench.serve("/shop.v1.Cart/Get");
+    assert_eq!(bench.objective("ratio", "Get", "success"), None);
+}

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::denials;
 use super::history::Series;
-use super::mesh::{EdgeRow, ServiceRow, id, is_of};
+use super::mesh::{EdgeRow, Id, ServiceRow, id, is_of};
 use super::state::State;
 use crate::cluster::printable::line;
 use crate::cluster::readings::SECOND;
@@ -71,9 +71,11 @@ pub(super) fn detail(state: &State, wanted: &str) -> Option<String> {
 
 /// Whether a destination `name.namespace:port` is a port of the Service `namespace/name`.
 pub(super) fn is_at(destination: &str, wanted: &str) -> bool {
+    line(&service_at(destination)) == wanted
+}
+
+/// The Service `namespace/name` of a destination `name.namespace:port`.
+pub(super) fn service_at(destination: &str) -> Id {
     let host = destination.rsplit_once(':').map_or(destination, |(host, _)| host);
-    match host.split_once('.') {
-        Some((name, namespace)) => line(&id(namespace, name)) == wanted,
-        None => line(host) == wanted,
-    }
+    host.split_once('.').map_or_else(|| host.to_owned(), |(name, namespace)| id(namespace, name))
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use super::denials::{Key, Row};
+use super::detail::service_at;
 use super::mesh::{Mesh, id};
 use crate::cluster::certificate::relative;
 use crate::cluster::readings::{Member, Readings, SECOND};
@@ -15,6 +16,13 @@ use crate::cluster::stat::methods;
 const SUCCESS_FAIR: f64 = 0.95;
 /// A Service below this share of successes has a warning.
 const SUCCESS_GOOD: f64 = 0.99;
+/// A method that burns its budget at this rate has an error: a budget for 30 days lasts two days. These are the burn rates
+/// of the alerts in `charts/leno/files/rules.yaml`.
+const BURN_ERROR: f64 = 14.4;
+/// A method that burns its budget at this rate has a warning: a budget for 30 days lasts five days.
+const BURN_WARNING: f64 = 6.0;
+/// A method with fewer misses in a second burns nothing: one failed call of a rare method is no trend.
+const MISSES_LEAST: f64 = 0.3;
 /// A method above this p99 is slow.
 const SLOW_MS: f64 = 250.0;
 /// A call with more messages is a stream, whose time says nothing about its speed.
@@ -62,6 +70,7 @@ pub(super) fn problems(facts: &Facts<'_>) -> Vec<Problem> {
     for found in [
         silent(facts),
         failing(facts),
+        burning(facts),
         configuration(facts),
         certificates(facts),
         unreachable(facts),
@@ -121,6 +130,34 @@ fn failing(facts: &Facts<'_>) -> Vec<Problem> {
         ));
     }
     found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    found.into_iter().map(|(_, problem)| problem).collect()
+}
+
+fn burning(facts: &Facts<'_>) -> Vec<Problem> {
+    let burns = |row: &methods::Row| {
+        let objective = row.objective.as_ref()?;
+        let (name, part) = objective.worse()?;
+        let burn = part.burn_rate.filter(|burn| *burn >= BURN_WARNING && part.misses >= MISSES_LEAST)?;
+        let caller = id(&row.key.namespace, &row.key.name);
+        let service = if row.key.direction == "inbound" { caller.clone() } else { service_at(&row.key.at) };
+        let problem = Problem {
+            severity: if burn >= BURN_ERROR { Severity::Error } else { Severity::Warning },
+            kind: "objective",
+            what: format!(
+                "{} called by {caller} at {} misses its objective ({}): {:.1} % of the calls miss {name}, {burn:.0} times \
+                 as many as the objective allows",
+                row.key.method,
+                row.key.at,
+                objective.text(),
+                100.0 * part.misses / part.calls
+            ),
+            fix: "Open the Service to see its methods and endpoints, or tap its failed or slow calls.".to_owned(),
+            service: Some(service),
+        };
+        Some((burn, problem))
+    };
+    let mut found: Vec<_> = facts.methods.iter().filter_map(burns).collect();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
     found.into_iter().map(|(_, problem)| problem).collect()
 }
 

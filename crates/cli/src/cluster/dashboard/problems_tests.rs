@@ -47,3 +47,29 @@ fn a_slow_method_is_named_and_a_stream_is_not() {
     assert_eq!(slow[0].what, "s.S/M of shop/web is slow: p99 is 990 ms");
     assert!(found(&[("web", &method(900))]).is_empty());
 }
+
+#[test]
+fn a_method_that_burns_its_budget_is_named_and_a_single_miss_is_not() {
+    let page = |calls: f64, misses: f64| {
+        let labels = "direction=\"outbound\",dst_namespace=\"shop\",dst_service=\"cart\",dst_port=\"80\",\
+                      grpc_service=\"s.S\",grpc_method=\"M\"";
+        let objective = format!("{labels},objective=\"success\"");
+        format!(
+            "leno_method_requests_total{{{labels}}} {calls}\n\
+             leno_method_objective_calls_total{{{objective}}} {calls}\n\
+             leno_method_objective_misses_total{{{objective}}} {misses}\n\
+             leno_method_objective_ratio{{{objective}}} 0.99\n"
+        )
+    };
+    let burning = found(&[("web", &page(100.0, 20.0))]);
+    assert_eq!((burning[0].severity, burning[0].kind), (Severity::Error, "objective"));
+    assert_eq!(burning[0].service.as_deref(), Some("shop/cart"));
+    assert_eq!(
+        burning[0].what,
+        "s.S/M called by shop/web at cart.shop:80 misses its objective (success 99 %): 20.0 % of the calls miss success, \
+         20 times as many as the objective allows"
+    );
+    assert_eq!(found(&[("web", &page(100.0, 10.0))])[0].severity, Severity::Warning);
+    assert!(found(&[("web", &page(100.0, 5.0))]).is_empty(), "slower than the warning");
+    assert!(found(&[("web", &page(0.2, 0.2))]).is_empty(), "too few misses");
+}

@@ -9,6 +9,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::counts::{Counts, Figures, METHODS, number, percent, share, sums};
+use super::objective::{Objective, objectives};
 use super::peer::Destination;
 use super::{Measurement, Names, side};
 use crate::cluster::scrape::Sample;
@@ -55,6 +56,8 @@ pub(crate) struct Row {
     pub(crate) response_messages_per_second: f64,
     /// Share of the calls with a deadline whose deadline passed, 0 to 1.
     pub(crate) expired_rate: Option<f64>,
+    /// What the calls should reach; only of calls that workloads make.
+    pub(crate) objective: Option<Objective>,
 }
 
 impl Options {
@@ -90,6 +93,17 @@ impl Row {
         let [calls, success, p50, p99] = self.figures.cells();
         [calls, success, p50, p99, number(self.messages_per_second()), percent(self.expired_rate)]
     }
+
+    /// The cells of the columns [`Objective::HEADS`].
+    fn objective_cells(&self) -> [String; 2] {
+        let text = self.objective.as_ref().map_or_else(|| "-".to_owned(), Objective::text);
+        [text, number(self.burn_rate())]
+    }
+
+    /// How fast the calls use up their budget, as a multiple of the rate that the objective allows.
+    pub(crate) fn burn_rate(&self) -> Option<f64> {
+        self.objective.as_ref().and_then(Objective::burn_rate)
+    }
 }
 
 /// The rows of a group: calls to it first, then calls that it makes, the most frequent first.
@@ -111,8 +125,10 @@ pub(crate) fn rows(measured: &Measured, to: Option<&Destination>, window: Durati
     };
     let expired = ended("leno_method_time_left_seconds_bucket", "0.0");
     let with_deadline = ended("leno_method_time_left_seconds_count", "");
+    let mut objectives = objectives(&measured.proxies, key);
     let of = |sums: &BTreeMap<Key, f64>, key: &Key| sums.get(key).copied().unwrap_or(0.0);
     let row = |(key, counts): (Key, Counts)| Row {
+        objective: objectives.remove(&key),
         figures: counts.figures(window),
         request_messages_per_second: of(&requests, &key) / window.as_secs_f64(),
         response_messages_per_second: of(&responses, &key) / window.as_secs_f64(),
@@ -165,17 +181,23 @@ fn table(rows: &[Row], window: Duration) -> String {
         );
     }
     let names = Names::of(rows.iter().map(|row| &*row.key.namespace));
-    let mut table = Table::new(&[names.heads(), &["", "AT", "METHOD"], &Figures::HEADS, &Row::HEADS].concat());
+    let has_objectives = rows.iter().any(|row| row.objective.is_some());
+    let more: &[&str] = if has_objectives { &Objective::HEADS } else { &[] };
+    let mut table = Table::new(&[names.heads(), &["", "AT", "METHOD"], &Figures::HEADS, &Row::HEADS, more].concat());
     for row in rows {
         let Key { namespace, name, at, method, .. } = &row.key;
         let mut cells = names.cells(namespace, name);
         cells.extend([row.key.side().to_owned(), at.clone(), method.clone()]);
         cells.extend(row.cells());
+        if has_objectives {
+            cells.extend(row.objective_cells());
+        }
         table.row(cells);
     }
+    let burn = if has_objectives { "; BURN: misses, as a multiple of those that the objective allows" } else { "" };
     format!(
         "{table}\nover {} s; in: calls to the workload, out: calls that it makes; EXPIRED: share of the calls with a \
-         deadline that missed it\n",
+         deadline that missed it{burn}\n",
         window.as_secs()
     )
 }

@@ -64,3 +64,19 @@ fn a_proxy_with_an_address_has_no_namespace() {
     assert!(text.starts_with("PROXY                  AT"), "{text}");
     assert!(table(&[], WINDOW).starts_with("no call began or ended within 10 s"));
 }
+
+#[test]
+fn objectives_have_columns_if_a_method_has_one() {
+    let with = |metric: &str, part: &str, value: f64| {
+        format!("\nleno_method_objective_{metric}{{{TO_CART},grpc_method=\"Add\",objective=\"{part}\"}} {value}")
+    };
+    let page = page()
+        + &with("calls_total", "success", 10.0)
+        + &with("misses_total", "success", 5.0)
+        + &with("ratio", "success", 0.99);
+    let text = table(&rows(&measured(&page), None, WINDOW), WINDOW);
+    let line = |method: &str| text.lines().find(|line| line.contains(method)).expect("a line");
+    assert!(line("METHOD").ends_with("EXPIRED   OBJECTIVE      BURN"), "{text}");
+    assert!(line("Cart/Add").ends_with("25.00 %   success 99 %   50.0"), "{text}");
+    assert!(line("Cart/Watch").ends_with("-   -                 -"), "{text}");
+}

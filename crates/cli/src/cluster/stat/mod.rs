@@ -4,6 +4,7 @@
 pub(crate) mod counts;
 mod edges;
 pub(crate) mod methods;
+pub(crate) mod objective;
 pub(crate) mod peer;
 pub(crate) mod routes;
 pub(crate) mod streams;

@@ -40,3 +40,40 @@ export function tlsClass(share) {
 export function latencyClass(value) {
   return value > 1000 ? 'bad' : value > 250 ? 'warn' : '';
 }
+
+/** A share in percent with as many digits as an objective has. */
+function exact(share) {
+  return String(Number((share * 100).toFixed(3)));
+}
+
+/** A time as an objective has it. */
+function bound(milliseconds) {
+  return milliseconds % 1000 ? `${milliseconds}ms` : `${milliseconds / 1000}s`;
+}
+
+export function objectiveText(objective) {
+  if (!objective) return DASH;
+  const parts = [objective.success && `success ${exact(objective.success.ratio)} %`, objective.latency && `p${exact(objective.latency.ratio)} ${bound(objective.latency_ms)}`];
+  return parts.filter(Boolean).join(', ');
+}
+
+/** The faster of the two burn rates; null without calls. */
+export function burn(objective) {
+  const rates = [objective?.success?.burn_rate, objective?.latency?.burn_rate].filter((value) => value !== null && value !== undefined);
+  return rates.length ? Math.max(...rates) : null;
+}
+
+export function burnText(value) {
+  return value === null ? DASH : value >= 100 ? value.toFixed(0) : value.toFixed(1);
+}
+
+export function burnTitle(objective) {
+  if (!objective) return 'no objective';
+  const part = (name, found) => found && `${name}: ${percent(found.calls ? found.misses / found.calls : null)} of the calls miss, ${percent(1 - found.ratio)} may miss`;
+  return [part('success', objective.success), part('latency', objective.latency)].filter(Boolean).join('; ');
+}
+
+export function burnClass(value) {
+  if (value === null) return 'soft';
+  return value >= 14.4 ? 'bad' : value > 1 ? 'warn' : 'good';
+}

@@ -90,7 +90,7 @@ export function target(row) {
 export function problems(main) {
   const found = list();
   const none = h('p', { class: 'empty' }, 'No problem was found.');
-  main.append(h('h1', {}, 'Problems'), h('p', { class: 'sub' }, 'Failing, slow and denied calls, certificates, configuration, and proxies that do not answer. The worst first.'),
+  main.append(h('h1', {}, 'Problems'), h('p', { class: 'sub' }, 'Failing, slow and denied calls, missed objectives, certificates, configuration, and proxies that do not answer. The worst first.'),
     h('section', { class: 'panel', 'aria-label': 'Problems' }, found.element, none));
   return { update(snapshot) { found.update(snapshot.problems); none.hidden = snapshot.problems.length > 0; } };
 }

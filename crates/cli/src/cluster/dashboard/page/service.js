@@ -5,7 +5,7 @@ import { h, panel, serviceLink } from './dom.js';
 import { curve, isCurve } from './chart.js';
 import { Table } from './table.js';
 import { encrypted, figures } from './overview.js';
-import { ms, percent, rate, seconds, successClass } from './format.js';
+import { burn, burnClass, burnText, burnTitle, ms, objectiveText, percent, rate, seconds, successClass } from './format.js';
 
 const last = (values) => values.findLast((value) => value !== null) ?? null;
 
@@ -23,7 +23,9 @@ export function service(main, id) {
   const methods = new Table({ label: 'Methods', key: (row) => [row.namespace, row.name, row.direction, row.at, row.method].join(' '), empty: 'No method has been called since the proxies started.',
     columns: [{ head: 'Method', kind: 'name', value: (row) => row.method, title: (row) => row.method },
       { head: 'Counted by', optional: true, value: (row) => (row.direction === 'inbound' ? 'own proxies' : row.namespace ? `${row.namespace}/${row.name}` : row.name) }, ...figures,
-      { head: 'Expired', number: true, optional: true, value: (row) => row.expired_rate, text: (row) => percent(row.expired_rate) }] });
+      { head: 'Expired', number: true, optional: true, value: (row) => row.expired_rate, text: (row) => percent(row.expired_rate) },
+      { head: 'Objective', optional: true, value: (row) => objectiveText(row.objective) },
+      { head: 'Burn', number: true, value: (row) => burn(row.objective), text: (row) => burnText(burn(row.objective)), class: (row) => burnClass(burn(row.objective)), title: (row) => burnTitle(row.objective) }] });
   const endpoints = new Table({ label: 'Endpoints', key: (row) => [row.seen_by, row.proxy, row.worker, row.cluster, row.address].join(' '), empty: 'No proxy has called this Service.',
     columns: [{ head: 'Endpoint', kind: 'mono', value: (row) => row.address },
       { head: 'State', value: (row) => row.state, draw(row, cell) { if (cell.textContent !== row.state) cell.replaceChildren(h('span', { class: `tag ${row.state}` }, row.state)); } },

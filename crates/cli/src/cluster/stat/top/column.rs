@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::cluster::printable::line;
+use crate::cluster::stat::counts::number;
 use crate::cluster::stat::methods::Row;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,11 +19,13 @@ pub(super) enum Column {
     P99,
     Messages,
     Expired,
+    /// The burn rate of the method's objective.
+    Burn,
 }
 
 impl Column {
     /// All columns, from left to right.
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Workload,
         Self::Side,
         Self::At,
@@ -33,11 +36,21 @@ impl Column {
         Self::P99,
         Self::Messages,
         Self::Expired,
+        Self::Burn,
     ];
 
     /// Columns that a narrow terminal leaves out, the least important first. The others always stay.
-    pub(super) const DROPPED: [Self; 8] =
-        [Self::Expired, Self::P50, Self::Messages, Self::At, Self::Workload, Self::P99, Self::Side, Self::Success];
+    pub(super) const DROPPED: [Self; 9] = [
+        Self::Expired,
+        Self::Burn,
+        Self::P50,
+        Self::Messages,
+        Self::At,
+        Self::Workload,
+        Self::P99,
+        Self::Side,
+        Self::Success,
+    ];
 
     pub(super) fn head(self) -> &'static str {
         match self {
@@ -51,6 +64,7 @@ impl Column {
             Self::P99 => "P99 MS",
             Self::Messages => "MSG/S",
             Self::Expired => "EXPIRED",
+            Self::Burn => "BURN",
         }
     }
 
@@ -71,6 +85,7 @@ impl Column {
             Self::P99 => figure(3),
             Self::Messages => figure(4),
             Self::Expired => figure(5),
+            Self::Burn => number(row.burn_rate()),
         }
     }
 
@@ -83,6 +98,7 @@ impl Column {
             Self::P99 => row.figures.p99_ms,
             Self::Messages => row.messages_per_second(),
             Self::Expired => row.expired_rate,
+            Self::Burn => row.burn_rate(),
         }
     }
 

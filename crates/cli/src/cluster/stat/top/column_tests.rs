@@ -8,7 +8,19 @@ fn cells_are_those_of_leno_stat_methods() {
     let cells = Column::ALL.map(|column| column.cell(add));
     assert_eq!(
         cells,
-        ["shop/web", "out", "cart.shop:80", "shop.v1.Cart/Add", "200.0", "98.00 %", "5.0", "9.9", "400.0", "0.50 %"]
+        [
+            "shop/web",
+            "out",
+            "cart.shop:80",
+            "shop.v1.Cart/Add",
+            "200.0",
+            "98.00 %",
+            "5.0",
+            "9.9",
+            "400.0",
+            "0.50 %",
+            "-"
+        ]
     );
 }
 

@@ -16,8 +16,11 @@ pub(super) type Fitted = (Column, usize);
 /// Leaves out the least important columns until the others fit into `width`. Names are cut before a column is left out,
 /// but not below a minimum. Keeps the column `sorted`.
 pub(super) fn fit(rows: &[&Row], width: usize, sorted: Column) -> Vec<Fitted> {
+    // Most methods have no objective.
+    let has_objectives = rows.iter().any(|row| row.objective.is_some());
     let mut columns: Vec<(Column, usize, usize)> = Column::ALL
         .into_iter()
+        .filter(|&column| column != Column::Burn || has_objectives || sorted == column)
         .map(|column| {
             let natural = natural(column, rows);
             (column, natural.min(least(column)), natural)

@@ -24,6 +24,14 @@ fn a_narrow_terminal_leaves_out_the_least_important_columns() {
 }
 
 #[test]
+fn the_burn_rate_has_a_column_if_a_method_has_an_objective() {
+    let mut shop = shop();
+    shop.rows[0].objective = Some(Default::default());
+    let rows: Vec<&Row> = shop.rows.iter().collect();
+    assert_eq!(fit(&rows, 200, Column::Calls).last().map(|(column, _)| column.head()), Some("BURN"));
+}
+
+#[test]
 fn the_sorted_column_stays() {
     assert_eq!(heads(60, Column::Expired), ["METHOD", "CALLS/S", "SUCCESS", "EXPIRED"]);
 }

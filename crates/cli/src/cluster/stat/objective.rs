@@ -1,0 +1,119 @@
+//! Objectives of methods, and how fast their calls use up the budget of calls that may miss them.
+//!
+//! The callers' proxies count the calls. A burn rate of 1 uses up the whole budget in the time for which the objective
+//! is meant, such as 30 days.
+
+use std::collections::BTreeMap;
+
+use leno_model::settings::format_duration;
+use leno_model::traffic::Share;
+use serde::Serialize;
+
+use super::counts::{share, sums};
+use crate::cluster::scrape::{Sample, Scrape};
+use crate::cluster::source::Growth;
+
+/// The objective of a method.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Objective {
+    /// How many calls should succeed.
+    pub(crate) success: Option<Part>,
+    /// How many of the successful calls should be fast.
+    pub(crate) latency: Option<Part>,
+    /// The longest time of a fast call.
+    pub(crate) latency_ms: Option<f64>,
+}
+
+/// One part of an objective. The counts are those of the measured time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Part {
+    /// The share of calls that should reach the objective, 0 to 1.
+    pub(crate) ratio: f64,
+    pub(crate) calls: f64,
+    pub(crate) misses: f64,
+    /// The share of calls that missed, divided by the share that may miss. `None` without calls.
+    pub(crate) burn_rate: Option<f64>,
+}
+
+impl Objective {
+    /// The header of each cell.
+    pub(crate) const HEADS: [&'static str; 2] = ["OBJECTIVE", "#BURN"];
+
+    /// The part whose budget is used up faster, with its name.
+    pub(crate) fn worse(&self) -> Option<(&'static str, &Part)> {
+        let parts = [("success", self.success.as_ref()), ("latency", self.latency.as_ref())];
+        let parts = parts.into_iter().filter_map(|(name, part)| Some((name, part?)));
+        parts.max_by(|(_, a), (_, b)| a.burn_rate.unwrap_or(-1.0).total_cmp(&b.burn_rate.unwrap_or(-1.0)))
+    }
+
+    /// The faster of the two burn rates; `None` without calls.
+    pub(crate) fn burn_rate(&self) -> Option<f64> {
+        self.worse().and_then(|(_, part)| part.burn_rate)
+    }
+
+    /// The objective in the form of the annotation `leno.dev/objective`.
+    pub(crate) fn text(&self) -> String {
+        let percent = |part: &Part| Share::of_ratio(part.ratio).to_string();
+        let success = self.success.as_ref().map(|part| format!("success {} %", percent(part)));
+        let latency = self.latency.as_ref().map(|part| {
+            let bound = std::time::Duration::from_secs_f64(self.latency_ms.unwrap_or(0.0).max(0.0) / 1_000.0);
+            format!("p{} {}", percent(part), format_duration(bound))
+        });
+        success.into_iter().chain(latency).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The objectives of proxies for each key that `key` gives a series.
+pub(crate) fn objectives<K: Ord>(proxies: &[Growth], key: impl Fn(&Sample) -> Option<K>) -> BTreeMap<K, Objective> {
+    let of = |part: &'static str, key: &dyn Fn(&Sample) -> Option<K>, sample: &Sample| {
+        (sample.label("objective") == part).then(|| key(sample)).flatten()
+    };
+    let counts = |name: &str, part: &'static str| {
+        let pages = proxies.iter().map(|proxy| &proxy.grown);
+        sums(name, pages, |sample| of(part, &key, sample))
+    };
+    let gauges = |name: &str, part: &'static str| {
+        let pages = proxies.iter().map(|proxy| &proxy.now);
+        largest(name, pages, |sample| of(part, &key, sample))
+    };
+    let mut all = BTreeMap::<K, Objective>::new();
+    for part in ["success", "latency"] {
+        let calls = counts("leno_method_objective_calls_total", part);
+        let misses = counts("leno_method_objective_misses_total", part);
+        for (key, ratio) in gauges("leno_method_objective_ratio", part) {
+            let [calls, misses] = [&calls, &misses].map(|counts| counts.get(&key).copied().unwrap_or(0.0));
+            let burn_rate = share(misses, calls).filter(|_| ratio < 1.0).map(|missed| missed / (1.0 - ratio));
+            let objective = all.entry(key).or_default();
+            let place = if part == "success" { &mut objective.success } else { &mut objective.latency };
+            *place = Some(Part { ratio, calls, misses, burn_rate });
+        }
+    }
+    for (key, seconds) in gauges("leno_method_objective_bound_seconds", "latency") {
+        if let Some(objective) = all.get_mut(&key) {
+            objective.latency_ms = Some(seconds * 1_000.0);
+        }
+    }
+    all
+}
+
+/// The largest value of a gauge by key. Proxies differ only while a new objective reaches them.
+fn largest<'a, K: Ord>(
+    name: &str,
+    pages: impl Iterator<Item = &'a Scrape>,
+    key: impl Fn(&Sample) -> Option<K>,
+) -> BTreeMap<K, f64> {
+    let mut largest = BTreeMap::new();
+    for page in pages {
+        for sample in page.all(name, &[]) {
+            if let Some(key) = key(sample) {
+                let value = largest.entry(key).or_insert(sample.value);
+                *value = sample.value.max(*value);
+            }
+        }
+    }
+    largest
+}
+
+#[cfg(test)]
+#[path = "objective_tests.rs"]
+mod tests;

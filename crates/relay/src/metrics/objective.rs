@@ -1,0 +1,138 @@
+//! Counts of the calls that count for the objective of a method, and of the calls that miss it.
+//!
+//! Every answered call counts once for success. Only successful calls count for latency, so a call never misses both.
+
+use std::fmt;
+use std::time::Duration;
+
+use leno_model::traffic::{Objective, Share};
+use prometheus_client::encoding::DescriptorEncoder;
+
+use super::labels::Labels;
+use super::text::{counter, encode_count, gauge};
+use super::{Counter, Gauge};
+
+/// The parts of an objective, in the order of [`ObjectiveTotals::parts`].
+const PARTS: [&str; 2] = ["success", LATENCY];
+const LATENCY: &str = "latency";
+
+/// One worker's counts for the objective of one series of calls.
+#[derive(Debug, Default)]
+pub(super) struct ObjectiveMetrics {
+    success: Part,
+    latency: Part,
+    /// The longest time of a fast call, in microseconds.
+    bound_us: Gauge,
+}
+
+/// The counts for one part of an objective.
+#[derive(Debug, Default)]
+struct Part {
+    /// The share of calls that should reach the objective, in thousandths of a percent; 0 without an objective.
+    share: Gauge,
+    calls: Counter,
+    misses: Counter,
+}
+
+/// Counts for one part of an objective, summed over the workers.
+#[derive(Debug, Default, Clone, Copy)]
+struct PartTotals {
+    /// As in [`Part`].
+    share: u64,
+    calls: u64,
+    misses: u64,
+}
+
+/// Counts for both parts of an objective, summed over the workers.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct ObjectiveTotals {
+    parts: [PartTotals; PARTS.len()],
+    /// As in [`ObjectiveMetrics`].
+    bound_us: u64,
+}
+
+impl ObjectiveMetrics {
+    /// Replaces the objective. The counts go on: a new objective changes which calls miss it from now on.
+    pub(super) fn set(&self, objective: Option<&Objective>) {
+        let thousandths = |share: Option<Share>| share.map_or(0, Share::thousandths).into();
+        let latency = objective.and_then(|objective| objective.latency);
+        let bound_us = latency.map_or(0, |latency| u64::try_from(latency.bound.as_micros()).unwrap_or(u64::MAX));
+        self.bound_us.set(bound_us);
+        self.latency.share.set(thousandths(latency.map(|latency| latency.share)));
+        self.success.share.set(thousandths(objective.and_then(|objective| objective.success)));
+    }
+
+    /// Counts a call that was answered.
+    pub(super) fn count(&self, is_failure: bool, duration: Duration) {
+        self.success.count(is_failure);
+        if !is_failure {
+            self.latency.count(duration > Duration::from_micros(self.bound_us.get()));
+        }
+    }
+
+    pub(super) fn add_to(&self, totals: &mut ObjectiveTotals) {
+        // While a new objective reaches the workers, the larger one is exported.
+        totals.bound_us = totals.bound_us.max(self.bound_us.get());
+        for (total, part) in totals.parts.iter_mut().zip([&self.success, &self.latency]) {
+            total.share = total.share.max(part.share.get());
+            total.calls += part.calls.get();
+            total.misses += part.misses.get();
+        }
+    }
+}
+
+impl Part {
+    fn count(&self, is_miss: bool) {
+        if self.share.get() == 0 {
+            return;
+        }
+        self.calls.add(1);
+        self.misses.add(is_miss.into());
+    }
+}
+
+impl PartTotals {
+    /// Returns whether there is an objective, or has been one.
+    fn is_known(&self) -> bool {
+        self.share > 0 || self.calls > 0
+    }
+}
+
+/// Writes the counts of all series that have an objective, or have had one, and the objectives.
+pub(super) fn encode<'a>(
+    series: impl Iterator<Item = (&'a Labels, &'a ObjectiveTotals)> + Clone,
+    encoder: &mut DescriptorEncoder,
+) -> fmt::Result {
+    let parts = || {
+        let of_one = |(labels, totals): (&'a Labels, &'a ObjectiveTotals)| {
+            PARTS
+                .into_iter()
+                .zip(&totals.parts)
+                .map(move |(name, part)| ((labels.clone(), [("objective", name)]), part))
+        };
+        series.clone().flat_map(of_one).filter(|(_, part)| part.is_known())
+    };
+    let help = "Calls that count for the objective of their method";
+    let mut calls = counter(encoder, "leno_method_objective_calls", help)?;
+    for (labels, part) in parts() {
+        encode_count(calls.encode_family(&labels)?, part.calls)?;
+    }
+    let help = "Calls that missed the objective of their method: failed calls, or calls slower than its bound";
+    let mut misses = counter(encoder, "leno_method_objective_misses", help)?;
+    for (labels, part) in parts() {
+        encode_count(misses.encode_family(&labels)?, part.misses)?;
+    }
+    let help = "The share of calls that should reach the objective of their method, 0 to 1";
+    let mut ratio = gauge(encoder, "leno_method_objective_ratio", help)?;
+    for (labels, part) in parts().filter(|(_, part)| part.share > 0) {
+        let share = u32::try_from(part.share).unwrap_or(u32::MAX);
+        ratio.encode_family(&labels)?.encode_gauge(&Share::ratio(share))?;
+    }
+    let help = "The longest time of a fast call, in seconds, as the objective of its method sets it";
+    let mut bound = gauge(encoder, "leno_method_objective_bound_seconds", help)?;
+    for (labels, totals) in series.filter(|(_, totals)| totals.bound_us > 0) {
+        let labels = (labels.clone(), [("objective", LATENCY)]);
+        bound.encode_family(&labels)?.encode_gauge(&Duration::from_micros(totals.bound_us).as_secs_f64())?;
+    }
+    Ok(())
+}
