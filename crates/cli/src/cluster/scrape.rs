@@ -36,6 +36,11 @@ impl Scrape {
         Self { samples: text.lines().filter(is_wanted).filter_map(sample).collect() }
     }
 
+    /// Adds a sample.
+    pub(crate) fn add(&mut self, name: &str, labels: Vec<(String, String)>, value: f64) {
+        self.samples.push(Sample { name: name.to_owned(), labels, value });
+    }
+
     /// The samples of this name that have all these labels.
     pub(crate) fn all<'a>(
         &'a self,
