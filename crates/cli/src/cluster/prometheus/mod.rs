@@ -32,6 +32,7 @@ const WARNINGS_MAX: usize = 3;
 
 /// Options that name a Prometheus.
 #[derive(Args)]
+#[group(skip)]
 pub(crate) struct Options {
     /// Ask the Prometheus at this URL instead of the proxies, for a window of 1m to 30d
     ///
