@@ -100,7 +100,7 @@ async fn leno_stat_counts_from_prometheus_what_the_proxy_counts_itself() {
         assert_eq!((number(method, "success_rate"), number(method, "expired_rate")), (1.0, 0.0));
         assert!(number(method, "p50_ms") > 0.0 && number(method, "p99_ms") >= number(method, "p50_ms"), "{method:#}");
 
-        let workloads = recorded.leno(&["-A", "--to", "--window", "1m"]);
+        let workloads = recorded.leno(&["-A", "--to", "echo.default", "--window", "1m"]);
         let to = row(&workloads);
         assert_eq!((text(to, "name"), text(to, "to")), ("web", "echo.default:50051"));
         assert_eq!((number(to, "meshed_pods"), &to["pods"]), (1.0, &Value::Null));
