@@ -15,8 +15,8 @@ const PROXIES: usize = 200;
 const METHODS: usize = 100;
 const WINDOW: Duration = Duration::from_secs(1);
 /// Longest time beyond the window: 3 s are the goal on an idle machine with two cores (docs/performance.md), and a busy
-/// machine gets five times as long.
-const BEYOND_MAX: Duration = Duration::from_secs(15);
+/// machine with a debug build gets ten times as long.
+const BEYOND_MAX: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leno_stat_methods_reads_200_proxies_in_seconds() {

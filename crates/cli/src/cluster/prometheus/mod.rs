@@ -114,7 +114,7 @@ async fn measure(
         for series in answer.series {
             let group = found.entry(groups.key(&series.labels)).or_default();
             let page = if metric.is_counter() { &mut group.grown } else { &mut group.now };
-            page.add(metric.name(), series.labels, series.value);
+            page.add(metric.name(), &series.labels, series.value);
         }
     }
     if found.is_empty() {

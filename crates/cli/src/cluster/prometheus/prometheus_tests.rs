@@ -23,7 +23,7 @@ pub(crate) fn recorded(measured: &Measured, wanted: &Wanted) -> Measured {
         };
         let (from, to) = if metric.is_counter() { (&growth.grown, &mut grown) } else { (&growth.now, &mut now) };
         for (labels, value) in sums(metric.name(), std::iter::once(from), kept) {
-            to.add(metric.name(), labels, value);
+            to.add(metric.name(), &labels, value);
         }
     }
     Measured {
