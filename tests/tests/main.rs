@@ -13,6 +13,7 @@ mod discovery;
 mod drain;
 mod errors;
 mod faults;
+mod fleet;
 mod h2spec;
 mod intercept;
 mod interop;

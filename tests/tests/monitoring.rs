@@ -1,5 +1,7 @@
 //! The chart's rules and dashboards in a real Prometheus, which reads the metrics of real programs.
 
+mod recorded;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;

@@ -162,6 +162,24 @@ async fn leno_tap_shows_the_calls_that_it_selects() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leno_tap_shows_calls_that_are_slow_for_their_own_method() {
+    // Enough calls for p90, and some more, so that a few slow calls of a busy machine do not move it.
+    const USUAL: usize = 100;
+    let stage = Stage::start(&[]).await;
+    let mut tap = Tap::start(&stage.proxy, &["--slower-than", "p90", "--method", "test.Test/Fast"]);
+    for _ in 0..USUAL {
+        stage.call(&Call::new("Fast")).await;
+    }
+    // Slow for Fast, and usual for Slow. The proxy uses a percentile for 100 ms before it computes it again.
+    for _ in 0..3 {
+        stage.call(&Call::new("Slow").with("delay-ms", "300")).await;
+    }
+    stage.call(&Call::new("Fast").with("delay-ms", "300")).await;
+    let slow = std::iter::repeat_with(|| tap.next()).find(|call| call["duration_ms"].as_f64() >= Some(300.0));
+    assert_eq!(slow.expect("a call")["path"], "/test.Test/Fast");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn headers_are_shown_only_where_they_are_allowed_and_never_with_secrets() {
     let closed = Stage::start(&[]).await;
     let admin = closed.proxy.admin().to_string();

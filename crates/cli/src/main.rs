@@ -158,3 +158,7 @@ fn run_proxy(args: Vec<OsString>) -> ExitCode {
     let name = OsString::from("leno-proxy");
     leno_proxy::main_with_args(&["proxy"], iter::once(name).chain(args))
 }
+
+#[cfg(test)]
+#[path = "main_tests.rs"]
+mod tests;

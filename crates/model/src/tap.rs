@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::traffic::GrpcCodes;
+use crate::settings::parse_duration;
+use crate::traffic::{GrpcCodes, HedgeDelay};
 
 /// Which calls a tap shows. A call must meet every condition; a condition that is not set accepts every call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +35,10 @@ pub struct TapSelection {
     /// Only calls that took longer than this, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slower_than_ms: Option<u64>,
+    /// Only calls that took longer than this percentile of the latest calls of their own method, in tenths of a percent:
+    /// 990 means that 99 % of the calls are faster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slower_than_permille: Option<u16>,
     /// One of this many calls that meet the conditions, at random; 0 and 1 mean all.
     #[serde(skip_serializing_if = "is_zero")]
     pub one_in: u32,
@@ -55,6 +60,14 @@ pub enum TapSide {
     Outbound,
 }
 
+/// What a user calls slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlowerThan {
+    Time(Duration),
+    /// A percentile of the method's own calls, in tenths of a percent: 500 to 999.
+    Percentile(u16),
+}
+
 /// A status of gRPC or HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -70,6 +83,17 @@ impl TapSelection {
     pub const DEFAULT_RATE: u32 = 100;
     /// The highest rate.
     pub const MAX_RATE: u32 = 10_000;
+
+    /// Sets the condition on the time.
+    #[must_use]
+    pub fn slower_than(mut self, than: Option<SlowerThan>) -> Self {
+        (self.slower_than_ms, self.slower_than_permille) = match than {
+            None => (None, None),
+            Some(SlowerThan::Time(time)) => (Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)), None),
+            Some(SlowerThan::Percentile(permille)) => (None, Some(permille)),
+        };
+        self
+    }
 
     /// The highest number of calls in a second.
     pub fn rate(&self) -> u32 {
@@ -108,9 +132,11 @@ impl TapSelection {
         self.statuses.is_empty() || self.statuses.iter().any(is_it)
     }
 
-    /// Whether a call that took this long meets the condition on the time.
-    pub fn is_slow(&self, took: Duration) -> bool {
+    /// Whether a call that took this long meets the conditions on the time. `percentile` returns a percentile of the
+    /// call's method, in tenths of a percent; no call is slower than an unknown percentile.
+    pub fn is_slow(&self, took: Duration, percentile: impl FnOnce(u16) -> Option<Duration>) -> bool {
         self.slower_than_ms.is_none_or(|ms| took > Duration::from_millis(ms))
+            && self.slower_than_permille.is_none_or(|permille| percentile(permille).is_some_and(|usual| took > usual))
     }
 }
 
@@ -125,6 +151,21 @@ fn is_named(wanted: &str, namespace: &str, name: &str) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+impl FromStr for SlowerThan {
+    type Err = String;
+
+    /// Parses a duration, as `200ms`, or a percentile, as `p99` or `p99.9`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.starts_with('p').then(|| text.parse()) {
+            Some(Ok(HedgeDelay::Percentile(permille))) => Ok(Self::Percentile(permille)),
+            Some(Err(why)) => Err(why.to_owned()),
+            _ => parse_duration(text)
+                .map(Self::Time)
+                .ok_or_else(|| "write a duration, as 200ms, or a percentile, as p99".to_owned()),
+        }
+    }
 }
 
 impl FromStr for TapStatus {

@@ -50,7 +50,33 @@ fn statuses_are_names_or_numbers() {
 #[test]
 fn only_longer_times_are_slow() {
     let wanted = selection(r#"{"slower_than_ms": 100}"#);
-    assert!(wanted.is_slow(Duration::from_millis(101)) && !wanted.is_slow(Duration::from_millis(100)));
+    let is_slow = |ms| wanted.is_slow(Duration::from_millis(ms), |_| None);
+    assert!(is_slow(101) && !is_slow(100));
+}
+
+#[test]
+fn a_call_is_slow_by_the_percentile_of_its_method_once_it_is_known() {
+    let wanted = TapSelection::default().slower_than(Some(SlowerThan::Percentile(990)));
+    assert_eq!(selection(r#"{"slower_than_permille": 990}"#), wanted);
+    let is_slow = |ms, known| {
+        let percentile = |permille| {
+            assert_eq!(permille, 990);
+            known
+        };
+        wanted.is_slow(Duration::from_millis(ms), percentile)
+    };
+    let known = Some(Duration::from_millis(20));
+    assert!(is_slow(21, known) && !is_slow(20, known) && !is_slow(10_000, None));
+}
+
+#[test]
+fn slow_is_a_duration_or_a_percentile() {
+    let of = |text: &str| text.parse::<SlowerThan>();
+    assert_eq!(of("200ms"), Ok(SlowerThan::Time(Duration::from_millis(200))));
+    assert_eq!((of("p99"), of("p99.9")), (Ok(SlowerThan::Percentile(990)), Ok(SlowerThan::Percentile(999))));
+    for text in ["", "p", "p100", "p49", "p99.99", "99", "slow", "P99"] {
+        of(text).expect_err(text);
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod pods;
 mod policies;
 mod printable;
 mod progress;
+mod prometheus;
 mod reader;
 mod readings;
 pub(crate) mod running;

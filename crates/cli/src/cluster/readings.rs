@@ -91,7 +91,7 @@ impl Readings {
     fn add(&mut self, proxy: ProxyAt) {
         let (namespace, name) = (proxy.namespace.clone(), proxy.name.clone());
         let workload = self.workloads.entry((namespace.clone(), name.clone())).or_insert_with(|| Workload {
-            measured: Measured { namespace, name, pods: 0, meshed_pods: 0, proxies: Vec::new() },
+            measured: Measured { namespace, name, pods: None, meshed_pods: 0, proxies: Vec::new() },
             members: Vec::new(),
         });
         workload.members.push(Member { proxy, read_at: None, is_counted: false, silent: None });

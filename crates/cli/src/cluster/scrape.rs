@@ -6,21 +6,29 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Smallest value of a moving mean, in calls a second.
 const MEAN_LEAST: f64 = 0.001;
 
+/// Parts of a series for which a parsed sample has room at once: ten labels and the name.
+const PARTS: usize = 21;
+
 /// The samples of one page.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scrape {
     samples: Vec<Sample>,
 }
 
-/// The name and the labels of a series.
-type Series<'a> = (&'a str, &'a [(String, String)]);
-
 /// One value of a series.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
-    name: String,
-    labels: Vec<(String, String)>,
+    series: Series,
     pub(crate) value: f64,
+}
+
+/// The name of a metric, then the name and the value of each label. All are one text, because 200 proxies have half a
+/// million samples with ten labels each: to allocate and to compare each label would take most of the command's time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Series {
+    text: String,
+    /// The end of each part of the text.
+    ends: Vec<usize>,
 }
 
 impl Scrape {
@@ -36,6 +44,17 @@ impl Scrape {
         Self { samples: text.lines().filter(is_wanted).filter_map(sample).collect() }
     }
 
+    /// Adds a sample.
+    pub(crate) fn add(&mut self, name: &str, labels: &[(String, String)], value: f64) {
+        let mut series = Series::default();
+        series.push(name);
+        for (key, value) in labels {
+            series.push(key);
+            series.push(value);
+        }
+        self.samples.push(Sample { series, value });
+    }
+
     /// The samples of this name that have all these labels.
     pub(crate) fn all<'a>(
         &'a self,
@@ -44,7 +63,7 @@ impl Scrape {
     ) -> impl Iterator<Item = &'a Sample> {
         self.samples
             .iter()
-            .filter(move |sample| sample.name == name && labels.iter().all(|(key, value)| sample.label(key) == *value))
+            .filter(move |sample| sample.is_of(name) && labels.iter().all(|(key, value)| sample.label(key) == *value))
     }
 
     /// The sum of the samples of this name that have all these labels.
@@ -76,16 +95,15 @@ impl Scrape {
     /// The value in `other` for each sample; 0 for a sample that `other` lacks. Pages of one proxy mostly have the same
     /// samples in the same order, so the table of all samples is made only when the orders differ.
     fn values_in(&self, other: &Self) -> Vec<f64> {
-        let mut table: Option<HashMap<Series<'_>, f64>> = None;
+        let mut table: Option<HashMap<&Series, f64>> = None;
         let value = |(place, sample): (usize, &Sample)| {
-            let is_same = |there: &&Sample| there.name == sample.name && there.labels == sample.labels;
+            let is_same = |there: &&Sample| there.series == sample.series;
             if let Some(there) = other.samples.get(place).filter(is_same) {
                 return there.value;
             }
-            let table = table.get_or_insert_with(|| {
-                other.samples.iter().map(|there| ((&*there.name, &*there.labels), there.value)).collect()
-            });
-            table.get(&(&*sample.name, &*sample.labels)).copied().unwrap_or(0.0)
+            let table =
+                table.get_or_insert_with(|| other.samples.iter().map(|there| (&there.series, there.value)).collect());
+            table.get(&sample.series).copied().unwrap_or(0.0)
         };
         self.samples.iter().enumerate().map(value).collect()
     }
@@ -104,9 +122,36 @@ impl Scrape {
 }
 
 impl Sample {
+    /// Whether this is a sample of the metric with this name.
+    fn is_of(&self, name: &str) -> bool {
+        self.series.parts().next() == Some(name)
+    }
+
     /// The value of a label. Empty if the label is missing: for Prometheus, a missing label equals an empty one.
     pub(crate) fn label(&self, name: &str) -> &str {
-        self.labels.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
+        let mut parts = self.series.parts().skip(1);
+        while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
+            if key == name {
+                return value;
+            }
+        }
+        ""
+    }
+}
+
+impl Series {
+    fn push(&mut self, part: &str) {
+        self.text.push_str(part);
+        self.end_part();
+    }
+
+    fn end_part(&mut self) {
+        self.ends.push(self.text.len());
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &str> {
+        let mut begin = 0;
+        self.ends.iter().map(move |&end| self.text.get(std::mem::replace(&mut begin, end)..end).unwrap_or_default())
     }
 }
 
@@ -116,42 +161,47 @@ fn sample(line: &str) -> Option<Sample> {
     }
     let name_end = line.find(['{', ' '])?;
     let (name, rest) = line.split_at_checked(name_end)?;
-    let (labels, rest) = match rest.strip_prefix('{') {
-        Some(rest) => labels(rest)?,
-        None => (Vec::new(), rest),
+    let mut series = Series { text: String::with_capacity(line.len()), ends: Vec::with_capacity(PARTS) };
+    series.push(name);
+    let rest = match rest.strip_prefix('{') {
+        Some(rest) => labels(rest, &mut series)?,
+        None => rest,
     };
     // A timestamp or an exemplar may follow.
     let value = rest.split_whitespace().next()?.parse().ok()?;
-    Some(Sample { name: name.to_owned(), labels, value })
+    Some(Sample { series, value })
 }
 
-/// Parses `key="value",...}`, and returns the rest of the line.
-fn labels(mut rest: &str) -> Option<(Vec<(String, String)>, &str)> {
-    let mut labels = Vec::new();
+/// Parses `key="value",...}` into a series, and returns the rest of the line.
+fn labels<'a>(mut rest: &'a str, series: &mut Series) -> Option<&'a str> {
     loop {
         rest = rest.trim_start_matches(',');
         if let Some(rest) = rest.strip_prefix('}') {
-            return Some((labels, rest));
+            return Some(rest);
         }
         let (key, after) = rest.split_once("=\"")?;
-        let (value, after) = quoted(after)?;
-        labels.push((key.to_owned(), value));
-        rest = after;
+        series.push(key);
+        rest = quoted(after, &mut series.text)?;
+        series.end_part();
     }
 }
 
-/// Parses up to the closing quote.
-fn quoted(text: &str) -> Option<(String, &str)> {
-    let mut value = String::new();
-    let mut letters = text.char_indices();
+/// Parses up to the closing quote, and returns the rest of the line.
+fn quoted<'a>(text: &'a str, into: &mut String) -> Option<&'a str> {
+    let (value, after) = text.split_once('"')?;
+    if !value.contains('\\') {
+        into.push_str(value);
+        return Some(after);
+    }
+    let mut letters = text.chars();
     loop {
         match letters.next()? {
-            (at, '"') => return Some((value, text.get(at + 1..)?)),
-            (_, '\\') => value.push(match letters.next()?.1 {
+            '"' => return Some(letters.as_str()),
+            '\\' => into.push(match letters.next()? {
                 'n' => '\n',
                 other => other,
             }),
-            (_, letter) => value.push(letter),
+            letter => into.push(letter),
         }
     }
 }

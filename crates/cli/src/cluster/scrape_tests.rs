@@ -46,6 +46,18 @@ fn counters_are_compared_series_by_series_and_one_that_began_anew_counts_whole()
 }
 
 #[test]
+fn labels_with_the_same_text_and_other_ends_are_other_labels() {
+    let before = Scrape::parse("a{x=\"1\",y=\"\"} 1\na{x=\"1y\"} 2\nax{b=\"\"} 3\na{xb=\"\"} 4");
+    let after = Scrape::parse("a{xb=\"\"} 40\nax{b=\"\"} 30\na{x=\"1y\"} 20\na{x=\"1\",y=\"\"} 10");
+    let grown = after.since(&before);
+    let of = |name: &str, labels: &[(&str, &str)]| grown.sum(name, labels);
+    assert_eq!((of("a", &[("x", "1")]), of("a", &[("x", "1y")]), of("ax", &[]), of("a", &[])), (9.0, 18.0, 27.0, 63.0));
+    let mut page = Scrape::default();
+    page.add("a", &[("x".to_owned(), "1".to_owned()), ("y".to_owned(), "z".to_owned())], 1.0);
+    assert_eq!(page.samples[0].series, Scrape::parse("a{x=\"1\",y=\"z\"} 1").samples[0].series);
+}
+
+#[test]
 fn lines_of_other_shapes_are_left_out() {
     for line in ["a", "a{", "a{b=\"c\"", "a{b=\"c} 1", "a{b=c} 1", "a b", "{} ", "a{b=\"\\"] {
         let read = Scrape::parse(line);

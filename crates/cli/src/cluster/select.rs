@@ -79,6 +79,11 @@ impl Scope {
     pub(crate) fn of(namespace: Option<String>) -> Self {
         Self { namespace, all_namespaces: false }
     }
+
+    /// The namespace that was named.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
 }
 
 impl Choice {

@@ -1,4 +1,5 @@
-//! The proxies whose metrics are counted: of workloads in a cluster, or at admin addresses on this machine.
+//! The proxies whose metrics are counted: of workloads in a cluster, or at admin addresses on this machine. `prometheus`
+//! gives the same counts from what Prometheus has recorded.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -73,7 +74,8 @@ pub(crate) struct Measured {
     pub(crate) namespace: String,
     /// The workload's name, or the proxy's address.
     pub(crate) name: String,
-    pub(crate) pods: usize,
+    /// `None` if only the Pods with a proxy are known.
+    pub(crate) pods: Option<usize>,
     /// Pods that have a proxy.
     pub(crate) meshed_pods: usize,
     pub(crate) proxies: Vec<Growth>,
@@ -95,6 +97,11 @@ impl Source {
     /// If the cluster does not answer, no Pod has the given name, or no proxy at the given addresses answers.
     pub(crate) async fn measure(&self, window: Duration) -> Result<Vec<Measured>, ClusterError> {
         if self.admin.is_empty() { self.measure_cluster(window).await } else { self.measure_local(window).await }
+    }
+
+    /// The selected workloads.
+    pub(crate) fn choice(&self) -> &Choice {
+        &self.choice
     }
 
     /// Whether the options name a cluster's workloads, or addresses.
@@ -153,7 +160,7 @@ impl Source {
             Some(Measured {
                 namespace: proxy.namespace.clone(),
                 name: proxy.name.clone(),
-                pods: 1,
+                pods: Some(1),
                 meshed_pods: 1,
                 proxies: vec![Growth { grown: now.since(before), now }],
             })
@@ -309,7 +316,7 @@ impl Measured {
         Self {
             namespace: group.namespace.clone(),
             name: group.name.clone(),
-            pods: group.pods.len(),
+            pods: Some(group.pods.len()),
             meshed_pods: group.pods.iter().filter(|pod| pods::is_meshed(pod)).count(),
             proxies: grown.collect(),
         }

@@ -13,7 +13,7 @@ pub(crate) fn measured(page: &str) -> Measured {
     Measured {
         namespace: "shop".to_owned(),
         name: "web".to_owned(),
-        pods: 1,
+        pods: Some(1),
         meshed_pods: 1,
         proxies: vec![growth("", page)],
     }
@@ -44,7 +44,7 @@ fn a_group_has_the_growth_of_the_proxies_that_answered_twice() {
     let before = [(key("web-1"), page(100)), (key("web-3"), page(7))].into();
     let after = [(key("web-1"), page(150))].into();
     let measured = Measured::of(&group, &before, &after);
-    assert_eq!((measured.pods, measured.meshed_pods, measured.proxies.len()), (3, 2, 1));
+    assert_eq!((measured.pods, measured.meshed_pods, measured.proxies.len()), (Some(3), 2, 1));
     assert_eq!(measured.proxies[0].grown.sum("request_total", &[]), 50.0);
     assert_eq!(measured.proxies[0].now.sum("request_total", &[]), 150.0);
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use futures_util::{StreamExt, stream};
 use leno_model::settings::parse_duration;
-use leno_model::tap::{TapSelection, TapSide, TapStatus};
+use leno_model::tap::{SlowerThan, TapSelection, TapSide, TapStatus};
 
 use super::block_on;
 use super::connect::ClusterError;
@@ -43,9 +43,12 @@ pub(crate) struct Options {
     /// Show only calls that failed
     #[arg(long)]
     failed: bool,
-    /// Show only calls that took longer than this, as 200ms
-    #[arg(long, value_name = "DURATION", value_parser = parse_time)]
-    slower_than: Option<Duration>,
+    /// Show only calls that took longer than this, as 200ms, or than a percentile of their own method, as p99
+    ///
+    /// p50 to p99.9. The proxy begins to compare a method's calls once the tap has seen enough of them: 50 for p90, 500
+    /// for p99.
+    #[arg(long, value_name = "DURATION|PERCENTILE")]
+    slower_than: Option<SlowerThan>,
     /// Show one of this many calls, at random
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     one_in: u32,
@@ -122,11 +125,12 @@ impl Options {
             peer: self.peer.clone(),
             statuses: self.status.clone(),
             failed: self.failed,
-            slower_than_ms: self.slower_than.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             one_in: self.one_in,
             rate: self.rate,
             headers: self.headers,
+            ..TapSelection::default()
         }
+        .slower_than(self.slower_than)
     }
 
     /// Shows calls until the time is over, enough calls were shown, the user presses Ctrl-C, or no proxy is left.

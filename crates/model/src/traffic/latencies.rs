@@ -1,5 +1,5 @@
 //! The latencies of a cluster's latest calls, by method. If a hedge's delay is a percentile, its value comes from these
-//! latencies.
+//! latencies. `leno tap --slower-than p99` finds slow calls with the same type.
 //!
 //! If the further attempt of a hedged call answered first, the call counts with the time that its first attempt had
 //! waited. This time is above the delay, so the percentile at the delay stays the same as without hedging.
@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use crate::balance::Method;
 
 /// Maximum number of methods of a cluster whose latencies are known. The calls of further methods are not hedged after
-/// a percentile.
+/// a percentile, and not shown by a tap with a percentile.
 const METHODS_MAX: usize = 64;
 /// Length of a period. The latencies of this period and of the previous period count.
 const PERIOD: Duration = Duration::from_secs(30);
@@ -47,7 +47,8 @@ struct Latencies {
 }
 
 impl MethodLatencies {
-    /// Adds the time until the response headers of a call, or the time that the call has waited for them.
+    /// Adds a latency. For hedging: the time until the response headers of a call, or the time that the call has waited
+    /// for them. For taps: the whole time of a call.
     pub fn add(&mut self, method: Method, latency: Duration, now: Instant) {
         match self.of(method) {
             Some(latencies) => latencies.add(latency, now),

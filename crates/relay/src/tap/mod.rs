@@ -10,10 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use leno_http2::FieldSection;
+use leno_model::balance::Method;
 use leno_model::tap::{TapSelection, TapSide};
+use leno_model::traffic::MethodLatencies;
 
-use crate::access_log::{Format, Queries, Record, format_line};
+use crate::access_log::{Format, Protocol, Queries, Record, format_line};
 use crate::call::record::is_failure;
+use crate::link::grpc;
 use crate::metrics::Direction;
 
 /// Maximum number of taps of one proxy.
@@ -93,7 +96,11 @@ pub(crate) struct Taps {
     open: Vec<OpenTap>,
     /// Whether any of them shows headers.
     shows_fields: bool,
+    /// The latencies of the calls of each method, while a tap compares calls with a percentile of their method.
+    latencies: Option<Box<MethodLatencies>>,
+    /// Buffers for [`Taps::show`].
     line: Vec<u8>,
+    name: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -136,8 +143,13 @@ impl Taps {
 
     fn update(&mut self) {
         self.shows_fields = self.open.iter().any(|open| open.tap.selection.headers);
+        if !self.open.iter().any(|open| open.tap.selection.slower_than_permille.is_some()) {
+            self.latencies = None;
+        } else if self.latencies.is_none() {
+            self.latencies = Some(Box::default());
+        }
         if self.open.is_empty() {
-            self.line = Vec::new();
+            (self.line, self.name) = (Vec::new(), Vec::new());
         }
     }
 
@@ -150,9 +162,12 @@ impl Taps {
         now: Instant,
         random: &mut fastrand::Rng,
     ) {
+        let mut latencies = self.latencies.as_deref_mut();
+        let method = latencies.is_some().then(|| method(&mut self.name, record, request)).flatten();
         for open in &mut self.open {
             let selection = &open.tap.selection;
-            if !selects(selection, record, was_cancelled)
+            let percentile = |permille| latencies.as_mut()?.percentile(method?, permille, now);
+            if !selects(selection, record, was_cancelled, percentile)
                 || (selection.one_in > 1 && random.u32(..selection.one_in) != 0)
             {
                 continue;
@@ -179,11 +194,49 @@ impl Taps {
             }
             open.tap.offer(&self.line);
         }
+        if let (Some(latencies), Some(method), false) = (latencies, method, was_cancelled) {
+            latencies.add(method, record.duration, now);
+        }
     }
 }
 
-/// Whether a selection includes a call.
-fn selects(selection: &TapSelection, record: &Record<'_>, was_cancelled: bool) -> bool {
+/// The method of a call, in the sense of `leno stat methods`: of gRPC the path, of other HTTP the request method and the
+/// route. Calls in different directions, and calls to different Services, have different methods. `None` for opaque
+/// connections. `name` is a buffer.
+fn method(name: &mut Vec<u8>, record: &Record<'_>, request: &FieldSection) -> Option<Method> {
+    if record.protocol == Protocol::Opaque {
+        return None;
+    }
+    name.clear();
+    match record.direction {
+        Direction::Inbound => name.push(b'<'),
+        Direction::Outbound => {
+            name.push(b'>');
+            name.extend_from_slice(record.authority);
+        }
+    }
+    name.push(b' ');
+    if grpc::is_grpc(request) {
+        name.extend_from_slice(record.path);
+    } else {
+        name.extend_from_slice(record.method);
+        if let Some((route, _)) = record.route {
+            name.push(b' ');
+            name.extend_from_slice(route.namespace.as_bytes());
+            name.push(b'/');
+            name.extend_from_slice(route.name.as_bytes());
+        }
+    }
+    Some(Method::of_path(name))
+}
+
+/// Whether a selection includes a call. `percentile` returns a percentile of the call's method.
+fn selects(
+    selection: &TapSelection,
+    record: &Record<'_>,
+    was_cancelled: bool,
+    percentile: impl FnOnce(u16) -> Option<Duration>,
+) -> bool {
     let side = match record.direction {
         Direction::Inbound => TapSide::Inbound,
         Direction::Outbound => TapSide::Outbound,
@@ -201,8 +254,8 @@ fn selects(selection: &TapSelection, record: &Record<'_>, was_cancelled: bool) -
         && selection.has_route(record.route.map(|(route, _)| (&*route.namespace, &*route.name)))
         && selection.has_peer(peer)
         && selection.has_status(record.status, record.grpc_status)
-        && selection.is_slow(record.duration)
         && (!selection.failed || has_failed)
+        && selection.is_slow(record.duration, percentile)
 }
 
 #[cfg(test)]

@@ -63,6 +63,40 @@ fn each_tap_gets_the_calls_that_it_selects() {
 }
 
 #[test]
+fn a_percentile_selects_the_calls_that_are_slow_for_their_own_method() {
+    const MS: Duration = Duration::from_millis(1);
+    let mut bench = Bench::new();
+    assert!(bench.taps.latencies.is_none());
+    let permille = Some(900);
+    let tap = bench.begin(TapSelection { slower_than_permille: permille, ..TapSelection::default() });
+    let show = |bench: &mut Bench, authority: &'static [u8], took: Duration| {
+        bench.show(|record| {
+            (record.direction, record.authority, record.duration) = (Direction::Outbound, authority, took);
+        });
+    };
+    show(&mut bench, b"fast", 90 * MS);
+    assert!(lines(&tap).is_empty(), "too few calls are known");
+    for _ in 0..99 {
+        show(&mut bench, b"fast", 10 * MS);
+        show(&mut bench, b"slow", 80 * MS);
+    }
+    lines(&tap);
+    // A percentile is kept for 100 ms.
+    bench.now += SECOND;
+    show(&mut bench, b"fast", 40 * MS);
+    show(&mut bench, b"slow", 40 * MS);
+    bench.was_cancelled = true;
+    show(&mut bench, b"slow", 200 * MS);
+    bench.show(|record| (record.protocol, record.duration) = (Protocol::Opaque, 100 * SECOND));
+    let shown: Vec<_> = lines(&tap).iter().map(|call| call["authority"].clone()).collect();
+    assert_eq!(shown, ["fast", "slow"], "40 ms are slow for one of the methods, 200 ms for the other");
+
+    tap.close();
+    bench.taps.forget_closed();
+    assert!(bench.taps.latencies.is_none(), "without a tap, no latencies are kept");
+}
+
+#[test]
 fn headers_are_shown_without_secrets_if_they_are_asked_for() {
     let mut bench = Bench::new();
     let tap = bench.begin(TapSelection { headers: true, ..TapSelection::default() });

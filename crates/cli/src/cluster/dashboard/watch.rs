@@ -8,7 +8,6 @@ use futures_util::{StreamExt, stream};
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use leno_admin::answer::{Answer, stream as stream_answer, text};
-use leno_model::settings::parse_duration;
 use leno_model::tap::{TapSelection, TapSide};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{Sender, channel};
@@ -107,11 +106,8 @@ fn send(sender: &Sender<Bytes>, dropped: &Cell<u64>, event: &Value) {
 /// The selection that the page's fields make.
 fn selection(query: &Query<'_>) -> Result<TapSelection, String> {
     let statuses = query.get("status").map(|list| list.split(',').map(|status| status.trim().parse()).collect());
-    let slower_than = match query.get("slower_than") {
-        None => None,
-        Some(text) => Some(parse_duration(&text).ok_or("write a duration, as 200ms")?),
-    };
-    Ok(TapSelection {
+    let slower_than = query.get("slower_than").map(|text| text.parse()).transpose()?;
+    let selection = TapSelection {
         side: match query.get("direction").as_deref() {
             None => None,
             Some("inbound") => Some(TapSide::Inbound),
@@ -123,7 +119,7 @@ fn selection(query: &Query<'_>) -> Result<TapSelection, String> {
         peer: query.get("peer"),
         statuses: statuses.transpose()?.unwrap_or_default(),
         failed: query.get("failed").is_some(),
-        slower_than_ms: slower_than.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
         ..TapSelection::default()
-    })
+    };
+    Ok(selection.slower_than(slower_than))
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::cluster::prometheus::Metric;
 use crate::cluster::scrape::{Sample, Scrape};
 use crate::cluster::source::Growth;
 
@@ -34,6 +35,20 @@ pub(crate) const METHODS: Names = Names {
     latency_bucket: "leno_method_duration_seconds_bucket",
     latency_unit_us: 1_000_000.0,
 };
+
+impl Names {
+    pub(crate) const fn calls(&self) -> Metric {
+        Metric::counter(self.calls, &["tls"])
+    }
+
+    pub(crate) const fn responses(&self) -> Metric {
+        Metric::counter(self.responses, &["classification"])
+    }
+
+    pub(crate) const fn latency_bucket(&self) -> Metric {
+        Metric::counter(self.latency_bucket, &["le"])
+    }
+}
 
 /// Raw counts of calls, which can be added up.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,11 +6,19 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use super::Measurement;
 use super::counts::{Counts, Figures, TRAFFIC};
 use super::peer::{View, caller_name};
+use super::{Measurement, span};
+use crate::cluster::prometheus::Wanted;
 use crate::cluster::source::{Measured, Source};
 use crate::cluster::table::Table;
+
+/// The metrics of calls to workloads, by client and transport.
+const WANTED: Wanted = Wanted {
+    labels: &["direction", "client_id", "no_tls_reason", "tls"],
+    only: &[r#"direction="inbound""#, r#"no_tls_reason!="probe""#],
+    metrics: &[TRAFFIC.calls(), TRAFFIC.responses(), TRAFFIC.latency_bucket()],
+};
 
 /// Options of `leno stat edges`.
 #[derive(Args)]
@@ -36,7 +44,7 @@ struct Row {
 
 impl Options {
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
-        self.measurement.show(&self.source, rows, table)
+        self.measurement.show(&self.source, &WANTED, rows, table)
     }
 }
 
@@ -61,8 +69,8 @@ fn rows(measured: &Measured, window: Duration) -> Vec<Row> {
 fn table(rows: &[Row], window: Duration) -> String {
     if rows.is_empty() {
         return format!(
-            "no workload here was called within {} s; --window counts longer, -n NAME or -A looks elsewhere\n",
-            window.as_secs()
+            "no workload here was called within {}; --window counts longer, -n NAME or -A looks elsewhere\n",
+            span(window)
         );
     }
     let mut table = Table::new(&[&["CLIENT", "", "NAMESPACE", "NAME", "MTLS"], &Figures::HEADS[..]].concat());
@@ -71,7 +79,7 @@ fn table(rows: &[Row], window: Duration) -> String {
         let names = [&row.client, "->", &row.namespace, &row.name, mtls].map(str::to_owned);
         table.row(names.into_iter().chain(row.figures.cells()));
     }
-    format!("{table}\nover {} s, counted by the proxies of the called workloads\n", window.as_secs())
+    format!("{table}\nover {}, counted by the proxies of the called workloads\n", span(window))
 }
 
 #[cfg(test)]

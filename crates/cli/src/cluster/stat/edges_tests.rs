@@ -1,4 +1,5 @@
 use super::*;
+use crate::cluster::prometheus::tests::recorded;
 use crate::cluster::source::tests::measured;
 
 #[test]
@@ -13,6 +14,7 @@ fn callers_are_named_by_their_identity_and_the_most_frequent_is_first() {
     );
     let window = Duration::from_secs(10);
     let text = table(&rows(&web, window), window);
+    assert_eq!(table(&rows(&recorded(&web, &WANTED), window), window), text);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
         lines[..3],

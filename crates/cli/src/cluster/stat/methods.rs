@@ -11,10 +11,40 @@ use serde::Serialize;
 use super::counts::{Counts, Figures, METHODS, number, percent, share, sums};
 use super::objective::{Objective, objectives};
 use super::peer::Destination;
-use super::{Measurement, Names, side};
+use super::{Measurement, Names, side, span};
+use crate::cluster::prometheus::{Metric, Wanted};
 use crate::cluster::scrape::Sample;
 use crate::cluster::source::{Measured, Source};
 use crate::cluster::table::Table;
+
+/// The metrics of methods.
+const WANTED: Wanted = Wanted {
+    labels: &[
+        "direction",
+        "target_port",
+        "dst_namespace",
+        "dst_service",
+        "dst_port",
+        "grpc_service",
+        "grpc_method",
+        "http_method",
+        "route_namespace",
+        "route_name",
+    ],
+    only: &[],
+    metrics: &[
+        METHODS.calls(),
+        METHODS.responses(),
+        METHODS.latency_bucket(),
+        Metric::counter("leno_method_messages_total", &["side"]),
+        Metric::counter("leno_method_time_left_seconds_bucket", &["at", "le"]).only(&[r#"at="ended""#, r#"le="0.0""#]),
+        Metric::counter("leno_method_time_left_seconds_count", &["at"]).only(&[r#"at="ended""#]),
+        Metric::counter("leno_method_objective_calls_total", &["objective"]),
+        Metric::counter("leno_method_objective_misses_total", &["objective"]),
+        Metric::setting("leno_method_objective_ratio", &["objective"]),
+        Metric::setting("leno_method_objective_bound_seconds", &["objective"]),
+    ],
+};
 
 /// Options of `leno stat methods`.
 #[derive(Args)]
@@ -67,7 +97,7 @@ impl Options {
             rows.retain(|row| self.all || row.figures.calls_per_second > 0.0);
             rows
         };
-        self.measurement.show(&self.source, rows, table)
+        self.measurement.show(&self.source, &WANTED, rows, table)
     }
 }
 
@@ -175,9 +205,9 @@ fn key(measured: &Measured, to: Option<&Destination>, sample: &Sample) -> Option
 fn table(rows: &[Row], window: Duration) -> String {
     if rows.is_empty() {
         return format!(
-            "no call began or ended within {} s; --window counts longer, --all shows methods without calls, -n NAME or -A \
+            "no call began or ended within {}; --window counts longer, --all shows methods without calls, -n NAME or -A \
              looks elsewhere\n",
-            window.as_secs()
+            span(window)
         );
     }
     let names = Names::of(rows.iter().map(|row| &*row.key.namespace));
@@ -196,9 +226,9 @@ fn table(rows: &[Row], window: Duration) -> String {
     }
     let burn = if has_objectives { "; BURN: misses, as a multiple of those that the objective allows" } else { "" };
     format!(
-        "{table}\nover {} s; in: calls to the workload, out: calls that it makes; EXPIRED: share of the calls with a \
+        "{table}\nover {}; in: calls to the workload, out: calls that it makes; EXPIRED: share of the calls with a \
          deadline that missed it{burn}\n",
-        window.as_secs()
+        span(window)
     )
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cluster::prometheus::tests::recorded;
 use crate::cluster::source::tests::measured;
 
 const WINDOW: Duration = Duration::from_secs(10);
@@ -42,6 +43,13 @@ fn each_method_has_a_line_with_calls_to_the_workload_first() {
             "shop        web    out   other addresses   other                    0.1          -        -        -       -         -",
         ]
     );
+}
+
+#[test]
+fn prometheus_is_asked_for_every_label_that_the_rows_read() {
+    let live = measured(&page());
+    let shown = |measured: &Measured| table(&rows(measured, None, WINDOW), WINDOW);
+    assert_eq!(shown(&recorded(&live, &WANTED)), shown(&live));
 }
 
 #[test]

@@ -15,15 +15,26 @@ use std::error::Error;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use leno_model::settings::parse_duration;
+use leno_model::settings::{format_duration, parse_duration};
 use serde::Serialize;
 
 use super::block_on;
+use super::connect::ClusterError;
+use super::prometheus::{self, Wanted};
 use super::source::{Measured, Source};
 use super::table::{Output, show};
 
-/// Longest measurement: 1 h.
-const WINDOW_MAX: Duration = Duration::from_secs(60 * 60);
+/// Longest and default time for which a command reads proxies itself.
+const LIVE_MAX: Duration = Duration::from_secs(60 * 60);
+const LIVE_DEFAULT: Duration = Duration::from_secs(10);
+
+/// Shortest, longest and default window of a query to Prometheus. `increase()` needs two readings of Prometheus within the
+/// window.
+const RECORDED_MIN: Duration = Duration::from_secs(60);
+const RECORDED_MAX: Duration = Duration::from_secs(30 * DAY_S);
+const RECORDED_DEFAULT: Duration = Duration::from_secs(60 * 60);
+
+const DAY_S: u64 = 24 * 60 * 60;
 
 /// Options of `leno stat`.
 #[derive(Args)]
@@ -53,26 +64,52 @@ enum What {
 /// Options of every measurement.
 #[derive(Args)]
 struct Measurement {
-    /// How long to count calls: 1s to 1h
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_window)]
-    window: Duration,
+    #[command(flatten)]
+    prometheus: prometheus::Options,
+    /// How long to count calls: 1s to 1h, by default 10s; with --prometheus the last 1m to 30d, by default 1h
+    #[arg(long, value_name = "DURATION", value_parser = parse_window)]
+    window: Option<Duration>,
     /// Output format
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     output: Output,
 }
 
 impl Measurement {
-    /// Measures the selected proxies, and shows the rows of all groups.
+    /// Measures the selected proxies, and shows the rows of all groups. `wanted` names every metric and label that `rows`
+    /// reads.
     fn show<R: Serialize>(
         &self,
         source: &Source,
+        wanted: &Wanted,
         rows: impl Fn(&Measured, Duration) -> Vec<R>,
         table: impl FnOnce(&[R], Duration) -> String,
     ) -> Result<(), Box<dyn Error>> {
-        let measured = block_on(source.measure(self.window))??;
-        let rows: Vec<R> = measured.iter().flat_map(|measured| rows(measured, self.window)).collect();
-        show(self.output, &rows, |rows| table(rows, self.window))?;
+        let window = self.window()?;
+        let measured = match self.prometheus.is_given() {
+            true => block_on(self.prometheus.measure(source.choice(), wanted, window))??,
+            false => block_on(source.measure(window))??,
+        };
+        let rows: Vec<R> = measured.iter().flat_map(|measured| rows(measured, window)).collect();
+        show(self.output, &rows, |rows| table(rows, window))?;
         Ok(())
+    }
+
+    /// The window to count in.
+    fn window(&self) -> Result<Duration, ClusterError> {
+        let is_recorded = self.prometheus.is_given();
+        let window = self.window.unwrap_or(if is_recorded { RECORDED_DEFAULT } else { LIVE_DEFAULT });
+        let given = format_duration(window);
+        match is_recorded {
+            true if window < RECORDED_MIN => Err(ClusterError::new(
+                format!("--window {given} is too short for --prometheus, which counts between readings of the proxies"),
+                "write 1m to 30d, or ask the proxies themselves without --prometheus",
+            )),
+            false if window > LIVE_MAX => Err(ClusterError::new(
+                format!("--window {given} is longer than 1h, the most that a command counts itself"),
+                "write 1s to 1h, or let --prometheus URL count longer",
+            )),
+            _ => Ok(window),
+        }
     }
 }
 
@@ -114,9 +151,23 @@ impl Options {
     }
 }
 
+/// A window in words, as `10 s`, `6 h` or `30 d`: in days or hours if that is a whole number of at least 2 days or 1 hour.
+fn span(window: Duration) -> String {
+    match window.as_secs() {
+        seconds if seconds >= 2 * DAY_S && seconds.is_multiple_of(DAY_S) => format!("{} d", seconds / DAY_S),
+        seconds if seconds >= 3_600 && seconds.is_multiple_of(3_600) => format!("{} h", seconds / 3_600),
+        seconds => format!("{seconds} s"),
+    }
+}
+
+/// Parses a duration, in which days may come first, as `1d12h`.
 fn parse_window(text: &str) -> Result<Duration, String> {
-    let window = parse_duration(text).filter(|window| (Duration::from_secs(1)..=WINDOW_MAX).contains(window));
-    window.ok_or_else(|| "write a duration of 1s to 1h, as 10s".to_owned())
+    let (days, rest) = text.split_once('d').unwrap_or(("0", text));
+    let days = days.parse::<u16>().ok().map(|days| Duration::from_secs(u64::from(days) * DAY_S));
+    let rest = if rest.is_empty() && text.ends_with('d') { Some(Duration::ZERO) } else { parse_duration(rest) };
+    let window = days.zip(rest).map(|(days, rest)| days + rest);
+    let window = window.filter(|window| (Duration::from_secs(1)..=RECORDED_MAX).contains(window));
+    window.ok_or_else(|| "write a duration of 1s to 1h, as 10s; with --prometheus of 1m to 30d, as 6h or 7d".to_owned())
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::counts::{number, percent, share, sums};
-use super::{Measurement, Names};
+use super::{Measurement, Names, span};
+use crate::cluster::prometheus::{Metric, Wanted};
 use crate::cluster::scrape::Sample;
 use crate::cluster::source::{Measured, Source};
 use crate::cluster::table::Table;
@@ -19,6 +20,24 @@ const KINDS: [&str; 2] = ["http", "grpc"];
 /// Statuses of gRPC that count as failures, as in `response_total`.
 const GRPC_FAILURES: [&str; 6] =
     ["UNKNOWN", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"];
+
+/// The metrics of routes.
+const WANTED: Wanted = Wanted {
+    labels: &["parent_namespace", "parent_name", "parent_port", "route_kind", "route_namespace", "route_name"],
+    only: &[],
+    metrics: &[
+        Metric::counter("outbound_http_route_backend_requests_total", BACKEND),
+        Metric::counter("outbound_http_route_request_statuses_total", &["error", "http_status", "grpc_status"]),
+        Metric::counter("outbound_http_route_retry_requests_total", &[]),
+        Metric::counter("outbound_http_route_hedge_requests_total", &[]),
+        Metric::counter("outbound_grpc_route_backend_requests_total", BACKEND),
+        Metric::counter("outbound_grpc_route_request_statuses_total", &["error", "http_status", "grpc_status"]),
+        Metric::counter("outbound_grpc_route_retry_requests_total", &[]),
+        Metric::counter("outbound_grpc_route_hedge_requests_total", &[]),
+    ],
+};
+
+const BACKEND: &[&str] = &["backend_namespace", "backend_name", "backend_port"];
 
 /// Options of `leno stat routes`.
 #[derive(Args)]
@@ -65,7 +84,7 @@ struct Counts {
 
 impl Options {
     pub(crate) fn run(&self) -> Result<(), Box<dyn Error>> {
-        self.measurement.show(&self.source, rows, table)
+        self.measurement.show(&self.source, &WANTED, rows, table)
     }
 }
 
@@ -158,7 +177,7 @@ fn table(rows: &[Row], window: Duration) -> String {
         cells.push(backends.collect::<Vec<_>>().join(", "));
         table.row(cells);
     }
-    format!("{table}\nover {} s, counted by the proxies of the calling workloads\n", window.as_secs())
+    format!("{table}\nover {}, counted by the proxies of the calling workloads\n", span(window))
 }
 
 #[cfg(test)]

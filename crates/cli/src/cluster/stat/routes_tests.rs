@@ -1,4 +1,5 @@
 use super::*;
+use crate::cluster::prometheus::tests::recorded;
 use crate::cluster::source::tests::measured;
 
 const PARENT: &str = "parent_namespace=\"shop\",parent_name=\"cart\",parent_port=\"80\",route_kind=\"GRPCRoute\",route_namespace=\"shop\",route_name=\"canary\"";
@@ -23,7 +24,9 @@ fn a_route_has_its_backends_with_their_shares_and_its_retries() {
         backend("v2")
     );
     let window = Duration::from_secs(10);
-    let text = table(&rows(&measured(&page), window), window);
+    let live = measured(&page);
+    let text = table(&rows(&live, window), window);
+    assert_eq!(table(&rows(&recorded(&live, &WANTED), window), window), text);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
         lines[..2],

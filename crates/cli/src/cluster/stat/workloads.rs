@@ -7,12 +7,30 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use super::Measurement;
 use super::counts::{Counts, Figures, TRAFFIC, percent, sums};
 use super::peer::{Caller, Destination, View, destinations};
+use super::{Measurement, span};
+use crate::cluster::prometheus::{Metric, Wanted};
 use crate::cluster::scrape::Sample;
 use crate::cluster::source::{Measured, Source};
 use crate::cluster::table::Table;
+
+/// The metrics of calls to workloads.
+const INBOUND: Wanted =
+    Wanted { labels: &["direction"], only: &[r#"direction="inbound""#, r#"no_tls_reason!="probe""#], metrics: METRICS };
+
+/// The metrics of calls to workloads, by client.
+const INBOUND_BY_CLIENT: Wanted = Wanted { labels: &["direction", "client_id"], ..INBOUND };
+
+/// The metrics of calls that workloads make.
+const OUTBOUND: Wanted = Wanted {
+    labels: &["direction", "dst_namespace", "dst_service", "dst_port"],
+    only: &[r#"direction="outbound""#],
+    metrics: METRICS,
+};
+
+const METRICS: &[Metric] =
+    &[TRAFFIC.calls(), TRAFFIC.responses(), TRAFFIC.latency_bucket(), Metric::gauge("tcp_open_connections", &["peer"])];
 
 /// Options of `leno stat` without a subcommand, which `leno stat` itself includes.
 #[derive(Args)]
@@ -39,7 +57,8 @@ struct Row {
     /// The destination of outbound calls: a Service's port, or the addresses of no Service.
     #[serde(skip_serializing_if = "Option::is_none")]
     to: Option<String>,
-    pods: usize,
+    /// `None` if only the Pods with a proxy are known.
+    pods: Option<usize>,
     /// Pods that have a proxy.
     meshed_pods: usize,
     #[serde(flatten)]
@@ -60,7 +79,12 @@ impl Options {
     pub(super) fn run(&self) -> Result<(), Box<dyn Error>> {
         let view = self.view();
         let rows = |measured: &Measured, window: Duration| rows(measured, &view, window);
-        self.measurement.show(&self.source, rows, |rows, window| table(rows, &view, window))
+        let wanted = match &view {
+            View::Inbound(None) => &INBOUND,
+            View::Inbound(Some(_)) => &INBOUND_BY_CLIENT,
+            View::Outbound(_) => &OUTBOUND,
+        };
+        self.measurement.show(&self.source, wanted, rows, |rows, window| table(rows, &view, window))
     }
 
     fn view(&self) -> View {
@@ -126,7 +150,8 @@ fn table(rows: &[Row], view: &View, window: Duration) -> String {
     for row in rows {
         let mut cells = vec![row.namespace.clone(), row.name.clone()];
         cells.extend(row.to.clone());
-        cells.push(format!("{}/{}", row.meshed_pods, row.pods));
+        let pods = row.pods.map_or_else(|| "-".to_owned(), |pods| pods.to_string());
+        cells.push(format!("{}/{pods}", row.meshed_pods));
         match &row.traffic {
             Some(traffic) => {
                 cells.extend(traffic.figures.cells());
@@ -145,7 +170,7 @@ fn table(rows: &[Row], view: &View, window: Duration) -> String {
             }
         };
     }
-    format!("{table}\nover {} s, {}\n", window.as_secs(), view.caption())
+    format!("{table}\nover {}, {}\n", span(window), view.caption())
 }
 
 #[cfg(test)]

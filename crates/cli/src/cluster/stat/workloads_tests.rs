@@ -1,4 +1,5 @@
 use super::*;
+use crate::cluster::prometheus::tests::recorded;
 use crate::cluster::source::tests::measured;
 
 const WINDOW: Duration = Duration::from_secs(10);
@@ -14,9 +15,11 @@ fn a_workload_without_a_proxy_is_shown_with_nothing_measured() {
                    response_latency_ms_bucket{direction=\"inbound\",le=\"+Inf\"} 100\n\
                    tcp_open_connections{direction=\"inbound\",peer=\"src\"} 3\n\
                    tcp_open_connections{direction=\"inbound\",peer=\"dst\"} 8";
-    let web = Measured { pods: 2, ..measured(inbound) };
-    let silent = Measured { pods: 2, proxies: Vec::new(), ..measured("") };
+    let web = Measured { pods: Some(2), ..measured(inbound) };
+    let silent = Measured { pods: Some(2), proxies: Vec::new(), ..measured("") };
     let view = View::Inbound(None);
+    let of_web = |web: &Measured| table(&rows(web, &view, WINDOW), &view, WINDOW);
+    assert_eq!(of_web(&recorded(&web, &INBOUND)), of_web(&web));
     let all: Vec<Row> = [web, silent].iter().flat_map(|measured| rows(measured, &view, WINDOW)).collect();
     let text = table(&all, &view, WINDOW);
     let lines: Vec<&str> = text.lines().collect();
@@ -37,6 +40,7 @@ fn the_clients_view_has_a_line_for_each_destination() {
     let web = measured(&page);
     let all = View::Outbound(None);
     let text = table(&rows(&web, &all, WINDOW), &all, WINDOW);
+    assert_eq!(table(&rows(&recorded(&web, &OUTBOUND), &all, WINDOW), &all, WINDOW), text);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
         lines[0],

@@ -23,7 +23,7 @@ export function tap(main) {
   const field = (label, name, placeholder) => h('label', {}, label, h('input', { name, placeholder, size: 16, autocomplete: 'off' }));
   const start = h('button', { class: 'primary', type: 'submit' }, 'Start');
   const form = h('form', { class: 'filters', onsubmit: (event) => { event.preventDefault(); source ? stop('Stopped.') : begin(); } },
-    field('Service', 'service', 'shop/cart'), field('Method', 'method', 'shop.v1.Cart/Add'), field('Status', 'status', 'UNAVAILABLE,503'), field('Slower than', 'slower_than', '200ms'), field('Peer', 'peer', 'shop/web'),
+    field('Service', 'service', 'shop/cart'), field('Method', 'method', 'shop.v1.Cart/Add'), field('Status', 'status', 'UNAVAILABLE,503'), field('Slower than', 'slower_than', '200ms or p99'), field('Peer', 'peer', 'shop/web'),
     h('label', {}, 'Direction', h('select', { name: 'direction' }, h('option', { value: '' }, 'both'), h('option', { value: 'inbound' }, 'inbound'), h('option', { value: 'outbound' }, 'outbound'))),
     h('label', { class: 'check' }, h('input', { type: 'checkbox', name: 'failed', value: '1' }), 'only failed'), start);
   const note = h('p', { class: 'sub', role: 'status' }, 'Not started. A call appears when it ends.');

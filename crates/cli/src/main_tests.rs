@@ -1,0 +1,29 @@
+use super::*;
+
+fn parse(line: &str) -> Result<Cli, String> {
+    Cli::try_parse_from(line.split_whitespace()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_options_of_every_command_are_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn prometheus_replaces_proxies_and_the_cluster() {
+    const URL: &str = "--prometheus http://127.0.0.1:9090";
+    for table in ["stat", "stat deploy/web", "stat methods", "stat edges -A", "stat routes -n shop"] {
+        parse(&format!("leno {table} {URL} --window 7d")).unwrap_or_else(|why| panic!("{table}: {why}"));
+        for other in ["--admin 127.0.0.1:4191", "--context kind"] {
+            let refused = parse(&format!("leno {table} {URL} {other}")).err().unwrap_or_default();
+            assert!(refused.contains("cannot be used with"), "{table} {other}: {refused}");
+        }
+    }
+    for live in ["stat streams", "stat top", "tap"] {
+        assert!(parse(&format!("leno {live} {URL}")).is_err_and(|why| why.contains("unexpected argument")), "{live}");
+    }
+    assert!(parse("leno stat --prometheus-token-file token").is_err_and(|why| why.contains("--prometheus <URL>")));
+    assert!(
+        parse("leno stat --prometheus 127.0.0.1:9090").is_err_and(|why| why.contains("write the URL of Prometheus"))
+    );
+}

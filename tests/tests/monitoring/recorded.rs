@@ -1,0 +1,128 @@
+//! `leno stat --prometheus`: what Prometheus has recorded of a running proxy.
+
+use leno_tests::programs::{run, text as printed};
+
+use super::*;
+
+/// Calls of a method that Prometheus has read before. Their growth is known exactly.
+const CALLS: u32 = 300;
+/// Readings of Prometheus, one a second, between which the growth is measured.
+const READINGS: u64 = 14;
+/// Prometheus extrapolates the growth to the ends of the window by at most 1.1 times the time between two readings at
+/// each end: 2.2 s of 13 s.
+const EXTRAPOLATED_MAX: f64 = 1.2;
+/// The window of the command, in seconds.
+const WINDOW_S: f64 = 60.0;
+
+/// A proxy with a backend, whose metrics Prometheus reads as those of a Pod of the workload `web`.
+struct Recorded {
+    proxy: Proxy,
+    prometheus: Prometheus,
+    client: Client,
+    _backend: Backend,
+}
+
+impl Recorded {
+    async fn start() -> Self {
+        let backend = Backend::start().await;
+        let service = Service::echo(&[backend.address()]).annotated("leno.dev/objective", "success 50 %");
+        let proxy = Proxy::start(&[service]);
+        let client = Client::connect(proxy.outbound(), ECHO).await;
+        let prometheus = Prometheus::start(&[("leno-proxy", "web", proxy.admin())]);
+        Self { proxy, prometheus, client, _backend: backend }
+    }
+
+    async fn call(&self, count: u32) {
+        for _ in 0..count {
+            let answer = self.client.call(&Call::new("Fast").with("grpc-timeout", "10S"), b"hello").await;
+            assert_eq!(answer.grpc_status(), Some(0), "{answer:?}");
+        }
+    }
+
+    /// Calls of the method, as the proxy itself counts them.
+    fn counted(&self) -> f64 {
+        self.proxy.scrape().sum("leno_method_requests_total", &[r#"grpc_method="Fast""#])
+    }
+
+    /// Waits until Prometheus has read this number of calls at least this many times.
+    fn wait_for_readings(&self, calls: f64, readings: u64) {
+        let read = format!(r#"leno_method_requests_total{{grpc_method="Fast"}} == {calls}"#);
+        let often = format!(r#"count_over_time(leno_method_requests_total{{grpc_method="Fast"}}[1m]) >= {readings}"#);
+        wait_for("Prometheus has read the calls", PATIENCE, || {
+            (self.prometheus.count(&read) == 1 && self.prometheus.count(&often) == 1).then_some(())
+        });
+    }
+
+    fn leno(&self, words: &[&str]) -> Value {
+        let url = format!("http://{}", self.prometheus.address);
+        let output = run("leno", &[&["stat"], words, &["-o", "json", "--prometheus", &url]].concat(), PATIENCE);
+        assert!(output.status.success(), "{}", printed(&output));
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", printed(&output)))
+    }
+}
+
+/// The only row.
+fn row(rows: &Value) -> &Value {
+    let [row] = &rows.as_array().expect("rows")[..] else { panic!("not one row: {rows:#}") };
+    row
+}
+
+fn number(row: &Value, field: &str) -> f64 {
+    row[field].as_f64().unwrap_or_else(|| panic!("no {field} in {row:#}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leno_stat_counts_from_prometheus_what_the_proxy_counts_itself() {
+    if !is_installed("prometheus", "prometheus") {
+        return;
+    }
+    let recorded = Recorded::start().await;
+    // The first value of a series is lost, so the series begins before the calls that count.
+    recorded.call(1).await;
+    tokio::task::block_in_place(|| recorded.wait_for_readings(recorded.counted(), 2));
+    let before = recorded.counted();
+    recorded.call(CALLS).await;
+    tokio::task::block_in_place(|| {
+        let grown = recorded.counted() - before;
+        assert_eq!(grown, f64::from(CALLS));
+        recorded.wait_for_readings(recorded.counted(), READINGS);
+        let expected = grown..=grown * EXTRAPOLATED_MAX;
+
+        let methods = recorded.leno(&["methods", "deploy/web", "-n", "shop", "--window", "1m"]);
+        let method = row(&methods);
+        let named = ["namespace", "name", "direction", "at", "method"].map(|field| text(method, field));
+        assert_eq!(named, ["shop", "web", "outbound", "echo.default:50051", "test.Test/Fast"]);
+        let calls = number(method, "calls_per_second") * WINDOW_S;
+        assert!(expected.contains(&calls.round()), "{calls} of {grown} calls");
+        for messages in ["request_messages_per_second", "response_messages_per_second"] {
+            let messages = number(method, messages) * WINDOW_S;
+            assert!(expected.contains(&messages.round()), "{messages} messages of {grown} calls");
+        }
+        assert_eq!((number(method, "success_rate"), number(method, "expired_rate")), (1.0, 0.0));
+        assert!(number(method, "p50_ms") > 0.0 && number(method, "p99_ms") >= number(method, "p50_ms"), "{method:#}");
+
+        let success = &method["objective"]["success"];
+        assert_eq!(
+            [number(success, "ratio"), number(success, "misses"), number(success, "burn_rate")],
+            [0.5, 0.0, 0.0]
+        );
+        assert!(expected.contains(&number(success, "calls").round()), "{success:#}");
+
+        let workloads = recorded.leno(&["-A", "--to", "echo.default", "--window", "1m"]);
+        let to = row(&workloads);
+        assert_eq!((text(to, "name"), text(to, "to")), ("web", "echo.default:50051"));
+        assert_eq!((number(to, "meshed_pods"), &to["pods"]), (1.0, &Value::Null));
+        assert_eq!(number(to, "tcp_connections"), 1.0);
+        assert!(expected.contains(&(number(to, "calls_per_second") * WINDOW_S).round()), "{to:#}");
+
+        let pods = recorded.leno(&["pods/web-1", "-n", "shop", "--window", "1m"]);
+        assert_eq!(text(row(&pods), "name"), "web-1");
+        assert_eq!(recorded.leno(&["edges", "--window", "1m"]), json!([]), "no client calls the workload");
+        assert_eq!(recorded.leno(&["routes", "--window", "30d"]), json!([]), "the Service has no route");
+
+        let url = format!("http://{}", recorded.prometheus.address);
+        let unknown = run("leno", &["stat", "deploy/cart", "--prometheus", &url], PATIENCE);
+        let told = printed(&unknown);
+        assert!(!unknown.status.success() && told.contains("knows no workload cart with a proxy; "), "{told}");
+    });
+}
