@@ -24,8 +24,8 @@ export function service(main, id) {
     columns: [{ head: 'Method', kind: 'name', value: (row) => row.method, title: (row) => row.method },
       { head: 'Counted by', optional: true, value: (row) => (row.direction === 'inbound' ? 'own proxies' : row.namespace ? `${row.namespace}/${row.name}` : row.name) }, ...figures,
       { head: 'Expired', number: true, optional: true, value: (row) => row.expired_rate, text: (row) => percent(row.expired_rate) }] });
-  const endpoints = new Table({ label: 'Endpoints', key: (row) => [row.seen_by, row.proxy, row.worker, row.cluster, row.address].join(' '), empty: 'No proxy has called this Service.',
-    columns: [{ head: 'Endpoint', kind: 'mono', value: (row) => row.address },
+  const endpoints = new Table({ label: 'Endpoints', key: (row) => [row.seen_by, row.proxy, row.worker, row.cluster, row.address].join(' '), empty: 'No proxy has called a Service of this name. A workload may have another name than its Service.',
+    columns: [{ head: 'Endpoint', kind: 'mono', value: (row) => row.address }, { head: 'Pod', kind: 'mono', optional: true, value: (row) => row.pod ?? '–' },
       { head: 'State', value: (row) => row.state, draw(row, cell) { if (cell.textContent !== row.state) cell.replaceChildren(h('span', { class: `tag ${row.state}` }, row.state)); } },
       { head: 'Share', number: true, value: (row) => row.share, text: (row) => percent(row.share) },
       { head: 'In flight', number: true, optional: true, value: (row) => row.in_flight },
