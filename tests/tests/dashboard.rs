@@ -13,7 +13,6 @@ use leno_tests::manifests::{ECHO, Service};
 use leno_tests::messages;
 use leno_tests::programs::{program, run, run_well, text};
 use leno_tests::proxy::{Proxy, free_address, wait_for};
-use serde_json::Value;
 use tokio::task::JoinHandle;
 
 const SOON: Duration = Duration::from_secs(30);

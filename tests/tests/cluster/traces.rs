@@ -90,14 +90,13 @@ fn spans(cluster: &Cluster) -> Vec<Span> {
     read_spans(whole.lines().filter(|line| line.starts_with('{')))
 }
 
-/// Waits until a trace has `count` spans, and returns their services and kinds from the first to the last.
+/// Waits until a trace with the span `is_it` has `count` spans, and returns their services and kinds from the first to the last.
 fn trace(cluster: &Cluster, is_it: impl Fn(&Span) -> bool, count: usize) -> Vec<(String, Kind)> {
-    let mut all = Vec::new();
     let found = wait_for("a trace at the collector", PATIENCE, || {
-        all = spans(cluster);
-        let id = all.iter().find(|span| is_it(span))?.trace.clone();
-        let of_trace: Vec<Span> = all.iter().filter(|span| span.trace == id).cloned().collect();
-        (of_trace.len() >= count).then_some(of_trace)
+        let all = spans(cluster);
+        let of = |trace: &str| all.iter().filter(|span| span.trace == trace).cloned().collect::<Vec<Span>>();
+        // Some spans of a trace may be lost while the collector is away.
+        all.iter().filter(|span| is_it(span)).map(|span| of(&span.trace)).find(|spans| spans.len() == count)
     });
     services(&chain(&found))
 }
@@ -156,5 +155,6 @@ pub(super) fn a_call_is_one_trace_at_a_collector_that_may_go_away(cluster: &Clus
     load.end().assert_well(1_000);
     wait_for("a call", PATIENCE, || call(cluster));
     assert_eq!(trace(cluster, is_begun, 3), named(&begun));
+    cluster.kubectl(&["-n", "shop", "delete", "deploy/traced", "service/traced"]);
     cluster.kubectl(&["delete", "namespace", "observability", "--timeout=120s"]);
 }
