@@ -15,6 +15,7 @@ pub mod attacker;
 pub mod backend;
 pub mod client;
 pub mod control;
+pub mod dashboard;
 pub mod kubernetes;
 pub mod load;
 pub mod manifests;

@@ -18,6 +18,11 @@ use crate::proxy::{free_address, wait_for};
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Longest time from the end of a call until the collector has written all of its spans.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(30);
+/// A proxy may take the time of several events from one reading of the clock.
+pub const START_SLACK_NS: u64 = 10_000_000;
+/// A server may end its span only after the client has the whole response: as late as a busy machine runs the server
+/// again.
+const END_SLACK_NS: u64 = 500_000_000;
 /// The method that clients call.
 pub const SERVICE: &str = "grpc.testing.TestService";
 pub const METHOD: &str = "UnaryCall";
@@ -110,6 +115,65 @@ fn attributes(list: &Value) -> Vec<(String, String)> {
     list.as_array().into_iter().flatten().filter_map(attribute).collect()
 }
 
+/// Reads the spans that a collector has written; each line is one export.
+///
+/// # Panics
+/// If a line is no export.
+pub fn read_spans<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Span> {
+    let read = |line| serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    let list = |value: &Value, name: &str| value[name].as_array().cloned().unwrap_or_default();
+    let mut spans = Vec::new();
+    for resource in lines.map(read).flat_map(|line| list(&line, "resourceSpans")) {
+        let attributes = attributes(&resource["resource"]["attributes"]);
+        let service = attributes.iter().find(|(key, _)| key == "service.name").map_or("", |(_, value)| value);
+        let scopes = list(&resource, "scopeSpans");
+        let of_scope = |scope: &Value| list(scope, "spans");
+        spans.extend(scopes.iter().flat_map(of_scope).map(|span| Span::read(service, &span)));
+    }
+    spans
+}
+
+/// Checks that each span has at most one child, and returns the spans from the first to the last. The first span's
+/// parent is not among them.
+///
+/// # Panics
+/// If the spans are no chain, or a span is not within its parent.
+pub fn chain(spans: &[Span]) -> Vec<&Span> {
+    let is_first = |span: &&Span| spans.iter().all(|other| other.id != span.parent);
+    let firsts: Vec<&Span> = spans.iter().filter(is_first).collect();
+    assert_eq!(firsts.len(), 1, "spans without their parent: {firsts:#?} of {spans:#?}");
+    let mut chain = firsts;
+    while chain.len() < spans.len() {
+        let parent = chain[chain.len() - 1];
+        let children = children(spans, parent);
+        assert_eq!(children.len(), 1, "children of {parent:#?}: {spans:#?}");
+        assert_within(children[0], parent);
+        chain.extend(children);
+    }
+    chain
+}
+
+/// The children of a span, the earliest first.
+pub fn children<'a>(spans: &'a [Span], parent: &Span) -> Vec<&'a Span> {
+    let mut children: Vec<&Span> = spans.iter().filter(|span| span.parent == parent.id).collect();
+    children.sort_by_key(|span| span.start);
+    children
+}
+
+/// Checks that a span lies within its parent.
+///
+/// # Panics
+/// If it does not.
+pub fn assert_within(child: &Span, parent: &Span) {
+    let nests = child.start + START_SLACK_NS >= parent.start && child.end <= parent.end + END_SLACK_NS;
+    assert!(nests && child.start <= child.end, "{child:#?} is not within {parent:#?}");
+}
+
+/// The service and the kind of each span.
+pub fn services(chain: &[&Span]) -> Vec<(String, Kind)> {
+    chain.iter().map(|span| (span.service.clone(), span.kind)).collect()
+}
+
 /// A running OpenTelemetry Collector that writes its spans to a file. Dropping it kills it.
 #[derive(Debug)]
 pub struct Collector {
@@ -169,22 +233,11 @@ service:
         self.spans_of_lines(|_| true)
     }
 
-    /// Returns the spans of the chosen lines; each line is one export.
+    /// Returns the spans of the chosen lines.
     fn spans_of_lines(&self, is_chosen: impl Fn(&&str) -> bool) -> Vec<Span> {
         let text = fs::read_to_string(self.path("spans")).unwrap_or_default();
         // The last line may be incomplete.
-        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-        let read = |line| serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
-        let list = |value: &Value, name: &str| value[name].as_array().cloned().unwrap_or_default();
-        let mut spans = Vec::new();
-        for resource in whole.lines().filter(is_chosen).map(read).flat_map(|line| list(&line, "resourceSpans")) {
-            let attributes = attributes(&resource["resource"]["attributes"]);
-            let service = attributes.iter().find(|(key, _)| key == "service.name").map_or("", |(_, value)| value);
-            let scopes = list(&resource, "scopeSpans");
-            let of_scope = |scope: &Value| list(scope, "spans");
-            spans.extend(scopes.iter().flat_map(of_scope).map(|span| Span::read(service, &span)));
-        }
-        spans
+        read_spans(text.rsplit_once('\n').map_or("", |(whole, _)| whole).lines().filter(is_chosen))
     }
 
     /// Returns the spans of a trace received so far.

@@ -6,6 +6,8 @@
 
 #[path = "cluster/closed.rs"]
 mod closed;
+#[path = "cluster/explain.rs"]
+mod explain;
 #[path = "cluster/grpc.rs"]
 mod grpc;
 #[path = "cluster/lab.rs"]
@@ -16,6 +18,10 @@ mod load;
 mod meshed;
 #[path = "cluster/neighbours.rs"]
 mod neighbours;
+#[path = "cluster/rights.rs"]
+mod rights;
+#[path = "cluster/traces.rs"]
+mod traces;
 #[path = "cluster/user.rs"]
 mod user;
 #[path = "cluster/wire.rs"]

@@ -2,79 +2,27 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leno_testing::skipped;
 use leno_tests::backend::Backend;
 use leno_tests::client::{Call, Client};
+use leno_tests::dashboard::Dashboard;
 use leno_tests::manifests::{ECHO, Service};
 use leno_tests::messages;
 use leno_tests::programs::{program, run, run_well, text};
 use leno_tests::proxy::{Proxy, free_address, wait_for};
-use serde_json::Value;
 use tokio::task::JoinHandle;
 
 const SOON: Duration = Duration::from_secs(30);
 const BROWSER_MAX: Duration = Duration::from_secs(120);
 const ATTACK: &str = "<img src=x onerror=alert(1)>";
 
-/// A running dashboard. Dropping it kills it.
-struct Dashboard {
-    child: Child,
-    url: String,
-    address: SocketAddr,
-}
-
-impl Dashboard {
-    fn start(admins: &[SocketAddr]) -> Self {
-        let admins: Vec<String> = admins.iter().map(ToString::to_string).collect();
-        let mut command = Command::new(program("leno"));
-        command.args(["dashboard", "--no-browser", "--every", "1s", "--listen", &free_address().to_string()]);
-        command.args(["--admin", &admins.join(",")]);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("leno is built");
-        let mut url = String::new();
-        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut url).expect("the URL");
-        let url = url.trim().to_owned();
-        let authority = url.strip_prefix("http://").and_then(|rest| rest.split('/').next()).expect("a URL");
-        let address = authority.parse().expect("an address");
-        Self { child, url, address }
-    }
-
-    /// Sends a request with these lines of header; returns the whole answer.
-    fn request(&self, path: &str, lines: &str) -> String {
-        let mut stream = TcpStream::connect(self.address).expect("it listens");
-        stream.set_read_timeout(Some(SOON)).expect("a time limit");
-        write!(stream, "GET {path} HTTP/1.1\r\nconnection: close\r\n{lines}\r\n").expect("it reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        answer
-    }
-
-    fn host(&self) -> String {
-        format!("host: {}\r\n", self.address)
-    }
-
-    /// The header lines of the page's own requests.
-    fn signed(&self) -> String {
-        let (_, token) = self.url.split_once("token=").expect("a token");
-        format!("{}cookie: leno-dashboard-{}={token}\r\n", self.host(), self.address.port())
-    }
-
-    fn json(&self, path: &str) -> Value {
-        let answer = self.request(path, &self.signed());
-        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
-        serde_json::from_str(body).unwrap_or_else(|error| panic!("{error} in {answer}"))
-    }
-}
-
-impl Drop for Dashboard {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
+/// Starts a dashboard of the proxies at these admin addresses.
+fn dashboard(admins: &[SocketAddr]) -> Dashboard {
+    let admins: Vec<String> = admins.iter().map(ToString::to_string).collect();
+    Dashboard::start(&["--admin", &admins.join(",")], None)
 }
 
 /// An admin endpoint that sends hostile names. It serves one connection after the other, until the test ends.
@@ -154,7 +102,7 @@ impl Drop for Stage {
 async fn the_dashboard_shows_services_methods_endpoints_streams_and_problems() {
     let stage = Stage::start().await;
     let dead = free_address();
-    let dashboard = Dashboard::start(&[stage.proxy.admin(), hostile_admin(), dead]);
+    let dashboard = dashboard(&[stage.proxy.admin(), hostile_admin(), dead]);
     let mesh = wait_for("Services with calls", SOON, || {
         let mesh = dashboard.json("/api/mesh");
         let echo = mesh["services"].as_array()?.iter().find(|row| row["id"] == "default/echo")?;
@@ -196,8 +144,8 @@ async fn the_dashboard_shows_services_methods_endpoints_streams_and_problems() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_tap_of_the_dashboard_begins_and_ends_with_its_reader() {
     let stage = Stage::start().await;
-    let dashboard = Dashboard::start(&[stage.proxy.admin()]);
-    let mut stream = TcpStream::connect(dashboard.address).expect("it listens");
+    let dashboard = dashboard(&[stage.proxy.admin()]);
+    let mut stream = TcpStream::connect(dashboard.address()).expect("it listens");
     write!(stream, "GET /api/tap?failed=1 HTTP/1.1\r\n{}\r\n", dashboard.signed()).expect("it reads");
     let mut lines = BufReader::new(stream.try_clone().expect("a copy")).lines();
     let failed = lines.find_map(|line| line.ok().filter(|line| line.contains("test.Test/Failing")));
@@ -208,11 +156,11 @@ async fn the_tap_of_the_dashboard_begins_and_ends_with_its_reader() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_sites_other_names_and_requests_without_the_token_see_nothing() {
-    let dashboard = Dashboard::start(&[hostile_admin()]);
+    let dashboard = dashboard(&[hostile_admin()]);
     let signed = dashboard.signed();
     let cookie = signed.strip_prefix(&dashboard.host()).expect("a cookie");
     let attempts = [
-        (421, "/", format!("host: evil.example:{}\r\n{cookie}", dashboard.address.port())),
+        (421, "/", format!("host: evil.example:{}\r\n{cookie}", dashboard.address().port())),
         (421, "/api/mesh", format!("host: evil.example\r\n{cookie}")),
         (403, "/api/mesh", format!("{signed}origin: http://evil.example\r\n")),
         (403, "/api/mesh", format!("{signed}sec-fetch-site: cross-site\r\n")),
@@ -244,11 +192,11 @@ async fn the_page_works_in_a_browser_and_stays_smooth_with_500_services() {
         return;
     }
     let stage = Stage::start().await;
-    let dashboard = Dashboard::start(&[stage.proxy.admin(), hostile_admin(), free_address()]);
+    let dashboard = dashboard(&[stage.proxy.admin(), hostile_admin(), free_address()]);
     let kept = std::env::var("DASHBOARD_SCREENSHOTS").ok();
     let directory = tempfile::tempdir().expect("a directory");
     let screenshots = kept.unwrap_or_else(|| directory.path().to_string_lossy().into_owned());
-    let url = dashboard.url.clone();
+    let url = dashboard.url().to_owned();
     let printed =
         tokio::task::spawn_blocking(move || run_well("dashboard-browser", &[&url, &screenshots], BROWSER_MAX));
     println!("{}", printed.await.expect("it ends").trim());

@@ -10,17 +10,14 @@ use leno_tests::admin;
 use leno_tests::manifests::{ECHO, Service};
 use leno_tests::programs::Server;
 use leno_tests::proxy::{Proxy, Signal, free_address, wait_for};
-use leno_tests::traces::{self, Called, Collector, Kind, Span};
+use leno_tests::traces::{
+    self, Called, Collector, Kind, START_SLACK_NS, Span, assert_within, chain, children, services,
+};
 use leno_tests::xds::{Authority, spawn_envoy};
 
 /// The collector, as a Service of the mesh.
 const COLLECTOR: &str = "otel.default:50051";
 const SOON: Duration = Duration::from_secs(30);
-/// A proxy may take the time of several events from one reading of the clock.
-const START_SLACK_NS: u64 = 10_000_000;
-/// A server may end its span only after the client has the whole response: as late as a busy machine runs the server
-/// again.
-const END_SLACK_NS: u64 = 500_000_000;
 
 /// An instrumented server behind the proxy `echo`, and the proxy `web` of its clients, which calls `echo` over mutual
 /// TLS. Both proxies export to the collector.
@@ -85,39 +82,6 @@ impl Stage {
             }
         }
     }
-}
-
-/// Checks that each span has at most one child, and returns the spans from the first to the last. The first span's
-/// parent is not among them.
-fn chain(spans: &[Span]) -> Vec<&Span> {
-    let is_first = |span: &&Span| spans.iter().all(|other| other.id != span.parent);
-    let firsts: Vec<&Span> = spans.iter().filter(is_first).collect();
-    assert_eq!(firsts.len(), 1, "spans without their parent: {firsts:#?} of {spans:#?}");
-    let mut chain = firsts;
-    while chain.len() < spans.len() {
-        let parent = chain[chain.len() - 1];
-        let children = children(spans, parent);
-        assert_eq!(children.len(), 1, "children of {parent:#?}: {spans:#?}");
-        assert_within(children[0], parent);
-        chain.extend(children);
-    }
-    chain
-}
-
-/// The children of a span, the earliest first.
-fn children<'a>(spans: &'a [Span], parent: &Span) -> Vec<&'a Span> {
-    let mut children: Vec<&Span> = spans.iter().filter(|span| span.parent == parent.id).collect();
-    children.sort_by_key(|span| span.start);
-    children
-}
-
-fn assert_within(child: &Span, parent: &Span) {
-    let nests = child.start + START_SLACK_NS >= parent.start && child.end <= parent.end + END_SLACK_NS;
-    assert!(nests && child.start <= child.end, "{child:#?} is not within {parent:#?}");
-}
-
-fn services(chain: &[&Span]) -> Vec<(String, Kind)> {
-    chain.iter().map(|span| (span.service.clone(), span.kind)).collect()
 }
 
 /// The spans of a call through both proxies, without the client's.

@@ -12,7 +12,7 @@ use leno_tests::scrape::Scrape;
 use serde_json::Value;
 
 use super::load::{Load, METHOD, PAYLOAD, in_client};
-use super::{closed, lab, meshed, wire};
+use super::{closed, explain, lab, meshed, traces, wire};
 
 /// Longest time until Pods have started or ended, on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(180);
@@ -215,7 +215,9 @@ fn from_nothing_to_a_meshed_pair_and_back() {
     calls_go_on_without_an_api_server(&cluster);
     closed::without_the_control_planes_namespace_only_meshed_namespaces_refuse_pods(&cluster);
     lab::the_lab_measures_the_mesh_and_leaves_nothing(&cluster);
+    traces::a_call_is_one_trace_at_a_collector_that_may_go_away(&cluster);
     the_example_carries_traffic_by_itself(&cluster);
+    explain::calls_are_explained_and_problems_are_found(&cluster);
     nothing_is_left(&cluster);
 }
 

@@ -22,7 +22,7 @@ const OPEN: (&[u8], &str) =
     (b"whoever is between the nodes may read this", "d2hvZXZlciBpcyBiZXR3ZWVuIHRoZSBub2RlcyBtYXkgcmVhZCB0aGlz");
 
 /// Returns a Service with one server.
-fn service(name: &str) -> String {
+pub(super) fn service(name: &str) -> String {
     format!(
         r#"---
 apiVersion: v1
@@ -36,7 +36,7 @@ spec:
 }
 
 /// Returns a server's Pod on this node.
-fn server(name: &str, node: &str, inject: &str) -> String {
+pub(super) fn server(name: &str, node: &str, inject: &str) -> String {
     let image = image("leno");
     format!(
         r#"---
@@ -68,7 +68,7 @@ fn say(cluster: &Cluster, host: &str, payload: &str) -> Option<()> {
 }
 
 /// Returns a node on which the client does not run.
-fn other_node(cluster: &Cluster) -> String {
+pub(super) fn other_node(cluster: &Cluster) -> String {
     let own =
         cluster.kubectl(&["-n", "shop", "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].spec.nodeName}"]);
     let nodes = cluster.kubectl(&["get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"]);

@@ -124,7 +124,8 @@ fn forward_error(cluster: &Cluster, pod: &str, error: &kube::Error) -> ClusterEr
     match error {
         kube::Error::UpgradeConnection(error) => ClusterError::new(
             format!("the API server does not forward to Pod {pod}: {error}"),
-            "check that the Pod runs, and that you have the right: kubectl auth can-i create pods/portforward",
+            "check that the Pod runs, and that you have the rights: kubectl auth can-i get pods/portforward, and the same \
+             with create for newer versions of Kubernetes",
         ),
         other => cluster.explain(other),
     }

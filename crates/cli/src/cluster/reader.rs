@@ -6,8 +6,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
-use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::cluster::forward::FORWARDS_MAX;
@@ -18,6 +18,8 @@ use crate::cluster::source::{Proxies, ProxyAt, Source};
 const LATE: Duration = Duration::from_secs(3);
 /// Interval between two lists of the selected proxies.
 const LIST_EVERY: Duration = Duration::from_secs(10);
+/// After a failed reading, the next list follows sooner: the proxy's Pod may have ended.
+const LIST_SOON: Duration = Duration::from_secs(1);
 /// Each failed reading in a row doubles the pause before the next reading of the proxy, up to this many times.
 const DOUBLINGS_MAX: u32 = 3;
 
@@ -43,18 +45,35 @@ pub(crate) async fn read(
 ) -> Infallible {
     let permits = Semaphore::new(FORWARDS_MAX);
     let permits = &permits;
+    let failed = Notify::new();
+    let failed = &failed;
     let turn = |proxy: ProxyAt, failures: u32| async move {
         let start = Instant::now();
         let failures = match read_once(proxies, &proxy, permits, prefixes, news).await {
-            true => 0,
-            false => failures.saturating_add(1),
+            Ok(()) => 0,
+            // A Pod that ends fails once. The list leaves it out before the next reading.
+            Err(_) if failures == 0 => {
+                failed.notify_one();
+                1
+            }
+            Err(why) => {
+                let _ = news.send(News::Silent(proxy.clone(), why));
+                failures.saturating_add(1)
+            }
         };
         let every = every * (1 << failures.min(DOUBLINGS_MAX));
         sleep_until((start + every).max(Instant::now() + every / 2)).await;
         (proxy, failures)
     };
     let mut lists = pin!(stream::unfold((), |()| async move {
-        sleep(LIST_EVERY).await;
+        let soon = async {
+            failed.notified().await;
+            sleep(LIST_SOON).await;
+        };
+        tokio::select! {
+            () = sleep(LIST_EVERY) => {}
+            () = soon => {}
+        }
         // If the list fails, the readings fail too, and report it.
         Some((proxies.list_again(source).await.ok(), ()))
     }));
@@ -85,14 +104,17 @@ pub(crate) async fn read(
     }
 }
 
-/// Returns whether the proxy answered.
+/// Reads the metrics of a proxy. Reports a proxy that takes long as silent until it answers.
+///
+/// # Errors
+/// Why the proxy gave no answer.
 async fn read_once(
     proxies: &Proxies,
     proxy: &ProxyAt,
     permits: &Semaphore,
     prefixes: &[&str],
     news: &UnboundedSender<News>,
-) -> bool {
+) -> Result<(), String> {
     let permit = permits.acquire().await;
     let mut asking = pin!(proxies.page(proxy, "/metrics"));
     let answer = match timeout(LATE, &mut asking).await {
@@ -105,10 +127,7 @@ async fn read_once(
             asking.await
         }
     };
-    let is_answered = answer.is_ok();
-    let _ = news.send(match answer {
-        Ok(page) => News::Page(proxy.clone(), Scrape::parse_only(&page, prefixes), Instant::now()),
-        Err(error) => News::Silent(proxy.clone(), error.what),
-    });
-    is_answered
+    let page = answer.map_err(|error| error.what)?;
+    let _ = news.send(News::Page(proxy.clone(), Scrape::parse_only(&page, prefixes), Instant::now()));
+    Ok(())
 }

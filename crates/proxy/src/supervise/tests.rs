@@ -1,3 +1,4 @@
+use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 
 use leno_relay::Door;
@@ -66,4 +67,18 @@ async fn connections_are_refused_while_a_proxy_waits_long_and_are_taken_again_af
     assert!(!connects(address) && !has_served(&sockets));
     listen();
     assert!(connects(address));
+}
+
+#[tokio::test]
+async fn a_socket_that_listens_only_after_a_long_wait_accepts_open_connections() {
+    let wanted = [(Door::Inbound, "127.0.0.1:0".parse().expect("an address"))];
+    let sockets = bind_workers(&wanted, 1).expect("the port is free");
+    let bound = &sockets[0][0];
+    assert!(timeout(Duration::from_millis(50), refuse_connections_after(Duration::ZERO, &sockets)).await.is_err());
+    bound.socket.listen(8).expect("it is bound");
+    let _client = TcpStream::connect(bound.address).expect("it listens");
+    let (accepted, _) = bound.socket.accept().expect("a connection");
+    accepted.set_nonblocking(true).expect("a socket");
+    let read = (&accepted).read(&mut [0]);
+    assert!(read.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "not open: {read:?}");
 }

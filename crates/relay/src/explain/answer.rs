@@ -162,6 +162,9 @@ pub struct EndpointChoice {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndpointState {
     pub address: SocketAddr,
+    /// The name of its Pod, if it is a Pod.
+    #[serde(default)]
+    pub pod: Option<String>,
     /// `ready`, `warming`, `slow` or `failing`.
     pub state: String,
     /// The share of a full share of calls that its state allows, 0 to 1.

@@ -192,6 +192,7 @@ impl Relay {
         let omitted = all.len().saturating_sub(ENDPOINTS_MAX);
         let endpoints = all.into_iter().take(ENDPOINTS_MAX).map(|endpoint| EndpointState {
             address: endpoint.balancer.address,
+            pod: endpoint.pod,
             state: endpoint.balancer.state.to_owned(),
             weight: endpoint.balancer.weight,
             in_flight: endpoint.balancer.in_flight,

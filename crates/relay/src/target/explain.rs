@@ -30,6 +30,8 @@ pub struct EndpointExplanation {
     /// The balancer's state of the endpoint.
     #[serde(flatten)]
     pub balancer: Explanation,
+    /// The name of its Pod, if it is a Pod.
+    pub pod: Option<String>,
     /// Connections that take calls.
     pub connections: usize,
     /// Calls that wait for a connection.
@@ -64,6 +66,7 @@ impl Relay {
                 let failed = state.pools_of(id, &self.pools).find(|pool| pool.failures > 0);
                 EndpointExplanation {
                     balancer,
+                    pod: state.member(id).and_then(|endpoint| endpoint.pod.as_deref()).map(str::to_owned),
                     connections: state.pools_of(id, &self.pools).map(|pool| pool.connections().len()).sum(),
                     waiting: state.pools_of(id, &self.pools).map(|pool| pool.waiting().len()).sum(),
                     connect_failures: failed.map_or(0, |pool| pool.failures),

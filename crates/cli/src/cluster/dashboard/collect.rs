@@ -27,7 +27,7 @@ const PREFIXES: [&str; 11] = [
     "outbound_grpc_route_",
     "inbound_http_authz_",
     "inbound_tcp_authz_",
-    "control_identity_cert_expiration",
+    "control_identity_cert_",
     "leno_trust_anchor_expiration",
     "leno_con",
 ];

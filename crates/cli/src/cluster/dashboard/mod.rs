@@ -72,6 +72,9 @@ impl Options {
         let token = new_token()?;
         let url = format!("http://{address}/?token={token}");
         println!("{url}");
+        if proxies.len() == 0 {
+            eprintln!("leno: no proxy was found there yet; -n NAMESPACE or -A looks elsewhere");
+        }
         eprintln!("leno: the dashboard reads {} proxies; open the URL above, and end with Ctrl-C", proxies.len());
         if !self.no_browser
             && let Err(why) = browser::open(&url)

@@ -27,7 +27,11 @@ const MISSES_LEAST: f64 = 0.3;
 const SLOW_MS: f64 = 250.0;
 /// A call with more messages is a stream, whose time says nothing about its speed.
 const UNARY_MESSAGES_MAX: f64 = 1.5;
-/// Proxies renew their certificates long before this.
+const EXPIRATION: &str = "control_identity_cert_expiration_timestamp_seconds";
+/// Proxies renew their certificates before five sixths of the lifetime are over, so a smaller part is left only after many
+/// failed attempts. The alert `LenoCertificateExpiring` has the same limit.
+const CERTIFICATE_LEAST_PART: u32 = 10;
+/// The limit for a proxy that does not tell the lifetime.
 const CERTIFICATE_LEAST: Duration = Duration::from_secs(2 * 60 * 60);
 const ANCHOR_LEAST: Duration = Duration::from_secs(60 * 24 * 60 * 60);
 /// Most problems of one kind. The page shows how many are left out.
@@ -124,7 +128,8 @@ fn failing(facts: &Facts<'_>) -> Vec<Problem> {
                 severity: if success < SUCCESS_FAIR { Severity::Error } else { Severity::Warning },
                 kind: "failing calls",
                 what: format!("{id} fails {:.1} % of its calls, as {by} count them", (1.0 - success) * 100.0),
-                fix: "Open the Service to see which method fails, or tap its failed calls.".to_owned(),
+                fix: "Open the Service to see which method fails, or tap its failed calls: leno tap --failed."
+                    .to_owned(),
                 service: Some(id.clone()),
             },
         ));
@@ -191,11 +196,13 @@ fn certificates(facts: &Facts<'_>) -> Vec<Problem> {
                 service: Some(service.clone()),
             });
         };
+        let lifetime = now.time(EXPIRATION).zip(now.time("control_identity_cert_refresh_timestamp_seconds"));
+        let lifetime = lifetime.and_then(|(end, begin)| end.duration_since(begin).ok());
         add(
-            "control_identity_cert_expiration_timestamp_seconds",
-            CERTIFICATE_LEAST,
+            EXPIRATION,
+            lifetime.map_or(CERTIFICATE_LEAST, |lifetime| lifetime / CERTIFICATE_LEAST_PART),
             "certificate",
-            "The proxy could not renew it. Read the proxy's log, and check that its authority answers.",
+            "The proxy could not renew it. Read the proxy's log, and check that its authority answers: leno check.",
         );
         add(
             "leno_trust_anchor_expiration_timestamp_seconds",
@@ -236,7 +243,9 @@ fn denied(facts: &Facts<'_>) -> Vec<Problem> {
             severity: if row.is_recent { Severity::Warning } else { Severity::Note },
             kind: "denied calls",
             what: format!("{workload} denied {calls} of {caller} on port {port}, because of {policy}"),
-            fix: "If the caller should be allowed, add it to the policy: leno authz shows who may call.".to_owned(),
+            fix: "If the caller should be allowed, add it to the policy. leno authz shows who may call; leno explain, which \
+                  line decides."
+                .to_owned(),
             service: Some(workload.clone()),
         }
     };
@@ -248,21 +257,34 @@ fn slow(facts: &Facts<'_>) -> Vec<Problem> {
         facts.methods.iter().filter_map(|row| Some((slow_ms(row)?, row))).collect();
     slow.sort_by(|a, b| b.0.total_cmp(&a.0));
     let problem = |(p99_ms, row): (f64, &methods::Row)| {
-        let service = id(&row.key.namespace, &row.key.name);
-        let side = if row.key.direction == "inbound" {
-            format!("of {service}")
-        } else {
-            format!("called by {service} at {}", row.key.at)
+        let own = id(&row.key.namespace, &row.key.name);
+        // The page of the called Service has the endpoints.
+        let (side, fix, service) = match row.key.direction.as_str() {
+            "inbound" => {
+                let fix =
+                    "Its own proxies count this: the time passes in the application, or in the calls that it makes.";
+                (format!("of {own}"), fix, own)
+            }
+            _ => {
+                let fix = "Open the Service: its endpoints show whether one of them is slow.";
+                (format!("called by {own} at {}", row.key.at), fix, destination(&row.key.at))
+            }
         };
         Problem {
             severity: Severity::Note,
             kind: "slow method",
             what: format!("{} {side} is slow: p99 is {p99_ms:.0} ms", row.key.method),
-            fix: "Open the Service: its endpoints show whether one of them is slow.".to_owned(),
+            fix: fix.to_owned(),
             service: Some(service),
         }
     };
     slow.into_iter().map(problem).collect()
+}
+
+/// The Service of a destination `name.namespace:port`.
+fn destination(at: &str) -> String {
+    let host = at.rsplit_once(':').map_or(at, |(host, _)| host);
+    host.split_once('.').map_or_else(|| host.to_owned(), |(name, namespace)| id(namespace, name))
 }
 
 /// The p99 of a slow unary method.

@@ -1,6 +1,9 @@
 use super::super::mesh::tests::readings;
 use super::*;
 
+/// Labels of calls to the Service shop/cart.
+const OUTBOUND: &str = "direction=\"outbound\",dst_namespace=\"shop\",dst_service=\"cart\",dst_port=\"80\"";
+
 /// The problems of a mesh with these pages.
 fn found(pages: &[(&str, &str)]) -> Vec<Problem> {
     let readings = readings(pages);
@@ -33,6 +36,18 @@ fn failing_calls_come_before_a_certificate_that_ends_and_a_lost_control_plane() 
 }
 
 #[test]
+fn a_certificate_of_a_short_lifetime_is_a_problem_only_if_its_renewal_is_late() {
+    let page = |issued: u64| {
+        format!(
+            "control_identity_cert_expiration_timestamp_seconds 1000600\n\
+             control_identity_cert_refresh_timestamp_seconds {issued}\n"
+        )
+    };
+    assert!(found(&[("web", &page(1_000_600 - 3_600))]).is_empty(), "10 of 60 minutes are left");
+    assert_eq!(found(&[("web", &page(1_000_600 - 7_200))])[0].kind, "certificate", "10 of 120 minutes are left");
+}
+
+#[test]
 fn a_slow_method_is_named_and_a_stream_is_not() {
     let method = |messages: u32| {
         let labels = "direction=\"inbound\",target_port=\"80\",grpc_service=\"s.S\",grpc_method=\"M\"";
@@ -46,6 +61,10 @@ fn a_slow_method_is_named_and_a_stream_is_not() {
     let slow = found(&[("web", &method(10))]);
     assert_eq!(slow[0].what, "s.S/M of shop/web is slow: p99 is 990 ms");
     assert!(found(&[("web", &method(900))]).is_empty());
+    let sent = method(10).replace("direction=\"inbound\",target_port=\"80\"", OUTBOUND);
+    let slow = found(&[("web", &sent)]);
+    assert_eq!(slow[0].what, "s.S/M called by shop/web at cart.shop:80 is slow: p99 is 990 ms");
+    assert_eq!(slow[0].service.as_deref(), Some("shop/cart"), "the page of the called Service has the endpoints");
 }
 
 #[test]

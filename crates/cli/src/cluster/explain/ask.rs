@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::ResourceExt;
 use leno_lab::http::{self, Answer};
 use leno_model::explain::CallQuestion;
-use leno_relay::explain::answer::{BackendChoice, CallAnswer};
+use leno_relay::explain::answer::{BackendChoice, CallAnswer, EndpointChoice};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -70,7 +70,7 @@ pub(super) async fn explain_in_cluster(options: &Options) -> Result<Explained, C
     let mut servers = Vec::new();
     let backends = answer.outbound.iter().flat_map(|outbound| &outbound.backends).filter(|_| is_on_its_way(&answer));
     for backend in backends {
-        servers.extend(server(options, &cluster, &answer, backend, address).await?);
+        servers.extend(server(options, &cluster, &answer, backend, address).await);
     }
     let asked = format!("Pod {}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
     Ok(Explained { question, asked, answer, servers })
@@ -84,8 +84,9 @@ async fn caller(options: &Options, cluster: &Cluster) -> Result<Pod, ClusterErro
     let has_proxy = |pod: &Pod| pods::is_meshed(pod) && pods::has_proxy_started(pod);
     let found = groups.into_iter().flat_map(|group| group.pods).find(has_proxy);
     found.ok_or_else(|| {
-        let what = "no Pod with a running proxy was found to ask";
-        ClusterError::new(what, "choose a workload with --via deploy/NAME, and its namespace with -n")
+        let namespace = options.namespace.as_ref().unwrap_or(&cluster.namespace);
+        let what = format!("no Pod with a running proxy was found to ask in namespace {namespace}");
+        ClusterError::new(what, "choose the caller's namespace with -n, and its workload with --via deploy/NAME")
     })
 }
 
@@ -98,38 +99,48 @@ async fn cluster_ip(cluster: &Cluster, key: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(service.spec?.cluster_ip?.parse().ok()?, port.parse().ok()?))
 }
 
+/// What the proxy of a backend's chosen endpoint says, or why it was not asked.
 async fn server(
     options: &Options,
     cluster: &Cluster,
     callers: &CallAnswer,
     backend: &BackendChoice,
     address: IpAddr,
-) -> Result<Option<Server>, ClusterError> {
-    let Some(choice) = &backend.choice else { return Ok(None) };
+) -> Option<Server> {
+    let choice = backend.choice.as_ref()?;
     let name = choice.pod.as_ref().map(|pod| format!("{} (Pod {pod})", choice.address));
     let endpoint = name.unwrap_or_else(|| choice.address.to_string());
-    let unasked = |note: &str| {
-        Some(Server {
-            backend: backend.to.clone(),
-            endpoint: endpoint.clone(),
-            answer: None,
-            note: Some(note.to_owned()),
-        })
-    };
+    let asked = ask_server(options, cluster, callers, backend, choice, address).await;
+    let (answer, note) = asked.map_or_else(|why| (None, Some(why)), |answer| (Some(answer), None));
+    Some(Server { backend: backend.to.clone(), endpoint, answer, note })
+}
+
+/// Asks the proxy of an endpoint. The error is a note for the user, who may have no rights in the endpoint's namespace.
+async fn ask_server(
+    options: &Options,
+    cluster: &Cluster,
+    callers: &CallAnswer,
+    backend: &BackendChoice,
+    choice: &EndpointChoice,
+    address: IpAddr,
+) -> Result<CallAnswer, String> {
     if choice.server.is_none() {
-        return Ok(unasked("it has no proxy, so no policy is enforced there"));
+        return Err("it has no proxy, so no policy is enforced there".to_owned());
     }
     let namespace = backend.to.split(':').next().and_then(|host| host.split_once('.')).map(|(_, namespace)| namespace);
     let (Some(pod), Some(namespace)) = (&choice.pod, namespace) else {
-        return Ok(unasked("it is no Pod, so its proxy was not asked"));
+        return Err("it is no Pod, so its proxy was not asked".to_owned());
     };
-    let Some(pod) = cluster.get::<Pod>(cluster.within(namespace), pod).await? else {
-        return Ok(unasked("its Pod has gone; ask again"));
+    let asking = async {
+        let Some(pod) = cluster.get::<Pod>(cluster.within(namespace), pod).await? else { return Ok(None) };
+        let own = callers.own.as_deref();
+        let question = options.inbound(choice.address.port(), own, trust_domain_of(own), address)?;
+        ask_pod(cluster, &pod, &question).await.map(Some)
     };
-    let own = callers.own.as_deref();
-    let question = options.inbound(choice.address.port(), own, trust_domain_of(own), address)?;
-    let answer = ask_pod(cluster, &pod, &question).await?;
-    Ok(Some(Server { backend: backend.to.clone(), endpoint, answer: Some(answer), note: None }))
+    let asked: Result<Option<CallAnswer>, ClusterError> = asking.await;
+    asked
+        .map_err(|error| format!("its policies are unknown: {error}"))?
+        .ok_or_else(|| "its Pod has gone; ask again".to_owned())
 }
 
 fn pod_address(pod: &Pod) -> Option<IpAddr> {

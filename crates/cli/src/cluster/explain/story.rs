@@ -192,7 +192,7 @@ fn tell_backend(story: &mut Story, backend: &BackendChoice) {
     }
     match (&backend.choice, &backend.failure) {
         (Some(choice), _) => {
-            let pod = choice.pod.as_ref().map_or_else(String::new, |pod| format!(" (Pod {pod})"));
+            let pod = in_pod(choice.pod.as_deref());
             let to =
                 choice.server.as_ref().map_or("without mutual TLS".to_owned(), |id| format!("over mutual TLS to {id}"));
             story.add("endpoint", &format!("{}{pod}, {to}: {}", choice.address, choice.why));
@@ -204,14 +204,25 @@ fn tell_backend(story: &mut Story, backend: &BackendChoice) {
         let failed =
             endpoint.last_connect_error.as_ref().map_or_else(String::new, |why| format!("; last failure: {why}"));
         let text = format!(
-            "{} is {}, weight {:.2}, {} in flight, {} waiting: {}{failed}",
-            endpoint.address, endpoint.state, endpoint.weight, endpoint.in_flight, endpoint.waiting, endpoint.reason
+            "{}{} is {}, weight {:.2}, {} in flight, {} waiting: {}{failed}",
+            endpoint.address,
+            in_pod(endpoint.pod.as_deref()),
+            endpoint.state,
+            endpoint.weight,
+            endpoint.in_flight,
+            endpoint.waiting,
+            endpoint.reason
         );
         story.add("", &text);
     }
     if let Some(more @ 1..) = count.checked_sub(SHOWN_MAX) {
         story.add("", &format!("and {more} more"));
     }
+}
+
+/// The Pod of an endpoint, after its address.
+fn in_pod(pod: Option<&str>) -> String {
+    pod.map_or_else(String::new, |pod| format!(" (Pod {pod})"))
 }
 
 fn tell_server(story: &mut Story, server: &Server) {

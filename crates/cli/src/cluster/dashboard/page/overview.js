@@ -69,7 +69,8 @@ export function overview(main) {
   function show() {
     if (!snapshot) return;
     const wanted = search.value.toLowerCase();
-    table.emptyText = wanted ? 'No Service matches the search.' : 'No Service has had a call since the proxies started.';
+    const none = snapshot.proxies === 0 ? 'No proxy was found. Start leno dashboard with -n NAMESPACE, or with -A for all namespaces.' : 'No Service has had a call since the proxies started.';
+    table.emptyText = wanted ? 'No Service matches the search.' : none;
     table.update(snapshot.services.filter((row) => row.id.toLowerCase().includes(wanted)));
     methods.update(snapshot.slowest);
     const { problems: all } = snapshot;

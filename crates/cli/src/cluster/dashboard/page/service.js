@@ -26,8 +26,8 @@ export function service(main, id) {
       { head: 'Expired', number: true, optional: true, value: (row) => row.expired_rate, text: (row) => percent(row.expired_rate) },
       { head: 'Objective', optional: true, value: (row) => objectiveText(row.objective) },
       { head: 'Burn', number: true, value: (row) => burn(row.objective), text: (row) => burnText(burn(row.objective)), class: (row) => burnClass(burn(row.objective)), title: (row) => burnTitle(row.objective) }] });
-  const endpoints = new Table({ label: 'Endpoints', key: (row) => [row.seen_by, row.proxy, row.worker, row.cluster, row.address].join(' '), empty: 'No proxy has called this Service.',
-    columns: [{ head: 'Endpoint', kind: 'mono', value: (row) => row.address },
+  const endpoints = new Table({ label: 'Endpoints', key: (row) => [row.seen_by, row.proxy, row.worker, row.cluster, row.address].join(' '), empty: 'No proxy has called a Service of this name. A workload may have another name than its Service.',
+    columns: [{ head: 'Endpoint', kind: 'mono', value: (row) => row.address }, { head: 'Pod', kind: 'mono', optional: true, value: (row) => row.pod ?? '–' },
       { head: 'State', value: (row) => row.state, draw(row, cell) { if (cell.textContent !== row.state) cell.replaceChildren(h('span', { class: `tag ${row.state}` }, row.state)); } },
       { head: 'Share', number: true, value: (row) => row.share, text: (row) => percent(row.share) },
       { head: 'In flight', number: true, optional: true, value: (row) => row.in_flight },
