@@ -36,7 +36,7 @@ const WARNINGS_MAX: usize = 3;
 pub(crate) struct Options {
     /// Ask the Prometheus at this URL instead of the proxies, for a window of 1m to 30d
     ///
-    /// As http://127.0.0.1:9090 or https://example.org/prometheus. The command asks for `increase()` of the metrics of
+    /// As `http://127.0.0.1:9090` or `https://example.org/prometheus`. The command asks for `increase()` of the metrics of
     /// the job leno-proxy, whose labels namespace, workload and pod select and name the rows. It needs no access to the
     /// cluster. Three things differ: the kind before a name, as deploy, selects nothing; without -n, all namespaces
     /// count; the number of Pods without a proxy is unknown. A series that begins within the window, as after the start
