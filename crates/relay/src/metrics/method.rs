@@ -92,9 +92,16 @@ pub struct MethodMetrics {
     /// Failures among the outcomes that `outcomes` has no room for.
     other_failures: Counter,
     durations: Histogram<{ DURATION_BOUNDS_MS.len() }>,
-    /// Of `durations`.
-    exemplars: Exemplars<DURATION_BUCKETS>,
+    extras: OnceLock<Box<Extras>>,
+}
+
+/// What only some methods have. The others need no memory for it.
+#[derive(Debug, Default)]
+struct Extras {
+    /// Empty until a call has a deadline.
     time_left: OnceLock<Box<TimesLeft>>,
+    /// Of the durations.
+    exemplars: Exemplars<DURATION_BUCKETS>,
     /// Empty until the method has an objective.
     objective: OnceLock<Box<ObjectiveMetrics>>,
 }
@@ -196,12 +203,13 @@ impl MethodMetrics {
 
     /// Makes a traced call that was answered the exemplar of its bucket, after [`MethodMetrics::ended`].
     pub fn traced(&self, exemplar: Exemplar) {
-        self.exemplars.record(bucket(&DURATION_BOUNDS_MS, exemplar.duration), exemplar);
+        let extras = self.extras.get_or_init(Box::default);
+        extras.exemplars.record(bucket(&DURATION_BOUNDS_MS, exemplar.duration), exemplar);
     }
 
     /// Records how long a call had until its deadline, at one point.
     pub fn time_left(&self, at: Measured, left: Duration) {
-        let all = self.time_left.get_or_init(Box::default);
+        let all = self.extras.get_or_init(Box::default).time_left.get_or_init(Box::default);
         if let Some(time_left) = all.get(at as usize) {
             time_left.record(&TIME_LEFT_BOUNDS_MS, left);
         }
@@ -209,8 +217,8 @@ impl MethodMetrics {
 
     /// Replaces the method's objective.
     pub fn set_objective(&self, objective: Option<&Objective>) {
-        if objective.is_some() || self.objective.get().is_some() {
-            self.objective.get_or_init(Box::default).set(objective);
+        if objective.is_some() || self.objective().is_some() {
+            self.extras.get_or_init(Box::default).objective.get_or_init(Box::default).set(objective);
         }
     }
 
@@ -218,9 +226,14 @@ impl MethodMetrics {
     /// before their deadline.
     #[inline]
     pub fn count_for_objective(&self, outcome: MethodOutcome, duration: Duration) {
-        if let Some(objective) = self.objective.get() {
+        if let Some(objective) = self.objective() {
             objective.count(outcome.is_failure(), duration);
         }
+    }
+
+    #[inline]
+    fn objective(&self) -> Option<&ObjectiveMetrics> {
+        self.extras.get()?.objective.get().map(Box::as_ref)
     }
 
     /// Calls that have begun and not ended. Negative if the calls of another series ended in this one.
@@ -232,7 +245,8 @@ impl MethodMetrics {
 
     /// Calls with a deadline that have ended.
     pub fn with_deadline(&self) -> u64 {
-        let ended = self.time_left.get().and_then(|all| all.get(Measured::Ended as usize));
+        let all = self.extras.get().and_then(|extras| extras.time_left.get());
+        let ended = all.and_then(|all| all.get(Measured::Ended as usize));
         ended.map_or(0, |ended| {
             let mut totals = HistogramTotals::default();
             ended.add_to(&mut totals);
@@ -253,11 +267,12 @@ impl MethodMetrics {
         totals.other_successes += others.saturating_sub(failures);
         totals.other_failures += failures;
         self.durations.add_to(&mut totals.durations);
-        self.exemplars.add_to(&mut totals.exemplars);
-        if let Some(own) = self.objective.get() {
+        let Some(extras) = self.extras.get() else { return };
+        extras.exemplars.add_to(&mut totals.exemplars);
+        if let Some(own) = extras.objective.get() {
             own.add_to(totals.objective.get_or_insert_default());
         }
-        let Some(own) = self.time_left.get() else { return };
+        let Some(own) = extras.time_left.get() else { return };
         for (totals, own) in totals.time_left.get_or_insert_default().iter_mut().zip(own.iter()) {
             own.add_to(totals);
         }
