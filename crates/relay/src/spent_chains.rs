@@ -41,8 +41,9 @@ pub(crate) struct ChainId(u64);
 
 impl ChainId {
     pub(crate) fn of_trace(trace: u128) -> Self {
-        // The upper half of a trace id may be a time.
-        Self((trace >> 64) as u64 ^ trace as u64)
+        // Some trace ids are times, or small numbers: the product spreads them over all bits (Fibonacci hashing). No
+        // identity is 0 apart from its lower bits, because an empty slot is 0.
+        Self(((trace >> 64) as u64 ^ trace as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63)
     }
 }
 

@@ -18,10 +18,20 @@ fn a_request_is_remembered_for_ten_seconds() {
 }
 
 #[test]
+fn requests_with_small_numbers_are_told_apart_from_the_first_moment() {
+    let (spent_chains, now) = (SpentChains::default(), Instant::now());
+    for trace in 1..100 {
+        assert!(!spent_chains.has(chain(trace), now));
+        spent_chains.note(chain(trace), now);
+        assert!(spent_chains.has(chain(trace), now));
+    }
+}
+
+#[test]
 fn an_empty_slot_is_no_request() {
     let (spent_chains, now) = (SpentChains::default(), Instant::now());
     spent_chains.note(chain(u128::MAX / 3), now);
-    assert!((0..10_000).all(|trace| !spent_chains.has(chain(trace), now)));
+    assert!((1..10_000).all(|trace| !spent_chains.has(chain(trace), now)));
 }
 
 #[test]
