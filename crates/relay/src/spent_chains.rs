@@ -13,10 +13,12 @@ use std::time::{Duration, Instant};
 /// Number of requests that are remembered. A later request may take the slot of an earlier one, whose callers then may
 /// retry it.
 const SLOTS: usize = 4_096;
-/// How long a request is remembered after the failure of its call.
-const MEMORY: Duration = Duration::from_secs(10);
 /// The unit of the times in slots.
 const TICK: Duration = Duration::from_millis(100);
+/// How long a request is remembered after the failure of its call: 10 s.
+const MEMORY_TICKS: u16 = 100;
+/// How far the time of another worker may be ahead: 1 s. Each worker reads the clock once in a turn.
+const AHEAD_TICKS: u16 = 10;
 /// Bits of a slot that are its time. The other bits are the request's.
 const TIME_BITS: u32 = u16::BITS;
 
@@ -48,7 +50,7 @@ impl ChainId {
 }
 
 impl SpentChains {
-    /// Remembers that all retries of a call are used up that an application makes because of a request.
+    /// Notes that the application's call for a request has used up its retries.
     pub(crate) fn note(&self, ChainId(id): ChainId, now: Instant) {
         let since = *self.since.get_or_init(|| now);
         if let Some(slot) = self.slot(id) {
@@ -56,12 +58,17 @@ impl SpentChains {
         }
     }
 
-    /// Returns whether a request is remembered.
-    pub(crate) fn has(&self, ChainId(id): ChainId, now: Instant) -> bool {
+    /// Returns whether a call for a request was noted after the request began, at `begun`. A call of an earlier request of
+    /// the same trace does not count.
+    pub(crate) fn has(&self, ChainId(id): ChainId, begun: Instant, now: Instant) -> bool {
         let (Some(since), Some(slot)) = (self.since.get(), self.slot(id)) else { return false };
         let slot = slot.load(Ordering::Relaxed);
-        let age = ticks(*since, now).wrapping_sub(slot as u16);
-        slot != 0 && slot >> TIME_BITS == id >> TIME_BITS && TICK * u32::from(age) < MEMORY
+        let noted = slot as u16;
+        let is_recent = |age: u16| age <= MEMORY_TICKS || age >= u16::MAX - AHEAD_TICKS;
+        slot != 0
+            && slot >> TIME_BITS == id >> TIME_BITS
+            && is_recent(ticks(*since, now).wrapping_sub(noted))
+            && noted.wrapping_sub(ticks(*since, begun)).cast_signed() >= 0
     }
 
     /// The lower bits choose the slot, so a slot needs only the upper ones.

@@ -103,12 +103,11 @@ pub(crate) fn budget(facts: &Facts, cluster: &str) -> Result<Option<Setting<Budg
     Ok(Some(setting(facts, BUDGET, budget, cluster)))
 }
 
-/// Reads the objectives of a cluster.
-pub(crate) fn objectives(facts: &Facts, cluster: &str) -> Result<Option<Arc<Objectives>>, Fault> {
-    let Some(text) = facts.get(OBJECTIVE) else { return Ok(None) };
+/// Reads the objectives of a cluster. Objectives change no call, so a proxy does without those that it cannot read: a newer
+/// control plane may write them in a form that the proxy does not know.
+pub(crate) fn objectives(facts: &Facts, cluster: &str) -> Option<Arc<Objectives>> {
     let set_by = facts.get(&format!("{OBJECTIVE}{SET_BY}")).unwrap_or(cluster).into();
-    let read = Objectives::read(text, set_by).map_err(|fault| (OBJECTIVE, format!("has {}", fault.what)))?;
-    Ok(Some(Arc::new(read)))
+    Objectives::read(facts.get(OBJECTIVE)?, set_by).ok().map(Arc::new)
 }
 
 fn setting<T>(facts: &Facts, name: &str, value: T, otherwise: &str) -> Setting<T> {

@@ -95,7 +95,7 @@ pub fn read(bytes: &[u8]) -> Result<mesh::Cluster, Unreadable> {
         protocol,
         settings: settings(&resource)?,
         retry_budget: call_policy::budget(&facts, &resource.name).map_err(|(field, what)| bad(field, &what))?,
-        objectives: call_policy::objectives(&facts, &resource.name).map_err(|(field, what)| bad(field, &what))?,
+        objectives: call_policy::objectives(&facts, &resource.name),
         cluster_ips: cluster_ips(facts.get(CLUSTER_IPS)).ok_or_else(|| bad(CLUSTER_IPS, "is no list of addresses"))?,
         endpoints: Vec::new(),
         unready_endpoints: Vec::new(),

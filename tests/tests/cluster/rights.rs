@@ -1,4 +1,4 @@
-//! A user of one namespace with the rights that docs/observability.md names, and no other rights.
+//! A user of one namespace with the rights that docs/kubernetes.md names, and no other rights.
 
 use std::process::Command;
 

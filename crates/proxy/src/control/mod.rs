@@ -201,6 +201,7 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     });
     let _ = serving.set(shared.clone());
     let (end_of_calls, no_more_calls) = oneshot::channel();
+    let calls_collector_by_name = traces.as_ref().is_some_and(Exporter::needs_outbound);
     let exporting = traces.map(|traces| spawn_local(traces.run(shared.outbound(), no_more_calls)));
     if let Some(identity) = identity {
         spawn_local(shared::follow_identity(shared.clone(), identity.identity()));
@@ -211,8 +212,9 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
         access_log.writer.finish(ACCESS_LOG_PATIENCE);
     }
     drop(end_of_calls);
-    if let Some(exporting) = exporting {
-        // What the collector does not take in this time is lost.
+    // A collector that is a Service can only be reached through the workers, which have ended.
+    if let Some(exporting) = exporting.filter(|_| ended.is_ok() && !calls_collector_by_name) {
+        // Spans that the collector has not accepted by then are lost.
         let _ = timeout(TRACES_PATIENCE, exporting).await;
     }
     ended

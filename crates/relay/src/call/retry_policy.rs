@@ -130,14 +130,11 @@ fn asked_pause(fields: &FieldSection, is_grpc: bool) -> Option<Pushback> {
 impl Call {
     /// Marks the response of a call whose retries, or whose cluster's retries, are used up.
     pub(crate) fn mark_unretried(&self, response: &mut FieldSection) {
-        match self.unretried {
-            Some(Unretried::Attempts) => self.forbid_retry(response, b"attempts"),
-            Some(Unretried::Budget) => self.forbid_retry(response, b"budget"),
-            _ => {}
-        }
-    }
-
-    fn forbid_retry(&self, response: &mut FieldSection, why: &[u8]) {
+        let why: &[u8] = match self.unretried {
+            Some(Unretried::Attempts) => b"attempts",
+            Some(Unretried::Budget) => b"budget",
+            _ => return,
+        };
         response.push(NOT_RETRIED, why);
         if self.is_grpc {
             response.set(Known::GrpcRetryPushbackMs, b"-1");
@@ -174,6 +171,10 @@ impl Relay {
             if call.unretried == Some(Unretried::Budget) {
                 fields.push(b"leno-proxy-error", b"retry-budget-spent");
             }
+            // Without an endpoint's answer, the fault may be this Pod's own, and another replica may do better.
+            if matches!(call.unretried, Some(Unretried::Attempts | Unretried::Budget | Unretried::Pushback)) {
+                self.note_spent_chain(id.call);
+            }
             return false;
         };
         self.drop_answer(id, fields);
@@ -181,8 +182,8 @@ impl Relay {
         true
     }
 
-    /// Passes on that a call shall not be retried, past the own application. Its answer to a request is marked if it is a
-    /// failure, and if the application has got such an answer to a call that it made because of the request.
+    /// Passes on that a call shall not be retried, past the own application. A failed answer of the application is marked if
+    /// an endpoint's answer to one of its own calls was given up meanwhile, and this call belongs to the same trace.
     #[cold]
     pub(crate) fn pass_on_spent_chain(&self, id: CallId, response: &mut FieldSection) {
         let Some(call) = self.calls.get(id).certain() else { return };
@@ -195,15 +196,20 @@ impl Relay {
         match (client.origin.door, is_marked) {
             (Door::Outbound, true) => self.note_spent_chain(id),
             (Door::Inbound | Door::Tunnel, false) => {
-                if call.chain().is_some_and(|chain| self.spent_chains.has(chain, self.now)) {
-                    call.forbid_retry(response, b"outbound");
+                let is_spent = |chain| self.spent_chains.has(chain, call.started, self.now);
+                if call.chain().is_some_and(is_spent) {
+                    response.push(NOT_RETRIED, b"outbound");
+                    // The application may ask for a pause itself.
+                    if call.is_grpc && !response.contains(Known::GrpcRetryPushbackMs) {
+                        response.set(Known::GrpcRetryPushbackMs, b"-1");
+                    }
                 }
             }
             (Door::Outbound, false) | (Door::Inbound | Door::Tunnel, true) => {}
         }
     }
 
-    /// Remembers the request because of which the own application has made a call that nobody shall send again.
+    /// Notes the trace of a call of the own application that was given up.
     #[cold]
     fn note_spent_chain(&self, id: CallId) {
         let Some(call) = self.calls.get(id).certain() else { return };
@@ -308,9 +314,6 @@ impl Relay {
         }
         if let Some(set_by) = overspent {
             self.audit(id, AuditedPart::RetryBudget, &set_by);
-        }
-        if matches!(decided, Err(Unretried::Attempts | Unretried::Budget | Unretried::Pushback)) {
-            self.note_spent_chain(id);
         }
         decided.ok()
     }

@@ -201,7 +201,7 @@ impl MethodMetrics {
         self.durations.record(&DURATION_BOUNDS_MS, duration);
     }
 
-    /// Makes a traced call that was answered the exemplar of its bucket, after [`MethodMetrics::ended`].
+    /// Makes a traced call that its client did not cancel the exemplar of its bucket, after [`MethodMetrics::ended`].
     pub fn traced(&self, exemplar: Exemplar) {
         let extras = self.extras.get_or_init(Box::default);
         extras.exemplars.record(bucket(&DURATION_BOUNDS_MS, exemplar.duration), exemplar);
@@ -229,6 +229,11 @@ impl MethodMetrics {
         if let Some(objective) = self.objective() {
             objective.count(outcome.is_failure(), duration);
         }
+    }
+
+    /// Returns whether the method has an objective now.
+    pub fn has_objective(&self) -> bool {
+        self.objective().is_some_and(ObjectiveMetrics::is_set)
     }
 
     #[inline]

@@ -62,6 +62,10 @@ impl ObjectiveMetrics {
         self.success.share.set(thousandths(objective.and_then(|objective| objective.success)));
     }
 
+    pub(super) fn is_set(&self) -> bool {
+        self.success.share.get() > 0 || self.latency.share.get() > 0
+    }
+
     /// Counts a call that was answered.
     pub(super) fn count(&self, is_failure: bool, duration: Duration) {
         self.success.count(is_failure);

@@ -174,7 +174,9 @@ impl Methods {
         self.halve_at = Some(now + HALF_LIFE);
         for place in &mut self.places {
             place.uses /= 2;
-            place.quiet = if place.open > 0 { 0 } else { place.quiet + 1 };
+            // Scrapers lose the first values of a new series, so a method with an objective keeps its series.
+            let is_kept = place.open > 0 || place.metrics.has_objective();
+            place.quiet = if is_kept { 0 } else { place.quiet + 1 };
         }
         let mut quiet = self.places.iter().map(|place| place.quiet >= MAX_QUIET).collect::<Vec<_>>().into_iter();
         self.tags.retain(|_| !quiet.next().unwrap_or_default());

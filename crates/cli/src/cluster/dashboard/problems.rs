@@ -267,7 +267,7 @@ fn slow(facts: &Facts<'_>) -> Vec<Problem> {
             }
             _ => {
                 let fix = "Open the Service: its endpoints show whether one of them is slow.";
-                (format!("called by {own} at {}", row.key.at), fix, destination(&row.key.at))
+                (format!("called by {own} at {}", row.key.at), fix, service_at(&row.key.at))
             }
         };
         Problem {
@@ -279,12 +279,6 @@ fn slow(facts: &Facts<'_>) -> Vec<Problem> {
         }
     };
     slow.into_iter().map(problem).collect()
-}
-
-/// The Service of a destination `name.namespace:port`.
-fn destination(at: &str) -> String {
-    let host = at.rsplit_once(':').map_or(at, |(host, _)| host);
-    host.split_once('.').map_or_else(|| host.to_owned(), |(name, namespace)| id(namespace, name))
 }
 
 /// The p99 of a slow unary method.

@@ -208,7 +208,7 @@ impl Server {
             (200..=299, Ok(answer)) => Ok(answer),
             (_, Err(NoAnswer::TooManySeries)) => Err(self.too_long(&format!("has more than {SERIES_MAX} series"))),
             (401 | 403, _) => Err(ClusterError::new(
-                format!("{url} lets only known users in: it answered {}", page.status),
+                format!("{url} rejected the request: it answered {}", page.status),
                 "give a bearer token that it accepts with --prometheus-token-file",
             )),
             (300..=399, _) => Err(ClusterError::new(

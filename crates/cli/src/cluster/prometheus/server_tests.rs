@@ -141,7 +141,7 @@ fn outer_address() -> Option<std::net::IpAddr> {
 fn each_failure_names_the_url_and_the_fix() {
     assert_eq!(
         error(&response("401 Unauthorized", "no")),
-        "URL lets only known users in: it answered 401; give a bearer token that it accepts with --prometheus-token-file"
+        "URL rejected the request: it answered 401; give a bearer token that it accepts with --prometheus-token-file"
     );
     assert_eq!(
         error(&response("404 Not Found", "<html>")),
