@@ -1,4 +1,5 @@
-//! Objectives: how many of a method's calls should succeed, and how many of these should be fast (SLOs).
+//! Objectives (SLOs): the share of a method's calls that should succeed, and the share of the successful calls that should be
+//! fast.
 //!
 //! An objective changes no call. The callers' proxies count the calls that miss it.
 
@@ -46,7 +47,7 @@ struct Line {
     objective: Objective,
 }
 
-/// What the calls of a method should reach. At least one part is there.
+/// The objective of a method: a part for success, a part for latency, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Objective {
     /// The share of calls that should succeed.

@@ -111,7 +111,8 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     let is_called = doors.iter().any(|(door, _)| matches!(door, Door::Inbound | Door::Tunnel));
     let access_log = start_access_log(&args)?;
     let traces = Exporter::new(args.traces, own.as_ref().map(|(workload, _)| workload));
-    if traces.as_ref().is_some_and(Exporter::needs_outbound) && !doors.iter().any(|(door, _)| *door == Door::Outbound) {
+    let calls_collector_by_name = traces.as_ref().is_some_and(Exporter::needs_outbound);
+    if calls_collector_by_name && !doors.iter().any(|(door, _)| *door == Door::Outbound) {
         return Err(ControlError::Collector);
     }
     let log = logging::start(args.log, args.log_format)?;
@@ -201,7 +202,6 @@ async fn start(args: Args, limits: Limits) -> Result<(), ControlError> {
     });
     let _ = serving.set(shared.clone());
     let (end_of_calls, no_more_calls) = oneshot::channel();
-    let calls_collector_by_name = traces.as_ref().is_some_and(Exporter::needs_outbound);
     let exporting = traces.map(|traces| spawn_local(traces.run(shared.outbound(), no_more_calls)));
     if let Some(identity) = identity {
         spawn_local(shared::follow_identity(shared.clone(), identity.identity()));

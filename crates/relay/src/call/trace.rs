@@ -172,7 +172,7 @@ impl AttemptTrace {
 }
 
 impl Call {
-    /// Identifies the request because of which the call is made; `None` without a trace.
+    /// Returns the chain of calls to which the call belongs; `None` if the call has no trace.
     pub(crate) fn chain(&self) -> Option<ChainId> {
         self.trace_id().map(|TraceId(id)| ChainId::of_trace(id.get()))
     }

@@ -267,15 +267,8 @@ impl ClusterState {
         now: Instant,
         metrics: &WorkerMetrics,
     ) {
-        let (tag, is_begun) = match call.method {
-            CallMethod::Uncounted => return,
-            // The call was not sent.
-            CallMethod::Unknown => (MethodTag::of(call), false),
-            CallMethod::Unnamed(_) => (None, false),
-            CallMethod::Named(tag) => (Some(tag), true),
-        };
-        let series = self.method_series(tag, metrics);
-        if !is_begun {
+        let Some(series) = self.series_at_end(call, metrics) else { return };
+        if !matches!(call.method, CallMethod::Named(_)) {
             series.requests.add(1);
         }
         let outcome = match ending {
@@ -310,13 +303,22 @@ impl ClusterState {
     /// Makes a traced call that has ended the exemplar of its method, after [`ClusterState::method_ended`].
     #[cold]
     pub(crate) fn method_traced(&mut self, call: &Call, exemplar: Exemplar, metrics: &WorkerMetrics) {
+        if let Some(series) = self.series_at_end(call, metrics) {
+            series.traced(exemplar);
+        }
+    }
+
+    /// Returns the series in which a call ends; `None` if the call does not count.
+    #[inline]
+    fn series_at_end(&mut self, call: &Call, metrics: &WorkerMetrics) -> Option<&MethodMetrics> {
         let tag = match call.method {
-            CallMethod::Uncounted => return,
+            CallMethod::Uncounted => return None,
+            // The call was not sent.
             CallMethod::Unknown => MethodTag::of(call),
             CallMethod::Unnamed(_) => None,
             CallMethod::Named(tag) => Some(tag),
         };
-        self.method_series(tag, metrics).traced(exemplar);
+        Some(self.method_series(tag, metrics))
     }
 
     /// Lets a method go whose call has ended.

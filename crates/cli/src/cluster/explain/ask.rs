@@ -11,6 +11,7 @@ use leno_relay::explain::answer::{BackendChoice, CallAnswer, EndpointChoice};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::story::in_pod;
 use super::{Explained, Options, Server, is_on_its_way, trust_domain_of};
 use crate::cluster::connect::{Cluster, ClusterError};
 use crate::cluster::diagnose::key;
@@ -108,8 +109,7 @@ async fn server(
     address: IpAddr,
 ) -> Option<Server> {
     let choice = backend.choice.as_ref()?;
-    let name = choice.pod.as_ref().map(|pod| format!("{} (Pod {pod})", choice.address));
-    let endpoint = name.unwrap_or_else(|| choice.address.to_string());
+    let endpoint = format!("{}{}", choice.address, in_pod(choice.pod.as_deref()));
     let asked = ask_server(options, cluster, callers, backend, choice, address).await;
     let (answer, note) = asked.map_or_else(|why| (None, Some(why)), |answer| (Some(answer), None));
     Some(Server { backend: backend.to.clone(), endpoint, answer, note })

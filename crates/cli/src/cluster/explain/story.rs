@@ -221,7 +221,7 @@ fn tell_backend(story: &mut Story, backend: &BackendChoice) {
 }
 
 /// The Pod of an endpoint, after its address.
-fn in_pod(pod: Option<&str>) -> String {
+pub(super) fn in_pod(pod: Option<&str>) -> String {
     pod.map_or_else(String::new, |pod| format!(" (Pod {pod})"))
 }
 

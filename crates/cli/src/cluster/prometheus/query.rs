@@ -26,9 +26,9 @@ pub(crate) struct Wanted {
 #[derive(Debug)]
 pub(crate) struct Metric {
     name: &'static str,
-    /// Labels besides those of [`Wanted`].
+    /// Further labels: the table reads them in addition to [`Wanted::labels`].
     labels: &'static [&'static str],
-    /// Matchers besides those of [`Wanted`].
+    /// Further matchers: a series must also match [`Wanted::only`].
     only: &'static [&'static str],
     kind: MetricKind,
 }

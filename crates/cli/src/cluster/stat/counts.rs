@@ -174,15 +174,25 @@ pub(crate) fn sums<'a, K: Ord>(
     pages: impl Iterator<Item = &'a Scrape>,
     key: impl Fn(&Sample) -> Option<K>,
 ) -> BTreeMap<K, f64> {
-    let mut sums = BTreeMap::new();
+    joined(name, pages, key, |sum, value| sum + value)
+}
+
+/// The values of a metric by key. `join` makes one value of two with the same key.
+pub(super) fn joined<'a, K: Ord>(
+    name: &str,
+    pages: impl Iterator<Item = &'a Scrape>,
+    key: impl Fn(&Sample) -> Option<K>,
+    join: impl Fn(f64, f64) -> f64,
+) -> BTreeMap<K, f64> {
+    let mut all = BTreeMap::new();
     for page in pages {
         for sample in page.all(name, &[]) {
             if let Some(key) = key(sample) {
-                *sums.entry(key).or_default() += sample.value;
+                all.entry(key).and_modify(|value| *value = join(*value, sample.value)).or_insert(sample.value);
             }
         }
     }
-    sums
+    all
 }
 
 pub(crate) fn share(part: f64, whole: f64) -> Option<f64> {

@@ -9,8 +9,8 @@ use leno_model::settings::format_duration;
 use leno_model::traffic::Share;
 use serde::Serialize;
 
-use super::counts::{share, sums};
-use crate::cluster::scrape::{Sample, Scrape};
+use super::counts::{joined, share, sums};
+use crate::cluster::scrape::Sample;
 use crate::cluster::source::Growth;
 
 /// The objective of a method.
@@ -24,7 +24,7 @@ pub(crate) struct Objective {
     pub(crate) latency_ms: Option<f64>,
 }
 
-/// One part of an objective. The counts are those of the measured time.
+/// One part of an objective, and the calls that count for it within the window.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Part {
     /// The share of calls that should reach the objective, 0 to 1.
@@ -74,7 +74,8 @@ pub(crate) fn objectives<K: Ord>(proxies: &[Growth], key: impl Fn(&Sample) -> Op
     };
     let gauges = |name: &str, part: &'static str| {
         let pages = proxies.iter().map(|proxy| &proxy.now);
-        largest(name, pages, |sample| of(part, &key, sample))
+        // Proxies differ only while a new objective reaches them.
+        joined(name, pages, |sample| of(part, &key, sample), f64::max)
     };
     let mut all = BTreeMap::<K, Objective>::new();
     for part in ["success", "latency"] {
@@ -94,24 +95,6 @@ pub(crate) fn objectives<K: Ord>(proxies: &[Growth], key: impl Fn(&Sample) -> Op
         }
     }
     all
-}
-
-/// The largest value of a gauge by key. Proxies differ only while a new objective reaches them.
-fn largest<'a, K: Ord>(
-    name: &str,
-    pages: impl Iterator<Item = &'a Scrape>,
-    key: impl Fn(&Sample) -> Option<K>,
-) -> BTreeMap<K, f64> {
-    let mut largest = BTreeMap::new();
-    for page in pages {
-        for sample in page.all(name, &[]) {
-            if let Some(key) = key(sample) {
-                let value = largest.entry(key).or_insert(sample.value);
-                *value = sample.value.max(*value);
-            }
-        }
-    }
-    largest
 }
 
 #[cfg(test)]

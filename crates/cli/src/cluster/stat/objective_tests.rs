@@ -1,4 +1,5 @@
 use super::*;
+use crate::cluster::scrape::Scrape;
 
 const CART: &str = "direction=\"outbound\",dst_service=\"cart\",grpc_method=\"Get\"";
 
