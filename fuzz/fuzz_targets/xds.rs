@@ -74,6 +74,7 @@ fn check_endpoints(read: &endpoints::Endpoints) {
         protocol: Default::default(),
         settings: Default::default(),
         retry_budget: None,
+        objectives: None,
         cluster_ips: Box::default(),
         endpoints: read.ready.clone(),
         unready_endpoints: read.unready.clone(),
