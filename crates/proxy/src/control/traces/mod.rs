@@ -13,11 +13,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use hyper_util::rt::TokioIo;
 use leno_identity::innermost;
 use leno_model::spiffe::Workload;
 use leno_relay::trace::{FinishedCall, Outbox, Tracing};
-use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -118,9 +119,9 @@ impl Connection {
     /// Sends the spans of some calls. Drops them if the collector does not take them.
     async fn export(&mut self, calls: &[FinishedCall], resource: &Resource, outbox: &Outbox) {
         let mut pauses = Retry::new(PAUSE_SHORTEST, PAUSE_LONGEST);
+        let resource_spans = Bytes::from(otlp::resource_spans(calls, resource));
         for last in (0..TRIES).rev() {
-            let request = otlp::request(calls, resource);
-            let sent = timeout(ANSWER_TIMEOUT, self.send(request)).await;
+            let sent = timeout(ANSWER_TIMEOUT, self.send(resource_spans.clone())).await;
             match sent.unwrap_or_else(|_| Err("no answer in 10 s".to_owned())) {
                 Ok(rejected) => {
                     outbox.count_exported(calls.len());
@@ -135,16 +136,18 @@ impl Connection {
         outbox.count_rejected(calls.len());
     }
 
-    /// Sends a request. Returns why the collector rejects some of the spans, if it does.
-    async fn send(&mut self, request: ExportTraceServiceRequest) -> Result<Option<String>, String> {
+    /// Sends an encoded `ResourceSpans`. Returns why the collector rejects some of the spans, if it does.
+    async fn send(&mut self, resource_spans: Bytes) -> Result<Option<String>, String> {
         let channel = match &self.channel {
             Some(channel) => channel.clone(),
             None => self.channel.insert(self.connect().await?).clone(),
         };
         let mut client = Grpc::new(channel);
         client.ready().await.map_err(|error| innermost(&error))?;
-        let codec = ProstCodec::<ExportTraceServiceRequest, ExportTraceServiceResponse>::default();
-        let answer = client.unary(tonic::Request::new(request), EXPORT, codec).await;
+        // As a message, `Bytes` has one field: the bytes, with the number 1. That is an ExportTraceServiceRequest, whose
+        // only field is `resource_spans`, with the number 1.
+        let codec = ProstCodec::<Bytes, ExportTraceServiceResponse>::default();
+        let answer = client.unary(tonic::Request::new(resource_spans), EXPORT, codec).await;
         let answer = answer.map_err(|status| format!("{:?}: {}", status.code(), status.message()))?.into_inner();
         let partial = answer.partial_success.filter(|partial| partial.rejected_spans > 0);
         Ok(partial.map(|partial| format!("{} spans: {}", partial.rejected_spans, partial.error_message)))

@@ -10,13 +10,14 @@ use leno_model::spiffe::Workload;
 use leno_model::traffic::GrpcCodes;
 use leno_relay::metrics::Direction;
 use leno_relay::trace::{FinishedAttempt, FinishedCall, SpanId, Text};
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use opentelemetry_proto::tonic::trace::v1::span::{Event, SpanKind};
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status};
+use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint};
 
 /// The name of the service if the proxy has no identity and no option names it.
 const UNNAMED: &str = "leno-proxy";
@@ -25,6 +26,10 @@ const UNNAMED: &str = "leno-proxy";
 const SAMPLED: u32 = 0x001;
 const REMOTE_IS_KNOWN: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
+
+/// Fields of OTLP's messages: `ResourceSpans.scope_spans` and `ScopeSpans.spans`.
+const SCOPE_SPANS: u32 = 2;
+const SPANS: u32 = 2;
 
 /// Most spans have at most this number of attributes.
 const ATTRIBUTES: usize = 10;
@@ -41,17 +46,33 @@ pub(super) fn resource(name: Option<String>, own: Option<&Workload>, attributes:
     Resource { attributes: all, ..Default::default() }
 }
 
-/// Returns the request that exports the spans of some calls.
-pub(super) fn request(calls: &[FinishedCall], resource: &Resource) -> ExportTraceServiceRequest {
+/// Returns the `ResourceSpans` with the spans of some calls, encoded.
+///
+/// Each span is encoded as soon as it is made, and then freed. So the memory of one span serves for all, and stays in the
+/// CPU's cache: the spans of a whole batch would take megabytes.
+pub(super) fn resource_spans(calls: &[FinishedCall], resource: &Resource) -> Vec<u8> {
     let scope = InstrumentationScope {
         name: "leno-proxy".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..Default::default()
     };
-    let spans = calls.iter().flat_map(spans).collect();
-    let scope_spans = vec![ScopeSpans { scope: Some(scope), spans, ..Default::default() }];
-    let resource_spans = vec![ResourceSpans { resource: Some(resource.clone()), scope_spans, ..Default::default() }];
-    ExportTraceServiceRequest { resource_spans }
+    let mut scope_spans = ScopeSpans { scope: Some(scope), ..Default::default() }.encode_to_vec();
+    for span in calls.iter().flat_map(spans) {
+        start_message(SPANS, span.encoded_len(), &mut scope_spans);
+        // A vector has room for every message.
+        span.encode(&mut scope_spans).ok();
+    }
+    let mut all = ResourceSpans { resource: Some(resource.clone()), ..Default::default() }.encode_to_vec();
+    start_message(SCOPE_SPANS, scope_spans.len(), &mut all);
+    all.extend(scope_spans);
+    all
+}
+
+/// Writes what precedes a message of this length in the encoding of the message that contains it: the number of the field,
+/// with the type LEN, and the length. A field may be appended to an encoded message.
+fn start_message(field: u32, length: usize, to: &mut Vec<u8>) {
+    encode_key(field, WireType::LengthDelimited, to);
+    encode_varint(length as u64, to);
 }
 
 /// Returns the spans of a call.

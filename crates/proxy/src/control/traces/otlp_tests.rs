@@ -1,7 +1,9 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use bytes::Bytes;
 use leno_relay::trace::{Texts, TraceId};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 
 use super::*;
 
@@ -136,6 +138,20 @@ fn other_http_has_the_method_as_its_name() {
     let get = FinishedCall { is_grpc: false, texts: texts("GET", "/items/7"), ..call(Direction::Inbound) };
     let span = &spans(&get)[0];
     assert_eq!((span.name.as_str(), value(span, "url.path")), ("GET", "/items/7".to_owned()));
+}
+
+#[test]
+fn the_encoding_is_that_of_a_whole_request() {
+    let calls = [call(Direction::Outbound), call(Direction::Inbound)];
+    let resource = resource(Some("web".to_owned()), None, Vec::new());
+    let encoded = Bytes::from(resource_spans(&calls, &resource)).encode_to_vec();
+    let request = ExportTraceServiceRequest::decode(encoded.as_slice()).expect("a request");
+    let [of_resource] = request.resource_spans.as_slice() else { panic!("{request:?}") };
+    assert_eq!(of_resource.resource.as_ref(), Some(&resource));
+    let [of_scope] = of_resource.scope_spans.as_slice() else { panic!("{of_resource:?}") };
+    assert_eq!(of_scope.scope.as_ref().map(|scope| scope.name.as_str()), Some("leno-proxy"));
+    assert_eq!(of_scope.spans, calls.iter().flat_map(spans).collect::<Vec<_>>());
+    assert_eq!(request.encode_to_vec(), encoded, "as the library encodes it");
 }
 
 #[test]
