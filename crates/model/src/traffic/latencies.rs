@@ -19,6 +19,10 @@ const PERIOD: Duration = Duration::from_secs(30);
 const FRESH: Duration = Duration::from_millis(100);
 /// A percentile is known once this number of calls is slower. This takes 100 calls for p95, and 5,000 calls for p99.9.
 const ENOUGH_SLOWER: u64 = 5;
+/// In each period, the first latencies of a method are all recorded, up to this number.
+const ALL_MAX: u32 = 10_000;
+/// Of the further ones, one of this number is recorded, and counts for all of them: recording costs more than choosing.
+const ONE_OF: u32 = 8;
 /// The largest latency that is recorded, in microseconds. A larger latency is recorded as this latency.
 const LONGEST_US: u64 = 60_000_000;
 /// Significant digits of a latency; the error of a percentile is at most 7 %.
@@ -40,6 +44,8 @@ struct Latencies {
     recent: Histogram<u32>,
     /// The latencies of the previous period.
     before: Histogram<u32>,
+    /// Number of latencies in this period, whether recorded or not.
+    added: u32,
     /// When this period ends.
     ends: Instant,
     /// The latest percentile in tenths of a percent, its value, and until when it is used.
@@ -92,13 +98,19 @@ impl Latencies {
     /// Never returns `None`: a histogram accepts these constant bounds.
     fn new(now: Instant) -> Option<Self> {
         let empty = || Histogram::new_with_bounds(1, LONGEST_US, DIGITS).ok();
-        Some(Self { recent: empty()?, before: empty()?, ends: now + PERIOD, known: None })
+        Some(Self { recent: empty()?, before: empty()?, added: 0, ends: now + PERIOD, known: None })
     }
 
     fn add(&mut self, latency: Duration, now: Instant) {
         self.pass_to(now);
+        self.added = self.added.wrapping_add(1);
+        let weight = match self.added {
+            ..=ALL_MAX => 1,
+            number if is_chosen(number) => ONE_OF,
+            _ => return,
+        };
         let us = latency.as_secs().saturating_mul(1_000_000).saturating_add(u64::from(latency.subsec_micros()));
-        self.recent.saturating_record(us);
+        self.recent.saturating_record_n(us, weight);
     }
 
     /// Begins the period of `now`, if it has not begun.
@@ -113,6 +125,7 @@ impl Latencies {
     fn begin_period(&mut self, now: Instant) {
         std::mem::swap(&mut self.recent, &mut self.before);
         self.recent.reset();
+        self.added = 0;
         // After two periods without a call, no latencies are left.
         if now >= self.ends + PERIOD {
             self.before.reset();
@@ -137,6 +150,13 @@ impl Latencies {
         let us = all.value_at_quantile(f64::from(permille) / 1_000.0);
         (slower >= ENOUGH_SLOWER).then(|| Duration::from_micros(us))
     }
+}
+
+/// Returns whether a latency is one of [`ONE_OF`]. The multiples of the golden ratio are spread evenly and without a period,
+/// so calls that go to each endpoint in turn are chosen for every endpoint (Fibonacci hashing).
+#[inline]
+fn is_chosen(number: u32) -> bool {
+    number.wrapping_mul(0x9e37_79b9) < u32::MAX / ONE_OF
 }
 
 #[cfg(test)]

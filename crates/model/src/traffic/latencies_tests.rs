@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use super::{METHODS_MAX, MethodLatencies, PERIOD};
+use super::{FRESH, METHODS_MAX, MethodLatencies, PERIOD};
 use crate::balance::Method;
 
 const MS: Duration = Duration::from_millis(1);
@@ -87,4 +87,24 @@ fn calls_that_were_hedged_do_not_pull_the_percentile_down() {
     }
     let p95 = latencies.percentile(get, 950, at).expect("many calls");
     assert!((4 * MS..6 * MS).contains(&p95), "{p95:?}");
+}
+
+#[test]
+fn of_many_calls_some_are_recorded_and_count_for_all() {
+    let (mut latencies, get, now) = (MethodLatencies::default(), method("/shop.Cart/Get"), Instant::now());
+    // Every eighth call is slow, as if one of eight endpoints were.
+    for number in 0..400_000 {
+        latencies.add(get, if number % 8 == 0 { 200 * MS } else { MS }, now);
+    }
+    let p85 = latencies.percentile(get, 850, now).expect("enough calls");
+    let p90 = latencies.percentile(get, 900, now).expect("enough calls");
+    assert!(p85 < 2 * MS && p90 > 180 * MS, "{p85:?} {p90:?}: 12.5 % are slow");
+    // Half of all calls become slow: the further calls weigh as much as the first.
+    for _ in 0..300_000 {
+        latencies.add(get, 200 * MS, now);
+    }
+    let later = now + FRESH;
+    let p46 = latencies.percentile(get, 460, later).expect("enough calls");
+    let p54 = latencies.percentile(get, 540, later).expect("enough calls");
+    assert!(p46 < 2 * MS && p54 > 180 * MS, "{p46:?} {p54:?}: 350,000 of 700,000 are slow");
 }

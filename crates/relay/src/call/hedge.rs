@@ -95,26 +95,31 @@ impl ClusterState {
 }
 
 impl Call {
-    /// Learns from the answer of an attempt at a call that may be hedged, before the other attempts are cancelled.
+    /// Learns from the answer of an attempt at a call that may be hedged, before the other attempts are cancelled. `took` is the
+    /// time since the attempt began.
     #[inline(never)]
     pub(crate) fn note_hedged_answer(
         &self,
-        (id, method): (AttemptId, Method),
+        (id, method, took): (AttemptId, Method, Duration),
         fields: &FieldSection,
         cluster: &mut ClusterState,
         now: Instant,
     ) {
-        if let Some(route) = &self.route
-            && self.attempts.get(id).is_some_and(|attempt| attempt.is_hedge)
-        {
+        let is_hedge = self.attempts.get(id).is_some_and(|attempt| attempt.is_hedge);
+        if let Some(route) = self.route.as_ref().filter(|_| is_hedge) {
             route.count_hedge_success();
         }
         // The time until a failure is not how long the method takes.
         let grpc_status = if self.is_grpc { grpc::status(fields) } else { None };
-        if !is_endpoint_failure(self.http_status, grpc_status)
-            && let Some(since) = self.attempts.first_since()
-        {
-            cluster.note_latency(method, now - since, now);
+        if is_endpoint_failure(self.http_status, grpc_status) {
+            return;
+        }
+        let first_took = match id.number() {
+            1 => Some(took),
+            _ => self.attempts.first_since().map(|since| now - since),
+        };
+        if let Some(took) = first_took {
+            cluster.note_latency(method, took, now);
         }
     }
 }

@@ -162,12 +162,13 @@ impl Relay {
             }
         }
         let has_others = call.attempts.len() > 1;
+        let Some(took) = call.attempts.get(id).map(|attempt| now - attempt.since).certain() else { return };
         if let (Some(method), Some(cluster)) = (call.hedged_method(), cluster.as_deref_mut()) {
-            call.note_hedged_answer((id, method), fields, cluster, now);
+            call.note_hedged_answer((id, method, took), fields, cluster, now);
         }
-        let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
-        if let (Some(pick), Some(cluster)) = (attempt.pick.as_mut(), cluster) {
-            cluster.balancer.answered(now, pick, now - attempt.since);
+        let pick = call.attempts.get_mut(id).and_then(|attempt| attempt.pick.as_mut());
+        if let (Some(pick), Some(cluster)) = (pick, cluster) {
+            cluster.balancer.answered(now, pick, took);
         }
         if let Some(trace) = &mut call.trace {
             trace.answered(id, now);
