@@ -1,5 +1,5 @@
-//! Three proxies in a row, for the scenario `retry-storm`: the load calls a service, which calls a second service, which calls
-//! the backends. Every caller has a proxy that may retry.
+//! Three proxies in a row, for the scenario `retry-storm`: the load calls a service, which calls a second service, which
+//! calls the backends. Every caller has a proxy that may retry.
 
 use super::graph::name;
 use super::measure::Stage;
