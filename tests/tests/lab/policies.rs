@@ -7,7 +7,7 @@ fn retries_within_the_budget_and_without_one_are_told_apart_at_the_servers() {
     let out = new_dir();
     let words = "retry-storm --targets leno --rate 100 --duration-s 1 --warm-up-s 0 --repeat 1";
     let runs = run_well(words, out.path());
-    assert_eq!(runs.len(), 11, "{}", experiment(out.path())["skipped"]);
+    assert_eq!(runs.len(), 13, "{}", experiment(out.path())["skipped"]);
     for run in &runs {
         let sent = number(run, "calls") + number(run, "errors");
         let (succeeded, arrived) = (number(run, "calls") / sent, number(run, "server_calls") / sent);
@@ -16,7 +16,7 @@ fn retries_within_the_budget_and_without_one_are_told_apart_at_the_servers() {
         let (fault, policy) = (&run["condition"]["fault"], run["condition"]["policy"].as_str());
         let is_sent_once = policy.is_none_or(|policy| policy == "once");
         let (success, arrivals) = match fault.as_str() {
-            Some("forwarding-chain") => (0.0..=0.0, 1.5..=3.3),
+            Some("forwarding-chain" | "traced-chain") => (0.0..=0.0, 1.5..=3.3),
             Some("chain") if is_sent_once => (0.0..=0.0, 0.7..=1.1),
             Some("chain") => (0.0..=0.0, 3.3..=28.0),
             None if fault.is_object() && is_sent_once => (0.25..=0.75, 0.8..=1.05),

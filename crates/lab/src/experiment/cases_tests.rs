@@ -54,7 +54,7 @@ fn every_scenario_runs_without_options() {
         ("streams", 1),
         ("methods", 2),
         ("graph", 2),
-        ("retry-storm", 11),
+        ("retry-storm", 13),
         ("tail", 9),
     ] {
         assert_eq!(cases(scenario).len(), count, "{scenario}");

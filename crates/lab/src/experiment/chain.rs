@@ -1,13 +1,15 @@
-//! Three proxies in a row, for the scenario `retry-storm`: the load calls a service, which calls a second service, which calls
-//! the backends. Every caller has a proxy that may retry.
+//! Three proxies in a row, for the scenario `retry-storm`: the load calls a service, which calls a second service, which
+//! calls the backends. Every caller has a proxy that may retry.
 
 use super::graph::name;
 use super::measure::Stage;
 use super::record::{Fault, Run};
 use super::runner::Runner;
 use super::schedule::Turn;
+use crate::child::free_address;
 use crate::error::Result;
 use crate::load::Exchange;
+use crate::targets::{LenoSidecars, Target};
 
 /// Number of services before the backends.
 const SERVICES: u32 = 2;
@@ -18,10 +20,19 @@ impl Runner {
     /// # Errors
     /// If a program does not start or ends early, or if a target refuses connections. Failed calls are counted instead.
     pub(super) fn run_chain(&mut self, turn: &Turn) -> Result<Run> {
-        let options: &[&str] = match turn.case.condition.fault {
-            Fault::ForwardingChain => &["--forward-pushback"],
-            _ => &[],
+        let (chain, exchange) = match turn.case.condition.fault {
+            Fault::TracedChain => (self.start_chain_of_sidecars(turn)?, Exchange::TracedGrpc),
+            Fault::ForwardingChain => (self.start_chain(turn, &["--forward-pushback"])?, Exchange::Grpc),
+            _ => (self.start_chain(turn, &[])?, Exchange::Grpc),
         };
+        let stage = self.stage(chain, exchange);
+        let run = Stage { servers: vec![name(0, 0)], ..stage }.measure(turn)?;
+        // The proxies of a chain have no two sides, or both sides in one process.
+        Ok(Run { server_proxy_cpu_us_per_call: None, server_proxy_rss_peak_bytes: None, ..run })
+    }
+
+    /// Starts services with these options. Each caller reaches the next part of the chain through a target of its own.
+    fn start_chain(&self, turn: &Turn, options: &[&str]) -> Result<Target> {
         let mut chain = self.start_target_of(turn, "backends", self.backends.addresses())?;
         let mut services = Vec::new();
         for level in (0..SERVICES).rev() {
@@ -30,9 +41,18 @@ impl Runner {
             // The target that was started last is the one to which the load connects.
             chain = target.with(chain);
         }
-        let stage = self.stage(chain.with_services(services), Exchange::Grpc);
-        let run = Stage { servers: vec![name(0, 0)], ..stage }.measure(turn)?;
-        // The proxies of a chain have no two sides.
-        Ok(Run { server_proxy_cpu_us_per_call: None, server_proxy_rss_peak_bytes: None, ..run })
+        Ok(chain.with_services(services))
+    }
+
+    /// Starts services that each have one proxy of Leno beside them, for their requests and for their own calls.
+    fn start_chain_of_sidecars(&self, turn: &Turn) -> Result<Target> {
+        let mut proxies = LenoSidecars::before_backends(turn.target, self.setting(turn, self.backends.addresses()))?;
+        let mut services = Vec::new();
+        for level in (0..SERVICES).rev() {
+            let (name, address) = (name(level, 0), free_address()?);
+            let next = proxies.add(&name, address)?;
+            services.push(self.start_service_at(address, &name, &[next], &[])?);
+        }
+        Ok(proxies.start_client_side()?.with_services(services))
     }
 }

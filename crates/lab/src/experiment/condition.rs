@@ -30,6 +30,9 @@ pub enum Fault {
     Chain,
     /// As `Chain`, but the services pass on the fields with which a proxy asks for no further retry.
     ForwardingChain,
+    /// As `Chain`, but the proxy beside each service relays both the requests to the service and the service's own calls.
+    /// The services copy the trace of a request to their calls, and no other field.
+    TracedChain,
 }
 
 /// What the proxies may do with a call.
@@ -71,6 +74,7 @@ impl Condition {
             Fault::Failing { percent } => format!("fail{percent}-"),
             Fault::Chain => "chain-".to_owned(),
             Fault::ForwardingChain => "fwd-chain-".to_owned(),
+            Fault::TracedChain => "traced-chain-".to_owned(),
         };
         let policy = match self.policy {
             CallPolicy::Once => "once".to_owned(),
@@ -83,8 +87,9 @@ impl Condition {
 
     /// Whether a target can run under this condition.
     pub(super) fn fits(self, target: TargetKind) -> bool {
-        let knows_pushback = self.fault != Fault::ForwardingChain || target.is_leno();
-        knows_pushback
+        // Other proxies ignore what the services of these chains pass on.
+        let is_for_leno = matches!(self.fault, Fault::ForwardingChain | Fault::TracedChain);
+        (target.is_leno() || !is_for_leno)
             && match self.policy {
                 CallPolicy::Once => true,
                 CallPolicy::Retry | CallPolicy::RetryUnlimited => target.can_retry(),
@@ -104,7 +109,7 @@ impl fmt::Display for Condition {
 
 impl Fault {
     pub(crate) fn is_chain(self) -> bool {
-        matches!(self, Self::Chain | Self::ForwardingChain)
+        matches!(self, Self::Chain | Self::ForwardingChain | Self::TracedChain)
     }
 }
 
@@ -121,6 +126,7 @@ impl fmt::Display for Fault {
             Self::Failing { percent } => write!(f, "servers fail {percent} %"),
             Self::Chain => f.write_str("chain of three proxies, the last servers fail"),
             Self::ForwardingChain => f.write_str("the same chain, services forward pushback"),
+            Self::TracedChain => f.write_str("the same chain with sidecars, services copy only the trace"),
         }
     }
 }

@@ -57,9 +57,10 @@ impl ConditionOptions {
         let each = [Fault::None, failing, Fault::Chain].into_iter();
         let mut conditions: Vec<_> =
             each.flat_map(|fault| policies.map(|policy| Condition { fault, policy })).collect();
-        // Without retries, no proxy has anything to forward.
+        // Without retries, no service has anything to pass on to its callers.
         let retries = [CallPolicy::Retry, CallPolicy::RetryUnlimited];
-        conditions.extend(retries.map(|policy| Condition { fault: Fault::ForwardingChain, policy }));
+        let protected = [Fault::ForwardingChain, Fault::TracedChain].into_iter();
+        conditions.extend(protected.flat_map(|fault| retries.map(|policy| Condition { fault, policy })));
         conditions
     }
 

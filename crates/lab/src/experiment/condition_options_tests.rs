@@ -6,15 +6,16 @@ fn conditions(words: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_retry_storm_has_every_fault_with_every_policy_and_a_chain_that_forwards() {
+fn a_retry_storm_has_every_fault_with_every_policy_and_two_chains_with_retries_only() {
     let conditions = conditions("retry-storm --fail-percent 30");
-    assert_eq!(conditions.len(), 11, "{conditions:?}");
+    assert_eq!(conditions.len(), 13, "{conditions:?}");
     for wanted in [
         "sent once",
         "servers fail 30 %; retries",
         "servers fail 30 %; retries without limit",
         "chain of three proxies, the last servers fail; retries",
         "the same chain, services forward pushback; retries",
+        "the same chain with sidecars, services copy only the trace; retries",
     ] {
         assert!(conditions.iter().any(|condition| condition == wanted), "{wanted}: {conditions:?}");
     }

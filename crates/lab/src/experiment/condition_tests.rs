@@ -18,6 +18,7 @@ fn a_record_of_a_condition_can_be_read_again() {
     for condition in [
         Condition::default(),
         Condition { fault: Fault::Failing { percent: 50 }, policy: CallPolicy::RetryUnlimited },
+        Condition { fault: Fault::TracedChain, policy: CallPolicy::Retry },
         Condition {
             fault: Fault::SlowAtTimes { percent: 1, slow_ms: 200 },
             policy: CallPolicy::Hedge(HedgeDelay::Percentile(999)),
@@ -37,6 +38,9 @@ fn each_target_runs_only_under_conditions_that_it_can_act_on() {
     assert!(fits(Fault::Chain, CallPolicy::Retry, TargetKind::Envoy));
     assert!(!fits(Fault::None, hedge, TargetKind::Envoy));
     assert!(fits(Fault::None, hedge, TargetKind::LenoMesh));
-    assert!(!fits(Fault::ForwardingChain, CallPolicy::Retry, TargetKind::Envoy), "Envoy ignores these fields");
-    assert!(fits(Fault::ForwardingChain, CallPolicy::Retry, TargetKind::Leno));
+    for chain in [Fault::ForwardingChain, Fault::TracedChain] {
+        assert!(!fits(chain, CallPolicy::Retry, TargetKind::Envoy), "Envoy has no such protection: {chain}");
+        assert!(fits(chain, CallPolicy::Retry, TargetKind::Leno), "{chain}");
+        assert!(fits(chain, CallPolicy::Retry, TargetKind::LenoMesh), "{chain}");
+    }
 }

@@ -82,6 +82,18 @@ impl Runner {
         options: &[&str],
     ) -> Result<(Child, Target)> {
         let address = free_address()?;
+        let service = self.start_service_at(address, name, upstreams, options)?;
+        Ok((service, self.start_target_of(turn, name, &[address])?))
+    }
+
+    /// Starts a service at `address` that calls `upstreams` and has further options.
+    pub(super) fn start_service_at(
+        &self,
+        address: SocketAddr,
+        name: &str,
+        upstreams: &[SocketAddr],
+        options: &[&str],
+    ) -> Result<Child> {
         let ServiceTime { base_ms, spread_ms } = self.settings.service_time;
         let mut args =
             vec![format!("--name={name}"), format!("--delay-ms={base_ms}"), format!("--spread-ms={spread_ms}")];
@@ -90,7 +102,7 @@ impl Runner {
         args.extend(options.iter().map(|&option| option.to_owned()));
         let mut service = start_server(name, address, &args, &self.logs, &self.settings.cpus.others)?;
         service.wait_for_listener(address)?;
-        Ok((service, self.start_target_of(turn, name, &[address])?))
+        Ok(service)
     }
 
     /// Starts the target in front of the service `name`, in a directory of its own: all targets write files of the same

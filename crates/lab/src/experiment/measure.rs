@@ -85,7 +85,9 @@ impl Stage<'_> {
                 self.backends.set_all(Trouble::SlowAtTimes { percent, slow_ms })
             }
             Fault::Failing { percent } => self.backends.set_all(Trouble::Failing { percent }),
-            Fault::Chain | Fault::ForwardingChain => self.backends.set_all(Trouble::Failing { percent: 100 }),
+            Fault::Chain | Fault::ForwardingChain | Fault::TracedChain => {
+                self.backends.set_all(Trouble::Failing { percent: 100 })
+            }
         }
     }
 

@@ -15,6 +15,7 @@ use super::exchange::{Exchange, UnaryCall, parse_path};
 use super::failure::{Failure, FailureClass};
 use super::inbox::Inbox;
 use super::plain::{self, Content};
+use super::traceparent::{TRACEPARENT, new_traceparent};
 use super::traffic::{Shape, Traffic};
 use crate::echo::proto::EchoRequest;
 use crate::echo::{BIDI_PATH, SERVER_STREAM_PATH, UNARY_PATH};
@@ -24,7 +25,7 @@ const GRPC: &str = "application/grpc";
 /// Length of a gRPC message's prefix: the compression flag and the message's length.
 pub(crate) const PREFIX_BYTES: usize = 5;
 
-/// The request for every call of a client, encoded once.
+/// The request for every call of a client, encoded once. Only a trace differs from call to call.
 #[derive(Debug, Clone)]
 pub(super) struct CallRequest {
     head: Request<()>,
@@ -35,6 +36,8 @@ pub(super) struct CallRequest {
     /// Time after which a bidirectional stream sends no further message; `None` for no limit.
     until: Option<Instant>,
     wanted: Wanted,
+    /// Whether each call begins a trace.
+    is_traced: bool,
 }
 
 /// The answer that makes a call successful.
@@ -67,12 +70,13 @@ impl CallRequest {
             Exchange::Call(UnaryCall { path, message }) => {
                 Ok(Self::of_one_message(grpc_head(authority, path)?, framed(message), Wanted::Messages))
             }
+            Exchange::TracedGrpc => Ok(Self { is_traced: true, ..Self::echo(authority, traffic)? }),
             Exchange::Grpc | Exchange::Http1 | Exchange::Handshake(_) => Self::echo(authority, traffic),
         }
     }
 
     fn of_one_message(head: Request<()>, body: Bytes, wanted: Wanted) -> Self {
-        Self { head, body, shape: Shape::Unary, messages: 1, until: None, wanted }
+        Self { head, body, shape: Shape::Unary, messages: 1, until: None, wanted, is_traced: false }
     }
 
     fn echo(authority: &str, traffic: &Traffic) -> Result<Self, http::Error> {
@@ -92,7 +96,7 @@ impl CallRequest {
             ..EchoRequest::default()
         };
         let body = framed(&message.encode_to_vec());
-        Ok(Self { head, body, shape, messages, until: None, wanted: Wanted::Echoes })
+        Ok(Self { head, body, shape, messages, until: None, wanted: Wanted::Echoes, is_traced: false })
     }
 
     /// Sets the time after which bidirectional streams end after their current message.
@@ -106,7 +110,11 @@ impl CallRequest {
     /// If the connection accepts no more calls.
     pub(super) fn send(&self, sender: &mut SendRequest<Bytes>, since: Instant) -> Result<Call, h2::Error> {
         let is_empty = self.body.is_empty();
-        let (answer, mut stream) = sender.send_request(self.head.clone(), is_empty)?;
+        let mut head = self.head.clone();
+        if self.is_traced {
+            head.headers_mut().insert(TRACEPARENT, new_traceparent());
+        }
+        let (answer, mut stream) = sender.send_request(head, is_empty)?;
         let sends_more = self.shape == Shape::BidiStream && self.messages > 1;
         if !is_empty {
             stream.send_data(self.body.clone(), !sends_more)?;

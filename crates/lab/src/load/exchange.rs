@@ -16,6 +16,9 @@ pub(crate) const CALL_MAX_BYTES: usize = 1 << 20;
 pub enum Exchange {
     /// A gRPC call of an echo server, of the traffic's shape; as many at a time as the pattern allows.
     Grpc,
+    /// As `Grpc`, and each call begins a trace: it has a `traceparent` of its own, as calls of an application with
+    /// OpenTelemetry do.
+    TracedGrpc,
     /// An HTTP/1.1 request to an echo server; one at a time for each client.
     Http1,
     /// An HTTP/2 request without gRPC to an echo server; as many at a time as the pattern allows.
@@ -45,7 +48,7 @@ impl Exchange {
     /// Whether an answer has the name of its server. Without names, all servers count as one server: [`NAMELESS`].
     pub fn has_server_names(&self) -> bool {
         match self {
-            Self::Grpc | Self::Http1 | Self::Http2 => true,
+            Self::Grpc | Self::TracedGrpc | Self::Http1 | Self::Http2 => true,
             Self::Call(_) | Self::Http1Get(_) | Self::Http2Get(_) | Self::Handshake(_) => false,
         }
     }
@@ -53,7 +56,7 @@ impl Exchange {
     /// Checks what another process has sent.
     pub(super) fn check(&self) -> Result<(), String> {
         let path = match self {
-            Self::Grpc | Self::Http1 | Self::Http2 | Self::Handshake(_) => return Ok(()),
+            Self::Grpc | Self::TracedGrpc | Self::Http1 | Self::Http2 | Self::Handshake(_) => return Ok(()),
             Self::Call(UnaryCall { message, .. }) if message.len() > CALL_MAX_BYTES => {
                 return Err(format!("its request of {} bytes is larger than {CALL_MAX_BYTES}", message.len()));
             }

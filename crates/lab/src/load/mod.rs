@@ -40,6 +40,7 @@ mod sparse;
 mod stats;
 mod tally;
 mod timer;
+mod traceparent;
 mod traffic;
 mod windows;
 mod workers;
@@ -158,7 +159,7 @@ fn run(plan: &Plan, stats: &Arc<Mutex<Stats>>, gate: Option<Gate>) -> Result<()>
     pin(&plan.cpus).map_err(io(format!("pinning the load to the CPUs {:?}", plan.cpus)))?;
     runtime()?.block_on(async {
         match plan.exchange {
-            Exchange::Grpc | Exchange::Http2 | Exchange::Call(_) | Exchange::Http2Get(_) => {
+            Exchange::Grpc | Exchange::TracedGrpc | Exchange::Http2 | Exchange::Call(_) | Exchange::Http2Get(_) => {
                 let mut channels = Channels::connect(&plan.clients, &plan.exchange, &plan.traffic).await?;
                 if let Some(gate) = gate {
                     channels.drive_until(gate.wait()).await?;

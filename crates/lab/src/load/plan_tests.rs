@@ -26,6 +26,7 @@ fn a_plan_is_the_same_after_json() {
     let get = "/hello?x=1".to_owned();
     for exchange in [
         Exchange::Grpc,
+        Exchange::TracedGrpc,
         Exchange::Http1,
         Exchange::Http2,
         Exchange::Call(call),

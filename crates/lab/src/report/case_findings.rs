@@ -82,12 +82,20 @@ fn bound(fault: Fault) -> Option<String> {
             ATTEMPTS.pow(3),
             (1.0 + BUDGET).powi(3)
         )),
-        Fault::ForwardingChain => Some(format!(
-            "The bound: if the services forward the pushback, only the last proxy retries. Within a budget of 20 percent, \
-             the last servers receive {:.2} calls for each; without limit, {ATTEMPTS}.",
-            1.0 + BUDGET
-        )),
+        Fault::ForwardingChain => Some(one_retrying_proxy("if the services forward the pushback")),
+        Fault::TracedChain => {
+            Some(one_retrying_proxy("if the proxy beside a service recognizes the trace of the service's failed call"))
+        }
     }
+}
+
+/// The bound of a chain in which only the last proxy retries, under a condition.
+fn one_retrying_proxy(condition: &str) -> String {
+    format!(
+        "The bound: {condition}, only the last proxy retries. Within a budget of 20 percent, the last servers receive \
+         {:.2} calls for each; without limit, {ATTEMPTS}.",
+        1.0 + BUDGET
+    )
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ fn a_retry_storm_has_a_sentence_and_a_bound_for_each_fault() {
         storm(failing, CallPolicy::Once, (500, 500, 1000)),
         storm(failing, CallPolicy::Retry, (600, 400, 1200)),
         storm(Fault::Chain, CallPolicy::RetryUnlimited, (0, 100, 2700)),
+        storm(Fault::TracedChain, CallPolicy::Retry, (0, 100, 120)),
     ]);
     let findings = findings(&Results::new(&recorded), Scenario::RetryStorm);
     let wanted = "leno, servers fail 50 %: sent once, 50.0 % of the calls succeed, and the servers receive 1.00 calls for \
@@ -29,6 +30,12 @@ fn a_retry_storm_has_a_sentence_and_a_bound_for_each_fault() {
     assert!(
         findings.iter().any(|finding| finding.contains("27 calls for each; with a budget of 20 percent each, 1.73"))
     );
+    let traced = "services copy only the trace: retries, the servers receive 1.20 calls for each.";
+    let bound = "only the last proxy retries. Within a budget of 20 percent, the last servers receive 1.20 calls for each; \
+                 without limit, 3.";
+    for end in [traced, bound] {
+        assert!(findings.iter().any(|finding| finding.ends_with(end)), "{end}: {findings:#?}");
+    }
 }
 
 #[test]

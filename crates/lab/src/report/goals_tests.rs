@@ -1,6 +1,6 @@
 use super::super::example::{pairs, recorded, run};
 use super::*;
-use crate::experiment::record::Run;
+use crate::experiment::record::{Condition, Run};
 
 /// Ten repeats with these p99 values at skew 50; the healthy p99 is 100.
 fn ten(skewed: [f64; 10]) -> Vec<Run> {
@@ -143,6 +143,30 @@ fn more_connections_are_the_same_within_the_spread_and_different_beyond_it() {
 #[test]
 fn noise_that_could_hide_a_difference_does_not_make_connections_the_same() {
     assert_eq!(goal(connections(0.5, 1.0), "p99").verdict, Verdict::CannotTell);
+}
+
+#[test]
+fn each_chain_has_its_own_limit_of_calls_at_the_end() {
+    let with = |fault: Fault, server_calls: u64| -> Vec<Run> {
+        let of = |repeat| Run {
+            scenario: Scenario::RetryStorm,
+            condition: Condition { fault, policy: CallPolicy::Retry },
+            rate_per_s: Some(50),
+            calls: 0,
+            errors: 1_000,
+            server_calls: Some(server_calls),
+            ..run(TargetKind::Leno, 0, repeat)
+        };
+        (1..=6).map(of).collect()
+    };
+    for (fault, name, reached, missed) in [
+        (Fault::Chain, "end of a chain", 1_790, 1_810),
+        (Fault::ForwardingChain, "end of a forwarding chain", 1_290, 1_310),
+        (Fault::TracedChain, "end of a traced chain", 1_290, 1_310),
+    ] {
+        assert_eq!(goal(with(fault, reached), name).verdict, Verdict::Reached, "{fault}");
+        assert_eq!(goal(with(fault, missed), name).verdict, Verdict::Missed, "{fault}");
+    }
 }
 
 #[test]

@@ -22,24 +22,12 @@ const FLAGS: [&str; 4] = ["--identity", "--issuer", "--inbound", "--tunnel"];
 /// Starts all proxies. Before any call, checks that every server-side proxy requires a certificate of the authority.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let (issuer, client) = credentials(setting)?;
-    let backends = setting.backends.iter().enumerate();
-    let started = backends.map(|(index, &backend)| start_server(index, backend, setting, &issuer));
-    // Start all proxies before waiting for the first, so that they start concurrently.
-    let started: Vec<Server> = started.collect::<Result<_>>()?;
-    let endpoints: Vec<Endpoint> = started.iter().map(Server::endpoint).collect();
-    let mut servers = Vec::new();
-    for server in started {
-        let (secure, name) = (server.secure(setting.protocol.wire()), server_name(server.backend));
-        servers.push(server.started.wait()?);
-        ensure_mutual_tls(secure, &name, &client, Wire::Http2.alpn())?;
-    }
+    let (endpoints, servers) = start_servers(setting, &issuer, &client)?;
     let outbound = free_address()?;
-    let options =
-        [format!("--identity={CLIENT}"), format!("--issuer={}", issuer.display()), format!("--outbound={outbound}")];
     // Opaque bytes name no destination: the proxy learns the original destination only if connections are intercepted.
     let is_opaque = setting.protocol.wire() == Wire::Opaque;
     let address = if is_opaque { l4::SERVICE } else { outbound };
-    let client_side = start_proxy("client-proxy", setting, outbound, address, &endpoints, options)?.wait()?;
+    let client_side = start_client_side(setting, &issuer, (outbound, address), &endpoints)?;
     let target = Target::mesh(TargetKind::LenoMesh, address, client_side, servers);
     let redirection = l4::Redirection { from: address, to: outbound };
     Ok(if is_opaque { target.with_rules(l4::redirect(address, &[redirection])?) } else { target })
@@ -49,11 +37,10 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
 pub(super) fn start_server_side(setting: &Setting<'_>, backend: SocketAddr) -> Result<ServerSide> {
     let (issuer, client) = credentials(setting)?;
     let server = start_server(0, backend, setting, &issuer)?;
-    let (secure, server_name) = (server.secure(Wire::Http2), server_name(backend));
-    let target = Target::proxy(TargetKind::LenoMesh, secure, server.started.wait()?);
-    let alpn = Wire::Http2.alpn();
-    ensure_mutual_tls(secure, &server_name, &client, alpn)?;
-    Ok(ServerSide { target, server_name, client, alpn })
+    let secure = server.secure(Wire::Http2);
+    let (_, process) = server.wait(Wire::Http2, &client)?;
+    let target = Target::proxy(TargetKind::LenoMesh, secure, process);
+    Ok(ServerSide { target, server_name: server_name(backend), client, alpn: Wire::Http2.alpn() })
 }
 
 /// Returns leno-proxy's version line.
@@ -72,8 +59,8 @@ pub(super) fn version(given: Option<&Path>) -> Result<String> {
     leno::version(given)
 }
 
-/// A server-side proxy that may not be ready yet.
-struct Server {
+/// A proxy with an inbound side that may not be ready yet.
+pub(super) struct Server {
     backend: SocketAddr,
     inbound: SocketAddr,
     tunnel: SocketAddr,
@@ -91,9 +78,45 @@ impl Server {
     fn secure(&self, wire: Wire) -> SocketAddr {
         if wire == Wire::Opaque { self.tunnel } else { self.inbound }
     }
+
+    /// Waits until the proxy serves, and checks that it requires a certificate of the client's authority. Returns the
+    /// endpoint that clients call through it.
+    pub(super) fn wait(self, wire: Wire, client: &Credentials) -> Result<(Endpoint, Child)> {
+        let (secure, name, endpoint) = (self.secure(wire), server_name(self.backend), self.endpoint());
+        let process = self.started.wait()?;
+        ensure_mutual_tls(secure, &name, client, Wire::Http2.alpn())?;
+        Ok((endpoint, process))
+    }
+}
+
+/// Starts a proxy in front of each backend. Returns the endpoints that clients call through these proxies.
+pub(super) fn start_servers(
+    setting: &Setting<'_>,
+    issuer: &Path,
+    client: &Credentials,
+) -> Result<(Vec<Endpoint>, Vec<Child>)> {
+    let backends = setting.backends.iter().enumerate();
+    let started = backends.map(|(index, &backend)| start_server(index, backend, setting, issuer));
+    // Start all proxies before waiting for the first, so that they start concurrently.
+    let started: Vec<Server> = started.collect::<Result<_>>()?;
+    started.into_iter().map(|server| server.wait(setting.protocol.wire(), client)).collect()
 }
 
 fn start_server(index: usize, backend: SocketAddr, setting: &Setting<'_>, issuer: &Path) -> Result<Server> {
+    // Only the caller's proxy sends a call again.
+    let setting = &Setting { policy: CallPolicy::Once, ..*setting };
+    start_inbound(&server_proxy(index), backend, setting, issuer, (None, &[Endpoint::from(backend)]))
+}
+
+/// Starts a proxy with an inbound side in front of `backend`. Its configuration has a Service with the endpoints `called`.
+/// If `outbound` is given, the proxy also listens there for the backend's own calls of this Service.
+pub(super) fn start_inbound(
+    name: &str,
+    backend: SocketAddr,
+    setting: &Setting<'_>,
+    issuer: &Path,
+    (outbound, called): (Option<SocketAddr>, &[Endpoint]),
+) -> Result<Server> {
     let (inbound, tunnel) = (free_address()?, free_address()?);
     let options = [
         format!("--identity={SERVER}"),
@@ -103,15 +126,25 @@ fn start_server(index: usize, backend: SocketAddr, setting: &Setting<'_>, issuer
         // As in the other meshes, whose proxies require a certificate.
         "--default-inbound-policy=all-authenticated".to_owned(),
     ];
-    let here = [Endpoint { address: backend, proxy: None }];
-    // Only the caller's proxy sends a call again.
-    let setting = &Setting { policy: CallPolicy::Once, ..*setting };
-    let started = start_proxy(&server_proxy(index), setting, inbound, inbound, &here, options)?;
+    let options = options.into_iter().chain(outbound.map(|outbound| format!("--outbound={outbound}")));
+    let started = start_proxy(name, setting, inbound, outbound.unwrap_or(inbound), called, options)?;
     Ok(Server { backend, inbound, tunnel, started })
 }
 
+/// Starts the proxy beside the client, which listens on `outbound`. Clients call the Service by the address `service`.
+pub(super) fn start_client_side(
+    setting: &Setting<'_>,
+    issuer: &Path,
+    (outbound, service): (SocketAddr, SocketAddr),
+    endpoints: &[Endpoint],
+) -> Result<Child> {
+    let options =
+        [format!("--identity={CLIENT}"), format!("--issuer={}", issuer.display()), format!("--outbound={outbound}")];
+    start_proxy("client-proxy", setting, outbound, service, endpoints, options)?.wait()
+}
+
 /// Creates an authority for the run. Returns its directory, and the client's credentials from it.
-fn credentials(setting: &Setting<'_>) -> Result<(PathBuf, Credentials)> {
+pub(super) fn credentials(setting: &Setting<'_>) -> Result<(PathBuf, Credentials)> {
     let issuer = setting.dir.join("ca");
     make_authority(&issuer)?;
     let client = Authority::open(&issuer)?.issue(CLIENT)?;
@@ -119,13 +152,13 @@ fn credentials(setting: &Setting<'_>) -> Result<(PathBuf, Credentials)> {
 }
 
 /// Starts a proxy with a configuration directory that has one Service, which clients call by the address `service`.
-fn start_proxy<const N: usize>(
+fn start_proxy(
     name: &str,
     setting: &Setting<'_>,
     listener: SocketAddr,
     service: SocketAddr,
     endpoints: &[Endpoint],
-    options: [String; N],
+    options: impl IntoIterator<Item = String>,
 ) -> Result<Started> {
     let Program { path, args: mut words } = leno::program(setting.programs.leno_proxy.as_deref())?;
     let admin = free_address()?;

@@ -14,6 +14,7 @@ pub(crate) mod kind;
 pub(crate) mod l4;
 pub(crate) mod leno;
 mod leno_mesh;
+mod leno_sidecars;
 mod linkerd;
 mod mesh;
 mod nginx;
@@ -34,6 +35,7 @@ use crate::experiment::record::{CallPolicy, Protocol, TargetKind};
 use crate::load::Client;
 use crate::procfs::{self, Memory};
 use kind::Program;
+pub(crate) use leno_sidecars::LenoSidecars;
 pub(crate) use mesh::ServerSide;
 pub(crate) use programs::Programs;
 
