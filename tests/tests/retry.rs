@@ -1,8 +1,11 @@
 //! Calls that a server did not process are retried elsewhere, unnoticed by the caller. A call that failed at a server
 //! is retried as its route says.
 
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use leno_tests::backend::{Backend, Settings};
@@ -242,8 +245,9 @@ fn echo_basic_answers(proxy: &Proxy, path: &str, failure: &str, times: u32) -> S
     programs::run_well("curl", &arguments, SOON)
 }
 
-/// The cases of Gateway API's tests HTTPRouteRetry, HTTPRouteRetryConnectionError and HTTPRouteRetryBackendTimeout,
-/// with their server. The parent of the routes is a Service here.
+/// The cases of Gateway API's test HTTPRouteRetry, and cases for its features HTTPRouteRetryConnectionError and
+/// HTTPRouteRetryBackendTimeout, with the suite's server. Version 1.6.3 of the suite has no tests for these two features. The
+/// parent of the routes is a Service here.
 #[test]
 fn retries_are_as_gateway_apis_suite_wants_them() {
     let (address, other) = (free_address(), free_address());
@@ -285,5 +289,96 @@ fn retries_are_as_gateway_apis_suite_wants_them() {
     ] {
         let answer = echo_basic_answers(&proxy, path, failure, times);
         assert_eq!(answer, wanted, "{path} {failure}, {times} times");
+    }
+}
+
+/// The case of Gateway API's test HTTPRouteRetryConnectionError, which the suite has after version 1.6.3. There the route has
+/// 100 retries; Leno allows 10 at most.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_healthy_endpoint_beside_one_that_refuses_connections_answers_every_call() {
+    let (refusing, healthy) = (free_address(), Backend::start().await);
+    let rule = "- backendRefs: [{name: echo, port: 50051}]\n  retry: {attempts: 10}";
+    let proxy = Proxy::start(&[in_turns(&[refusing, healthy.address()]).http_routed(rule)]);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    for number in 0..10 {
+        let answer = client.call(&Call::new("Echo"), b"hello").await;
+        assert_eq!(answer.grpc_status(), Some(0), "call {number}: {answer:?}");
+    }
+    assert_eq!(healthy.calls(), 10);
+}
+
+/// The proxy of the server's Pod sends a lost request again once. So with both proxies, the application gets a request at most
+/// twice for each attempt of the client's proxy.
+#[test]
+fn an_application_gets_a_request_at_most_twice_for_each_attempt_of_the_policy() {
+    let (authority, ip) = (Authority::new(), own_ip());
+    let server = Closing::start(SocketAddr::new(ip, 50051));
+    let [outbound, inbound, tunnel] = [4140, 4143, 15008].map(|port| SocketAddr::new(ip, port));
+    let doors = ["--inbound", &inbound.to_string(), "--tunnel", &tunnel.to_string()];
+    let identity = ["--identity", "ns/default/sa/echo", "--issuer", authority.text()];
+    let _beside = Proxy::start_with(outbound, &[], &[doors, identity].concat());
+    for (policy, attempts) in [("retry: {attempts: 2, backoff: 1ms}", 3), ("retry: {mode: \"Off\"}", 1)] {
+        let service =
+            behind_proxy(Service::echo(&[server.address]).policed(policy), server.address, "ns/default/sa/echo");
+        let proxy = client_side(&authority, &[service], &[]);
+        server.keep_connections(|| curl_status(proxy.outbound()));
+        let before = server.requests.load(Ordering::Relaxed);
+        assert_eq!(curl_status(proxy.outbound()), "502");
+        let requests = server.requests.load(Ordering::Relaxed) - before;
+        assert!((attempts..=2 * attempts).contains(&requests), "{requests} requests with {policy}");
+    }
+}
+
+/// Returns the status of the answer to a GET through a proxy.
+fn curl_status(proxy: SocketAddr) -> String {
+    let url = format!("http://{proxy}/");
+    let arguments = ["-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", "host: echo.default:50051", &url];
+    programs::run_well("curl", &arguments, SOON)
+}
+
+/// An HTTP/1 server that closes the connection of each request without an answer, except while its connections are kept.
+struct Closing {
+    address: SocketAddr,
+    requests: Arc<AtomicU64>,
+    /// While set, requests are answered, as many at once.
+    kept: Arc<Mutex<Option<Arc<Barrier>>>>,
+}
+
+impl Closing {
+    /// More than the attempts at one request.
+    const CONNECTIONS: usize = 8;
+
+    fn start(address: SocketAddr) -> Self {
+        let listener = TcpListener::bind(address).expect("the address is free");
+        let (requests, kept) = (Arc::<AtomicU64>::default(), Arc::<Mutex<Option<Arc<Barrier>>>>::default());
+        let this = Self { address, requests: requests.clone(), kept: kept.clone() };
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (requests, kept) = (requests.clone(), kept.clone());
+                thread::spawn(move || Self::serve(stream, &requests, &kept).ok());
+            }
+        });
+        this
+    }
+
+    fn serve(mut stream: TcpStream, requests: &AtomicU64, kept: &Mutex<Option<Arc<Barrier>>>) -> io::Result<()> {
+        let mut lines = BufReader::new(stream.try_clone()?).lines();
+        loop {
+            while !lines.next().ok_or(io::ErrorKind::UnexpectedEof)??.is_empty() {}
+            requests.fetch_add(1, Ordering::Relaxed);
+            let Some(all) = kept.lock().expect("no panic").clone() else { return Ok(()) };
+            all.wait();
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
+        }
+    }
+
+    /// Makes requests at the same time, so that the proxy keeps as many connections to the server.
+    fn keep_connections(&self, request: impl Fn() -> String + Sync) {
+        *self.kept.lock().expect("no panic") = Some(Arc::new(Barrier::new(Self::CONNECTIONS)));
+        thread::scope(|scope| {
+            let requests: Vec<_> = (0..Self::CONNECTIONS).map(|_| scope.spawn(&request)).collect();
+            requests.into_iter().for_each(|request| assert_eq!(request.join().expect("no panic"), "200"));
+        });
+        *self.kept.lock().expect("no panic") = None;
     }
 }

@@ -96,7 +96,9 @@ async fn the_pages_show_each_part_and_the_object_that_sets_it() {
     let parts = "retry: {grpcCodes: [UNAVAILABLE], mode: Audit}\nhedge: {delay: p95, methods: [test.Test/Echo]}\nbudget: {percent: 7}";
     let proxy = Proxy::start(&[Service::echo(&[server.address()]).policed(parts)]);
     let client = Client::connect(proxy.outbound(), ECHO).await;
-    assert_eq!(client.call(&Call::new("Echo"), b"hello").await.grpc_status(), Some(0));
+    for _ in 0..3 {
+        assert_eq!(client.call(&Call::new("Echo"), b"hello").await.grpc_status(), Some(0));
+    }
     let config = page(&proxy, "/config");
     let calls = &config["mesh"]["routes"][0]["table"]["entries"][0]["rule"]["calls"];
     assert_eq!(calls["retry"]["mode"], "Audit", "{config}");
@@ -109,6 +111,31 @@ async fn the_pages_show_each_part_and_the_object_that_sets_it() {
         (&7.into(), &"TrafficPolicy default/echo".into()),
         "{balancer}"
     );
+    let delay = &balancer["clusters"][0]["hedge_delays"][0];
+    assert_eq!([&delay["method"], &delay["delay"]], ["test.Test/Echo", "p95"], "{balancer}");
+    assert_eq!((&delay["delay_ms"], &delay["calls_needed"]), (&serde_json::Value::Null, &100.into()));
+    let skipped = proxy.scrape().sum("leno_route_hedge_skipped_total", &[r#"reason="unknown-delay""#]);
+    assert_eq!(skipped, 3.0, "no call is hedged after an unknown delay");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_reason_for_no_retry_has_a_count() {
+    let server = Scripted::start(|begun| Reply::Send(Reply::unavailable(begun.stream)));
+    let service = Service::echo(&[server.address()]);
+    let budget = "budget: {percent: 100, minPerSecond: 1000}";
+    let proxy = Proxy::start(&[
+        service.policed(&format!("retry: {{grpcCodes: [UNAVAILABLE], attempts: 1, backoff: 1s}}\n{budget}"))
+    ]);
+    let client = Client::connect(proxy.outbound(), ECHO).await;
+    for (field, value) in [("grpc-timeout", "500m"), ("grpc-previous-rpc-attempts", "1"), ("x", "1")] {
+        let answer = client.call(&Call::new("Echo").with(field, value), b"hello").await;
+        assert_eq!(answer.grpc_status(), Some(14), "{answer:?}");
+    }
+    let scrape = proxy.scrape();
+    for reason in ["deadline", "client", "attempts"] {
+        let count = scrape.sum("leno_route_retry_skipped_total", &[format!("reason=\"{reason}\"").as_str()]);
+        assert_eq!(count, 1.0, "{reason}");
+    }
 }
 
 /// A policy of Gateway API for the Service `echo`. Its retryConstraint has this budget and allows one retry per second.

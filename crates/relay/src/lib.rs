@@ -67,6 +67,7 @@ pub use relay::Relay;
 pub use slots::{Id, Slots};
 pub use target::explain::{ClusterExplanation, EndpointExplanation};
 pub use target::find::ForwardedFor;
+pub use target::hedge_delays::HedgeDelayExplanation;
 pub use target::usage::Usage;
 
 /// Time between two sweeps. An established connection is checked for timeouts in every tenth sweep.

@@ -19,6 +19,10 @@ use crate::facts::{
     IDLE_TIMEOUT, MODE, OBJECTIVE, REQUEST_TIMEOUT, RETRIES, RETRY_BACKOFF, RETRY_GRPC_CODES, RETRY_HTTP_CODES, SET_BY,
 };
 
+use crate::pb::cluster::circuit_breakers::thresholds::RetryBudget;
+use crate::pb::types;
+use crate::proto::uint32;
+
 /// The name of the wrong fact, and what is wrong with it.
 type Fault = (&'static str, String);
 
@@ -55,6 +59,19 @@ pub(crate) fn with_budget(facts: Facts, budget: Option<&Setting<BudgetSettings>>
             .with(BUDGET_INTERVAL, &budget.interval.as_millis())
             .with(BUDGET_MIN_PER_SECOND, &budget.min_per_second)
     })
+}
+
+/// Writes a retry budget as Envoy knows it: how many retries may be in flight, in percent of the requests in flight. If
+/// retries take as long as other requests, this is the same share as in the calls of an interval. With `budget_interval`,
+/// Envoy would take the percentage of all requests of the interval, and so allow far more retries in flight.
+///
+/// Without a minimum, Envoy allows 3. A minimum per second says nothing about retries in flight, unless it is zero.
+pub(crate) fn envoy_budget(budget: &BudgetSettings) -> RetryBudget {
+    RetryBudget {
+        budget_percent: Some(types::Percent { value: budget.percent.into() }),
+        min_retry_concurrency: (budget.min_per_second == 0).then(|| uint32(0)),
+        budget_interval: None,
+    }
 }
 
 /// Adds the facts of objectives, if there are any.

@@ -37,7 +37,7 @@ pub fn write(cluster: &mesh::Cluster, view: View<'_>) -> Cluster {
         eds_cluster_config: Some(EdsClusterConfig { eds_config: Some(ads()), service_name: key.clone() }),
         name: key,
         connect_timeout: Some(duration(cluster.settings.connect_timeout)),
-        circuit_breakers: Some(max_connections(&cluster.settings)),
+        circuit_breakers: Some(circuit_breakers(cluster, view.dialect)),
         typed_extension_protocol_options: [protocol_options(cluster)].into(),
         // An unready endpoint gets no calls, however few endpoints are ready: turn Envoy's panic mode off.
         common_lb_config: Some(CommonLbConfig {
@@ -164,12 +164,17 @@ fn usual_balancer(resource: &Cluster) -> Policy {
     }
 }
 
-fn max_connections(settings: &Settings) -> CircuitBreakers {
+fn circuit_breakers(cluster: &mesh::Cluster, dialect: Dialect) -> CircuitBreakers {
     let per_host = Thresholds {
-        max_connections: Some(uint32(settings.max_connections_per_endpoint.into())),
+        max_connections: Some(uint32(cluster.settings.max_connections_per_endpoint.into())),
         ..Default::default()
     };
-    CircuitBreakers { per_host_thresholds: vec![per_host], ..Default::default() }
+    let budget = cluster.retry_budget.as_ref().filter(|budget| dialect == Dialect::Envoy && !budget.is_audited());
+    let thresholds = budget.map(|budget| Thresholds {
+        retry_budget: Some(call_policy::envoy_budget(&budget.value)),
+        ..Default::default()
+    });
+    CircuitBreakers { thresholds: thresholds.into_iter().collect(), per_host_thresholds: vec![per_host] }
 }
 
 /// Returns an extension's name and its options: the protocol, the idle timeout and the maximum age of a connection.

@@ -1,6 +1,7 @@
-use leno_model::balance::Policy;
+use leno_model::balance::{BudgetSettings, Policy};
 use leno_model::protocol::Protocol;
 use leno_model::spiffe::TrustDomain;
+use leno_model::traffic::{Mode, Setting};
 use prost::Message;
 
 use super::{has_same_peers, read, write};
@@ -28,6 +29,22 @@ fn envoy_chooses_the_endpoint_with_the_fewest_requests_for_latency() {
     assert!(written.load_balancing_policy.is_none());
     let robin = leno_model::mesh::Cluster { balancer: Policy::RoundRobin, ..cluster("echo") };
     assert_eq!(write(&robin, ENVOY).lb_policy, i32::from(LbPolicy::RoundRobin));
+}
+
+#[test]
+fn envoy_gets_a_budget_for_the_retries_in_flight() {
+    let written = |percent, min_per_second, mode, view| {
+        let value = BudgetSettings { percent, min_per_second, ..BudgetSettings::default() };
+        let budget = Setting { value, mode, set_by: "TrafficPolicy shop/echo".into() };
+        let cluster = leno_model::mesh::Cluster { retry_budget: Some(budget), ..cluster("echo") };
+        let thresholds = write(&cluster, view).circuit_breakers.expect("it is always written").thresholds;
+        let budget = thresholds.into_iter().next().and_then(|thresholds| thresholds.retry_budget)?;
+        Some((budget.budget_percent?.value, budget.min_retry_concurrency.map(|least| least.value)))
+    };
+    assert_eq!(written(30, 10, Mode::Enforce, ENVOY), Some((30.0, None)), "at least Envoy's own minimum");
+    assert_eq!(written(0, 0, Mode::Enforce, ENVOY), Some((0.0, Some(0))), "no retry");
+    assert_eq!(written(30, 10, Mode::Audit, ENVOY), None);
+    assert_eq!(written(30, 10, Mode::Enforce, GRPC), None);
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub(crate) use envoy_types::pb::envoy::extensions::filters::network::{
 pub(crate) use envoy_types::pb::envoy::extensions::load_balancing_policies::{
     least_request::v3::LeastRequest, round_robin::v3::RoundRobin, wrr_locality::v3::WrrLocality,
 };
+pub(crate) use envoy_types::pb::envoy::extensions::retry::host::previous_hosts::v3::PreviousHostsPredicate;
 pub(crate) use envoy_types::pb::envoy::extensions::transport_sockets::{raw_buffer::v3::RawBuffer, tls::v3 as tls};
 pub(crate) use envoy_types::pb::envoy::extensions::upstreams::http::v3 as upstream;
 pub(crate) use envoy_types::pb::envoy::r#type::matcher::v3 as matcher;

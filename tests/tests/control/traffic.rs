@@ -286,7 +286,7 @@ async fn the_retry_constraint_of_gateway_api_goes_before_a_budget_and_reaches_pr
     assert_eq!(
         message,
         "in force for proxies; sessionPersistence is not supported; minRetryRate is rounded up to 2 per \
-         second; gRPC clients without a proxy ignore: budget; Envoy ignores: budget"
+         second; gRPC clients without a proxy ignore: budget; Envoy ignores: budget.interval, budget.minPerSecond"
     );
     wait_for_config(&proxy, &["XBackendTrafficPolicy constrained/older", r#""percent":3"#, r#""min_per_second":2"#]);
     // Kubernetes stores times of creation in whole seconds.

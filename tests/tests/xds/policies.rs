@@ -150,6 +150,71 @@ async fn envoy_accepts_every_part_of_a_policy_and_the_page_clients_says_what_it_
     assert!(!page.to_string().contains("refused"), "{page}");
     wait_for("the page names the parts", SOON, || {
         let page = control.client("envoy")?;
-        (ignored(&page) == [json!({ SETTER: ["budget"] }), json!({ SETTER: ["hedge"] })]).then_some(())
+        let of_budget = json!({ SETTER: ["budget.interval", "budget.minPerSecond"] });
+        (ignored(&page) == [of_budget, json!({ SETTER: ["hedge"] })]).then_some(())
     });
+}
+
+/// Makes calls through Envoy, one after another. Each must end with one of the statuses.
+async fn call_through(envoy: &Envoy, calls: u32, statuses: &[u8]) {
+    let client = Client::connect(envoy.outbound(), ECHO).await;
+    for number in 0..calls {
+        let answer = client.call(&Call::new("Echo"), b"hello").await;
+        assert!(answer.grpc_status().is_some_and(|status| statuses.contains(&status)), "call {number}: {answer:?}");
+    }
+}
+
+/// Starts an Envoy that calls these servers, which it chooses at random, under a policy.
+fn envoy_between(servers: &[&Scripted], parts: &str) -> (Control, Envoy) {
+    let addresses: Vec<_> = servers.iter().map(|server| server.address()).collect();
+    let service = Service::echo(&addresses).annotated("leno.dev/balancer", "random").policed(parts);
+    let control = Control::start(&[service]);
+    let envoy = tokio::task::block_in_place(|| Envoy::start(&control, "envoy"));
+    (control, envoy)
+}
+
+fn answering() -> Scripted {
+    Scripted::start(|begun| Reply::Send(Reply::success(begun.stream)))
+}
+
+/// With one retry and no preference for the other server, a quarter of the calls would fail.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn envoy_retries_at_another_endpoint() {
+    const CALLS: u32 = 40;
+    let failing = Scripted::start(|begun| Reply::Send(Reply::unavailable(begun.stream)));
+    let hanging = Scripted::start(|_| Reply::Send(Vec::new()));
+    let retry = "retry: {grpcCodes: [UNAVAILABLE], attempts: 1, backoff: 1ms}\nbudget: {percent: 100}";
+    for (bad, parts) in [(failing, retry), (hanging, &format!("{retry}\ntimeouts: {{backendRequest: 300ms}}"))] {
+        let good = answering();
+        let (_control, envoy) = envoy_between(&[&bad, &good], parts);
+        call_through(&envoy, CALLS, &[0]).await;
+        assert_eq!(good.requests(), CALLS.into(), "{parts}");
+        assert!((1..CALLS.into()).contains(&bad.requests()), "{} attempts: {parts}", bad.requests());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn envoy_makes_as_many_attempts_as_a_policy_and_its_budget_allow() {
+    const CALLS: u32 = 5;
+    for (budget, attempts) in [("budget: {percent: 100}", 3), ("budget: {percent: 0, minPerSecond: 0}", 1)] {
+        let failing = Scripted::start(|begun| Reply::Send(Reply::unavailable(begun.stream)));
+        let parts = format!("retry: {{grpcCodes: [UNAVAILABLE], attempts: 2, backoff: 1ms}}\n{budget}");
+        let (_control, envoy) = envoy_between(&[&failing], &parts);
+        call_through(&envoy, CALLS, &[14]).await;
+        assert_eq!(failing.requests(), u64::from(attempts * CALLS), "{budget}");
+    }
+}
+
+/// The client's own deadline is 10 s at least.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn envoy_ends_a_call_after_the_time_that_a_policy_allows() {
+    for parts in ["timeouts: {request: 500ms}", "timeouts: {backendRequest: 500ms}", "timeouts: {streamIdle: 500ms}"] {
+        let hanging = Scripted::start(|_| Reply::Send(Vec::new()));
+        let (_control, envoy) = envoy_between(&[&hanging], parts);
+        let began = Instant::now();
+        call_through(&envoy, 1, &[4, 14]).await;
+        let elapsed = began.elapsed();
+        assert!((Duration::from_millis(500)..Duration::from_secs(6)).contains(&elapsed), "{parts}: {elapsed:?}");
+        assert_eq!(hanging.requests(), 1, "{parts}");
+    }
 }

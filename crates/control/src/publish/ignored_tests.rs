@@ -27,8 +27,10 @@ fn the_parts_that_a_client_ignores_are_those_of_the_resources_that_it_holds() {
         );
         assert_eq!(parts(XdsClient::Envoy, Kind::Route, name), [hedge], "{name}");
     }
-    for program in [XdsClient::Grpc, XdsClient::Envoy] {
-        assert_eq!(parts(program, Kind::Cluster, "echo.default:80"), ["budget"]);
+    for (program, expected) in
+        [(XdsClient::Grpc, ["budget"].as_slice()), (XdsClient::Envoy, &["budget.interval", "budget.minPerSecond"])]
+    {
+        assert_eq!(parts(program, Kind::Cluster, "echo.default:80"), expected);
         for kind in [Kind::Cluster, Kind::Route] {
             assert_eq!(parts(program, kind, "other.default:80"), [""; 0]);
         }

@@ -37,8 +37,19 @@ pub struct MethodLatencies {
     latencies: Vec<Latencies>,
 }
 
+/// A percentile of a method's latencies, and the calls that it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownPercentile {
+    /// `None` while too few calls were made.
+    pub value: Option<Duration>,
+    /// Number of calls of this period and of the previous period.
+    pub calls: u64,
+    /// Number of calls with which the percentile is known.
+    pub calls_needed: u64,
+}
+
 /// The latencies of one method in microseconds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Latencies {
     /// The latencies of this period.
     recent: Histogram<u32>,
@@ -91,6 +102,28 @@ impl MethodLatencies {
             Some((of, value, until)) if of == permille && now < until => value,
             _ => latencies.find_percentile(permille, now),
         }
+    }
+}
+
+impl MethodLatencies {
+    /// Describes a percentile, in tenths of a percent, of the latencies of a method.
+    pub fn describe(&self, method: Method, permille: u16, now: Instant) -> KnownPercentile {
+        let calls_needed = (1_000 * ENOUGH_SLOWER).div_ceil(u64::from(1_000u16.saturating_sub(permille)).max(1));
+        let Some(mut latencies) = self.find(method).cloned() else {
+            return KnownPercentile { value: None, calls: 0, calls_needed };
+        };
+        latencies.pass_to(now);
+        let calls = latencies.before.len() + latencies.recent.len();
+        KnownPercentile { value: latencies.percentile(permille), calls, calls_needed }
+    }
+
+    /// Returns the percentile of a method that was asked for last.
+    pub fn latest_permille(&self, method: Method) -> Option<u16> {
+        self.find(method)?.known.map(|(permille, ..)| permille)
+    }
+
+    fn find(&self, method: Method) -> Option<&Latencies> {
+        self.latencies.get(self.methods.iter().position(|known| *known == method)?)
     }
 }
 

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use super::{FRESH, METHODS_MAX, MethodLatencies, PERIOD};
+use super::{FRESH, KnownPercentile, METHODS_MAX, MethodLatencies, PERIOD};
 use crate::balance::Method;
 
 const MS: Duration = Duration::from_millis(1);
@@ -28,6 +28,25 @@ fn a_percentile_is_known_after_enough_calls() {
     assert!((88 * MS..=103 * MS).contains(&p95), "{p95:?}");
     assert_eq!(latencies.percentile(get, 990, now), None, "p99 needs 500 calls");
     assert_eq!(latencies.percentile(method("/shop.Cart/Add"), 950, now), None, "no call of it was made");
+}
+
+#[test]
+fn a_description_says_how_many_calls_are_missing() {
+    let (mut latencies, get, now) = (MethodLatencies::default(), method("/shop.Cart/Get"), Instant::now());
+    let described = |latencies: &MethodLatencies, permille, at| {
+        let KnownPercentile { value, calls, calls_needed } = latencies.describe(get, permille, at);
+        (value, calls, calls_needed)
+    };
+    assert_eq!(described(&latencies, 950, now), (None, 0, 100));
+    assert_eq!(latencies.latest_permille(get), None);
+    hundred_calls(&mut latencies, get, now);
+    let value = latencies.percentile(get, 950, now);
+    assert!(value.is_some());
+    assert_eq!(described(&latencies, 950, now), (value, 100, 100));
+    assert_eq!(latencies.latest_permille(get), Some(950));
+    assert_eq!(described(&latencies, 990, now), (None, 100, 500));
+    assert_eq!(described(&latencies, 999, now), (None, 100, 5_000));
+    assert_eq!(described(&latencies, 950, now + 2 * PERIOD), (None, 0, 100), "the calls are forgotten");
 }
 
 #[test]

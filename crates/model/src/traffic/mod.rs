@@ -23,7 +23,7 @@ use serde::Serialize;
 use crate::settings::milliseconds;
 
 pub use hedge::{HEDGES_MAX, Hedge, HedgeDelay};
-pub use latencies::MethodLatencies;
+pub use latencies::{KnownPercentile, MethodLatencies};
 pub use objective::{LatencyObjective, NotAnObjective, OBJECTIVE_LINES_MAX, Objective, Objectives, Share};
 pub use policy_kind::PolicyKind;
 pub use repeatable::{REPEATABLE_MAX, Repeatable};

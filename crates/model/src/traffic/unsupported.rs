@@ -54,6 +54,7 @@ pub fn unsupported(
     let retry = retry.as_ref();
     let enforced = retry.filter(|retry| retry.mode == Mode::Enforce).map(|retry| &retry.value);
     let of_retry = |is_ignored: bool, part| part_of(retry.filter(|_| is_ignored), part, true);
+    let shared = budget.filter(|budget| !is_grpc && !budget.is_audited());
     let parts = [
         part_of(request_timeout.as_ref(), "timeouts.request", false),
         // Without retries, a call has one attempt, so the limit of the attempt is written as the limit of the call.
@@ -67,7 +68,10 @@ pub fn unsupported(
             "retry.attempts above 4",
         ),
         part_of(hedge.as_ref(), "hedge", true),
-        part_of(budget, "budget", true),
+        part_of(budget.filter(|_| is_grpc || shared.is_none()), "budget", true),
+        // Envoy applies the percentage to the requests in flight, not to the requests of an interval.
+        part_of(shared, "budget.interval", true),
+        part_of(shared.filter(|budget| budget.value.min_per_second > 0), "budget.minPerSecond", true),
     ];
     parts.into_iter().flatten().collect()
 }

@@ -56,8 +56,18 @@ fn envoy_ignores_less_than_grpc() {
         ]
     );
     let by_envoy = unsupported(XdsClient::Envoy, &policy, budget.as_ref());
-    assert_eq!(names(XdsClient::Envoy, &policy, budget.as_ref()), ["some of retry.grpcCodes", "hedge", "budget"]);
+    assert_eq!(
+        names(XdsClient::Envoy, &policy, budget.as_ref()),
+        ["some of retry.grpcCodes", "hedge", "budget.interval", "budget.minPerSecond"]
+    );
     assert!(by_envoy.iter().all(|part| &*part.set_by == "TrafficPolicy shop/cart"));
+}
+
+#[test]
+fn envoy_ignores_no_minimum_that_is_zero() {
+    let budget = set(BudgetSettings { min_per_second: 0, ..BudgetSettings::default() }, Mode::Enforce);
+    assert_eq!(names(XdsClient::Envoy, &CallPolicy::default(), budget.as_ref()), ["budget.interval"]);
+    assert_eq!(names(XdsClient::Grpc, &CallPolicy::default(), budget.as_ref()), ["budget"]);
 }
 
 #[test]

@@ -284,7 +284,7 @@ fn of_two_policies_of_gateway_api_for_one_service_the_first_is_in_force() {
 #[test]
 fn a_policy_of_gateway_api_says_what_the_mesh_does_otherwise() {
     let message = |spec: &str| with(&[backend_policy("cart", spec)]).traffic[0].condition.message.clone();
-    let ignored = "gRPC clients without a proxy ignore: budget; Envoy ignores: budget";
+    let ignored = "gRPC clients without a proxy ignore: budget; Envoy ignores: budget.interval, budget.minPerSecond";
     assert_eq!(message("retryConstraint: {}"), format!("in force for proxies; {ignored}"));
     assert_eq!(
         message("sessionPersistence: {}\n  retryConstraint: {minRetryRate: {count: 1, interval: 10s}}"),
@@ -321,7 +321,7 @@ fn the_status_says_what_programs_without_a_proxy_ignore() {
     assert_eq!(
         message("retry: {grpcCodes: [ABORTED], mode: Audit}\n  hedge: {delay: 1s, methods: [GET]}\n  budget: {}"),
         "in force for proxies; gRPC clients without a proxy ignore: retry in mode Audit, hedge, budget; Envoy ignores: retry in \
-         mode Audit, hedge, budget"
+         mode Audit, hedge, budget.interval, budget.minPerSecond"
     );
     assert_eq!(
         message("timeouts: {streamIdle: 5m}"),

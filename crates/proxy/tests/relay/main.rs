@@ -20,4 +20,5 @@ mod pool;
 mod proxy;
 mod retries;
 mod routes;
+mod unretried;
 mod waiting;

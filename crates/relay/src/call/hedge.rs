@@ -54,6 +54,26 @@ pub(crate) enum Unhedged {
     Endpoint,
     /// The policy is only audited.
     Audit,
+    /// The delay is a percentile, and too few calls of the method were made to know it.
+    UnknownDelay,
+}
+
+impl Unhedged {
+    /// Returns the reason as metrics name it.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::Attempts => "attempts",
+            Self::Loaded => "loaded",
+            Self::Budget => "budget",
+            Self::Deadline => "deadline",
+            Self::Pushback => "pushback",
+            Self::Client => "client",
+            Self::Request => "request",
+            Self::Endpoint => "endpoint",
+            Self::Audit => "audit",
+            Self::UnknownDelay => "unknown-delay",
+        }
+    }
 }
 
 impl Hedging {
@@ -63,6 +83,10 @@ impl Hedging {
             HedgeDelay::Fixed(delay) => Some(delay),
             HedgeDelay::Percentile(permille) => self.latencies.percentile(method, permille, now),
         }
+    }
+
+    pub(crate) fn latencies(&self) -> &MethodLatencies {
+        &self.latencies
     }
 
     /// The calls with this delay, and how many of them are slow.
@@ -182,7 +206,12 @@ impl Relay {
         route.hedged_method = Some(method);
         match delay {
             Some(delay) => timetable.wait_for(id, &mut call.due, Due::Hedge, now, delay),
-            None => call.due.call_off(Due::Hedge),
+            None => {
+                call.due.call_off(Due::Hedge);
+                if is_first {
+                    route.count_hedge(Some(Unhedged::UnknownDelay));
+                }
+            }
         }
     }
 

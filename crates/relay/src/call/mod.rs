@@ -100,6 +100,8 @@ pub(crate) struct Call {
     pub(crate) retries: u8,
     /// Why the call got no further retry.
     pub(crate) unretried: Option<Unretried>,
+    /// The call was sent again after its used connection was lost, without a retry of its rule.
+    pub(crate) is_resent: bool,
 
     pub(crate) request: FieldSection,
     /// Memory of the request's fields and trailers that is counted for the client, in bytes.
@@ -177,6 +179,7 @@ impl Call {
             tried: Vec::new(),
             retries: 0,
             unretried: None,
+            is_resent: false,
             is_grpc: grpc::is_grpc(&request),
             is_head: request.get(Known::Method) == Some(b"HEAD"),
             fields_bytes: 0,
@@ -262,6 +265,12 @@ impl Call {
     #[inline]
     pub(crate) fn may_plan_hedge(&self) -> bool {
         self.route.as_ref().is_some_and(|route| route.hedge().is_some())
+    }
+
+    /// Returns whether the call's rule has retries that are not only audited.
+    pub(crate) fn has_retries(&self) -> bool {
+        let retry = self.route.as_ref().and_then(CallRoute::retry);
+        retry.is_some_and(|retry| !retry.is_audited())
     }
 
     /// Returns whether an endpoint has forbidden further attempts.

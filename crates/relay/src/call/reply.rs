@@ -66,7 +66,7 @@ pub(crate) enum ProxyError {
     Protocol { endpoint: SocketAddr, why: String },
     #[error("the response of {endpoint} is malformed: {why}; correct the server")]
     Malformed { endpoint: SocketAddr, why: &'static str },
-    #[error("{endpoint} reset the stream ({code}), and the call has no retry left")]
+    #[error("{endpoint} reset the stream ({code})")]
     Reset { endpoint: SocketAddr, code: ErrorCode },
     #[error("{endpoint} refused the call, and so did the others tried; look whether the applications there run")]
     Refused { endpoint: SocketAddr },
@@ -203,13 +203,18 @@ impl Relay {
             call.http_status = if is_grpc { 200 } else { http_status };
         }
         let call = self.calls.get(id);
+        let cluster = call.and_then(|call| self.targets.get(call.cluster?)).map(|cluster| &cluster.target);
+        let not_retried = call.zip(cluster).and_then(|(call, cluster)| call.unretried_text(cluster));
         let mark = |fields: &mut FieldSection| {
             let Some(call) = call.certain() else { return };
             call.mark_unretried(fields);
             call.tell_attempts(Section::Response, fields);
         };
         if let Some(link) = self.downstreams.get_mut(client).map(|client| &mut client.link) {
-            let message = error.to_string();
+            let mut message = error.to_string();
+            if let Some(why) = not_retried.filter(|_| response == Response::Awaited) {
+                message += &format!("; not sent again: {why}");
+            }
             match (response, is_grpc) {
                 // The client's proxy sends the call to another endpoint (RFC 9113 section 8.7).
                 (Response::Awaited, _) if is_proxys && error.is_unprocessed() => {

@@ -93,12 +93,8 @@ fn next(call: &Call, failure: &Failure, max_attempts: u32) -> Next {
     match *failure {
         Failure::NotSent | Failure::NotConnected { .. } if attempts < max_attempts => Next::Resend,
         Failure::Refused { .. } | Failure::GoneAway { .. } if can_be_resent => Next::Resend,
-        // A server may close a used HTTP/1 connection at any moment, even while the next request is on its way. So a
-        // request that may be repeated is sent again (RFC 9110 section 9.2.2). If the call's rule has retries, this
-        // uses one of them. Without a retry left, the call is sent again all the same, as it would be without the rule.
-        Failure::Lost { was_used: true, .. }
-            if can_be_resent && call.protocol == Protocol::Http1 && is_idempotent(&call.request) =>
-        {
+        // Only once: the server may have processed the request each time (RFC 9110 section 9.2.2).
+        Failure::Lost { .. } if can_be_resent && is_race(call, failure) && !call.has_retries() && !call.is_resent => {
             Next::Resend
         }
         Failure::NotSent => Next::Fail(ProxyError::TooManyAttempts { attempts }),
@@ -112,13 +108,21 @@ fn next(call: &Call, failure: &Failure, max_attempts: u32) -> Next {
     }
 }
 
+/// Returns whether the server may have closed the connection for lack of requests. A server may close a used HTTP/1
+/// connection at any moment, even while the next request is on its way. A request that may be repeated is then sent again
+/// (RFC 9110 section 9.2.2): by a retry, if the call's rule has retries.
+fn is_race(call: &Call, failure: &Failure) -> bool {
+    let was_used = matches!(failure, Failure::Lost { was_used: true, .. });
+    was_used && call.protocol == Protocol::Http1 && is_idempotent(&call.request)
+}
+
 /// Returns what the balancer learns about the endpoint of an attempt that failed.
-fn outcome(attempt: &Attempt, failure: &Failure, next: &Next, now: Instant) -> Outcome {
+fn outcome(attempt: &Attempt, (failure, is_race): (&Failure, bool), next: &Next, now: Instant) -> Outcome {
     let has_failed = match failure {
         Failure::NotSent | Failure::GoneAway { .. } => false,
         Failure::Refused { by_proxy, .. } => *by_proxy,
         // If the call is sent again, the server has only closed a connection that it no longer needed.
-        Failure::Lost { .. } => !matches!(next, Next::Resend),
+        Failure::Lost { .. } => !(is_race && matches!(next, Next::Resend | Next::Retry(_))),
         Failure::NotConnected { .. } | Failure::Reset(_) | Failure::Fault(_) | Failure::Violation(_) => true,
     };
     match has_failed {
@@ -140,11 +144,18 @@ impl Relay {
         let now = self.now;
         let Some(call) = self.calls.get(id.call) else { return };
         let mut next = next(call, failure, self.limits.relay.max_attempts);
+        let is_race = is_race(call, failure);
         if matches!(next, Next::Fail(_) | Next::Reset(_))
             && failure.may_be_retried()
             && let Some(pause) = self.retry_in(id.call, None)
         {
-            next = Next::Retry(pause);
+            // A race says nothing about the endpoint's load, so the call need not wait.
+            next = Next::Retry(if is_race { Duration::ZERO } else { pause });
+        }
+        if let (Next::Resend, Failure::Lost { endpoint, .. }) = (&next, failure)
+            && !self.take_resend(id.call)
+        {
+            next = Next::Fail(ProxyError::ConnectionClosed { endpoint: *endpoint });
         }
         if let Next::Reset(code) = next
             && let Some(error) = self.reset_unretried(id, code)
@@ -162,7 +173,7 @@ impl Relay {
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         if let (Some(pick), Some(cluster)) = (attempt.pick.take(), cluster) {
             let endpoint = pick.endpoint;
-            cluster.balancer.finish(now, pick, outcome(attempt, failure, &next, now));
+            cluster.balancer.finish(now, pick, outcome(attempt, (failure, is_race), &next, now));
             call.tried.push(endpoint);
         }
         // There is no stream to cancel any more.
@@ -174,9 +185,6 @@ impl Relay {
             Next::Resend => {
                 if !matches!(failure, Failure::NotSent | Failure::NotConnected { .. }) {
                     self.metrics.resent_total.add(1);
-                }
-                if matches!(failure, Failure::Lost { .. }) {
-                    self.count_resent(id.call);
                 }
                 self.leave_queue(id);
                 self.calls.end_attempt(id);

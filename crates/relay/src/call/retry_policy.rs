@@ -2,6 +2,7 @@
 //! allows this (GEP-1731, gRFC A6). A call that no endpoint has processed is sent again without a policy: see
 //! [`retry`](super::retry).
 
+use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use leno_http2::fields::Known;
@@ -51,6 +52,23 @@ pub(crate) enum Unretried {
     Client,
     /// The request is not stored, or is no request that can be repeated.
     Request,
+    /// No endpoint can be connected, and the proxy connects again later than [`MAX_CONNECT_WAIT`].
+    Connection,
+}
+
+impl Unretried {
+    /// Returns the reason as metrics name it.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::Attempts => "attempts",
+            Self::Budget => "budget",
+            Self::Deadline => "deadline",
+            Self::Pushback => "pushback",
+            Self::Client => "client",
+            Self::Request => "request",
+            Self::Connection => "connection",
+        }
+    }
 }
 
 /// Decides whether a call is sent again, apart from the budget. Returns the pause before. `until` is the end of a drain.
@@ -128,16 +146,30 @@ fn asked_pause(fields: &FieldSection, is_grpc: bool) -> Option<Pushback> {
 }
 
 impl Call {
-    /// Marks the response of a call whose retries, or whose cluster's retries, are used up.
+    /// Marks the response of a call whose retries, or whose cluster's retries, are used up. A spent budget is a second
+    /// reason of the proxy: if the response already names the failure of the last attempt, that line stays the first.
     pub(crate) fn mark_unretried(&self, response: &mut FieldSection) {
-        let why: &[u8] = match self.unretried {
-            Some(Unretried::Attempts) => b"attempts",
-            Some(Unretried::Budget) => b"budget",
-            _ => return,
-        };
-        response.push(NOT_RETRIED, why);
+        let Some(why @ (Unretried::Attempts | Unretried::Budget)) = self.unretried else { return };
+        response.push(NOT_RETRIED, why.reason().as_bytes());
         if self.is_grpc {
             response.set(Known::GrpcRetryPushbackMs, b"-1");
+        }
+        if why == Unretried::Budget {
+            response.push(b"leno-proxy-error", b"retry-budget-spent");
+        }
+    }
+
+    /// Returns what the text of an error says about a retry that the call did not get. `cluster` names the owner of the
+    /// budget.
+    pub(crate) fn unretried_text(&self, cluster: impl Display) -> Option<String> {
+        match self.unretried? {
+            Unretried::Attempts => Some("the call has used its retries".to_owned()),
+            Unretried::Budget => Some(format!("the retry budget of {cluster} is spent")),
+            Unretried::Deadline => Some("a retry would begin after the call's time limit".to_owned()),
+            Unretried::Pushback => Some("an endpoint forbids a retry".to_owned()),
+            Unretried::Client => Some("the client retries the call itself".to_owned()),
+            Unretried::Request => Some("the proxy cannot repeat the request".to_owned()),
+            Unretried::Connection => None,
         }
     }
 }
@@ -168,9 +200,6 @@ impl Relay {
         let Some(pause) = self.retry_in(id.call, asked) else {
             let Some(call) = self.calls.get(id.call).certain() else { return false };
             call.mark_unretried(fields);
-            if call.unretried == Some(Unretried::Budget) {
-                fields.push(b"leno-proxy-error", b"retry-budget-spent");
-            }
             // Without an endpoint's answer, the fault may be this Pod's own, and another replica may do better.
             if matches!(call.unretried, Some(Unretried::Attempts | Unretried::Budget | Unretried::Pushback)) {
                 self.note_spent_chain(id.call);
@@ -267,6 +296,7 @@ impl Relay {
         let at = cluster.and_then(|cluster| cluster.connects_again_at(&self.pools));
         let wait = at.map_or(Duration::ZERO, |at| at.saturating_duration_since(self.now));
         if wait > MAX_CONNECT_WAIT {
+            self.count_connection_missing(id);
             return false;
         }
         let Some(pause) = self.retry_in(id, None) else { return false };
@@ -318,14 +348,38 @@ impl Relay {
         decided.ok()
     }
 
-    /// Handles a call that is sent again although its rule did not decide this. If the rule has retries, counts one of
-    /// them.
-    pub(crate) fn count_resent(&mut self, id: CallId) {
-        let Some(call) = self.calls.get_mut(id).certain() else { return };
-        let Some(route) = &call.route else { return };
-        if route.retry().is_some_and(|retry| !retry.is_audited() && call.retries < retry.value.attempts) {
-            route.count_retry(None);
-            call.retries += 1;
+    /// Counts a call whose rule has retries, but that cannot wait for a connection.
+    fn count_connection_missing(&mut self, id: CallId) {
+        let Some(call) = self.calls.get_mut(id).filter(|call| call.has_retries()) else { return };
+        call.unretried = Some(Unretried::Connection);
+        if let Some(route) = &call.route {
+            route.count_retry(call.unretried);
+        }
+    }
+
+    /// Takes the one resend of a call whose used connection was lost and whose rule has no retries. A budget that an object
+    /// sets for the cluster bounds such resends too. Returns whether the call may be sent again.
+    pub(crate) fn take_resend(&mut self, id: CallId) -> bool {
+        let (now, workers) = (self.now, self.workers);
+        let Some(call) = self.calls.get_mut(id).certain() else { return false };
+        call.is_resent = true;
+        let Some(cluster) = self.targets.get_mut(call.cluster) else { return true };
+        if cluster.cluster.retry_budget.is_none() {
+            return true;
+        }
+        match cluster.take_retry(now, workers, &self.metrics) {
+            Taken::Yes => true,
+            Taken::OnlyAudited(set_by) => {
+                self.audit(id, AuditedPart::RetryBudget, &set_by);
+                true
+            }
+            Taken::No => {
+                call.unretried = Some(Unretried::Budget);
+                if let Some(route) = &call.route {
+                    route.count_retry(call.unretried);
+                }
+                false
+            }
         }
     }
 

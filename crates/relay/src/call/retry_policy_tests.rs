@@ -122,9 +122,11 @@ fn only_calls_without_retries_left_are_marked() {
         call.mark_unretried(&mut response);
         response.iter().map(|line| String::from_utf8_lossy(line.value).into_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(marked(Unretried::Budget, "application/grpc"), ["-1", "budget"]);
+    assert_eq!(marked(Unretried::Budget, "application/grpc"), ["-1", "budget", "retry-budget-spent"]);
     assert_eq!(marked(Unretried::Attempts, "text/plain"), ["5", "attempts"]);
-    for other in [Unretried::Deadline, Unretried::Pushback, Unretried::Client, Unretried::Request] {
+    for other in
+        [Unretried::Deadline, Unretried::Pushback, Unretried::Client, Unretried::Request, Unretried::Connection]
+    {
         assert_eq!(marked(other, "application/grpc"), ["5"]);
     }
 }

@@ -87,6 +87,13 @@ fn a_call_without_attempts_left_fails() {
 }
 
 #[test]
+fn a_lost_request_is_sent_again_once() {
+    let (mut call, _) = tried(Protocol::Http1, "GET", 1);
+    call.is_resent = true;
+    assert_eq!(after_each(&call), "rrrrrffxff");
+}
+
+#[test]
 fn once_the_response_has_begun_nothing_is_sent_again() {
     let (mut call, _) = tried(Protocol::Http1, "GET", 1);
     call.response = Response::Begun;
@@ -112,7 +119,7 @@ fn the_balancer_hears_of_failures_of_the_endpoint_only() {
     let (latency, pushback) = (Duration::from_millis(20), None);
     let letter = |failure: &Failure| {
         let next = next(&call, failure, MAX_ATTEMPTS);
-        match outcome(attempt, failure, &next, attempt.since + latency) {
+        match outcome(attempt, (failure, is_race(&call, failure)), &next, attempt.since + latency) {
             Outcome::NotSent => '-',
             failed if failed == (Outcome::Failure { latency, pushback }) => 'f',
             other => panic!("{other:?}"),

@@ -128,6 +128,8 @@ pub struct BackendChoice {
     pub balancer: String,
     /// The budget for retries and hedges, as `/config` shows it; `null` for the default.
     pub retry_budget: Value,
+    /// What the delay of a hedge is now at this backend; `None` if calls of the method are not hedged after a percentile.
+    pub hedge_delay: Option<String>,
     /// What the calls of the method should reach, as `success 99.9 %, p99 50ms`, and the object that sets it.
     pub objective: Option<String>,
     pub objective_set_by: Option<String>,

@@ -290,6 +290,23 @@ fn changes_limits_and_shares_come_from_the_rule_with_the_objects_that_set_them()
 }
 
 #[test]
+fn the_delay_of_a_hedge_is_told_for_calls_that_may_be_hedged() {
+    let policy = "---\napiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {name: v1, namespace: shop}\nspec:\n  \
+                  targetRefs: [{kind: Service, name: v1}]\n  hedge: {delay: p95, methods: [GET]}\n";
+    let text = policy.to_owned() + &service("v1", &["10.0.0.1"]);
+    let manifest = parse_file(&SourceFile { path: "shop.yaml".to_owned(), text }, "default").expect("no mistakes");
+    let mut relay = relay(1, translate(&manifest.objects, "default").mesh, false);
+    let mut delay = |method: &str| {
+        let side = CallSide::Outbound { authority: "v1.shop:80".to_owned(), address: None };
+        let question = CallQuestion { side, method: method.into(), path: "/".into(), headers: Vec::new() };
+        let outbound = relay.explain_call(&question).expect("a question").outbound.expect("the way");
+        outbound.backends[0].hedge_delay.clone()
+    };
+    assert_eq!(delay("GET").as_deref(), Some("p95 is not known yet, so calls are not hedged: 0 of 100 calls"));
+    assert_eq!(delay("POST"), None);
+}
+
+#[test]
 fn a_hostile_question_is_refused() {
     let mut relay = relay(1, mesh(), false);
     let side = CallSide::Inbound { port: 80, identity: Some("\u{1b}[2J".to_owned()), address: [10, 0, 0, 1].into() };

@@ -145,7 +145,11 @@ impl Relay {
             Some(BackendTarget::Invalid(_)) | None => None,
         };
         match cluster {
-            Some(cluster) => self.explain_backend(call, &TargetKey::Service(cluster.key.clone()), cluster, share),
+            Some(cluster) => {
+                let target = TargetKey::Service(cluster.key.clone());
+                let hedge_delay = self.explain_hedge_delay(call, rule, &target, cluster);
+                BackendChoice { hedge_delay, ..self.explain_backend(call, &target, cluster, share) }
+            }
             None => {
                 let to = match to {
                     Some(BackendTarget::Cluster(key)) => key.to_string(),
@@ -155,6 +159,23 @@ impl Relay {
                 let failure = Some(failure(&unknown_backend(rule, place)));
                 BackendChoice { to, share, failure, ..BackendChoice::default() }
             }
+        }
+    }
+
+    /// Says what the delay of a rule's hedges is now, if it is a percentile and the rule hedges the call.
+    fn explain_hedge_delay(
+        &self,
+        call: &Call,
+        rule: &Rule,
+        target: &TargetKey,
+        cluster: &Arc<Cluster>,
+    ) -> Option<String> {
+        let name = hedged_name(&call.request, call.is_grpc);
+        let hedge = rule.calls.hedge.as_ref().filter(|hedge| hedge.value.applies_to(call.is_grpc, name))?;
+        let tell = |state: &ClusterState| state.tell_hedge_delay(hedge.value.delay, name, self.now);
+        match self.targets.find(target).and_then(|id| self.targets.get(id)) {
+            Some(state) => tell(state),
+            None => tell(&ClusterState::new(target.clone(), cluster.clone(), self.seed, self.now)),
         }
     }
 
@@ -209,6 +230,7 @@ impl Relay {
             failure,
             balancer: cluster.balancer.to_string(),
             retry_budget: json(&cluster.retry_budget),
+            hedge_delay: None,
             objective: objective.map(ToString::to_string),
             objective_set_by: objective.and(objectives).map(|objectives| objectives.set_by.to_string()),
             connect_timeout_ms: ms(cluster.settings.connect_timeout),

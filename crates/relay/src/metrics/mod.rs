@@ -21,6 +21,7 @@ mod method;
 mod objective;
 mod route;
 mod series;
+mod skipped;
 mod tcp;
 mod text;
 mod traffic;

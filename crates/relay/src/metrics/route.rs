@@ -18,6 +18,7 @@ use super::Counter;
 use super::histogram::{Histogram, HistogramTotals};
 use super::keyed::CountByKey;
 use super::labels::Labels;
+use super::skipped::{self, Skipped, SkippedTotals};
 use super::text::{counter, encode_count, encode_seconds};
 
 /// Maximum number of kinds of outcome that one series distinguishes.
@@ -64,10 +65,19 @@ pub struct RouteMetrics {
     /// Their further attempts.
     pub hedges: HedgeMetrics,
     outcomes: CountByKey<Outcome, OUTCOMES>,
-    /// The outcomes of attempts after which their requests went on. Empty until a request is sent again or hedged.
-    passed_over: OnceLock<Box<CountByKey<Outcome, OUTCOMES>>>,
+    /// Empty until a rule's policy decides about a further attempt, so that most series do without it.
+    further: OnceLock<Box<FurtherAttempts>>,
     request_durations: Histogram<{ REQUEST_BOUNDS_MS.len() }>,
     response_durations: Histogram<{ RESPONSE_BOUNDS_MS.len() }>,
+}
+
+/// What became of further attempts.
+#[derive(Debug, Default)]
+struct FurtherAttempts {
+    /// The outcomes of attempts after which their requests went on.
+    passed_over: CountByKey<Outcome, OUTCOMES>,
+    /// Why there was no further attempt.
+    skipped: Skipped,
 }
 
 /// Counts of retries, in the names of Linkerd.
@@ -120,6 +130,7 @@ struct RouteTotals {
     outcomes: Outcomes,
     /// The outcomes of attempts after which the requests went on.
     passed_over: Outcomes,
+    skipped: SkippedTotals,
     request_durations: HistogramTotals<{ REQUEST_BOUNDS_MS.len() }>,
     response_durations: HistogramTotals<{ RESPONSE_BOUNDS_MS.len() }>,
 }
@@ -156,8 +167,23 @@ impl RouteMetrics {
     /// Counts the outcome of an attempt after which the request went on. [`RouteMetrics::ended`] counts the outcome of
     /// the last attempt.
     pub fn passed_over(&self, http_status: Option<u16>, grpc_status: Option<u8>, error: Option<&'static str>) {
-        let outcomes = self.passed_over.get_or_init(Box::default);
-        outcomes.count(Outcome { http_status, grpc_status, error });
+        self.further().passed_over.count(Outcome { http_status, grpc_status, error });
+    }
+
+    /// Counts a request that failed and got no retry, although its rule has retries. `reason` becomes a label.
+    #[cold]
+    pub fn retry_skipped(&self, reason: &'static str) {
+        self.further().skipped.retries.count(reason);
+    }
+
+    /// Counts a hedge that a request did not get, although its rule hedges the request's method. `reason` becomes a label.
+    #[cold]
+    pub fn hedge_skipped(&self, reason: &'static str) {
+        self.further().skipped.hedges.count(reason);
+    }
+
+    fn further(&self) -> &FurtherAttempts {
+        self.further.get_or_init(Box::default)
     }
 
     /// Records how long an endpoint took for a request that it has received completely.
@@ -177,8 +203,9 @@ impl RouteMetrics {
             *total += count.get();
         }
         totals.outcomes.add(&self.outcomes);
-        if let Some(passed_over) = self.passed_over.get() {
+        if let Some(FurtherAttempts { passed_over, skipped }) = self.further.get().map(|further| &**further) {
             totals.passed_over.add(passed_over);
+            totals.skipped.add(skipped);
         }
         self.request_durations.add_to(&mut totals.request_durations);
         self.response_durations.add_to(&mut totals.response_durations);
@@ -270,6 +297,7 @@ impl RouteScrape {
                 self.encode_retries(metric, kind, number)?;
             }
         }
+        self.encode_skipped(encoder)?;
         let help = "Connections that a route sent to a backend";
         self.encode_requests(counter(encoder, "outbound_tls_route_open", help)?, RouteKind::Tls)?;
         self.encode_requests(counter(encoder, "outbound_tcp_route_open", help)?, RouteKind::Tcp)?;
@@ -306,6 +334,16 @@ impl RouteScrape {
             encode_count(metric.encode_family(&route)?, count)?;
         }
         Ok(())
+    }
+
+    fn encode_skipped(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let mut routes = BTreeMap::<Labels, SkippedTotals>::new();
+        for (labels, totals) in &self.backends {
+            if !totals.skipped.is_empty() {
+                routes.entry(labels.route_labels()).or_default().merge(&totals.skipped);
+            }
+        }
+        skipped::encode(encoder, &routes)
     }
 
     fn encode_statuses(&self, metric: MetricEncoder, kind: RouteKind) -> fmt::Result {

@@ -93,6 +93,27 @@ fn names_beyond_the_limit_share_one_series_of_each_kind() {
 }
 
 #[test]
+fn reasons_for_no_further_attempt_are_summed_over_backends_and_cost_nothing_without_one() {
+    let workers = [WorkerMetrics::new(), WorkerMetrics::new()];
+    for (worker, backend) in [(&workers[0], "cart-v1"), (&workers[1], "cart-v2")] {
+        let series = worker.route(&labels(RouteKind::Grpc, "canary", Some(backend)));
+        series.retry_skipped("budget");
+        series.hedge_skipped("unknown-delay");
+    }
+    let other = workers[0].route(&labels(RouteKind::Http, "canary", Some("cart-v1")));
+    other.ended(Some(200), None, None, MS);
+    assert!(other.further.get().is_none());
+    workers[0].route(&labels(RouteKind::Grpc, "canary", Some("cart-v1"))).retry_skipped("deadline");
+
+    let text = scrape(&workers);
+    let route = ROUTE.replace("HTTPRoute", "GRPCRoute");
+    assert_line(&text, &format!("leno_route_retry_skipped_total{{{route},reason=\"budget\"}} 2"));
+    assert_line(&text, &format!("leno_route_retry_skipped_total{{{route},reason=\"deadline\"}} 1"));
+    assert_line(&text, &format!("leno_route_hedge_skipped_total{{{route},reason=\"unknown-delay\"}} 2"));
+    assert_eq!(text.lines().filter(|line| line.contains("_skipped_total{")).count(), 3);
+}
+
+#[test]
 fn attempts_count_by_backend_whether_or_not_they_ended_their_request() {
     let worker = WorkerMetrics::new();
     let [v1, v2] = ["cart-v1", "cart-v2"].map(|name| worker.route(&labels(RouteKind::Grpc, "canary", Some(name))));

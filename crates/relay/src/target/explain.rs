@@ -5,6 +5,7 @@ use leno_model::balance::{Explanation, Policy};
 use crate::Relay;
 use crate::target::budget::BudgetExplanation;
 use crate::target::cluster::ClusterState;
+use crate::target::hedge_delays::HedgeDelayExplanation;
 
 /// One cluster as a worker's balancer sees it, for /balancer.
 #[derive(Debug, serde::Serialize)]
@@ -20,6 +21,9 @@ pub struct ClusterExplanation {
     /// How many calls may be sent again or hedged; `None` for the default, if no call has needed it yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_budget: Option<BudgetExplanation>,
+    /// The current values of hedges' delays that are percentiles, by method.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hedge_delays: Vec<HedgeDelayExplanation>,
     /// Endpoints, ascending by address.
     pub endpoints: Vec<EndpointExplanation>,
 }
@@ -51,6 +55,7 @@ impl Relay {
             worker: self.index,
             calls: state.calls,
             retry_budget: state.explain_budget(self.now, self.workers),
+            hedge_delays: state.explain_hedge_delays(self.now),
             endpoints: self.explain_endpoints(state),
         };
         let mut clusters: Vec<_> = self.targets.iter().map(|(_, state)| explain_cluster(state)).collect();

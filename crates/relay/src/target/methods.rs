@@ -157,6 +157,11 @@ impl Methods {
         }
     }
 
+    /// The names of all methods that have series of their own.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &MethodName> {
+        self.places.iter().map(|place| &place.name)
+    }
+
     /// Returns the name of a call's method in the metrics.
     pub(crate) fn name_of(&self, method: CallMethod) -> &MethodName {
         let place = match method {

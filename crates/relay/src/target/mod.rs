@@ -13,7 +13,7 @@
 //! | `change` | a new mesh |
 //! | `ports` | which ports of our application appear in metrics |
 //! | `readiness` | how many endpoints take calls, for metrics |
-//! | `explain` | the state of clusters, for `/balancer` |
+//! | `explain`, `hedge_delays` | the state of clusters, for `/balancer` |
 
 pub(crate) mod balance;
 pub(crate) mod budget;
@@ -24,6 +24,7 @@ pub(crate) mod discover;
 pub(crate) mod explain;
 pub(crate) mod filter;
 pub(crate) mod find;
+pub(crate) mod hedge_delays;
 pub(crate) mod methods;
 pub(crate) mod ports;
 pub(crate) mod readiness;

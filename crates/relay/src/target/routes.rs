@@ -149,21 +149,14 @@ impl CallRoute {
 
     /// Counts a further attempt, or why there is none.
     pub(crate) fn count_hedge(&self, unhedged: Option<Unhedged>) {
-        let hedges = &self.metrics().hedges;
-        match unhedged {
-            None => hedges.requests.add(1),
-            Some(Unhedged::Budget) => hedges.overflow.add(1),
-            Some(Unhedged::Loaded) => hedges.loaded.add(1),
-            Some(
-                Unhedged::Attempts
-                | Unhedged::Deadline
-                | Unhedged::Pushback
-                | Unhedged::Client
-                | Unhedged::Request
-                | Unhedged::Endpoint
-                | Unhedged::Audit,
-            ) => {}
+        let metrics = self.metrics();
+        let Some(why) = unhedged else { return metrics.hedges.requests.add(1) };
+        match why {
+            Unhedged::Budget => metrics.hedges.overflow.add(1),
+            Unhedged::Loaded => metrics.hedges.loaded.add(1),
+            _ => {}
         }
+        metrics.hedge_skipped(why.reason());
     }
 
     /// Counts a call that a further attempt answered before the first one.
@@ -173,13 +166,14 @@ impl CallRoute {
 
     /// Counts a retry, or why there is none.
     pub(crate) fn count_retry(&self, unretried: Option<Unretried>) {
-        let retries = &self.metrics().retries;
-        match unretried {
-            None => retries.requests.add(1),
-            Some(Unretried::Attempts) => retries.limit_exceeded.add(1),
-            Some(Unretried::Budget) => retries.overflow.add(1),
-            Some(Unretried::Deadline | Unretried::Pushback | Unretried::Client | Unretried::Request) => {}
+        let metrics = self.metrics();
+        let Some(why) = unretried else { return metrics.retries.requests.add(1) };
+        match why {
+            Unretried::Attempts => metrics.retries.limit_exceeded.add(1),
+            Unretried::Budget => metrics.retries.overflow.add(1),
+            _ => {}
         }
+        metrics.retry_skipped(why.reason());
     }
 
     /// Counts the end of a call that was sent again and has not failed.

@@ -166,6 +166,9 @@ fn retries_are_in_the_words_of_envoy_and_grpc() {
         assert_eq!(retry.per_try_timeout.map(|timeout| timeout.nanos), Some(500_000_000));
         let pause = retry.retry_back_off.and_then(|pause| pause.base_interval);
         assert_eq!(pause.map(|pause| pause.nanos), Some(1_000_000));
+        let avoids = dialect == Dialect::Envoy;
+        assert_eq!(retry.retry_host_predicate.len(), usize::from(avoids), "only Envoy can avoid an endpoint");
+        assert_eq!(retry.host_selection_retry_max_attempts > 0, avoids);
     }
 }
 

@@ -187,6 +187,9 @@ fn tell_backend(story: &mut Story, backend: &BackendChoice) {
         backend.to, backend.balancer, backend.connect_timeout_ms
     );
     story.add("backend", &text);
+    if let Some(delay) = &backend.hedge_delay {
+        story.add("hedge", delay);
+    }
     if let (Some(objective), Some(by)) = (&backend.objective, &backend.objective_set_by) {
         story.add("objective", &format!("{objective}, set by {by}"));
     }
