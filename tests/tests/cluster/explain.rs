@@ -113,7 +113,7 @@ fn the_port_may_be_left_out(cluster: &Cluster, watcher: &Watcher) {
     let question = |service| ["explain", METHOD, service, "--via", "deploy/web", "-n", "shop"];
     let story = leno(cluster, &question("echo"));
     assert!(story.starts_with("would go to ") && story.contains("echo.shop:50051"), "{story}");
-    let refused = |service: &str| {
+    let refused = |service: &'static str| {
         let mut command = std::process::Command::new(program("leno"));
         let output = command.args(question(service)).env("KUBECONFIG", cluster.kubeconfig()).output();
         text(&output.expect("leno runs"))

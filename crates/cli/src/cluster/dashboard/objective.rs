@@ -36,7 +36,7 @@ struct Shown {
     text: String,
     /// Of the worse part; `None` without calls.
     burn_rate: Option<f64>,
-    burn: String,
+    burn: Option<String>,
     level: Option<Level>,
     /// Both parts: how many calls miss, and how many may miss.
     parts: String,
@@ -67,7 +67,7 @@ impl Shown {
         Self {
             text: objective.text(),
             burn_rate,
-            burn: number(burn_rate),
+            burn: burn_rate.map(|rate| number(Some(rate))),
             level: burn_rate.map(Level::of),
             parts: parts.collect::<Vec<_>>().join("; "),
         }
