@@ -4,6 +4,8 @@
 //! The tests use a cluster of their own, or the cluster that `LENO_KUBECONFIG` names. Without a cluster or images, they
 //! print a message and pass. `tests/kube/build nodes` builds the cluster, and `images/build` the images.
 
+#[path = "cluster/authority.rs"]
+mod authority;
 #[path = "cluster/closed.rs"]
 mod closed;
 #[path = "cluster/explain.rs"]
@@ -18,6 +20,8 @@ mod load;
 mod meshed;
 #[path = "cluster/neighbours.rs"]
 mod neighbours;
+#[path = "cluster/objectives.rs"]
+mod objectives;
 #[path = "cluster/rights.rs"]
 mod rights;
 #[path = "cluster/traces.rs"]

@@ -125,9 +125,10 @@ async fn the_dashboard_shows_services_methods_endpoints_streams_and_problems() {
         service["methods"].as_array().expect("methods").iter().filter_map(|row| row["method"].as_str()).collect();
     assert!(methods.contains(&"test.Test/Fast") && methods.contains(&"test.Test/Failing"), "{methods:?}");
     let failing = service["methods"].as_array().into_iter().flatten().find(|row| row["method"] == "test.Test/Failing");
-    let objective = &failing.expect("a row")["objective"];
-    assert!(objective["success"]["ratio"] == 0.999 && objective["latency_ms"] == 1_000.0, "{objective}");
-    assert!(objective["success"]["burn_rate"].as_f64().is_some_and(|burn| burn > 900.0), "{objective}");
+    let shown = &failing.expect("a row")["shown_objective"];
+    assert!(shown["text"] == "success 99.9 %, p99 1s" && shown["level"] == "error", "{shown}");
+    assert!(shown["burn_rate"].as_f64().is_some_and(|burn| burn > 900.0) && shown["burn"].is_string(), "{shown}");
+    assert!(shown["parts"].as_str().is_some_and(|parts| parts.contains("0.1 % may miss; latency: ")), "{shown}");
     let problems = mesh["problems"].to_string();
     assert!(problems.contains("misses its objective (success 99.9 %, p99 1s)"), "{problems}");
     let endpoints = dashboard.json("/api/endpoints?id=default%2Fecho");

@@ -265,6 +265,22 @@ async fn leno_explain_names_the_rule_the_limits_and_the_endpoint_of_a_call() {
     assert!(text(&unknown).starts_with("would fail with no-route: there is no Service nobody"), "{}", text(&unknown));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leno_explain_names_the_ports_of_a_service_that_lacks_the_asked_port() {
+    let backend = Backend::start().await;
+    let services = [Service::echo(&[backend.address()]), Service::new("web", &[backend.address()])];
+    let proxy = Proxy::start_with(free_address(), &services, &[]);
+    let admin = proxy.admin().to_string();
+    let config = proxy.directory().path().display().to_string();
+    let line = "would fail with no-route: Service echo in namespace default has no port 80: write echo.default:50051 ";
+    for place in [["--admin", &admin], ["--config", &config]] {
+        // A client that names no port means port 80.
+        let output = run("leno", &[&["explain", "test.Test/Fast", "echo.default"], &place[..]].concat(), SOON);
+        let story = text(&output);
+        assert!(output.status.code() == Some(3) && story.starts_with(line) && !story.contains("web.default"), "{story}");
+    }
+}
+
 #[test]
 fn leno_explain_names_the_policy_and_the_line_that_decide() {
     let directory = tempfile::TempDir::new().expect("there is room");

@@ -31,6 +31,16 @@ pub enum Unroutable {
         /// Its namespace.
         namespace: Box<str>,
     },
+    /// The control plane knows no such port. It does not say whether the Service exists.
+    #[error(
+        "there is no Service {service} in namespace {namespace} with port {port}: check the :authority, or define it"
+    )]
+    UnknownServicePort {
+        service: Box<str>,
+        namespace: Box<str>,
+        /// The requested port.
+        port: u16,
+    },
     /// The Service has no such port.
     #[error("Service {service} in namespace {namespace} has no port {port}: write {service}.{namespace}:{known}")]
     UnknownPort {

@@ -94,6 +94,10 @@ fn refusals_say_what_to_write() {
             Unroutable::UnknownService { service: service(), namespace: namespace() },
             "there is no Service echo in namespace shop: check the :authority, or define it",
         ),
+        (
+            Unroutable::UnknownServicePort { service: service(), namespace: namespace(), port: 80 },
+            "there is no Service echo in namespace shop with port 80: check the :authority, or define it",
+        ),
     ] {
         assert_eq!(refusal.to_string(), text);
     }

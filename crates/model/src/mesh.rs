@@ -415,7 +415,11 @@ impl Mesh {
         let (service, namespace) = (service.to_ascii_lowercase().into(), namespace.to_ascii_lowercase().into());
         let ports: Vec<u16> = of_service().map(|cluster| cluster.key.port).collect();
         if ports.is_empty() {
-            return Err(Unroutable::UnknownService { service, namespace });
+            // A part of the mesh has only the ports that the workload has called.
+            return Err(match self.answered {
+                Some(_) => Unroutable::UnknownServicePort { service, namespace, port },
+                None => Unroutable::UnknownService { service, namespace },
+            });
         }
         let known = KnownPorts { count: ports.len(), shown: ports.into_iter().take(KnownPorts::SHOWN_MAX).collect() };
         Err(Unroutable::UnknownPort { service, namespace, port, known })

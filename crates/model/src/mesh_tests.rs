@@ -247,6 +247,15 @@ fn a_mesh_that_answers_some_questions_says_what_is_left_to_ask() {
 }
 
 #[test]
+fn only_a_whole_mesh_shows_that_a_service_does_not_exist() {
+    let (service, namespace): (Box<str>, Box<str>) = ("nobody".into(), "shop".into());
+    let unknown = Unroutable::UnknownService { service: service.clone(), namespace: namespace.clone() };
+    assert_eq!(names(&mesh(), "nobody.shop:1"), Err(unknown));
+    let unknown_port = Unroutable::UnknownServicePort { service, namespace, port: 1 };
+    assert_eq!(names(&mesh().answering([]), "nobody.shop:1"), Err(unknown_port));
+}
+
+#[test]
 fn which_policies_are_in_force_is_asked_once() {
     assert_eq!(mesh().unanswered_inbound(), None);
     assert_eq!(mesh().answering([]).unanswered_inbound(), Some(Subject::Inbound));

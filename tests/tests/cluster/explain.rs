@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use leno_tests::dashboard::Dashboard;
 use leno_tests::kubernetes::Cluster;
+use leno_tests::programs::{program, text};
 use leno_tests::proxy::wait_for;
 use serde_json::Value;
 
 use super::load::METHOD;
 use super::rights::Watcher;
-use super::user::{PATIENCE, rolled_out, state};
+use super::user::{PATIENCE, leno, rolled_out, state};
 use super::wire::{other_node, server, service};
 
 /// A Service's problem is on the page within a minute. A busy machine gets half a minute more.
@@ -73,6 +74,7 @@ pub(super) fn calls_are_explained_and_problems_are_found(cluster: &Cluster) {
     let allowed = "ns/shop/sa/web is allowed by the default inbound policy all-unauthenticated";
     explained(&["echo:50051"], 0, "would go to ", &["(echo.shop:50051)", "over mutual TLS", allowed]);
     explained(&["ghost:50051"], 3, "would fail with no-route: there is no Service ghost in namespace shop", &[]);
+    the_port_may_be_left_out(cluster, &watcher);
 
     cluster.apply(&[server("bare", &other_node(cluster), "disabled"), service("bare")].concat());
     cluster.kubectl(&["-n", "shop", "wait", "--for=condition=Ready", "pod/bare", "--timeout=120s"]);
@@ -104,6 +106,23 @@ pub(super) fn calls_are_explained_and_problems_are_found(cluster: &Cluster) {
     explained(&["echo:50051"], 0, "would go to ", &[allowed]);
 
     a_pod_that_ends_is_no_problem(cluster, &dashboard);
+}
+
+/// A user who may read Services need not name the only port of a Service.
+fn the_port_may_be_left_out(cluster: &Cluster, watcher: &Watcher) {
+    let question = |service| ["explain", METHOD, service, "--via", "deploy/web", "-n", "shop"];
+    let story = leno(cluster, &question("echo"));
+    assert!(story.starts_with("would go to ") && story.contains("echo.shop:50051"), "{story}");
+    let refused = |service: &'static str| {
+        let mut command = std::process::Command::new(program("leno"));
+        let output = command.args(question(service)).env("KUBECONFIG", cluster.kubeconfig()).output();
+        text(&output.expect("leno runs"))
+    };
+    let [wrong, missing] = [refused("echo:80"), refused("ehco")];
+    assert!(wrong.contains("Service echo.shop has no port 80; write echo.shop:50051"), "{wrong}");
+    assert!(missing.contains("there is no Service ehco in namespace shop; the namespace has "), "{missing}");
+    let (code, told) = watcher.leno(&question("echo"));
+    assert!(code == Some(1) && told.contains("name the port of the Service, as echo.shop:PORT"), "{told}");
 }
 
 fn problems(dashboard: &Dashboard) -> Vec<Value> {

@@ -56,7 +56,13 @@ impl Load {
 
     /// As [`Load::start`], `per_second` times a second.
     pub(super) fn at_rate(cluster: &Cluster, seconds: u32, per_second: u32) -> Self {
+        Self::to(cluster, "echo", seconds, per_second)
+    }
+
+    /// As [`Load::at_rate`], to another Service of the namespace.
+    pub(super) fn to(cluster: &Cluster, service: &str, seconds: u32, per_second: u32) -> Self {
         let (duration, rate) = (format!("{seconds}s"), per_second.to_string());
+        let destination = format!("{service}:50051");
         let what = [
             "/ghz",
             "--insecure",
@@ -75,7 +81,7 @@ impl Load {
             &rate,
             "-O",
             "json",
-            "echo:50051",
+            &destination,
         ];
         let mut kubectl = cluster.start_kubectl(&in_client(&what));
         let mut stdout = kubectl.stdout.take().expect("a pipe");

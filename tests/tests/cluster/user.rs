@@ -12,7 +12,7 @@ use leno_tests::scrape::Scrape;
 use serde_json::Value;
 
 use super::load::{Load, METHOD, PAYLOAD, in_client};
-use super::{closed, explain, lab, meshed, traces, wire};
+use super::{authority, closed, explain, lab, meshed, objectives, traces, wire};
 
 /// Longest time until Pods have started or ended, on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(180);
@@ -216,6 +216,8 @@ fn from_nothing_to_a_meshed_pair_and_back() {
     closed::without_the_control_planes_namespace_only_meshed_namespaces_refuse_pods(&cluster);
     lab::the_lab_measures_the_mesh_and_leaves_nothing(&cluster);
     traces::a_call_is_one_trace_at_a_collector_that_may_go_away(&cluster);
+    objectives::calls_that_miss_an_objective_are_seen(&cluster);
+    authority::an_authority_that_ends_soon_is_named(&cluster);
     the_example_carries_traffic_by_itself(&cluster);
     explain::calls_are_explained_and_problems_are_found(&cluster);
     nothing_is_left(&cluster);

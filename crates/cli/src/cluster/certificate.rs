@@ -15,6 +15,10 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
+/// Minimum remaining validity of the issuing authority: 7 days. The control plane renews its own authority 30 days before
+/// it expires, so an authority with less remaining validity was not renewed.
+pub(crate) const ISSUER_LEAST: Duration = Duration::from_secs(7 * DAY);
+
 /// The parts of a certificate that the tool shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Certificate {
@@ -22,6 +26,7 @@ pub(crate) struct Certificate {
     pub(crate) uris: Vec<String>,
     /// The issuer's distinguished name.
     pub(crate) issuer: String,
+    subject: String,
     pub(crate) validity: Validity,
 }
 
@@ -39,6 +44,7 @@ impl Certificate {
         Some(Self {
             uris: names.iter().filter_map(uri).collect(),
             issuer: certificate.issuer().to_string(),
+            subject: certificate.subject().to_string(),
             validity: Validity {
                 not_before: time(certificate.validity().not_before.timestamp())?,
                 not_after: time(certificate.validity().not_after.timestamp())?,
@@ -58,6 +64,17 @@ impl Certificate {
         }
         if all.is_empty() { Err("it has no certificate".to_owned()) } else { Ok(all) }
     }
+}
+
+/// Returns when the first authority above a workload's certificate expires: then no authority can renew the certificate.
+/// `chain` begins with the workload's certificate. `None` if the chain names no authority that `anchors` contains.
+pub(crate) fn authority_end(chain: &[Certificate], anchors: &[Certificate]) -> Option<SystemTime> {
+    let (_, intermediates) = chain.split_first()?;
+    let end = |certificate: &Certificate| certificate.validity.not_after;
+    let top = &chain.last()?.issuer;
+    // Of two anchors with one name, the later one vouches longer.
+    let anchor = anchors.iter().filter(|anchor| anchor.subject == *top).map(end).max();
+    intermediates.iter().map(end).chain(anchor).min()
 }
 
 /// Whether two trust bundles hold the same anchors, in any order and layout. False if either is not a trust bundle.

@@ -14,12 +14,14 @@ use serde_json::Value;
 use super::connect::{Cluster, ClusterError, Connect};
 use super::forward;
 use super::pods;
+use super::service_port::ServicePort;
 use super::table::{Output, Table, show};
 
 /// Options of `leno diagnostics endpoints`.
 #[derive(Args)]
 pub(crate) struct EndpointsOptions {
-    /// A Service and its port as clients name it: web:80, web.shop:80 or web.shop.svc.cluster.local:80
+    /// A Service and its port as clients name it: web:80, web.shop:80 or web.shop.svc.cluster.local:80. The port may be
+    /// left out if the Service has only one
     #[arg(value_name = "AUTHORITY")]
     authority: String,
     /// Output format
@@ -69,8 +71,8 @@ impl EndpointsOptions {
             let cluster = self.connect.cluster().await?;
             Ok::<_, ClusterError>((control_config(&cluster).await?, cluster.namespace))
         })??;
-        let key = key(&self.authority, &namespace)?;
-        show(self.output, cluster_of(&config, &key, &Knower::Control)?, endpoints)?;
+        let (_, cluster) = cluster_of(&config, &self.authority, &namespace, &Knower::Control)?;
+        show(self.output, cluster, endpoints)?;
         Ok(())
     }
 }
@@ -184,39 +186,37 @@ impl fmt::Display for Knower<'_> {
     }
 }
 
-/// Returns the key of a Service's port in the configuration, as `web.shop:80`.
-pub(super) fn key(authority: &str, namespace: &str) -> Result<String, ClusterError> {
-    let wrong = || {
-        let what = format!("{authority:?} is not a Service with a port");
-        ClusterError::new(what, "write web:80, web.shop:80 or web.shop.svc.cluster.local:80")
-    };
-    let (host, port) = authority.rsplit_once(':').ok_or_else(wrong)?;
-    let port: u16 = port.parse().map_err(|_| wrong())?;
-    let mut labels = host.trim_end_matches('.').split('.');
-    let (service, own) = (labels.next().filter(|name| !name.is_empty()).ok_or_else(wrong)?, labels.next());
-    match labels.next() {
-        None | Some("svc") => Ok(format!("{service}.{}:{port}", own.unwrap_or(namespace))),
-        Some(_) => Err(wrong()),
+/// Returns the key of a Service's port in the configuration, as `web.shop:80`, and its cluster: the endpoints and
+/// settings of this port.
+pub(super) fn cluster_of<'a>(
+    config: &'a Value,
+    authority: &str,
+    namespace: &str,
+    knower: &Knower<'_>,
+) -> Result<(String, &'a Value), ClusterError> {
+    let service = ServicePort::parse(authority, namespace)?;
+    let host = service.host();
+    let clusters = config["mesh"]["clusters"].as_array().into_iter().flatten();
+    let of_service = clusters.filter_map(|cluster| {
+        let (name, port) = cluster["key"].as_str()?.split_once(':')?;
+        (name == host).then_some((port.parse::<u16>().ok()?, cluster))
+    });
+    let known: Vec<(u16, &Value)> = of_service.collect();
+    if known.is_empty() {
+        let fix = match knower {
+            Knower::Control => "list Services with kubectl get services -A",
+            Knower::ProxyOf(_) => "a proxy knows only the Services that its workload calls; leave out --pod",
+        };
+        return Err(ClusterError::new(format!("{knower} knows no Service {host}"), fix));
     }
-}
-
-/// Returns the configuration's cluster for a key: the endpoints and settings of a Service's port.
-pub(super) fn cluster_of<'a>(config: &'a Value, key: &str, knower: &Knower<'_>) -> Result<&'a Value, ClusterError> {
-    let clusters = config["mesh"]["clusters"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if let Some(found) = clusters.iter().find(|cluster| cluster["key"] == key) {
-        return Ok(found);
-    }
-    let name = key.split(':').next().unwrap_or_default();
-    let of_service = |cluster: &&Value| cluster["key"].as_str().is_some_and(|key| key.split(':').next() == Some(name));
-    let ports: Vec<&str> = clusters.iter().filter(of_service).filter_map(|cluster| cluster["key"].as_str()).collect();
-    let fix = match (ports.is_empty(), knower) {
-        (true, Knower::Control) => "list Services with kubectl get services -A".to_owned(),
-        (true, Knower::ProxyOf(_)) => {
-            "a proxy knows only the Services that its workload calls; leave out --pod".to_owned()
-        }
-        (false, _) => format!("there is {}", ports.join(", ")),
-    };
-    Err(ClusterError::new(format!("{knower} knows no {key}"), fix))
+    let chosen = service.choose(known.iter().map(|(port, _)| *port).collect());
+    let chosen = chosen.map_err(|error| match knower {
+        // The Service may have ports that the proxy's workload never calls.
+        Knower::ProxyOf(_) => ClusterError { what: format!("{knower} knows other ports of Service {host}"), ..error },
+        Knower::Control => error,
+    })?;
+    let found = known.into_iter().find(|(port, _)| *port == chosen).map(|(_, cluster)| cluster);
+    Ok((format!("{host}:{chosen}"), found.unwrap_or(&Value::Null)))
 }
 
 fn endpoints(cluster: &Value) -> String {

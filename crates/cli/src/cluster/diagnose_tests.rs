@@ -48,21 +48,11 @@ fn config() -> Value {
 }
 
 #[test]
-fn a_service_is_named_as_callers_name_it() {
-    for authority in
-        ["web:80", "web.shop:80", "web.shop.svc:80", "web.shop.svc.cluster.local:80", "web.shop.svc.a.example.:80"]
-    {
-        assert_eq!(key(authority, "shop").as_deref(), Ok("web.shop:80"), "{authority}");
-    }
-    for authority in ["web", "web:http", ":80", "web.shop.example:80", "web:70000"] {
-        key(authority, "shop").expect_err(authority);
-    }
-}
-
-#[test]
 fn endpoints_are_shown_with_the_identity_that_they_must_have() {
     let config = config();
-    let text = endpoints(cluster_of(&config, "web.shop:80", &Knower::Control).expect("it is known"));
+    let (key, cluster) = cluster_of(&config, "web", "shop", &Knower::Control).expect("it is known");
+    assert_eq!(key, "web.shop:80");
+    let text = endpoints(cluster);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[1], "10.0.0.1:8080   web-1   -      yes     ns/shop/sa/web");
     assert_eq!(lines[2], "10.0.0.2:8080   web-1   -      no      -");
@@ -72,12 +62,16 @@ fn endpoints_are_shown_with_the_identity_that_they_must_have() {
 #[test]
 fn a_service_that_is_not_known_is_told_with_the_ports_that_are() {
     let config = config();
-    let error = cluster_of(&config, "web.shop:81", &Knower::Control).expect_err("there is none").to_string();
-    assert_eq!(error, "the control plane knows no web.shop:81; there is web.shop:80");
-    let error = cluster_of(&config, "wbe.shop:80", &Knower::Control).expect_err("there is none").to_string();
-    assert_eq!(error, "the control plane knows no wbe.shop:80; list Services with kubectl get services -A");
-    let error = cluster_of(&config, "wbe.shop:80", &Knower::ProxyOf("web-1")).expect_err("there is none").to_string();
-    assert!(error.starts_with("the proxy of Pod web-1 knows no wbe.shop:80; "), "{error}");
+    let refused = |authority: &str, knower: &Knower<'_>| {
+        cluster_of(&config, authority, "shop", knower).expect_err(authority).to_string()
+    };
+    assert_eq!(refused("web:81", &Knower::Control), "Service web.shop has no port 81; write web.shop:80");
+    assert_eq!(
+        refused("wbe:80", &Knower::Control),
+        "the control plane knows no Service wbe.shop; list Services with kubectl get services -A"
+    );
+    let by_proxy = refused("wbe.shop:80", &Knower::ProxyOf("web-1"));
+    assert!(by_proxy.starts_with("the proxy of Pod web-1 knows no Service wbe.shop; "), "{by_proxy}");
 }
 
 #[test]

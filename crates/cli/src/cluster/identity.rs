@@ -3,7 +3,7 @@
 //! The tool performs a TLS handshake (`handshake`) with the proxy's inbound port through a port-forward. It reports
 //! whether peers would accept the certificate, and also shows certificates that peers would reject.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::time::SystemTime;
@@ -18,7 +18,7 @@ use leno_model::proxy::INBOUND_PORT;
 use rustls::pki_types::CertificateDer;
 use serde::Serialize;
 
-use super::certificate::{Certificate, relative};
+use super::certificate::{Certificate, ISSUER_LEAST, authority_end, relative};
 use super::connect::{Cluster, ClusterError, Connect};
 use super::forward::{self, FORWARDS_MAX, Forwarded};
 use super::handshake;
@@ -51,11 +51,16 @@ pub(crate) struct Shown {
     issuer: Option<String>,
     not_before: Option<String>,
     not_after: Option<String>,
+    /// When the authority of the certificate expires.
+    authority_not_after: Option<String>,
     /// Why peers would reject the certificate, or why the tool got none; `None` if peers would accept it.
     pub(crate) problem: Option<String>,
     /// Time until the certificate expires, as text for people.
     #[serde(skip)]
     expires: String,
+    /// A warning about an authority that expires soon, with the remedy.
+    #[serde(skip)]
+    warning: Option<String>,
 }
 
 impl Options {
@@ -100,9 +105,13 @@ async fn look_at(cluster: &Cluster, pod: Pod, bundle: Option<&TrustBundle>) -> S
 /// Checks the chain that a Pod presented.
 fn conclude(pod: &Pod, chain: &[CertificateDer<'_>], bundle: Option<&TrustBundle>, now: SystemTime) -> Shown {
     let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
-    let Some(certificate) = chain.first().and_then(|first| Certificate::read(first)) else {
+    let read = |all: &[CertificateDer<'_>]| all.iter().map(|der| Certificate::read(der)).collect::<Option<Vec<_>>>();
+    let certificates = read(chain).unwrap_or_default();
+    let Some(certificate) = certificates.first() else {
         return Shown::nothing(namespace, name, "its certificate is malformed".to_owned());
     };
+    let anchors = bundle.and_then(|bundle| read(bundle.anchors())).unwrap_or_default();
+    let authority_end = authority_end(&certificates, &anchors);
     let workload = format!("/ns/{namespace}/sa/{}", pods::service_account(pod));
     let identity = certificate.uris.first().cloned();
     let is_own = identity.as_ref().is_some_and(|id| id.starts_with("spiffe://") && id.ends_with(&workload));
@@ -117,9 +126,11 @@ fn conclude(pod: &Pod, chain: &[CertificateDer<'_>], bundle: Option<&TrustBundle
         namespace,
         pod: name,
         identity,
-        issuer: Some(certificate.issuer),
+        issuer: Some(certificate.issuer.clone()),
         not_before: time(certificate.validity.not_before),
         not_after: time(certificate.validity.not_after),
+        authority_not_after: authority_end.and_then(time),
+        warning: authority_end.and_then(|end| warning(&certificate.issuer, end, now)),
         expires: relative(certificate.validity.not_after, now),
         problem,
     }
@@ -134,10 +145,19 @@ impl Shown {
             issuer: None,
             not_before: None,
             not_after: None,
+            authority_not_after: None,
             expires: "-".to_owned(),
+            warning: None,
             problem: Some(problem),
         }
     }
+}
+
+/// Warns of an authority that expires soon. Its certificates end with it, however often proxies renew them.
+fn warning(issuer: &str, end: SystemTime, now: SystemTime) -> Option<String> {
+    let is_soon = end.duration_since(now).is_ok_and(|left| left < ISSUER_LEAST);
+    let told = relative(end, now);
+    is_soon.then(|| format!("the authority {issuer} expires {told}, and all its certificates with it; leno check"))
 }
 
 /// Formats a time as RFC 3339.
@@ -165,6 +185,9 @@ fn table(shown: &[Shown]) -> String {
         let problem = line(problem);
         // Writing to a String cannot fail.
         let _ = write!(text, "\n{namespace}/{pod}: {problem}");
+    }
+    for warning in shown.iter().filter_map(|one| one.warning.as_ref()).collect::<BTreeSet<_>>() {
+        let _ = write!(text, "\n{}", line(warning));
     }
     if !text.ends_with('\n') {
         text.push('\n');

@@ -40,9 +40,26 @@ fn a_proxys_certificate_is_shown_with_its_id_and_how_long_it_is_valid() {
     assert_eq!(shown.identity.as_deref(), Some("spiffe://example.org/ns/shop/sa/web"));
     assert_eq!((shown.problem.as_deref(), shown.expires.as_str()), (None, "in 12 h"));
     assert_eq!(shown.not_after.as_deref(), Some("2024-10-05T00:00:00Z"));
+    assert_eq!((shown.authority_not_after.is_some(), shown.warning.as_deref()), (true, None));
     let text = table(&[shown]);
     assert!(text.starts_with("NAMESPACE   POD     IDENTITY "), "{text}");
     assert!(text.lines().nth(1).is_some_and(|line| line.ends_with("in 12 h   yes")), "{text}");
+}
+
+#[test]
+fn an_authority_that_expires_soon_is_named_once() {
+    let (anchor, _) = certified("spiffe://example.org/ns/shop/sa/web");
+    let authority = anchor.delegate(now(), 3 * DAY).expect("an authority");
+    let id = "spiffe://example.org/ns/shop/sa/web".parse().expect("an id");
+    let pair = authority.issue_key_pair(&id, Validity::starting(now(), DAY)).expect("a certificate");
+    let pem = [pair.certificate.as_str(), authority.certificate_pem()].concat();
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>().expect("PEM");
+    let own = bundle(anchor.certificate_pem());
+    let shown = || conclude(&pod("web"), &chain, Some(&own), now());
+    assert_eq!(shown().authority_not_after.as_deref(), Some("2024-10-07T00:00:00Z"));
+    let text = table(&[shown(), shown()]);
+    let told = "expires in 3 days, and all its certificates with it; leno check";
+    assert_eq!((text.matches("the authority CN=").count(), text.matches(told).count()), (1, 1), "{text}");
 }
 
 #[test]

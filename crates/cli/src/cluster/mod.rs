@@ -22,6 +22,7 @@ mod readings;
 pub(crate) mod running;
 mod scrape;
 mod select;
+mod service_port;
 mod source;
 pub(crate) mod stat;
 mod table;

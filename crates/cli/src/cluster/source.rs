@@ -180,6 +180,11 @@ impl ProxyAt {
         Self { namespace: run.namespace, name: run.service, place: Place::Namespace(run.network) }
     }
 
+    /// Whether it is the proxy of a Pod.
+    pub(crate) fn is_of_pod(&self) -> bool {
+        matches!(self.place, Place::Pod(..))
+    }
+
     /// Tells this proxy from the other proxies of its workload.
     pub(crate) fn instance(&self) -> String {
         match &self.place {

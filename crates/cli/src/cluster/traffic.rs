@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::connect::{ClusterError, Connect};
-use super::diagnose::{Knower, cluster_of, control_config, key, pods_config, shown};
+use super::diagnose::{Knower, cluster_of, control_config, pods_config, shown};
 use super::table::{Output, Table, show};
 use conditions::{calls, has_only_a_path, may_match};
 use part::{Part, parts};
@@ -19,7 +19,8 @@ use part::{Part, parts};
 /// Options of `leno diagnostics traffic`.
 #[derive(Args)]
 pub(crate) struct TrafficOptions {
-    /// A Service and its port as clients name it: web:80, web.shop:80 or web.shop.svc.cluster.local:80
+    /// A Service and its port as clients name it: web:80, web.shop:80 or web.shop.svc.cluster.local:80. The port may be
+    /// left out if the Service has only one
     #[arg(value_name = "AUTHORITY")]
     authority: String,
     /// A gRPC method, as shop.v1.Cart/GetItems, or a path, as /items; default: all calls
@@ -69,8 +70,7 @@ impl TrafficOptions {
             };
             Ok::<_, ClusterError>((config, namespace, knower))
         })??;
-        let key = key(&self.authority, &namespace)?;
-        cluster_of(&config, &key, &knower)?;
+        let (key, _) = cluster_of(&config, &self.authority, &namespace, &knower)?;
         let traffic = traffic(&config, &key, &namespace, self.method.as_deref());
         show(self.output, &traffic, |traffic| text(traffic, self.method.as_deref()))?;
         Ok(())

@@ -265,7 +265,7 @@ fn certificates(proxies: &Proxies, now: SystemTime) -> Vec<Finding> {
             Ok(metrics) => metrics,
             Err(error) => return Some(error.into()),
         };
-        let logs = format!("kubectl logs -n {namespace} {pod} -c {PROXY}shows why renewal fails");
+        let logs = format!("kubectl logs -n {namespace} {pod} -c {PROXY} shows why renewal fails");
         let Some(expires) = Scrape::parse(metrics).time(EXPIRATION) else {
             return Some(Finding::failed(format!("{namespace}/{pod} has no certificate"), logs));
         };

@@ -12,12 +12,9 @@ use leno_install::names::{ANCHORS, CONTROL_NAMESPACE, INJECTOR, ISSUER, ISSUER_C
 use super::installed::NAMESPACE;
 use super::read::Installed;
 use super::report::{Checklist, Finding};
-use crate::cluster::certificate::{Certificate, relative, same_anchors};
+use crate::cluster::certificate::{Certificate, ISSUER_LEAST, relative, same_anchors};
 use crate::cluster::connect::ClusterError;
 
-/// Minimum remaining validity of the authority: 7 days. The control plane renews its own authority 30 days before it
-/// expires, so an authority with less remaining validity was not renewed.
-const ISSUER_LEAST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Minimum remaining validity of an anchor: 60 days, because users must replace an anchor by hand.
 const ANCHOR_LEAST: Duration = Duration::from_secs(60 * 24 * 60 * 60);
 

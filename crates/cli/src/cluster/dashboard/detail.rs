@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::denials;
 use super::history::Series;
 use super::mesh::{EdgeRow, Id, ServiceRow, id, is_of};
+use super::objective::MethodRow;
 use super::state::State;
 use crate::cluster::printable::line;
 use crate::cluster::readings::SECOND;
@@ -21,7 +22,7 @@ struct Detail<'a> {
     /// The Service's figures, as its callers' proxies counted them, and as its own proxies did.
     row: Option<ServiceRow>,
     /// Methods that clients called, as the workload's own proxies or the callers' proxies counted them.
-    methods: Vec<methods::Row>,
+    methods: Vec<MethodRow>,
     routes: Vec<routes::Row>,
     callers: Vec<EdgeRow<'a>>,
     calls: Vec<EdgeRow<'a>>,
@@ -58,7 +59,7 @@ pub(super) fn detail(state: &State, wanted: &str) -> Option<String> {
     let detail = Detail {
         id: own,
         row: node.is_service.then(|| node.row(own)),
-        methods,
+        methods: methods.into_iter().map(MethodRow::from).collect(),
         routes,
         callers: mesh.edges(|_, to| to == own),
         calls: mesh.edges(|from, _| from == own),

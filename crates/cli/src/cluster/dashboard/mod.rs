@@ -1,9 +1,9 @@
 //! `leno dashboard`: a page in the browser with the Services, their calls and their problems.
 //!
 //! `find` chooses the proxies, `cluster::reader` reads them again and again, and `collect` turns the readings into what
-//! the page shows: `mesh` (Services and edges), `denials`, `problems`, `history`. `pages` answers the page's requests,
-//! behind `guard`. Pages that a proxy gives about its present state (endpoints, open calls, taps) are read only while
-//! the page shows them: `live`, `watch`. The files in `page/` are what the browser runs.
+//! the page shows: `mesh` (Services and edges), `objective`, `denials`, `problems`, `history`. `pages` answers the page's
+//! requests, behind `guard`. Pages that a proxy gives about its present state (endpoints, open calls, taps) are read only
+//! while the page shows them: `live`, `watch`. The files in `page/` are what the browser runs.
 //!
 //! Everything runs on one thread. No component runs in the cluster.
 
@@ -16,6 +16,7 @@ mod guard;
 mod history;
 mod live;
 mod mesh;
+mod objective;
 mod pages;
 mod problems;
 mod serve;

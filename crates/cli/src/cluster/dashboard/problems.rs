@@ -2,13 +2,16 @@
 
 use std::time::{Duration, SystemTime};
 
+use leno_identity::authority::SVID_LIFETIME;
 use serde::Serialize;
 
 use super::denials::{Key, Row};
 use super::detail::service_at;
 use super::mesh::{Mesh, id};
+use super::objective::Level;
 use crate::cluster::certificate::relative;
 use crate::cluster::readings::{Member, Readings, SECOND};
+use crate::cluster::scrape::Scrape;
 use crate::cluster::source::Growth;
 use crate::cluster::stat::methods;
 
@@ -16,11 +19,6 @@ use crate::cluster::stat::methods;
 const SUCCESS_FAIR: f64 = 0.95;
 /// A Service below this share of successes has a warning.
 const SUCCESS_GOOD: f64 = 0.99;
-/// A method that burns its budget at this rate has an error: a budget for 30 days lasts two days. These are the burn rates
-/// of the alerts in `charts/leno/files/rules.yaml`.
-const BURN_ERROR: f64 = 14.4;
-/// A method that burns its budget at this rate has a warning: a budget for 30 days lasts five days.
-const BURN_WARNING: f64 = 6.0;
 /// A method with fewer misses in a second burns nothing: one failed call of a rare method is no trend.
 const MISSES_LEAST: f64 = 0.3;
 /// A method above this p99 is slow.
@@ -31,6 +29,9 @@ const EXPIRATION: &str = "control_identity_cert_expiration_timestamp_seconds";
 /// Proxies renew their certificates before five sixths of the lifetime are over, so a smaller part is left only after many
 /// failed attempts. The alert `LenoCertificateExpiring` has the same limit.
 const CERTIFICATE_LEAST_PART: u32 = 10;
+/// The control plane issues certificates for [`SVID_LIFETIME`]. A certificate of a Pod with a lifetime below this limit was
+/// shortened. The difference of an hour allows for clocks that differ.
+const ISSUED_LEAST: Duration = SVID_LIFETIME.saturating_sub(Duration::from_secs(60 * 60));
 /// The limit for a proxy that does not tell the lifetime.
 const CERTIFICATE_LEAST: Duration = Duration::from_secs(2 * 60 * 60);
 const ANCHOR_LEAST: Duration = Duration::from_secs(60 * 24 * 60 * 60);
@@ -76,6 +77,7 @@ pub(super) fn problems(facts: &Facts<'_>) -> Vec<Problem> {
         failing(facts),
         burning(facts),
         configuration(facts),
+        authority(facts),
         certificates(facts),
         unreachable(facts),
         denied(facts),
@@ -142,11 +144,16 @@ fn burning(facts: &Facts<'_>) -> Vec<Problem> {
     let burns = |row: &methods::Row| {
         let objective = row.objective.as_ref()?;
         let (name, part) = objective.worse()?;
-        let burn = part.burn_rate.filter(|burn| *burn >= BURN_WARNING && part.misses >= MISSES_LEAST)?;
+        let burn = part.burn_rate.filter(|_| part.misses >= MISSES_LEAST)?;
+        let severity = match Level::of(burn) {
+            Level::Error => Severity::Error,
+            Level::Warning => Severity::Warning,
+            Level::Good => return None,
+        };
         let caller = id(&row.key.namespace, &row.key.name);
         let service = if row.key.direction == "inbound" { caller.clone() } else { service_at(&row.key.at) };
         let problem = Problem {
-            severity: if burn >= BURN_ERROR { Severity::Error } else { Severity::Warning },
+            severity,
             kind: "objective",
             what: format!(
                 "{} called by {caller} at {} misses its objective ({}): {:.1} % of the calls miss {name}, {burn:.0} times \
@@ -154,7 +161,7 @@ fn burning(facts: &Facts<'_>) -> Vec<Problem> {
                 row.key.method,
                 row.key.at,
                 objective.text(),
-                100.0 * part.misses / part.calls
+                100.0 * part.missed().unwrap_or_default()
             ),
             fix: "Open the Service to see its methods and endpoints, or tap its failed or slow calls.".to_owned(),
             service: Some(service),
@@ -177,6 +184,31 @@ fn configuration(facts: &Facts<'_>) -> Vec<Problem> {
     facts.configuration.iter().map(problem).collect()
 }
 
+/// Finds an authority that ends within a day: it limits the certificates that it issues to its own end. So proxies renew
+/// their certificates in time until the end, and [`certificates`] finds no fault.
+fn authority(facts: &Facts<'_>) -> Vec<Problem> {
+    let shortened = facts.readings.proxies().filter_map(|(member, growth)| {
+        let (end, lifetime) = lifetime(&growth.now).filter(|_| member.proxy.is_of_pod())?;
+        (lifetime < ISSUED_LEAST).then_some((end, member))
+    });
+    // Certificates that were issued before the authority was replaced last longer or shorter.
+    let Some((end, member)) = shortened.max_by_key(|(end, _)| *end) else { return Vec::new() };
+    let ends = if end > facts.now { "expires" } else { "expired" };
+    vec![Problem {
+        severity: Severity::Error,
+        kind: "certificate",
+        what: format!("The authority that certified {} {ends} {}", proxy(member), relative(end, facts.now)),
+        fix: "All its certificates end with it. Renew the authority: leno check names it.".to_owned(),
+        service: Some(id(&member.proxy.namespace, &member.proxy.name)),
+    }]
+}
+
+/// When a proxy's certificate expires, and its whole lifetime; `None` if the proxy does not tell both.
+fn lifetime(page: &Scrape) -> Option<(SystemTime, Duration)> {
+    let end = page.time(EXPIRATION)?;
+    Some((end, end.duration_since(page.time("control_identity_cert_refresh_timestamp_seconds")?).ok()?))
+}
+
 fn certificates(facts: &Facts<'_>) -> Vec<Problem> {
     let mut found = Vec::new();
     for (member, Growth { now, .. }) in facts.readings.proxies() {
@@ -196,11 +228,9 @@ fn certificates(facts: &Facts<'_>) -> Vec<Problem> {
                 service: Some(service.clone()),
             });
         };
-        let lifetime = now.time(EXPIRATION).zip(now.time("control_identity_cert_refresh_timestamp_seconds"));
-        let lifetime = lifetime.and_then(|(end, begin)| end.duration_since(begin).ok());
         add(
             EXPIRATION,
-            lifetime.map_or(CERTIFICATE_LEAST, |lifetime| lifetime / CERTIFICATE_LEAST_PART),
+            lifetime(now).map_or(CERTIFICATE_LEAST, |(_, lifetime)| lifetime / CERTIFICATE_LEAST_PART),
             "certificate",
             "The proxy could not renew it. Read the proxy's log, and check that its authority answers: leno check.",
         );

@@ -36,15 +36,27 @@ fn failing_calls_come_before_a_certificate_that_ends_and_a_lost_control_plane() 
 }
 
 #[test]
-fn a_certificate_of_a_short_lifetime_is_a_problem_only_if_its_renewal_is_late() {
-    let page = |issued: u64| {
+fn a_certificate_is_a_problem_if_its_renewal_is_late_or_its_authority_ends() {
+    let page = |left_s: u64, lifetime_s: u64| {
+        let end = 1_000_000 + left_s;
         format!(
-            "control_identity_cert_expiration_timestamp_seconds 1000600\n\
-             control_identity_cert_refresh_timestamp_seconds {issued}\n"
+            "control_identity_cert_expiration_timestamp_seconds {end}\n\
+             control_identity_cert_refresh_timestamp_seconds {}\n",
+            end - lifetime_s
         )
     };
-    assert!(found(&[("web", &page(1_000_600 - 3_600))]).is_empty(), "10 of 60 minutes are left");
-    assert_eq!(found(&[("web", &page(1_000_600 - 7_200))])[0].kind, "certificate", "10 of 120 minutes are left");
+    const DAY_S: u64 = 86_400;
+    assert!(found(&[("web", &page(DAY_S / 9, DAY_S))]).is_empty(), "more than a tenth is left");
+    let late = found(&[("web", &page(DAY_S / 11, DAY_S))]);
+    assert_eq!(late[0].what, "The certificate of pod of shop/web expires in 2 h");
+    // Each of these certificates was renewed in time, and no certificate is valid after its authority.
+    let ending = found(&[("cart", &page(600, 1_500)), ("web", &page(600, 900))]);
+    assert_eq!(ending.len(), 1, "{ending:?}");
+    assert!(
+        ending[0].what.ends_with(" expires in 10 min") && ending[0].what.contains("The authority that"),
+        "{ending:?}"
+    );
+    assert_eq!((ending[0].kind, ending[0].severity), ("certificate", Severity::Error));
 }
 
 #[test]

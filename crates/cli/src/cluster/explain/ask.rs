@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use leno_lab::http::{self, Answer};
 use leno_model::explain::CallQuestion;
@@ -11,10 +11,10 @@ use leno_relay::explain::answer::{BackendChoice, CallAnswer, EndpointChoice};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::destination::Destination;
 use super::story::in_pod;
 use super::{Explained, Options, Server, is_on_its_way, trust_domain_of};
 use crate::cluster::connect::{Cluster, ClusterError};
-use crate::cluster::diagnose::key;
 use crate::cluster::forward::{self, Forwarded};
 use crate::cluster::pods;
 use crate::cluster::select::{Kind, Scope, Selection};
@@ -64,8 +64,8 @@ pub(super) async fn explain_in_cluster(options: &Options) -> Result<Explained, C
     let cluster = options.connect.cluster().await?;
     let namespace = options.namespace.clone().unwrap_or_else(|| cluster.namespace.clone());
     let pod = caller(options, &cluster).await?;
-    let authority = key(&options.service, &namespace)?;
-    let question = options.outbound(&authority, cluster_ip(&cluster, &authority).await)?;
+    let Destination { authority, address } = Destination::find(&cluster, &options.service, &namespace).await?;
+    let question = options.outbound(&authority, address)?;
     let answer = ask_pod(&cluster, &pod, &question).await?;
     let address = pod_address(&pod).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     let mut servers = Vec::new();
@@ -89,15 +89,6 @@ async fn caller(options: &Options, cluster: &Cluster) -> Result<Pod, ClusterErro
         let what = format!("no Pod with a running proxy was found to ask in namespace {namespace}");
         ClusterError::new(what, "choose the caller's namespace with -n, and its workload with --via deploy/NAME")
     })
-}
-
-/// The clusterIP and port of a Service's port, `cart.shop:80`: clients in a cluster connect to it. `None` if the Service is
-/// headless or cannot be read; the proxy then finds the Service by its name.
-async fn cluster_ip(cluster: &Cluster, key: &str) -> Option<SocketAddr> {
-    let (host, port) = key.rsplit_once(':')?;
-    let (name, namespace) = host.split_once('.')?;
-    let service: Service = cluster.get(cluster.within(namespace), name).await.ok().flatten()?;
-    Some(SocketAddr::new(service.spec?.cluster_ip?.parse().ok()?, port.parse().ok()?))
 }
 
 /// What the proxy of a backend's chosen endpoint says, or why it was not asked.

@@ -35,6 +35,13 @@ pub(crate) struct Part {
     pub(crate) burn_rate: Option<f64>,
 }
 
+impl Part {
+    /// The share of calls that missed, 0 to 1; `None` without calls.
+    pub(crate) fn missed(&self) -> Option<f64> {
+        share(self.misses, self.calls)
+    }
+}
+
 impl Objective {
     /// The header of each cell.
     pub(crate) const HEADS: [&'static str; 2] = ["OBJECTIVE", "#BURN"];

@@ -5,8 +5,9 @@ import { h, panel, serviceLink } from './dom.js';
 import { curve, isCurve } from './chart.js';
 import { Table } from './table.js';
 import { encrypted, figures } from './overview.js';
-import { burn, burnClass, burnText, burnTitle, ms, objectiveText, percent, rate, seconds, successClass } from './format.js';
+import { ms, percent, rate, seconds, successClass } from './format.js';
 
+const LEVELS = { error: 'bad', warning: 'warn', good: 'good' };
 const last = (values) => values.findLast((value) => value !== null) ?? null;
 
 function chart(title, series, now, options) {
@@ -24,8 +25,8 @@ export function service(main, id) {
     columns: [{ head: 'Method', kind: 'name', value: (row) => row.method, title: (row) => row.method },
       { head: 'Counted by', optional: true, value: (row) => (row.direction === 'inbound' ? 'own proxies' : row.namespace ? `${row.namespace}/${row.name}` : row.name) }, ...figures,
       { head: 'Expired', number: true, optional: true, value: (row) => row.expired_rate, text: (row) => percent(row.expired_rate) },
-      { head: 'Objective', optional: true, value: (row) => objectiveText(row.objective) },
-      { head: 'Burn', number: true, value: (row) => burn(row.objective), text: (row) => burnText(burn(row.objective)), class: (row) => burnClass(burn(row.objective)), title: (row) => burnTitle(row.objective) }] });
+      { head: 'Objective', optional: true, value: (row) => row.shown_objective?.text },
+      { head: 'Burn', number: true, value: (row) => row.shown_objective?.burn_rate, text: (row) => row.shown_objective?.burn ?? '–', class: (row) => LEVELS[row.shown_objective?.level] ?? 'soft', title: (row) => row.shown_objective?.parts ?? 'no objective' }] });
   const endpoints = new Table({ label: 'Endpoints', key: (row) => [row.seen_by, row.proxy, row.worker, row.cluster, row.address].join(' '), empty: 'No proxy has called a Service of this name. A workload may have another name than its Service.',
     columns: [{ head: 'Endpoint', kind: 'mono', value: (row) => row.address }, { head: 'Pod', kind: 'mono', optional: true, value: (row) => row.pod ?? '–' },
       { head: 'State', value: (row) => row.state, draw(row, cell) { if (cell.textContent !== row.state) cell.replaceChildren(h('span', { class: `tag ${row.state}` }, row.state)); } },

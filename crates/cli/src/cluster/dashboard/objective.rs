@@ -1,0 +1,87 @@
+//! A method's objective as the page shows it: the page only displays these texts.
+
+use leno_model::traffic::Share;
+use serde::Serialize;
+
+use crate::cluster::stat::counts::number;
+use crate::cluster::stat::methods;
+use crate::cluster::stat::objective::{Objective, Part};
+
+/// A method that burns its budget at this rate has an error: a budget for 30 days lasts two days. These are the burn rates
+/// of the alerts in `charts/leno/files/rules.yaml`.
+const BURN_ERROR: f64 = 14.4;
+/// A method that burns its budget at this rate has a warning: a budget for 30 days lasts five days.
+const BURN_WARNING: f64 = 6.0;
+
+/// How serious a burn rate is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Level {
+    Error,
+    Warning,
+    Good,
+}
+
+/// A row of the table of methods.
+#[derive(Serialize)]
+pub(super) struct MethodRow {
+    #[serde(flatten)]
+    row: methods::Row,
+    shown_objective: Option<Shown>,
+}
+
+/// The cells of an objective.
+#[derive(Debug, PartialEq, Serialize)]
+struct Shown {
+    text: String,
+    /// Of the worse part; `None` without calls.
+    burn_rate: Option<f64>,
+    burn: Option<String>,
+    level: Option<Level>,
+    /// Both parts: how many calls miss, and how many may miss.
+    parts: String,
+}
+
+impl Level {
+    pub(super) fn of(burn_rate: f64) -> Self {
+        match burn_rate {
+            rate if rate >= BURN_ERROR => Self::Error,
+            rate if rate >= BURN_WARNING => Self::Warning,
+            _ => Self::Good,
+        }
+    }
+}
+
+impl From<methods::Row> for MethodRow {
+    fn from(row: methods::Row) -> Self {
+        let shown_objective = row.objective.as_ref().map(Shown::of);
+        Self { row, shown_objective }
+    }
+}
+
+impl Shown {
+    fn of(objective: &Objective) -> Self {
+        let parts = [("success", &objective.success), ("latency", &objective.latency)];
+        let parts = parts.into_iter().filter_map(|(name, part)| Some(format!("{name}: {}", misses(part.as_ref()?))));
+        let burn_rate = objective.burn_rate();
+        Self {
+            text: objective.text(),
+            burn_rate,
+            burn: burn_rate.map(|rate| number(Some(rate))),
+            level: burn_rate.map(Level::of),
+            parts: parts.collect::<Vec<_>>().join("; "),
+        }
+    }
+}
+
+fn misses(part: &Part) -> String {
+    let may = Share::of_ratio(1.0 - part.ratio);
+    match part.missed() {
+        Some(missed) => format!("{} % of the calls miss, {may} % may miss", Share::of_ratio(missed)),
+        None => format!("no calls, {may} % may miss"),
+    }
+}
+
+#[cfg(test)]
+#[path = "objective_tests.rs"]
+mod tests;

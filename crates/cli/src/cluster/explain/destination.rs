@@ -1,0 +1,80 @@
+//! Finds the Service's port that a call in a cluster goes to, and says what a user may have meant if there is no such port.
+
+use std::net::SocketAddr;
+
+use k8s_openapi::api::core::v1::Service;
+use kube::ResourceExt;
+
+use crate::cluster::connect::{Cluster, ClusterError};
+use crate::cluster::service_port::ServicePort;
+
+/// Number of other Services in a message.
+const OTHERS_MAX: usize = 8;
+
+/// The destination of a call in a cluster.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Destination {
+    /// `:authority`, as `cart.shop:80`.
+    pub(super) authority: String,
+    /// The clusterIP and port, to which clients connect. `None` if the Service is headless or cannot be read; the proxy
+    /// then finds the Service by its name.
+    pub(super) address: Option<SocketAddr>,
+}
+
+impl Destination {
+    /// Finds the destination that `text` names. `namespace` is the caller's.
+    pub(super) async fn find(cluster: &Cluster, text: &str, namespace: &str) -> Result<Self, ClusterError> {
+        let wanted = ServicePort::parse(text, namespace)?;
+        let api = || cluster.within::<Service>(&wanted.namespace);
+        match (cluster.get(api(), &wanted.name).await, wanted.port) {
+            (Ok(Some(service)), _) => Self::of(&wanted, &service),
+            // The proxy's answer explains what becomes of such a call. A user without the right to read Services gets an
+            // answer too.
+            (Ok(None) | Err(_), Some(port)) => Ok(Self::by_name(&wanted, port)),
+            // The list only helps the user, who may have no right to read it.
+            (Ok(None), None) => Err(no_service(&wanted, &cluster.list(api(), "").await.unwrap_or_default())),
+            (Err(error), None) => {
+                let fix = format!("name the port of the Service, as {}:PORT", wanted.host());
+                Err(ClusterError::new(format!("the ports of {} are unknown: {}", wanted.host(), error.what), fix))
+            }
+        }
+    }
+
+    fn of(wanted: &ServicePort, service: &Service) -> Result<Self, ClusterError> {
+        let port = wanted.choose(tcp_ports(service))?;
+        let ip = service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_ref()).and_then(|ip| ip.parse().ok());
+        Ok(Self { address: ip.map(|ip| SocketAddr::new(ip, port)), ..Self::by_name(wanted, port) })
+    }
+
+    fn by_name(wanted: &ServicePort, port: u16) -> Self {
+        Self { authority: format!("{}:{port}", wanted.host()), address: None }
+    }
+}
+
+fn tcp_ports(service: &Service) -> Vec<u16> {
+    let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
+    let tcp = ports.filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"));
+    tcp.filter_map(|port| u16::try_from(port.port).ok()).collect()
+}
+
+/// Explains that there is no such Service. `others` are the Services of its namespace.
+fn no_service(wanted: &ServicePort, others: &[Service]) -> ClusterError {
+    let ports = |service: &Service| {
+        let name = service.name_any();
+        tcp_ports(service).into_iter().map(move |port| format!("{name}.{}:{port}", wanted.namespace))
+    };
+    let mut known: Vec<String> = others.iter().flat_map(ports).collect();
+    known.sort_unstable();
+    let more = known.len().saturating_sub(OTHERS_MAX);
+    known.truncate(OTHERS_MAX);
+    let fix = match (known.is_empty(), more) {
+        (true, _) => "list Services with kubectl get services -A".to_owned(),
+        (false, 0) => format!("the namespace has {}", known.join(", ")),
+        (false, _) => format!("the namespace has {} and {more} more", known.join(", ")),
+    };
+    ClusterError::new(format!("there is no Service {} in namespace {}", wanted.name, wanted.namespace), fix)
+}
+
+#[cfg(test)]
+#[path = "destination_tests.rs"]
+mod tests;
