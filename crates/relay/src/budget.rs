@@ -161,8 +161,9 @@ impl Relay {
     }
 
     /// Closes a client's connection, unless the worker holds at most seven eighths of its budget, or this turn's relief
-    /// has closed enough connections. Returns whether it has closed a connection. If so, carry the effects out, so that
-    /// the memory of the connection's wire is free too, and call this function again.
+    /// has closed enough connections. Returns whether it has closed a connection. If so, write all output and
+    /// carry the effects out, so that the memory of the connection's wire and of its own connections to servers is free
+    /// too, and call this function again.
     pub fn relieve(&mut self, relief: &mut Relief) -> bool {
         if self.held_bytes() <= self.enough_bytes() || relief.victims >= VICTIMS_MAX {
             return false;

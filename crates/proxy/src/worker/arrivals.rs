@@ -33,7 +33,9 @@ impl Worker {
             self.drop_arrivals();
             let mut relief = Relief::default();
             while self.relay.relieve(&mut relief) {
-                self.carry_out();
+                // This also closes the connections to servers that carried only this client's calls. Else their memory
+                // would still count, and more clients than necessary would be disconnected.
+                self.flush_all();
             }
         }
     }

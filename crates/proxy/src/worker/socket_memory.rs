@@ -179,4 +179,4 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
 
 #[cfg(test)]
 #[path = "socket_memory_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::*;
 
 /// Returns a connection to ourselves at `ip`: the end that accepted it, and the end that opened it. Neither blocks.
-fn connection(ip: IpAddr) -> Option<(TcpStream, TcpStream)> {
+pub(in crate::worker) fn connection(ip: IpAddr) -> Option<(TcpStream, TcpStream)> {
     let listener = std::net::TcpListener::bind((ip, 0)).ok()?;
     let opened = std::net::TcpStream::connect(listener.local_addr().ok()?).ok()?;
     let (accepted, _) = listener.accept().ok()?;
@@ -14,7 +14,7 @@ fn connection(ip: IpAddr) -> Option<(TcpStream, TcpStream)> {
 }
 
 /// Writes until the socket has accepted no byte for a while.
-fn fill(socket: &mut TcpStream) -> usize {
+pub(in crate::worker) fn fill(socket: &mut TcpStream) -> usize {
     let mut written = 0;
     let mut latest = Instant::now();
     while latest.elapsed() < Duration::from_millis(300) {
