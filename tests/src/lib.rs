@@ -27,6 +27,7 @@ pub mod proxy;
 pub mod scrape;
 pub mod scripted;
 pub mod siege;
+pub mod sockets;
 pub mod traces;
 pub mod wire;
 pub mod xds;

@@ -7,6 +7,7 @@
 mod dribble;
 mod floods;
 mod header_blocks;
+mod kernel;
 mod memory;
 mod resets;
 mod slow;

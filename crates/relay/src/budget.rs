@@ -9,6 +9,10 @@
 //! 2. the largest connections of the account that holds the most, which is an identity or a source address. Our own
 //!    application has half of the budget to itself, and its connections are only closed if it holds more.
 //!
+//! The charge of a link includes what the kernel holds for its socket, because the container's memory includes it too.
+//! The event loop measures it: when the socket accepts no bytes or is not read, and once a second if more than a
+//! negligible part may have changed ([`Relay::negligible_bytes`]).
+//!
 //! The charge of a link is updated after each flush, which follows each read and write; the charge of an arrival after
 //! each read. Invariant: `charged_bytes` is the sum of `Link::charged_bytes` over all links, and `arrival_bytes` is the
 //! sum of `Arrival::charged_bytes` over all arrivals.
@@ -19,6 +23,7 @@ use rustc_hash::FxHashMap;
 use crate::Relay;
 use crate::downstream::accounts::AccountId;
 use crate::downstream::client::{Client, ClientId};
+use crate::effect::Effect;
 use crate::link::{Link, LinkId};
 
 /// Memory of a connection besides its buffers and tables: its structs in the proxy and in the kernel.
@@ -47,6 +52,11 @@ impl Budget {
     /// Changes the charge of a link from `before` to `after` bytes.
     fn charge(&mut self, before: usize, after: usize) {
         self.charged_bytes = (self.charged_bytes + after).saturating_sub(before);
+    }
+
+    /// See [`Relay::negligible_bytes`].
+    fn negligible_bytes(&self, connections: usize) -> usize {
+        self.max_bytes / 8 / connections.max(1)
     }
 
     /// If it has changed whether connections must save memory, returns whether they must now. Otherwise returns `None`.
@@ -83,15 +93,16 @@ impl Relay {
     pub(crate) fn charge(&mut self, id: LinkId) {
         let Some(link) = self.link(id) else { return };
         let mut bytes = CONNECTION_BYTES + link.codec.memory_bytes() + link.pending_input.capacity();
-        bytes += link.wire_bytes;
+        bytes += link.tls_bytes + link.kernel_bytes;
         if let LinkId::Client(client) = id {
             // Content and fields count for the client that sent them, or that does not read them, wherever they wait.
             bytes += link.codec.queue_memory_bytes() + link.codec.held_bytes();
             bytes += link.codec.stream_count() * CALL_BYTES;
             bytes += self.downstreams.get(client).map_or(0, Client::memory_bytes);
         } else {
-            // The client is charged for the content that waits here, but not for the unused capacity of its buffers.
-            // Trailers that wait count twice, here and for the client.
+            // The client is charged for the content that waits here, but not for the unused capacity of its buffers, and
+            // not for the kernel's part here: see `held_at_servers`. Trailers that wait count twice, here and for the
+            // client.
             bytes += link.codec.queue_memory_bytes().saturating_sub(link.codec.queued_bytes());
         }
         let Some(link) = self.link(id) else { return };
@@ -124,6 +135,13 @@ impl Relay {
         held_bytes > self.budget.max_bytes
     }
 
+    /// Returns how many bytes the kernel may hold for each of the worker's `connections` without being counted: together
+    /// at most an eighth of the budget. So a few connections with small messages cost no measurement, and thousands of
+    /// connections cannot hide much.
+    pub fn negligible_bytes(&self, connections: usize) -> usize {
+        self.budget.negligible_bytes(connections)
+    }
+
     /// Returns how much the worker may hold after connections were closed because it held more than its budget, in bytes.
     pub fn enough_bytes(&self) -> usize {
         self.budget.max_bytes / 8 * 7
@@ -143,8 +161,9 @@ impl Relay {
     }
 
     /// Closes a client's connection, unless the worker holds at most seven eighths of its budget, or this turn's relief
-    /// has closed enough connections. Returns whether it has closed a connection. If so, carry the effects out, so that
-    /// the memory of the connection's wire is free too, and call this function again.
+    /// has closed enough connections. Returns whether it has closed a connection. If so, write all output and
+    /// carry the effects out, so that the memory of the connection's wire and of its own connections to servers is free
+    /// too, and call this function again.
     pub fn relieve(&mut self, relief: &mut Relief) -> bool {
         if self.held_bytes() <= self.enough_bytes() || relief.victims >= VICTIMS_MAX {
             return false;
@@ -161,12 +180,16 @@ impl Relay {
     /// Returns the connections of the account that holds the most, the largest last. The connections of our own
     /// application count as one account here. If there are other accounts, the account of our own application is left
     /// out as long as it holds at most half of the budget.
-    fn clients_of_heaviest(&self) -> Vec<ClientId> {
+    fn clients_of_heaviest(&mut self) -> Vec<ClientId> {
+        let at_servers = self.held_at_servers();
         let account_of =
             |client: &Client| self.downstreams.accounts().is_of_a_caller(client.account).then_some(client.account);
+        let held_by = |id: ClientId, client: &Client| {
+            client.link.charged_bytes + at_servers.get(&id).copied().unwrap_or_default()
+        };
         let mut totals: FxHashMap<Option<AccountId>, usize> = FxHashMap::default();
-        for (_, client) in self.downstreams.iter() {
-            *totals.entry(account_of(client)).or_default() += client.link.charged_bytes;
+        for (id, client) in self.downstreams.iter() {
+            *totals.entry(account_of(client)).or_default() += held_by(id, client);
         }
         // Connections to endpoints and stored requests count as memory of our own application too.
         let of_callers: usize = totals.iter().filter(|(account, _)| account.is_some()).map(|(_, total)| *total).sum();
@@ -176,23 +199,47 @@ impl Relay {
         }
         let Some((heaviest, _)) = totals.into_iter().max_by_key(|(_, total)| *total) else { return Vec::new() };
         let clients = self.downstreams.iter().filter(|(_, client)| account_of(client) == heaviest);
-        let mut clients: Vec<_> = clients.map(|(id, client)| (client.link.charged_bytes, id)).collect();
+        let mut clients: Vec<_> = clients.map(|(id, client)| (held_by(id, client), id)).collect();
         clients.sort_unstable();
         clients.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Returns what the kernel holds of each client's content in the connections to servers that carry this content
+    /// alone: connections of HTTP/1 and opaque connections. A connection of HTTP/2 belongs to many clients.
+    fn held_at_servers(&mut self) -> FxHashMap<ClientId, usize> {
+        let mut held = FxHashMap::default();
+        for (id, upstream) in self.pools.upstreams() {
+            let link = &upstream.link;
+            if link.kernel_bytes == 0 || upstream.key.hop.is_shared() {
+                continue;
+            }
+            for (stream, token) in link.codec.open_streams() {
+                let attempt = self.calls.on(id, stream, token);
+                let client = attempt.and_then(|attempt| self.calls.get(attempt.call)?.client);
+                if let Some(client) = client {
+                    *held.entry(client).or_default() += link.kernel_bytes;
+                }
+            }
+        }
+        held
     }
 
     /// Closes a client's connection at once, because the worker needs its memory.
     fn give_up(&mut self, id: ClientId) {
         let Some(client) = self.downstreams.get_mut(id) else { return };
         let (peer, bytes, max_bytes) = (client.origin.peer, client.link.charged_bytes, self.budget.max_bytes);
+        let kernel_bytes = client.link.kernel_bytes;
         tracing::warn!(
-            "{peer} is disconnected: it is among those that hold the most memory ({bytes} bytes) and the worker's budget of \
-             {max_bytes} bytes is used up; have the client take its responses, or raise memory_budget_kib and the \
-             container's memory"
+            "{peer} is disconnected: it is among those that hold the most memory ({bytes} bytes, {kernel_bytes} of them in \
+             the kernel's socket buffers) and the worker's budget of {max_bytes} bytes is used up; have the client take its \
+             responses and the server take its requests, or raise memory_budget_kib and the container's memory"
         );
         self.metrics.count_abuse("memory_budget");
         client.link.codec.go_away(ErrorCode::ENHANCE_YOUR_CALM, "the proxy's memory is used up");
+        let wire = client.link.wire.filter(|_| kernel_bytes > 0);
         self.write_last(LinkId::Client(id));
+        // An orderly close would leave the unsent bytes in the kernel for as long as the client does not read.
+        self.effects.extend(wire.map(Effect::Abort));
         self.close_client(id);
     }
 }

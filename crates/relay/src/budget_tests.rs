@@ -23,3 +23,13 @@ fn a_charge_replaces_the_one_before() {
     budget.charge(5, 0);
     assert_eq!(budget.charged_bytes, 0);
 }
+
+#[test]
+fn what_is_not_measured_is_at_most_an_eighth_of_the_budget_together() {
+    let budget = Budget::new(16 * MIB);
+    assert_eq!(budget.negligible_bytes(0), 2 * MIB);
+    assert_eq!(budget.negligible_bytes(100), 20_971);
+    for connections in [1, 100, 8_000, 100_000] {
+        assert!(budget.negligible_bytes(connections) * connections <= 2 * MIB);
+    }
+}

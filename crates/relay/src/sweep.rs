@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use leno_http2::{ErrorCode, FieldSection};
 
+use crate::budget::CONNECTION_BYTES;
 use crate::call::reply::ProxyError;
 use crate::downstream::client::ClientId;
 use crate::effect::Effect;
@@ -103,7 +104,9 @@ impl Relay {
         let is_tunnel = client.is_tunnel();
         let link = &mut client.link;
         if link.closing_since.is_some() {
-            return if past(link.closing_since, LINGER) { Verdict::Close("") } else { Verdict::Keep };
+            // If the kernel still has output that the client has not read, the connection keeps its place and its charge.
+            let limit = if link.kernel_bytes > CONNECTION_BYTES { ms(relay.unread_timeout_ms) } else { LINGER };
+            return if past(link.closing_since, limit) { Verdict::Close("") } else { Verdict::Keep };
         }
         if link.codec.is_opaque() {
             if !client.has_spoken && link.has_received {

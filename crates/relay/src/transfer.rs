@@ -217,7 +217,7 @@ impl Relay {
             && !link.is_closing()
         {
             self.close(id, "it was closed in the middle of a message");
-        } else if link.codec.is_drained() && !link.codec.wants_write() {
+        } else if link.codec.is_drained() && (!link.codec.wants_write() || is_rest_useless(id, link)) {
             match id {
                 LinkId::Endpoint(upstream) => self.close_upstream(upstream, "its call is over"),
                 LinkId::Client(_) => self.begin_closing(id),
@@ -264,6 +264,12 @@ impl Relay {
             LinkId::Client(client) => self.dismiss_client(client, error),
         }
     }
+}
+
+/// Returns whether the output that a server does not take now is the rest of an HTTP/1 request whose call is over. A
+/// server that does not read would make it take memory for as long as it likes.
+fn is_rest_useless(id: LinkId, link: &Link) -> bool {
+    matches!(id, LinkId::Endpoint(_)) && link.codec.must_close() && link.is_blocked()
 }
 
 /// Returns whether we stop reading a client because it does not read its output. We never stop reading an endpoint:

@@ -6,8 +6,8 @@ use leno_tests::attacker::Attacker;
 use leno_tests::backend::Backend;
 use leno_tests::client::{Call, Client};
 use leno_tests::manifests::{ECHO, Service};
-use leno_tests::programs::run_well;
 use leno_tests::proxy::{Proxy, free_address, wait_for};
+use leno_tests::sockets::kernel_bytes;
 use leno_tests::wire::{self, call_block, flag, kind};
 
 const INITIAL_WINDOW_SIZE: u16 = 4;
@@ -120,8 +120,7 @@ async fn the_kernel_holds_little_for_a_client_that_does_not_read() {
     let mut before = 0;
     let held = wait_for("the socket is full", PATIENCE, || {
         std::thread::sleep(Duration::from_millis(300));
-        let sockets = run_well("ss", &["-Htmn", "state", "established", &filter], PATIENCE);
-        let held = sockets.split(",w").filter_map(|rest| rest.split(',').next()?.parse::<u64>().ok()).sum();
+        let held = kernel_bytes(&filter);
         let has_stopped = held > 0 && std::mem::replace(&mut before, held) == held;
         has_stopped.then_some(held)
     });

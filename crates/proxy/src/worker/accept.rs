@@ -11,7 +11,7 @@ use mio::net::TcpStream;
 use socket2::{SockRef, TcpKeepalive};
 
 use super::Worker;
-use super::wire::{Carries, Wire, WireId};
+use super::wire::{Carries, Wire, WireId, is_local};
 
 /// Maximum number of connections that are accepted from one listener in one turn of the event loop.
 const MAX_ACCEPTS: usize = 64;
@@ -89,7 +89,8 @@ impl Worker {
     fn add_arrival(&mut self, door: Door, socket: TcpStream, peer: SocketAddr) {
         // A socket without an address has been reset already.
         let Ok(origin) = origin_of(door, peer, &socket) else { return };
-        let wire = self.wires.insert(Wire::new(socket, None, self.relay.now()));
+        let is_local = is_local(origin.local.ip(), origin.peer.ip());
+        let wire = self.wires.insert(Wire::new(socket, None, is_local, self.relay.now()));
         if self.take_place(door, origin.peer.ip(), wire).is_err() {
             self.wires.remove(wire);
             self.relay.metrics().count_abuse("client_connections");

@@ -34,7 +34,10 @@ enum Step {
 impl Worker {
     /// Reads from an arrival and takes the next step. Called on each of its poll events, and when it has more to read.
     pub(super) fn read_arrival(&mut self, id: ArrivalId) {
-        let Some(arrival) = self.arrivals.get(id).filter(|arrival| !arrival.is_held) else { return };
+        let Some(arrival) = self.arrivals.get(id) else { return };
+        if arrival.is_held {
+            return self.charge_arrival(id);
+        }
         if self.is_opaque(arrival) {
             return self.admit_opaque(id);
         }

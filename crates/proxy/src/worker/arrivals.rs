@@ -8,14 +8,16 @@ use rustc_hash::FxHashMap;
 
 use super::Worker;
 use super::accept::{Arrival, ArrivalId};
-use super::wire::Wire;
 
 impl Worker {
     /// Updates the charge of an arrival.
     pub(super) fn charge_arrival(&mut self, id: ArrivalId) {
         let Some(arrival) = self.arrivals.get_mut(id) else { return };
-        let wire_bytes = self.wires.get(arrival.wire).map_or(0, Wire::memory_bytes);
-        let bytes = CONNECTION_BYTES + arrival.first.capacity() + wire_bytes;
+        let mut bytes = CONNECTION_BYTES + arrival.first.capacity();
+        if let Some(wire) = self.wires.get_mut(arrival.wire) {
+            wire.measure_if_stuck(self.relay.now(), false, &mut self.socket_memory);
+            bytes += wire.tls_bytes() + wire.kernel_bytes();
+        }
         let before = std::mem::replace(&mut arrival.charged_bytes, bytes);
         self.relay.charge_arrival(before, bytes);
     }
@@ -31,7 +33,9 @@ impl Worker {
             self.drop_arrivals();
             let mut relief = Relief::default();
             while self.relay.relieve(&mut relief) {
-                self.carry_out();
+                // This also closes the connections to servers that carried only this client's calls. Else their memory
+                // would still count, and more clients than necessary would be disconnected.
+                self.flush_all();
             }
         }
     }

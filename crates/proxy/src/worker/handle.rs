@@ -250,6 +250,7 @@ impl Worker {
             accept_again: false,
             accept_failed: false,
             buffers: Buffers::new(READ_BYTES),
+            socket_memory: Default::default(),
             burst: false,
             trim_next: false,
             next_trim: now,

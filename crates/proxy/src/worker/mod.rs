@@ -2,7 +2,8 @@
 //!
 //! - A client's connection: `accept`, `arrival` (before its protocol is known, with `arrivals`), `places` (which
 //!   connections stay if there are too many).
-//! - Bytes: `wire` (a socket and its `tls`, counted by `meter`), `sockets` (input, output, and what the relay asks for).
+//! - Bytes: `wire` (a socket and its `tls`, counted by `meter`), `sockets` (input, output, and what the relay asks for),
+//!   `socket_memory` (what the kernel holds for a socket).
 //! - Certificates: `trust` (how long a peer's certificate lets its connection stay, with `standing` and `recheck`).
 //! - The rest: `handle` (the control thread's handle of a worker), `listen` (the sockets that accept), `upkeep` (periodic
 //!   work), `memory` (of the process).
@@ -19,6 +20,7 @@ pub(crate) mod memory;
 mod meter;
 mod places;
 mod recheck;
+mod socket_memory;
 mod sockets;
 mod standing;
 pub mod tls;
@@ -42,6 +44,7 @@ use handle::Command;
 use listen::Listener;
 use places::Doors;
 use recheck::Recheck;
+use socket_memory::SocketMemory;
 use wire::{Buffers, Wire, WireId, wire_of};
 
 use crate::access_log::Outlet;
@@ -81,6 +84,7 @@ struct Worker {
     /// Accepting failed; the next sweep tries again.
     accept_failed: bool,
     buffers: Buffers,
+    socket_memory: SocketMemory,
     /// Whether a burst has used memory that was not returned to the system yet.
     burst: bool,
     /// Whether the tables are small again and the thread's cache is empty, so that the next trim finds their memory.

@@ -17,7 +17,7 @@ use super::Worker;
 use super::accept::keepalive;
 use super::tls::Tls;
 use super::trust::Peer;
-use super::wire::{Buffers, Carries, Fill, Wire, WireError, WireId, token};
+use super::wire::{Buffers, Carries, Fill, Wire, WireError, WireId, is_local, token};
 
 impl Worker {
     /// Handles an event of a wire's socket.
@@ -26,11 +26,14 @@ impl Worker {
         let id = match wire.carries {
             Some(Carries::Arrival(arrival)) => {
                 wire.end_follows |= event.is_read_closed();
+                wire.has_unread |= event.is_readable();
                 return self.read_arrival(arrival);
             }
             Some(Carries::Link(id)) => id,
             None => return,
         };
+        // True until the relay reads on, if the relay has stopped to read the connection.
+        wire.has_unread |= event.is_readable();
         if wire.is_connecting && !self.finish_connecting(wire_id, id) {
             return;
         }
@@ -136,7 +139,8 @@ impl Worker {
         if link.is_closing() || (link.is_finished() && !wire.is_pending()) {
             wire.close_write();
         }
-        link.set_wire_bytes(wire.memory_bytes());
+        wire.measure_if_stuck(now, link.is_blocked(), &mut self.socket_memory);
+        link.set_wire_bytes(wire.tls_bytes(), wire.kernel_bytes());
         // A peer that does not read the last output does not get it.
         if written.is_err() && !link.is_closing() {
             link.note_unwritable();
@@ -210,7 +214,8 @@ impl Worker {
         let socket = TcpStream::connect(address).map_err(|error| error.to_string())?;
         let relay = &self.relay.limits().relay;
         let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive(ms(relay.keepalive_ms)));
-        let mut wire = Wire::new(socket, tls.map(Box::new), self.relay.now());
+        let is_local = socket.local_addr().is_ok_and(|own| is_local(own.ip(), address.ip()));
+        let mut wire = Wire::new(socket, tls.map(Box::new), is_local, self.relay.now());
         if !may_be_unread {
             wire.limit_unread(ms(relay.unread_timeout_ms));
         }
@@ -273,6 +278,11 @@ impl Worker {
     /// Closes a wire, and frees its place if it has one.
     pub(super) fn close_wire(&mut self, id: WireId) {
         if let Some(mut wire) = self.wires.remove(id) {
+            if wire.is_blocked() {
+                // The peer does not get all of our output anyway. After an orderly close, the kernel would keep its part
+                // for as long as the peer does not read, and no budget would count it.
+                wire.abort();
+            }
             wire.meter.close(self.relay.now());
             self.doors.leave(id);
             self.burst = true;

@@ -6,6 +6,7 @@ use leno_relay::limits::ms;
 use leno_relay::{GOAWAY_GRACE, SWEEP_EVERY};
 
 use super::accept::{Arrival, ArrivalId};
+use super::wire::Carries;
 use super::{Worker, memory};
 
 /// Shortest interval at which memory is returned to the system. Returning takes a millisecond for every few tens of
@@ -23,6 +24,7 @@ impl Worker {
         self.recheck.sweep();
         self.check_stays();
         self.sweep_arrivals();
+        self.measure_sockets();
         if self.relay.has_swept_all() {
             self.give_back_memory();
         }
@@ -46,6 +48,26 @@ impl Worker {
         let late = self.arrivals.iter().filter(|(_, arrival)| is_late(arrival)).map(|(id, _)| id);
         for id in late.collect::<Vec<ArrivalId>>() {
             if is_draining { self.drop_arrival(id) } else { self.decide_late(id) }
+        }
+    }
+
+    /// Measures what the kernel holds for connections, where it may be more than a little: once a second for each
+    /// connection.
+    fn measure_sockets(&mut self) {
+        let negligible = self.relay.negligible_bytes(self.wires.len());
+        let now = self.relay.now();
+        let in_turn = self.wires.iter().map(|(id, _)| id).filter(|id| self.relay.is_in_turn(id.place()));
+        for id in in_turn.collect::<Vec<_>>() {
+            let Some(wire) = self.wires.get_mut(id).filter(|wire| wire.should_be_measured(negligible)) else {
+                continue;
+            };
+            wire.measure(now, &mut self.socket_memory);
+            match wire.carries {
+                Some(Carries::Arrival(arrival)) => self.charge_arrival(arrival),
+                // The flush updates the charge.
+                Some(Carries::Link(link)) => self.relay.mark_dirty(link),
+                None => {}
+            }
         }
     }
 

@@ -1,23 +1,38 @@
 //! Wire: a socket, and its TLS if it has any. All bytes from and to clients and endpoints are read and written here.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::Shutdown;
+use std::net::{IpAddr, Shutdown};
 use std::time::{Duration, Instant};
 
-use leno_relay::{Id, LinkId};
+use leno_relay::{CONNECTION_BYTES, Id, LinkId};
 use mio::Token;
 use mio::net::TcpStream;
 use socket2::SockRef;
 
 use super::accept::ArrivalId;
 use super::meter::Meter;
+use super::socket_memory::SocketMemory;
 use super::tls::{SEAL_BYTES, Tls};
 use super::trust::Peer;
 
 /// Maximum number of unsent bytes that the kernel accepts for one connection. Bytes that are sent but not yet
 /// acknowledged do not count. By default, the kernel accepts up to 4 MiB (`net.ipv4.tcp_wmem`) for a peer that does not
 /// read.
-const KERNEL_UNSENT_MAX_BYTES: u32 = 128 << 10;
+pub(super) const KERNEL_UNSENT_MAX_BYTES: u32 = 128 << 10;
+
+/// Size of the kernel's receive buffer for a connection within this machine: the kernel uses up to twice as much, with
+/// its overhead. Without this limit, a program that sends faster than we pass its bytes on makes the buffer grow to
+/// `net.ipv4.tcp_rmem`: 6 MiB, or 32 MiB since Linux 6.16. Loopback needs no such buffer: with this limit and
+/// [`LOCAL_SEND_BYTES`], a connection of a test program carried 0.7 to 0.8 GB/s, and without them 0.7 to 0.9 GB/s. A
+/// connection to another machine keeps the kernel's sizes, because a long way needs a large window.
+const LOCAL_RECEIVE_BYTES: usize = 128 << 10;
+/// Size of the kernel's send buffer for a connection within this machine, as [`LOCAL_RECEIVE_BYTES`]. The buffer has
+/// room for [`KERNEL_UNSENT_MAX_BYTES`]. Without this limit, the kernel also kept 3.4 MB that a local peer had dropped.
+const LOCAL_SEND_BYTES: usize = 192 << 10;
+
+/// The kernel's memory of a stuck connection is measured at most this often when the connection is flushed. A
+/// measurement takes some microseconds.
+const MEASURE_EVERY: Duration = Duration::from_millis(100);
 
 /// The kernel's timeout for a peer that reads nothing is this much longer than ours, so that ours fires first and can
 /// report why.
@@ -89,6 +104,17 @@ pub(super) enum Carries {
     Link(LinkId),
 }
 
+/// What the kernel held for a connection.
+#[derive(Debug, Clone, Copy)]
+struct Measured {
+    bytes: usize,
+    at: Instant,
+    /// How many bytes the worker had written to the socket by then.
+    written_bytes: u64,
+    /// The connection was stuck.
+    while_stuck: bool,
+}
+
 /// A socket and its TLS.
 #[derive(Debug)]
 pub(super) struct Wire {
@@ -107,17 +133,28 @@ pub(super) struct Wire {
     pub(super) end_follows: bool,
     /// The connection is in the worker's list of connections with more to read.
     pub(super) unfinished: bool,
+    /// The kernel has bytes of the peer that the worker has not read.
+    pub(super) has_unread: bool,
+    /// The socket accepts no bytes.
+    is_blocked: bool,
+    /// The latest measurement of what the kernel holds for the connection; `None` before the first.
+    measured: Option<Measured>,
     /// Our sending side of the socket is closed.
     write_closed: bool,
 }
 
 impl Wire {
-    /// Wraps a socket. Small writes are sent at once. Bytes that the peer does not read wait mostly in the proxy, where
-    /// the budget counts them, and not in the kernel.
-    pub(super) fn new(socket: TcpStream, tls: Option<Box<Tls>>, now: Instant) -> Self {
+    /// Wraps a socket. Small writes are sent at once. Bytes that the peer does not read wait mostly in the proxy, and not
+    /// in the kernel. `is_local` says that both ends of the connection are on this machine.
+    pub(super) fn new(socket: TcpStream, tls: Option<Box<Tls>>, is_local: bool, now: Instant) -> Self {
         // Without these options the connection is slower, or uses more of the container's memory.
         let _ = socket.set_nodelay(true);
-        let _ = SockRef::from(&socket).set_tcp_notsent_lowat(KERNEL_UNSENT_MAX_BYTES);
+        let options = SockRef::from(&socket);
+        let _ = options.set_tcp_notsent_lowat(KERNEL_UNSENT_MAX_BYTES);
+        if is_local {
+            let _ = options.set_recv_buffer_size(LOCAL_RECEIVE_BYTES);
+            let _ = options.set_send_buffer_size(LOCAL_SEND_BYTES);
+        }
         let meter = Meter::new(now);
         Self {
             carries: None,
@@ -128,6 +165,9 @@ impl Wire {
             meter,
             end_follows: false,
             unfinished: false,
+            has_unread: false,
+            is_blocked: false,
+            measured: None,
             write_closed: false,
         }
     }
@@ -159,7 +199,8 @@ impl Wire {
         };
         self.meter.read(read);
         let end = start + read;
-        let more = end == room || (self.end_follows && !ended);
+        self.has_unread = end == room;
+        let more = self.has_unread || (self.end_follows && !ended);
         let received = raw.get_mut(..end).unwrap_or_default();
         let Some(tls) = &mut self.tls else {
             return Ok(if ended { Fill::End } else { Fill::Bytes { bytes: received, more } });
@@ -229,10 +270,60 @@ impl Wire {
         let _ = SockRef::from(&self.socket).set_linger(Some(Duration::ZERO));
     }
 
+    /// Measures what the kernel holds for the connection.
+    pub(super) fn measure(&mut self, now: Instant, sockets: &mut SocketMemory) {
+        let bytes = sockets.bytes(&self.socket, self.is_blocked);
+        let (written_bytes, while_stuck) = (self.meter.written_bytes, self.is_stuck());
+        self.measured = Some(Measured { bytes, at: now, written_bytes, while_stuck });
+    }
+
+    /// As [`Self::measure`], if the connection is stuck and was not measured recently.
+    pub(super) fn measure_if_stuck(&mut self, now: Instant, is_blocked: bool, sockets: &mut SocketMemory) {
+        self.is_blocked = is_blocked;
+        if self.is_stuck() && self.measured.is_none_or(|latest| now - latest.at >= MEASURE_EVERY) {
+            self.measure(now, sockets);
+        }
+    }
+
+    /// Returns whether the kernel may hold more than `negligible` bytes beyond the latest measurement, or held more than
+    /// that then. A peer that does not read can take up to [`KERNEL_UNSENT_MAX_BYTES`] without being blocked.
+    pub(super) fn should_be_measured(&self, negligible: usize) -> bool {
+        let written_before = self.valid_measurement().map_or(0, |latest| latest.written_bytes);
+        let written = self.meter.written_bytes.saturating_sub(written_before);
+        self.is_stuck() || self.kernel_bytes() > negligible.min(CONNECTION_BYTES) || written > negligible as u64
+    }
+
+    /// Returns whether the socket accepts no bytes, or has bytes that the worker has not read.
+    fn is_stuck(&self) -> bool {
+        self.is_blocked || self.has_unread
+    }
+
+    /// Returns whether the socket accepts no bytes.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.is_blocked
+    }
+
+    /// Returns what the kernel held for the connection at the latest measurement, in bytes.
+    pub(super) fn kernel_bytes(&self) -> usize {
+        self.valid_measurement().map_or(0, |latest| latest.bytes)
+    }
+
+    /// Returns the latest measurement, unless the connection was stuck then and moves now. Else a busy connection whose
+    /// peer is a little slower than we are would be charged for a full buffer all the time.
+    fn valid_measurement(&self) -> Option<Measured> {
+        self.measured.filter(|latest| self.is_stuck() || !latest.while_stuck)
+    }
+
     /// Returns the memory of the connection's TLS, in bytes.
-    pub(super) fn memory_bytes(&self) -> usize {
+    pub(super) fn tls_bytes(&self) -> usize {
         self.tls.as_ref().map_or(0, |tls| TLS_BYTES + tls.held_bytes())
     }
+}
+
+/// Returns whether the address of a connection's other end belongs to this machine. Only such a connection reaches a
+/// loopback address, or has the same address at both ends.
+pub(super) fn is_local(own: IpAddr, peer: IpAddr) -> bool {
+    own.is_loopback() || own == peer
 }
 
 /// Writes once. Returns 0 if the socket accepts no bytes now.
@@ -253,3 +344,7 @@ fn write_some(socket: &mut TcpStream, bytes: &[u8], meter: &mut Meter) -> io::Re
         }
     }
 }
+
+#[cfg(test)]
+#[path = "wire_tests.rs"]
+mod tests;

@@ -43,8 +43,10 @@ pub enum LinkId {
 pub struct Link {
     /// `None` until the event loop has begun to connect to the endpoint.
     pub(crate) wire: Option<WireId>,
-    /// Memory that the wire holds, in bytes.
-    pub(crate) wire_bytes: usize,
+    /// Memory of the wire's TLS, in bytes.
+    pub(crate) tls_bytes: usize,
+    /// Memory that the kernel holds for the wire's socket, in bytes.
+    pub(crate) kernel_bytes: usize,
     pub(crate) codec: Codec,
     /// Input that the codec did not take because it is paused.
     pub(crate) pending_input: Vec<u8>,
@@ -72,7 +74,8 @@ impl Link {
     pub(crate) fn new(wire: Option<WireId>, codec: Codec, now: Instant) -> Self {
         Self {
             wire,
-            wire_bytes: 0,
+            tls_bytes: 0,
+            kernel_bytes: 0,
             codec,
             pending_input: Vec::new(),
             charged_bytes: 0,
@@ -116,9 +119,14 @@ impl Link {
         }
     }
 
-    /// Records how much memory the wire holds, in bytes.
-    pub fn set_wire_bytes(&mut self, bytes: usize) {
-        self.wire_bytes = bytes;
+    /// Records how much memory the TLS of the wire holds, and how much the kernel holds for its socket, in bytes.
+    pub fn set_wire_bytes(&mut self, tls_bytes: usize, kernel_bytes: usize) {
+        (self.tls_bytes, self.kernel_bytes) = (tls_bytes, kernel_bytes);
+    }
+
+    /// Returns whether output waits because the socket accepts no bytes.
+    pub fn is_blocked(&self) -> bool {
+        self.blocked_since.is_some()
     }
 
     /// Returns whether nothing is sent any more after the output that there is now.
