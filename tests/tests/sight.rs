@@ -277,7 +277,10 @@ async fn leno_explain_names_the_ports_of_a_service_that_lacks_the_asked_port() {
         // A client that names no port means port 80.
         let output = run("leno", &[&["explain", "test.Test/Fast", "echo.default"], &place[..]].concat(), SOON);
         let story = text(&output);
-        assert!(output.status.code() == Some(3) && story.starts_with(line) && !story.contains("web.default"), "{story}");
+        assert!(
+            output.status.code() == Some(3) && story.starts_with(line) && !story.contains("web.default"),
+            "{story}"
+        );
     }
 }
 
