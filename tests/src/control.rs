@@ -108,6 +108,11 @@ impl Control {
         wait_for("leno-control is ready", PATIENCE, || ready().then_some(()));
     }
 
+    /// The address of the admin endpoint.
+    pub fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
     /// The address of xDS.
     pub fn xds(&self) -> SocketAddr {
         self.xds

@@ -23,6 +23,7 @@ pub mod mesh;
 pub mod messages;
 pub mod namespaces;
 pub mod programs;
+pub mod prometheus;
 pub mod proxy;
 pub mod scrape;
 pub mod scripted;

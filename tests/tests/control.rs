@@ -10,6 +10,8 @@ mod cli;
 mod guard;
 #[path = "control/identity.rs"]
 mod identity;
+#[path = "control/monitoring.rs"]
+mod monitoring;
 #[path = "control/objects.rs"]
 mod objects;
 #[path = "control/proxies.rs"]

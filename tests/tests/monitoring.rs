@@ -1,5 +1,6 @@
 //! The chart's rules and dashboards in a real Prometheus, which reads the metrics of real programs.
 
+mod linkerd;
 mod recorded;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,9 +13,10 @@ use leno_install::yaml;
 use leno_tests::admin;
 use leno_tests::backend::Backend;
 use leno_tests::client::{Call, Client};
-use leno_tests::manifests::{ECHO, Service};
+use leno_tests::manifests::{ECHO, PORT, Service};
 use leno_tests::mesh::is_installed;
-use leno_tests::programs::{Server, run_well};
+use leno_tests::programs::run_well;
+use leno_tests::prometheus::{Prometheus, RULES, expressions, list, needs_a_cluster, text};
 use leno_tests::proxy::{Proxy, free_address, wait_for};
 use leno_tests::scrape::Scrape;
 use leno_tests::xds::Control;
@@ -25,19 +27,8 @@ use crate::faults::sides::{Authority, ServerSide, client_side, echo};
 
 /// Longest time for a program to start or to end, and until Prometheus has read every metric a few times.
 const PATIENCE: Duration = Duration::from_secs(60);
-const RULES: &str = "charts/leno/files/rules.yaml";
 const TESTS_OF_RULES: &str = "tests/monitoring/rules_test.yaml";
 const DASHBOARDS: [&str; 3] = ["workloads", "methods", "control"];
-/// Metrics that only a control plane with a cluster exports. The control plane of these tests serves a directory. The
-/// tests of `leno-control` compare the dashboards with these names.
-const OF_A_CLUSTER: [&str; 6] = [
-    "leno_control_objects",
-    "leno_control_listed",
-    "leno_control_problems",
-    "leno_control_translation",
-    "leno_control_unmeshed_pods",
-    "leno_control_webhook_requests",
-];
 /// Metrics that Prometheus itself makes.
 const OF_PROMETHEUS: [&str; 1] = ["up"];
 
@@ -53,17 +44,9 @@ fn read_yaml(path: &str) -> Value {
     yaml::read(&read(path)).unwrap_or_else(|fault| panic!("{path}: {fault}"))
 }
 
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
-}
-
 /// All rules of the chart.
 fn rules() -> Vec<Value> {
     list(&read_yaml(RULES)["groups"]).flat_map(|group| list(&group["rules"])).cloned().collect()
-}
-
-fn text<'a>(value: &'a Value, field: &str) -> &'a str {
-    value[field].as_str().unwrap_or_else(|| panic!("no {field} in {value}"))
 }
 
 #[test]
@@ -120,24 +103,6 @@ fn every_rule_has_a_test_and_every_alert_says_what_to_type() {
     }
 }
 
-/// The PromQL expressions of a dashboard, with values in place of Grafana's variables.
-fn expressions(dashboard: &Value) -> BTreeSet<String> {
-    let targets =
-        list(&dashboard["panels"]).flat_map(|panel| list(&panel["targets"])).map(|target| text(target, "expr"));
-    let filled = targets.flat_map(|expression| {
-        ["inbound", "outbound"].map(|direction| {
-            expression
-                .replace("$__rate_interval", "1m")
-                .replace("$namespace", ".*")
-                .replace("$workload", ".*")
-                .replace("$direction", direction)
-        })
-    });
-    let filled: BTreeSet<String> = filled.collect();
-    assert!(filled.iter().all(|expression| !expression.contains('$')), "a variable has no value: {filled:#?}");
-    filled
-}
-
 /// The queries of a dashboard's variables: the metrics in `label_values(METRIC, LABEL)`.
 fn variables(dashboard: &Value) -> Vec<String> {
     let queries = list(&dashboard["templating"]["list"]).filter_map(|variable| variable["query"]["query"].as_str());
@@ -192,76 +157,18 @@ fn the_names_of_metrics_are_found_in_expressions() {
     assert_eq!(Vec::from_iter(metrics(expression)), ["up", "w:r:5m", "x_total", "z_bytes"]);
 }
 
-/// A running Prometheus, killed when dropped.
-struct Prometheus {
-    _server: Server,
-    _directory: tempfile::TempDir,
-    address: SocketAddr,
-}
-
-impl Prometheus {
-    /// Starts a Prometheus that reads the targets once a second: each with its job, its workload and its address.
-    fn start(targets: &[(&str, &str, SocketAddr)]) -> Self {
-        let mut jobs: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
-        for (job, workload, at) in targets {
-            let mut labels = json!({"namespace": "shop", "pod": format!("{workload}-1"), "container": job});
-            if *job == "leno-proxy" {
-                labels["workload"] = (*workload).into();
-            }
-            jobs.entry(*job).or_default().push(json!({"targets": [at.to_string()], "labels": labels}));
+/// Starts a Prometheus that reads the targets once a second: each with its job, its workload and its address.
+fn reading(targets: &[(&str, &str, SocketAddr)]) -> Prometheus {
+    let mut jobs: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for (job, workload, at) in targets {
+        let mut labels = json!({"namespace": "shop", "pod": format!("{workload}-1"), "container": job});
+        if *job == "leno-proxy" {
+            labels["workload"] = (*workload).into();
         }
-        let jobs = jobs.into_iter().map(|(job, targets)| json!({"job_name": job, "static_configs": targets}));
-        Self::start_with(&jobs.collect())
+        jobs.entry(*job).or_default().push(json!({"targets": [at.to_string()], "labels": labels}));
     }
-
-    /// Starts a Prometheus with these `scrape_configs` and with the chart's rules.
-    fn start_with(jobs: &Value) -> Self {
-        let (directory, address) = (tempfile::tempdir().expect("a directory"), free_address());
-        let path = |name: &str| directory.path().join(name).display().to_string();
-        let rules = root().join(RULES).canonicalize().expect("the chart has it");
-        let configuration = json!({
-            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-            "rule_files": [rules.display().to_string()],
-            "scrape_configs": jobs,
-        });
-        fs::write(path("prometheus.yml"), configuration.to_string()).expect("the directory is ours");
-        let options = [
-            format!("--config.file={}", path("prometheus.yml")),
-            format!("--storage.tsdb.path={}", path("data")),
-            format!("--web.listen-address={address}"),
-            "--enable-feature=exemplar-storage".to_owned(),
-        ];
-        let server = Server::start("prometheus", &options.each_ref().map(String::as_str));
-        wait_for("Prometheus is ready", PATIENCE, || {
-            admin::get(address, "/-/ready").is_ok_and(|(status, _)| status == 200).then_some(())
-        });
-        Self { _server: server, _directory: directory, address }
-    }
-
-    /// Returns the number of series that an expression leads to, without those that are not a number.
-    ///
-    /// # Panics
-    /// If Prometheus does not accept the expression.
-    fn count(&self, expression: &str) -> u64 {
-        let answer = self.ask("query", &format!("count(({expression}) > -Inf)"), "");
-        let count = answer["result"][0]["value"][1].as_str();
-        count.map_or(0, |count| count.parse().expect("a number"))
-    }
-
-    /// Returns the exemplars of each series that an expression selects.
-    fn exemplars(&self, expression: &str) -> Vec<Value> {
-        list(&self.ask("query_exemplars", expression, "&start=0&end=9999999999")).cloned().collect()
-    }
-
-    /// Sends an expression to a page of Prometheus' API.
-    fn ask(&self, page: &str, expression: &str, more: &str) -> Value {
-        let encoded: String = expression.bytes().map(|byte| format!("%{byte:02x}")).collect();
-        let (status, answer) =
-            admin::get(self.address, &format!("/api/v1/{page}?query={encoded}{more}")).expect("Prometheus answers");
-        assert_eq!(status, 200, "{expression}: {answer}");
-        let mut answer: Value = serde_json::from_str(&answer).expect("JSON");
-        answer["data"].take()
-    }
+    let jobs = jobs.into_iter().map(|(job, targets)| json!({"job_name": job, "static_configs": targets}));
+    Prometheus::start(&jobs.collect())
 }
 
 /// A meshed server with a meshed client, and a client that uses a control plane.
@@ -331,20 +238,28 @@ async fn call_for_ever(web: SocketAddr, asking: SocketAddr) {
     }
 }
 
-/// Whether an expression names a metric that only a control plane with a cluster exports.
-fn needs_a_cluster(expression: &str) -> bool {
-    OF_A_CLUSTER.iter().any(|name| expression.contains(name))
-}
+/// Names and values of labels.
+type Labels<'a> = &'a [(&'a str, &'a str)];
 
 /// A target as Prometheus finds it in a cluster: the labels of a Pod's container, without `__meta_kubernetes_`.
-fn found(labels: &[(&str, &str)]) -> Value {
+fn found(at: SocketAddr, labels: Labels) -> Value {
     let pod = [("namespace", "shop"), ("pod_labelpresent_leno_dev_injected", "true"), ("pod_phase", "Running")];
     let container = [("pod_container_name", "leno-proxy"), ("pod_container_port_name", "leno-admin")];
     let mut all = BTreeMap::new();
     for (name, value) in pod.iter().chain(&container).chain(labels) {
         all.insert(format!("__meta_kubernetes_{name}"), *value);
     }
-    json!({"targets": [free_address().to_string()], "labels": all})
+    json!({"targets": [at.to_string()], "labels": all})
+}
+
+/// A job of our configuration for Prometheus, with these targets in place of its discovery of Pods.
+fn in_a_cluster(job: &str, targets: Vec<Value>) -> Value {
+    let configuration = read_yaml("docs/monitoring/prometheus.yml");
+    let mut found = list(&configuration["scrape_configs"]).filter(|found| found["job_name"] == job).cloned();
+    let mut found = found.next().expect("the job");
+    found.as_object_mut().expect("a mapping").remove("kubernetes_sd_configs");
+    found["static_configs"] = targets.into();
+    found
 }
 
 #[test]
@@ -356,35 +271,39 @@ fn pods_are_found_with_their_workloads_and_other_containers_are_left_out() {
     const KIND: &str = "pod_controller_kind";
     const CONTROLLER: &str = "pod_controller_name";
     let hash = ("pod_label_pod_template_hash", "7c9f");
-    let cases: [(&[(&str, &str)], &str); 6] = [
-        (&[(NAME, "a"), (KIND, "ReplicaSet"), (CONTROLLER, "my-web-7c9f"), hash], "my-web"),
-        (&[(NAME, "b"), (KIND, "ReplicaSet"), (CONTROLLER, "own-set")], "own-set"),
-        (&[(NAME, "c"), (KIND, "StatefulSet"), (CONTROLLER, "my-db")], "my-db"),
-        (&[(NAME, "d"), (KIND, "Job"), (CONTROLLER, "nightly-29123456")], "nightly"),
-        (&[(NAME, "e"), (KIND, "Job"), (CONTROLLER, "import-2")], "import-2"),
-        (&[(NAME, "f")], "f"),
+    let cases: [(Labels, &str, &str); 9] = [
+        (&[(NAME, "a"), (KIND, "ReplicaSet"), (CONTROLLER, "my-web-7c9f"), hash], "my-web", "deployment"),
+        (&[(NAME, "b"), (KIND, "ReplicaSet"), (CONTROLLER, "own-set")], "own-set", "replicaset"),
+        (&[(NAME, "c"), (KIND, "StatefulSet"), (CONTROLLER, "my-db")], "my-db", "statefulset"),
+        (&[(NAME, "d"), (KIND, "Job"), (CONTROLLER, "nightly-29123456")], "nightly", "cronjob"),
+        (&[(NAME, "e"), (KIND, "Job"), (CONTROLLER, "import-2")], "import-2", "k8s_job"),
+        (&[(NAME, "f"), (KIND, "DaemonSet"), (CONTROLLER, "agent")], "agent", "daemonset"),
+        (&[(NAME, "g"), (KIND, "ReplicationController"), (CONTROLLER, "old")], "old", "replicationcontroller"),
+        (&[(NAME, "h"), (KIND, "Rollout"), (CONTROLLER, "canary")], "canary", ""),
+        (&[(NAME, "i")], "i", ""),
     ];
-    let mut targets: Vec<Value> = cases.iter().map(|(labels, _)| found(labels)).collect();
-    targets.push(found(&[(NAME, "port"), ("pod_container_port_name", "http")]));
-    targets.push(found(&[(NAME, "ended"), ("pod_phase", "Succeeded")]));
+    let mut targets: Vec<Value> = cases.iter().map(|(labels, ..)| found(free_address(), labels)).collect();
+    targets.push(found(free_address(), &[(NAME, "port"), ("pod_container_port_name", "http")]));
+    targets.push(found(free_address(), &[(NAME, "ended"), ("pod_phase", "Succeeded")]));
     let control = [("pod_container_port_name", "admin"), ("pod_label_app_kubernetes_io_name", "leno-control")];
-    targets.push(found(&[&[(NAME, "control")][..], &control].concat()));
+    targets.push(found(free_address(), &[&[(NAME, "control")][..], &control].concat()));
 
-    let mut jobs = read_yaml("docs/monitoring/prometheus.yml")["scrape_configs"].clone();
-    for job in jobs.as_array_mut().expect("a list") {
-        job.as_object_mut().expect("a mapping").remove("kubernetes_sd_configs");
-        job["static_configs"] = targets.clone().into();
-    }
-    let prometheus = Prometheus::start_with(&jobs);
+    let jobs = ["leno-proxy", "leno-control"].map(|job| in_a_cluster(job, targets.clone()));
+    let prometheus = Prometheus::start(&json!(jobs));
     let is_there = |series: &str| wait_for(series, PATIENCE, || (prometheus.count(series) == 1).then_some(()));
-    for (labels, workload) in cases {
+    const OF_LINKERD: [&str; 7] =
+        ["deployment", "replicaset", "statefulset", "daemonset", "replicationcontroller", "k8s_job", "cronjob"];
+    for (labels, workload, kind) in cases {
         let (_, pod) = labels[0];
+        // A Pod has the label of its own kind only.
+        let of_linkerd = OF_LINKERD.map(|label| format!(r#"{label}="{}""#, if label == kind { workload } else { "" }));
         is_there(&format!(
-            r#"up{{job="leno-proxy", namespace="shop", container="leno-proxy", pod="{pod}", workload="{workload}"}}"#
+            r#"up{{job="leno-proxy", namespace="shop", container="leno-proxy", pod="{pod}", workload="{workload}", {}}}"#,
+            of_linkerd.join(", ")
         ));
     }
     is_there(r#"up{job="leno-control", pod="control", workload=""}"#);
-    assert_eq!(prometheus.count("up"), 7, "all other targets are left out");
+    assert_eq!(prometheus.count("up"), 10, "all other targets are left out");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -403,7 +322,7 @@ async fn a_traced_call_is_an_exemplar_of_its_method_s_durations() {
     client.try_call(&traced, b"hello").await.expect("the server answers");
     client.try_call(&Call::new("Fast"), b"hello").await.expect("the server answers");
 
-    let prometheus = Prometheus::start(&[("leno-proxy", "web", proxy.admin())]);
+    let prometheus = reading(&[("leno-proxy", "web", proxy.admin())]);
     let series = tokio::task::block_in_place(|| {
         wait_for("an exemplar", PATIENCE, || {
             Some(prometheus.exemplars("leno_method_duration_seconds_bucket")).filter(|series| !series.is_empty())
@@ -425,7 +344,7 @@ async fn every_expression_of_the_dashboards_and_rules_finds_what_the_programs_ex
         return;
     }
     let mut stage = Stage::start().await;
-    let prometheus = Prometheus::start(&stage.targets());
+    let prometheus = reading(&stage.targets());
     let dashboards = DASHBOARDS.map(|name| read_yaml(&format!("charts/leno/files/dashboards/{name}.json")));
     let rules = rules();
     let records: BTreeSet<&str> = rules.iter().filter_map(|rule| rule["record"].as_str()).collect();

@@ -85,6 +85,7 @@ fn cluster(number: u16, endpoints: u8) -> Cluster {
         zone: Some("a".into()),
         hostname: None,
         pod: Some(format!("pod-{number}-{last}").into()),
+        controller: None,
         proxy: None,
     };
     Cluster {

@@ -3,6 +3,7 @@
 //! Invariants: clusters are sorted by key and unique; policies are sorted by namespace and name, and routes by cluster
 //! and namespace. A cluster's endpoints are sorted by address and unique. Names are lower-case DNS labels.
 
+mod controller;
 mod draft;
 mod pods;
 mod sharing;
@@ -27,6 +28,7 @@ use crate::sorted::SortedList;
 use crate::spiffe::{SpiffeId, Workload};
 use crate::traffic::{Objectives, Setting};
 
+pub use controller::{Controller, ControllerKind, NotAController, deployment_of};
 pub use draft::{Changes, Draft};
 pub use pods::{MeshedPod, MeshedPods};
 
@@ -141,6 +143,8 @@ pub struct Endpoint {
     pub hostname: Option<Box<str>>,
     /// The name of its Pod, if it is a Pod.
     pub pod: Option<Box<str>>,
+    /// The controller of its Pod, if known. Only metrics name it.
+    pub controller: Option<Controller>,
     /// Its Leno proxy, if it has one. The endpoint is then called over mutual TLS only.
     pub proxy: Option<EndpointProxy>,
 }

@@ -165,8 +165,10 @@ fn where_only_pods_are_meant_by_their_addresses_no_other_endpoint_stands_for_a_h
 #[test]
 fn a_mesh_is_shown_with_its_names_addresses_and_settings() {
     let shown = serde_json::to_value(translated(&[("a.yaml", ECHO)]).mesh).expect("plain data");
-    let endpoint =
-        |address| serde_json::json!({"address": address, "zone": null, "hostname": null, "pod": null, "proxy": null});
+    let endpoint = |address| {
+        serde_json::json!({"address": address, "zone": null, "hostname": null, "pod": null, "controller": null,
+            "proxy": null})
+    };
     let expected = serde_json::json!({
         "default_namespace": "default",
         "clusters": [{

@@ -44,9 +44,9 @@ impl ClusterState {
         }
     }
 
-    /// Returns the labels of calls to the cluster.
+    /// Returns the labels of calls to the cluster, without the controller of the server.
     pub(crate) fn traffic_labels(&self, tls: TlsLabel) -> TrafficLabels {
-        TrafficLabels { direction: self.target.direction(), target: self.label(), tls }
+        TrafficLabels { direction: self.target.direction(), target: self.label(), server: None, tls }
     }
 }
 
@@ -87,7 +87,7 @@ impl Relay {
             },
             (_, None) => TargetLabel::Unknown,
         };
-        let traffic = TrafficLabels { direction, target, tls: client.tls_label() };
+        let traffic = TrafficLabels { direction, target, server: None, tls: client.tls_label() };
         self.metrics.connections(&ConnectionLabels { peer: PeerLabel::Source, traffic })
     }
 

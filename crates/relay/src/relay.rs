@@ -222,5 +222,5 @@ fn unrouted(metrics: &WorkerMetrics, direction: Direction) -> Arc<TrafficMetrics
         Direction::Inbound => TlsLabel::None(NoTlsReason::NoTlsFromRemote),
         Direction::Outbound => TlsLabel::Disabled,
     };
-    metrics.traffic(&TrafficLabels { direction, target: TargetLabel::Unknown, tls })
+    metrics.traffic(&TrafficLabels { direction, target: TargetLabel::Unknown, server: None, tls })
 }

@@ -8,7 +8,7 @@ use leno_model::proxy;
 use prost::Message;
 
 use crate::error::Unreadable;
-use crate::facts::{Facts, HOSTNAME, IDENTITY, INBOUND_PORT, POD, TARGET_PORT, TUNNEL_PORT};
+use crate::facts::{CONTROLLER, Facts, HOSTNAME, IDENTITY, INBOUND_PORT, POD, TARGET_PORT, TUNNEL_PORT};
 use crate::limits::{ENDPOINTS_MAX, RESOURCE_MAX_BYTES};
 use crate::name::{self, NOWHERE};
 use crate::pb::core::{HealthStatus, Locality};
@@ -107,6 +107,7 @@ fn write_one(endpoint: &Endpoint, health: HealthStatus, by_tls: Option<Dialect>)
     let proxy = endpoint.proxy.as_ref();
     let mut facts = Facts::default()
         .with_some(POD, endpoint.pod.as_deref())
+        .with_some(CONTROLLER, endpoint.controller.as_ref())
         .with_some(HOSTNAME, endpoint.hostname.as_deref())
         .with_some(IDENTITY, proxy.map(|proxy| &proxy.identity))
         .with_some(INBOUND_PORT, proxy.and_then(|proxy| proxy.inbound_port))
@@ -153,7 +154,15 @@ fn read_one(lb_endpoint: &LbEndpoint, zone: Option<&str>) -> Result<Endpoint, (&
         }),
     };
     let boxed = |name| facts.get(name).map(Into::into);
-    Ok(Endpoint { address, zone: zone.map(Into::into), hostname: boxed(HOSTNAME), pod: boxed(POD), proxy })
+    Ok(Endpoint {
+        address,
+        zone: zone.map(Into::into),
+        hostname: boxed(HOSTNAME),
+        pod: boxed(POD),
+        // Only metrics name it, so a controller of a kind that this proxy does not know does no harm.
+        controller: facts.get(CONTROLLER).and_then(|controller| controller.parse().ok()),
+        proxy,
+    })
 }
 
 #[cfg(test)]

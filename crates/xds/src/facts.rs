@@ -20,6 +20,8 @@ pub const PROTOCOL: &str = "protocol";
 pub const CLUSTER_IPS: &str = "cluster-ips";
 /// In an endpoint: the Pod's name.
 pub const POD: &str = "pod";
+/// In an endpoint: the controller of its Pod, as `deployment/cart`.
+pub const CONTROLLER: &str = "controller";
 /// In an endpoint: its hostname within the Service's domain.
 pub const HOSTNAME: &str = "hostname";
 /// In an endpoint: the workload of its proxy, as `ns/shop/sa/cart`.

@@ -40,7 +40,7 @@ pub(crate) fn cluster(name: &str) -> Cluster {
 /// An endpoint with nothing but an address.
 pub(crate) fn endpoint(address: &str) -> Endpoint {
     let address = address.parse().expect("an address");
-    Endpoint { address, zone: None, hostname: None, pod: None, proxy: None }
+    Endpoint { address, zone: None, hostname: None, pod: None, controller: None, proxy: None }
 }
 
 /// An endpoint behind a proxy of the workload `shop/cart`.
@@ -135,6 +135,7 @@ fn random_endpoint(random: &mut Rng, number: u8) -> Endpoint {
         zone: random.bool().then(|| random.choice(["a", "b"]).expect("one").into()),
         hostname: some(random, "host"),
         pod: some(random, "pod"),
+        controller: random.bool().then(|| "deployment/cart".parse().expect("a controller")),
         ..any
     }
 }

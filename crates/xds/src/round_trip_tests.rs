@@ -102,6 +102,7 @@ fn a_pods_own_cluster_is_the_same_after_its_way_over_the_wire() {
     let pod = MeshedPod {
         namespace: "shop".into(),
         name: "cart-0".into(),
+        controller: "statefulset/cart".parse().ok(),
         proxy: EndpointProxy {
             identity: "ns/shop/sa/cart".parse().expect("a workload"),
             inbound_port: None,

@@ -2,7 +2,10 @@
 
 use leno_tests::control::Control;
 use leno_tests::kubernetes::Cluster;
+use leno_tests::proxy::wait_for;
 use serde_json::Value;
+
+use super::webhooks::PATIENCE;
 
 /// Returns a Service without a selector, and an EndpointSlice. Each of `endpoints` is an address, optionally with the
 /// name of its Pod.
@@ -83,6 +86,32 @@ fn pods_that_the_controllers_make_endpoints_of_are_reached_by_their_identity() {
     control.wait_for_endpoints("web.real:80", &["10.244.1.8:8080"]);
     cluster.kubectl(&["-n", "real", "delete", "service", "web"]);
     control.wait_until("the Service is gone", |_| control.endpoints("web.real:80").is_none());
+}
+
+#[test]
+fn an_endpoint_names_the_deployment_of_its_pod() {
+    let Some(cluster) = Cluster::get() else { return };
+    cluster.namespace("owned");
+    let control = Control::start(&cluster);
+    for object in [
+        "{apiVersion: v1, kind: Node, metadata: {name: nowhere}}",
+        "{apiVersion: v1, kind: Service, metadata: {name: web, namespace: owned},
+          spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}]}}",
+        "{apiVersion: apps/v1, kind: Deployment, metadata: {name: my-web, namespace: owned},
+          spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}},
+            spec: {nodeName: nowhere, containers: [{name: app, image: app}]}}}}",
+    ] {
+        cluster.apply(object);
+    }
+    let pods = ["-n", "owned", "get", "pods", "-o", "jsonpath={.items[*].metadata.name}"];
+    let pod = wait_for("the Pod", PATIENCE, || Some(cluster.kubectl(&pods)).filter(|pod| !pod.is_empty()));
+    has_started(&cluster, "owned", &pod, "10.244.6.1");
+    control.wait_until("the endpoint names the Deployment", |config| {
+        let mut clusters = config["mesh"]["clusters"].as_array().into_iter().flatten();
+        let found = clusters.find(|cluster| cluster["key"] == "web.owned:80");
+        found.is_some_and(|cluster| cluster["endpoints"][0]["controller"] == "deployment/my-web")
+    });
+    cluster.kubectl(&["-n", "owned", "delete", "deployment", "my-web"]);
 }
 
 #[test]

@@ -25,10 +25,12 @@ struct Recorded {
 impl Recorded {
     async fn start() -> Self {
         let backend = Backend::start().await;
-        let service = Service::echo(&[backend.address()]).annotated("leno.dev/objective", "success 50 %");
+        let service = Service::echo(&[backend.address()])
+            .annotated("leno.dev/objective", "success 50 %")
+            .grpc_routed("- backendRefs: [{name: echo, port: 50051}]");
         let proxy = Proxy::start(&[service]);
         let client = Client::connect(proxy.outbound(), ECHO).await;
-        let prometheus = Prometheus::start(&[("leno-proxy", "web", proxy.admin())]);
+        let prometheus = reading(&[("leno-proxy", "web", proxy.admin())]);
         Self { proxy, prometheus, client, _backend: backend }
     }
 
@@ -118,7 +120,15 @@ async fn leno_stat_counts_from_prometheus_what_the_proxy_counts_itself() {
         let pods = recorded.leno(&["pods/web-1", "-n", "shop", "--window", "1m"]);
         assert_eq!(text(row(&pods), "name"), "web-1");
         assert_eq!(recorded.leno(&["edges", "--window", "1m"]), json!([]), "no client calls the workload");
-        assert_eq!(recorded.leno(&["routes", "--window", "30d"]), json!([]), "the Service has no route");
+        let routes = recorded.leno(&["routes", "deploy/web", "-n", "shop", "--window", "1m"]);
+        let route = row(&routes);
+        let named = ["namespace", "name", "service", "route"].map(|field| text(route, field));
+        assert_eq!(named, ["shop", "web", "echo.default:50051", "GRPCRoute echo.default"]);
+        let calls = number(route, "calls_per_second") * WINDOW_S;
+        assert!(expected.contains(&calls.round()), "{calls} of {grown} calls");
+        assert_eq!(number(route, "success_rate"), 1.0, "{route:#}");
+        let backends = route["backends"].as_object().expect("backends");
+        assert_eq!(backends.keys().collect::<Vec<_>>(), ["echo.default:50051"], "{route:#}");
 
         let url = format!("http://{}", recorded.prometheus.address);
         let unknown = run("leno", &["stat", "deploy/cart", "--prometheus", &url], PATIENCE);

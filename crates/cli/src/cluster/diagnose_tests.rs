@@ -18,6 +18,7 @@ fn config() -> Value {
         zone: None,
         hostname: None,
         pod: Some("web-1".into()),
+        controller: None,
         proxy,
     };
     let cluster = Known {

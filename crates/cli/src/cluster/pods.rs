@@ -6,6 +6,7 @@ use leno_install::names::{
     CONTROL, CONTROL_ADMIN_PORT, CONTROL_NAMESPACE, DEFAULT_SERVICE_ACCOUNT, GRPC, NAME_LABEL, PROXY,
 };
 
+use leno_model::mesh::deployment_of;
 use leno_model::policy::DefaultInboundPolicy;
 use leno_model::proxy::ADMIN_PORT;
 
@@ -103,10 +104,10 @@ pub(crate) fn owner(pod: &Pod) -> Owner {
     let Some(controller) = controller else {
         return Owner { kind: "pod".to_owned(), name: pod.name_any() };
     };
-    let deployment = pod.labels().get("pod-template-hash").and_then(|hash| {
-        let name = controller.name.strip_suffix(hash.as_str())?.strip_suffix('-')?;
-        (controller.kind == "ReplicaSet").then_some(name)
-    });
+    let deployment = pod
+        .labels()
+        .get("pod-template-hash")
+        .and_then(|hash| deployment_of(&controller.name, hash).filter(|_| controller.kind == "ReplicaSet"));
     match deployment {
         Some(name) => Owner { kind: "deployment".to_owned(), name: name.to_owned() },
         None => Owner { kind: controller.kind.to_lowercase(), name: controller.name.clone() },

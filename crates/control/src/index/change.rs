@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use leno_install::annotations::{INJECT, PREFIX};
 use leno_install::inject::{InboundPorts, Wish};
 use leno_model::manifest::{Manifest, Refused};
+use leno_model::mesh::Controller;
 use leno_model::problem::Problem;
 use leno_model::route::RouteKind;
 use leno_model::traffic::PolicyKind;
@@ -83,6 +84,8 @@ pub struct Pod {
     pub injected_as: Option<Box<str>>,
     /// Set for a Pod that has no proxy but could have one.
     pub bare: Option<Bare>,
+    /// The Pod's controller; `None` if it has none, or one of a kind that metrics do not name.
+    pub controller: Option<Controller>,
     pub ports: InboundPorts,
     /// The Pod's addresses; empty until it has an address.
     pub ips: Box<[IpAddr]>,

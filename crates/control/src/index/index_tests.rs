@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use leno_install::inject::InboundPorts;
 use leno_model::manifest::read_object;
-use leno_model::mesh::Endpoint;
+use leno_model::mesh::{Controller, Endpoint};
 use leno_model::protocol::Protocol;
 use leno_model::typed;
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ fn a_policy(spec: &Value) -> Content {
 }
 
 fn a_pod() -> Pod {
-    Pod { injected_as: None, bare: None, ports: InboundPorts::default(), ips: IPS.into() }
+    Pod { injected_as: None, bare: None, controller: None, ports: InboundPorts::default(), ips: IPS.into() }
 }
 
 fn injected(service_account: &str) -> Content {
@@ -150,6 +150,18 @@ fn a_port_that_passes_the_proxy_by_is_reached_in_clear_and_an_opaque_one_is_know
         assert_eq!(endpoints(&mut index), [expected]);
         assert_eq!(index.translate().mesh.clusters()[0].protocol, protocol);
     }
+}
+
+#[test]
+fn an_endpoint_has_the_controller_of_its_pod_in_its_service_and_at_its_own_address() {
+    let mut index = with_echo(&[("echo-a", "10.244.1.1")]);
+    let controller: Option<Controller> = "deployment/echo".parse().ok();
+    let pod = Pod { injected_as: Some("echo".into()), controller: controller.clone(), ..a_pod() };
+    apply(&mut index, Kind::Pod, "echo-a", Content::Pod(pod));
+    let mesh = index.translate().mesh;
+    assert_eq!(mesh.clusters()[0].endpoints[0].controller, controller);
+    let own = mesh.pod_by_address(SocketAddr::new(IPS[0], 9102)).expect("its own cluster");
+    assert_eq!(own.endpoints[0].controller, controller);
 }
 
 #[test]

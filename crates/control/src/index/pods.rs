@@ -34,6 +34,7 @@ pub(super) fn meshed(pods: &HashMap<Name, Pod>) -> MeshedPods {
         let meshed = MeshedPod {
             namespace: name.namespace.clone(),
             name: name.name.clone(),
+            controller: pod.controller.clone(),
             proxy: proxy(&name.namespace, service_account),
             skipped_ports: pod.ports.skipped.clone(),
             opaque_ports: pod.ports.opaque.clone(),
@@ -65,6 +66,7 @@ pub(super) fn join(slice: &mut EndpointSlice, held: &mut Vec<Address>, pods: &Ha
         match pods.get(&Name { namespace: namespace.clone(), name: name.clone() }) {
             Some(pod) if pod.ips.contains(&address.ip.to_canonical()) => {
                 address.proxy = pod.injected_as.as_ref().map(|service_account| proxy(namespace, service_account));
+                address.controller = pod.controller.clone();
                 address.skipped_ports = pod.ports.skipped.clone();
                 address.opaque_ports = pod.ports.opaque.clone();
                 usable.push(address);

@@ -35,14 +35,15 @@ impl ChangedPods {
     pub(super) fn concerns(&self, ip: &IpAddr, kind: Kind, port: u16) -> bool {
         let (Some(old), Some(new)) = (self.old.get(ip), self.new.get(ip)) else { return true };
         // If a field is added to a Pod, decide here which resources depend on it.
-        let MeshedPod { namespace, name, proxy, skipped_ports, opaque_ports } = old;
+        let MeshedPod { namespace, name, controller, proxy, skipped_ports, opaque_ports } = old;
         let has_other_name =
             *namespace != new.namespace || skipped_ports.contains(port) != new.skipped_ports.contains(port);
         let has_other_peer = *proxy != new.proxy || opaque_ports.contains(port) != new.opaque_ports.contains(port);
+        let has_other_text = *name != new.name || *controller != new.controller;
         match kind {
             Kind::Listener => has_other_name,
             Kind::Cluster => has_other_name || has_other_peer,
-            Kind::Endpoints => has_other_name || has_other_peer || *name != new.name,
+            Kind::Endpoints => has_other_name || has_other_peer || has_other_text,
             Kind::Route => false,
         }
     }

@@ -74,7 +74,9 @@ fn a_change_of_a_pod_writes_only_the_resources_that_depend_on_it() {
     let of_port = |kind: &str| format!("{kind} -10-244-1-7.shop:9007");
     assert_eq!(change(opaque.clone()), [of_port("cluster"), of_port("endpoints")]);
     let renamed = MeshedPod { name: "cart-1".into(), ..opaque };
-    assert_eq!(change(renamed).len(), each, "only endpoints have the Pod's name");
+    assert_eq!(change(renamed.clone()).len(), each, "only endpoints have the Pod's name");
+    let owned = MeshedPod { controller: "statefulset/cart".parse().ok(), ..renamed };
+    assert_eq!(change(owned).len(), each, "only endpoints have the Pod's controller");
     let other = MeshedPod { name: "cart-1".into(), ..pod("other") };
     assert_eq!(change(other.clone()).len(), 2 * each, "clusters and endpoints have its identity");
     state.set_mesh(with_pod(IP, MeshedPod { skipped_ports: "9008".parse().expect("ports"), ..other.clone() }));

@@ -61,7 +61,7 @@ pub(crate) fn with_endpoints(count: u16) -> Arc<Mesh> {
             tunnel_port: proxy::TUNNEL_PORT,
         };
         let pod = Some("p".repeat(POD_BYTES).into());
-        Endpoint { address, zone: None, hostname: None, pod, proxy: Some(proxy) }
+        Endpoint { address, zone: None, hostname: None, pod, controller: None, proxy: Some(proxy) }
     };
     let one = Cluster::clone(&mesh(&service("echo", &[])).clusters()[0]);
     let cluster = Arc::new(Cluster { endpoints: (0..count).map(endpoint).collect(), ..one });
@@ -73,6 +73,7 @@ pub(crate) fn pod(service_account: &str) -> MeshedPod {
     MeshedPod {
         namespace: "shop".into(),
         name: "cart-0".into(),
+        controller: None,
         proxy: EndpointProxy {
             identity: format!("ns/shop/sa/{service_account}").parse().expect("a workload"),
             inbound_port: None,

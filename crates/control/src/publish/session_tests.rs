@@ -153,7 +153,7 @@ fn what_a_client_claims_to_have_is_checked_in_turns() {
         let [high, low] = number.to_be_bytes();
         let pod = Some("p".repeat(200).into());
         let address = (std::net::Ipv4Addr::new(10, 0, high, low), 80).into();
-        Endpoint { address, zone: None, hostname: None, pod, proxy: None }
+        Endpoint { address, zone: None, hostname: None, pod, controller: None, proxy: None }
     };
     let one = Cluster::clone(&mesh(&service("echo", &[])).clusters()[0]);
     let endpoints: Vec<Endpoint> = (0..4_000).map(endpoint).collect();

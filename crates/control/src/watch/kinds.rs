@@ -13,6 +13,7 @@ use leno_install::annotations::INJECT;
 use leno_install::inject::{InboundPorts, Traits, Wish, inbound_ports};
 use leno_install::names::{DEFAULT_SERVICE_ACCOUNT, GRPC, PROXY};
 use leno_model::manifest::read_object;
+use leno_model::mesh::Controller;
 use leno_model::object::{self, route};
 use leno_model::typed;
 use serde::Deserialize;
@@ -114,12 +115,19 @@ pub(super) fn pod(_: &Name, mut pod: Pod) -> Content {
         false => InboundPorts::default(),
     };
     let wish = wish(&pod);
+    let controller = controller(&pod.metadata);
     let uid = pod.metadata.uid.take().unwrap_or_default().into();
     let bare = (!is_injected && wish != Wish::NoProxy).then_some(index::Bare { wish, has_grpc, uid });
     let service_account = pod.spec.service_account_name.unwrap_or_else(|| DEFAULT_SERVICE_ACCOUNT.into());
     let ips = pod.status.pod_ips.iter().flatten().filter_map(|address| address.ip.parse::<IpAddr>().ok());
     let ips = ips.map(|ip| ip.to_canonical()).collect();
-    Content::Pod(index::Pod { injected_as: is_injected.then_some(service_account), bare, ports, ips })
+    Content::Pod(index::Pod { injected_as: is_injected.then_some(service_account), bare, controller, ports, ips })
+}
+
+fn controller(metadata: &ObjectMeta) -> Option<Controller> {
+    let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
+    let hash = metadata.labels.as_ref().and_then(|labels| labels.get("pod-template-hash"));
+    Controller::of_pod(&owner.kind, &owner.name, hash.map(String::as_str))
 }
 
 fn wish(pod: &Pod) -> Wish {

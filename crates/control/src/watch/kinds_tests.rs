@@ -39,6 +39,20 @@ fn whether_a_pod_has_a_proxy_is_told_by_its_container_and_not_by_a_label() {
 }
 
 #[test]
+fn a_pod_is_known_by_its_controller() {
+    let controller = |metadata: Value| match pod(&Name::new("shop", "a"), from(json!({ "metadata": metadata }))) {
+        Content::Pod(pod) => pod.controller.map(|controller| controller.to_string()),
+        other => panic!("{other:?}"),
+    };
+    let owner = |kind: &str, name: &str, is_controller: bool| json!({ "apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "1", "controller": is_controller });
+    let owners = json!([owner("Job", "import-2", false), owner("ReplicaSet", "web-7c9f", true)]);
+    let labels = json!({ "pod-template-hash": "7c9f" });
+    assert_eq!(controller(json!({ "ownerReferences": owners, "labels": labels })).as_deref(), Some("deployment/web"));
+    assert_eq!(controller(json!({ "ownerReferences": [owner("Job", "import-2", false)] })), None);
+    assert_eq!(controller(json!({})), None);
+}
+
+#[test]
 fn a_pod_without_a_proxy_says_whether_it_should_have_one() {
     let bare = |metadata: Value, spec: Value| match pod(
         &Name::new("shop", "a"),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use super::{Cluster, ClusterKey, Endpoint, EndpointProxy, Mesh, canonical};
+use super::{Cluster, ClusterKey, Controller, Endpoint, EndpointProxy, Mesh, canonical};
 use crate::balance::Policy;
 use crate::protocol::{PortRanges, Protocol};
 use crate::settings::Settings;
@@ -21,6 +21,7 @@ pub type MeshedPods = BTreeMap<IpAddr, MeshedPod>;
 pub struct MeshedPod {
     pub namespace: Box<str>,
     pub name: Box<str>,
+    pub controller: Option<Controller>,
     pub proxy: EndpointProxy,
     /// Ports on which connections bypass the proxy.
     pub skipped_ports: PortRanges,
@@ -55,6 +56,7 @@ impl Mesh {
             zone: None,
             hostname: None,
             pod: Some(pod.name.clone()),
+            controller: pod.controller.clone(),
             proxy: Some(pod.proxy.clone()),
         };
         Some(Cluster {

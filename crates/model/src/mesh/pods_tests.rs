@@ -10,6 +10,7 @@ fn mesh() -> Mesh {
     let pod = MeshedPod {
         namespace: "shop".into(),
         name: "cart-0".into(),
+        controller: None,
         proxy: EndpointProxy {
             identity: "ns/shop/sa/cart".parse().expect("a workload"),
             inbound_port: None,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::PolicyTarget;
 use crate::balance::Policy;
 use crate::manifest::Review;
-use crate::mesh::EndpointProxy;
+use crate::mesh::{Controller, EndpointProxy};
 use crate::problem::quoted;
 use crate::protocol::PortRanges;
 use crate::proxy::{self, CONNECT_TIMEOUTS};
@@ -34,7 +34,8 @@ const SERVICE: [&str; 7] =
 const IDENTITY: &str = "leno.dev/identity";
 const INBOUND_PORT: &str = "leno.dev/inbound-port";
 const TUNNEL_PORT: &str = "leno.dev/tunnel-port";
-const SLICE: [&str; 3] = [IDENTITY, INBOUND_PORT, TUNNEL_PORT];
+const CONTROLLER: &str = "leno.dev/controller";
+const SLICE: [&str; 4] = [IDENTITY, INBOUND_PORT, TUNNEL_PORT, CONTROLLER];
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -131,8 +132,11 @@ pub(super) fn of_policy(
 }
 
 /// Reads an EndpointSlice's annotations that begin with `leno.dev/`. An unknown annotation is a mistake.
-pub(super) fn of_slice(annotations: Option<&Annotations>, review: &mut Review<'_>) -> Option<EndpointProxy> {
-    let (mut identity, mut inbound_port, mut tunnel_port) = (None, None, None);
+pub(super) fn of_slice(
+    annotations: Option<&Annotations>,
+    review: &mut Review<'_>,
+) -> (Option<EndpointProxy>, Option<Controller>) {
+    let (mut identity, mut inbound_port, mut tunnel_port, mut controller) = (None, None, None, None);
     let mut has_identity = false;
     for (key, value) in ours(annotations) {
         match key {
@@ -142,15 +146,18 @@ pub(super) fn of_slice(annotations: Option<&Annotations>, review: &mut Review<'_
             }
             INBOUND_PORT => inbound_port = read_port(review, key, value),
             TUNNEL_PORT => tunnel_port = read_port(review, key, value),
+            CONTROLLER => controller = read_controller(review, value),
             unknown => unknown_annotation(review, unknown, &SLICE),
         }
     }
-    if let (false, Some((key, _))) = (has_identity, ours(annotations).find(|(key, _)| SLICE.contains(key))) {
+    if let (false, Some((key, _))) =
+        (has_identity, ours(annotations).find(|(key, _)| [INBOUND_PORT, TUNNEL_PORT].contains(key)))
+    {
         let what = "a port of proxies without their identity".to_owned();
         problem(review, key, what, &format!("add {IDENTITY}, the identity of the workload behind the proxies"));
     }
     let tunnel_port = tunnel_port.unwrap_or(proxy::TUNNEL_PORT);
-    identity.map(|identity| EndpointProxy { identity, inbound_port, tunnel_port })
+    (identity.map(|identity| EndpointProxy { identity, inbound_port, tunnel_port }), controller)
 }
 
 fn ours(annotations: Option<&Annotations>) -> impl Iterator<Item = (&str, &str)> {
@@ -173,6 +180,15 @@ fn read_identity(review: &mut Review<'_>, value: &str) -> Option<Workload> {
         problem(review, IDENTITY, what, "write ns/<namespace>/sa/<service-account>");
     }
     identity
+}
+
+fn read_controller(review: &mut Review<'_>, value: &str) -> Option<Controller> {
+    let controller = value.parse().ok();
+    if controller.is_none() {
+        let what = format!("{} is not the controller of Pods", quoted(value));
+        problem(review, CONTROLLER, what, "write a kind and a name, as deployment/cart");
+    }
+    controller
 }
 
 fn read_port(review: &mut Review<'_>, key: &str, value: &str) -> Option<u16> {

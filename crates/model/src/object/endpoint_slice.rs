@@ -7,7 +7,7 @@ use k8s_openapi::api::discovery::v1 as kubernetes;
 
 use super::{DNS_SUBDOMAIN_RULE, Identity, Object, annotations, identity, is_dns_subdomain, is_tcp, port_number};
 use crate::manifest::Review;
-use crate::mesh::EndpointProxy;
+use crate::mesh::{Controller, EndpointProxy};
 use crate::problem::{Mark, quoted};
 use crate::protocol::PortRanges;
 
@@ -27,6 +27,8 @@ pub struct EndpointSlice {
     pub ports_mark: Mark,
     /// The Leno proxy of all its addresses, if they have one.
     pub proxy: Option<EndpointProxy>,
+    /// The controller of the Pods at all its addresses, if known.
+    pub controller: Option<Controller>,
     /// The addresses, in the file's order.
     pub addresses: Box<[Address]>,
 }
@@ -54,6 +56,8 @@ pub struct Address {
     pub pod: Option<Box<str>>,
     /// The Leno proxy of this address, as its Pod declares it; takes precedence over the proxy of the slice.
     pub proxy: Option<EndpointProxy>,
+    /// The controller of its Pod, as the Pod names it; takes precedence over the controller of the slice.
+    pub controller: Option<Controller>,
     /// Ports on which connections bypass its proxy.
     pub skipped_ports: PortRanges,
     /// Ports for which its proxy does not detect the protocol.
@@ -91,7 +95,7 @@ pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) 
             return None;
         }
     };
-    let proxy = annotations::of_slice(slice.metadata.annotations.as_ref(), review);
+    let (proxy, controller) = annotations::of_slice(slice.metadata.annotations.as_ref(), review);
     let ports = ports(&slice.ports.unwrap_or_default(), review);
     let mut addresses = Vec::new();
     for (index, endpoint) in slice.endpoints.unwrap_or_default().into_iter().enumerate() {
@@ -123,6 +127,7 @@ pub(crate) fn review(slice: kubernetes::EndpointSlice, review: &mut Review<'_>) 
         ports,
         ports_mark: review.mark("ports"),
         proxy,
+        controller,
         addresses: addresses.into(),
     };
     review.is_clean().then(|| Object::EndpointSlice(Arc::new(slice)))
@@ -162,6 +167,7 @@ fn address(ip: IpAddr, endpoint: kubernetes::Endpoint) -> Address {
         hostname: endpoint.hostname.map(Into::into),
         pod: pod.and_then(|pod| pod.name).map(Into::into),
         proxy: None,
+        controller: None,
         skipped_ports: PortRanges::default(),
         opaque_ports: PortRanges::default(),
     }

@@ -331,11 +331,16 @@ fn a_bad_annotation_of_a_slice_says_what_is_allowed() {
             "inbound-port",
             "a port of proxies without their identity; add leno.dev/identity, the identity of the workload behind the proxies",
         ),
+        (
+            "{leno.dev/controller: cart}",
+            "controller",
+            "\"cart\" is not the controller of Pods; write a kind and a name, as deployment/cart",
+        ),
         ("{leno.dev/idenity: ns/a/sa/b}", "idenity", "there is no such annotation; did you mean leno.dev/identity?"),
         (
             "{leno.dev/balancer: random}",
             "balancer",
-            "there is no such annotation; use one of leno.dev/identity, leno.dev/inbound-port, leno.dev/tunnel-port",
+            "there is no such annotation; use one of leno.dev/identity, leno.dev/inbound-port, leno.dev/tunnel-port, leno.dev/controller",
         ),
     ] {
         let place = format!("echo.yaml:16: metadata.annotations[\"leno.dev/{key}\"] of EndpointSlice default/echo-1");

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 pub use memo::Memo;
 
-use crate::mesh::{Cluster, ClusterKey, Dialled, Endpoint, EndpointProxy, Mesh};
+use crate::mesh::{Cluster, ClusterKey, Controller, Dialled, Endpoint, EndpointProxy, Mesh};
 use crate::object::{
     Address, AuthorizationPolicy, EndpointSlice, Identity, Object, Readiness, ReferenceGrant, Route, Service,
     ServicePort, TrafficPolicy, authorization_policy,
@@ -298,7 +298,7 @@ fn protocol<'a>(service: &Service, port: &ServicePort, slices: &[&'a EndpointSli
 ///
 /// As in kube-proxy, terminating endpoints that still serve are used only if no endpoint is ready.
 fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, Vec<Endpoint>) {
-    let mut known: BTreeMap<SocketAddr, (&Address, Option<&EndpointProxy>)> = BTreeMap::new();
+    let mut known: BTreeMap<SocketAddr, (&Address, Option<&EndpointProxy>, Option<&Controller>)> = BTreeMap::new();
     for slice in slices {
         for port in slice.ports.iter().filter(|port| *port.name == *port_name) {
             for found in &slice.addresses {
@@ -306,26 +306,30 @@ fn endpoints(port_name: &str, slices: &[&EndpointSlice]) -> (Vec<Endpoint>, Vec<
                     true => None,
                     false => found.proxy.as_ref().or(slice.proxy.as_ref()),
                 };
-                let (address, proxy) = known.entry(SocketAddr::new(found.ip, port.port)).or_insert((found, before));
+                let named = found.controller.as_ref().or(slice.controller.as_ref());
+                let socket = SocketAddr::new(found.ip, port.port);
+                let (address, proxy, controller) = known.entry(socket).or_insert((found, before, named));
                 // An endpoint that moves between slices is briefly in both. Use the better readiness, and never drop a
                 // proxy that one of the slices knows: without it, calls would be unencrypted.
                 if found.readiness < address.readiness {
                     *address = found;
                 }
                 *proxy = proxy.or(before);
+                *controller = controller.or(named);
             }
         }
     }
-    let best = known.values().map(|(address, _)| address.readiness).min();
+    let best = known.values().map(|(address, ..)| address.readiness).min();
     let usable = best.filter(|best| *best != Readiness::Unready);
     let (mut endpoints, mut unready) = (Vec::new(), Vec::new());
-    for (socket, (address, proxy)) in known {
+    for (socket, (address, proxy, controller)) in known {
         let list = if Some(address.readiness) == usable { &mut endpoints } else { &mut unready };
         list.push(Endpoint {
             address: socket,
             zone: address.zone.clone(),
             hostname: address.hostname.clone(),
             pod: address.pod.clone(),
+            controller: controller.cloned(),
             proxy: proxy.cloned(),
         });
     }

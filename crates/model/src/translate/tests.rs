@@ -11,7 +11,10 @@ use crate::translate::{Memo, Translation, translate, translate_again};
 const SECOND_SLICE: &str = "
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
-metadata: {name: echo-2, labels: {kubernetes.io/service-name: echo}}
+metadata:
+  name: echo-2
+  labels: {kubernetes.io/service-name: echo}
+  annotations: {leno.dev/controller: statefulset/echo}
 addressType: IPv6
 ports: [{name: grpc, port: 50062}]
 endpoints:
@@ -59,6 +62,8 @@ fn the_endpoints_of_all_slices_are_joined_and_sorted() {
     assert_eq!(named.zone.as_deref(), Some("west"));
     assert_eq!(named.hostname.as_deref(), Some("echo-0"));
     assert_eq!(named.pod.as_deref(), Some("echo-0"));
+    assert_eq!(named.controller, "statefulset/echo".parse().ok());
+    assert_eq!(cluster.endpoints[0].controller, None, "its slice names no controller");
     assert!(translation.notices.is_empty(), "{:?}", translation.notices);
 }
 

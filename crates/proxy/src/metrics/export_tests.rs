@@ -43,7 +43,8 @@ fn configuration_identity_and_process_are_exported() {
 /// The older text of a proxy with all kinds of series.
 fn text_of_everything() -> String {
     let worker = WorkerMetrics::new();
-    let calls = |direction| TrafficLabels { direction, target: TargetLabel::Port(8080), tls: TlsLabel::Disabled };
+    let calls =
+        |direction| TrafficLabels { direction, target: TargetLabel::Port(8080), server: None, tls: TlsLabel::Disabled };
     let cluster = worker.traffic(&calls(Direction::Outbound));
     cluster.request();
     cluster.response(200, Some(0), false, Duration::from_millis(1));

@@ -1,5 +1,6 @@
 //! Meter: the counters of one connection. They also count while the connection's metric labels are not known yet.
 
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,11 +13,13 @@ pub(super) struct Meter {
     pub(super) read_bytes: u64,
     pub(super) written_bytes: u64,
     series: Option<Arc<TcpMetrics>>,
+    /// The first error of the socket.
+    error: Option<ErrorKind>,
 }
 
 impl Meter {
     pub(super) fn new(now: Instant) -> Self {
-        Self { opened: now, read_bytes: 0, written_bytes: 0, series: None }
+        Self { opened: now, read_bytes: 0, written_bytes: 0, series: None, error: None }
     }
 
     pub(super) fn read(&mut self, bytes: usize) {
@@ -33,6 +36,11 @@ impl Meter {
         }
     }
 
+    /// Notes an error that ends the connection.
+    pub(super) fn failed(&mut self, error: &io::Error) {
+        self.error.get_or_insert(error.kind());
+    }
+
     /// Counts the connection in this series, including the bytes that it has carried so far.
     pub(super) fn count_in(&mut self, series: Arc<TcpMetrics>) {
         series.opened();
@@ -44,7 +52,7 @@ impl Meter {
     /// Counts the end of the connection.
     pub(super) fn close(&mut self, now: Instant) {
         if let Some(series) = self.series.take() {
-            series.closed(now.saturating_duration_since(self.opened));
+            series.closed(now.saturating_duration_since(self.opened), self.error);
         }
     }
 }

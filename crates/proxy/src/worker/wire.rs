@@ -195,7 +195,10 @@ impl Wire {
             Ok(0) => (0, true),
             Ok(n) => (n, false),
             Err(error) if error.kind() == ErrorKind::WouldBlock => (0, self.end_follows),
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                self.meter.failed(&error);
+                return Err(error.into());
+            }
         };
         self.meter.read(read);
         let end = start + read;
@@ -340,7 +343,10 @@ fn write_some(socket: &mut TcpStream, bytes: &[u8], meter: &mut Meter) -> io::Re
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            Err(error) => {
+                meter.failed(&error);
+                return Err(error);
+            }
         }
     }
 }

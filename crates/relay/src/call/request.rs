@@ -139,7 +139,7 @@ impl Relay {
                 call.trace = None;
             }
             let state = self.targets.get_mut(cluster);
-            state.map(|state| state.traffic_place(&self.metrics, TlsLabel::None(NoTlsReason::Probe)))
+            state.map(|state| state.traffic_place(&self.metrics, TlsLabel::None(NoTlsReason::Probe), None))
         } else {
             let latest = self.downstreams.get(client).and_then(|client| client.latest_target.as_ref());
             latest.and_then(|latest| latest.traffic)

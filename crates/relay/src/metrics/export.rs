@@ -33,9 +33,8 @@ type DecisionCounter = (&'static str, &'static str, fn(&AuthorizationTotals) -> 
 type WorkerCounter = (&'static str, &'static str, fn(&WorkerMetrics) -> &Counter);
 type ReasonCounter = (&'static str, &'static str, fn(&WorkerMetrics) -> &CountBySideAndReason);
 
-const TCP_COUNTERS: [TcpCounter; 4] = [
+const TCP_COUNTERS: [TcpCounter; 3] = [
     ("tcp_open", "Connections opened", |tcp| tcp.open_total),
-    ("tcp_close", "Connections closed", |tcp| tcp.close_total),
     ("tcp_read_bytes", "Bytes read from peers", |tcp| tcp.read_bytes_total),
     ("tcp_write_bytes", "Bytes written to peers", |tcp| tcp.write_bytes_total),
 ];
@@ -171,6 +170,14 @@ impl RelayScrape {
     fn encode_connections(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         for (name, help, get) in TCP_COUNTERS {
             encode_counters(encoder, name, help, &self.connections, get)?;
+        }
+        let mut closed = counter(encoder, "tcp_close", "Connections closed, by the error that ended them")?;
+        for (labels, totals) in &self.connections {
+            for (errno, count) in totals.closed_by_errno() {
+                // Prometheus reads an empty label like a missing one, and saves no space for it.
+                let errno = Some(("errno", errno)).filter(|_| !errno.is_empty());
+                encode_count(closed.encode_family(&(labels.clone(), Vec::from_iter(errno)))?, count)?;
+            }
         }
         let (name, help) = ("tcp_open_connections", "Connections open now");
         encode_gauges(encoder, name, help, &self.connections, |totals| totals.open_connections)?;

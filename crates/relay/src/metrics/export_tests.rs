@@ -1,3 +1,4 @@
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use crate::metrics::fixtures::{assert_line, inbound, outbound, scrape};
@@ -42,7 +43,9 @@ fn calls_of_two_workers_are_summed_under_linkerds_names() {
 fn calls_of_no_cluster_have_no_destination() {
     let worker = WorkerMetrics::new();
     let tls = TlsLabel::None(NoTlsReason::NotInMesh);
-    worker.traffic(&TrafficLabels { direction: Direction::Outbound, target: TargetLabel::Unknown, tls }).request();
+    worker
+        .traffic(&TrafficLabels { direction: Direction::Outbound, target: TargetLabel::Unknown, server: None, tls })
+        .request();
     let labels = r#"direction="outbound",tls="no_identity",no_tls_reason="not_provided_by_service_discovery""#;
     assert_line(&scrape(&[worker]), &format!("request_total{{{labels}}} 1"));
 }
@@ -57,7 +60,9 @@ fn connections_of_two_workers_are_summed_by_peer() {
     }
     let upstream = workers[0].connections(&destination);
     upstream.opened();
-    upstream.closed(Duration::from_millis(7));
+    upstream.closed(Duration::from_millis(7), None);
+    upstream.opened();
+    upstream.closed(Duration::ZERO, Some(ErrorKind::ConnectionReset));
     upstream.read_bytes_total.add(1_000);
 
     let text = scrape(&workers);
@@ -67,6 +72,7 @@ fn connections_of_two_workers_are_summed_by_peer() {
     assert_line(&text, &format!("tcp_open_connections{web} 2"));
     assert_line(&text, &format!("tcp_open_connections{{{echo}}} 0"));
     assert_line(&text, &format!("tcp_close_total{{{echo}}} 1"));
+    assert_line(&text, &format!("tcp_close_total{{{echo},errno=\"ECONNRESET\"}} 1"));
     assert_line(&text, &format!("tcp_read_bytes_total{{{echo}}} 1000"));
     assert_line(&text, &format!("tcp_connection_duration_ms_sum{{{echo}}} 7.0"));
 }

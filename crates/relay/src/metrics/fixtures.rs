@@ -23,13 +23,18 @@ pub(super) fn mutual(name: &str) -> TlsLabel {
 
 /// Calls of a workload to a port of the own application.
 pub(super) fn inbound(port: u16, client: &str) -> TrafficLabels {
-    TrafficLabels { direction: Direction::Inbound, target: TargetLabel::Port(port), tls: mutual(client) }
+    TrafficLabels { direction: Direction::Inbound, target: TargetLabel::Port(port), server: None, tls: mutual(client) }
 }
 
 /// Calls of the own application to a cluster.
 pub(super) fn outbound(port: u16) -> TrafficLabels {
     let key = ClusterKey { namespace: "default".into(), service: "echo".into(), port };
-    TrafficLabels { direction: Direction::Outbound, target: TargetLabel::Service(key), tls: mutual("echo") }
+    TrafficLabels {
+        direction: Direction::Outbound,
+        target: TargetLabel::Service(key),
+        server: None,
+        tls: mutual("echo"),
+    }
 }
 
 #[derive(Debug)]

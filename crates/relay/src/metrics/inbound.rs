@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::MetricType;
 
 use super::NoTlsReason;
+use super::histogram::{BOUNDS, BOUNDS_MS, HistogramTotals};
 use super::labels::Labels;
 use super::route::OTHER;
-use super::text::{counter, encode_count};
+use super::text::{counter, encode_count, encode_seconds};
 use super::traffic::TrafficTotals;
 
 /// Calls to one port of the own application.
@@ -18,6 +20,7 @@ struct PortTotals {
     requests: u64,
     /// Answers by `:status`; `None` for those that the series of a caller do not distinguish.
     statuses: BTreeMap<Option<u16>, u64>,
+    durations: HistogramTotals<BOUNDS>,
 }
 
 /// Writes the calls in `traffic` that are inbound. Like Linkerd without a `Server`, this counts gRPC among HTTP.
@@ -27,6 +30,7 @@ pub(super) fn encode(traffic: &[(Labels, TrafficTotals)], encoder: &mut Descript
         let Some(labels) = port_labels(labels) else { continue };
         let port = ports.entry(labels).or_default();
         port.requests += totals.requests;
+        port.durations.add(&totals.latency);
         for (kind, count) in &totals.responses {
             *port.statuses.entry(Some(kind.http_status)).or_default() += count;
         }
@@ -45,7 +49,12 @@ pub(super) fn encode(traffic: &[(Labels, TrafficTotals)], encoder: &mut Descript
             encode_count(statuses.encode_family(&(labels.clone(), [("status", status)]))?, *count)?;
         }
     }
-    Ok(())
+    let (name, help) =
+        ("inbound_http_request_duration_seconds", "Seconds from a call's headers to its response's end, by port");
+    let mut durations = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    ports
+        .iter()
+        .try_for_each(|(labels, port)| encode_seconds(durations.encode_family(labels)?, &port.durations, &BOUNDS_MS))
 }
 
 /// Returns the labels of calls to a port of the own application; `None` for other calls. Leno has no inbound routes, so

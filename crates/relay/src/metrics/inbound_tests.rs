@@ -28,6 +28,11 @@ fn calls_of_all_callers_are_summed_by_port_and_status() {
     assert_line(&text, &format!("inbound_http_requests_total{{{}}} 1", labels("probe")));
     assert_line(&text, &format!("inbound_http_statuses_total{{{},status=\"200\"}} 2", labels("default")));
     assert_line(&text, &format!("inbound_http_statuses_total{{{},status=\"503\"}} 1", labels("default")));
+    assert_line(&text, &format!("inbound_http_request_duration_seconds_count{{{}}} 3", labels("default")));
+    assert_line(
+        &text,
+        &format!("inbound_http_request_duration_seconds_bucket{{le=\"0.001\",{}}} 3", labels("default")),
+    );
     let samples = text.lines().filter(|line| line.starts_with("inbound_http_requests_total{")).count();
     assert_eq!(samples, 2, "outbound calls are no calls to a port: {text}");
 }

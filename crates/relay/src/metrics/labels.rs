@@ -3,7 +3,7 @@
 //! Peers' own texts (authorities, SNI) are never labels, only names from the configuration or from a verified
 //! certificate.
 
-use leno_model::mesh::ClusterKey;
+use leno_model::mesh::{ClusterKey, Controller, ControllerKind};
 use leno_model::spiffe::SpiffeId;
 
 /// Label names with their values, in the order in which they are written.
@@ -77,6 +77,8 @@ pub struct TrafficLabels {
     pub direction: Direction,
     /// The destination of the calls.
     pub target: TargetLabel,
+    /// The controller of the server's Pod, if known; only for outbound calls.
+    pub server: Option<Controller>,
     /// How the client (inbound) or the server (outbound) is authenticated.
     pub tls: TlsLabel,
 }
@@ -193,10 +195,24 @@ impl TargetLabel {
     }
 }
 
+/// The label with the name of the server's controller. As in Linkerd, a Job's label differs from Prometheus' own label
+/// `job`.
+fn server_label(kind: ControllerKind) -> &'static str {
+    match kind {
+        ControllerKind::CronJob => "dst_cronjob",
+        ControllerKind::DaemonSet => "dst_daemonset",
+        ControllerKind::Deployment => "dst_deployment",
+        ControllerKind::Job => "dst_k8s_job",
+        ControllerKind::ReplicaSet => "dst_replicaset",
+        ControllerKind::ReplicationController => "dst_replicationcontroller",
+        ControllerKind::StatefulSet => "dst_statefulset",
+    }
+}
+
 impl TrafficLabels {
     /// The labels of the series for traffic beyond a limit: without names, but with the kind of security.
     pub(super) fn beyond_limit(&self) -> Self {
-        Self { direction: self.direction, target: TargetLabel::Other, tls: self.tls.without_name() }
+        Self { direction: self.direction, target: TargetLabel::Other, server: None, tls: self.tls.without_name() }
     }
 
     /// The labels of calls.
@@ -208,6 +224,9 @@ impl TrafficLabels {
 
     fn push_target_and_tls(&self, labels: &mut Labels) {
         self.target.push(self.direction, labels);
+        if let Some(Controller { kind, name }) = &self.server {
+            labels.push((server_label(*kind), name.to_string()));
+        }
         self.tls.push(self.direction, labels);
     }
 }

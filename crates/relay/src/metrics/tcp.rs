@@ -1,9 +1,20 @@
 //! Counts of connections with the same labels.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use super::histogram::{BOUNDS, BOUNDS_MS, Histogram, HistogramTotals};
 use super::{Counter, Gauge};
+
+/// The errors of the kernel that end connections, and their names in the label `errno`.
+const BROKEN_BY: [(ErrorKind, &str); 6] = [
+    (ErrorKind::ConnectionReset, "ECONNRESET"),
+    (ErrorKind::BrokenPipe, "EPIPE"),
+    (ErrorKind::TimedOut, "ETIMEDOUT"),
+    (ErrorKind::ConnectionAborted, "ECONNABORTED"),
+    (ErrorKind::HostUnreachable, "EHOSTUNREACH"),
+    (ErrorKind::NetworkUnreachable, "ENETUNREACH"),
+];
 
 /// One worker's counts of connections with the same [`ConnectionLabels`](super::ConnectionLabels).
 ///
@@ -15,12 +26,17 @@ pub struct TcpMetrics {
     pub open_total: Counter,
     /// Connections open now.
     pub open_connections: Gauge,
-    /// Connections closed so far.
-    pub close_total: Counter,
+    /// Connections closed so far without an error. Connections that an error ended have counters of their own, because a
+    /// difference of two counters could decrease between two scrapes.
+    closed_in_order: Counter,
     /// Bytes read from peers, as on the wire.
     pub read_bytes_total: Counter,
     /// Bytes written to peers, as on the wire.
     pub write_bytes_total: Counter,
+    /// Closed connections that an error ended, in the order of [`BROKEN_BY`].
+    broken: [Counter; BROKEN_BY.len()],
+    /// Closed connections that another error ended.
+    broken_otherwise: Counter,
     durations: Histogram<BOUNDS>,
 }
 
@@ -31,9 +47,16 @@ impl TcpMetrics {
         self.open_connections.inc();
     }
 
-    /// Counts a closed connection, and its duration.
-    pub fn closed(&self, open_for: Duration) {
-        self.close_total.add(1);
+    /// Counts a closed connection, its duration, and the error of the kernel that ended it.
+    pub fn closed(&self, open_for: Duration, error: Option<ErrorKind>) {
+        let count = match error {
+            None => &self.closed_in_order,
+            Some(error) => {
+                let mut known = BROKEN_BY.iter().zip(&self.broken);
+                known.find(|((kind, _), _)| *kind == error).map_or(&self.broken_otherwise, |(_, count)| count)
+            }
+        };
+        count.add(1);
         self.open_connections.dec();
         self.durations.record(&BOUNDS_MS, open_for);
     }
@@ -42,7 +65,11 @@ impl TcpMetrics {
     pub(super) fn add_to(&self, totals: &mut TcpTotals) {
         totals.open_total += self.open_total.get();
         totals.open_connections += self.open_connections.get();
-        totals.close_total += self.close_total.get();
+        totals.closed_in_order += self.closed_in_order.get();
+        for (total, count) in totals.broken.iter_mut().zip(&self.broken) {
+            *total += count.get();
+        }
+        totals.broken_otherwise += self.broken_otherwise.get();
         totals.read_bytes_total += self.read_bytes_total.get();
         totals.write_bytes_total += self.write_bytes_total.get();
         self.durations.add_to(&mut totals.durations);
@@ -56,14 +83,26 @@ pub(super) struct TcpTotals {
     pub(super) open_total: u64,
     /// Connections open now.
     pub(super) open_connections: u64,
-    /// Connections closed.
-    pub(super) close_total: u64,
+    /// Connections closed without an error.
+    closed_in_order: u64,
     /// Bytes read.
     pub(super) read_bytes_total: u64,
     /// Bytes written.
     pub(super) write_bytes_total: u64,
+    /// Connections that an error ended, as in [`TcpMetrics`].
+    broken: [u64; BROKEN_BY.len()],
+    broken_otherwise: u64,
     /// How long closed connections were open.
     pub(super) durations: HistogramTotals<BOUNDS>,
+}
+
+impl TcpTotals {
+    /// Closed connections by the value of Linkerd's label `errno`, which is empty without an error.
+    pub(super) fn closed_by_errno(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let known = BROKEN_BY.iter().map(|(_, name)| *name).zip(self.broken);
+        let broken = known.chain([("other", self.broken_otherwise)]).filter(|(_, count)| *count > 0);
+        std::iter::once(("", self.closed_in_order)).chain(broken)
+    }
 }
 
 #[cfg(test)]

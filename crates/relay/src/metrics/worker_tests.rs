@@ -54,7 +54,7 @@ fn connections_are_summed_over_all_peers_of_one_side() {
     }
     metrics
         .connections(&ConnectionLabels { peer: PeerLabel::Source, traffic: inbound(80, "web") })
-        .closed(Duration::ZERO);
+        .closed(Duration::ZERO, None);
     assert_eq!(metrics.open_connections(Direction::Inbound, PeerLabel::Source), 1);
     assert_eq!(metrics.opened_connections(Direction::Inbound, PeerLabel::Source), 2);
     assert_eq!(metrics.open_connections(Direction::Outbound, PeerLabel::Source), 0);

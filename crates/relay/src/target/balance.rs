@@ -90,7 +90,7 @@ impl Relay {
     }
 
     /// Counts the first call to an endpoint, and looks up the metrics series for the next ones. Outbound calls count
-    /// under the identity of their endpoint.
+    /// under the identity and the controller of their endpoint.
     fn count_first_request(&mut self, id: CallId, pool: PoolId) {
         let Some((cluster_id, key)) = self.pools.get(pool).map(|pool| (pool.cluster, pool.key)).certain() else {
             return;
@@ -100,7 +100,8 @@ impl Relay {
         let server = proxy.and_then(|proxy| self.targets.id_of(proxy));
         let tls = self.endpoint_tls(cluster.target.direction(), key.hop, server.as_ref());
         let Some(cluster) = self.targets.get_mut(cluster_id).certain() else { return };
-        let place = cluster.traffic_place(&self.metrics, tls);
+        let server = cluster.member(key.endpoint).and_then(|endpoint| endpoint.controller.clone());
+        let place = cluster.traffic_place(&self.metrics, tls, server);
         if let Some(member) = cluster.members.get_mut(key.endpoint) {
             member.traffic = Some(place);
         }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use leno_model::balance::{Balancer, EndpointId, Pick, Policy};
-use leno_model::mesh::{Cluster, ClusterKey, Endpoint};
+use leno_model::mesh::{Cluster, ClusterKey, Controller, Endpoint};
 use leno_model::protocol::Protocol;
 
 use crate::call::Call;
 use crate::call::hedge::Hedging;
 use crate::call::reply::ProxyError;
 use crate::downstream::accounts::Lane;
-use crate::metrics::{TlsLabel, TrafficMetrics, WorkerMetrics};
+use crate::metrics::{TlsLabel, TrafficLabels, TrafficMetrics, WorkerMetrics};
 use crate::pool::hop::PoolKey;
 use crate::pool::pools::{Pool, PoolId, Pools};
 use crate::slots::Id;
@@ -69,15 +69,19 @@ impl fmt::Display for TargetKey {
 /// Identifies a cluster within its worker.
 pub(crate) type ClusterId = Id<ClusterState>;
 
+/// What distinguishes the series of a cluster's calls: how the other side is authenticated, and for outbound calls the
+/// controller of the server.
+type PeerLabels = (TlsLabel, Option<Controller>);
+
 /// A cluster that calls have been sent to.
 #[derive(Debug)]
 pub(crate) struct ClusterState {
     pub(crate) target: TargetKey,
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) balancer: Balancer,
-    /// The metrics series of calls, by the TLS label of the peer. An entry without a label is only for calls that began
-    /// before [`ClusterState::name_port`].
-    pub(crate) traffic: Vec<(Option<TlsLabel>, Arc<TrafficMetrics>)>,
+    /// The metrics series of calls, by the TLS label of the peer and the controller of the server. An entry without
+    /// labels is only for calls that began before [`ClusterState::name_port`].
+    pub(crate) traffic: Vec<(Option<PeerLabels>, Arc<TrafficMetrics>)>,
     /// Whether metrics name the target's port, if this is a port of our own application.
     pub(crate) is_named: bool,
     pub(crate) members: Members,
@@ -337,14 +341,16 @@ impl ClusterState {
         ProxyError::QueueFull { cluster, waiting, own }
     }
 
-    /// Returns the index of the series for calls with this TLS label.
-    pub(crate) fn traffic_place(&mut self, metrics: &WorkerMetrics, tls: TlsLabel) -> u32 {
+    /// Returns the index of the series for calls with this TLS label to a server with this controller.
+    pub(crate) fn traffic_place(&mut self, metrics: &WorkerMetrics, tls: TlsLabel, server: Option<Controller>) -> u32 {
         // Clients beyond the limit count in one common series. For so many clients, the metrics combine the series
         // anyway.
-        let tls = if self.traffic.len() < MAX_TRAFFIC_SERIES { tls } else { TlsLabel::MutualOther };
-        let place = self.traffic.iter().position(|(of, _)| of.as_ref() == Some(&tls)).unwrap_or_else(|| {
-            let series = metrics.traffic(&self.traffic_labels(tls.clone()));
-            self.traffic.push((Some(tls), series));
+        let is_full = self.traffic.len() >= MAX_TRAFFIC_SERIES;
+        let labels = if is_full { (TlsLabel::MutualOther, None) } else { (tls, server) };
+        let place = self.traffic.iter().position(|(of, _)| of.as_ref() == Some(&labels)).unwrap_or_else(|| {
+            let (tls, server) = labels.clone();
+            let series = metrics.traffic(&TrafficLabels { server, ..self.traffic_labels(tls) });
+            self.traffic.push((Some(labels), series));
             self.traffic.len() - 1
         });
         place as u32
@@ -399,7 +405,7 @@ fn is_usable(
 /// Creates the cluster of an address that belongs to no Service. `known` is the endpoint at the address, with its
 /// cluster, if the mesh has one.
 pub(crate) fn single(address: SocketAddr, known: Option<(&Cluster, &Endpoint)>) -> Arc<Cluster> {
-    let unknown = || Endpoint { address, zone: None, hostname: None, pod: None, proxy: None };
+    let unknown = || Endpoint { address, zone: None, hostname: None, pod: None, controller: None, proxy: None };
     Arc::new(Cluster {
         key: ClusterKey { namespace: Box::default(), service: address.ip().to_string().into(), port: address.port() },
         balancer: Policy::Random,

@@ -52,7 +52,7 @@ impl Relay {
         let is_inbound = downstream.origin.door.direction() == Direction::Inbound;
         let tls = is_inbound.then(|| downstream.tls_label());
         let state = self.targets.get_mut(cluster);
-        let traffic = tls.zip(state).map(|(tls, state)| state.traffic_place(&self.metrics, tls));
+        let traffic = tls.zip(state).map(|(tls, state)| state.traffic_place(&self.metrics, tls, None));
         let mesh_version = self.targets.version();
         downstream.latest_target = Some(LatestTarget { authority, mesh_version, cluster, traffic, gate });
         Ok(Routed::To(cluster))

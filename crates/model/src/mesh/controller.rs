@@ -1,0 +1,136 @@
+//! The controller of a Pod: the object that creates the Pod, such as a Deployment.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+use crate::object::is_dns_subdomain;
+
+/// The controller of Pods, under the name that users know: of a Deployment's Pods the Deployment, and not its
+/// ReplicaSet. As text: `deployment/cart`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Controller {
+    pub kind: ControllerKind,
+    pub name: Box<str>,
+}
+
+/// The kinds of controllers that metrics name, as in Linkerd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ControllerKind {
+    CronJob,
+    DaemonSet,
+    Deployment,
+    Job,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+}
+
+/// A text is not a [`Controller`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAController;
+
+/// Number of digits after the name of a CronJob in the names of its Jobs: the minutes since 1970, or the seconds.
+const CRON_JOB_DIGITS: std::ops::RangeInclusive<usize> = 8..=10;
+
+impl ControllerKind {
+    const ALL: [Self; 7] = [
+        Self::CronJob,
+        Self::DaemonSet,
+        Self::Deployment,
+        Self::Job,
+        Self::ReplicaSet,
+        Self::ReplicationController,
+        Self::StatefulSet,
+    ];
+
+    /// The kind in Kubernetes' spelling.
+    fn kubernetes(self) -> &'static str {
+        match self {
+            Self::CronJob => "CronJob",
+            Self::DaemonSet => "DaemonSet",
+            Self::Deployment => "Deployment",
+            Self::Job => "Job",
+            Self::ReplicaSet => "ReplicaSet",
+            Self::ReplicationController => "ReplicationController",
+            Self::StatefulSet => "StatefulSet",
+        }
+    }
+
+    /// The kind in lower case, as kubectl accepts it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CronJob => "cronjob",
+            Self::DaemonSet => "daemonset",
+            Self::Deployment => "deployment",
+            Self::Job => "job",
+            Self::ReplicaSet => "replicaset",
+            Self::ReplicationController => "replicationcontroller",
+            Self::StatefulSet => "statefulset",
+        }
+    }
+}
+
+impl Controller {
+    /// Returns the controller of a Pod whose owner has this kind and name. `template_hash` is the Pod's label
+    /// `pod-template-hash`. Returns `None` for kinds that metrics do not name.
+    ///
+    /// The owner of a Deployment's Pod is a ReplicaSet. The name of this ReplicaSet ends with the hash. The owner of a
+    /// CronJob's Pod is a Job. The name of this Job ends with a time.
+    pub fn of_pod(kind: &str, name: &str, template_hash: Option<&str>) -> Option<Self> {
+        let kind = ControllerKind::ALL.into_iter().find(|known| known.kubernetes() == kind)?;
+        let (kind, name) = match kind {
+            ControllerKind::ReplicaSet => match template_hash.and_then(|hash| deployment_of(name, hash)) {
+                Some(deployment) => (ControllerKind::Deployment, deployment),
+                None => (kind, name),
+            },
+            ControllerKind::Job => match cron_job_of(name) {
+                Some(cron_job) => (ControllerKind::CronJob, cron_job),
+                None => (kind, name),
+            },
+            _ => (kind, name),
+        };
+        Some(Self { kind, name: name.into() })
+    }
+}
+
+/// Returns the Deployment of a ReplicaSet whose Pods have this label `pod-template-hash`.
+pub fn deployment_of<'a>(replica_set: &'a str, template_hash: &str) -> Option<&'a str> {
+    replica_set.strip_suffix(template_hash)?.strip_suffix('-')
+}
+
+fn cron_job_of(job: &str) -> Option<&str> {
+    let (name, time) = job.rsplit_once('-')?;
+    let is_time = CRON_JOB_DIGITS.contains(&time.len()) && time.bytes().all(|byte| byte.is_ascii_digit());
+    (is_time && !name.is_empty()).then_some(name)
+}
+
+impl fmt::Display for Controller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind.name(), self.name)
+    }
+}
+
+impl FromStr for Controller {
+    type Err = NotAController;
+
+    fn from_str(text: &str) -> Result<Self, NotAController> {
+        let (kind, name) = text.split_once('/').ok_or(NotAController)?;
+        let kind = ControllerKind::ALL.into_iter().find(|known| known.name() == kind).ok_or(NotAController)?;
+        if !is_dns_subdomain(name) {
+            return Err(NotAController);
+        }
+        Ok(Self { kind, name: name.into() })
+    }
+}
+
+impl Serialize for Controller {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+#[path = "controller_tests.rs"]
+mod tests;
