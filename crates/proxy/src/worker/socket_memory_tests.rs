@@ -9,7 +9,9 @@ pub(in crate::worker) fn connection(ip: IpAddr) -> Option<(TcpStream, TcpStream)
     let listener = std::net::TcpListener::bind((ip, 0)).ok()?;
     let opened = std::net::TcpStream::connect(listener.local_addr().ok()?).ok()?;
     let (accepted, _) = listener.accept().ok()?;
-    [&opened, &accepted].map(|end| end.set_nonblocking(true).expect("a socket"));
+    for end in [&opened, &accepted] {
+        end.set_nonblocking(true).expect("a socket");
+    }
     Some((TcpStream::from_std(accepted), TcpStream::from_std(opened)))
 }
 
