@@ -184,7 +184,8 @@ async fn envoy_retries_at_another_endpoint() {
     let failing = Scripted::start(|begun| Reply::Send(Reply::unavailable(begun.stream)));
     let hanging = Scripted::start(|_| Reply::Send(Vec::new()));
     let retry = "retry: {grpcCodes: [UNAVAILABLE], attempts: 1, backoff: 1ms}\nbudget: {percent: 100}";
-    for (bad, parts) in [(failing, retry), (hanging, &format!("{retry}\ntimeouts: {{backendRequest: 300ms}}"))] {
+    let with_limit = format!("{retry}\ntimeouts: {{backendRequest: 300ms}}");
+    for (bad, parts) in [(failing, retry), (hanging, with_limit.as_str())] {
         let good = answering();
         let (_control, envoy) = envoy_between(&[&bad, &good], parts);
         call_through(&envoy, CALLS, &[0]).await;
