@@ -189,8 +189,8 @@ async fn envoy_retries_at_another_endpoint() {
         let good = answering();
         let (_control, envoy) = envoy_between(&[&bad, &good], parts);
         call_through(&envoy, CALLS, &[0]).await;
-        assert_eq!(good.requests(), CALLS.into(), "{parts}");
-        assert!((1..CALLS.into()).contains(&bad.requests()), "{} attempts: {parts}", bad.requests());
+        assert_eq!(good.requests(), u64::from(CALLS), "{parts}");
+        assert!((1..u64::from(CALLS)).contains(&bad.requests()), "{} attempts: {parts}", bad.requests());
     }
 }
 
