@@ -184,12 +184,13 @@ async fn envoy_retries_at_another_endpoint() {
     let failing = Scripted::start(|begun| Reply::Send(Reply::unavailable(begun.stream)));
     let hanging = Scripted::start(|_| Reply::Send(Vec::new()));
     let retry = "retry: {grpcCodes: [UNAVAILABLE], attempts: 1, backoff: 1ms}\nbudget: {percent: 100}";
-    for (bad, parts) in [(failing, retry), (hanging, &format!("{retry}\ntimeouts: {{backendRequest: 300ms}}"))] {
+    let with_limit = format!("{retry}\ntimeouts: {{backendRequest: 300ms}}");
+    for (bad, parts) in [(failing, retry), (hanging, with_limit.as_str())] {
         let good = answering();
         let (_control, envoy) = envoy_between(&[&bad, &good], parts);
         call_through(&envoy, CALLS, &[0]).await;
-        assert_eq!(good.requests(), CALLS.into(), "{parts}");
-        assert!((1..CALLS.into()).contains(&bad.requests()), "{} attempts: {parts}", bad.requests());
+        assert_eq!(good.requests(), u64::from(CALLS), "{parts}");
+        assert!((1..u64::from(CALLS)).contains(&bad.requests()), "{} attempts: {parts}", bad.requests());
     }
 }
 

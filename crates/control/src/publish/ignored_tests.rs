@@ -27,9 +27,10 @@ fn the_parts_that_a_client_ignores_are_those_of_the_resources_that_it_holds() {
         );
         assert_eq!(parts(XdsClient::Envoy, Kind::Route, name), [hedge], "{name}");
     }
-    for (program, expected) in
-        [(XdsClient::Grpc, ["budget"].as_slice()), (XdsClient::Envoy, &["budget.interval", "budget.minPerSecond"])]
-    {
+    for (program, expected) in [
+        (XdsClient::Grpc, ["budget"].as_slice()),
+        (XdsClient::Envoy, ["budget.interval", "budget.minPerSecond"].as_slice()),
+    ] {
         assert_eq!(parts(program, Kind::Cluster, "echo.default:80"), expected);
         for kind in [Kind::Cluster, Kind::Route] {
             assert_eq!(parts(program, kind, "other.default:80"), [""; 0]);
