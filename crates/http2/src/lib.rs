@@ -48,7 +48,7 @@ mod stream;
 mod stream_index;
 
 pub use buffer::OutputBuffer;
-pub use connection::{Connection, Drained, Event, OpenError, Role};
+pub use connection::{Connection, Drained, Event, OpenError, Role, Windows};
 pub use error::{ConnectionError, ErrorCode, Flood, Violation};
 pub use fields::FieldSection;
 pub use limits::Limits;

@@ -33,6 +33,7 @@ mod effect;
 pub mod explain;
 #[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "the index was just found"))]
 pub mod failure;
+mod inventory;
 mod labels;
 pub mod limits;
 mod link;
@@ -59,6 +60,7 @@ pub use config::{Config, Settings};
 pub use downstream::client::{Accepted, ClientId, Speaks};
 pub use downstream::origin::{Door, Inspection, Origin};
 pub use effect::{Effect, ServerTls, WireId};
+pub use inventory::Entries;
 pub use link::messages::Messages;
 pub use link::opaque::Contents;
 pub use link::{Link, LinkId, detect, grpc};

@@ -140,7 +140,6 @@ impl<T: Copy> Timers<T> {
     }
 
     /// Returns how many timers are set.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

@@ -3,9 +3,36 @@
 use crate::connection::Connection;
 use crate::frame;
 use crate::limits::Limits;
+use crate::settings::DEFAULT_WINDOW_BYTES;
 use crate::stream::{Half, StreamKey};
 
+/// A connection's flow-control windows as one side counts them (RFC 9113 section 5.2).
+///
+/// While nothing is on its way, `send_bytes` of one side equals `receive_bytes` of the other. While the owner has released
+/// all content, `receive_bytes` and `owed_bytes` together are the whole receive window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Windows {
+    /// Content that we may send on all streams together.
+    pub send_bytes: i64,
+    /// Content that the peer may send on all streams together.
+    pub receive_bytes: i64,
+    /// Credit for which no WINDOW_UPDATE has been sent.
+    pub owed_bytes: u32,
+    /// The whole receive window, which we announced at the start.
+    pub whole_bytes: u32,
+}
+
 impl Connection {
+    /// Returns the connection's windows, for tests: an error of a few bytes stops a connection only after hours.
+    pub fn windows(&self) -> Windows {
+        Windows {
+            send_bytes: self.send_window,
+            receive_bytes: self.receive_window,
+            owed_bytes: self.connection_credit,
+            whole_bytes: self.limits.connection_window_bytes.max(DEFAULT_WINDOW_BYTES),
+        }
+    }
+
     /// Returns credit for `bytes` of received DATA to the peer. Padding does not count: the engine itself returns the
     /// credit for padding. Small credits are merged: WINDOW_UPDATE is sent when half a window is owed (section 6.9).
     pub fn release(&mut self, key: StreamKey, bytes: usize) {

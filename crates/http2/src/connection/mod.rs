@@ -27,6 +27,7 @@ use crate::stream::{Stream, StreamKey, Streams};
 use floods::Floods;
 use send::RecentResets;
 
+pub use credit::Windows;
 pub use output::Drained;
 pub use send::OpenError;
 

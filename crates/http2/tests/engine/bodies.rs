@@ -1,7 +1,7 @@
 //! Content larger than windows and buffers: queues, turns, `Drained`, and trailers that wait.
 
 use leno_http2::limits::OUTPUT_HIGH_WATER_BYTES;
-use leno_http2::{Drained, ErrorCode, Limits, Section};
+use leno_http2::{Drained, ErrorCode, Limits, Section, Windows};
 
 use crate::endpoint::{Endpoint, Happening, data, headers, request, response, trailers};
 use crate::frames::{self, flag, kind};
@@ -32,6 +32,11 @@ fn bodies_larger_than_small_windows_stream_in_both_directions() {
         let expected = [data(1, &down, false), headers(1, Section::Trailers, &trailers(), true)];
         assert!(answer == expected || (down.is_empty() && answer == expected[1..]));
         assert_eq!((pair.client.http2.queued_bytes(), pair.server.http2.queued_bytes()), (0, 0));
+        let [client, server] = [&pair.client, &pair.server].map(|endpoint| endpoint.http2.windows());
+        assert_eq!((client.send_bytes, server.send_bytes), (server.receive_bytes, client.receive_bytes));
+        for Windows { receive_bytes, owed_bytes, whole_bytes, .. } in [client, server] {
+            assert_eq!(receive_bytes + i64::from(owed_bytes), i64::from(whole_bytes));
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::call::policy::PolicyProgress;
 use crate::call::{Call, CallId};
 use crate::certain::Certain;
 use crate::downstream::client::ClientId;
+use crate::inventory::Entries;
 use crate::pool::pools::PoolId;
 use crate::pool::upstream::UpstreamId;
 use crate::slots::Slots;
@@ -167,6 +168,17 @@ impl Calls {
     /// Returns the bytes of content that all calls hold together.
     pub(crate) fn held_bytes(&self) -> usize {
         self.replay_bytes + self.copy_bytes
+    }
+
+    /// Returns the number of entries in each table. See [`Relay::call_entries`](crate::Relay::call_entries).
+    pub(crate) fn entries(&self) -> [Entries; 5] {
+        [
+            ("calls", self.slots.len()),
+            ("due times of calls", self.timetable.entries()),
+            ("bytes kept by calls", self.held_bytes()),
+            ("copies of requests", self.copies),
+            ("calls to be sent", self.to_send.len()),
+        ]
     }
 
     /// Frees memory that is no longer needed after a burst.

@@ -186,6 +186,11 @@ impl Timetable {
         (self.listed_due, self.waiting) = (Tick::NEVER, 0);
     }
 
+    /// Returns how many entries there are for calls in flight: timers, and listed calls.
+    pub(crate) fn entries(&self) -> usize {
+        self.timers.len() + self.waiting + self.listed.len()
+    }
+
     /// Frees memory that is no longer needed after a burst.
     pub(crate) fn shrink(&mut self) {
         self.timers.shrink();

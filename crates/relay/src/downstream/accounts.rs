@@ -15,6 +15,7 @@ use leno_model::spiffe::SpiffeId;
 use rustc_hash::FxHashMap;
 
 use crate::certain::Certain;
+use crate::inventory::Entries;
 use crate::limits::RelayLimits;
 use crate::slots::{Id, Slots};
 
@@ -244,6 +245,21 @@ impl Accounts {
     /// Counts a sweep: a tenth of a second has passed.
     pub(crate) fn sweep(&mut self) {
         self.sweeps = self.sweeps.wrapping_add(1);
+    }
+
+    /// Returns the number of calls that accounts have in flight, and of their incomplete requests.
+    pub(crate) fn call_entries(&self) -> [Entries; 2] {
+        let sum = |of: fn(&Account) -> u32| self.accounts.iter().map(|(_, account)| of(account) as usize).sum();
+        [
+            ("calls of accounts", sum(|account| account.calls)),
+            ("open calls of accounts", sum(|account| account.open_calls)),
+        ]
+    }
+
+    /// Returns the number of entries in each table of accounts.
+    pub(crate) fn connection_entries(&self) -> [Entries; 3] {
+        let users: u32 = self.lanes.iter().sum();
+        [("accounts", self.accounts.len()), ("accounts by key", self.by_key.len()), ("users of lanes", users as usize)]
     }
 
     pub(crate) fn shrink(&mut self) {

@@ -5,6 +5,7 @@ use leno_http2::StreamKey;
 use crate::call::NO_CALL;
 use crate::downstream::accounts::{AccountId, AccountKey, Accounts, Lane};
 use crate::downstream::client::{Client, ClientId};
+use crate::inventory::Entries;
 use crate::limits::RelayLimits;
 use crate::slots::Slots;
 
@@ -69,6 +70,22 @@ impl Downstreams {
 
     pub(crate) fn take_recalled(&mut self) -> Vec<ClientId> {
         std::mem::take(&mut self.recalled)
+    }
+
+    /// See [`Relay::call_entries`](crate::Relay::call_entries).
+    pub(crate) fn call_entries(&self) -> impl Iterator<Item = Entries> {
+        let sum = |of: fn(&Client) -> usize| self.clients.iter().map(|(_, client)| of(client)).sum();
+        let own = [
+            ("waiting calls of clients", sum(|client| client.waiting_calls)),
+            ("bytes of requests' fields", sum(|client| client.fields_bytes)),
+        ];
+        self.accounts.call_entries().into_iter().chain(own)
+    }
+
+    /// See [`Relay::connection_entries`](crate::Relay::connection_entries).
+    pub(crate) fn connection_entries(&self) -> impl Iterator<Item = Entries> {
+        let own = [("clients", self.clients.len()), ("recalled clients", self.recalled.len())];
+        self.accounts.connection_entries().into_iter().chain(own)
     }
 
     /// Gives back memory that a burst has used.

@@ -34,6 +34,8 @@ fn clients_of_one_account_share_it_until_the_last_has_gone() {
     let third = downstreams.add(account(), client);
     assert!(downstreams.may_begin(Some(third), 2, 4), "a new account of the same address");
     assert_ne!(downstreams.get(third).map(|client| client.account), shared);
+    downstreams.remove(third);
+    assert!(downstreams.call_entries().chain(downstreams.connection_entries()).all(|(_, entries)| entries == 0));
 }
 
 #[test]

@@ -15,6 +15,8 @@ pub(crate) mod opaque;
 
 use std::time::Instant;
 
+use leno_http2::Windows;
+
 use crate::downstream::client::ClientId;
 use crate::effect::WireId;
 use crate::link::codec::Codec;
@@ -104,6 +106,14 @@ impl Link {
     /// Which wire carries the connection's bytes; `None` until the event loop has begun to connect to the endpoint.
     pub fn wire(&self) -> Option<WireId> {
         self.wire
+    }
+
+    /// Returns the flow-control windows of the connection, for tests; `None` if its protocol has none.
+    pub fn windows(&self) -> Option<Windows> {
+        match &self.codec {
+            Codec::Http2(http2) => Some(http2.windows()),
+            Codec::Http1(_) | Codec::Opaque(_) => None,
+        }
     }
 
     /// Records how much memory the wire holds, in bytes.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use crate::call::attempt::AttemptId;
+use crate::inventory::Entries;
 use crate::limits::{RelayLimits, ms};
 use crate::pool::connections::Connections;
 use crate::pool::hop::PoolKey;
@@ -243,6 +244,24 @@ impl Pools {
     pub(crate) fn end(&mut self, id: UpstreamId) -> Option<Upstream> {
         self.retire(id);
         self.upstreams.remove(id)
+    }
+
+    /// See [`Relay::call_entries`](crate::Relay::call_entries).
+    pub(crate) fn call_entries(&self) -> [Entries; 2] {
+        let waiting = self.pools.iter().map(|(_, pool)| pool.waiting.len()).sum();
+        [("waiting attempts", waiting), ("pools with waiting attempts", self.waited_for.len())]
+    }
+
+    /// See [`Relay::connection_entries`](crate::Relay::connection_entries).
+    pub(crate) fn connection_entries(&self) -> [Entries; 5] {
+        let of_pools = self.pools.iter().map(|(_, pool)| pool.connections.len() + pool.connecting).sum();
+        [
+            ("connections to endpoints", self.upstreams.len()),
+            ("connections of pools", of_pools),
+            ("connections with cancelled calls", self.cancelled.len() + usize::from(self.next_reset_at.is_some())),
+            ("connections that collect content", self.collecting.len()),
+            ("pools that report a wait", self.pools.iter().filter(|(_, pool)| pool.wait_is_told).count()),
+        ]
     }
 
     /// Gives back memory that a burst has used.

@@ -60,6 +60,10 @@ fn the_connections_that_are_being_established_are_counted_however_they_end() {
     pools.end(connections[3]);
     assert_eq!(counts(&pools), (0, 0));
     assert_eq!(pools.upstreams().count(), 2, "retired ones end later");
+    let entries = |pools: &Pools| pools.connection_entries().iter().map(|(_, entries)| entries).sum::<usize>();
+    assert_eq!(entries(&pools), 2);
+    connections.iter().for_each(|connection| drop(pools.end(*connection)));
+    assert_eq!(entries(&pools), 0);
 }
 
 #[test]

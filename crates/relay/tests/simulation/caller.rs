@@ -3,16 +3,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leno_http2::{Limits, OpenError, Role};
+use leno_http2::{Limits, OpenError, Role, Windows};
 
 use crate::content::LONGEST_BYTES;
 use crate::engine::Engine;
-use crate::line::{Http1, Line, Outcome, Request};
+use crate::line::{Break, Http1, Line, Outcome, Request};
 use crate::net::{CableId, Net};
 use crate::parts::Part;
+use crate::settings::Changes;
 
 /// Most connections of a client. An HTTP/1 connection carries one call at a time.
 const LINES_MAX: usize = 4;
+
+/// How long a client keeps its connections after its last call, unless the world ends before.
+const LINGERS: Duration = Duration::from_secs(1);
 
 pub(crate) struct Caller {
     lines: Vec<Line>,
@@ -31,6 +35,10 @@ pub(crate) struct Caller {
     pub(crate) was_deaf: bool,
     /// Closes its connection at this time, whatever goes on.
     leave_at: Instant,
+    /// Leaves soon, in the middle of its calls.
+    is_hasty: bool,
+    /// When the last call was over.
+    done_at: Option<Instant>,
     pub(crate) begun: u64,
     pub(crate) outcome: Outcome,
     pub(crate) is_gone: bool,
@@ -59,6 +67,8 @@ impl Caller {
             deaf_until: None,
             was_deaf: false,
             leave_at: net.now + Duration::from_millis(patience),
+            is_hasty,
+            done_at: None,
             begun: 0,
             outcome: Outcome::default(),
             is_gone: false,
@@ -77,12 +87,20 @@ impl Caller {
             return Ok(());
         }
         if self.leave_at <= net.now {
+            if !self.is_hasty {
+                self.lines.iter().for_each(|line| line.note_unanswered(net, &mut self.outcome));
+                self.outcome.has_unmade_calls = !self.has_no_more();
+            }
             self.leave(net);
             return Ok(());
         }
         self.connect(net, connect);
         self.begin_calls(net, next_id);
-        self.lines.iter_mut().for_each(|line| line.cancel_due(net, &mut self.outcome));
+        for line in &mut self.lines {
+            line.cancel_due(net, &mut self.outcome);
+            line.break_due(net, &mut self.outcome);
+        }
+        self.lines.retain(|line| !line.is_over);
         if self.deaf_until.is_none_or(|until| until <= net.now) {
             if self.deaf_until.take().is_some() {
                 self.wake(net.now);
@@ -99,7 +117,7 @@ impl Caller {
             }
         }
         self.lines.retain(|line| !line.is_over);
-        if self.has_no_more() && self.lines.iter().all(Line::is_idle) {
+        if self.is_done() && *self.done_at.get_or_insert(net.now) + LINGERS <= net.now {
             self.leave(net);
         }
         Ok(())
@@ -110,11 +128,27 @@ impl Caller {
         self.lines.iter_mut().for_each(|line| line.wake(now));
     }
 
+    /// Lets the client wait for longer, because the machine is suspended for this time.
+    pub(crate) fn suspend(&mut self, until: Instant, by: Duration) {
+        self.leave_at += by;
+        self.wake(until);
+    }
+
     /// Returns whether the client knows that all its connections end, or cannot know it yet.
     pub(crate) fn knows_of_drain(&self) -> bool {
         // An HTTP/1 client learns it from the response.
         let waits = |line: &Line| self.speaks_http1 && !line.is_idle();
         self.deaf_until.is_some() || self.lines.iter().all(|line| line.is_leaving || waits(line))
+    }
+
+    /// Returns whether all calls are made and over. The connections may still be open.
+    pub(crate) fn is_done(&self) -> bool {
+        self.is_gone || (self.has_no_more() && self.lines.iter().all(Line::is_idle))
+    }
+
+    /// Returns the flow-control windows of the connections on which nothing is on its way.
+    pub(crate) fn windows(&self, net: &Net) -> Vec<(CableId, Windows)> {
+        self.lines.iter().filter_map(|line| line.windows(net)).collect()
     }
 
     fn has_no_more(&self) -> bool {
@@ -140,7 +174,7 @@ impl Caller {
                     true => Engine::http1(Role::Client, net.now),
                     false => Engine::http2(Role::Client, &self.limits, net.now),
                 };
-                self.lines.push(Line::new(cable, engine));
+                self.lines.push(Line::new(cable, engine, Changes::new(&self.limits, net)));
             }
             None => self.connect_at = net.now + Duration::from_millis(net.random.u64(1..50)),
         }
@@ -175,6 +209,11 @@ impl Caller {
             if net.random.u8(..8) == 0 && net.parts.has(Part::Cancels) {
                 line.cancel_at(attempt, net.now + Duration::from_micros(net.random.u64(..20_000)));
             }
+            for (part, how) in [(Part::HalfCloses, Break::HalfClose), (Part::Resets, Break::Reset)] {
+                if net.random.u16(..1_000) == 0 && net.parts.has(part) {
+                    line.break_at(net.now + Duration::from_micros(net.random.u64(..20_000)), how);
+                }
+            }
             if net.random.u8(..40) == 0
                 && net.parts.has(Part::DeafClients)
                 && !std::mem::replace(&mut self.was_deaf, true)
@@ -200,7 +239,7 @@ impl Caller {
         Request { id, request_bytes, response_bytes, timeout, http1 }
     }
 
-    fn leave(&mut self, net: &mut Net) {
+    pub(crate) fn leave(&mut self, net: &mut Net) {
         self.lines.iter_mut().for_each(|line| line.close(net, &mut self.outcome));
         self.lines.clear();
         self.is_gone = true;
@@ -214,8 +253,9 @@ impl Caller {
         let begins_at = if self.has_line() { self.next_call_at } else { self.connect_at };
         let is_full = !self.lines.iter().any(|line| self.is_free(line)) && self.has_line();
         let begins = (!self.has_no_more() && !is_full).then_some(begins_at);
-        let lines = self.lines.iter().filter_map(|line| line.next(self.deaf_until.is_some()));
+        let lines = self.lines.iter().filter_map(|line| line.next(self.deaf_until.is_some(), net));
         let due = lines.chain(begins).chain(self.deaf_until).chain([self.leave_at]);
+        let due = due.chain(self.done_at.map(|at| at + LINGERS));
         due.map(|at| at.max(net.now + Duration::from_micros(1))).min()
     }
 }

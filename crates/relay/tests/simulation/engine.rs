@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use leno_http1::Heads;
-use leno_http2::{ErrorCode, Event, FieldSection, Limits, OpenError, Role, Section, StreamKey};
+use leno_http2::{ErrorCode, Event, FieldSection, Limits, OpenError, Role, Section, StreamKey, Windows};
 
 #[expect(clippy::large_enum_variant, reason = "nearly every connection is HTTP/2")]
 pub(crate) enum Engine {
@@ -135,6 +135,14 @@ impl Engine {
             engine.advance_output(bytes);
             while engine.next_drained().is_some() {}
         });
+    }
+
+    /// Returns the connection's flow-control windows; `None` for HTTP/1, which has none.
+    pub(crate) fn windows(&self) -> Option<Windows> {
+        match self {
+            Self::Http2(http2) => Some(http2.windows()),
+            Self::Http1(..) => None,
+        }
     }
 
     pub(crate) fn pending_output(&self) -> usize {

@@ -3,15 +3,20 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use leno_http2::{ErrorCode, Event, FieldSection, OpenError, Section, StreamKey};
+use leno_http2::{ErrorCode, Event, FieldSection, OpenError, Section, StreamKey, Windows};
 
 use crate::content::{is_part, part};
 use crate::engine::Engine;
 use crate::net::{CableId, End, Net, Read};
+use crate::settings::Changes;
 
 /// Longest time after a call's deadline at which it may still end: a way there and back, a turn of the timing wheel, and
 /// content that is on its way.
 const GRACE: Duration = Duration::from_millis(500);
+
+/// How long a call may be without an end if its server answers: twice `max_wait_ms`, in two relays, and some time for
+/// everything else.
+const HANGS: Duration = Duration::from_secs(25);
 
 /// Why a call is lost if its connection ends.
 pub(crate) const ENDED: &str = "the connection ended";
@@ -62,6 +67,7 @@ struct Call {
     is_answer: bool,
     /// The proxy's error.
     error: Option<String>,
+    begun_at: Instant,
     /// When the request's fields had gone.
     sent_at: Option<Instant>,
     cancel_at: Option<Instant>,
@@ -112,12 +118,26 @@ pub(crate) struct Outcome {
     pub(crate) endings: Endings,
     /// The attempts whose response is complete, from a server or from the proxy.
     pub(crate) ended: Vec<u64>,
+    /// The attempts that got no response, and whose requests were on their way when their client gave them up.
+    pub(crate) sent: Vec<u64>,
     /// The calls that got no answer although their client waited for one, and why.
     pub(crate) lost: Vec<(Request, String)>,
+    /// The calls that had begun long ago and were not over when their client left.
+    pub(crate) unanswered: Vec<Request>,
+    /// Such a client left although it had more calls to make.
+    pub(crate) has_unmade_calls: bool,
     /// The calls that no server has processed.
     pub(crate) unprocessed: Vec<Request>,
     /// A hostile server may answer.
     pub(crate) may_be_strange: bool,
+}
+
+/// How a client breaks a connection off in the middle of its calls.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Break {
+    /// It closes its sending side, and still reads.
+    HalfClose,
+    Reset,
 }
 
 pub(crate) struct Line {
@@ -127,19 +147,31 @@ pub(crate) struct Line {
     /// Keyed by attempt.
     calls: BTreeMap<u64, Call>,
     held: Vec<u8>,
+    /// Changes of SETTINGS, to be written before the next output of the engine.
+    changed: Vec<u8>,
+    changes: Changes,
+    break_at: Option<(Instant, Break)>,
+    is_half_closed: bool,
+    /// The attempts that got no response although their requests are on their way.
+    sent: Vec<u64>,
     /// The proxy takes no more calls on this connection.
     pub(crate) is_leaving: bool,
     pub(crate) is_over: bool,
 }
 
 impl Line {
-    pub(crate) fn new(cable: CableId, engine: Engine) -> Self {
+    pub(crate) fn new(cable: CableId, engine: Engine, changes: Changes) -> Self {
         Self {
             cable,
             engine,
             fields: FieldSection::new(),
             calls: BTreeMap::new(),
             held: Vec::new(),
+            changed: Vec::new(),
+            changes,
+            break_at: None,
+            is_half_closed: false,
+            sent: Vec::new(),
             is_leaving: false,
             is_over: false,
         }
@@ -168,6 +200,7 @@ impl Line {
             received_bytes: 0,
             is_answer: false,
             error: None,
+            begun_at: net.now,
             sent_at: None,
             cancel_at: None,
         };
@@ -182,11 +215,36 @@ impl Line {
         }
     }
 
+    /// Breaks the connection off at this time.
+    pub(crate) fn break_at(&mut self, at: Instant, how: Break) {
+        self.break_at.get_or_insert((at, how));
+    }
+
+    /// Breaks the connection off if that is due.
+    pub(crate) fn break_due(&mut self, net: &mut Net, outcome: &mut Outcome) {
+        match self.break_at {
+            Some((at, Break::Reset)) if at <= net.now => {
+                net.reset(self.cable);
+                // The requests may not have arrived.
+                self.sent.clear();
+                self.calls.values_mut().for_each(|call| call.sent_at = None);
+                self.close(net, outcome);
+            }
+            // Before, the proxy would miss the end of a request.
+            Some((at, Break::HalfClose)) if at <= net.now && self.engine.pending_output() == 0 => {
+                net.close_write(self.cable, End::Near);
+                (self.break_at, self.is_half_closed, self.is_leaving) = (None, true, true);
+            }
+            _ => {}
+        }
+    }
+
     pub(crate) fn cancel_due(&mut self, net: &Net, outcome: &mut Outcome) {
         let due = self.calls.values().filter(|call| call.cancel_at.is_some_and(|at| at <= net.now));
         for (attempt, stream) in due.map(|call| (call.attempt, call.stream)).collect::<Vec<_>>() {
             self.engine.reset(stream, ErrorCode::CANCEL);
-            self.calls.remove(&attempt);
+            let call = self.calls.remove(&attempt);
+            self.sent.extend(call.and_then(|call| call.sent_at).map(|_| attempt));
             outcome.endings.cancelled += 1;
         }
     }
@@ -228,9 +286,10 @@ impl Line {
                     if let Some(event) = self.engine.input_ended(net.now) {
                         self.on_event(&event, &FieldSection::new(), outcome)?;
                     }
-                    for call in std::mem::take(&mut self.calls).into_values() {
-                        outcome.endings.cut += 1;
-                        outcome.lost.push((call.request, call.why_ended().to_owned()));
+                    // HTTP/2 has no half-closed connections: the proxy ends one with all its calls.
+                    if !self.is_half_closed || self.engine.is_http1() {
+                        let lost = self.calls.values().map(|call| (call.request, call.why_ended().to_owned()));
+                        outcome.lost.extend(lost);
                     }
                     self.close(net, outcome);
                 }
@@ -326,17 +385,23 @@ impl Line {
     }
 
     pub(crate) fn flush(&mut self, net: &mut Net, outcome: &mut Outcome) {
+        if self.is_half_closed {
+            return;
+        }
+        self.change_settings(net);
         loop {
-            let output = self.engine.output();
+            let is_change = !self.changed.is_empty();
+            let output = if is_change { &self.changed[..] } else { self.engine.output() };
             if output.is_empty() {
                 break;
             }
             match net.write(self.cable, End::Near, output) {
                 Some(0) | None => break,
+                Some(written) if is_change => drop(self.changed.drain(..written)),
                 Some(written) => self.engine.advance_output(written),
             }
         }
-        if self.engine.pending_output() == 0 {
+        if self.engine.pending_output() == 0 && self.changed.is_empty() {
             self.calls.values_mut().for_each(|call| {
                 call.sent_at.get_or_insert(net.now);
             });
@@ -346,19 +411,42 @@ impl Line {
         }
     }
 
+    /// Returns the connection, and its flow-control windows, if nothing is on its way on it.
+    pub(crate) fn windows(&self, net: &Net) -> Option<(CableId, Windows)> {
+        let is_silent = self.held.is_empty() && self.engine.pending_output() == 0 && net.is_silent(self.cable);
+        self.engine.windows().filter(|_| is_silent).map(|windows| (self.cable, windows))
+    }
+
+    /// Announces other settings if that is due, between two frames of the engine.
+    fn change_settings(&mut self, net: &mut Net) {
+        let is_between_frames = self.changed.is_empty() && self.engine.pending_output() == 0;
+        if is_between_frames && !self.engine.is_http1() {
+            self.changed.extend(self.changes.due(net).into_iter().flatten());
+        }
+    }
+
+    /// Notes the calls on the connection that have had time enough to be over.
+    pub(crate) fn note_unanswered(&self, net: &Net, outcome: &mut Outcome) {
+        let hanging = self.calls.values().filter(|call| call.begun_at + HANGS <= net.now);
+        outcome.unanswered.extend(hanging.map(|call| call.request));
+    }
+
     /// Closes the connection. Its calls are cut.
     pub(crate) fn close(&mut self, net: &mut Net, outcome: &mut Outcome) {
         outcome.endings.cut += self.calls.len() as u64;
-        self.calls.clear();
+        let calls = std::mem::take(&mut self.calls).into_values();
+        self.sent.extend(calls.filter(|call| call.sent_at.is_some()).map(|call| call.attempt));
+        outcome.sent.append(&mut self.sent);
         net.close(self.cable, End::Near);
         self.is_over = true;
     }
 
     /// Returns when something is due.
-    pub(crate) fn next(&self, is_deaf: bool) -> Option<Instant> {
+    pub(crate) fn next(&self, is_deaf: bool, net: &Net) -> Option<Instant> {
         let cancels = self.calls.values().filter_map(|call| call.cancel_at).min();
         let ends = self.calls.values().filter_map(Call::ends_by).min().filter(|_| !is_deaf);
-        cancels.into_iter().chain(ends).min()
+        let breaks = self.break_at.map(|(at, _)| at).filter(|at| *at > net.now);
+        cancels.into_iter().chain(ends).chain(breaks).chain(self.changes.next(net)).min()
     }
 }
 

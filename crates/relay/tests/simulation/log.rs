@@ -75,6 +75,8 @@ pub(crate) struct Seen {
     pub(crate) calls: BTreeMap<u64, SeenCall>,
     /// The attempts at them.
     pub(crate) attempts: BTreeSet<u64>,
+    /// The calls whose answer some server never sends or never completes.
+    pub(crate) never_answered: BTreeSet<u64>,
     /// Attempts that came after another one at the same call.
     pub(crate) repeated: u64,
     /// How often the clients' proxy may send a call again.

@@ -21,6 +21,17 @@ struct Pipe {
     end_at: Option<Instant>,
     /// The end was read.
     is_over: bool,
+    /// The reader was told of the end.
+    is_end_told: bool,
+}
+
+impl Pipe {
+    /// Lets the bytes arrive whose time has come.
+    fn arrive(&mut self, now: Instant) {
+        while let Some((_, bytes)) = self.moving.pop_front_if(|(time, _)| *time <= now) {
+            self.arrived.extend(bytes);
+        }
+    }
 }
 
 /// One side's end of a connection.
@@ -100,9 +111,7 @@ impl Net {
         let cable = &mut self.cables[id];
         let from = if at == End::Near { End::Far } else { End::Near };
         let pipe = &mut cable.pipes[from as usize];
-        while pipe.moving.front().is_some_and(|(time, _)| *time <= now) {
-            pipe.arrived.extend(pipe.moving.pop_front().expect("it was there").1);
-        }
+        pipe.arrive(now);
         let mut length = pipe.arrived.len().min(most);
         if length > 1 && self.random.u8(..6) == 0 && self.parts.has(Part::Pieces) {
             length = self.random.usize(1..=length);
@@ -119,6 +128,19 @@ impl Net {
             return Read::End;
         }
         Read::Nothing
+    }
+
+    /// Returns whether bytes or the end have arrived since the last call: an edge-triggered event.
+    pub(crate) fn take_event(&mut self, id: CableId, at: End) -> bool {
+        let now = self.now;
+        let cable = &mut self.cables[id];
+        let pipe = &mut cable.pipes[1 - at as usize];
+        let before = pipe.arrived.len();
+        pipe.arrive(now);
+        let ends = |time: Option<Instant>| time.is_some_and(|time| time <= now);
+        let has_ended = ends(cable.cut_at) || (pipe.moving.is_empty() && ends(pipe.end_at));
+        let is_news = has_ended && !std::mem::replace(&mut pipe.is_end_told, has_ended);
+        pipe.arrived.len() > before || is_news
     }
 
     /// Returns whether there is something to read now, or the end.
@@ -165,14 +187,24 @@ impl Net {
         self.cables[id].is_reset
     }
 
-    /// Resets all connections, at once.
-    pub(crate) fn cut_all(&mut self) {
+    /// Resets a connection at once: what is on its way is lost.
+    pub(crate) fn reset(&mut self, id: CableId) {
         let now = self.now;
-        for cable in &mut self.cables {
-            cable.cut_at = Some(cable.cut_at.map_or(now, |at| at.min(now)));
-            cable.is_reset = true;
-            cable.pipes.iter_mut().for_each(|pipe| pipe.moving.clear());
-        }
+        let cable = &mut self.cables[id];
+        cable.cut_at = Some(cable.cut_at.map_or(now, |at| at.min(now)));
+        cable.is_reset = true;
+        cable.pipes.iter_mut().for_each(|pipe| pipe.moving.clear());
+    }
+
+    /// Resets all connections.
+    pub(crate) fn reset_all(&mut self) {
+        (0..self.cables.len()).for_each(|id| self.reset(id));
+    }
+
+    /// Returns whether nothing is on its way or unread in either direction.
+    pub(crate) fn is_silent(&self, id: CableId) -> bool {
+        let cable = &self.cables[id];
+        cable.cut_at.is_none() && cable.pipes.iter().all(|pipe| pipe.unread_bytes == 0 && pipe.end_at.is_none())
     }
 
     /// Returns when the next bytes or the next end arrive.

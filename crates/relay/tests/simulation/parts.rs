@@ -41,6 +41,12 @@ pub(crate) enum Part {
     DeafClients,
     /// Clients leave in the middle of their calls.
     HastyClients,
+    /// Clients close only their sending side, in the middle of their calls.
+    HalfCloses,
+    /// Clients reset connections in the middle of their calls.
+    Resets,
+    /// Well-behaved peers change their SETTINGS while calls are in flight.
+    SettingsChanges,
     /// Calls have content of more than a few bytes.
     LongContent,
     /// Small flow-control windows.
@@ -78,6 +84,9 @@ const NAMES: &[(Part, &str)] = &[
     (Part::Deadlines, "deadlines"),
     (Part::DeafClients, "deaf-clients"),
     (Part::HastyClients, "hasty-clients"),
+    (Part::HalfCloses, "half-closes"),
+    (Part::Resets, "resets"),
+    (Part::SettingsChanges, "settings-changes"),
     (Part::LongContent, "long-content"),
     (Part::SmallWindows, "small-windows"),
     (Part::Pieces, "pieces"),

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use leno_http2::Windows;
 use leno_model::mesh::Mesh;
 use leno_relay::SWEEP_EVERY;
 
@@ -26,6 +27,8 @@ pub(crate) struct Proxy {
     mesh: Arc<Mesh>,
     bounds: Bounds,
     pub(crate) log: Log,
+    /// Calls may have several attempts at once.
+    pub(crate) may_hedge: bool,
     drain_at: Option<Instant>,
     /// How long a drain may take.
     grace: Duration,
@@ -57,6 +60,7 @@ impl Proxy {
             mesh,
             bounds,
             log: Log::default(),
+            may_hedge: false,
             drain_at: (drains && net.parts.has(Part::Drains)).then_some(at),
             grace,
             has_drained: false,
@@ -109,6 +113,11 @@ impl Proxy {
         if shell.is_over_budget {
             return Err("a relay has held more memory than its budget".to_owned());
         }
+        // A hedge that has waited for a connection in vain leaves its call with the content that it needed.
+        let is_excused = |limit: &str| self.may_hedge && limit == "max_replay_bytes_per_call";
+        if let Some((limit, used)) = shell.relay.exceeded_limit().filter(|(limit, _)| !is_excused(limit)) {
+            return Err(format!("{limit} is exceeded: {used} of it is used"));
+        }
         let passed = net.now - std::mem::replace(&mut self.last_turn, net.now);
         if shell.relay.draining().is_some() {
             let passed = passed.min(SWEEP_EVERY);
@@ -141,11 +150,33 @@ impl Proxy {
         !self.was_cut && !self.have_cut && self.bounds.are_wide
     }
 
+    /// Returns whether the relay must have recorded every request whose bytes have reached its socket. A relay that ends
+    /// connections ignores the requests after its GOAWAY, and refuses some at its limits.
+    pub(crate) fn records_all(&self) -> bool {
+        !self.has_drained && !self.have_yielded && !self.was_cut && self.bounds.are_wide
+    }
+
+    /// Returns the flow-control windows of a connection as the relay counts them; `None` without such a connection.
+    pub(crate) fn windows(&mut self, cable: CableId) -> Option<Windows> {
+        self.shell.as_mut()?.windows(cable)
+    }
+
     /// Returns when something is due.
     pub(crate) fn next(&self, net: &Net) -> Option<Instant> {
         let shell = self.shell.as_ref().map(|shell| shell.next(net));
         let yields = self.shell.as_ref().and_then(|shell| shell.doors.yield_at);
         shell.into_iter().chain(yields).chain(self.drain_at).chain(self.begins_at).min()
+    }
+
+    /// Checks that the relay holds nothing of calls that are over, although connections are open. Returns whether it has no
+    /// calls any more.
+    pub(crate) fn check_settled(&self) -> Result<bool, String> {
+        let Some(shell) = &self.shell else { return Ok(false) };
+        let entries = shell.relay.call_entries();
+        if entries.iter().any(|(table, _)| *table == "calls") {
+            return Ok(false);
+        }
+        if entries.is_empty() { Ok(true) } else { Err(format!("a relay without calls still holds {entries:?}")) }
     }
 
     /// Checks that all calls are over and recorded once, and that the relay holds nothing of them any more.
@@ -158,11 +189,11 @@ impl Proxy {
         if in_methods != 0 {
             return Err(format!("{in_methods} calls are left in the metrics of methods"));
         }
+        let entries = shell.relay.call_entries();
+        if !entries.is_empty() {
+            return Err(format!("all calls are over, and a relay still holds {entries:?}"));
+        }
         for cluster in shell.relay.explain() {
-            let waiting: usize = cluster.endpoints.iter().map(|endpoint| endpoint.waiting).sum();
-            if cluster.calls > 0 || waiting > 0 {
-                return Err(format!("{} calls are left, and {waiting} wait", cluster.calls));
-            }
             let in_flight: Vec<_> = cluster.endpoints.iter().map(|endpoint| endpoint.balancer.in_flight).collect();
             if in_flight.iter().any(|calls| *calls > 0) {
                 return Err(format!("picks that were not finished: {in_flight:?}"));
@@ -180,9 +211,9 @@ impl Proxy {
     /// Checks that nothing is held after the end of all connections.
     pub(crate) fn check_empty(&self) -> Result<(), String> {
         let Some(shell) = &self.shell else { return Ok(()) };
-        let (connections, held_bytes) = (shell.connections(), shell.relay.held_bytes());
-        if connections > 0 || held_bytes > 0 {
-            return Err(format!("{connections} connections and {held_bytes} bytes are held in the end"));
+        let (wires, entries) = (shell.connections(), shell.relay.connection_entries());
+        if wires > 0 || !entries.is_empty() {
+            return Err(format!("{wires} wires and {entries:?} are held in the end"));
         }
         Ok(())
     }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leno_http2::fields::Known;
-use leno_http2::{ErrorCode, Event, FieldSection, Limits, Role, Section, StreamKey};
+use leno_http2::{ErrorCode, Event, FieldSection, Limits, Role, Section, StreamKey, Windows};
 
 use crate::attack::{Position, attack};
 use crate::content::{LONGEST_BYTES, is_part, part};
 use crate::engine::Engine;
 use crate::log::Seen;
 use crate::net::{CableId, End, Net};
+use crate::settings::Changes;
 use crate::text_attack;
 
 /// The path of the requests of intruders.
@@ -65,8 +66,11 @@ pub(crate) struct Served {
     pub(crate) last_token: u32,
     pub(crate) attacks: u32,
     pub(crate) held: Vec<u8>,
-    /// Output, with the attacks between the frames of the engine.
+    /// Output, with the attacks and the changes of SETTINGS between the frames of the engine.
     pub(crate) output: Vec<u8>,
+    pub(crate) changes: Changes,
+    /// Sends nothing more, and handles no more requests.
+    pub(crate) is_half_closed: bool,
     pub(crate) is_over: bool,
 }
 
@@ -98,6 +102,31 @@ impl Served {
         }
     }
 
+    /// Returns the connection, and its flow-control windows, if nothing is on its way on it.
+    pub(crate) fn windows(&self, net: &Net) -> Option<(CableId, Windows)> {
+        let engine = self.engine.as_ref().filter(|engine| engine.pending_output() == 0)?;
+        let is_silent = self.held.is_empty() && self.output.is_empty() && net.is_silent(self.cable);
+        engine.windows().filter(|_| is_silent).map(|windows| (self.cable, windows))
+    }
+
+    /// Announces other settings if that is due.
+    pub(crate) fn change_settings(&mut self, net: &mut Net) {
+        // The first SETTINGS are those of the engine, which sends them only after the client's preface.
+        let is_established = matches!(&self.engine, Some(Engine::Http2(http2)) if http2.is_established());
+        if !is_established || !self.output.is_empty() {
+            return;
+        }
+        self.take_output();
+        self.output.extend(self.changes.due(net).into_iter().flatten());
+    }
+
+    /// Closes the sending side. The calls are lost, although the peer may still send.
+    pub(crate) fn half_close(&mut self, net: &mut Net) {
+        net.close_write(self.cable, End::Far);
+        self.is_half_closed = true;
+        self.calls.clear();
+    }
+
     pub(crate) fn take_output(&mut self) {
         if let Some(engine) = self.engine.as_mut().filter(|_| self.output.is_empty()) {
             self.output.extend(engine.output());
@@ -113,6 +142,10 @@ impl Served {
         fields: &mut FieldSection,
         seen: &mut Seen,
     ) -> Result<(), String> {
+        if self.is_half_closed {
+            self.held.clear();
+            return Ok(());
+        }
         if self.engine.is_none() && self.held.len() >= 3 {
             let is_http2 = self.held.starts_with(b"PRI");
             self.engine = Some(match is_http2 {
@@ -128,6 +161,11 @@ impl Served {
                 Ok(None) => break,
                 // The hostile server has confused the proxy.
                 Err(_) if habits.is_hostile => {
+                    self.close(net);
+                    break;
+                }
+                // A relay adds some fields to a request that already has as many as the relay accepts from an intruder.
+                Err(error) if error.contains("(431)") => {
                     self.close(net);
                     break;
                 }
@@ -152,6 +190,7 @@ impl Served {
         seen: &mut Seen,
     ) -> Result<(), String> {
         let Some(engine) = &mut self.engine else { return Ok(()) };
+        let is_http1 = engine.is_http1();
         match *event {
             Event::Headers { stream, section: Section::Request, end_stream, .. } => {
                 let number = |name: &[u8]| {
@@ -162,7 +201,6 @@ impl Served {
                 let is_strange =
                     call.is_none() && fields.iter().any(|line| line.name == b":path" && line.value == STRANGE);
                 let (id, attempt) = call.or(is_strange.then_some((0, 0))).ok_or("a request lost its fields")?;
-                let is_http1 = engine.is_http1();
                 let faults = habits.faults;
                 let refusals = if habits.is_restless { faults.max(2) } else { faults };
                 if !is_http1 && net.random.u8(..) < refusals {
@@ -186,12 +224,16 @@ impl Served {
                     chance if chance < faults.saturating_mul(3) => Plan::Fail(soon),
                     _ => Plan::Answer(soon),
                 };
+                let is_head = method == b"HEAD";
+                if plan == Plan::Silent || (matches!(plan, Plan::Fail(_)) && fails_with_content(id, is_head)) {
+                    seen.never_answered.insert(id);
+                }
                 let [request_bytes, response_bytes] = [b"x-request-bytes".as_slice(), b"x-response-bytes"]
                     .map(|name| number(name).unwrap_or_default().min(LONGEST_BYTES as u64) as usize);
                 let call = Call {
                     id,
                     is_strange,
-                    is_head: method == b"HEAD",
+                    is_head,
                     stream,
                     request_bytes,
                     response_bytes,
@@ -221,12 +263,20 @@ impl Served {
                     return Err(format!("the request of call {} ends with {found} bytes of {wanted}", call.id));
                 }
             }
-            Event::Reset { token, .. } => {
-                self.calls.remove(&token);
+            Event::Reset { stream, token, code, by_peer } => {
+                let call = self.calls.remove(&token);
+                if !by_peer && !is_http1 && !habits.is_hostile {
+                    return Err(format!("the proxy broke the protocol on {stream:?}, of {call:?}: {code}"));
+                }
             }
         }
         Ok(())
     }
+}
+
+/// Returns whether the failure of a call has content, whose end never comes.
+fn fails_with_content(id: u64, is_head: bool) -> bool {
+    !is_head && (id / 2).is_multiple_of(2)
 }
 
 /// Sends the response to a call, or breaks it off.
@@ -234,8 +284,7 @@ pub(crate) fn respond(engine: &mut Engine, call: &Call) {
     let (stream, is_http1) = (call.stream, engine.is_http1());
     if matches!(call.plan, Plan::Fail(_)) {
         let mut head = FieldSection::new();
-        // Half of the failures have content, whose end never comes.
-        let has_content = (call.id / 2).is_multiple_of(2);
+        let has_content = fails_with_content(call.id, call.is_head);
         let fields: &[(&str, &str)] = match (is_http1, has_content) {
             (true, true) => &[(":status", "503"), ("content-length", "10")],
             (true, false) => &[(":status", "503"), ("content-length", "0")],

@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leno_http2::{FieldSection, Limits};
+use leno_http2::{FieldSection, Limits, Windows};
 
 use crate::engine::Engine;
 use crate::log::Seen;
 use crate::net::{CableId, End, Net, Read};
 use crate::parts::Part;
 use crate::served::{Call, Habits, Plan, Served, respond};
+use crate::settings::Changes;
 use crate::shell::Listen;
 
 /// Most attacks of a hostile server on one connection.
@@ -35,7 +36,8 @@ impl Server {
         let limits = Limits {
             max_concurrent_streams: if takes_few_calls { net.random.u32(1..20) } else { 1_000 },
             initial_window_bytes: if has_small_windows { net.random.u32(1..20_000) } else { 65_535 },
-            max_stream_errors: u32::MAX,
+            // A relay that opens more streams than announced breaks the connection.
+            max_stream_errors: 0,
             ..Limits::server()
         };
         Self {
@@ -91,9 +93,12 @@ impl Server {
     }
 
     fn fault(&mut self, index: usize, net: &mut Net) {
-        match net.random.u8(..4) {
-            0 | 1 => self.served[index].end_gently(net),
-            2 => self.served[index].close(net),
+        let served = &mut self.served[index];
+        match net.random.u8(..6) {
+            0 | 1 => served.end_gently(net),
+            2 => served.close(net),
+            3 => served.half_close(net),
+            4 => net.reset(served.cable),
             _ => {
                 for served in &mut self.served {
                     served.close(net);
@@ -146,6 +151,7 @@ impl Server {
             served.attacks += 1;
             served.attack(net);
         }
+        served.change_settings(net);
         while !served.is_over {
             served.take_output();
             if served.output.is_empty() {
@@ -161,6 +167,11 @@ impl Server {
         }
     }
 
+    /// Returns the flow-control windows of the connections on which nothing is on its way.
+    pub(crate) fn windows(&self, net: &Net) -> Vec<(CableId, Windows)> {
+        self.served.iter().filter_map(|served| served.windows(net)).collect()
+    }
+
     /// Returns when something is due.
     pub(crate) fn next(&self, net: &Net) -> Option<Instant> {
         let calls = self.served.iter().flat_map(|served| served.calls.values());
@@ -169,7 +180,8 @@ impl Server {
             Plan::Break(at) | Plan::Fail(at) => Some(at),
             Plan::Silent => None,
         });
-        due.map(|at| at.max(net.now + Duration::from_micros(1))).min()
+        let changes = self.served.iter().filter_map(|served| served.changes.next(net));
+        due.chain(changes).map(|at| at.max(net.now + Duration::from_micros(1))).min()
     }
 }
 
@@ -187,6 +199,8 @@ impl Listen for Server {
             attacks: 0,
             held: Vec::new(),
             output: Vec::new(),
+            changes: Changes::new(&self.limits, net),
+            is_half_closed: false,
             is_over: false,
         });
         true

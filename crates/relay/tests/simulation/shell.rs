@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use leno_http2::Windows;
 use leno_model::mesh::Mesh;
 use leno_relay::access_log::{AccessLog, Format, Queries};
 use leno_relay::metrics::WorkerMetrics;
@@ -151,6 +152,12 @@ impl Shell {
         self.wires.iter().count()
     }
 
+    /// See [`Proxy::windows`](crate::proxy::Proxy::windows).
+    pub(crate) fn windows(&mut self, cable: CableId) -> Option<Windows> {
+        let (_, wire) = self.wires.iter().find(|(_, wire)| wire.cable == cable)?;
+        self.relay.link(wire.link()?)?.windows()
+    }
+
     /// One turn of the event loop.
     pub(crate) fn turn(&mut self, net: &mut Net, servers: &mut impl Listen) {
         self.relay.set_now(net.now);
@@ -216,12 +223,19 @@ impl Shell {
         let Some(wire) = self.wires.get_mut(id) else { return };
         let (Some(link), cable, end) = (wire.link(), wire.cable, wire.end) else { return };
         let (is_reset, has_failed) = (net.is_reset(cable), wire.has_failed);
-        if !std::mem::take(&mut wire.is_unfinished) && !net.is_readable(cable, end) {
+        // Nothing but an event of the network or of the relay lets the worker read a socket, however much is unread.
+        let has_event = net.take_event(cable, end);
+        if !std::mem::take(&mut wire.is_unfinished) && !has_event {
             return;
         }
         let Some(most) = self.relay.begin_read(link) else { return };
         match net.read(cable, end, most.min(READ_BYTES)) {
-            Read::Bytes(bytes) => self.relay.receive(link, &bytes),
+            Read::Bytes(bytes) => {
+                if let Some(wire) = self.wires.get_mut(id) {
+                    wire.is_unfinished = net.is_readable(cable, end);
+                }
+                self.relay.receive(link, &bytes);
+            }
             Read::Nothing | Read::End if is_reset => self.relay.close(link, "the peer reset the connection"),
             Read::Nothing if has_failed => self.relay.close(link, "the peer reset the connection"),
             Read::Nothing => self.relay.receive(link, &[]),
@@ -309,7 +323,12 @@ impl Shell {
                     }
                     Effect::Close(wire) => self.close(wire.cast(), net),
                     Effect::Settle(wire) => self.doors.places.settle(wire.cast()),
-                    Effect::Abort(_) | Effect::Count(..) => {}
+                    Effect::Abort(wire) => {
+                        if let Some(wire) = self.wires.get(wire.cast::<Wire>()) {
+                            net.reset(wire.cable);
+                        }
+                    }
+                    Effect::Count(..) => {}
                     Effect::Ask(_) | Effect::Recall { .. } => unreachable!("all is known, and nothing is guessed"),
                 }
             }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use leno_http2::Windows;
 
 use crate::caller::Caller;
 use crate::intruder::Intruder;
@@ -36,6 +37,10 @@ pub(crate) struct Total {
     pub(crate) calm_worlds: u64,
     /// Attempts that reached a server in worlds with hedging after another attempt at the same call.
     pub(crate) hedges: u64,
+    /// Relays that had no calls any more while clients were connected.
+    pub(crate) settled_relays: u64,
+    /// Connections that were open in the end, and whose windows were compared on both sides.
+    pub(crate) compared_windows: u64,
 }
 
 impl Total {
@@ -46,6 +51,8 @@ impl Total {
         self.virtual_time += other.virtual_time;
         self.calm_worlds += other.calm_worlds;
         self.hedges += other.hedges;
+        self.settled_relays += other.settled_relays;
+        self.compared_windows += other.compared_windows;
     }
 }
 
@@ -142,7 +149,8 @@ impl World {
         pods.iter_mut()
             .filter_map(|pod| pod.proxy.as_mut())
             .for_each(|proxy| proxy.log.may_repeat = !repeats.are_none());
-        let proxy = Proxy::new(mesh_of(&addresses, &repeats), &mut net);
+        let mut proxy = Proxy::new(mesh_of(&addresses, &repeats), &mut net);
+        proxy.may_hedge = has_hedges;
         let clients = if parts.has(Part::ManyClients) { random.u8(1..5) } else { 1 };
         let mut callers: Vec<_> = (0..clients).map(|_| Caller::new(&mut net, random.u32(1..40))).collect();
         let intruders = Self::intruders(&mut random, &mut net, &pods);
@@ -180,7 +188,7 @@ impl World {
     }
 
     fn is_quiet(&self) -> bool {
-        self.callers.iter().all(|caller| caller.is_gone) && self.intruders.iter().all(|intruder| intruder.is_gone)
+        self.callers.iter().all(Caller::is_done) && self.intruders.iter().all(|intruder| intruder.is_gone)
     }
 
     /// Changes the mesh if that is due.
@@ -230,9 +238,10 @@ impl World {
         let due = due.chain(net.next()).chain(self.proxy.next(net)).chain(self.change_at).chain(self.suspend_at).min();
         let mut next = due.map_or(net.now, |at| at.max(net.now + Duration::from_micros(1)));
         if self.suspend_at.take_if(|at| *at <= next).is_some() {
-            next += Duration::from_secs(self.random.u64(1..20));
+            let by = Duration::from_secs(self.random.u64(1..20));
+            next += by;
             self.was_suspended = true;
-            self.callers.iter_mut().for_each(|caller| caller.wake(next));
+            self.callers.iter_mut().for_each(|caller| caller.suspend(next, by));
             self.intruders.iter_mut().for_each(|intruder| intruder.wake(next));
         }
         self.net.now = next;
@@ -264,6 +273,11 @@ impl World {
     }
 
     fn end(mut self) -> Result<Total, String> {
+        // What is on its way arrives, while the clients that are left keep their connections.
+        self.rest(30, Duration::from_millis(10))?;
+        let settled_relays = self.check_settled()?;
+        let compared_windows = self.check_windows()?;
+        self.callers.iter_mut().for_each(|caller| caller.leave(&mut self.net));
         // What is on its way arrives, servers give up, and the relays end what is left. An HTTP/1 connection that waits
         // for its response is not read, so its end shows only when the server gives up.
         self.rest(50, Duration::from_millis(10))?;
@@ -271,7 +285,13 @@ impl World {
         self.rest(100, Duration::from_millis(10))?;
         // Calls may wait for a connection until `max_wait_ms`.
         self.rest(150, Duration::from_millis(100))?;
-        let mut total = Total { steps: self.steps, virtual_time: self.net.now - self.start, ..Total::default() };
+        let mut total = Total {
+            steps: self.steps,
+            virtual_time: self.net.now - self.start,
+            settled_relays,
+            compared_windows,
+            ..Total::default()
+        };
         for caller in &self.callers {
             total.calls += caller.begun;
             total.endings.add(&caller.outcome.endings);
@@ -285,17 +305,52 @@ impl World {
         total.calm_worlds = u64::from(self.is_calm());
         total.hedges = if self.repeats.retries.is_none() { self.seen.repeated } else { 0 };
         self.check_none_lost()?;
-        self.net.cut_all();
+        self.check_none_hangs()?;
+        self.net.reset_all();
         self.rest(20, Duration::from_millis(10))?;
         self.proxies().try_for_each(Proxy::check_empty)?;
         Ok(total)
+    }
+
+    /// Checks that no relay holds anything of the calls that are over. Returns the number of relays without calls.
+    fn check_settled(&self) -> Result<u64, String> {
+        self.proxies().map(|proxy| proxy.check_settled().map(u64::from)).sum()
+    }
+
+    /// Checks that both sides of each open connection count the same flow-control windows. Returns the number of
+    /// connections.
+    fn check_windows(&mut self) -> Result<u64, String> {
+        let mut compared = 0;
+        let mut check = |(cable, peer): (CableId, Windows), proxy: &mut Proxy| {
+            let Some(relay) = proxy.windows(cable) else { return Ok(()) };
+            compared += 1;
+            let is_whole =
+                |side: Windows| side.receive_bytes + i64::from(side.owed_bytes) == i64::from(side.whole_bytes);
+            let are_equal = relay.send_bytes == peer.receive_bytes && peer.send_bytes == relay.receive_bytes;
+            match are_equal && is_whole(relay) && is_whole(peer) {
+                true => Ok(()),
+                false => Err(format!("windows do not add up: {relay:?} of the relay and {peer:?} of its peer")),
+            }
+        };
+        for windows in self.callers.iter().flat_map(|caller| caller.windows(&self.net)) {
+            check(windows, &mut self.proxy)?;
+        }
+        // A hostile server announces and takes credit that its engine does not know.
+        for pod in self.pods.iter_mut().filter(|pod| !pod.server.is_hostile()) {
+            let proxy = pod.proxy.as_mut().unwrap_or(&mut self.proxy);
+            pod.server.windows(&self.net).into_iter().try_for_each(|windows| check(windows, proxy))?;
+        }
+        Ok(compared)
     }
 
     fn check_recorded(&self) -> Result<(), String> {
         let ended = self.callers.iter().flat_map(|caller| &caller.outcome.ended);
         // A process that ends does not record the calls that are still in flight.
         let begun = self.seen.attempts.iter().filter(|_| !self.proxy.was_cut);
-        match ended.chain(begun).find(|id| !self.proxy.log.recorded.contains(id)) {
+        let sent = self.callers.iter().flat_map(|caller| &caller.outcome.sent);
+        // After a suspension, a relay may close a connection that has been silent for too long, before a request arrives.
+        let sent = sent.filter(|_| self.proxy.records_all() && !self.was_suspended);
+        match ended.chain(begun).chain(sent).find(|id| !self.proxy.log.recorded.contains(id)) {
             Some(id) => Err(format!("attempt {id} is not recorded")),
             None => Ok(()),
         }
@@ -309,6 +364,38 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Returns an error if a call that had begun long ago was still open when its client left, or if the client could not
+    /// make all its calls.
+    fn check_none_hangs(&self) -> Result<(), String> {
+        for caller in &self.callers {
+            let hangs = |request: &&Request| !self.may_hang(request);
+            if let Some(request) = caller.outcome.unanswered.iter().find(hangs) {
+                return Err(format!("{request:?} hangs"));
+            }
+            if caller.outcome.has_unmade_calls && !self.may_starve() {
+                return Err("a client cannot make all its calls".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a server may be the reason why a call without a deadline never ends.
+    fn may_hang(&self, request: &Request) -> bool {
+        // A hostile server may never answer. It may get a call that another server has got, too.
+        let may_have_reached_hostile = self.pods.iter().any(|pod| pod.server.is_hostile())
+            && (!self.seen.calls.contains_key(&request.id)
+                || !self.repeats.are_none()
+                || request.http1.is_some_and(Http1::is_idempotent));
+        self.seen.never_answered.contains(&request.id) || may_have_reached_hostile
+    }
+
+    /// Returns whether there may be no connection for a client's next call.
+    fn may_starve(&self) -> bool {
+        // A call that never ends keeps a connection or a place, and a relay that drains accepts no connection.
+        let is_shut = |proxy: &Proxy| proxy.has_drained || proxy.have_yielded;
+        self.proxies().any(is_shut) || self.pods.iter().any(|pod| pod.server.has_faults() || pod.server.is_hostile())
     }
 
     /// Returns whether an event in this world may be the reason why a call is lost. A well-behaved server answers all

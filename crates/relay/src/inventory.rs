@@ -1,0 +1,90 @@
+//! Inventory: what the relay's tables hold, and whether that exceeds a limit. Only tests ask: an entry that is left over,
+//! or a limit that is exceeded by one, harms only after days.
+//!
+//! Tables that outlive their calls and connections are bounded by other limits, and are left out: clusters and their pools
+//! without connections, metrics, chains of certificates, destinations whose servers speak first, and memory that is kept
+//! for later calls.
+
+use crate::call::Call;
+use crate::call::attempt::Stage;
+use crate::target::cluster::ClusterState;
+use crate::{Relay, SWEEP_EVERY};
+
+/// The name of a table, and the number of its entries.
+pub type Entries = (&'static str, usize);
+
+impl Relay {
+    /// Returns the tables with entries for calls. Without calls in flight, there are none, whatever connections are open.
+    pub fn call_entries(&self) -> Vec<Entries> {
+        let in_clusters = self.targets.iter().map(|(_, state)| state.calls).sum();
+        let untold = self.pools.upstreams().flat_map(|(_, upstream)| upstream.cancelled.clients());
+        let untold = untold.filter(|client| self.downstreams.get(*client).is_some()).count();
+        let cancelled: usize = self.downstreams.iter().map(|(_, client)| client.cancelled_calls as usize).sum();
+        let own = [
+            ("calls of clusters", in_clusters),
+            ("questions", self.questions.subjects().count()),
+            ("cancelled calls that only a client or only a connection has", cancelled.abs_diff(untold)),
+        ];
+        let tables = self.calls.entries().into_iter().chain(self.downstreams.call_entries());
+        held(tables.chain(self.pools.call_entries()).chain(own))
+    }
+
+    /// Returns the tables with entries for connections. After the end of all connections and the next sweep, there are
+    /// none.
+    pub fn connection_entries(&self) -> Vec<Entries> {
+        let own = [
+            ("charged bytes", self.held_bytes()),
+            ("links to flush", self.dirty.len()),
+            ("effects", self.effects.len()),
+        ];
+        let tables = self.downstreams.connection_entries().chain(self.pools.connection_entries());
+        held(tables.chain(own))
+    }
+
+    /// Returns the name of a limit that is exceeded, and how much of it is used.
+    pub fn exceeded_limit(&self) -> Option<Entries> {
+        let relay = &self.limits.relay;
+        let admitted = self.calls.iter().filter(|(_, call)| call.attempts.len() > 0 && !call.is_mirror()).count();
+        let attempts = self.calls.iter().map(|(_, call)| call.own_attempts()).max().unwrap_or(0);
+        let is_kept = |call: &&Call| call.replayable && call.attempts.is_sent() && !call.attempts.is_waiting();
+        let kept = self.calls.iter().map(|(_, call)| call).filter(is_kept).map(|call| call.body.len());
+        let kept_of_one = kept.max().unwrap_or(0);
+        let attempts_of_all = self.calls.iter().flat_map(|(_, call)| call.attempts.iter());
+        let waiting = attempts_of_all.filter(|attempt| matches!(attempt.stage, Stage::Waiting(_)));
+        let waited = waiting.map(|attempt| self.now.saturating_duration_since(attempt.since)).max().unwrap_or_default();
+        // A sweep ends the wait.
+        let most_waited_ms = relay.max_wait_ms + SWEEP_EVERY.as_millis() as u32;
+        let whole = [
+            ("max_calls", admitted, relay.max_calls),
+            ("max_attempts", attempts as usize, relay.max_attempts),
+            ("max_wait_ms", waited.as_millis() as usize, most_waited_ms),
+            ("max_replay_bytes_per_call", kept_of_one, relay.max_replay_bytes_per_call),
+        ];
+        let exceeds = |(_, used, most): &(&str, usize, u32)| *used > *most as usize;
+        let mut of_pools = self.targets.iter().flat_map(|(_, state)| self.limits_of_pools(state));
+        let exceeded = whole.into_iter().find(exceeds).or_else(|| of_pools.find(exceeds));
+        exceeded.map(|(name, used, _)| (name, used))
+    }
+
+    /// Returns the limits of a cluster's pools: the name, how much is used, and how much may be used.
+    fn limits_of_pools<'a>(&'a self, state: &'a ClusterState) -> impl Iterator<Item = (&'static str, usize, u32)> + 'a {
+        let relay = &self.limits.relay;
+        let shared = u32::from(state.cluster.settings.max_connections_per_endpoint);
+        let pools = state.balancer.endpoints().flat_map(|(id, _)| state.pools_of(id, &self.pools));
+        pools.flat_map(move |pool| {
+            let connections = match pool.key.hop.is_shared() {
+                true => ("max_connections_per_endpoint", shared),
+                false => ("max_unshared_connections_per_endpoint", relay.max_unshared_connections_per_endpoint),
+            };
+            [
+                ("max_waiting_calls_per_endpoint", pool.waiting().len(), relay.max_waiting_calls_per_endpoint),
+                (connections.0, pool.connections().len(), connections.1),
+            ]
+        })
+    }
+}
+
+/// Returns the tables that have entries.
+fn held(tables: impl Iterator<Item = Entries>) -> Vec<Entries> {
+    tables.filter(|(_, entries)| *entries > 0).collect()
+}

@@ -1,0 +1,74 @@
+//! SETTINGS that a well-behaved peer changes while calls are in flight.
+
+use std::time::{Duration, Instant};
+
+use leno_http2::Limits;
+use leno_http2::frame::{FrameHeader, kind};
+
+use crate::net::Net;
+use crate::parts::Part;
+
+/// Identifiers of settings (RFC 9113 section 6.5.2).
+const HEADER_TABLE_SIZE: u16 = 0x1;
+const MAX_CONCURRENT_STREAMS: u16 = 0x3;
+const INITIAL_WINDOW_SIZE: u16 = 0x4;
+
+/// The changes that a peer still makes on one connection.
+pub(crate) struct Changes {
+    window_bytes: u32,
+    table_bytes: u32,
+    max_streams: u32,
+    next_at: Option<Instant>,
+    left: u32,
+}
+
+impl Changes {
+    /// Plans the changes on a connection that began with these limits.
+    pub(crate) fn new(limits: &Limits, net: &mut Net) -> Self {
+        let makes_some = net.random.u8(..3) == 0 && net.parts.has(Part::SettingsChanges);
+        let first_at = makes_some.then(|| net.now + pause(net));
+        Self {
+            window_bytes: limits.initial_window_bytes,
+            table_bytes: limits.header_table_bytes,
+            max_streams: limits.max_concurrent_streams,
+            next_at: first_at,
+            left: net.random.u32(1..6),
+        }
+    }
+
+    /// Returns when the next change is due, if that is later than now. A change that is due waits for the end of a frame.
+    pub(crate) fn next(&self, net: &Net) -> Option<Instant> {
+        self.next_at.filter(|at| *at > net.now)
+    }
+
+    /// Returns a SETTINGS frame if a change is due. The last frame restores the values at the connection's start.
+    ///
+    /// The peer's engine does not know of these frames and keeps the limits at the connection's start. So no frame
+    /// announces more than those. A small window may stop a stream until the last frame, because the engine returns credit
+    /// only when half of the first window is owed.
+    pub(crate) fn due(&mut self, net: &mut Net) -> Option<Vec<u8>> {
+        self.next_at.take_if(|at| *at <= net.now)?;
+        self.left -= 1;
+        let random = &mut net.random;
+        let mut payload = Vec::new();
+        let full = [
+            (HEADER_TABLE_SIZE, self.table_bytes),
+            (MAX_CONCURRENT_STREAMS, if self.left == 0 { self.max_streams } else { self.max_streams.min(20) }),
+            (INITIAL_WINDOW_SIZE, self.window_bytes),
+        ];
+        for (setting, most) in full {
+            let value = if self.left == 0 { most } else { random.u32(..=most) };
+            if self.left == 0 || random.bool() {
+                payload.extend(setting.to_be_bytes());
+                payload.extend(value.to_be_bytes());
+            }
+        }
+        self.next_at = (self.left > 0).then(|| net.now + pause(net));
+        let header = FrameHeader { length: payload.len() as u32, kind: kind::SETTINGS, flags: 0, stream: 0 };
+        Some([header.encode().as_slice(), &payload].concat())
+    }
+}
+
+fn pause(net: &mut Net) -> Duration {
+    Duration::from_micros(net.random.u64(..20_000))
+}
