@@ -37,7 +37,7 @@ impl Relay {
             ("links to flush", self.dirty.len()),
             ("effects", self.effects.len()),
         ];
-        let tables = self.downstreams.connection_entries().into_iter().chain(self.pools.connection_entries());
+        let tables = self.downstreams.connection_entries().chain(self.pools.connection_entries());
         held(tables.chain(own))
     }
 

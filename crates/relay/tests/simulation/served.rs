@@ -164,6 +164,11 @@ impl Served {
                     self.close(net);
                     break;
                 }
+                // A relay adds some fields to a request that already has as many as the relay accepts from an intruder.
+                Err(error) if error.contains("(431)") => {
+                    self.close(net);
+                    break;
+                }
                 Err(error) => return Err(format!("the proxy broke the protocol: {error}")),
             }
         }
