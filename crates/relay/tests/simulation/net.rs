@@ -28,8 +28,8 @@ struct Pipe {
 impl Pipe {
     /// Lets the bytes arrive whose time has come.
     fn arrive(&mut self, now: Instant) {
-        while let Some((_, bytes)) = self.moving.pop_front_if(|(time, _)| *time <= now) {
-            self.arrived.extend(bytes);
+        while self.moving.front().is_some_and(|(time, _)| *time <= now) {
+            self.arrived.extend(self.moving.pop_front().expect("it was there").1);
         }
     }
 }
