@@ -169,10 +169,10 @@ fn head(socket: &mut TcpStream) -> String {
 }
 
 #[test]
-fn without_a_policy_a_server_that_closes_used_connections_gets_a_request_twice() {
+fn without_a_policy_a_server_that_closes_used_connections_gets_a_request_four_times() {
     let server = Closing::start();
     let proxy = server.kept_by("");
-    assert_eq!(server.failed(&proxy, "GET").0, 2);
+    assert_eq!(server.failed(&proxy, "GET").0, 4, "max_attempts");
     assert_eq!(server.failed(&proxy, "POST").0, 1, "it may not be repeated");
 }
 

@@ -100,8 +100,6 @@ pub(crate) struct Call {
     pub(crate) retries: u8,
     /// Why the call got no further retry.
     pub(crate) unretried: Option<Unretried>,
-    /// The call was sent again after its used connection was lost, without a retry of its rule.
-    pub(crate) is_resent: bool,
 
     pub(crate) request: FieldSection,
     /// Memory of the request's fields and trailers that is counted for the client, in bytes.
@@ -179,7 +177,6 @@ impl Call {
             tried: Vec::new(),
             retries: 0,
             unretried: None,
-            is_resent: false,
             is_grpc: grpc::is_grpc(&request),
             is_head: request.get(Known::Method) == Some(b"HEAD"),
             fields_bytes: 0,

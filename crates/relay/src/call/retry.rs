@@ -13,7 +13,7 @@ use crate::call::attempt::{Attempt, AttemptId, Stage};
 use crate::call::record::Ending;
 use crate::call::reply::ProxyError;
 use crate::call::trace::AttemptEnd;
-use crate::call::{Call, Response};
+use crate::call::{Call, CallId, Response};
 use crate::certain::Certain;
 use crate::pool::hop::Protocol;
 
@@ -93,10 +93,8 @@ fn next(call: &Call, failure: &Failure, max_attempts: u32) -> Next {
     match *failure {
         Failure::NotSent | Failure::NotConnected { .. } if attempts < max_attempts => Next::Resend,
         Failure::Refused { .. } | Failure::GoneAway { .. } if can_be_resent => Next::Resend,
-        // Only once: the server may have processed the request each time (RFC 9110 section 9.2.2).
-        Failure::Lost { .. } if can_be_resent && is_race(call, failure) && !call.has_retries() && !call.is_resent => {
-            Next::Resend
-        }
+        // A server often closes several idle connections at the same time, so this may happen several times.
+        Failure::Lost { .. } if can_be_resent && is_race(call, failure) && !call.has_retries() => Next::Resend,
         Failure::NotSent => Next::Fail(ProxyError::TooManyAttempts { attempts }),
         Failure::NotConnected { endpoint, ref why } => Next::Fail(ProxyError::Connect { endpoint, why: why.clone() }),
         Failure::Refused { endpoint, .. } | Failure::GoneAway { endpoint } => {
@@ -241,6 +239,16 @@ impl Relay {
             self.cancel_upstream(upstream, stream, None);
         }
         self.count_fields(id.call);
+        self.keep_no_more_than_allowed(id.call);
+    }
+
+    /// Drops the kept copy of a request that is larger than a call may keep, if no attempt waits to send it any more.
+    fn keep_no_more_than_allowed(&mut self, id: CallId) {
+        let Some(call) = self.calls.get(id).certain() else { return };
+        let is_needed = !call.attempts.is_sent() || call.attempts.is_waiting();
+        if !is_needed && !self.may_keep(call.body.len(), 0) {
+            self.stop_replay(id);
+        }
     }
 }
 

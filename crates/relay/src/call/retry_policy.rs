@@ -357,12 +357,11 @@ impl Relay {
         }
     }
 
-    /// Takes the one resend of a call whose used connection was lost and whose rule has no retries. A budget that an object
-    /// sets for the cluster bounds such resends too. Returns whether the call may be sent again.
+    /// Decides whether a call is sent again whose used connection was lost and whose rule has no retries. It is, unless an
+    /// object sets a budget for the cluster and the budget is spent.
     pub(crate) fn take_resend(&mut self, id: CallId) -> bool {
         let (now, workers) = (self.now, self.workers);
         let Some(call) = self.calls.get_mut(id).certain() else { return false };
-        call.is_resent = true;
         let Some(cluster) = self.targets.get_mut(call.cluster) else { return true };
         if cluster.cluster.retry_budget.is_none() {
             return true;

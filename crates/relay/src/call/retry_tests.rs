@@ -87,13 +87,6 @@ fn a_call_without_attempts_left_fails() {
 }
 
 #[test]
-fn a_lost_request_is_sent_again_once() {
-    let (mut call, _) = tried(Protocol::Http1, "GET", 1);
-    call.is_resent = true;
-    assert_eq!(after_each(&call), "rrrrrffxff");
-}
-
-#[test]
 fn once_the_response_has_begun_nothing_is_sent_again() {
     let (mut call, _) = tried(Protocol::Http1, "GET", 1);
     call.response = Response::Begun;

@@ -27,8 +27,6 @@ pub(crate) struct Proxy {
     mesh: Arc<Mesh>,
     bounds: Bounds,
     pub(crate) log: Log,
-    /// Calls may have several attempts at once.
-    pub(crate) may_hedge: bool,
     drain_at: Option<Instant>,
     /// How long a drain may take.
     grace: Duration,
@@ -60,7 +58,6 @@ impl Proxy {
             mesh,
             bounds,
             log: Log::default(),
-            may_hedge: false,
             drain_at: (drains && net.parts.has(Part::Drains)).then_some(at),
             grace,
             has_drained: false,
@@ -113,9 +110,7 @@ impl Proxy {
         if shell.is_over_budget {
             return Err("a relay has held more memory than its budget".to_owned());
         }
-        // A hedge that has waited for a connection in vain leaves its call with the content that it needed.
-        let is_excused = |limit: &str| self.may_hedge && limit == "max_replay_bytes_per_call";
-        if let Some((limit, used)) = shell.relay.exceeded_limit().filter(|(limit, _)| !is_excused(limit)) {
+        if let Some((limit, used)) = shell.relay.exceeded_limit() {
             return Err(format!("{limit} is exceeded: {used} of it is used"));
         }
         let passed = net.now - std::mem::replace(&mut self.last_turn, net.now);

@@ -149,8 +149,7 @@ impl World {
         pods.iter_mut()
             .filter_map(|pod| pod.proxy.as_mut())
             .for_each(|proxy| proxy.log.may_repeat = !repeats.are_none());
-        let mut proxy = Proxy::new(mesh_of(&addresses, &repeats), &mut net);
-        proxy.may_hedge = has_hedges;
+        let proxy = Proxy::new(mesh_of(&addresses, &repeats), &mut net);
         let clients = if parts.has(Part::ManyClients) { random.u8(1..5) } else { 1 };
         let mut callers: Vec<_> = (0..clients).map(|_| Caller::new(&mut net, random.u32(1..40))).collect();
         let intruders = Self::intruders(&mut random, &mut net, &pods);
