@@ -105,8 +105,13 @@ impl Relay {
         let link = &mut client.link;
         if link.closing_since.is_some() {
             // If the kernel still has output that the client has not read, the connection keeps its place and its charge.
-            let limit = if link.kernel_bytes > CONNECTION_BYTES { ms(relay.unread_timeout_ms) } else { LINGER };
-            return if past(link.closing_since, limit) { Verdict::Close("") } else { Verdict::Keep };
+            let has_unread = link.kernel_bytes > CONNECTION_BYTES;
+            if !past(link.closing_since, if has_unread { ms(relay.unread_timeout_ms) } else { LINGER }) {
+                return Verdict::Keep;
+            }
+            // After an orderly close, the kernel would keep the output for minutes, and no budget would count it.
+            self.effects.extend(link.wire.filter(|_| has_unread).map(Effect::Abort));
+            return Verdict::Close("");
         }
         if link.codec.is_opaque() {
             if !client.has_spoken && link.has_received {

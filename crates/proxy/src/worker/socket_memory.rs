@@ -53,7 +53,7 @@ enum Kernel {
     #[default]
     Unasked,
     Answers(OwnedFd),
-    /// The kernel has no sock_diag, or a sandbox forbids it.
+    /// The kernel has not answered the first question: it has no sock_diag, or a sandbox forbids it.
     Silent,
 }
 
@@ -61,17 +61,22 @@ impl SocketMemory {
     /// Returns how many bytes the kernel holds for a socket. `is_blocked` says that the socket accepts no bytes; only
     /// an estimate uses it.
     pub(super) fn bytes(&mut self, socket: &TcpStream, is_blocked: bool) -> usize {
-        if matches!(self.kernel, Kernel::Unasked) {
-            self.kernel = open().map_or(Kernel::Silent, Kernel::Answers);
-        }
         // A socket that has been reset has no peer, and no memory worth counting.
         let (Ok(local), Ok(peer)) = (socket.local_addr(), socket.peer_addr()) else { return 0 };
+        let is_first = matches!(self.kernel, Kernel::Unasked);
+        if is_first {
+            self.kernel = open().map_or(Kernel::Silent, Kernel::Answers);
+        }
         let Kernel::Answers(netlink) = &self.kernel else { return estimate(socket, is_blocked) };
         self.sequence = self.sequence.wrapping_add(1);
-        match ask(netlink, self.sequence, local, peer) {
-            Ok(Some(bytes)) => bytes,
-            Ok(None) | Err(_) => estimate(socket, is_blocked),
+        if let Ok(Some(bytes)) = ask(netlink, self.sequence, local, peer) {
+            return bytes;
         }
+        // Without the module `tcp_diag`, the kernel would try to load it at each question, and we would wait for that.
+        if is_first {
+            self.kernel = Kernel::Silent;
+        }
+        estimate(socket, is_blocked)
     }
 }
 

@@ -374,9 +374,6 @@ impl Relay {
             }
             Taken::No => {
                 call.unretried = Some(Unretried::Budget);
-                if let Some(route) = &call.route {
-                    route.count_retry(call.unretried);
-                }
                 false
             }
         }

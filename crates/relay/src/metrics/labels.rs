@@ -145,7 +145,7 @@ impl TlsLabel {
     }
 
     /// Returns the same state without the workload's name.
-    fn without_name(&self) -> Self {
+    pub(crate) fn without_name(&self) -> Self {
         match self {
             Self::Mutual(_) => Self::MutualOther,
             other => other.clone(),

@@ -343,17 +343,25 @@ impl ClusterState {
 
     /// Returns the index of the series for calls with this TLS label to a server with this controller.
     pub(crate) fn traffic_place(&mut self, metrics: &WorkerMetrics, tls: TlsLabel, server: Option<Controller>) -> u32 {
-        // Clients beyond the limit count in one common series. For so many clients, the metrics combine the series
+        let mut labels = (tls, server);
+        let mut place = self.place_of(&labels);
+        // Peers beyond the limit count in common series without names. For so many peers, the metrics combine the series
         // anyway.
-        let is_full = self.traffic.len() >= MAX_TRAFFIC_SERIES;
-        let labels = if is_full { (TlsLabel::MutualOther, None) } else { (tls, server) };
-        let place = self.traffic.iter().position(|(of, _)| of.as_ref() == Some(&labels)).unwrap_or_else(|| {
+        if place.is_none() && self.traffic.len() >= MAX_TRAFFIC_SERIES {
+            labels = (labels.0.without_name(), None);
+            place = self.place_of(&labels);
+        }
+        let place = place.unwrap_or_else(|| {
             let (tls, server) = labels.clone();
             let series = metrics.traffic(&TrafficLabels { server, ..self.traffic_labels(tls) });
             self.traffic.push((Some(labels), series));
             self.traffic.len() - 1
         });
         place as u32
+    }
+
+    fn place_of(&self, labels: &PeerLabels) -> Option<usize> {
+        self.traffic.iter().position(|(of, _)| of.as_ref() == Some(labels))
     }
 
     /// Makes metrics name the port: calls that begin from now on count under its number.
