@@ -15,7 +15,7 @@ impl Worker {
         let Some(arrival) = self.arrivals.get_mut(id) else { return };
         let mut bytes = CONNECTION_BYTES + arrival.first.capacity();
         if let Some(wire) = self.wires.get_mut(arrival.wire) {
-            wire.measure_if_stuck(self.relay.now(), false, &mut self.socket_memory);
+            wire.measure_if_stuck(self.relay.now(), false);
             bytes += wire.tls_bytes() + wire.kernel_bytes();
         }
         let before = std::mem::replace(&mut arrival.charged_bytes, bytes);

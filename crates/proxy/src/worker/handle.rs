@@ -250,7 +250,6 @@ impl Worker {
             accept_again: false,
             accept_failed: false,
             buffers: Buffers::new(READ_BYTES),
-            socket_memory: Default::default(),
             burst: false,
             trim_next: false,
             next_trim: now,

@@ -44,7 +44,6 @@ use handle::Command;
 use listen::Listener;
 use places::Doors;
 use recheck::Recheck;
-use socket_memory::SocketMemory;
 use wire::{Buffers, Wire, WireId, wire_of};
 
 use crate::access_log::Outlet;
@@ -84,7 +83,6 @@ struct Worker {
     /// Accepting failed; the next sweep tries again.
     accept_failed: bool,
     buffers: Buffers,
-    socket_memory: SocketMemory,
     /// Whether a burst has used memory that was not returned to the system yet.
     burst: bool,
     /// Whether the tables are small again and the thread's cache is empty, so that the next trim finds their memory.

@@ -139,7 +139,7 @@ impl Worker {
         if link.is_closing() || (link.is_finished() && !wire.is_pending()) {
             wire.close_write();
         }
-        wire.measure_if_stuck(now, link.is_blocked(), &mut self.socket_memory);
+        wire.measure_if_stuck(now, link.is_blocked());
         link.set_wire_bytes(wire.tls_bytes(), wire.kernel_bytes());
         // A peer that does not read the last output does not get it.
         if written.is_err() && !link.is_closing() {

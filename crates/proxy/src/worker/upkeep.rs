@@ -61,7 +61,7 @@ impl Worker {
             let Some(wire) = self.wires.get_mut(id).filter(|wire| wire.should_be_measured(negligible)) else {
                 continue;
             };
-            wire.measure(now, &mut self.socket_memory);
+            wire.measure(now);
             match wire.carries {
                 Some(Carries::Arrival(arrival)) => self.charge_arrival(arrival),
                 // The flush updates the charge.

@@ -11,7 +11,7 @@ use socket2::SockRef;
 
 use super::accept::ArrivalId;
 use super::meter::Meter;
-use super::socket_memory::SocketMemory;
+use super::socket_memory::socket_memory;
 use super::tls::{SEAL_BYTES, Tls};
 use super::trust::Peer;
 
@@ -31,7 +31,7 @@ const LOCAL_RECEIVE_BYTES: usize = 128 << 10;
 const LOCAL_SEND_BYTES: usize = 192 << 10;
 
 /// The kernel's memory of a stuck connection is measured at most this often when the connection is flushed. A
-/// measurement takes about 5 µs of processor time.
+/// measurement is one system call.
 const MEASURE_EVERY: Duration = Duration::from_millis(100);
 
 /// The kernel's timeout for a peer that reads nothing is this much longer than ours, so that ours fires first and can
@@ -274,17 +274,17 @@ impl Wire {
     }
 
     /// Measures what the kernel holds for the connection.
-    pub(super) fn measure(&mut self, now: Instant, sockets: &mut SocketMemory) {
-        let bytes = sockets.bytes(&self.socket, self.is_blocked);
+    pub(super) fn measure(&mut self, now: Instant) {
+        let bytes = socket_memory(&self.socket, self.is_blocked);
         let (written_bytes, while_stuck) = (self.meter.written_bytes, self.is_stuck());
         self.measured = Some(Measured { bytes, at: now, written_bytes, while_stuck });
     }
 
     /// As [`Self::measure`], if the connection is stuck and was not measured recently.
-    pub(super) fn measure_if_stuck(&mut self, now: Instant, is_blocked: bool, sockets: &mut SocketMemory) {
+    pub(super) fn measure_if_stuck(&mut self, now: Instant, is_blocked: bool) {
         self.is_blocked = is_blocked;
         if self.is_stuck() && self.measured.is_none_or(|latest| now - latest.at >= MEASURE_EVERY) {
-            self.measure(now, sockets);
+            self.measure(now);
         }
     }
 

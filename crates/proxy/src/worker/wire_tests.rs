@@ -18,13 +18,13 @@ fn write_all(wire: &mut Wire) {
 #[test]
 fn a_socket_that_accepts_no_bytes_is_charged_until_it_moves() {
     let (mut wire, _peer) = wire();
-    let (now, mut sockets) = (Instant::now(), SocketMemory::default());
+    let now = Instant::now();
     assert!(!wire.should_be_measured(0), "a fresh connection costs no measurement");
     write_all(&mut wire);
-    wire.measure_if_stuck(now, true, &mut sockets);
+    wire.measure_if_stuck(now, true);
     assert!(wire.kernel_bytes() >= KERNEL_UNSENT_MAX_BYTES as usize, "{} bytes", wire.kernel_bytes());
     assert!(wire.kernel_bytes() <= 2 * LOCAL_SEND_BYTES);
-    wire.measure_if_stuck(now, false, &mut sockets);
+    wire.measure_if_stuck(now, false);
     assert_eq!(wire.kernel_bytes(), 0);
 }
 
@@ -33,7 +33,7 @@ fn bytes_that_a_socket_took_without_blocking_are_measured_if_they_are_not_neglig
     let (mut wire, _peer) = wire();
     let written = wire.write(&[0; 100 << 10], &mut Buffers::default()).expect("the peer is there");
     assert!(!wire.should_be_measured(written) && wire.should_be_measured(written - 1));
-    wire.measure(Instant::now(), &mut SocketMemory::default());
+    wire.measure(Instant::now());
     // What the peer's kernel has taken is the peer's.
     let held = wire.kernel_bytes();
     assert_eq!(wire.should_be_measured(written), held > CONNECTION_BYTES);
@@ -42,32 +42,32 @@ fn bytes_that_a_socket_took_without_blocking_are_measured_if_they_are_not_neglig
 #[test]
 fn bytes_that_the_worker_leaves_unread_are_charged_until_it_reads_on() {
     let (mut wire, mut peer) = wire();
-    let (now, mut sockets) = (Instant::now(), SocketMemory::default());
+    let now = Instant::now();
     let written = fill(&mut peer);
-    wire.measure_if_stuck(now, false, &mut sockets);
+    wire.measure_if_stuck(now, false);
     assert_eq!(wire.kernel_bytes(), 0, "no event has reported the bytes yet");
     wire.has_unread = true;
-    wire.measure_if_stuck(now, false, &mut sockets);
+    wire.measure_if_stuck(now, false);
     let held = wire.kernel_bytes();
     assert!(held > 64 << 10 && held <= 2 * LOCAL_RECEIVE_BYTES + (4 << 10), "{held} of {written} bytes");
 
     let mut buffers = Buffers::new(64 << 10);
     while let Fill::Bytes { more: true, .. } = wire.read(usize::MAX, &mut buffers).expect("the peer is there") {}
-    wire.measure_if_stuck(now, false, &mut sockets);
+    wire.measure_if_stuck(now, false);
     assert_eq!(wire.kernel_bytes(), 0);
 }
 
 #[test]
 fn a_stuck_connection_is_measured_ten_times_a_second_at_most() {
     let (mut wire, mut peer) = wire();
-    let (now, mut sockets) = (Instant::now(), SocketMemory::default());
+    let now = Instant::now();
     wire.has_unread = true;
-    wire.measure_if_stuck(now, false, &mut sockets);
+    wire.measure_if_stuck(now, false);
     let before = wire.kernel_bytes();
     fill(&mut peer);
-    wire.measure_if_stuck(now + MEASURE_EVERY / 2, false, &mut sockets);
+    wire.measure_if_stuck(now + MEASURE_EVERY / 2, false);
     assert_eq!(wire.kernel_bytes(), before);
-    wire.measure_if_stuck(now + MEASURE_EVERY, false, &mut sockets);
+    wire.measure_if_stuck(now + MEASURE_EVERY, false);
     assert!(wire.kernel_bytes() > before);
 }
 
