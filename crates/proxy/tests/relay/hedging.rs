@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leno_http2::frame::kind;
 use leno_model::mesh::ClusterKey;
 use leno_model::route::{RouteKind, RouteName};
-use leno_relay::metrics::{Counter, HedgeMetrics, RouteLabels};
+use leno_relay::metrics::RouteLabels;
 
 use crate::peer::{Frame, Peer, Server, call, call_with, data, grpc, headers, open_call, rst_stream, settings};
 use crate::policies::{Policed, traffic_policy};
@@ -36,9 +36,7 @@ impl Policed {
         let key = || ClusterKey { namespace: "default".into(), service: "echo".into(), port: 80 };
         let route = RouteName { kind: RouteKind::Service, namespace: "default".into(), name: "echo".into() };
         let labels = RouteLabels { parent: key(), route, backend: Some(key()) };
-        let metrics = self.proxy.metrics.route(&labels);
-        let HedgeMetrics { requests, successes, overflow, loaded } = &metrics.hedges;
-        [requests, successes, overflow, loaded].map(Counter::get)
+        self.proxy.metrics.route(&labels).hedge_counts()
     }
 }
 

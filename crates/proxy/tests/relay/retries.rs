@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leno_http2::frame::kind;
 use leno_model::mesh::ClusterKey;
 use leno_model::route::{RouteKind, RouteName};
-use leno_relay::metrics::{Counter, RetryMetrics, RouteLabels};
+use leno_relay::metrics::RouteLabels;
 
 use crate::peer::{CALL, Frame, Peer, Server, Servers, call, call_with, data, grpc, headers, open_call, rst_stream};
 use crate::proxy::{Proxy, mesh_of, service};
@@ -41,9 +41,7 @@ impl Retried {
 
     /// The counts of retries: requests, successes, used up, over the budget.
     fn counts(&self) -> [u64; 4] {
-        let RetryMetrics { requests, successes, limit_exceeded, overflow } =
-            &self.proxy.metrics.route(&labels()).retries;
-        [requests, successes, limit_exceeded, overflow].map(Counter::get)
+        self.proxy.metrics.route(&labels()).retry_counts()
     }
 }
 

@@ -17,6 +17,7 @@ use crate::call::record::is_endpoint_failure;
 use crate::call::{Call, CallId, Response};
 use crate::certain::Certain;
 use crate::link::grpc;
+use crate::metrics::reason;
 use crate::target::balance::{Begun, Choice};
 use crate::target::budget::Taken;
 use crate::target::cluster::{ClusterState, Others, Standing};
@@ -62,9 +63,9 @@ impl Unhedged {
     /// Returns the reason as metrics name it.
     pub(crate) fn reason(self) -> &'static str {
         match self {
-            Self::Attempts => "attempts",
-            Self::Loaded => "loaded",
-            Self::Budget => "budget",
+            Self::Attempts => reason::ATTEMPTS,
+            Self::Loaded => reason::LOADED,
+            Self::Budget => reason::BUDGET,
             Self::Deadline => "deadline",
             Self::Pushback => "pushback",
             Self::Client => "client",

@@ -22,6 +22,7 @@ use crate::call::{Call, CallId};
 use crate::certain::Certain;
 use crate::downstream::origin::Door;
 use crate::link::grpc::{self, Pushback};
+use crate::metrics::reason;
 use crate::pool::hop::Hop;
 use crate::target::budget::Taken;
 use crate::target::cluster::Standing;
@@ -60,8 +61,8 @@ impl Unretried {
     /// Returns the reason as metrics name it.
     pub(crate) fn reason(self) -> &'static str {
         match self {
-            Self::Attempts => "attempts",
-            Self::Budget => "budget",
+            Self::Attempts => reason::ATTEMPTS,
+            Self::Budget => reason::BUDGET,
             Self::Deadline => "deadline",
             Self::Pushback => "pushback",
             Self::Client => "client",

@@ -35,6 +35,11 @@ impl<K: Copy + Eq, const N: usize> CountByKey<K, N> {
         self.slots.iter().map_while(|(key, counter)| Some((*key.get()?, counter.get())))
     }
 
+    /// The count of a key; 0 if the key has no counter of its own.
+    pub(super) fn get(&self, key: K) -> u64 {
+        self.counts().find(|(of, _)| *of == key).map_or(0, |(_, count)| count)
+    }
+
     /// The count of keys that found no free slot.
     pub(super) fn others(&self) -> u64 {
         self.others.get()

@@ -37,7 +37,8 @@ pub use labels::{
     TrafficLabels,
 };
 pub use method::{Measured, MethodLabels, MethodMetrics, MethodName, MethodOutcome, MethodTarget};
-pub use route::{HedgeMetrics, RetryMetrics, RouteLabels, RouteMetrics};
+pub use route::{FurtherMetrics, RouteLabels, RouteMetrics};
+pub(crate) use skipped::reason;
 pub use tcp::TcpMetrics;
 pub use text::{counter, encode_count, gauge};
 pub use traffic::TrafficMetrics;

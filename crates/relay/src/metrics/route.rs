@@ -18,7 +18,7 @@ use super::Counter;
 use super::histogram::{Histogram, HistogramTotals};
 use super::keyed::CountByKey;
 use super::labels::Labels;
-use super::skipped::{self, Skipped, SkippedTotals};
+use super::skipped::{self, Skipped, SkippedTotals, reason};
 use super::text::{counter, encode_count, encode_seconds};
 
 /// Maximum number of kinds of outcome that one series distinguishes.
@@ -30,7 +30,8 @@ const REQUEST_BOUNDS_MS: [u32; 4] = [50, 500, 1_000, 10_000];
 /// Inclusive upper bounds of the buckets for the durations of responses, in milliseconds. They are Linkerd's.
 const RESPONSE_BOUNDS_MS: [u32; 7] = [25, 50, 100, 250, 500, 1_000, 10_000];
 
-/// The counters of [`RetryMetrics`] and [`HedgeMetrics`]: the end of the name, and the help.
+/// The counts of [`RouteMetrics::retry_counts`], with Linkerd's names, and of [`RouteMetrics::hedge_counts`]: the end of the
+/// name, and the help.
 const RETRIES: [(&str, &str); 8] = [
     ("retry_requests", "Requests that a route sent again"),
     ("retry_successes", "Requests that a route sent again, and that then did not fail"),
@@ -61,9 +62,9 @@ pub struct RouteMetrics {
     /// Requests that matched the route.
     pub requests: Counter,
     /// Their retries.
-    pub retries: RetryMetrics,
-    /// Their further attempts.
-    pub hedges: HedgeMetrics,
+    pub retries: FurtherMetrics,
+    /// Their hedges: further attempts because the first one was not answered in time.
+    pub hedges: FurtherMetrics,
     outcomes: CountByKey<Outcome, OUTCOMES>,
     /// Empty until a rule's policy decides about a further attempt, so that most series do without it.
     further: OnceLock<Box<FurtherAttempts>>,
@@ -80,30 +81,13 @@ struct FurtherAttempts {
     skipped: Skipped,
 }
 
-/// Counts of retries, in the names of Linkerd.
+/// Counts of further attempts.
 #[derive(Debug, Default)]
-pub struct RetryMetrics {
-    /// Requests that were sent again.
-    pub requests: Counter,
-    /// Requests that were sent again, and then answered without a failure.
-    pub successes: Counter,
-    /// Requests that failed after they had used all their retries.
-    pub limit_exceeded: Counter,
-    /// Requests that were not sent again because the budget was spent.
-    pub overflow: Counter,
-}
-
-/// Counts of further attempts at requests whose first attempt was not answered in time.
-#[derive(Debug, Default)]
-pub struct HedgeMetrics {
+pub struct FurtherMetrics {
     /// Further attempts.
     pub requests: Counter,
-    /// Requests that a further attempt answered before the first one.
+    /// Requests that were sent again and then answered without a failure, or that a hedge answered before the first attempt.
     pub successes: Counter,
-    /// Further attempts that were not made because the retry budget was spent.
-    pub overflow: Counter,
-    /// Further attempts that were not made because the Service was loaded.
-    pub loaded: Counter,
 }
 
 /// The outcome of a request, or of an attempt at it.
@@ -124,7 +108,7 @@ struct Outcome {
 struct RouteTotals {
     /// Requests that matched the route.
     requests: u64,
-    /// [`RetryMetrics`] and [`HedgeMetrics`], in the order of [`RETRIES`].
+    /// Counts of retries and of hedges, in the order of [`RETRIES`].
     retries: [u64; RETRIES.len()],
     /// Their outcomes.
     outcomes: Outcomes,
@@ -192,15 +176,28 @@ impl RouteMetrics {
         self.response_durations.record(&RESPONSE_BOUNDS_MS, took);
     }
 
+    /// Returns the counts of retries: made, successful, not made because the request had used all its retries, and not made
+    /// because the budget was spent.
+    pub fn retry_counts(&self) -> [u64; 4] {
+        let FurtherMetrics { requests, successes } = &self.retries;
+        let skipped = |reason| self.further.get().map_or(0, |further| further.skipped.retries.get(reason));
+        [requests.get(), successes.get(), skipped(reason::ATTEMPTS), skipped(reason::BUDGET)]
+    }
+
+    /// Returns the counts of hedges: made, successful, not made because the budget was spent, and not made because the Service
+    /// was loaded.
+    pub fn hedge_counts(&self) -> [u64; 4] {
+        let FurtherMetrics { requests, successes } = &self.hedges;
+        let skipped = |reason| self.further.get().map_or(0, |further| further.skipped.hedges.get(reason));
+        [requests.get(), successes.get(), skipped(reason::BUDGET), skipped(reason::LOADED)]
+    }
+
     /// Adds these counts to `totals`.
     fn add_to(&self, totals: &mut RouteTotals) {
         totals.requests += self.requests.get();
-        let RetryMetrics { requests, successes, limit_exceeded, overflow } = &self.retries;
-        let retries = [requests, successes, limit_exceeded, overflow];
-        let HedgeMetrics { requests, successes, overflow, loaded } = &self.hedges;
-        let hedges = [requests, successes, overflow, loaded];
-        for (total, count) in totals.retries.iter_mut().zip(retries.into_iter().chain(hedges)) {
-            *total += count.get();
+        for (total, count) in totals.retries.iter_mut().zip(self.retry_counts().into_iter().chain(self.hedge_counts()))
+        {
+            *total += count;
         }
         totals.outcomes.add(&self.outcomes);
         if let Some(FurtherAttempts { passed_over, skipped }) = self.further.get().map(|further| &**further) {

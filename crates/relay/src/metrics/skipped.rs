@@ -9,6 +9,16 @@ use super::keyed::CountByKey;
 use super::labels::Labels;
 use super::text::{counter, encode_count};
 
+/// The reasons that also have counters of their own.
+pub(crate) mod reason {
+    /// The request has used all its retries, or all its hedges.
+    pub(crate) const ATTEMPTS: &str = "attempts";
+    /// The retry budget is spent.
+    pub(crate) const BUDGET: &str = "budget";
+    /// The Service is loaded.
+    pub(crate) const LOADED: &str = "loaded";
+}
+
 /// More than the code has reasons.
 const REASONS: usize = 12;
 

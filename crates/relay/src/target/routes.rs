@@ -149,14 +149,10 @@ impl CallRoute {
 
     /// Counts a further attempt, or why there is none.
     pub(crate) fn count_hedge(&self, unhedged: Option<Unhedged>) {
-        let metrics = self.metrics();
-        let Some(why) = unhedged else { return metrics.hedges.requests.add(1) };
-        match why {
-            Unhedged::Budget => metrics.hedges.overflow.add(1),
-            Unhedged::Loaded => metrics.hedges.loaded.add(1),
-            _ => {}
+        match unhedged {
+            None => self.metrics().hedges.requests.add(1),
+            Some(why) => self.metrics().hedge_skipped(why.reason()),
         }
-        metrics.hedge_skipped(why.reason());
     }
 
     /// Counts a call that a further attempt answered before the first one.
@@ -166,14 +162,10 @@ impl CallRoute {
 
     /// Counts a retry, or why there is none.
     pub(crate) fn count_retry(&self, unretried: Option<Unretried>) {
-        let metrics = self.metrics();
-        let Some(why) = unretried else { return metrics.retries.requests.add(1) };
-        match why {
-            Unretried::Attempts => metrics.retries.limit_exceeded.add(1),
-            Unretried::Budget => metrics.retries.overflow.add(1),
-            _ => {}
+        match unretried {
+            None => self.metrics().retries.requests.add(1),
+            Some(why) => self.metrics().retry_skipped(why.reason()),
         }
-        metrics.retry_skipped(why.reason());
     }
 
     /// Counts the end of a call that was sent again and has not failed.

@@ -111,7 +111,7 @@ impl Served {
 
     /// Announces other settings if that is due.
     pub(crate) fn change_settings(&mut self, net: &mut Net) {
-        // The first SETTINGS are those of the engine, which sends them only after the client's preface.
+        // The engine sends its own SETTINGS first, but only after the client's preface.
         let is_established = matches!(&self.engine, Some(Engine::Http2(http2)) if http2.is_established());
         if !is_established || !self.output.is_empty() {
             return;

@@ -43,8 +43,8 @@ impl Changes {
 
     /// Returns a SETTINGS frame if a change is due. The last frame restores the values at the connection's start.
     ///
-    /// The peer's engine does not know of these frames and keeps the limits at the connection's start. So no frame
-    /// announces more than those. A small window may stop a stream until the last frame, because the engine returns credit
+    /// The engine that sends these frames does not know of them. It keeps the limits that it had at the connection's start, so no
+    /// frame announces higher limits. A small window may stop a stream until the last frame, because the engine returns credit
     /// only when half of the first window is owed.
     pub(crate) fn due(&mut self, net: &mut Net) -> Option<Vec<u8>> {
         self.next_at.take_if(|at| *at <= net.now)?;
