@@ -1,13 +1,11 @@
 //! Calls that a server did not process are retried elsewhere, unnoticed by the caller. A call that failed at a server
 //! is retried as its route says.
 
-use std::io::{self, BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
-use std::thread;
 use std::time::Duration;
 
+use leno_testing::Closing;
 use leno_tests::backend::{Backend, Settings};
 use leno_tests::client::{Call, Client};
 use leno_tests::load::Clients;
@@ -312,19 +310,19 @@ async fn a_healthy_endpoint_beside_one_that_refuses_connections_answers_every_ca
 #[test]
 fn an_application_gets_a_request_at_most_four_times_for_each_attempt_of_the_policy() {
     let (authority, ip) = (Authority::new(), own_ip());
-    let server = Closing::start(SocketAddr::new(ip, 50051));
+    let server = Closing::start(SocketAddr::new(ip, 50051)).expect("the address is free");
     let [outbound, inbound, tunnel] = [4140, 4143, 15008].map(|port| SocketAddr::new(ip, port));
     let doors = ["--inbound", &inbound.to_string(), "--tunnel", &tunnel.to_string()];
     let identity = ["--identity", "ns/default/sa/echo", "--issuer", authority.text()];
     let _beside = Proxy::start_with(outbound, &[], &[doors, identity].concat());
     for (policy, attempts) in [("retry: {attempts: 2, backoff: 1ms}", 3), ("retry: {mode: \"Off\"}", 1)] {
         let service =
-            behind_proxy(Service::echo(&[server.address]).policed(policy), server.address, "ns/default/sa/echo");
+            behind_proxy(Service::echo(&[server.address()]).policed(policy), server.address(), "ns/default/sa/echo");
         let proxy = client_side(&authority, &[service], &[]);
-        server.keep_connections(|| curl_status(proxy.outbound()));
-        let before = server.requests.load(Ordering::Relaxed);
+        server.keep_connections(|| assert_eq!(curl_status(proxy.outbound()), "200"));
+        server.take_requests();
         assert_eq!(curl_status(proxy.outbound()), "502");
-        let requests = server.requests.load(Ordering::Relaxed) - before;
+        let requests = server.take_requests();
         assert!((attempts..=4 * attempts).contains(&requests), "{requests} requests with {policy}");
     }
 }
@@ -334,51 +332,4 @@ fn curl_status(proxy: SocketAddr) -> String {
     let url = format!("http://{proxy}/");
     let arguments = ["-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", "host: echo.default:50051", &url];
     programs::run_well("curl", &arguments, SOON)
-}
-
-/// An HTTP/1 server that closes the connection of each request without an answer, except while its connections are kept.
-struct Closing {
-    address: SocketAddr,
-    requests: Arc<AtomicU64>,
-    /// While set, requests are answered, as many at once.
-    kept: Arc<Mutex<Option<Arc<Barrier>>>>,
-}
-
-impl Closing {
-    /// More than the attempts of one proxy at one request.
-    const CONNECTIONS: usize = 8;
-
-    fn start(address: SocketAddr) -> Self {
-        let listener = TcpListener::bind(address).expect("the address is free");
-        let (requests, kept) = (Arc::<AtomicU64>::default(), Arc::<Mutex<Option<Arc<Barrier>>>>::default());
-        let this = Self { address, requests: requests.clone(), kept: kept.clone() };
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (requests, kept) = (requests.clone(), kept.clone());
-                thread::spawn(move || Self::serve(stream, &requests, &kept).ok());
-            }
-        });
-        this
-    }
-
-    fn serve(mut stream: TcpStream, requests: &AtomicU64, kept: &Mutex<Option<Arc<Barrier>>>) -> io::Result<()> {
-        let mut lines = BufReader::new(stream.try_clone()?).lines();
-        loop {
-            while !lines.next().ok_or(io::ErrorKind::UnexpectedEof)??.is_empty() {}
-            requests.fetch_add(1, Ordering::Relaxed);
-            let Some(all) = kept.lock().expect("no panic").clone() else { return Ok(()) };
-            all.wait();
-            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
-        }
-    }
-
-    /// Makes requests at the same time, so that the proxy keeps as many connections to the server.
-    fn keep_connections(&self, request: impl Fn() -> String + Sync) {
-        *self.kept.lock().expect("no panic") = Some(Arc::new(Barrier::new(Self::CONNECTIONS)));
-        thread::scope(|scope| {
-            let requests: Vec<_> = (0..Self::CONNECTIONS).map(|_| scope.spawn(&request)).collect();
-            requests.into_iter().for_each(|request| assert_eq!(request.join().expect("no panic"), "200"));
-        });
-        *self.kept.lock().expect("no panic") = None;
-    }
 }

@@ -1,5 +1,5 @@
 //! Helps the tests of every crate: [`skipped`] reports a test that could not run here, [`seed()`] and [`seeds`] make a
-//! random test repeatable. No program depends on this crate.
+//! random test repeatable, and [`Closing`] is a server that closes used connections. No program depends on this crate.
 //!
 //! ```
 //! // LENO_SEED=7 in the environment makes this loop run once, with 7.
@@ -9,8 +9,10 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod closing;
 mod seed;
 mod skip;
 
+pub use closing::Closing;
 pub use seed::{Seeds, is_repeated, seed, seeds};
 pub use skip::skipped;

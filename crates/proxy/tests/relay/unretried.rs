@@ -2,9 +2,9 @@
 //! a server gets it.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+
+use leno_testing::Closing;
 
 use crate::peer::{Frame, PATIENCE, call, data, grpc, headers, open_call, rst_stream};
 use crate::policies::{Policed, traffic_policy};
@@ -84,65 +84,29 @@ fn an_error_after_the_answer_has_begun_says_nothing_of_retries() {
     assert!(!last.field("grpc-message").contains("not sent again"), "{last:?}");
 }
 
-/// Number of connections that a [`Closing`] server keeps open.
-const KEPT: usize = 6;
-
-/// An HTTP/1 server that first answers [`KEPT`] requests, on as many connections. Then it closes the connection of each
-/// request without an answer.
-struct Closing {
-    address: SocketAddr,
-    requests: Arc<AtomicU64>,
-    closes: Arc<AtomicBool>,
+/// Starts a server that closes used connections.
+fn closing() -> Closing {
+    Closing::start((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port")
 }
 
-impl Closing {
-    fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = listener.local_addr().expect("a bound socket");
-        let (requests, closes) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
-        let all = Arc::new(Barrier::new(KEPT));
-        let this = Self { address, requests: requests.clone(), closes: closes.clone() };
-        std::thread::spawn(move || {
-            for socket in listener.incoming().flatten() {
-                let (requests, closes, all) = (requests.clone(), closes.clone(), all.clone());
-                std::thread::spawn(move || serve(socket, &requests, &closes, &all));
-            }
-        });
-        this
-    }
-
-    /// Returns a proxy that has [`KEPT`] idle connections to the server. `policy` has the parts of its TrafficPolicy; it may
-    /// be empty.
-    fn kept_by(&self, policy: &str) -> Proxy {
-        let policy = if policy.is_empty() { String::new() } else { traffic_policy(policy) };
-        let proxy = Proxy::start_in(mesh_of(&(service("echo", &[self.address], "") + &policy)), &[]);
-        let mut clients: Vec<_> = (0..KEPT).map(|_| request(proxy.address(), "GET")).collect();
-        for client in &mut clients {
-            let answer = head(client);
-            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-        }
-        assert_eq!(self.requests.swap(0, Ordering::Relaxed), KEPT as u64);
-        self.closes.store(true, Ordering::Relaxed);
-        proxy
-    }
-
-    /// Makes a request that fails. Returns the number of requests that the server got, and the answer's head.
-    fn failed(&self, proxy: &Proxy, method: &str) -> (u64, String) {
-        let answer = head(&mut request(proxy.address(), method));
-        assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
-        (self.requests.swap(0, Ordering::Relaxed), answer)
-    }
+/// Returns a proxy that has idle connections to the server. `policy` has the parts of its TrafficPolicy; it may be empty.
+fn kept_by(server: &Closing, policy: &str) -> Proxy {
+    let policy = if policy.is_empty() { String::new() } else { traffic_policy(policy) };
+    let proxy = Proxy::start_in(mesh_of(&(service("echo", &[server.address()], "") + &policy)), &[]);
+    let address = proxy.address();
+    server.keep_connections(|| {
+        let answer = head(&mut request(address, "GET"));
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    });
+    assert_eq!(server.take_requests(), Closing::CONNECTIONS as u64);
+    proxy
 }
 
-fn serve(mut socket: TcpStream, requests: &AtomicU64, closes: &AtomicBool, all: &Barrier) {
-    while !head(&mut socket).is_empty() {
-        requests.fetch_add(1, Ordering::Relaxed);
-        if closes.load(Ordering::Relaxed) {
-            return;
-        }
-        all.wait();
-        socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").expect("the proxy reads");
-    }
+/// Makes a request that fails. Returns the number of requests that the server got, and the answer's head.
+fn failed(server: &Closing, proxy: &Proxy, method: &str) -> (u64, String) {
+    let answer = head(&mut request(proxy.address(), method));
+    assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
+    (server.take_requests(), answer)
 }
 
 /// Sends a request on a new connection, which stays open.
@@ -170,18 +134,18 @@ fn head(socket: &mut TcpStream) -> String {
 
 #[test]
 fn without_a_policy_a_server_that_closes_used_connections_gets_a_request_four_times() {
-    let server = Closing::start();
-    let proxy = server.kept_by("");
-    assert_eq!(server.failed(&proxy, "GET").0, 4, "max_attempts");
-    assert_eq!(server.failed(&proxy, "POST").0, 1, "it may not be repeated");
+    let server = closing();
+    let proxy = kept_by(&server, "");
+    assert_eq!(failed(&server, &proxy, "GET").0, 4, "max_attempts");
+    assert_eq!(failed(&server, &proxy, "POST").0, 1, "it may not be repeated");
 }
 
 #[test]
 fn with_retries_a_server_gets_a_request_once_more_for_each_retry() {
     for attempts in [1, 4] {
-        let server = Closing::start();
-        let proxy = server.kept_by(&format!("retry: {{attempts: {attempts}, backoff: 0s}}"));
-        let (requests, answer) = server.failed(&proxy, "GET");
+        let server = closing();
+        let proxy = kept_by(&server, &format!("retry: {{attempts: {attempts}, backoff: 0s}}"));
+        let (requests, answer) = failed(&server, &proxy, "GET");
         assert_eq!(requests, 1 + attempts);
         assert!(answer.contains("\r\nleno-not-retried: attempts\r\n"), "{answer}");
     }
@@ -190,9 +154,9 @@ fn with_retries_a_server_gets_a_request_once_more_for_each_retry() {
 #[test]
 fn a_spent_budget_stops_requests_whose_used_connection_was_lost() {
     for policy in [NO_BUDGET.to_owned(), format!("{RETRY}\n  {NO_BUDGET}")] {
-        let server = Closing::start();
-        let proxy = server.kept_by(&policy);
-        let (requests, answer) = server.failed(&proxy, "GET");
+        let server = closing();
+        let proxy = kept_by(&server, &policy);
+        let (requests, answer) = failed(&server, &proxy, "GET");
         assert_eq!(requests, 1, "{policy}");
         assert!(answer.contains("\r\nleno-not-retried: budget\r\n"), "{answer}");
     }
