@@ -206,7 +206,8 @@ async fn envoy_makes_as_many_attempts_as_a_policy_and_its_budget_allow() {
     }
 }
 
-/// The client's own deadline is 10 s at least.
+/// The client's own deadline is 10 s at least. Envoy counts from the start of a turn of its event loop, so it may end a call
+/// slightly early.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn envoy_ends_a_call_after_the_time_that_a_policy_allows() {
     for parts in ["timeouts: {request: 500ms}", "timeouts: {backendRequest: 500ms}", "timeouts: {streamIdle: 500ms}"] {
@@ -215,7 +216,7 @@ async fn envoy_ends_a_call_after_the_time_that_a_policy_allows() {
         let began = Instant::now();
         call_through(&envoy, 1, &[4, 14]).await;
         let elapsed = began.elapsed();
-        assert!((Duration::from_millis(500)..Duration::from_secs(6)).contains(&elapsed), "{parts}: {elapsed:?}");
+        assert!((Duration::from_millis(450)..Duration::from_secs(6)).contains(&elapsed), "{parts}: {elapsed:?}");
         assert_eq!(hanging.requests(), 1, "{parts}");
     }
 }
