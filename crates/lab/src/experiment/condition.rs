@@ -87,7 +87,7 @@ impl Condition {
 
     /// Whether a target can run under this condition.
     pub(super) fn fits(self, target: TargetKind) -> bool {
-        // Other proxies ignore what the services of these chains pass on.
+        // Only Leno's proxies use what the services of these chains pass on to stop retries.
         let is_for_leno = matches!(self.fault, Fault::ForwardingChain | Fault::TracedChain);
         (target.is_leno() || !is_for_leno)
             && match self.policy {

@@ -1,6 +1,8 @@
 //! Leno's own annotations of Services, EndpointSlices and TrafficPolicies.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -174,29 +176,24 @@ fn unknown_annotation(review: &mut Review<'_>, key: &str, known: &[&str]) {
 }
 
 fn read_identity(review: &mut Review<'_>, value: &str) -> Option<Workload> {
-    let identity = value.parse().ok();
-    if identity.is_none() {
-        let what = format!("{} is not a workload", quoted(value));
-        problem(review, IDENTITY, what, "write ns/<namespace>/sa/<service-account>");
-    }
-    identity
+    read(review, IDENTITY, value, ("a workload", "write ns/<namespace>/sa/<service-account>"))
 }
 
 fn read_controller(review: &mut Review<'_>, value: &str) -> Option<Controller> {
-    let controller = value.parse().ok();
-    if controller.is_none() {
-        let what = format!("{} is not the controller of Pods", quoted(value));
-        problem(review, CONTROLLER, what, "write a kind and a name, as deployment/cart");
-    }
-    controller
+    read(review, CONTROLLER, value, ("the controller of Pods", "write a kind and a name, as deployment/cart"))
 }
 
 fn read_port(review: &mut Review<'_>, key: &str, value: &str) -> Option<u16> {
-    let port = value.parse().ok().filter(|port| *port != 0);
-    if port.is_none() {
-        problem(review, key, format!("{} is not a port", quoted(value)), "use 1 to 65535");
+    read(review, key, value, ("a port", "use 1 to 65535")).map(NonZeroU16::get)
+}
+
+/// Reads a value that is a text of its own kind. `wanted` says what it should be, and what to write.
+fn read<T: FromStr>(review: &mut Review<'_>, key: &str, value: &str, wanted: (&str, &str)) -> Option<T> {
+    let read = value.parse().ok();
+    if read.is_none() {
+        problem(review, key, format!("{} is not {}", quoted(value), wanted.0), wanted.1);
     }
-    port
+    read
 }
 
 fn read_objectives(review: &mut Review<'_>, value: &str) -> Option<Arc<Objectives>> {
