@@ -127,26 +127,58 @@ impl Decoded {
 /// The sections that an encoder remembers: those whose fields are all in its tables.
 #[derive(Debug, Default)]
 pub(super) struct EncodedBlocks {
-    blocks: Option<Box<[Encoded; ENCODED]>>,
+    sections: Option<Box<Sections>>,
     is_saving: bool,
+}
+
+/// Sections and their blocks. The number of a section's content leads to its own place. If another section is there, it takes
+/// any place: the sections of five servers would often share own places, and two that do would replace each other each time.
+#[derive(Debug, Default)]
+struct Sections {
+    /// The numbers of the sections' contents; 0 for a free place.
+    contents: [u64; ENCODED],
+    blocks: [Encoded; ENCODED],
+    /// The place for the next section whose own place is taken, modulo [`ENCODED`].
+    next: usize,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Encoded {
-    /// The number of the section's content; 0 if the place is free.
-    content: u64,
     len: u8,
     block: [u8; ENCODED_BLOCK_MAX_BYTES],
+}
+
+impl Sections {
+    #[inline]
+    fn place_of(&self, content: u64) -> Option<usize> {
+        let own = content as usize % ENCODED;
+        if self.contents.get(own) == Some(&content) { Some(own) } else { self.place_elsewhere(content) }
+    }
+
+    fn place_elsewhere(&self, content: u64) -> Option<usize> {
+        self.contents.iter().position(|other| *other == content)
+    }
+
+    /// Returns a place for a section that has none.
+    fn new_place(&mut self, content: u64) -> usize {
+        let own = content as usize % ENCODED;
+        if self.contents.get(own) == Some(&0) {
+            return own;
+        }
+        self.next = self.next.wrapping_add(1);
+        self.next % ENCODED
+    }
 }
 
 impl EncodedBlocks {
     /// Returns the block of a section with this number of its content, if it is remembered.
     #[inline]
     pub(super) fn find(&self, content: u64) -> Option<&[u8]> {
-        let encoded = self.blocks.as_ref()?.get(content as usize % ENCODED)?;
-        if encoded.content != content || content == 0 {
+        let sections = self.sections.as_ref()?;
+        if content == 0 {
             return None;
         }
+        let encoded = sections.blocks.get(sections.place_of(content)?)?;
         encoded.block.get(..usize::from(encoded.len))
     }
 
@@ -156,26 +188,27 @@ impl EncodedBlocks {
         if content == 0 || self.is_saving || block.len() > ENCODED_BLOCK_MAX_BYTES {
             return;
         }
-        let blocks = self.blocks.get_or_insert_default();
-        if let Some(encoded) = blocks.get_mut(content as usize % ENCODED)
+        let sections = self.sections.get_or_insert_default();
+        let place = sections.place_of(content).unwrap_or_else(|| sections.new_place(content));
+        if let (Some(numbered), Some(encoded)) = (sections.contents.get_mut(place), sections.blocks.get_mut(place))
             && let Some(start) = encoded.block.get_mut(..block.len())
         {
             start.copy_from_slice(block);
-            (encoded.content, encoded.len) = (content, len);
+            (*numbered, encoded.len) = (content, len);
         }
     }
 
     /// Forgets all blocks, because the table changes.
     #[inline]
     pub(super) fn forget(&mut self) {
-        for encoded in self.blocks.iter_mut().flat_map(|blocks| blocks.iter_mut()) {
-            encoded.content = 0;
+        if let Some(sections) = &mut self.sections {
+            sections.contents = [0; ENCODED];
         }
     }
 
     /// Frees the memory of all blocks.
     pub(super) fn free(&mut self) {
-        self.blocks = None;
+        self.sections = None;
     }
 
     /// Frees the memory of all blocks, and remembers none while `on`.
@@ -186,7 +219,7 @@ impl EncodedBlocks {
 
     /// The memory of the remembered blocks, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.blocks.as_ref().map_or(0, |blocks| size_of_val(&**blocks))
+        self.sections.as_ref().map_or(0, |sections| size_of_val(&**sections))
     }
 }
 

@@ -271,3 +271,22 @@ fn memory_is_bounded_and_given_back() {
     }
     assert_eq!(decoder.repeats.memory_bytes(), 0);
 }
+
+#[test]
+fn sections_whose_numbers_lead_to_one_place_are_all_remembered() {
+    let mut blocks = EncodedBlocks::default();
+    let number = |section: usize| (section * ENCODED) as u64;
+    for section in 1..=ENCODED {
+        blocks.note(number(section), &[section as u8]);
+        blocks.note(number(section), &[section as u8]);
+    }
+    for section in 1..=ENCODED {
+        assert_eq!(blocks.find(number(section)), Some(&[section as u8][..]));
+    }
+    blocks.note(number(ENCODED + 1), &[99]);
+    assert_eq!(blocks.find(number(ENCODED + 1)), Some(&[99][..]));
+    let remembered = (1..=ENCODED).filter(|section| blocks.find(number(*section)).is_some()).count();
+    assert_eq!(remembered, ENCODED - 1, "one section makes room");
+    blocks.forget();
+    assert!((1..=ENCODED + 1).all(|section| blocks.find(number(section)).is_none()));
+}
