@@ -457,7 +457,7 @@ fn fields_of(attempt: u64, request: &Request) -> FieldSection {
     let mut push = |name: &str, value: String| fields.push(name.as_bytes(), value.as_bytes());
     push(":method", http1.map_or("POST", |http1| http1.method).to_owned());
     push(":scheme", "http".to_owned());
-    push(":path", format!("/sim.Echo/{}", id % 3));
+    push(":path", format!("/sim.Echo/M{}", id % 3));
     push(":authority", "echo".to_owned());
     push("x-request-id", attempt.to_string());
     push("x-call", id.to_string());

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use leno_relay::Relay;
 use leno_relay::trace::{FinishedCall, Outbox};
 
+use crate::mesh::Repeats;
+
 /// The access log of a proxy, over all its processes.
 #[derive(Default)]
 pub(crate) struct Log {
@@ -79,8 +81,8 @@ pub(crate) struct Seen {
     pub(crate) never_answered: BTreeSet<u64>,
     /// Attempts that came after another one at the same call.
     pub(crate) repeated: u64,
-    /// How often the clients' proxy may send a call again.
-    pub(crate) repeats: u32,
+    /// What the policy of the clients' proxy allows to send again.
+    pub(crate) repeats: Repeats,
 }
 
 /// A call that some server may have processed.
@@ -96,13 +98,14 @@ pub(crate) struct SeenCall {
 
 impl Seen {
     /// Notes that a server may process a call, and whether it is marked as a retry. Returns an error if the relay should not
-    /// have sent the call again, or should have marked it. The first attempt may arrive last.
-    pub(crate) fn note(&mut self, id: u64, attempt: u64, is_marked: bool) -> Result<(), String> {
+    /// have sent the call again, or should have marked it. The first attempt may arrive last. `name` is the path of a gRPC
+    /// call, and the method of any other call.
+    pub(crate) fn note(&mut self, id: u64, attempt: u64, name: &[u8], is_marked: bool) -> Result<(), String> {
         let call = self.calls.entry(id).or_insert_with(|| SeenCall { attempt, ..SeenCall::default() });
         call.times += 1;
         self.repeated += u64::from(call.times > 1);
         call.unmarked += u32::from(!is_marked);
-        if call.attempt != attempt || call.times > 1 + self.repeats {
+        if call.attempt != attempt || call.times > 1 + self.repeats.of(name) {
             return Err(format!("call {id} is sent again although a server may have processed it"));
         }
         if call.unmarked > 1 {

@@ -53,15 +53,20 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
-    /// Returns how often a call may be sent again.
-    pub(crate) fn most(&self) -> u32 {
-        self.retries.map_or(0, |retries| retries.attempts) + self.hedges.map_or(0, |hedges| hedges.attempts)
+    /// Returns how often a call may be sent again. `name` is the path of a gRPC call, and the method of any other call.
+    pub(crate) fn of(&self, name: &[u8]) -> u32 {
+        let hedges = self.hedges.filter(|_| HEDGED.iter().any(|hedged| hedged.as_bytes() == name));
+        self.retries.map_or(0, |retries| retries.attempts) + hedges.map_or(0, |hedges| hedges.attempts)
     }
 
     pub(crate) fn are_none(&self) -> bool {
         self.retries.is_none() && self.hedges.is_none()
     }
 }
+
+/// The names of the calls that a policy with hedging allows to repeat, as [`Repeats::of`] takes them. The clients also call
+/// `sim.Echo/M2`, and send other HTTP/1 requests.
+const HEDGED: [&str; 3] = ["/sim.Echo/M0", "/sim.Echo/M1", "GET"];
 
 /// The hedging of a Service's TrafficPolicy.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +90,7 @@ impl Hedges {
         format!(
             "---\napiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: echo}}\n\
              spec: {{targetRefs: [{{kind: Service, name: echo}}], \
-             hedge: {{delay: {delay}, attempts: {attempts}, methods: [sim.Echo/*, GET]}}}}\n"
+             hedge: {{delay: {delay}, attempts: {attempts}, methods: [sim.Echo/M0, sim.Echo/M1, GET]}}}}\n"
         )
     }
 }

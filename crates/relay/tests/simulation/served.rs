@@ -215,7 +215,8 @@ impl Served {
                 let may_repeat = is_http1 && method != b"POST";
                 if !is_strange && !habits.is_hostile && !may_repeat {
                     let is_marked = is_http1 || fields.contains(Known::GrpcPreviousRpcAttempts);
-                    seen.note(id, attempt, is_marked)?;
+                    let name = if is_http1 { method } else { fields.get(Known::Path).unwrap_or_default() };
+                    seen.note(id, attempt, name, is_marked)?;
                 }
                 let soon = net.now + Duration::from_micros(net.random.u64(..30_000));
                 let plan = match net.random.u8(..) {

@@ -169,7 +169,7 @@ impl World {
             callers,
             intruders,
             next_id: 1,
-            seen: Seen { repeats: repeats.most(), ..Seen::default() },
+            seen: Seen { repeats, ..Seen::default() },
             repeats,
             change_at: change_at.filter(|_| parts.has(Part::Changes)),
             suspend_at: suspend_at.filter(|_| parts.has(Part::Suspension)),
@@ -413,10 +413,11 @@ impl World {
         // A connection without calls that has lost its place may be closed while a request is on its way.
         let have_yielded = self.proxies().any(|proxy| proxy.have_yielded);
         // An HTTP/1 connection may end while a request is on its way. A relay repeats an idempotent request, but not the
-        // one for which the connection was opened; a proxy that drains may close a connection that it has not read.
+        // one for which the connection was opened; a proxy that drains may close a connection that it has not read. A
+        // policy may allow a single retry, and this may happen to the retry too.
         let has_drained = self.proxies().any(|proxy| proxy.has_drained);
-        let is_race = request.http1.is_some()
-            && (why == ENDED || (why == "connection-closed" && (!is_idempotent || has_drained)));
+        let is_lost = !is_idempotent || has_drained || self.repeats.retries.is_some();
+        let is_race = request.http1.is_some() && (why == ENDED || (why == "connection-closed" && is_lost));
         !self.is_calm() || is_outrun || (!was_seen && (has_hostile || have_yielded || is_race))
     }
 }
