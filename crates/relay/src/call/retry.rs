@@ -12,6 +12,7 @@ use crate::Relay;
 use crate::call::attempt::{Attempt, AttemptId, Stage};
 use crate::call::record::Ending;
 use crate::call::reply::ProxyError;
+use crate::call::retry_policy::{Unretried, Wait};
 use crate::call::trace::AttemptEnd;
 use crate::call::{Call, CallId, Response};
 use crate::certain::Certain;
@@ -114,13 +115,21 @@ fn is_race(call: &Call, failure: &Failure) -> bool {
     was_used && call.protocol == Protocol::Http1 && is_idempotent(&call.request)
 }
 
+/// Returns whether a lost request says nothing about its endpoint: the server has only closed a connection that it no longer
+/// needed. It does say something if the call was lost until it had no attempt left.
+fn is_harmless(call: &Call, failure: &Failure, next: &Next) -> bool {
+    let is_sent_again = matches!(next, Next::Resend | Next::Retry(_));
+    // The server has no part in these reasons.
+    let is_prevented = matches!(call.unretried, Some(Unretried::Budget | Unretried::Deadline | Unretried::Client));
+    is_race(call, failure) && (is_sent_again || is_prevented)
+}
+
 /// Returns what the balancer learns about the endpoint of an attempt that failed.
-fn outcome(attempt: &Attempt, (failure, is_race): (&Failure, bool), next: &Next, now: Instant) -> Outcome {
+fn outcome(attempt: &Attempt, failure: &Failure, is_harmless: bool, now: Instant) -> Outcome {
     let has_failed = match failure {
         Failure::NotSent | Failure::GoneAway { .. } => false,
         Failure::Refused { by_proxy, .. } => *by_proxy,
-        // If the call is sent again, the server has only closed a connection that it no longer needed.
-        Failure::Lost { .. } => !(is_race && matches!(next, Next::Resend | Next::Retry(_))),
+        Failure::Lost { .. } => !is_harmless,
         Failure::NotConnected { .. } | Failure::Reset(_) | Failure::Fault(_) | Failure::Violation(_) => true,
     };
     match has_failed {
@@ -142,13 +151,13 @@ impl Relay {
         let now = self.now;
         let Some(call) = self.calls.get(id.call) else { return };
         let mut next = next(call, failure, self.limits.relay.max_attempts);
-        let is_race = is_race(call, failure);
+        // A race says nothing about the endpoint's load, so the call need not wait.
+        let wait = if is_race(call, failure) { Wait::None } else { Wait::BackOff };
         if matches!(next, Next::Fail(_) | Next::Reset(_))
             && failure.may_be_retried()
-            && let Some(pause) = self.retry_in(id.call, None)
+            && let Some(pause) = self.retry_in(id.call, wait)
         {
-            // A race says nothing about the endpoint's load, so the call need not wait.
-            next = Next::Retry(if is_race { Duration::ZERO } else { pause });
+            next = Next::Retry(pause);
         }
         if let (Next::Resend, Failure::Lost { endpoint, .. }) = (&next, failure)
             && !self.take_resend(id.call)
@@ -167,11 +176,12 @@ impl Relay {
         if let Some(trace) = &mut call.trace {
             trace.end_attempt(id, AttemptEnd::Unanswered { why: failure.why().unwrap_or("not-sent") }, now);
         }
+        let is_harmless = is_harmless(call, failure, &next);
         let cluster = self.targets.get_mut(call.cluster);
         let Some(attempt) = call.attempts.get_mut(id).certain() else { return };
         if let (Some(pick), Some(cluster)) = (attempt.pick.take(), cluster) {
             let endpoint = pick.endpoint;
-            cluster.balancer.finish(now, pick, outcome(attempt, (failure, is_race), &next, now));
+            cluster.balancer.finish(now, pick, outcome(attempt, failure, is_harmless, now));
             call.tried.push(endpoint);
         }
         // There is no stream to cancel any more.

@@ -38,6 +38,17 @@ const MAX_CONNECT_WAIT: Duration = Duration::from_secs(1);
 /// pass the field on and do not send the call again either. So the retries of several proxies in a row do not multiply.
 const NOT_RETRIED: &[u8] = b"leno-not-retried";
 
+/// What decides how long a call waits before a retry.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Wait {
+    /// The back-off of the call's rule.
+    BackOff,
+    /// The endpoint.
+    Asked(Pushback),
+    /// Nothing: the call is sent again at once.
+    None,
+}
+
 /// Why a call is not sent again after an attempt failed, though its rule has retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unretried {
@@ -76,7 +87,7 @@ impl Unretried {
 fn pause(
     call: &Call,
     retry: &Retry,
-    asked: Option<Pushback>,
+    wait: Wait,
     (now, until): (Instant, Option<Instant>),
     random: u32,
 ) -> Result<Duration, Unretried> {
@@ -86,15 +97,16 @@ fn pause(
     if call.further_attempts() == 0 && call.request.contains(Known::GrpcPreviousRpcAttempts) {
         return Err(Unretried::Client);
     }
-    let pause = match asked {
+    let pause = match wait {
         _ if call.is_pushed_back() => return Err(Unretried::Pushback),
-        Some(Pushback::Stop) => return Err(Unretried::Pushback),
-        Some(Pushback::Wait(pause)) if pause > MAX_ASKED_PAUSE => return Err(Unretried::Pushback),
+        Wait::Asked(Pushback::Stop) => return Err(Unretried::Pushback),
+        Wait::Asked(Pushback::Wait(pause)) if pause > MAX_ASKED_PAUSE => return Err(Unretried::Pushback),
         _ if call.retries >= retry.attempts => return Err(Unretried::Attempts),
         // By gRFC A6, the server decides. GEP-1731 has a shortest pause.
-        Some(Pushback::Wait(pause)) if call.is_grpc => pause,
-        Some(Pushback::Wait(pause)) => pause.max(retry.backoff),
-        None => retry.pause(call.retries + 1, random),
+        Wait::Asked(Pushback::Wait(pause)) if call.is_grpc => pause,
+        Wait::Asked(Pushback::Wait(pause)) => pause.max(retry.backoff),
+        Wait::BackOff => retry.pause(call.retries + 1, random),
+        Wait::None => Duration::ZERO,
     };
     match call.deadline.into_iter().chain(until).min() {
         Some(at) if now + pause >= at => Err(Unretried::Deadline),
@@ -198,7 +210,7 @@ impl Relay {
             self.drop_answer(id, fields);
             return true;
         }
-        let Some(pause) = self.retry_in(id.call, asked) else {
+        let Some(pause) = self.retry_in(id.call, asked.map_or(Wait::BackOff, Wait::Asked)) else {
             let Some(call) = self.calls.get(id.call).certain() else { return false };
             call.mark_unretried(fields);
             // Without an endpoint's answer, the fault may be this Pod's own, and another replica may do better.
@@ -300,14 +312,14 @@ impl Relay {
             self.count_connection_missing(id);
             return false;
         }
-        let Some(pause) = self.retry_in(id, None) else { return false };
+        let Some(pause) = self.retry_in(id, Wait::BackOff) else { return false };
         self.send_again_in(id, pause.max(wait));
         true
     }
 
     /// Takes a retry for a call at which an attempt has failed. Returns the pause before it, or `None` if the call is not
     /// sent again.
-    pub(crate) fn retry_in(&mut self, id: CallId, asked: Option<Pushback>) -> Option<Duration> {
+    pub(crate) fn retry_in(&mut self, id: CallId, wait: Wait) -> Option<Duration> {
         let (now, until, random) = (self.now, self.draining, self.random.u32(..));
         let is_crowded = !self.calls.has_room_for_replay(0, self.limits.relay.max_replay_bytes as usize / 2);
         let workers = self.workers;
@@ -316,7 +328,7 @@ impl Relay {
         let retry = route.retry()?;
         // Content that is kept during pauses must leave room for calls that no endpoint has processed.
         let has_room = !is_crowded || call.body.is_empty();
-        let decided = pause(call, &retry.value, asked, (now, until), random);
+        let decided = pause(call, &retry.value, wait, (now, until), random);
         let decided = decided.and_then(|pause| if has_room { Ok(pause) } else { Err(Unretried::Request) });
         if retry.is_audited() {
             let set_by = retry.set_by.clone();

@@ -25,24 +25,27 @@ fn call(now: Instant, fields: &[(&str, &str)]) -> Call {
 fn a_call_is_sent_again_as_often_as_its_rule_says_after_pauses_that_grow() {
     let now = Instant::now();
     let mut call = call(now, &[]);
-    assert_eq!(pause(&call, &retry(), None, (now, None), 0), Ok(Duration::from_millis(20)));
+    assert_eq!(pause(&call, &retry(), Wait::BackOff, (now, None), 0), Ok(Duration::from_millis(20)));
     call.retries = 1;
-    assert_eq!(pause(&call, &retry(), None, (now, None), 0), Ok(Duration::from_millis(40)));
+    assert_eq!(pause(&call, &retry(), Wait::BackOff, (now, None), 0), Ok(Duration::from_millis(40)));
     call.retries = 2;
-    assert_eq!(pause(&call, &retry(), None, (now, None), 0), Err(Unretried::Attempts));
+    assert_eq!(pause(&call, &retry(), Wait::BackOff, (now, None), 0), Err(Unretried::Attempts));
 }
 
 #[test]
 fn a_pause_that_the_server_asks_for_is_kept_unless_it_is_long() {
     let now = Instant::now();
     let (call, second) = (call(now, &[("content-type", "application/grpc")]), Duration::from_secs(1));
-    let after = |asked| pause(&call, &retry(), Some(asked), (now, None), 0);
+    let after = |asked| pause(&call, &retry(), Wait::Asked(asked), (now, None), 0);
     assert_eq!(after(Pushback::Wait(second)), Ok(second));
     assert_eq!(after(Pushback::Wait(Duration::ZERO)), Ok(Duration::ZERO));
     assert_eq!(after(Pushback::Wait(11 * second)), Err(Unretried::Pushback));
     // HTTP has a shortest pause, also where servers ask for none.
     let http = self::call(now, &[]);
-    assert_eq!(pause(&http, &retry(), Some(Pushback::Wait(Duration::ZERO)), (now, None), 0), Ok(retry().backoff));
+    assert_eq!(
+        pause(&http, &retry(), Wait::Asked(Pushback::Wait(Duration::ZERO)), (now, None), 0),
+        Ok(retry().backoff)
+    );
     assert_eq!(after(Pushback::Stop), Err(Unretried::Pushback));
 }
 
@@ -52,7 +55,7 @@ fn what_cannot_be_repeated_and_what_the_client_repeats_itself_is_not_sent_again(
     let refused = |change: fn(&mut Call)| {
         let mut call = call(now, &[]);
         change(&mut call);
-        pause(&call, &retry(), None, (now, None), 0)
+        pause(&call, &retry(), Wait::BackOff, (now, None), 0)
     };
     assert_eq!(refused(|call| call.replayable = false), Err(Unretried::Request));
     assert_eq!(refused(|call| call.response = crate::call::Response::Begun), Err(Unretried::Request));
@@ -61,10 +64,10 @@ fn what_cannot_be_repeated_and_what_the_client_repeats_itself_is_not_sent_again(
     assert_eq!(refused(|call| call.request.set(Known::Method, b"CONNECT")), Err(Unretried::Request));
     assert_eq!(refused(|call| call.request.set(Known::LenoUpgrade, b"websocket")), Err(Unretried::Request));
     let mut retried = call(now, &[("grpc-previous-rpc-attempts", "1")]);
-    assert_eq!(pause(&retried, &retry(), None, (now, None), 0), Err(Unretried::Client));
+    assert_eq!(pause(&retried, &retry(), Wait::BackOff, (now, None), 0), Err(Unretried::Client));
     // Then the field is our own.
     retried.retries = 1;
-    assert!(pause(&retried, &retry(), None, (now, None), 0).is_ok());
+    assert!(pause(&retried, &retry(), Wait::BackOff, (now, None), 0).is_ok());
 }
 
 #[test]
@@ -74,10 +77,16 @@ fn a_retry_that_would_begin_after_the_deadline_does_not_begin() {
     for (left_ms, expected) in [(20, Err(Unretried::Deadline)), (21, Ok(Duration::from_millis(20)))] {
         let at = now + Duration::from_millis(left_ms);
         call.deadline = Some(at);
-        assert_eq!(pause(&call, &retry(), None, (now, None), 0), expected, "{left_ms} ms are left");
+        assert_eq!(pause(&call, &retry(), Wait::BackOff, (now, None), 0), expected, "{left_ms} ms are left");
         call.deadline = None;
-        assert_eq!(pause(&call, &retry(), None, (now, Some(at)), 0), expected, "the drain ends in {left_ms} ms");
+        assert_eq!(
+            pause(&call, &retry(), Wait::BackOff, (now, Some(at)), 0),
+            expected,
+            "the drain ends in {left_ms} ms"
+        );
     }
+    call.deadline = Some(now + Duration::from_millis(1));
+    assert_eq!(pause(&call, &retry(), Wait::None, (now, None), 0), Ok(Duration::ZERO), "a retry at once");
 }
 
 #[test]

@@ -111,12 +111,34 @@ fn the_balancer_hears_of_failures_of_the_endpoint_only() {
     let attempt = call.attempts.get(id).expect("an attempt");
     let (latency, pushback) = (Duration::from_millis(20), None);
     let letter = |failure: &Failure| {
-        let next = next(&call, failure, MAX_ATTEMPTS);
-        match outcome(attempt, (failure, is_race(&call, failure)), &next, attempt.since + latency) {
+        let is_harmless = is_harmless(&call, failure, &next(&call, failure, MAX_ATTEMPTS));
+        match outcome(attempt, failure, is_harmless, attempt.since + latency) {
             Outcome::NotSent => '-',
             failed if failed == (Outcome::Failure { latency, pushback }) => 'f',
             other => panic!("{other:?}"),
         }
     };
     assert_eq!(failures().iter().map(letter).collect::<String>(), "-f-f-f-fff");
+}
+
+#[test]
+fn a_server_that_closes_a_used_connection_is_blamed_only_if_the_call_has_no_attempt_left() {
+    let (mut call, _) = tried(Protocol::Http1, "GET", 1);
+    let endpoint = "10.0.0.1:80".parse().expect("an address");
+    let lost = Failure::Lost { endpoint, was_used: true };
+    let fail = Next::Fail(ProxyError::ConnectionClosed { endpoint });
+    assert!(is_harmless(&call, &lost, &Next::Resend));
+    for (why, expected) in [
+        (Unretried::Budget, true),
+        (Unretried::Deadline, true),
+        (Unretried::Client, true),
+        (Unretried::Attempts, false),
+        (Unretried::Request, false),
+    ] {
+        call.unretried = Some(why);
+        assert_eq!(is_harmless(&call, &lost, &fail), expected, "{why:?}");
+    }
+    let fresh = Failure::Lost { endpoint, was_used: false };
+    call.unretried = Some(Unretried::Budget);
+    assert!(!is_harmless(&call, &fresh, &fail), "a connection that was not used before");
 }
