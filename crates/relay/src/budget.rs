@@ -23,7 +23,7 @@ use rustc_hash::FxHashMap;
 use crate::Relay;
 use crate::downstream::accounts::AccountId;
 use crate::downstream::client::{Client, ClientId};
-use crate::effect::Effect;
+use crate::effect::{Effect, WireId};
 use crate::link::{Link, LinkId};
 
 /// Memory of a connection besides its buffers and tables: its structs in the proxy and in the kernel.
@@ -181,7 +181,10 @@ impl Relay {
     /// application count as one account here. If there are other accounts, the account of our own application is left
     /// out as long as it holds at most half of the budget.
     fn clients_of_heaviest(&mut self) -> Vec<ClientId> {
-        let at_servers = self.held_at_servers();
+        let mut at_servers: FxHashMap<ClientId, usize> = FxHashMap::default();
+        for (client, _, bytes) in self.held_at_servers() {
+            *at_servers.entry(client).or_default() += bytes;
+        }
         let account_of =
             |client: &Client| self.downstreams.accounts().is_of_a_caller(client.account).then_some(client.account);
         let held_by = |id: ClientId, client: &Client| {
@@ -204,10 +207,10 @@ impl Relay {
         clients.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Returns what the kernel holds of each client's content in the connections to servers that carry this content
-    /// alone: connections of HTTP/1 and opaque connections. A connection of HTTP/2 belongs to many clients.
-    fn held_at_servers(&mut self) -> FxHashMap<ClientId, usize> {
-        let mut held = FxHashMap::default();
+    /// Returns the connections to servers in which the kernel holds one client's content alone: connections of HTTP/1 and
+    /// opaque connections, with the client and the number of bytes. A connection of HTTP/2 belongs to many clients.
+    fn held_at_servers(&mut self) -> Vec<(ClientId, Option<WireId>, usize)> {
+        let mut held = Vec::new();
         for (id, upstream) in self.pools.upstreams() {
             let link = &upstream.link;
             if link.kernel_bytes == 0 || upstream.key.hop.is_shared() {
@@ -216,9 +219,7 @@ impl Relay {
             for (stream, token) in link.codec.open_streams() {
                 let attempt = self.calls.on(id, stream, token);
                 let client = attempt.and_then(|attempt| self.calls.get(attempt.call)?.client);
-                if let Some(client) = client {
-                    *held.entry(client).or_default() += link.kernel_bytes;
-                }
+                held.extend(client.map(|client| (client, link.wire, link.kernel_bytes)));
             }
         }
         held
@@ -238,8 +239,10 @@ impl Relay {
         client.link.codec.go_away(ErrorCode::ENHANCE_YOUR_CALM, "the proxy's memory is used up");
         let wire = client.link.wire.filter(|_| kernel_bytes > 0);
         self.write_last(LinkId::Client(id));
-        // An orderly close would leave the unsent bytes in the kernel for as long as the client does not read.
+        // An orderly close would leave the unsent bytes in the kernel for as long as the peer does not read.
         self.effects.extend(wire.map(Effect::Abort));
+        let at_servers = self.held_at_servers().into_iter().filter(|(client, ..)| *client == id);
+        self.effects.extend(at_servers.filter_map(|(_, wire, _)| wire).map(Effect::Abort));
         self.close_client(id);
     }
 }
