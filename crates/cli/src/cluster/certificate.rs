@@ -15,9 +15,9 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// Minimum remaining validity of the issuing authority: 7 days. The control plane renews its own authority 30 days before
-/// it expires, so an authority with less remaining validity was not renewed.
-pub(crate) const ISSUER_LEAST: Duration = Duration::from_secs(7 * DAY);
+/// Largest minimum of an issuing authority's remaining validity: 7 days. The control plane renews its own authority 30 days
+/// before it expires, so an authority with less remaining validity was not renewed.
+const ISSUER_LEAST_MAX: Duration = Duration::from_secs(7 * DAY);
 
 /// The parts of a certificate that the tool shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,15 +66,24 @@ impl Certificate {
     }
 }
 
-/// Returns when the first authority above a workload's certificate expires: then no authority can renew the certificate.
-/// `chain` begins with the workload's certificate. `None` if the chain names no authority that `anchors` contains.
-pub(crate) fn authority_end(chain: &[Certificate], anchors: &[Certificate]) -> Option<SystemTime> {
+/// Returns how much of an issuing authority's validity must be left: 7 days, but at most a quarter of the whole. A tool that
+/// keeps an authority with a short validity, as cert-manager does, renews it every day or two.
+pub(crate) fn issuer_least(issuer: &Validity) -> Duration {
+    let whole = issuer.not_after.duration_since(issuer.not_before).unwrap_or_default();
+    ISSUER_LEAST_MAX.min(whole / 4)
+}
+
+/// Returns the validity of the authority above a workload's certificate that expires first: then no authority can renew the
+/// certificate. `chain` begins with the workload's certificate. `None` if the chain names no authority that `anchors`
+/// contains.
+pub(crate) fn first_to_expire<'a>(chain: &'a [Certificate], anchors: &'a [Certificate]) -> Option<&'a Validity> {
     let (_, intermediates) = chain.split_first()?;
-    let end = |certificate: &Certificate| certificate.validity.not_after;
+    let validity = |certificate: &'a Certificate| &certificate.validity;
+    let end = |validity: &&Validity| validity.not_after;
     let top = &chain.last()?.issuer;
     // Of two anchors with one name, the later one vouches longer.
-    let anchor = anchors.iter().filter(|anchor| anchor.subject == *top).map(end).max();
-    intermediates.iter().map(end).chain(anchor).min()
+    let anchor = anchors.iter().filter(|anchor| anchor.subject == *top).map(validity).max_by_key(end);
+    intermediates.iter().map(validity).chain(anchor).min_by_key(end)
 }
 
 /// Whether two trust bundles hold the same anchors, in any order and layout. False if either is not a trust bundle.

@@ -12,13 +12,14 @@ use clap::Args;
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt;
+use leno_identity::Validity;
 use leno_identity::bundle::TrustBundle;
 use leno_install::names::{ANCHORS, CONTROL_NAMESPACE, TRUST_BUNDLE};
 use leno_model::proxy::INBOUND_PORT;
 use rustls::pki_types::CertificateDer;
 use serde::Serialize;
 
-use super::certificate::{Certificate, ISSUER_LEAST, authority_end, relative};
+use super::certificate::{Certificate, first_to_expire, issuer_least, relative};
 use super::connect::{Cluster, ClusterError, Connect};
 use super::forward::{self, FORWARDS_MAX, Forwarded};
 use super::handshake;
@@ -111,7 +112,7 @@ fn conclude(pod: &Pod, chain: &[CertificateDer<'_>], bundle: Option<&TrustBundle
         return Shown::nothing(namespace, name, "its certificate is malformed".to_owned());
     };
     let anchors = bundle.and_then(|bundle| read(bundle.anchors())).unwrap_or_default();
-    let authority_end = authority_end(&certificates, &anchors);
+    let authority = first_to_expire(&certificates, &anchors);
     let workload = format!("/ns/{namespace}/sa/{}", pods::service_account(pod));
     let identity = certificate.uris.first().cloned();
     let is_own = identity.as_ref().is_some_and(|id| id.starts_with("spiffe://") && id.ends_with(&workload));
@@ -129,8 +130,8 @@ fn conclude(pod: &Pod, chain: &[CertificateDer<'_>], bundle: Option<&TrustBundle
         issuer: Some(certificate.issuer.clone()),
         not_before: time(certificate.validity.not_before),
         not_after: time(certificate.validity.not_after),
-        authority_not_after: authority_end.and_then(time),
-        warning: authority_end.and_then(|end| warning(&certificate.issuer, end, now)),
+        authority_not_after: authority.and_then(|authority| time(authority.not_after)),
+        warning: authority.and_then(|authority| warning(&certificate.issuer, authority, now)),
         expires: relative(certificate.validity.not_after, now),
         problem,
     }
@@ -154,9 +155,9 @@ impl Shown {
 }
 
 /// Warns of an authority that expires soon. Its certificates end with it, however often proxies renew them.
-fn warning(issuer: &str, end: SystemTime, now: SystemTime) -> Option<String> {
-    let is_soon = end.duration_since(now).is_ok_and(|left| left < ISSUER_LEAST);
-    let told = relative(end, now);
+fn warning(issuer: &str, authority: &Validity, now: SystemTime) -> Option<String> {
+    let is_soon = authority.not_after.duration_since(now).is_ok_and(|left| left < issuer_least(authority));
+    let told = relative(authority.not_after, now);
     is_soon.then(|| format!("the authority {issuer} expires {told}, and all its certificates with it; leno check"))
 }
 

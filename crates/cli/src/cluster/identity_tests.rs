@@ -1,6 +1,5 @@
 use std::time::{Duration, UNIX_EPOCH};
 
-use leno_identity::Validity;
 use leno_identity::authority::Authority;
 use rustls::pki_types::pem::PemObject;
 use serde_json::json;
@@ -49,14 +48,16 @@ fn a_proxys_certificate_is_shown_with_its_id_and_how_long_it_is_valid() {
 #[test]
 fn an_authority_that_expires_soon_is_named_once() {
     let (anchor, _) = certified("spiffe://example.org/ns/shop/sa/web");
-    let authority = anchor.delegate(now(), 3 * DAY).expect("an authority");
+    let authority = anchor.delegate(now(), 30 * DAY).expect("an authority");
     let id = "spiffe://example.org/ns/shop/sa/web".parse().expect("an id");
-    let pair = authority.issue_key_pair(&id, Validity::starting(now(), DAY)).expect("a certificate");
+    let pair = authority.issue_key_pair(&id, Validity::starting(now(), 30 * DAY)).expect("a certificate");
     let pem = [pair.certificate.as_str(), authority.certificate_pem()].concat();
     let chain: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>().expect("PEM");
     let own = bundle(anchor.certificate_pem());
-    let shown = || conclude(&pod("web"), &chain, Some(&own), now());
-    assert_eq!(shown().authority_not_after.as_deref(), Some("2024-10-07T00:00:00Z"));
+    let after = |days| conclude(&pod("web"), &chain, Some(&own), now() + days * DAY);
+    assert_eq!(after(22).warning, None);
+    let shown = || after(27);
+    assert_eq!(shown().authority_not_after.as_deref(), Some("2024-11-03T00:00:00Z"));
     let text = table(&[shown(), shown()]);
     let told = "expires in 3 days, and all its certificates with it; leno check";
     assert_eq!((text.matches("the authority CN=").count(), text.matches(told).count()), (1, 1), "{text}");
