@@ -1,7 +1,7 @@
 //! The proxy's own log, if a client tries to fill it, and if its reader stops reading.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpStream};
 
 use leno_tests::backend::Backend;
 use leno_tests::client::{Call, Client};
@@ -41,4 +41,25 @@ async fn a_client_that_is_disconnected_again_and_again_fills_no_log() {
     proxy.wait_for_log(&["more log lines of leno_relay", "were left out"]);
     let lines = proxy.log().lines().filter(|line| line.contains("is disconnected")).count();
     assert!(lines < LINES / 2, "{lines} lines for {LINES} clients");
+}
+
+/// Each failed connection to an endpoint is worth a line.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_calls_many_servers_that_are_down_fills_no_log() {
+    const SERVERS: u16 = 400;
+    // Something on this machine may listen at one of these ports at all addresses.
+    let host = Ipv4Addr::new(127, 9, 9, 9);
+    let is_closed = |port: &u16| TcpStream::connect((host, *port)).is_err();
+    let closed: Vec<u16> = (1..=SERVERS).filter(is_closed).collect();
+    assert!(closed.len() > usize::from(SERVERS) / 2, "{} closed ports", closed.len());
+    let down = |port: &u16| Service::new(&format!("down-{port}"), &[(host, *port).into()]);
+    let proxy = Proxy::start(&closed.iter().map(down).collect::<Vec<_>>());
+    for port in &closed {
+        let client = Client::connect(proxy.outbound(), &format!("down-{port}.default:50051")).await;
+        let answer = client.call(&Call::new("Echo"), b"hello").await;
+        assert_eq!(answer.grpc_status(), Some(14), "{answer:?}");
+    }
+    proxy.wait_for_log(&["more log lines of leno_relay", "were left out"]);
+    let lines = proxy.log().lines().filter(|line| line.contains("127.9.9.9")).count();
+    assert!((1..closed.len() / 2).contains(&lines), "{lines} lines for {} servers", closed.len());
 }
