@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leno_identity::Validity;
+use leno_identity::authority::SVID_LIFETIME;
 use leno_identity::bundle::TrustBundle;
 use x509_parser::extensions::GeneralName;
 use x509_parser::pem::Pem;
@@ -66,11 +67,12 @@ impl Certificate {
     }
 }
 
-/// Returns how much of an issuing authority's validity must be left: 7 days, but at most a quarter of the whole. A tool that
-/// keeps an authority with a short validity, as cert-manager does, renews it every day or two.
+/// Returns how much of an issuing authority's validity must be left: 7 days, or a quarter of the whole if that is less. A tool
+/// that keeps an authority with a short validity, as cert-manager does, renews it every day or two. But below the lifetime of a
+/// workload's certificate, the authority cuts its certificates short.
 pub(crate) fn issuer_least(issuer: &Validity) -> Duration {
     let whole = issuer.not_after.duration_since(issuer.not_before).unwrap_or_default();
-    ISSUER_LEAST_MAX.min(whole / 4)
+    ISSUER_LEAST_MAX.min(SVID_LIFETIME.max(whole / 4))
 }
 
 /// Returns the validity of the authority above a workload's certificate that expires first: then no authority can renew the
