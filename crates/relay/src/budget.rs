@@ -23,8 +23,9 @@ use rustc_hash::FxHashMap;
 use crate::Relay;
 use crate::downstream::accounts::AccountId;
 use crate::downstream::client::{Client, ClientId};
-use crate::effect::{Effect, WireId};
+use crate::effect::Effect;
 use crate::link::{Link, LinkId};
+use crate::pool::upstream::Upstream;
 
 /// Memory of a connection besides its buffers and tables: its structs in the proxy and in the kernel.
 pub const CONNECTION_BYTES: usize = 4 << 10;
@@ -181,10 +182,7 @@ impl Relay {
     /// application count as one account here. If there are other accounts, the account of our own application is left
     /// out as long as it holds at most half of the budget.
     fn clients_of_heaviest(&mut self) -> Vec<ClientId> {
-        let mut at_servers: FxHashMap<ClientId, usize> = FxHashMap::default();
-        for (client, _, bytes) in self.held_at_servers() {
-            *at_servers.entry(client).or_default() += bytes;
-        }
+        let at_servers = self.held_at_servers();
         let account_of =
             |client: &Client| self.downstreams.accounts().is_of_a_caller(client.account).then_some(client.account);
         let held_by = |id: ClientId, client: &Client| {
@@ -207,22 +205,32 @@ impl Relay {
         clients.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Returns the connections to servers in which the kernel holds one client's content alone: connections of HTTP/1 and
-    /// opaque connections, with the client and the number of bytes. A connection of HTTP/2 belongs to many clients.
-    fn held_at_servers(&mut self) -> Vec<(ClientId, Option<WireId>, usize)> {
-        let mut held = Vec::new();
+    /// Returns what the kernel holds of each client's content in the connections to servers that carry this content alone.
+    fn held_at_servers(&mut self) -> FxHashMap<ClientId, usize> {
+        let mut held = FxHashMap::default();
         for (id, upstream) in self.pools.upstreams() {
-            let link = &upstream.link;
-            if link.kernel_bytes == 0 || upstream.key.hop.is_shared() {
-                continue;
-            }
-            for (stream, token) in link.codec.open_streams() {
+            let Some(bytes) = held_alone(upstream) else { continue };
+            for (stream, token) in upstream.link.codec.open_streams() {
                 let attempt = self.calls.on(id, stream, token);
                 let client = attempt.and_then(|attempt| self.calls.get(attempt.call)?.client);
-                held.extend(client.map(|client| (client, link.wire, link.kernel_bytes)));
+                if let Some(client) = client {
+                    *held.entry(client).or_default() += bytes;
+                }
             }
         }
         held
+    }
+
+    /// Aborts the connections to servers that [`Self::held_at_servers`] counts for a client.
+    fn abort_at_servers(&mut self, id: ClientId) {
+        let Some(client) = self.downstreams.get(id) else { return };
+        for (stream, token) in client.link.codec.open_streams() {
+            let Some((_, call)) = self.calls.of(id, stream, token) else { continue };
+            let upstreams = call.attempts.iter().filter_map(|attempt| self.pools.upstream(attempt.stream()?.0));
+            let wires =
+                upstreams.filter(|upstream| held_alone(upstream).is_some()).filter_map(|upstream| upstream.link.wire);
+            self.effects.extend(wires.map(Effect::Abort));
+        }
     }
 
     /// Closes a client's connection at once, because the worker needs its memory.
@@ -241,10 +249,16 @@ impl Relay {
         self.write_last(LinkId::Client(id));
         // An orderly close would leave the unsent bytes in the kernel for as long as the peer does not read.
         self.effects.extend(wire.map(Effect::Abort));
-        let at_servers = self.held_at_servers().into_iter().filter(|(client, ..)| *client == id);
-        self.effects.extend(at_servers.filter_map(|(_, wire, _)| wire).map(Effect::Abort));
+        self.abort_at_servers(id);
         self.close_client(id);
     }
+}
+
+/// Returns how many bytes the kernel holds in a connection to a server, if the connection carries one client's content alone:
+/// HTTP/1 or opaque bytes. A connection of HTTP/2 carries the content of many clients.
+fn held_alone(upstream: &Upstream) -> Option<usize> {
+    let bytes = upstream.link.kernel_bytes;
+    (bytes > 0 && !upstream.key.hop.is_shared()).then_some(bytes)
 }
 
 #[cfg(test)]
