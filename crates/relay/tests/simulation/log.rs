@@ -81,7 +81,7 @@ pub(crate) struct Seen {
     pub(crate) never_answered: BTreeSet<u64>,
     /// Attempts that came after another one at the same call.
     pub(crate) repeated: u64,
-    /// What the policy of the clients' proxy allows to send again.
+    /// The retries and the hedging of the servers' Service, by which the clients' proxy may send a call again.
     pub(crate) repeats: Repeats,
 }
 

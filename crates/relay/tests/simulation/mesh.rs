@@ -86,11 +86,12 @@ impl Hedges {
     /// Returns a policy with this hedging.
     fn policy(&self) -> String {
         let Self { attempts, delay_ms } = self;
+        let methods = HEDGED.map(|name| name.trim_start_matches('/')).join(", ");
         let delay = delay_ms.map_or("p50".to_owned(), |ms| format!("{ms}ms"));
         format!(
             "---\napiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {{name: echo}}\n\
              spec: {{targetRefs: [{{kind: Service, name: echo}}], \
-             hedge: {{delay: {delay}, attempts: {attempts}, methods: [sim.Echo/M0, sim.Echo/M1, GET]}}}}\n"
+             hedge: {{delay: {delay}, attempts: {attempts}, methods: [{methods}]}}}}\n"
         )
     }
 }

@@ -106,8 +106,6 @@ struct World {
     intruders: Vec<Intruder>,
     next_id: u64,
     seen: Seen,
-    /// The retries and the hedging of the servers' Service.
-    repeats: Repeats,
     change_at: Option<Instant>,
     suspend_at: Option<Instant>,
     was_suspended: bool,
@@ -170,7 +168,6 @@ impl World {
             intruders,
             next_id: 1,
             seen: Seen { repeats, ..Seen::default() },
-            repeats,
             change_at: change_at.filter(|_| parts.has(Part::Changes)),
             suspend_at: suspend_at.filter(|_| parts.has(Part::Suspension)),
             was_suspended: false,
@@ -200,7 +197,7 @@ impl World {
         // At least one endpoint stays.
         let some: Vec<_> = addresses.iter().skip(1).filter(|_| random.bool()).chain(addresses.first()).collect();
         let some: Vec<_> = some.into_iter().copied().collect();
-        self.proxy.set_mesh(mesh_of(&some, &self.repeats), &self.net);
+        self.proxy.set_mesh(mesh_of(&some, &self.seen.repeats), &self.net);
         self.change_at = random.bool().then(|| now + Duration::from_millis(random.u64(1..200)));
     }
 
@@ -265,7 +262,7 @@ impl World {
         let is_reachable = self.pods.first().is_some_and(|pod| !pod.proxy.as_ref().is_some_and(drains));
         is_reachable
             && !self.was_suspended
-            && self.repeats.retries.is_none_or(|retries| retries.attempt_ms.is_none())
+            && self.seen.repeats.retries.is_none_or(|retries| retries.attempt_ms.is_none())
             && self.pods.first().is_some_and(|pod| !pod.server.is_hostile())
             && self.proxies().all(Proxy::is_calm)
             && self.pods.iter().all(|pod| !pod.server.has_faults())
@@ -302,7 +299,7 @@ impl World {
         self.proxies().try_for_each(Proxy::check_calls_over)?;
         self.proxy.check_clients_gone()?;
         total.calm_worlds = u64::from(self.is_calm());
-        total.hedges = if self.repeats.retries.is_none() { self.seen.repeated } else { 0 };
+        total.hedges = if self.seen.repeats.retries.is_none() { self.seen.repeated } else { 0 };
         self.check_none_lost()?;
         self.check_none_hangs()?;
         self.net.reset_all();
@@ -385,7 +382,7 @@ impl World {
         // A hostile server may never answer. It may get a call that another server has got, too.
         let may_have_reached_hostile = self.pods.iter().any(|pod| pod.server.is_hostile())
             && (!self.seen.calls.contains_key(&request.id)
-                || !self.repeats.are_none()
+                || !self.seen.repeats.are_none()
                 || request.http1.is_some_and(Http1::is_idempotent));
         self.seen.never_answered.contains(&request.id) || may_have_reached_hostile
     }
@@ -405,18 +402,18 @@ impl World {
         if why == STRANGE {
             // A relay may repeat an idempotent request at a hostile server, and any request if the Service
             // has retries or hedging.
-            return !was_seen || is_idempotent || !self.repeats.are_none();
+            return !was_seen || is_idempotent || !self.seen.repeats.are_none();
         }
         let has_hostile = self.pods.iter().any(|pod| pod.server.is_hostile());
         // A hostile server may answer faster than the other server that has the call.
-        let is_outrun = has_hostile && self.repeats.hedges.is_some();
+        let is_outrun = has_hostile && self.seen.repeats.hedges.is_some();
         // A connection without calls that has lost its place may be closed while a request is on its way.
         let have_yielded = self.proxies().any(|proxy| proxy.have_yielded);
         // An HTTP/1 connection may end while a request is on its way. A relay repeats an idempotent request, but not the
         // one for which the connection was opened; a proxy that drains may close a connection that it has not read. A
         // policy may allow a single retry, and this may happen to the retry too.
         let has_drained = self.proxies().any(|proxy| proxy.has_drained);
-        let is_lost = !is_idempotent || has_drained || self.repeats.retries.is_some();
+        let is_lost = !is_idempotent || has_drained || self.seen.repeats.retries.is_some();
         let is_race = request.http1.is_some() && (why == ENDED || (why == "connection-closed" && is_lost));
         !self.is_calm() || is_outrun || (!was_seen && (has_hostile || have_yielded || is_race))
     }
