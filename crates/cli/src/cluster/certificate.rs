@@ -16,8 +16,8 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// Largest minimum of an issuing authority's remaining validity: 7 days. The control plane renews its own authority 30 days
-/// before it expires, so an authority with less remaining validity was not renewed.
+/// An issuing authority with a long validity must have 7 days left. The control plane renews its own authority 30 days before
+/// it expires, so it has failed to renew an authority that has less.
 const ISSUER_LEAST_MAX: Duration = Duration::from_secs(7 * DAY);
 
 /// The parts of a certificate that the tool shows.
@@ -67,9 +67,9 @@ impl Certificate {
     }
 }
 
-/// Returns how much of an issuing authority's validity must be left: 7 days, or a quarter of the whole if that is less. A tool
-/// that keeps an authority with a short validity, as cert-manager does, renews it every day or two. But below the lifetime of a
-/// workload's certificate, the authority cuts its certificates short.
+/// Returns the minimum remaining validity of an issuing authority: a quarter of its whole validity, but at least the lifetime of
+/// a workload's certificate and at most 7 days. With less than that lifetime, the authority cuts its certificates short. The
+/// quarter is for authorities with a short validity, which tools like cert-manager renew every day or two.
 pub(crate) fn issuer_least(issuer: &Validity) -> Duration {
     let whole = issuer.not_after.duration_since(issuer.not_before).unwrap_or_default();
     ISSUER_LEAST_MAX.min(SVID_LIFETIME.max(whole / 4))

@@ -131,15 +131,16 @@ pub(super) struct EncodedBlocks {
     is_saving: bool,
 }
 
-/// Sections and their blocks. The number of a section's content leads to its own place. If another section is there, it takes
-/// any place: the sections of five servers would often share own places, and two that do would replace each other each time.
+/// Sections and their blocks. Each section has one place of its own, which follows from the number of its content. If another
+/// section is in this place, the section takes a place elsewhere. Otherwise two sections with the same own place would replace
+/// each other each time, and among the sections of five servers there are often two.
 #[derive(Debug, Default)]
 struct Sections {
     /// The numbers of the sections' contents; 0 for a free place.
     contents: [u64; ENCODED],
     blocks: [Encoded; ENCODED],
-    /// The place for the next section whose own place is taken, modulo [`ENCODED`].
-    next: usize,
+    /// The place that was used last for a section whose own place was taken, modulo [`ENCODED`].
+    latest_elsewhere: usize,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -165,8 +166,8 @@ impl Sections {
         if self.contents.get(own) == Some(&0) {
             return own;
         }
-        self.next = self.next.wrapping_add(1);
-        self.next % ENCODED
+        self.latest_elsewhere = self.latest_elsewhere.wrapping_add(1);
+        self.latest_elsewhere % ENCODED
     }
 }
 

@@ -87,7 +87,7 @@ impl Condition {
 
     /// Whether a target can run under this condition.
     pub(super) fn fits(self, target: TargetKind) -> bool {
-        // Only Leno's proxies use what the services of these chains pass on to stop retries.
+        // The services of these chains copy header fields into their own calls. Only Leno's proxies stop retries by them.
         let is_for_leno = matches!(self.fault, Fault::ForwardingChain | Fault::TracedChain);
         (target.is_leno() || !is_for_leno)
             && match self.policy {
