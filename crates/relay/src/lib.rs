@@ -33,6 +33,8 @@ mod effect;
 pub mod explain;
 #[cfg_attr(not(test), expect(clippy::indexing_slicing, reason = "the index was just found"))]
 pub mod failure;
+#[cfg(test)]
+mod fixtures;
 mod inventory;
 mod labels;
 pub mod limits;

@@ -13,26 +13,84 @@ use crate::fields::FieldSection;
 
 /// Number of blocks that a decoder remembers.
 const DECODED: usize = 8;
+/// Number of blocks that a decoder remembers to have decoded once.
+const SEEN: usize = 8;
 /// Longest block that a decoder remembers, in bytes.
 const DECODED_BLOCK_MAX_BYTES: usize = 128;
 /// Maximum memory of a remembered block's fields, in bytes.
 const DECODED_FIELDS_MAX_BYTES: usize = 768;
-/// Number of sections that an encoder remembers; a power of two.
+/// Number of sections that an encoder remembers.
 const ENCODED: usize = 16;
 /// Longest block that an encoder remembers, in bytes. Each field of such a block is an index of one or two bytes.
 const ENCODED_BLOCK_MAX_BYTES: usize = 30;
+
+/// Places for `COUNT` keys. Each key has one place of its own. If another key is in this place, the key takes a free place,
+/// or the place of a third key. Otherwise two keys with the same own place would replace each other each time.
+///
+/// The default of `K` is no key: it marks a free place.
+#[derive(Debug)]
+struct Places<K, const COUNT: usize> {
+    keys: [K; COUNT],
+    /// The place whose key was replaced last, modulo `COUNT`.
+    latest_replaced: usize,
+}
+
+impl<K: Copy + Default, const COUNT: usize> Default for Places<K, COUNT> {
+    fn default() -> Self {
+        Self { keys: [K::default(); COUNT], latest_replaced: 0 }
+    }
+}
+
+impl<K: Copy + Default + Eq + Into<u64>, const COUNT: usize> Places<K, COUNT> {
+    fn own(key: K) -> usize {
+        key.into() as usize % COUNT
+    }
+
+    /// Returns the place of a key, if it has one.
+    #[inline]
+    fn find(&self, key: K) -> Option<usize> {
+        let own = Self::own(key);
+        if self.keys.get(own) == Some(&key) { Some(own) } else { self.keys.iter().position(|other| *other == key) }
+    }
+
+    /// Returns the place of a key. A key without a place gets one, and may replace another key there.
+    fn take(&mut self, key: K) -> usize {
+        if let Some(place) = self.find(key) {
+            return place;
+        }
+        let own = Self::own(key);
+        let is_free = |place: &usize| self.keys.get(*place) == Some(&K::default());
+        let free = std::iter::once(own).chain(0..COUNT).find(is_free);
+        let place = free.unwrap_or_else(|| {
+            self.latest_replaced = self.latest_replaced.wrapping_add(1);
+            self.latest_replaced % COUNT
+        });
+        if let Some(taken) = self.keys.get_mut(place) {
+            *taken = key;
+        }
+        place
+    }
+
+    /// Frees all places.
+    fn clear(&mut self) {
+        self.keys = [K::default(); COUNT];
+    }
+}
 
 /// The blocks that a decoder remembers: those that occurred twice.
 #[derive(Debug, Default)]
 pub(super) struct DecodedBlocks {
     blocks: Option<Box<Remembered>>,
-    /// Parts of the hashes of blocks that occurred once.
-    seen: [u16; DECODED],
+    /// Parts of the hashes of the latest blocks that occurred once.
+    seen: [u16; SEEN],
+    /// The place in `seen` that was used last, modulo [`SEEN`].
+    latest_seen: u8,
     is_saving: bool,
 }
 
 #[derive(Debug, Default)]
 struct Remembered {
+    places: Places<u32, DECODED>,
     blocks: [Decoded; DECODED],
     /// The sum of [`Decoded::bytes`].
     bytes: usize,
@@ -45,7 +103,7 @@ struct Decoded {
     fields: FieldSection,
 }
 
-/// The hash of a block that may be remembered.
+/// The hash of a block that may be remembered; never 0.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BlockHash(u32);
 
@@ -58,11 +116,7 @@ impl BlockHash {
         }
         let mut hasher = FxHasher::default();
         hasher.write(block);
-        Some(Self(hasher.finish() as u32))
-    }
-
-    fn place(self) -> usize {
-        self.0 as usize % DECODED
+        Some(Self((hasher.finish() as u32).max(1)))
     }
 
     fn tag(self) -> u16 {
@@ -74,21 +128,22 @@ impl DecodedBlocks {
     /// Returns the fields of a block, if it is remembered.
     #[inline]
     pub(super) fn find(&self, hash: BlockHash, block: &[u8]) -> Option<&FieldSection> {
-        let decoded = self.blocks.as_ref()?.blocks.get(hash.place())?;
+        let remembered = self.blocks.as_ref()?;
+        let decoded = remembered.blocks.get(remembered.places.find(hash.0)?)?;
         (*decoded.block == *block).then_some(&decoded.fields)
     }
 
     /// Records a block that was decoded and has not changed the table. Remembers it if it has occurred before.
     pub(super) fn note(&mut self, hash: BlockHash, block: &[u8], fields: &FieldSection) {
-        let Some(seen) = self.seen.get_mut(hash.place()) else { return };
-        if std::mem::replace(seen, hash.tag()) != hash.tag() || self.is_saving {
+        if !self.is_seen_again(hash) || self.is_saving {
             return;
         }
         if fields.used_bytes() > DECODED_FIELDS_MAX_BYTES || !fields.defects().is_empty() {
             return;
         }
         let remembered = self.blocks.get_or_insert_default();
-        if let Some(decoded) = remembered.blocks.get_mut(hash.place()) {
+        let place = remembered.places.take(hash.0);
+        if let Some(decoded) = remembered.blocks.get_mut(place) {
             remembered.bytes -= decoded.bytes();
             decoded.block = block.into();
             decoded.fields = fields.clone();
@@ -97,12 +152,24 @@ impl DecodedBlocks {
         }
     }
 
+    /// Returns whether a block with this hash is among those that occurred once. If not, records it as one of these.
+    fn is_seen_again(&mut self, hash: BlockHash) -> bool {
+        if self.seen.contains(&hash.tag()) {
+            return true;
+        }
+        self.latest_seen = self.latest_seen.wrapping_add(1);
+        if let Some(seen) = self.seen.get_mut(usize::from(self.latest_seen) % SEEN) {
+            *seen = hash.tag();
+        }
+        false
+    }
+
     /// Forgets all blocks, because the table changes.
     #[inline]
     pub(super) fn forget(&mut self) {
         self.blocks = None;
         // A block must again occur twice. Otherwise, many changes of the table would cost many copies.
-        self.seen = [0; DECODED];
+        self.seen = [0; SEEN];
     }
 
     /// Forgets all blocks, and remembers none while `on`.
@@ -131,44 +198,17 @@ pub(super) struct EncodedBlocks {
     is_saving: bool,
 }
 
-/// Sections and their blocks. Each section has one place of its own, which follows from the number of its content. If another
-/// section is in this place, the section takes a place elsewhere. Otherwise two sections with the same own place would replace
-/// each other each time, and among the sections of five servers there are often two.
 #[derive(Debug, Default)]
 struct Sections {
-    /// The numbers of the sections' contents; 0 for a free place.
-    contents: [u64; ENCODED],
+    /// The places of the sections, by the numbers of their contents.
+    places: Places<u64, ENCODED>,
     blocks: [Encoded; ENCODED],
-    /// The place that was used last for a section whose own place was taken, modulo [`ENCODED`].
-    latest_elsewhere: usize,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Encoded {
     len: u8,
     block: [u8; ENCODED_BLOCK_MAX_BYTES],
-}
-
-impl Sections {
-    #[inline]
-    fn place_of(&self, content: u64) -> Option<usize> {
-        let own = content as usize % ENCODED;
-        if self.contents.get(own) == Some(&content) { Some(own) } else { self.place_elsewhere(content) }
-    }
-
-    fn place_elsewhere(&self, content: u64) -> Option<usize> {
-        self.contents.iter().position(|other| *other == content)
-    }
-
-    /// Returns a place for a section that has none.
-    fn new_place(&mut self, content: u64) -> usize {
-        let own = content as usize % ENCODED;
-        if self.contents.get(own) == Some(&0) {
-            return own;
-        }
-        self.latest_elsewhere = self.latest_elsewhere.wrapping_add(1);
-        self.latest_elsewhere % ENCODED
-    }
 }
 
 impl EncodedBlocks {
@@ -179,7 +219,7 @@ impl EncodedBlocks {
         if content == 0 {
             return None;
         }
-        let encoded = sections.blocks.get(sections.place_of(content)?)?;
+        let encoded = sections.blocks.get(sections.places.find(content)?)?;
         encoded.block.get(..usize::from(encoded.len))
     }
 
@@ -190,12 +230,12 @@ impl EncodedBlocks {
             return;
         }
         let sections = self.sections.get_or_insert_default();
-        let place = sections.place_of(content).unwrap_or_else(|| sections.new_place(content));
-        if let (Some(numbered), Some(encoded)) = (sections.contents.get_mut(place), sections.blocks.get_mut(place))
+        let place = sections.places.take(content);
+        if let Some(encoded) = sections.blocks.get_mut(place)
             && let Some(start) = encoded.block.get_mut(..block.len())
         {
             start.copy_from_slice(block);
-            (*numbered, encoded.len) = (content, len);
+            encoded.len = len;
         }
     }
 
@@ -203,7 +243,7 @@ impl EncodedBlocks {
     #[inline]
     pub(super) fn forget(&mut self) {
         if let Some(sections) = &mut self.sections {
-            sections.contents = [0; ENCODED];
+            sections.places.clear();
         }
     }
 

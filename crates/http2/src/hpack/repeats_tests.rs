@@ -290,3 +290,25 @@ fn sections_whose_numbers_lead_to_one_place_are_all_remembered() {
     blocks.forget();
     assert!((1..=ENCODED + 1).all(|section| blocks.find(number(section)).is_none()));
 }
+
+#[test]
+fn blocks_whose_hashes_lead_to_one_place_are_all_remembered() {
+    let of_place = |place: usize| {
+        let blocks = (0..=u8::MAX).map(|value| vec![0x00, 1, b'a', 1, value]);
+        blocks.filter(move |block| BlockHash::of(block).expect("a short block").0 as usize % DECODED == place)
+    };
+    let blocks: Vec<_> = of_place(3).take(DECODED).collect();
+    assert_eq!(blocks.len(), DECODED);
+    let mut decoder = Decoder::new(DEFAULT_TABLE_SIZE);
+    for _ in 0..2 {
+        blocks.iter().for_each(|block| drop(decode(&mut decoder, block)));
+    }
+    assert!(blocks.iter().all(|block| decode(&mut decoder, block).content() != 0));
+    for value in 0..=u8::MAX {
+        decode(&mut decoder, &[0x00, 1, b'b', 1, value]);
+    }
+    assert!(
+        blocks.iter().all(|block| decode(&mut decoder, block).content() != 0),
+        "blocks that occur once replace none"
+    );
+}

@@ -2,7 +2,6 @@
 
 mod answers;
 mod attempts;
-mod chaos;
 mod closing;
 mod discovery;
 mod dismissal;
@@ -10,6 +9,7 @@ mod fairness;
 mod hedging;
 mod http1;
 mod limits;
+mod memory;
 mod methods;
 mod mirrors;
 mod open_calls;

@@ -77,11 +77,15 @@ impl Proxy {
         for (name, value) in limits {
             set.set(name, value).expect("a limit");
         }
+        let budget_kib = match set.relay.memory_budget_kib {
+            0 => 512 << 10,
+            kib => kib as usize,
+        };
         let address = "127.0.0.1:0".parse().expect("an address");
         let doors: Vec<_> = doors.iter().map(|&door| (door, address)).collect();
         let config = WorkerConfig {
             workers: 1,
-            memory_budget_bytes: 512 << 20,
+            memory_budget_bytes: budget_kib << 10,
             index: 0,
             listen: bind_workers(&doors, 1).expect("ports are free").remove(0),
             identity: None,

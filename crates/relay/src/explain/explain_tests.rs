@@ -1,22 +1,14 @@
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use leno_model::manifest::{SourceFile, parse_file};
 use leno_model::mesh::Mesh;
 use leno_model::policy::Verdict;
 use leno_model::spiffe::SpiffeId;
-use leno_model::translate::translate;
 use leno_testing::seeds;
 
 use super::*;
-use crate::access_log::AccessLog;
-use crate::config::{Config, Settings};
-use crate::downstream::client::{Accepted, Speaks};
 use crate::downstream::origin::{Door, Origin};
-use crate::limits::Limits;
+use crate::fixtures::{call, mesh_of, relay, service};
 use crate::link::LinkId;
-use crate::metrics::WorkerMetrics;
-use crate::slots::Id;
 
 /// A Service with a route to three others, of which one has no endpoint, and a policy for the workload ns/shop/sa/cart.
 const SHOP: &str = "
@@ -59,44 +51,12 @@ spec:
   healthChecks: [/healthz]
 ";
 
-fn service(name: &str, endpoints: &[&str]) -> String {
-    let endpoints: String = endpoints.iter().map(|address| format!("- addresses: [{address}]\n")).collect();
-    format!(
-        "---\napiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: shop}}\n\
-         spec: {{ports: [{{name: http, port: 80}}]}}\n\
-         ---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n\
-         metadata: {{name: {name}-1, namespace: shop, labels: {{kubernetes.io/service-name: {name}}}}}\n\
-         addressType: IPv4\nports: [{{name: http, port: 8080}}]\nendpoints:\n{endpoints}"
-    )
-}
-
 fn mesh() -> Mesh {
     let none =
         "---\napiVersion: v1\nkind: Service\nmetadata: {name: empty, namespace: shop}\nspec: {ports: [{port: 80}]}\n";
     let services =
         [service("cart", &["10.0.0.9"]), service("v1", &["10.0.0.1", "10.0.0.2"]), service("v2", &["10.0.0.3"])];
-    let text = format!("{SHOP}{}{none}", services.concat());
-    let manifest = parse_file(&SourceFile { path: "shop.yaml".to_owned(), text }, "default").expect("no mistakes");
-    translate(&manifest.objects, "default").mesh
-}
-
-fn relay(seed: u64, mesh: Mesh, discovers: bool) -> Relay {
-    let config = Config {
-        index: 0,
-        workers: 1,
-        own: Some("spiffe://example.org/ns/shop/sa/cart".parse().expect("an id")),
-        listening: Vec::new(),
-        discovers,
-        settings: Settings::default(),
-        access_log: AccessLog::off(),
-        limits: Arc::new(Limits::default()),
-        memory_budget_bytes: 64 << 20,
-        metrics: WorkerMetrics::new(),
-        tracing: None,
-        spent_chains: Arc::default(),
-        seed,
-    };
-    Relay::new(config, Arc::new(mesh), Instant::now())
+    mesh_of(format!("{SHOP}{}{none}", services.concat()))
 }
 
 /// The request of a question, as HTTP/1 carries it.
@@ -118,18 +78,7 @@ enum Done {
 /// Makes the call on a new connection.
 fn make(relay: &mut Relay, number: u32, origin: Origin, identity: Option<SpiffeId>, request: Vec<u8>) -> Done {
     let before: Vec<_> = relay.calls.iter().map(|(id, _)| id).collect();
-    let client = relay.add_client(Accepted {
-        wire: Id::numbered(number),
-        origin,
-        target: origin.original_destination,
-        peer_id: identity.map(Arc::new),
-        has_tls: false,
-        speaks: Speaks::Http1,
-        first: request,
-        opened: relay.now,
-    });
-    relay.begin_read(LinkId::Client(client));
-    relay.dispatch();
+    let client = call(relay, number, origin, identity, request);
     let made = relay.calls.iter().find(|(id, _)| !before.contains(id)).map(|(_, call)| call);
     let Some(call) = made else {
         let link = relay.link(LinkId::Client(client)).expect("it is open");
@@ -294,8 +243,7 @@ fn the_delay_of_a_hedge_is_told_for_calls_that_may_be_hedged() {
     let policy = "---\napiVersion: leno.dev/v1alpha1\nkind: TrafficPolicy\nmetadata: {name: v1, namespace: shop}\nspec:\n  \
                   targetRefs: [{kind: Service, name: v1}]\n  hedge: {delay: p95, methods: [GET]}\n";
     let text = policy.to_owned() + &service("v1", &["10.0.0.1"]);
-    let manifest = parse_file(&SourceFile { path: "shop.yaml".to_owned(), text }, "default").expect("no mistakes");
-    let mut relay = relay(1, translate(&manifest.objects, "default").mesh, false);
+    let mut relay = relay(1, mesh_of(text), false);
     let mut delay = |method: &str| {
         let side = CallSide::Outbound { authority: "v1.shop:80".to_owned(), address: None };
         let question = CallQuestion { side, method: method.into(), path: "/".into(), headers: Vec::new() };

@@ -188,3 +188,7 @@ impl Relay {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "change_tests.rs"]
+mod tests;

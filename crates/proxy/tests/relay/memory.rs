@@ -1,0 +1,58 @@
+//! A worker whose memory budget is used up.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use crate::proxy::{Proxy, eventually};
+
+/// Clients that upload. The kernel may hold all their requests, several times the worker's budget.
+const UPLOADS: usize = 64;
+/// The kernel takes a whole request of this size, so no socket of the proxy is blocked.
+const CONTENT_BYTES: usize = 250_000;
+/// Time between two uploads. The worker measures each second what the kernel holds for a connection.
+const PACE: Duration = Duration::from_millis(30);
+
+/// Uploads until the proxy closes the connection or all is sent, and returns the connection.
+fn upload(proxy: SocketAddr) -> TcpStream {
+    let mut client = TcpStream::connect(proxy).expect("the proxy listens");
+    let head = format!("POST / HTTP/1.1\r\nhost: echo\r\ncontent-length: {CONTENT_BYTES}\r\n\r\n");
+    let _ = client.write_all(head.as_bytes()).and_then(|()| client.write_all(&[0; CONTENT_BYTES]));
+    client
+}
+
+/// Reads all that a connection brings. Returns the error that ends the connection, or `WouldBlock` if the peer is silent but
+/// does not close; `None` after an orderly end.
+fn end_of(mut connection: TcpStream) -> Option<ErrorKind> {
+    connection.set_read_timeout(Some(Duration::from_secs(2))).expect("a socket");
+    connection.read_to_end(&mut Vec::new()).err().map(|error| error.kind())
+}
+
+/// If the connections to the server ended in the orderly way, the kernel would keep their unsent content for as long as the
+/// server does not read.
+#[test]
+fn a_client_that_is_given_up_leaves_no_content_in_the_kernel_for_its_server() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let server = listener.local_addr().expect("bound");
+    let proxy = Proxy::start_with(&[server], "", &[("memory_budget_kib", "4096")]);
+    let begin = |_| {
+        std::thread::sleep(PACE);
+        upload(proxy.address())
+    };
+    let _clients: Vec<_> = (0..UPLOADS).map(begin).collect();
+    eventually("the worker gives up a client", || proxy.metrics.abuse_count("memory_budget") > 0);
+    listener.set_nonblocking(true).expect("a socket");
+    let mut connections: Vec<TcpStream> = Vec::new();
+    // Give the worker time to give up all clients that it must.
+    std::thread::sleep(Duration::from_secs(1));
+    while let Ok((connection, _)) = listener.accept() {
+        connection.set_nonblocking(false).expect("a socket");
+        connections.push(connection);
+    }
+    let reading: Vec<_> = connections.into_iter().map(|connection| std::thread::spawn(|| end_of(connection))).collect();
+    let ends: Vec<_> = reading.into_iter().map(|reader| reader.join().expect("it ends")).collect();
+    let count = |end| ends.iter().filter(|other| **other == end).count();
+    let (resets, orderly) = (count(Some(ErrorKind::ConnectionReset)), count(None));
+    // A client may be given up before the worker has measured the connection to its server.
+    assert!(resets > 2 * orderly, "{ends:?}");
+}

@@ -1,0 +1,55 @@
+use super::*;
+use crate::downstream::client::ClientId;
+use crate::downstream::origin::{Door, Origin};
+use crate::effect::Effect;
+use crate::fixtures::{call, mesh_of, relay, service};
+
+/// An address without a Service.
+const ADDRESS: &str = "10.0.0.7:80";
+
+/// Makes a call of the application to a Service or to an address, on the connection with this number.
+fn call_to(relay: &mut Relay, number: u32, host: &str) -> ClientId {
+    let here = "127.0.0.1:4140".parse().expect("an address");
+    let origin = Origin { door: Door::Outbound, peer: here, local: here, original_destination: host.parse().ok() };
+    call(relay, number, origin, None, format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n").into_bytes())
+}
+
+/// Whether the next call of a client to the same authority needs no lookup.
+fn remembers_target(relay: &Relay, client: ClientId) -> bool {
+    let latest = relay.downstreams.get(client).expect("it is open").latest_target.as_ref();
+    latest.is_some_and(|latest| latest.mesh_version == relay.targets.version())
+}
+
+/// A relay with a client that calls a Service, and a client that calls an address.
+fn relay_with_two_clients() -> (Relay, [ClientId; 2]) {
+    let mut relay = relay(1, mesh_of(service("cart", &["10.0.0.9"])), false);
+    let clients = [(0, "cart.shop:80"), (1, ADDRESS)].map(|(number, host)| call_to(&mut relay, number, host));
+    assert_eq!(clients.map(|client| remembers_target(&relay, client)), [true, true]);
+    (relay, clients)
+}
+
+#[test]
+fn an_address_that_the_control_plane_forgets_costs_other_clients_no_lookup() {
+    let (mut relay, clients) = relay_with_two_clients();
+    let mesh = relay.targets.mesh().clone();
+    let address = Subject::Address(ADDRESS.parse().expect("an address"));
+    relay.change_mesh(&mesh, &Changes { forgotten: [address].into(), ..Changes::default() });
+    assert_eq!(clients.map(|client| remembers_target(&relay, client)), [true, false]);
+}
+
+#[test]
+fn an_address_that_no_call_uses_costs_other_clients_no_lookup() {
+    let (mut relay, [of_service, of_address]) = relay_with_two_clients();
+    relay.take_effects();
+    let gone = call_to(&mut relay, 2, "10.0.0.8:80");
+    relay.close_client(gone);
+    for effect in relay.take_effects() {
+        if let Effect::Connect { upstream, .. } = effect {
+            relay.close_upstream(upstream, "nothing listens");
+        }
+    }
+    let count = relay.targets.iter().count();
+    relay.forget_idle_addresses();
+    assert_eq!(relay.targets.iter().count(), count - 1, "only the address without calls is forgotten");
+    assert!(remembers_target(&relay, of_service) && remembers_target(&relay, of_address));
+}
