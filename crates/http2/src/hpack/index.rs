@@ -12,7 +12,10 @@ use super::table::DynamicTable;
 
 const SETS: usize = 64;
 const WAYS: usize = 6;
-const SEEN: usize = 128;
+/// Fields and names that occurred once: sets of them, and the number in one set. In one place instead of several, two fields
+/// that take turns would forget each other each time, and neither would ever enter the table.
+const SEEN_SETS: usize = 32;
+const SEEN_WAYS: usize = 4;
 /// Maximum number of names that have an entry at the same time.
 pub(super) const NAMES: usize = 16;
 
@@ -22,8 +25,9 @@ pub(super) struct Index {
     /// For each set, the numbers of the entries whose hash selects the set. Numbers of evicted entries mark free
     /// places. Allocated with the first entry: most connections that made one call never have an entry.
     sets: Option<Box<[[u16; WAYS]; SETS]>>,
-    /// Parts of the hashes of fields and names that occurred once and were not inserted; 0 is empty.
-    seen: [u16; SEEN],
+    /// Parts of the hashes of fields and names that occurred once and were not inserted, in each set the latest first; 0 is
+    /// empty.
+    seen: [[u16; SEEN_WAYS]; SEEN_SETS],
     /// The names that have an entry to which literals can refer.
     names: [Name; NAMES],
     /// The number of the next insertion. The first is 1, so that the initial 0 in a set marks a free place.
@@ -93,13 +97,22 @@ impl Index {
     /// Records an occurrence of a field. Returns whether the field has occurred recently before; in this case, the
     /// field is forgotten.
     pub(super) fn is_second_sight(&mut self, hash: u32) -> bool {
-        let Some(seen) = self.seen.get_mut((hash >> 6) as usize % SEEN) else {
+        let Some(set) = self.seen.get_mut((hash >> 6) as usize % SEEN_SETS) else {
             return false;
         };
         let mark = tag(hash);
-        let second = *seen == mark;
-        *seen = if second { 0 } else { mark };
-        second
+        if let Some(seen) = set.iter_mut().find(|seen| **seen == mark) {
+            *seen = 0;
+            return true;
+        }
+        let free = set.iter().position(|seen| *seen == 0).unwrap_or(SEEN_WAYS - 1);
+        if let Some(latest) = set.get_mut(..=free) {
+            latest.rotate_right(1);
+        }
+        if let Some(first) = set.first_mut() {
+            *first = mark;
+        }
+        false
     }
 
     /// As [`Index::is_second_sight`], for a name.
@@ -111,7 +124,7 @@ impl Index {
 impl Default for Index {
     fn default() -> Self {
         let free = Name { tag: 0, number: 0 };
-        Self { sets: None, seen: [0; SEEN], names: [free; NAMES], next: 1 }
+        Self { sets: None, seen: [[0; SEEN_WAYS]; SEEN_SETS], names: [free; NAMES], next: 1 }
     }
 }
 
@@ -124,7 +137,7 @@ fn name_hash(name: &[u8]) -> u32 {
 
 /// Part of a hash; never 0.
 fn tag(hash: u32) -> u16 {
-    (hash >> 16) as u16 | 1
+    ((hash >> 16) as u16).max(1)
 }
 
 /// Number of insertions after the insertion with this number.

@@ -63,12 +63,28 @@ fn a_field_is_seen_twice_and_then_forgotten() {
     assert_eq!(sights, [false, true, false, true]);
 }
 
+/// Hashes that lead to one set of fields seen once.
+fn of_one_set(count: usize) -> Vec<u32> {
+    (1..=count as u32).map(|number| number << 17).collect()
+}
+
 #[test]
-fn a_later_field_takes_the_place_of_one_seen_once() {
+fn fields_of_one_set_that_take_turns_are_all_seen_twice() {
     let mut index = Index::default();
-    assert!(!index.is_second_sight(0x0001_0000));
-    assert!(!index.is_second_sight(0x0003_0000));
-    assert!(!index.is_second_sight(0x0001_0000));
+    let hashes = of_one_set(SEEN_WAYS);
+    let mut sights = || hashes.iter().map(|hash| index.is_second_sight(*hash)).collect::<Vec<_>>();
+    assert_eq!([sights(), sights(), sights()], [[false; SEEN_WAYS], [true; SEEN_WAYS], [false; SEEN_WAYS]]);
+}
+
+#[test]
+fn a_field_of_a_full_set_replaces_the_one_that_was_seen_longest_ago() {
+    let mut index = Index::default();
+    for hash in of_one_set(SEEN_WAYS + 1) {
+        assert!(!index.is_second_sight(hash));
+    }
+    let [oldest, others @ ..] = &of_one_set(SEEN_WAYS + 1)[..] else { panic!("there are several") };
+    assert!(others.iter().all(|hash| index.is_second_sight(*hash)));
+    assert!(!index.is_second_sight(*oldest));
 }
 
 #[test]
