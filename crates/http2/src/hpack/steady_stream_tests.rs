@@ -86,6 +86,20 @@ fn each_response_costs_one_byte_per_field() {
     }
 }
 
+/// Each of these servers has other values, so in some of them the hashes of two fields collide.
+#[test]
+fn each_response_costs_one_byte_per_field_whatever_its_values_are() {
+    for server in 0..300 {
+        let values = [("server", format!("server-{server}")), ("x-pod", format!("echo-{server:x}"))];
+        let more = [("x-version", format!("1.{server}")), ("etag", format!("\"{server:08x}\""))];
+        let headers =
+            [owned(&[(":status", "200"), ("content-type", "application/grpc"), ("date", DATE)]), values.into()];
+        let headers: Vec<_> = headers.into_iter().flatten().chain(more).collect();
+        let lengths = block_lengths(|_| vec![headers.clone(), owned(&[("grpc-status", "0"), ("grpc-message", "")])]);
+        assert_eq!(lengths.last(), Some(&(headers.len() + 2)), "{headers:?}");
+    }
+}
+
 #[test]
 fn each_request_costs_one_byte_per_field() {
     let lengths = block_lengths(|_| request_with(vec![("grpc-timeout", "1S".to_owned())]));
