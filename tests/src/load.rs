@@ -147,7 +147,8 @@ impl Clients {
         Report::of(calls.join_all().await)
     }
 
-    /// Starts a closed loop of `in_flight` calls. Each client calls for as long as it is connected.
+    /// Starts a closed loop of `in_flight` calls over all clients. A client's calls end with its connection, or at
+    /// [`Load::finish`].
     pub fn keep_calling(&self, in_flight: usize) -> Load {
         let (ending, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let mut callers = JoinSet::new();

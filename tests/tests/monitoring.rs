@@ -366,7 +366,7 @@ async fn every_expression_of_the_dashboards_and_rules_finds_what_the_programs_ex
             std::thread::sleep(Duration::from_millis(500));
         }
     });
-    // Without data too, Prometheus must accept every expression.
+    // Prometheus must accept every expression, even an expression that finds no data.
     for expression in &all {
         prometheus.count(expression);
     }

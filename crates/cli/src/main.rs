@@ -96,7 +96,7 @@ enum Command {
     /// Become another program that ends with its parent
     #[command(hide = true)]
     Exec(exec::Options),
-    /// Become a program or the proxy, within a network namespace
+    /// Enter a network namespace, and execute a program or the proxy
     #[command(hide = true)]
     Enter(run::enter::Options),
 }

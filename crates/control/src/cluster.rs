@@ -5,7 +5,7 @@
 
 use std::convert::Infallible;
 use std::future::pending;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use leno_admin::logging::LogLevels;
@@ -57,11 +57,13 @@ pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<
     if let Some(probes) = probes {
         answer_probes(probes, heart.clone(), readiness.clone())?;
     }
-    let cluster = Some(ClusterPages { readiness, webhooks: counts });
+    let known_signing = Arc::new(OnceLock::new());
+    let cluster = Some(ClusterPages { readiness, signing: known_signing.clone(), webhooks: counts });
     let pages = Pages { publisher: publisher.clone(), log, cluster };
 
     let served = async {
         let ((), signing) = tokio::join!(source.listed(), keeper.ready());
+        let _ = known_signing.set(signing.clone());
         let workload = Workload { namespace: namespace.as_str().into(), service_account: CONTROL.into() };
         let issuer = ClusterIssuer::new(signing.clone(), dns_names);
         let own = Upkeep::start(Box::new(issuer), workload, fastrand::u64(..)).await.map_err(Box::new)?;

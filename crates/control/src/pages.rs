@@ -1,13 +1,15 @@
 //! The pages of the admin endpoint.
 
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 use leno_admin::answer::{Answer, json, not_found, set_log_level, text, typed, wrong_method};
 use leno_admin::logging::LogLevels;
+use tokio::sync::watch;
 
+use crate::issuer::Signing;
 use crate::probes::Readiness;
 use crate::publish::Publisher;
 use crate::webhooks::Counts;
@@ -37,6 +39,8 @@ pub(crate) struct Pages {
 /// The sources that exist only in a cluster.
 pub(crate) struct ClusterPages {
     pub(crate) readiness: Readiness,
+    /// Empty until the authority is known.
+    pub(crate) signing: Arc<OnceLock<watch::Receiver<Arc<Signing>>>>,
     /// `None` if no webhooks are served.
     pub(crate) webhooks: Option<Arc<Counts>>,
 }
@@ -73,6 +77,9 @@ impl Pages {
             cluster.readiness.state.borrow().write_metrics(&mut text);
             if let Some(webhooks) = &cluster.webhooks {
                 webhooks.write_metrics(&mut text);
+            }
+            if let Some(signing) = cluster.signing.get() {
+                signing.borrow().write_metrics(&mut text);
             }
         }
         text

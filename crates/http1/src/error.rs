@@ -5,8 +5,8 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{why} ({status})")]
 pub struct ConnectionError {
-    /// The matching status code. A server answers the client of this connection with this status. For a client, the
-    /// status is always 502, and the owner can answer its own caller with this status.
+    /// HTTP status for this error. A server answers the client of the connection with this status. On a connection on
+    /// which we are the client, the status is always 502, and the connection's owner can answer its own caller with it.
     pub status: u16,
     /// The violation, for logs and metrics.
     pub why: &'static str,

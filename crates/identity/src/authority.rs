@@ -29,6 +29,10 @@ pub const SVID_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// Lifetime of an authority: ten years.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3_652 * 24 * 60 * 60);
 
+/// Most that an authority must have left: 7 days. The control plane renews its own authority 30 days before it expires, so it
+/// has failed to renew an authority that has less.
+const LEAST_LEFT_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
 /// Maximum size of a signing request, in bytes. A request with a P-256 key and the longest SPIFFE id has fewer than
 /// 3,000 bytes.
 const CSR_MAX_BYTES: usize = 8_192;
@@ -284,6 +288,14 @@ impl Authority {
 }
 
 impl Validity {
+    /// For the validity of an authority: returns how much of it must be left. This is a quarter, but at least the lifetime of a
+    /// workload's certificate and at most 7 days. With less than that lifetime, the authority cuts its certificates short. The
+    /// quarter is for authorities with a short validity, which tools like cert-manager renew every day or two.
+    pub fn least_left(&self) -> Duration {
+        let whole = self.not_after.duration_since(self.not_before).unwrap_or_default();
+        LEAST_LEFT_MAX.min(SVID_LIFETIME.max(whole / 4))
+    }
+
     /// Returns a validity that ends `lifetime` after `now`. It starts a little before `now`, for peers whose clocks are
     /// behind.
     pub fn starting(now: SystemTime, lifetime: Duration) -> Self {

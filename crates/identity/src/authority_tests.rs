@@ -215,3 +215,13 @@ fn a_delegate_cannot_delegate() {
     chain.extend([second.certificates(), delegate.certificates()].concat());
     request.accept(chain, &bundle(&[&anchor]), now).expect_err("a chain that is longer than the anchor allows");
 }
+
+#[test]
+fn an_authority_must_have_a_quarter_left_but_a_day_at_least_and_a_week_at_most() {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    for (days, least) in [(1, DAY), (2, DAY), (8, 2 * DAY), (28, 7 * DAY), (365, 7 * DAY)] {
+        let now = SystemTime::now();
+        let validity = Validity { not_before: now, not_after: now + days * DAY };
+        assert_eq!(validity.least_left(), least, "{days} days");
+    }
+}

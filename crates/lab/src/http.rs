@@ -88,8 +88,8 @@ pub async fn post_for_lines(
     exchange(stream, Request::post(path), (json.into(), Some(HEAD_MAX)), lines).await
 }
 
-/// Sends a request with this content. Waits this long for the head of the answer; without a limit, the caller has one for
-/// the whole answer.
+/// Sends a request with this content. Waits at most `head_max` for the head of the answer. Without `head_max`, the
+/// caller must limit the time of the whole exchange.
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     request: request::Builder,

@@ -56,6 +56,26 @@ pub(crate) fn relay(seed: u64, mesh: Mesh, discovers: bool) -> Relay {
     Relay::new(config, Arc::new(mesh), Instant::now())
 }
 
+/// Adds a client that has sent `first` on the connection with this number.
+pub(crate) fn connect(
+    relay: &mut Relay,
+    number: u32,
+    origin: Origin,
+    identity: Option<SpiffeId>,
+    (speaks, first): (Speaks, Vec<u8>),
+) -> ClientId {
+    relay.add_client(Accepted {
+        wire: Id::numbered(number),
+        origin,
+        target: origin.original_destination,
+        peer_id: identity.map(Arc::new),
+        has_tls: false,
+        speaks,
+        first,
+        opened: relay.now,
+    })
+}
+
 /// Makes a call with HTTP/1 on a new connection, the one with this number.
 pub(crate) fn call(
     relay: &mut Relay,
@@ -64,16 +84,7 @@ pub(crate) fn call(
     identity: Option<SpiffeId>,
     request: Vec<u8>,
 ) -> ClientId {
-    let client = relay.add_client(Accepted {
-        wire: Id::numbered(number),
-        origin,
-        target: origin.original_destination,
-        peer_id: identity.map(Arc::new),
-        has_tls: false,
-        speaks: Speaks::Http1,
-        first: request,
-        opened: relay.now,
-    });
+    let client = connect(relay, number, origin, identity, (Speaks::Http1, request));
     relay.begin_read(LinkId::Client(client));
     relay.dispatch();
     client

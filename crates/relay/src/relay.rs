@@ -137,7 +137,7 @@ impl Relay {
         self.wall_clock = (self.now, wall_clock);
     }
 
-    /// Returns the time of day at a moment in the past.
+    /// Converts a moment to wall-clock time.
     pub(crate) fn wall_clock_at(&self, at: Instant) -> SystemTime {
         let (now, wall_clock) = self.wall_clock;
         match at.checked_duration_since(now) {

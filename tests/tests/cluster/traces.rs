@@ -105,8 +105,8 @@ fn named(spans: &[(&str, Kind)]) -> Vec<(String, Kind)> {
     spans.iter().map(|(service, kind)| ((*service).to_owned(), *kind)).collect()
 }
 
-/// Traces calls by the values of the chart and by an annotation. Then takes the collector away under load, and brings it
-/// back without a proxy.
+/// Enables tracing by the chart's values and by an annotation. Then deletes the collector under load, and deploys it
+/// again without a proxy.
 pub(super) fn a_call_is_one_trace_at_a_collector_that_may_go_away(cluster: &Cluster) {
     if !cluster.is_ours() {
         return skipped("the image of the tools of LENO_KUBECONFIG's cluster may lack the collector");

@@ -3,7 +3,6 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leno_identity::Validity;
-use leno_identity::authority::SVID_LIFETIME;
 use leno_identity::bundle::TrustBundle;
 use x509_parser::extensions::GeneralName;
 use x509_parser::pem::Pem;
@@ -15,10 +14,6 @@ const CERTIFICATES_MAX: usize = 32;
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
-
-/// An issuing authority with a long validity must have 7 days left. The control plane renews its own authority 30 days before
-/// it expires, so it has failed to renew an authority that has less.
-const ISSUER_LEAST_MAX: Duration = Duration::from_secs(7 * DAY);
 
 /// The parts of a certificate that the tool shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,14 +60,6 @@ impl Certificate {
         }
         if all.is_empty() { Err("it has no certificate".to_owned()) } else { Ok(all) }
     }
-}
-
-/// Returns the minimum remaining validity of an issuing authority: a quarter of its whole validity, but at least the lifetime of
-/// a workload's certificate and at most 7 days. With less than that lifetime, the authority cuts its certificates short. The
-/// quarter is for authorities with a short validity, which tools like cert-manager renew every day or two.
-pub(crate) fn issuer_least(issuer: &Validity) -> Duration {
-    let whole = issuer.not_after.duration_since(issuer.not_before).unwrap_or_default();
-    ISSUER_LEAST_MAX.min(SVID_LIFETIME.max(whole / 4))
 }
 
 /// Returns the validity of the authority above a workload's certificate that expires first: then no authority can renew the

@@ -19,7 +19,7 @@ use leno_model::proxy::INBOUND_PORT;
 use rustls::pki_types::CertificateDer;
 use serde::Serialize;
 
-use super::certificate::{Certificate, first_to_expire, issuer_least, relative};
+use super::certificate::{Certificate, first_to_expire, relative};
 use super::connect::{Cluster, ClusterError, Connect};
 use super::forward::{self, FORWARDS_MAX, Forwarded};
 use super::handshake;
@@ -156,7 +156,7 @@ impl Shown {
 
 /// Warns of an authority that expires soon. Its certificates end with it, however often proxies renew them.
 fn warning(issuer: &str, authority: &Validity, now: SystemTime) -> Option<String> {
-    let is_soon = authority.not_after.duration_since(now).is_ok_and(|left| left < issuer_least(authority));
+    let is_soon = authority.not_after.duration_since(now).is_ok_and(|left| left < authority.least_left());
     let told = relative(authority.not_after, now);
     is_soon.then(|| format!("the authority {issuer} expires {told}, and all its certificates with it; leno check"))
 }

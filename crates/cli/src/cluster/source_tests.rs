@@ -8,7 +8,8 @@ pub(crate) fn growth(before: &str, now: &str) -> Growth {
     Growth { grown: now.since(&before), now }
 }
 
-/// A workload `shop/web` with one Pod whose proxy has counted this from zero.
+/// A workload `shop/web` with one Pod. The counters of its proxy were zero at first; `page` is the page of its metrics
+/// now.
 pub(crate) fn measured(page: &str) -> Measured {
     Measured {
         namespace: "shop".to_owned(),

@@ -1,8 +1,8 @@
 //! The manifests that a run writes for the mesh: a Service, which all runs of one service share, and an EndpointSlice
 //! for this run alone.
 //!
-//! The Service stays as long as any run lives. Calls to a service that restarts thus fail as calls to a service without
-//! endpoints, not as calls to an unknown name. A Service in the user's own manifests takes precedence.
+//! The Service stays as long as any run lives. So while a service restarts, a call to it fails because the service has no
+//! endpoint, not because its name is unknown. A Service in the user's own manifests takes precedence.
 
 use std::collections::BTreeSet;
 use std::fs;

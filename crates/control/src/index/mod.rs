@@ -385,7 +385,7 @@ impl Index {
         }
     }
 
-    /// In every slice that names a changed Pod, updates which addresses have proxies.
+    /// Updates every slice that names a changed Pod: which of its addresses have proxies.
     fn join_pods(&mut self) {
         let changed = std::mem::take(&mut self.changed_pods);
         if changed.is_empty() {

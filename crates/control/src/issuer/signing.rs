@@ -1,7 +1,8 @@
 //! The authority with which a replica signs at one moment, and the control plane's own certificate from that authority.
 
+use std::fmt::Write;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use leno_identity::Validity;
 use leno_identity::authority::{Authority, SVID_LIFETIME, SignError};
@@ -39,6 +40,20 @@ impl Signing {
     /// The trust domain of the certificates that this authority signs.
     pub(crate) fn trust_domain(&self) -> &TrustDomain {
         self.authority.trust_domain()
+    }
+
+    /// Writes when the authority expires, and when it must have been renewed.
+    pub(crate) fn write_metrics(&self, text: &mut String) {
+        let validity = self.authority.validity();
+        let deadline = validity.not_after - validity.least_left();
+        for (what, help, time) in [
+            ("expiration", "When the issuing authority expires", validity.not_after),
+            ("renewal_deadline", "When the issuing authority must have been renewed", deadline),
+        ] {
+            let name = format!("leno_control_issuer_{what}_timestamp_seconds");
+            let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+            let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {seconds}");
+        }
     }
 
     /// Issues a certificate to `id` for the key in a request. Returns the chain, the workload's certificate first.

@@ -269,23 +269,30 @@ fn policies_are_not_among_the_listeners_of_a_client_that_asks_for_all() {
     assert_eq!(got(&envoy), None);
 }
 
-#[test]
-fn what_is_the_same_for_all_service_accounts_is_written_once() {
+/// Whether two clients get the same resource about [`ECHO`], which is then written and kept once.
+fn share(kind: Kind, clients: [(&str, &str); 2]) -> bool {
     let state = state(&two());
-    let written = ["a", "b"].map(|account| {
+    let [one, other] = clients.map(|(namespace, account)| {
         let audience = Audience {
             dialect: Dialect::Envoy,
             mutual_tls: false,
-            namespace: "default".into(),
+            namespace: namespace.into(),
             service_account: Some(account.into()),
             pod: None,
         };
-        let Found::Resource(written) = state.catalog().get(Kind::Cluster, ECHO, &audience) else {
-            panic!("no cluster")
-        };
+        let Found::Resource(written) = state.catalog().get(kind, ECHO, &audience) else { panic!("no {kind:?}") };
         written
     });
-    assert!(Arc::ptr_eq(&written[0], &written[1]));
+    Arc::ptr_eq(&one, &other)
+}
+
+#[test]
+fn what_is_the_same_for_all_service_accounts_or_namespaces_is_written_once() {
+    for kind in [Kind::Cluster, Kind::Endpoints, Kind::Route] {
+        assert!(share(kind, [("default", "a"), ("default", "b")]), "{kind:?}");
+        // Routes of a client's own namespace come before those of the Service's namespace.
+        assert_eq!(share(kind, [("default", "a"), ("shop", "a")]), kind != Kind::Route, "{kind:?}");
+    }
 }
 
 #[test]

@@ -55,8 +55,8 @@ impl Subject {
     }
 }
 
-/// Returns whether an address has its canonical spelling. Other spellings, with zeros before the port, would each be
-/// written anew, and the Listener of an address may be large.
+/// Returns whether an address has its canonical spelling. For other spellings, such as zeros before the port, a client
+/// would make us encode the address's Listener, which may be large, once for each.
 fn is_plain_address(name: &str) -> bool {
     name.parse::<SocketAddr>().is_ok_and(|address| address.to_string() == name)
 }

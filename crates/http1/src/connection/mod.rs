@@ -138,8 +138,10 @@ impl Connection {
         }
     }
 
-    /// Whether no input is consumed for now. Possible reasons: a requested tunnel is not accepted yet, or too much
-    /// content is not released. For a server also: the previous exchange is incomplete, or too much output waits.
+    /// Whether the connection consumes no input for now, because:
+    /// - a requested tunnel is not accepted yet;
+    /// - the owner has not released enough of the content that was received;
+    /// - as a server: the previous exchange is incomplete, or too much output waits.
     pub fn is_paused(&self) -> bool {
         match self.input {
             Input::Undecided => true,

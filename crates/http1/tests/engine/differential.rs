@@ -35,7 +35,8 @@ fn strings(map: &http::HeaderMap) -> Fields {
     map.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
 }
 
-/// The fields that the application itself sent.
+/// The fields that the application sent, sorted: in these tests, exactly the fields whose name begins with `x-`. hyper
+/// and the engine add others.
 fn own(fields: &Fields) -> Fields {
     let mut own: Fields = fields.iter().filter(|(name, _)| name.starts_with("x-")).cloned().collect();
     own.sort();

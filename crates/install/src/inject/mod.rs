@@ -75,7 +75,7 @@ pub enum Outcome {
     Skipped(Skipped),
 }
 
-/// The result for a Pod template, and warnings.
+/// What injection does to a Pod template, and warnings for its author.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     pub outcome: Outcome,

@@ -21,7 +21,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Answers as the server `name`, while the future is polled.
 pub(super) async fn serve(listener: TcpListener, name: String, work: Arc<Work>) {
-    // Omit a name that is not a valid field value.
+    // If the name is not a valid field value, the field is empty.
     let name = HeaderValue::from_str(&name).unwrap_or(HeaderValue::from_static(""));
     loop {
         // A connection that closed before it was accepted concerns only its client.

@@ -89,7 +89,7 @@ impl Stage<'_> {
     }
 }
 
-/// Whether as many calls ended between two snapshots as were due.
+/// Whether the target keeps up: between two snapshots, about as many calls ended as were due at this rate.
 fn keeps_up(earlier: &Snapshot, later: &Snapshot, rate_per_s: u32, is_random: bool) -> bool {
     let ended = |snapshot: &Snapshot| snapshot.total.calls + snapshot.errors();
     let due = later.measured.saturating_sub(earlier.measured).as_secs_f64() * f64::from(rate_per_s);

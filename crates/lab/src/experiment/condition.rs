@@ -22,7 +22,8 @@ pub enum Fault {
     None,
     /// One server answers this percentage of its calls later, by this time.
     SlowAtTimes { percent: u32, slow_ms: u32 },
-    /// Every server answers this percentage of its calls later, so that no balancer can avoid it.
+    /// Every server delays this percentage of its answers by `slow_ms`. No balancer can avoid the delay, because no
+    /// server is free of it.
     AllSlowAtTimes { percent: u32, slow_ms: u32 },
     /// Every server fails this percentage of its calls with UNAVAILABLE.
     Failing { percent: u32 },

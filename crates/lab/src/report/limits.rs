@@ -140,7 +140,7 @@ fn workload(Workload { service, call }: &Workload) -> String {
     )
 }
 
-/// What the place of an experiment means for its figures.
+/// How far the figures hold beyond the one machine, or the one cluster, of the experiment.
 fn place(experiment: &Experiment) -> String {
     let Some(cluster) = &experiment.cluster else {
         let cpus = experiment.machine.cpus;

@@ -14,7 +14,7 @@ use super::spread::Estimate;
 /// the highest rate.
 pub(super) fn main_load(results: &Results, scenario: Scenario) -> Option<Load> {
     let mut loads = results.loads(scenario).into_iter();
-    // In `retry-storm` a chain has the lowest rate.
+    // In `retry-storm`, the chains have the lowest rate.
     if matches!(scenario, Scenario::Ladder | Scenario::RetryStorm) { loads.next_back() } else { loads.next() }
 }
 

@@ -59,7 +59,7 @@ pub(super) fn version(given: Option<&Path>) -> Result<String> {
     leno::version(given)
 }
 
-/// A proxy with an inbound side that may not be ready yet.
+/// A proxy with an inbound side. It may still be starting: see [`Server::wait`].
 pub(super) struct Server {
     backend: SocketAddr,
     inbound: SocketAddr,

@@ -70,7 +70,7 @@ impl RetryBudget {
         }
     }
 
-    /// Counts a call. Its retries are not calls.
+    /// Counts a call. Do not count its retries here: [`Self::take`] does.
     pub fn note_call(&mut self, now: Instant) {
         self.pass_to(now).calls += 1;
     }
@@ -101,7 +101,7 @@ impl RetryBudget {
         share.max(self.minimum()).saturating_sub(retries)
     }
 
-    /// Returns how many retries are allowed in an interval without calls.
+    /// How many retries this budget allows in an interval even if there are no calls.
     fn minimum(&self) -> u64 {
         let per_interval = u128::from(self.settings.min_per_second) * self.settings.interval.as_millis() / 1000;
         u64::try_from(per_interval.div_ceil(u128::from(self.sharers))).unwrap_or(u64::MAX)

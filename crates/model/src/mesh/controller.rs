@@ -7,8 +7,8 @@ use serde::{Serialize, Serializer};
 
 use crate::object::is_dns_subdomain;
 
-/// The controller of Pods, under the name that users know: of a Deployment's Pods the Deployment, and not its
-/// ReplicaSet. As text: `deployment/cart`.
+/// The controller of a Pod, under the name that users know. For a Pod of a Deployment, this is the Deployment, not its
+/// ReplicaSet. Written as `deployment/cart`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Controller {
     pub kind: ControllerKind,

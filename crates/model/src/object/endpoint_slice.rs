@@ -29,7 +29,7 @@ pub struct EndpointSlice {
     pub proxy: Option<EndpointProxy>,
     /// The controller of the Pods at all its addresses, if known.
     pub controller: Option<Controller>,
-    /// The addresses, in the file's order.
+    /// The addresses, in the order of the object.
     pub addresses: Box<[Address]>,
 }
 

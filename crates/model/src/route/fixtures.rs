@@ -42,7 +42,7 @@ pub(crate) fn call(path: &str) -> Head<'_> {
     Head { method: "POST", ..get(path) }
 }
 
-/// A rule of `route`, `namespace/name`, without backends.
+/// A rule without backends. `route` has the form `namespace/name`.
 pub(crate) fn rule(kind: RouteKind, route: &str, name: &str) -> Arc<Rule> {
     let (namespace, route) = route.split_once('/').expect("a namespace and a name");
     Arc::new(Rule {

@@ -80,7 +80,7 @@ impl Writer {
         Ok(Self(pending))
     }
 
-    /// Returns a worker's way to the writer.
+    /// Returns the outlet by which a worker hands its lines to the writer.
     pub fn outlet(&self) -> Outlet {
         Outlet::to(self.0.clone())
     }

@@ -47,7 +47,7 @@ pub struct WorkerConfig {
     pub discovery: Option<tokio_mpsc::Sender<Subject>>,
     /// The best certificates that peers have shown, shared by all workers.
     pub standing: Arc<Standing>,
-    /// How the proxy treats its own application.
+    /// Settings of the inbound side, for the proxy's own application.
     pub settings: Settings,
     /// Which calls are logged, and how.
     pub access_log: AccessLog,

@@ -1,5 +1,5 @@
-//! Calls that are not sent again, and how their answers say why. An HTTP/1 request whose connection was lost, and how often
-//! a server gets it.
+//! If the proxy does not retry a call, its answer names the reason. If the connection of an HTTP/1 request is lost,
+//! these tests count how often the server receives the request.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

@@ -93,7 +93,7 @@ impl Calls {
         self.slots.get_mut(id)
     }
 
-    /// Returns the call of a client's stream, which has this token; `None` if the call is over.
+    /// Returns the call on a client's stream. `token` is the stream's token. `None` if the call is over.
     #[inline]
     pub(crate) fn of(&mut self, client: ClientId, stream: StreamKey, token: u32) -> Option<(CallId, &mut Call)> {
         let found = self.slots.at_mut(token)?;

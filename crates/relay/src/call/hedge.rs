@@ -120,8 +120,9 @@ impl ClusterState {
 }
 
 impl Call {
-    /// Learns from the answer of an attempt at a call that may be hedged, before the other attempts are cancelled. `took` is the
-    /// time since the attempt began.
+    /// Records the answer of an attempt at a call that may be hedged, before the other attempts are cancelled: counts
+    /// it if it is the success of a hedge, and adds the latency of a first attempt to those of the method. `took` is
+    /// the time since the attempt began.
     #[inline(never)]
     pub(crate) fn note_hedged_answer(
         &self,

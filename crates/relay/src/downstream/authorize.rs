@@ -180,3 +180,7 @@ impl Relay {
         format!("{caller} may not call port {port}{own}: {reason}")
     }
 }
+
+#[cfg(test)]
+#[path = "authorize_tests.rs"]
+mod tests;

@@ -118,7 +118,7 @@ pub struct PassedOver {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BackendChoice {
-    /// As `cart-v2.shop:80`; for an invalid reference, the reason.
+    /// The backend, in the form `cart-v2.shop:80`. For an invalid reference: why it is invalid.
     pub to: String,
     /// The share of the rule's calls that it gets, 0 to 1.
     pub share: f64,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::FailedConnection;
 use crate::metrics::Direction;
 
-/// Maximum number of lines of one kind and side in one [`WINDOW`].
+/// Maximum number of log lines per [`WINDOW`] for one kind of failure in one direction.
 const MAX_LINES: u32 = 5;
 
 /// The period for which lines are counted.

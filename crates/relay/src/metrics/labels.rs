@@ -47,7 +47,7 @@ pub enum TlsLabel {
     Mutual(SpiffeId),
     /// By mutual TLS, as a workload beyond the limit of series.
     MutualOther,
-    /// Not at all, but encrypted: the client sent no certificate.
+    /// The client has sent no certificate. The connection is encrypted.
     NoCertificate,
     /// Not by the proxy: the applications use their own TLS.
     Opaque,

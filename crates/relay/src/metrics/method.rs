@@ -35,7 +35,8 @@ const DURATION_BUCKETS: usize = DURATION_BOUNDS_MS.len() + 1;
 /// Times to the deadline at each point of [`Measured`].
 type TimesLeft = [Histogram<{ TIME_LEFT_BOUNDS_MS.len() }>; Measured::ALL.len()];
 
-/// Replaces methods beyond a limit, and methods that no endpoint has.
+/// Label value of a method beyond the limit of series, of a method that no endpoint has, and of an outcome without a
+/// counter of its own.
 const OTHER: &str = "other";
 
 /// A method of a Service.
@@ -241,7 +242,8 @@ impl MethodMetrics {
         self.extras.get()?.objective.get().map(Box::as_ref)
     }
 
-    /// Calls that have begun and not ended. Negative if the calls of another series ended in this one.
+    /// Number of calls that have begun and not ended. Negative if calls that began in another series have ended in this
+    /// one.
     pub fn in_flight(&self) -> i64 {
         let answered = self.outcomes.counts().map(|(_, count)| count).sum::<u64>() + self.outcomes.others();
         let ended = answered + self.cancelled.get();

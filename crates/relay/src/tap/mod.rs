@@ -230,7 +230,7 @@ fn method(name: &mut Vec<u8>, record: &Record<'_>, request: &FieldSection) -> Op
     Some(Method::of_path(name))
 }
 
-/// Whether a selection includes a call. `percentile` returns a percentile of the call's method.
+/// Whether a selection includes a call. `percentile` returns a percentile of the latency of the call's method.
 fn selects(
     selection: &TapSelection,
     record: &Record<'_>,

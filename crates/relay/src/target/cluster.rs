@@ -381,7 +381,7 @@ impl ClusterState {
         self.members.get(endpoint).map(|member| &member.endpoint)
     }
 
-    /// Returns the pools of an endpoint.
+    /// The connection pools of an endpoint; none if the endpoint is not of this cluster.
     pub(crate) fn pools_of<'a>(&'a self, endpoint: EndpointId, pools: &'a Pools) -> impl Iterator<Item = &'a Pool> {
         self.members.get(endpoint).into_iter().flat_map(Member::pools).filter_map(|pool| pools.get(pool))
     }

@@ -134,7 +134,8 @@ impl Relay {
         }
     }
 
-    /// Continues the calls whose answer is in a new mesh that replaced the old one as a whole.
+    /// Continues calls after the whole mesh was replaced: those that wait for an answer of the control plane which the
+    /// new mesh has.
     pub(crate) fn take_answers(&mut self) {
         let mesh = self.targets.mesh().clone();
         let mut calls = Vec::new();

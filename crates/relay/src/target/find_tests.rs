@@ -1,4 +1,9 @@
+use leno_model::mesh::Mesh;
+
 use super::*;
+use crate::downstream::client::Speaks;
+use crate::downstream::origin::Origin;
+use crate::fixtures::{connect, relay};
 
 #[test]
 fn an_upgrade_to_http2_is_recognised_in_any_case_and_among_others() {
@@ -7,6 +12,29 @@ fn an_upgrade_to_http2_is_recognised_in_any_case_and_among_others() {
     }
     for asked in [&b"websocket"[..], b"h2", b"h2c2", b""] {
         assert!(!asks_for_http2(asked), "{}", asked.escape_ascii());
+    }
+}
+
+#[test]
+fn no_caller_opens_a_tunnel_of_http2_by_the_field_with_which_proxies_carry_upgrades() {
+    let mut relay = relay(1, Mesh::empty(), false);
+    let address = "10.0.0.9:8080".parse().expect("an address");
+    let origin = Origin { door: Door::Inbound, peer: address, local: address, original_destination: Some(address) };
+    let proxy = Some("spiffe://example.org/ns/shop/sa/web".parse().expect("an id"));
+    for (number, identity, upgrade, carried) in [
+        (0, proxy.clone(), "websocket", Some("websocket")),
+        (1, proxy.clone(), "h2c", None),
+        (2, proxy, "websocket, H2C", None),
+        (3, None, "websocket", None),
+    ] {
+        let client = connect(&mut relay, number, origin, identity, (Speaks::Http2, Vec::new()));
+        let client = relay.downstreams.get(client).expect("it is open");
+        let mut request = FieldSection::new();
+        for (name, value) in [(":method", "GET"), ("leno-orig-proto", "HTTP/1.1"), ("leno-upgrade", upgrade)] {
+            request.push(name.as_bytes(), value.as_bytes());
+        }
+        protocol_of(client, &mut request);
+        assert_eq!(request.get(Known::LenoUpgrade), carried.map(str::as_bytes), "{upgrade}");
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-/// Maximum number of ports that are named because the application has accepted a connection there.
+/// Maximum number of ports that metrics name because the application has accepted a connection there.
 const SERVED_MAX: usize = 64;
 /// Maximum number of ports that are named although the application has not accepted a connection there yet.
 const UNPROVEN_MAX: usize = 16;

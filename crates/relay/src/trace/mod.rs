@@ -131,8 +131,9 @@ impl Tracer {
         self.tracing.as_ref().map(|tracing| &tracing.outbox)
     }
 
-    /// Decides about a call. Returns whether the call is sampled, and its context; `None` if the call is not traced.
-    /// `is_decided`: the caller's proxy would have begun a trace if it had sampled the call.
+    /// Decides whether a call that begins is traced. Returns whether the call is sampled, and its context; `None` if
+    /// the call is not traced. `is_decided`: the caller has a proxy that samples calls. If the request has no context,
+    /// that proxy has decided against a trace.
     pub(crate) fn admit(
         &mut self,
         context: Option<TraceContext>,

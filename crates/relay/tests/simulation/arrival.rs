@@ -27,7 +27,7 @@ pub(crate) struct Doors {
     last_turn: Instant,
     /// Connections have lost their place.
     pub(crate) have_yielded: bool,
-    /// Such a connection was closed at once, perhaps with calls.
+    /// Whether a connection that has lost its place was closed at once. Its open calls, if any, were cut off.
     pub(crate) have_cut: bool,
 }
 

@@ -197,7 +197,6 @@ impl Proxy {
         Ok(())
     }
 
-    /// Checks that no client is left.
     pub(crate) fn check_clients_gone(&self) -> Result<(), String> {
         let has_clients = self.shell.as_ref().is_some_and(Shell::has_clients);
         if has_clients { Err("clients are left".to_owned()) } else { Ok(()) }

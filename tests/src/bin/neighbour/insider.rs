@@ -20,7 +20,7 @@ const CONNECTIONS: u32 = 2;
 const STREAMS: u32 = 150;
 /// Size of the application's answer on each stream.
 const ANSWER_BYTES: u32 = 128 << 10;
-/// How long a connection is held.
+/// How long the insider keeps a connection open whose answers it does not read.
 const HOLD: Duration = Duration::from_secs(25);
 /// Pause between two streams of a connection.
 const STREAM_PAUSE: Duration = Duration::from_millis(50);

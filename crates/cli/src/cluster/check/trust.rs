@@ -12,7 +12,7 @@ use leno_install::names::{ANCHORS, CONTROL_NAMESPACE, INJECTOR, ISSUER, ISSUER_C
 use super::installed::NAMESPACE;
 use super::read::Installed;
 use super::report::{Checklist, Finding};
-use crate::cluster::certificate::{Certificate, issuer_least, relative, same_anchors};
+use crate::cluster::certificate::{Certificate, relative, same_anchors};
 use crate::cluster::connect::ClusterError;
 
 /// Minimum remaining validity of an anchor: 60 days, because users must replace an anchor by hand.
@@ -55,10 +55,8 @@ fn authority(secret: &Secret, now: SystemTime) -> Vec<Finding> {
         format!("renew it where it was issued: Secret {ISSUER} has no ca.key, so the control plane cannot renew it")
     };
     let rotate = "add a second anchor to ca.crt; docs/control-plane.md says how";
-    let issuer = issuers.first().map(|issuer| {
-        let least = issuer_least(&issuer.validity);
-        valid("the issuing authority", issuer, least, &renew, now)
-    });
+    let issuer =
+        issuers.first().map(|issuer| valid("the issuing authority", issuer, issuer.validity.least_left(), &renew, now));
     let anchors = anchors.iter().map(|anchor| valid("the anchor", anchor, ANCHOR_LEAST, rotate, now));
     issuer.into_iter().chain(anchors).collect()
 }

@@ -21,7 +21,7 @@ use crate::cluster::source::ProxyAt;
 
 /// Most proxies that one tap watches.
 const PROXIES_MAX: usize = 16;
-/// Most taps of the page. A proxy has at most four taps, and other users need some.
+/// Maximum number of taps that a dashboard keeps open. A proxy has at most four, so two stay free for others.
 const TAPS_MAX: usize = 2;
 /// Events that wait for the browser. Further events are dropped and counted.
 const WAITING_MAX: usize = 512;

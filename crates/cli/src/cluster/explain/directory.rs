@@ -66,7 +66,7 @@ fn server(
     Ok(Server { backend, endpoint, answer: Some(answer), note: None })
 }
 
-/// Asks a relay that has this identity.
+/// Creates a relay with the identity `own`, and asks the relay to explain the call.
 fn ask(
     options: &Options,
     configuration: &Configuration,

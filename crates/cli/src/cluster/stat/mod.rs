@@ -24,7 +24,7 @@ use super::prometheus::{self, Wanted};
 use super::source::{Measured, Source};
 use super::table::{Output, show};
 
-/// Longest and default time for which a command reads proxies itself.
+/// Longest and default time over which a command reads the metrics of proxies directly, without Prometheus.
 const LIVE_MAX: Duration = Duration::from_secs(60 * 60);
 const LIVE_DEFAULT: Duration = Duration::from_secs(10);
 

@@ -35,7 +35,7 @@ pub struct RouteFilters {
 #[derive(Clone, Debug)]
 pub struct MirrorRef {
     pub to: Reference,
-    /// Number of requests that are copied out of `denominator` requests.
+    /// The mirror gets a copy of this number of requests in every `denominator` requests.
     pub numerator: u32,
     /// At least 1.
     pub denominator: u32,

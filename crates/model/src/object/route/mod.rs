@@ -52,7 +52,7 @@ pub const ROUTE_MATCHES_MAX: usize = 128;
 /// Limit on the length of each list in a rule: its filters, its backends, the header conditions and the query
 /// conditions of one match, and the header fields that a filter sets, adds or removes.
 pub const ITEMS_MAX: usize = 16;
-/// Limit on the number of parents of a route.
+/// Limit on the number of parents of a route, as in the schema of Gateway API.
 pub const PARENTS_MAX: usize = 32;
 
 /// A route of any kind.

@@ -76,8 +76,8 @@ impl AskedSubjects {
         }
     }
 
-    /// Of `subjects`, marks the most recently used subject as used at `now`. All of `subjects` lead to the same
-    /// cluster. Returns whether any of them is known.
+    /// Marks the subject that was used last, among the known `subjects`, as used at `now`. All of them lead to the same
+    /// cluster. Returns `false` if no subject is known.
     pub(super) fn one_is_used<'a>(&mut self, subjects: impl Iterator<Item = &'a Subject>, now: Instant) -> bool {
         let used = subjects.filter_map(|subject| Some((self.by_subject.get(subject)?.used, subject)));
         let Some((_, latest)) = used.max_by_key(|(used, _)| *used) else { return false };
