@@ -14,8 +14,8 @@ use leno_tests::xds::Control;
 
 use super::{SOON, call};
 
-/// Maximum number of addresses that a proxy keeps, by default.
-const SUBJECTS_MAX: usize = 10_000;
+/// Maximum number of addresses that the proxy of the test keeps.
+const SUBJECTS_MAX: usize = 3_000;
 /// Number of connections that call the addresses.
 const CALLERS: usize = 8;
 /// Longest time for the answer to one call.
@@ -68,7 +68,7 @@ fn subscriptions(control: &Control, kind: &str) -> Vec<String> {
 async fn a_service_is_found_at_once_after_more_addresses_were_called_than_are_kept() {
     let (used, unused) = (Backend::start().await, Backend::start().await);
     let control = Control::start(&[Service::echo(&[used.address()]), Service::new("late", &[unused.address()])]);
-    let proxy = Proxy::start_asking(control.xds(), &[]);
+    let proxy = Proxy::start_asking(control.xds(), &["--limit", &format!("max_subjects={SUBJECTS_MAX}")]);
     let client = Client::connect(proxy.outbound(), ECHO).await;
     assert_eq!(call(&client).await, (Some(0), None));
     tokio::task::block_in_place(|| {

@@ -264,9 +264,10 @@ fn rule(rule: &Value) -> String {
     }
 }
 
-/// The members of a list, separated by commas; `None` if it is empty.
+/// The members of a list, separated by commas; `None` if the list is empty or missing.
 fn list(value: &Value) -> Option<String> {
-    Some(value.as_array()?.iter().map(shown).collect::<Vec<_>>().join(", "))
+    let members = value.as_array().filter(|members| !members.is_empty())?;
+    Some(members.iter().map(shown).collect::<Vec<_>>().join(", "))
 }
 
 pub(super) fn shown(value: &Value) -> String {

@@ -3,6 +3,7 @@
 //! The page asks for a new snapshot every few seconds. Events that the tool pushed would go on while the page is hidden or
 //! slow; a page that asks stops by itself.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use hyper::body::Incoming;
@@ -13,6 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::detail::detail;
+use super::mesh::{Mesh, Node};
 use super::state::State;
 use super::{live, watch};
 use crate::cluster::printable::line;
@@ -62,7 +64,7 @@ pub(super) async fn answer(request: &Request<Incoming>, state: &Rc<State>) -> An
     }
     match path {
         "/api/mesh" => mesh(state, &query),
-        "/api/graph" => json_answer(graph(state)),
+        "/api/graph" => json_answer(graph(&state.mesh.borrow())),
         "/api/service" => match query.get("id").and_then(|id| detail(state, &id)) {
             Some(detail) => json_answer(detail),
             None => text(StatusCode::NOT_FOUND, "no proxy knows this Service; go back to the list\n"),
@@ -85,16 +87,16 @@ fn mesh(state: &State, query: &Query<'_>) -> Answer {
     typed(StatusCode::OK, "application/json", snapshot)
 }
 
-fn graph(state: &State) -> String {
-    let mesh = state.mesh.borrow();
-    let nodes: Vec<Value> = mesh
-        .nodes
-        .iter()
-        .filter(|(_, node)| node.proxies > 0 || !node.is_service || node.counts().0.calls > 0.0)
-        .map(|(id, node)| json!({ "id": id, "is_service": node.is_service, "row": node.row(id) }))
-        .collect();
-    // Every edge has calls, and so have both its ends.
-    clean(&json!({ "nodes": nodes, "edges": mesh.edges(|_, _| true) }))
+/// The edges, and the nodes that are not only Services without calls.
+fn graph(mesh: &Mesh) -> String {
+    let edges = mesh.edges(|_, _| true);
+    // A Service that nobody calls now may itself call others.
+    let ends: HashSet<&str> = edges.iter().flat_map(|edge| [edge.from, edge.to]).collect();
+    let nodes = mesh.nodes.iter().filter(|(id, node)| {
+        node.proxies > 0 || !node.is_service || node.counts().0.calls > 0.0 || ends.contains(id.as_str())
+    });
+    let row = |(id, node): (&String, &Node)| json!({ "id": id, "is_service": node.is_service, "row": node.row(id) });
+    clean(&json!({ "nodes": nodes.map(row).collect::<Vec<_>>(), "edges": edges }))
 }
 
 fn json_answer(json: String) -> Answer {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cluster::dashboard::mesh::tests::readings;
 
 #[test]
 fn a_query_is_decoded_and_an_empty_field_is_missing() {
@@ -32,5 +33,22 @@ fn every_module_that_a_file_imports_is_served() {
         for name in content.lines().filter_map(|line| line.split_once("from './")?.1.split('\'').next()) {
             assert!(FILES.iter().any(|(file, ..)| file.strip_prefix('/') == Some(name)), "{path} imports {name}");
         }
+    }
+}
+
+#[test]
+fn both_ends_of_each_edge_of_the_graph_are_among_its_nodes() {
+    const FROM_WEB: &str =
+        "request_total{direction=\"inbound\",target_port=\"80\",client_id=\"spiffe://x/ns/shop/sa/web\"} 8\n";
+    const TO_WEB: &str =
+        "request_total{direction=\"outbound\",dst_namespace=\"shop\",dst_service=\"web\",dst_port=\"80\"} 0\n";
+    // The Service web has no proxy here and gets no calls, but it calls cart.
+    let mesh = Mesh::of(&readings(&[("cart", FROM_WEB), ("batch", TO_WEB)]));
+    let graph: Value = serde_json::from_str(&graph(&mesh)).expect("JSON");
+    let list = |name: &str| graph[name].as_array().cloned().unwrap_or_default();
+    let (nodes, edges) = (list("nodes"), list("edges"));
+    assert!(edges.iter().any(|edge| edge["from"] == "shop/web"), "{graph}");
+    for end in edges.iter().flat_map(|edge| [&edge["from"], &edge["to"]]) {
+        assert!(nodes.iter().any(|node| node["id"] == *end), "{end} in {graph}");
     }
 }
