@@ -1,4 +1,4 @@
-//! Ways to choose one endpoint out of many.
+//! Functions that choose one endpoint out of many.
 
 use fastrand::Rng;
 
@@ -22,8 +22,8 @@ pub(super) struct Choice {
 pub(super) enum Why {
     NextInTurn,
     Drawn,
-    /// A probe, which tests whether a slow or failing endpoint has recovered. `good_answers` counts its good answers so
-    /// far.
+    /// A probe, which tests whether a slow or failing endpoint has recovered. `good_answers` is the number of the
+    /// endpoint's good answers to probes so far.
     Probe {
         good_answers: u32,
     },

@@ -1,4 +1,4 @@
-//! Which parts of a call policy programs without a proxy ignore.
+//! The parts of a call policy that programs without a proxy ignore.
 //!
 //! Such programs get the same routes and clusters over xDS as proxies do. `leno_xds` writes each part in the fields
 //! that such programs know. There is no such field for the other parts.
@@ -35,7 +35,7 @@ pub struct Unsupported {
 }
 
 impl fmt::Display for Unsupported {
-    /// Writes the part, as `hedge` or `retry in mode Audit`.
+    /// Writes the part, for example `hedge` or `retry in mode Audit`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.part)?;
         if self.is_audited { f.write_str(" in mode Audit") } else { Ok(()) }
