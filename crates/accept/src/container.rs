@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// The directory where cgroups are mounted.
 const MOUNT: &str = "/sys/fs/cgroup";
-/// cgroup version 1 writes "no limit" as a number near 2^63, so a number from here on means no limit.
+/// cgroup version 1 writes "no limit" as a number near 2^63, so a number of at least this value means no limit.
 const UNLIMITED_BYTES: u64 = 1 << 60;
 
 /// Returns the smallest limit of this process's cgroup and its ancestors, in bytes; `None` without a limit.

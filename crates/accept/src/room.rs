@@ -1,7 +1,7 @@
 //! Room: [`Places`] shared by the tasks of a program. A task is notified when another connection takes its place.
 //!
-//! Connections without a certificate of the mesh count by source address, and connections with such a certificate by
-//! identity. Each kind has its own places, so that neither kind can use up the places of the other.
+//! Connections without a certificate of the mesh are counted by source address. Connections with such a certificate are
+//! counted by identity. Each kind has its own places, so that neither kind can use up the places of the other.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

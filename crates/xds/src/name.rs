@@ -9,7 +9,7 @@
 //! | | the original destination of a connection | `10.96.0.10:50051` |
 //! | | `inbound`: the policies that select the client | |
 //!
-//! A response always uses the name that the client asked for.
+//! A response always uses the name that the client requested.
 
 use std::fmt;
 use std::net::SocketAddr;
