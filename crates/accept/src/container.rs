@@ -34,7 +34,7 @@ fn smallest(mount: &Path, groups: &str) -> Option<u64> {
 }
 
 /// Returns the path of `file` in a group and in every ancestor. In a container the root is the container's own group,
-/// whatever path this group has outside the container.
+/// even if this group has another path outside the container.
 fn files_up(root: &Path, group: &str, file: &str) -> Vec<PathBuf> {
     let group = Path::new(group.trim_start_matches('/'));
     group.ancestors().map(|group| root.join(group).join(file)).collect()

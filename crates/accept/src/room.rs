@@ -96,8 +96,8 @@ impl Room {
         self.state().holders.len()
     }
 
-    /// Returns how many connections were closed or rejected for lack of a place since the last call, and the address
-    /// that has the most connections now.
+    /// Returns the number of connections that were closed or rejected for lack of a place since the last call, and the
+    /// address that has the most connections now.
     pub fn take_crowded_out(&self) -> (u64, Option<Source>) {
         let mut state = self.state();
         (std::mem::take(&mut state.crowded_out), state.strangers.most().copied())

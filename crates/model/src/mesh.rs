@@ -145,7 +145,7 @@ pub struct Endpoint {
     pub pod: Option<Box<str>>,
     /// The controller of its Pod, if known. Only metrics name it.
     pub controller: Option<Controller>,
-    /// Its Leno proxy, if it has one. The endpoint is then called over mutual TLS only.
+    /// Its Leno proxy, if it has one. Clients call an endpoint with a proxy over mutual TLS only.
     pub proxy: Option<EndpointProxy>,
 }
 
@@ -324,7 +324,7 @@ impl Mesh {
     }
 
     /// Returns the endpoint at `address`, ready or not, for a client that dialled this address. If several clusters
-    /// have this endpoint, a cluster that knows its proxy wins, and among equals the first by key.
+    /// have this endpoint, a cluster that knows the endpoint's proxy wins. Among equal clusters, the first by key wins.
     pub fn endpoint_by_address(&self, address: SocketAddr) -> Option<(&Arc<Cluster>, &Endpoint)> {
         let address = canonical(address);
         let place = self.endpoints.from(|place| place.address < address).next()?;
@@ -340,7 +340,7 @@ impl Mesh {
 
     /// Returns the ports of a Pod that Services of its namespace declare to be HTTP (`appProtocol`), sorted, at most
     /// [`HTTP_PORTS_MAX`]. A port is left out if another of these Services declares it opaque. Services of other
-    /// namespaces do not count: any user may list another workload's address in a Service of their own.
+    /// namespaces have no effect: any user may list another workload's address in a Service of their own.
     pub fn http_ports_of(&self, pod: IpAddr, namespace: &str) -> Vec<u16> {
         let first = canonical(SocketAddr::new(pod, 0));
         let places = self.endpoints.from(|place| place.address < first);
@@ -392,8 +392,9 @@ impl Mesh {
     }
 
     /// Returns the rules for calls to the cluster from clients in `client_namespace`: the consumer routes of this
-    /// namespace or, if it has no consumer routes, the producer routes. `None` without both kinds of routes: calls then
-    /// go to the cluster itself. If the table has no rule for a request, the request is rejected.
+    /// namespace or, if it has no consumer routes, the producer routes. `None` if there are neither consumer routes nor
+    /// producer routes: calls then go to the cluster itself. If the table has no rule for a request, the request is
+    /// rejected.
     pub fn routes(&self, key: &ClusterKey, client_namespace: &str) -> Option<&Arc<RouteTable>> {
         let of_namespace = |namespace: &str| {
             self.routes.find(|routes| routes.key().cmp(&(key, namespace))).map(|routes| &routes.table)

@@ -100,7 +100,7 @@ impl<'a> Traits<'a> {
         }
     }
 
-    /// Returns the Pod's own wish. Another mesh's proxy is not treated as a wish for no proxy: otherwise such a Pod
+    /// Returns the Pod's own wish. Another mesh's proxy has no effect on the wish: otherwise a Pod with such a proxy
     /// would run outside of this mesh unnoticed.
     pub fn wish(&self) -> Wish {
         match self.inject {

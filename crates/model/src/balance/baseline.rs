@@ -111,7 +111,7 @@ impl Baseline {
 
     pub(super) fn refresh(&mut self, now: Instant, usual_ms: Option<f64>, endpoints: &[Endpoint]) {
         self.surprise_ms = usual_ms.map_or(f64::INFINITY, |usual_ms| usual_ms * SURPRISE_MAX);
-        // New endpoints have too few answers to set a baseline, and the answers of failing endpoints do not count.
+        // New endpoints have too few answers to set a baseline, and the answers of failing endpoints are ignored.
         let established = || {
             endpoints
                 .iter()

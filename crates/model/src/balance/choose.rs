@@ -58,8 +58,8 @@ impl Contender {
     }
 }
 
-/// Chooses the endpoint with the best rank. Among equal ranks, chooses the endpoint with the fewest calls in flight;
-/// among those, the endpoint whose last pick is longest ago.
+/// Chooses the endpoint with the best rank. Among equal ranks, chooses the endpoint with the fewest calls in flight.
+/// Among equal numbers of calls, chooses the endpoint whose last pick is longest ago.
 ///
 /// The second argument of `rank` is the number of compared endpoints. `rank` returns `None` for an endpoint that cannot
 /// be used.

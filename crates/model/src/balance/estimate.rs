@@ -7,7 +7,7 @@
 
 use std::time::Instant;
 
-/// How fast the true latency may drift: growth of `variance` per second.
+/// Growth of `variance` per second, because the true latency may drift.
 const DRIFT_PER_S: f64 = 0.005;
 
 /// The mean of recent latencies, and their spread.

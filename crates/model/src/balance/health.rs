@@ -144,8 +144,8 @@ impl Health {
         }
     }
 
-    /// Returns for how long the endpoint has been silent: since its last answer or, if later, since the start of its
-    /// oldest unanswered call.
+    /// Returns the time for which the endpoint has been silent: since its last answer or, if later, since the start of
+    /// its oldest unanswered call.
     pub(super) fn silence(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.quiet_since)
     }

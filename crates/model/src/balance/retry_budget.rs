@@ -61,8 +61,8 @@ impl RetryBudget {
         Self { settings, sharers: sharers.max(1), parts, latest: 0, latest_ends, length }
     }
 
-    /// Changes the settings, and keeps the counts. After a change of the interval, parts of the old and of the new
-    /// length count until the old parts are over.
+    /// Changes the settings, and keeps the counts. After a change of the interval, the budget adds up parts of the old
+    /// and of the new length until the old parts are over.
     pub fn set_settings(&mut self, settings: BudgetSettings) {
         if self.settings != settings {
             self.settings = settings;

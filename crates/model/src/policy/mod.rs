@@ -1,9 +1,9 @@
 //! Authorization: a pure decision for each incoming connection and request.
 //!
 //! An [`AuthorizationPolicy`] lists the callers that may call the workloads that it selects. If no policy is enforced
-//! on a port, the proxy's [`DefaultInboundPolicy`] decides. Otherwise calls that no rule of any enforced policy allows
-//! are denied. Each further policy only extends the list of allowed callers, so the order of the policies does not
-//! matter. A policy in audit mode changes only the log.
+//! on a port, the proxy's [`DefaultInboundPolicy`] decides. Otherwise the proxy denies calls that no rule of any
+//! enforced policy allows. Each further policy only extends the list of allowed callers, so the order of the policies
+//! does not matter. A policy in audit mode changes only the log.
 
 mod allow;
 mod decision;

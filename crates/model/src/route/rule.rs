@@ -7,7 +7,7 @@ use super::Filters;
 use crate::mesh::ClusterKey;
 use crate::traffic::CallPolicy;
 
-/// A rule: how the proxy treats the requests that match it.
+/// A rule: what the proxy does with the requests that match it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rule {
     /// The route of the rule.

@@ -14,16 +14,16 @@ use crate::balance::Method;
 /// Maximum number of methods of a cluster whose latencies are known. Without known latencies, a method's calls are not
 /// hedged after a percentile, and a tap with a percentile does not show them.
 const METHODS_MAX: usize = 64;
-/// Length of a period. The latencies of this period and of the previous period count.
+/// Length of a period. Percentiles are computed from the latencies of the current and of the previous period.
 const PERIOD: Duration = Duration::from_secs(30);
 /// Time for which a percentile is used before it is computed again.
 const FRESH: Duration = Duration::from_millis(100);
-/// A percentile is known once this number of calls is slower. This takes 100 calls for p95, and 5,000 calls for p99.9.
+/// A percentile is known once this number of calls is above it. For p95, this takes 100 calls; for p99.9, 5,000 calls.
 const ENOUGH_SLOWER: u64 = 5;
 /// In each period, the first latencies of a method are all recorded, up to this number.
 const ALL_MAX: u32 = 10_000;
-/// After these latencies, one in this number is recorded, and counts for all of this number: recording costs more than
-/// choosing.
+/// After these latencies, one latency in this number is recorded, with this number as its weight, because recording
+/// costs more than choosing.
 const ONE_OF: u32 = 8;
 /// The largest latency that is recorded, in microseconds. A larger latency is recorded as this latency.
 const LONGEST_US: u64 = 60_000_000;

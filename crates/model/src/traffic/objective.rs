@@ -53,7 +53,7 @@ struct Line {
 pub struct Objective {
     /// The share of calls that should succeed.
     pub success: Option<Share>,
-    /// How fast the successful calls should be.
+    /// The share of the successful calls that should be fast, and the time limit for a fast call.
     pub latency: Option<LatencyObjective>,
 }
 

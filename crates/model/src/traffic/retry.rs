@@ -18,7 +18,7 @@ const LONGEST_PAUSE: u32 = 10;
 const PAUSE_MAX: Duration = Duration::from_secs(20);
 
 /// The conditions for retries of a call, and their maximum number. Lost connections, resets and attempts that take too
-/// long are failures too, with any codes.
+/// long are failures too, even if the lists of codes are empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Retry {
     /// The HTTP statuses that count as failures, ascending; each is 400 to 599.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::HedgeDelay;
 
-/// Shortest length of a period. The calls of this period and of the previous period count. The period is at least as
-/// long as the delay, so that most of the calls that are slow now began in one of the two periods.
+/// Shortest length of a period. The share includes the calls of the current and of the previous period. The period is
+/// at least as long as a fixed delay, so that most of the calls that are slow now began in one of the two periods.
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 /// Minimum number of calls. The share of slow calls among fewer calls shows nothing.
 const FEW: u32 = 20;

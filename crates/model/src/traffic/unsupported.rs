@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::{CallPolicy, Mode, Setting};
 use crate::balance::BudgetSettings;
 
-/// Maximum number of retries of one call in gRPC clients, whatever their configuration says (gRFC A6). grpc-go applies
-/// this limit only to a service config, not to a retry policy from xDS.
+/// Maximum number of retries of one call in gRPC clients, even if their configuration allows more (gRFC A6). grpc-go
+/// applies this limit only to a service config, not to a retry policy from xDS.
 const GRPC_RETRIES_MAX: u8 = 4;
 
 /// A program that reads routes and clusters over xDS, and has no proxy of the mesh.
