@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// The directory where cgroups are mounted.
 const MOUNT: &str = "/sys/fs/cgroup";
-/// cgroup version 1 writes "no limit" as a number near 2^63, so a number from here on means no limit.
+/// cgroup version 1 writes "no limit" as a number near 2^63, so a number of at least this value means no limit.
 const UNLIMITED_BYTES: u64 = 1 << 60;
 
 /// Returns the smallest limit of this process's cgroup and its ancestors, in bytes; `None` without a limit.
@@ -34,7 +34,7 @@ fn smallest(mount: &Path, groups: &str) -> Option<u64> {
 }
 
 /// Returns the path of `file` in a group and in every ancestor. In a container the root is the container's own group,
-/// whatever path this group has outside the container.
+/// even if this group has another path outside the container.
 fn files_up(root: &Path, group: &str, file: &str) -> Vec<PathBuf> {
     let group = Path::new(group.trim_start_matches('/'));
     group.ancestors().map(|group| root.join(group).join(file)).collect()

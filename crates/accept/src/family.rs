@@ -23,7 +23,7 @@ pub fn has_ipv6() -> bool {
 }
 
 /// Creates a TCP socket for listening. Old connections of an earlier process do not block its port. `[::]` accepts IPv4
-/// connections too, whatever net.ipv6.bindv6only is.
+/// connections too, regardless of net.ipv6.bindv6only.
 ///
 /// # Errors
 /// If the kernel cannot create a socket of this family.

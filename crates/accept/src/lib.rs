@@ -1,5 +1,5 @@
 //! Shares a limited number of connections fairly among clients: decides which connection a full listener closes, and
-//! whose waiting work runs next.
+//! which client's waiting work runs next.
 //!
 //! Every listener of the mesh that other workloads can reach uses [`Places`]: the proxy's listeners, the admin
 //! endpoint, the probes, the webhooks, the issuer and xDS. [`Room`], [`Listener`] and [`Queue`] are for tokio;

@@ -15,7 +15,7 @@ use crate::family::{stream_socket, usable};
 use crate::{Place, Room, RoomSize, Source};
 
 /// Number of connections that the kernel queues until they are accepted. The kernel drops further connections, and
-/// their clients retry after a second, which is longer than a kubelet's probe may take.
+/// their clients retry after a second, which is too late for a kubelet's probe.
 pub const BACKLOG: i32 = 4_096;
 /// Wait after an error of accepting a connection. Such errors happen when file descriptors run out.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -39,7 +39,7 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// A listening socket, and the places of its connections.
 #[derive(Debug)]
 pub struct Listener {
-    /// Used in log lines.
+    /// The listener's name in log lines.
     name: &'static str,
     socket: TcpListener,
     room: Room,
@@ -61,8 +61,8 @@ impl Listener {
         Self { name, socket, room: Room::new(size), told_of_crowd: Instant::now() }
     }
 
-    /// Waits for the next connection. If the room is full, closes new connections from the address that has the most
-    /// places.
+    /// Waits for the next connection that gets a place. If the room is full, a new connection replaces another
+    /// connection, or is closed if its own address has the most places.
     pub async fn accept(&mut self) -> Arrival {
         loop {
             // Let the tasks of earlier connections run first: a burst must not replace a connection before the

@@ -1,4 +1,5 @@
-//! Queue: limits how many tasks work at once. Other tasks wait for the turn of their client account ([`Turns`]).
+//! Queue: limits the number of tasks that work at once. Other tasks wait for the turn of their client account
+//! ([`Turns`]).
 
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

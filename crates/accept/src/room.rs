@@ -1,7 +1,7 @@
 //! Room: [`Places`] shared by the tasks of a program. A task is notified when another connection takes its place.
 //!
-//! Connections without a certificate of the mesh count by source address, and connections with such a certificate by
-//! identity. Each kind has its own places, so that neither kind can use up the places of the other.
+//! Connections without a certificate of the mesh are counted by source address. Connections with such a certificate are
+//! counted by identity. Each kind has its own places, so that neither kind can use up the places of the other.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -96,8 +96,8 @@ impl Room {
         self.state().holders.len()
     }
 
-    /// Returns how many connections were closed or rejected for lack of a place since the last call, and the address
-    /// that has the most connections now.
+    /// Returns the number of connections that were closed or rejected for lack of a place since the last call, and the
+    /// address that has the most connections now.
     pub fn take_crowded_out(&self) -> (u64, Option<Source>) {
         let mut state = self.state();
         (std::mem::take(&mut state.crowded_out), state.strangers.most().copied())

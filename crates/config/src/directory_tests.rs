@@ -33,7 +33,7 @@ fn services(configuration: &Configuration) -> Vec<String> {
     configuration.mesh.clusters().iter().map(|cluster| cluster.key.service.to_string()).collect()
 }
 
-/// Formats the files as /config shows them, as in `a.yaml current`.
+/// Formats the files in the form of /config, for example `a.yaml current`.
 fn files(configuration: &Configuration) -> Vec<String> {
     let describe = |file: &serde_json::Value| {
         let path = file["path"].as_str().expect("it is text");

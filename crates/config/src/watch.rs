@@ -18,13 +18,13 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout};
 
-/// How long the directory must be unchanged before it is read, so that no half-written file is read.
+/// Time for which the directory must be unchanged before it is read, so that no half-written file is read.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// Maximum delay: after this long the directory is read even if changes continue.
+/// Time after which the directory is read even if changes continue.
 const QUIET_AT_MOST: Duration = Duration::from_secs(1);
 
-/// How often to check whether the path still leads to the watched directory.
+/// Interval between checks whether the path still leads to the watched directory.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 pub struct Watch {

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::{QUIET, RECHECK_INTERVAL, Watch};
 
-/// Longer than any change takes to be noticed, even on a slow machine.
+/// Longer than the time in which a change is noticed, even on a slow machine.
 const LONG: Duration = Duration::from_secs(20);
 
 fn directory() -> TempDir {

@@ -136,7 +136,7 @@ impl Mistake {
 }
 
 impl fmt::Display for Mistake {
-    /// Writes one line, as `leno.dev/proxy-workers: "0" does not work; use 1 to 64`.
+    /// Writes one line, for example `leno.dev/proxy-workers: "0" does not work; use 1 to 64`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Annotation { bearer, name, value, fix } => {

@@ -1,7 +1,7 @@
 //! Adds proxies to files of Kubernetes objects, or removes them.
 //!
-//! An unchanged document is written byte for byte. A changed one keeps its comments, its layout and its line ends, if
-//! it is in block style; otherwise it is written anew, below its leading comments.
+//! An unchanged document is written byte for byte. A changed document in block style keeps its comments, its layout and
+//! its line ends. A changed document in another style is written anew, below its leading comments.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
@@ -62,7 +62,7 @@ impl Report {
 }
 
 impl fmt::Display for Report {
-    /// One line for the result, and one for each warning or error.
+    /// Writes one line for the result, and one line for each warning or error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { workload, result, warnings } = self;
         match result {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 /// A value that the schema rejects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The field's path, as `control.replicas`; empty for the whole value.
+    /// The field's path, for example `control.replicas`; empty for the whole value.
     pub field: String,
     pub what: String,
 }

@@ -35,7 +35,7 @@ pub struct Workload {
 }
 
 impl fmt::Display for Workload {
-    /// As `Deployment shop/web`, or `Deployment web` without a namespace.
+    /// Writes a text such as `Deployment shop/web`, or `Deployment web` without a namespace.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, namespace, name, .. } = self;
         if namespace.is_empty() { write!(f, "{kind} {name}") } else { write!(f, "{kind} {namespace}/{name}") }

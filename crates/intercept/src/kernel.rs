@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 use crate::Redirection;
 use crate::rules::{question, removing_transaction, transaction};
 
-/// How long the kernel may take to load modules and rules.
+/// Time limit for one answer of the kernel, which may have to load modules and rules first.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// Size of the buffer for the kernel's answers.
 const ANSWERS_BYTES: usize = 64 * 1024;

@@ -33,7 +33,7 @@ fn a_batch_is_messages_between_a_beginning_and_an_end_numbered_in_order() {
     let expected = [
         (0x10, 0x1, 0, vec![0, 0, 0, 10]),
         (0x0a00, 0x401, 1, vec![1, 0, 0, 0]),
-        // The last message before the end of the batch is the only one that asks for an answer.
+        // Only the last message before the end of the batch requests an answer.
         (0x0a06, 0x405, 2, table),
         (0x11, 0x1, 3, vec![0, 0, 0, 10]),
     ];

@@ -203,10 +203,10 @@ impl Rule {
         self.says("fib daddr type != local").expression("fib", &fib).compare(Comparison::NotEqual, &LOCAL.to_ne_bytes())
     }
 
-    /// Matches the first packet of a TCP connection. A later packet must not match, although the kernel takes it for
+    /// Matches the first packet of a TCP connection. A later packet must not match, although the kernel treats it as
     /// new if it does not track the connection. The kernel does not track connections that were opened before our rules
-    /// were loaded, or that were idle for longer than it remembers. If such a packet were redirected, the peer would
-    /// get a reset.
+    /// were loaded, or that were idle for longer than its tracking timeout. If such a packet were redirected, the peer
+    /// would get a reset.
     fn begins_tcp(self) -> Self {
         const FLAGS_OFFSET: u32 = 13;
         let [fin, syn, rst, ack] = [1 << 0, 1 << 1, 1 << 2, 1 << 4];

@@ -93,7 +93,7 @@ fn a_connection_is_redirected_in_both_families() {
 #[test]
 fn a_connection_from_before_the_rules_stays_as_it_is() {
     // The server sends its first bytes after the rules were loaded. The kernel has not tracked the connection, so it
-    // takes these bytes for the beginning of a connection.
+    // treats these bytes as the beginning of a connection.
     let script = "
         ip link set lo up; ip link add d0 type veth peer name d1
         unshare -n sleep 30 & server=$!

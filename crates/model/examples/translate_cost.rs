@@ -1,4 +1,5 @@
-//! Measures how long it takes to make a mesh of many objects, and to make it again after one object changed:
+//! Measures the time to translate many objects into a mesh, and the time to translate them again after one object
+//! changed:
 //!
 //! `cargo run --release -p leno-model --example translate_cost`.
 

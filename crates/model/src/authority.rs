@@ -31,7 +31,7 @@ pub enum Unroutable {
         /// Its namespace.
         namespace: Box<str>,
     },
-    /// The control plane knows no such port. It does not say whether the Service exists.
+    /// The control plane knows no such port. Its answer does not show whether the Service exists.
     #[error(
         "there is no Service {service} in namespace {namespace} with port {port}: check the :authority, or define it"
     )]
@@ -93,7 +93,7 @@ impl fmt::Display for KnownPorts {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Authority<'a> {
     pub host: Host<'a>,
-    /// Its port; [`DEFAULT_PORT`] if it has none.
+    /// The authority's port; [`DEFAULT_PORT`] if the authority names no port.
     pub port: u16,
 }
 

@@ -1,4 +1,4 @@
-//! The subjects about which a proxy asks a control plane. A proxy with a control plane knows only the parts of the mesh
+//! The keys that a proxy requests from a control plane. A proxy with a control plane knows only the parts of the mesh
 //! that its workload uses.
 
 use std::fmt;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use crate::mesh::ClusterKey;
 
-/// A key for which a proxy asks the control plane. The proxy needs the answer before a call can continue.
+/// A key that a proxy requests from the control plane. The proxy needs the answer before a call can continue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
     /// The original destination of a connection: a clusterIP, an endpoint's own address, or an address outside the

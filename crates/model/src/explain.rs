@@ -1,4 +1,4 @@
-//! A question about a call that is not made (`leno explain`), as the tool sends it to a proxy.
+//! The request of `leno explain` to a proxy: a question about a call that is not made.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,16 +12,16 @@ pub const FIELDS_MAX: usize = 64;
 /// Maximum size of the method, the path and the header fields of a question together, in bytes.
 pub const HEAD_MAX_BYTES: usize = 3_072;
 
-/// A call whose way through one proxy is to be explained. [`CallQuestion::check`] must accept the question before it is
-/// used: any user of the admin port may send one.
+/// A call for which one proxy explains what it would do. [`CallQuestion::check`] must accept the question before the
+/// proxy uses it, because any user of the admin port may send a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallQuestion {
-    /// The proxy's side of the call, and what belongs to this side.
+    /// The proxy's side of the call, and the data that only this side has.
     pub side: CallSide,
-    /// The method of HTTP, as `GET`; `POST` for gRPC.
+    /// The HTTP method, for example `GET`; `POST` for gRPC.
     pub method: String,
-    /// The path with its query, as `/shop.v1.Cart/Get`.
+    /// The path with its query, for example `/shop.v1.Cart/Get`.
     pub path: String,
     /// Further header fields. Names are in lower case.
     #[serde(default)]
@@ -34,7 +34,7 @@ pub struct CallQuestion {
 pub enum CallSide {
     /// The proxy's own application makes the call.
     Outbound {
-        /// `:authority`, as `cart.shop:80`.
+        /// `:authority`, for example `cart.shop:80`.
         authority: String,
         /// The address to which the application connects, if netfilter redirects the connection to the proxy. `None` for a
         /// call to the proxy's own outbound port: only the authority then names the destination.
@@ -112,7 +112,8 @@ impl CallQuestion {
         }
     }
 
-    /// Returns whether the header section is the whole request. Other methods have content, as gRPC calls do.
+    /// Returns whether a request with this method has no content. Requests with other methods, such as gRPC calls, have
+    /// content.
     pub fn has_no_content(&self) -> bool {
         matches!(&*self.method, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "DELETE")
     }

@@ -1,4 +1,4 @@
-//! Manifests for tests, and short ways to parse them.
+//! Manifests for tests, and functions that parse them.
 
 use crate::manifest::{Manifest, SourceFile, parse_file};
 use crate::object::Object;

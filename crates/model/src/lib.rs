@@ -2,10 +2,10 @@
 //!
 //! [`manifest`] parses Kubernetes manifests into [`object`]s, and [`typed`] parses objects from the Kubernetes API.
 //! [`translate`] joins the objects into a [`mesh::Mesh`]. [`route`] finds the rule for a request, [`balance`] chooses
-//! among the endpoints of a cluster, [`traffic`] has the time limits and retries of calls, and [`policy`] decides who
-//! may call a workload.
+//! among the endpoints of a cluster, [`traffic`] has the time limits and retries of calls, and [`policy`] decides which
+//! callers may call a workload.
 //!
-//! A Service's manifest becomes a mesh, in which calls are looked up:
+//! This example translates a Service's manifest into a mesh, and finds the cluster of a call:
 //!
 //! ```
 //! use leno_model::manifest::{SourceFile, parse_file};

@@ -47,10 +47,10 @@ pub struct Mesh {
     http_ports: Arc<[u16]>,
     /// Sorted by key and unique.
     routes: SortedList<AttachedRoutes>,
-    /// Selects the endpoints in `endpoints`.
+    /// Decides which endpoints are in `endpoints`.
     #[serde(skip)]
     dialled: Dialled,
-    /// Sorted by address and unique.
+    /// The addresses that lead to a cluster, sorted and unique.
     #[serde(skip)]
     addresses: SortedList<(SocketAddr, Arc<ClusterKey>)>,
     /// The position of each endpoint, sorted by address. Several clusters may have an endpoint at one address.
@@ -106,12 +106,12 @@ pub struct Cluster {
     /// The protocol. The first source that sets it decides: `leno.dev/opaque-ports` of the Service or of one of its
     /// Pods, then `appProtocol`, then the default for the port or for one of the endpoints' ports.
     pub protocol: Protocol,
-    /// How its connections are treated.
+    /// The settings of the connections to its endpoints.
     pub settings: Settings,
     /// The budget for retries and for further attempts of its calls; `None` for the default budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_budget: Option<Setting<BudgetSettings>>,
-    /// What its calls should reach; `None` without an objective.
+    /// The objectives for its calls; `None` without an objective.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub objectives: Option<Arc<Objectives>>,
     /// The Service's virtual addresses.
@@ -145,7 +145,7 @@ pub struct Endpoint {
     pub pod: Option<Box<str>>,
     /// The controller of its Pod, if known. Only metrics name it.
     pub controller: Option<Controller>,
-    /// Its Leno proxy, if it has one. The endpoint is then called over mutual TLS only.
+    /// Its Leno proxy, if it has one. Clients call an endpoint with a proxy over mutual TLS only.
     pub proxy: Option<EndpointProxy>,
 }
 
@@ -231,7 +231,7 @@ impl Mesh {
         &self.default_namespace
     }
 
-    /// Returns the same mesh, in which only the answers to `subjects` are known: everything else is not known yet.
+    /// Returns the same mesh, in which only the answers to `subjects` are known.
     pub fn answering(mut self, subjects: impl IntoIterator<Item = Subject>) -> Self {
         let mut subjects: Vec<Subject> = subjects.into_iter().collect();
         subjects.sort();
@@ -240,15 +240,15 @@ impl Mesh {
         self
     }
 
-    /// Returns the subject to ask about if the destination of a connection to `address` is not known yet.
+    /// Returns the subject to request if the destination of a connection to `address` is not known yet.
     pub fn unanswered_address(&self, address: SocketAddr) -> Option<Subject> {
         self.answered.as_ref()?;
         let subject = Subject::Address(canonical(address));
         (!self.answers(&subject)).then_some(subject)
     }
 
-    /// Returns the subject to ask about if the destination of a call with this `:authority` is not known yet. `None`
-    /// also for an invalid authority.
+    /// Returns the subject to request if the destination of a call with this `:authority` is not known yet. `None` also
+    /// for an invalid authority.
     pub fn unanswered_authority(&self, authority: &[u8]) -> Option<Subject> {
         self.answered.as_ref()?;
         self.subject(authority).filter(|subject| !self.answers(subject))
@@ -265,7 +265,7 @@ impl Mesh {
         Some(Subject::Service(ClusterKey { namespace, service, port }))
     }
 
-    /// Returns the subject to ask about if the policies in force are not known yet.
+    /// Returns the subject to request if the policies in force are not known yet.
     pub fn unanswered_inbound(&self) -> Option<Subject> {
         (!self.answers(&Subject::Inbound)).then_some(Subject::Inbound)
     }
@@ -285,7 +285,8 @@ impl Mesh {
         self.clusters.find(|cluster| cluster.key.cmp(key))
     }
 
-    /// Returns every address that leads to a cluster, sorted, as [`Mesh::cluster_by_address`] finds it.
+    /// Returns every address that leads to a cluster, sorted, with the cluster that [`Mesh::cluster_by_address`]
+    /// returns for it.
     pub fn addresses(&self) -> impl Iterator<Item = (SocketAddr, &Arc<Cluster>)> {
         self.addresses.iter().filter_map(|(address, key)| Some((*address, self.cluster(key)?)))
     }
@@ -298,7 +299,7 @@ impl Mesh {
     /// allocates nothing.
     ///
     /// # Errors
-    /// [`Unroutable`]; its text tells the caller what to write.
+    /// [`Unroutable`]; its text shows the caller how to correct the authority.
     pub fn cluster_by_authority(&self, authority: &[u8]) -> Result<&Arc<Cluster>, Unroutable> {
         let Authority { host, port } = authority::parse(authority)?;
         match host {
@@ -323,7 +324,7 @@ impl Mesh {
     }
 
     /// Returns the endpoint at `address`, ready or not, for a client that dialled this address. If several clusters
-    /// have this endpoint, a cluster that knows its proxy wins, and among equals the first by key.
+    /// have this endpoint, a cluster that knows the endpoint's proxy wins. Among equal clusters, the first by key wins.
     pub fn endpoint_by_address(&self, address: SocketAddr) -> Option<(&Arc<Cluster>, &Endpoint)> {
         let address = canonical(address);
         let place = self.endpoints.from(|place| place.address < address).next()?;
@@ -339,7 +340,7 @@ impl Mesh {
 
     /// Returns the ports of a Pod that Services of its namespace declare to be HTTP (`appProtocol`), sorted, at most
     /// [`HTTP_PORTS_MAX`]. A port is left out if another of these Services declares it opaque. Services of other
-    /// namespaces do not count: any user may list another workload's address in a Service of their own.
+    /// namespaces have no effect: any user may list another workload's address in a Service of their own.
     pub fn http_ports_of(&self, pod: IpAddr, namespace: &str) -> Vec<u16> {
         let first = canonical(SocketAddr::new(pod, 0));
         let places = self.endpoints.from(|place| place.address < first);
@@ -391,8 +392,9 @@ impl Mesh {
     }
 
     /// Returns the rules for calls to the cluster from clients in `client_namespace`: the consumer routes of this
-    /// namespace or, if it has no consumer routes, the producer routes. `None` without both kinds of routes: calls then
-    /// go to the cluster itself. If the table has no rule for a request, the request is rejected.
+    /// namespace or, if it has no consumer routes, the producer routes. `None` if there are neither consumer routes nor
+    /// producer routes: calls then go to the cluster itself. If the table has no rule for a request, the request is
+    /// rejected.
     pub fn routes(&self, key: &ClusterKey, client_namespace: &str) -> Option<&Arc<RouteTable>> {
         let of_namespace = |namespace: &str| {
             self.routes.find(|routes| routes.key().cmp(&(key, namespace))).map(|routes| &routes.table)

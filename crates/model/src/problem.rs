@@ -21,9 +21,9 @@ pub struct Place {
     pub file: Arc<str>,
     #[serde(flatten)]
     pub mark: Mark,
-    /// The field's path, as `spec.ports[0].port`; empty for the whole object or file.
+    /// The field's path, for example `spec.ports[0].port`; empty for the whole object or file.
     pub field: String,
-    /// Kind, namespace and name, as `Service default/echo`; empty when the file has no readable object.
+    /// Kind, namespace and name, for example `Service default/echo`; empty if the file has no readable object.
     pub object: String,
 }
 
@@ -61,8 +61,8 @@ impl fmt::Display for Place {
 }
 
 impl fmt::Display for Problem {
-    /// Writes one line, as `echo.yaml:12: spec.ports[0].port of Service default/echo: 70000 is not a port; use 1 to
-    /// 65535`.
+    /// Writes one line, for example `echo.yaml:12: spec.ports[0].port of Service default/echo: 70000 is not a port; use
+    /// 1 to 65535`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}; {}", self.place, self.what, self.fix)
     }
@@ -75,7 +75,7 @@ impl fmt::Display for Notice {
 }
 
 impl Problem {
-    /// Returns the text without file and object, for readers who know them: `spec.ports[0].port: 70000 is not a port;
+    /// Returns the text without file and object, for a reader who knows both: `spec.ports[0].port: 70000 is not a port;
     /// use 1 to 65535`.
     pub fn within_object(&self) -> String {
         match self.place.field.as_str() {

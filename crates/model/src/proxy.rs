@@ -12,19 +12,19 @@ pub const ADMIN_PORT: u16 = 4191;
 /// The port for opaque connections from other proxies, the same port as in HBONE. Only the manifests of endpoints
 /// outside a cluster can name another port.
 pub const TUNNEL_PORT: u16 = 15_008;
-/// The user that a proxy runs as. The redirection recognizes the proxy's own connections by this user. No entry in
-/// /etc/passwd is needed.
+/// The ID of the user that runs a proxy. The redirection recognizes the proxy's own connections by this user. No entry
+/// in /etc/passwd is needed.
 pub const UID: u32 = 2102;
 
 /// Maximum number of worker threads. Measurements showed no gain from more threads.
 pub const WORKERS_MAX: u16 = 64;
-/// Longest time for calls in flight to finish.
+/// Longest grace period: the time in which calls in flight may finish.
 pub const GRACE_MAX: Duration = Duration::from_secs(3_600);
-/// Allowed times to establish a connection.
+/// Allowed range of the time limit for establishing a connection.
 pub const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
-/// Parses a grace period: a whole number and a unit, as `500ms`, `30s` or `2m`. `None` if the text is malformed or the
-/// period longer than [`GRACE_MAX`].
+/// Parses a grace period: a whole number and a unit, for example `500ms`, `30s` or `2m`. `None` if the text is
+/// malformed or the period is longer than [`GRACE_MAX`].
 pub fn parse_grace(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
     let unit_ms = match unit {

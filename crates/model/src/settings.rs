@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-/// How the proxy treats a cluster's connections; each field is an annotation of the Service.
+/// The settings of a cluster's connections; each field is an annotation of the Service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Settings {
     /// Maximum time to establish a connection. `leno.dev/connect-timeout`, 10 ms to 1 min, default 1 s.
@@ -13,11 +13,11 @@ pub struct Settings {
     /// Limit on one worker's connections to one endpoint. `leno.dev/max-connections-per-endpoint`, 1 to 1024, default
     /// 16.
     pub max_connections_per_endpoint: u16,
-    /// How long to keep a connection without calls. `leno.dev/idle-timeout`, 1 s to 24 h, default 1 min.
+    /// Time after which a connection without calls is closed. `leno.dev/idle-timeout`, 1 s to 24 h, default 1 min.
     #[serde(rename = "idle_timeout_ms", serialize_with = "milliseconds")]
     pub idle_timeout: Duration,
-    /// Age after which a connection gets no new calls; they go to a new connection. `leno.dev/max-connection-age`, 1 s
-    /// to 7 days, default none.
+    /// Age after which a connection gets no new calls; new calls use a new connection. `leno.dev/max-connection-age`, 1
+    /// s to 7 days, default none.
     #[serde(rename = "max_connection_age_ms", serialize_with = "milliseconds_or_none")]
     pub max_connection_age: Option<Duration>,
 }
@@ -33,8 +33,8 @@ impl Default for Settings {
     }
 }
 
-/// Parses a duration of Gateway API (GEP-2257): one to four groups of one to five digits and a unit, as `1h30m`, `10s`
-/// or `500ms`. `None` if invalid.
+/// Parses a duration of Gateway API (GEP-2257): one to four groups of one to five digits and a unit, for example
+/// `1h30m`, `10s` or `500ms`. `None` if invalid.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     const PARTS_MAX: usize = 4;
     const DIGITS_MAX: usize = 5;

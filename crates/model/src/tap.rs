@@ -1,4 +1,4 @@
-//! The selection of calls that a user watches (`leno tap`), as the tool sends it to a proxy.
+//! The request of `leno tap` to a proxy: the selection of calls that a user watches.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,22 +8,23 @@ use serde::{Deserialize, Serialize};
 use crate::settings::parse_duration;
 use crate::traffic::{GrpcCodes, HedgeDelay};
 
-/// Which calls a tap shows. A call must meet every condition; a condition that is not set accepts every call.
+/// Selects the calls that a tap shows. A call must meet every condition; a condition that is not set accepts every
+/// call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TapSelection {
     /// The proxy's side of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub side: Option<TapSide>,
-    /// A gRPC method, as `shop.v1.Cart/Add`; all methods of a gRPC service, as `shop.v1.Cart`; or the beginning of an
-    /// HTTP path, as `/items`. Matches whole segments.
+    /// A gRPC method, for example `shop.v1.Cart/Add`; all methods of a gRPC service, for example `shop.v1.Cart`; or the
+    /// beginning of an HTTP path, for example `/items`. Matches whole segments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// The name of the route that the call matched, as `canary` or `shop/canary`.
+    /// The name of the route that the call matched, for example `canary` or `shop/canary`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<String>,
-    /// The identity of the other side, as `cart` or `shop/cart`: the caller of an inbound call, the server of an
-    /// outbound call.
+    /// The identity of the other side, for example `cart` or `shop/cart`: the caller of an inbound call, the server of
+    /// an outbound call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
     /// The call ended with one of these statuses. An empty list accepts every status.
@@ -39,10 +40,11 @@ pub struct TapSelection {
     /// 990 means that 99 % of the calls are faster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slower_than_permille: Option<u16>,
-    /// One of this many calls that meet the conditions, at random; 0 and 1 mean all.
+    /// Shows a random sample: one in this number of the calls that meet the conditions. 0 and 1 mean all of these
+    /// calls.
     #[serde(skip_serializing_if = "is_zero")]
     pub one_in: u32,
-    /// Highest number of calls that each worker shows in a second; 0 means [`TapSelection::DEFAULT_RATE`].
+    /// Maximum number of calls that each worker shows in a second; 0 means [`TapSelection::DEFAULT_RATE`].
     #[serde(skip_serializing_if = "is_zero")]
     pub rate: u32,
     /// Shows the header fields too.
@@ -60,7 +62,7 @@ pub enum TapSide {
     Outbound,
 }
 
-/// What a user calls slow.
+/// The limit above which a call is slow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlowerThan {
     Time(Duration),
@@ -79,9 +81,9 @@ pub enum TapStatus {
 }
 
 impl TapSelection {
-    /// The rate if none is set.
+    /// The rate if the user sets no rate, in calls per second on each worker.
     pub const DEFAULT_RATE: u32 = 100;
-    /// The highest rate.
+    /// The highest rate, in calls per second on each worker.
     pub const MAX_RATE: u32 = 10_000;
 
     /// Sets the condition on the time.
@@ -95,7 +97,7 @@ impl TapSelection {
         self
     }
 
-    /// The highest number of calls in a second.
+    /// The maximum number of calls that each worker shows in a second.
     pub fn rate(&self) -> u32 {
         if self.rate == 0 { Self::DEFAULT_RATE } else { self.rate.min(Self::MAX_RATE) }
     }
@@ -156,7 +158,7 @@ fn is_zero(number: &u32) -> bool {
 impl FromStr for SlowerThan {
     type Err = String;
 
-    /// Parses a duration, as `200ms`, or a percentile, as `p99` or `p99.9`.
+    /// Parses a duration, for example `200ms`, or a percentile, for example `p99` or `p99.9`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text.starts_with('p').then(|| text.parse()) {
             Some(Ok(HedgeDelay::Percentile(permille))) => Ok(Self::Percentile(permille)),

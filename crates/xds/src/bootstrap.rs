@@ -107,8 +107,8 @@ fn grpc(options: &Bootstrap) -> Value {
     bootstrap
 }
 
-/// Returns whether the text is a loopback address. A name such as `localhost` does not count, because a certificate can
-/// contain such a name.
+/// Returns whether the text is a loopback address. Returns `false` for a name such as `localhost`, because a
+/// certificate can contain such a name.
 fn is_loopback(control: &str) -> bool {
     host_and_port(control).0.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }

@@ -61,11 +61,13 @@ pub(crate) fn with_budget(facts: Facts, budget: Option<&Setting<BudgetSettings>>
     })
 }
 
-/// Writes a retry budget as Envoy knows it: how many retries may be in flight, in percent of the requests in flight. If
-/// retries take as long as other requests, this is the same share as in the calls of an interval. With `budget_interval`,
-/// Envoy would take the percentage of all requests of the interval, and so allow far more retries in flight.
+/// Writes a retry budget in Envoy's form: the maximum number of retries in flight, in percent of the requests in
+/// flight. If retries take as long as other requests, this is the same share as in the calls of an interval. With
+/// `budget_interval`, Envoy would take the percentage of all requests of the interval, and so allow far more retries in
+/// flight.
 ///
-/// Without a minimum, Envoy allows 3. A minimum per second says nothing about retries in flight, unless it is zero.
+/// Without a minimum, Envoy always allows 3 retries in flight. A minimum per second cannot be converted to a number of
+/// retries in flight, unless it is zero.
 pub(crate) fn envoy_budget(budget: &BudgetSettings) -> RetryBudget {
     RetryBudget {
         budget_percent: Some(types::Percent { value: budget.percent.into() }),
@@ -120,8 +122,8 @@ pub(crate) fn budget(facts: &Facts, cluster: &str) -> Result<Option<Setting<Budg
     Ok(Some(setting(facts, BUDGET, budget, cluster)))
 }
 
-/// Reads the objectives of a cluster. Objectives change no call, so a proxy does without those that it cannot read: a newer
-/// control plane may write them in a form that the proxy does not know.
+/// Reads the objectives of a cluster. Objectives change no call, so the proxy ignores objectives that it cannot read: a
+/// newer control plane may write objectives in a form that the proxy does not know.
 pub(crate) fn objectives(facts: &Facts, cluster: &str) -> Option<Arc<Objectives>> {
     let set_by = facts.get(&format!("{OBJECTIVE}{SET_BY}")).unwrap_or(cluster).into();
     Objectives::read(facts.get(OBJECTIVE)?, set_by).ok().map(Arc::new)

@@ -27,7 +27,7 @@ use crate::{call_policy, tls};
 
 pub use crate::tls::has_same_peers;
 
-/// How many endpoints the least-request balancers of gRPC and Envoy compare.
+/// Number of endpoints that the least-request balancers of gRPC and Envoy compare.
 const CHOICES: u32 = 2;
 
 pub fn write(cluster: &mesh::Cluster, view: View<'_>) -> Cluster {

@@ -159,7 +159,7 @@ fn read_one(lb_endpoint: &LbEndpoint, zone: Option<&str>) -> Result<Endpoint, (&
         zone: zone.map(Into::into),
         hostname: boxed(HOSTNAME),
         pod: boxed(POD),
-        // Only metrics name it, so a controller of a kind that this proxy does not know does no harm.
+        // Only metrics name the controller, so a controller of a kind that this proxy does not know does no harm.
         controller: facts.get(CONTROLLER).and_then(|controller| controller.parse().ok()),
         proxy,
     })

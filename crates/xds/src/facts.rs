@@ -14,17 +14,17 @@ pub const KEY: &str = "leno.dev";
 
 /// In a Cluster: the balancer, in the values of `leno.dev/balancer`.
 pub const BALANCER: &str = "balancer";
-/// In a Cluster: the protocol, as [`leno_model::protocol::Protocol::name`].
+/// In a Cluster: the protocol, in the form of [`leno_model::protocol::Protocol::name`].
 pub const PROTOCOL: &str = "protocol";
 /// In a Cluster: the Service's virtual addresses, separated by commas.
 pub const CLUSTER_IPS: &str = "cluster-ips";
 /// In an endpoint: the Pod's name.
 pub const POD: &str = "pod";
-/// In an endpoint: the controller of its Pod, as `deployment/cart`.
+/// In an endpoint: the controller of its Pod, for example `deployment/cart`.
 pub const CONTROLLER: &str = "controller";
 /// In an endpoint: its hostname within the Service's domain.
 pub const HOSTNAME: &str = "hostname";
-/// In an endpoint: the workload of its proxy, as `ns/shop/sa/cart`.
+/// In an endpoint: the workload of its proxy, for example `ns/shop/sa/cart`.
 pub const IDENTITY: &str = "identity";
 /// In an endpoint: its proxy's port for direct connections, if these connections are not redirected to the proxy.
 pub const INBOUND_PORT: &str = "inbound-port";
@@ -42,14 +42,14 @@ pub const TRUST_DOMAIN: &str = "trust-domain";
 /// Prefix of a key in the Listener `inbound`. The policy's name follows the prefix; the value is the service account
 /// that the policy selects, or `*`.
 pub const TARGET: &str = "target-";
-/// Prefix of a key in the Listener `inbound`. The policy's name follows the prefix; the key is there if the policy is
+/// Prefix of a key in the Listener `inbound`. The policy's name follows the prefix. The key is present if the policy is
 /// invalid, and so allows no caller.
 pub const UNREADABLE: &str = "unreadable-";
 
 /// In the Listener `inbound`: the ports of the client's workload that Services declare to be HTTP, separated by commas.
 pub const HTTP_PORTS: &str = "http-ports";
 
-/// In a Route: its route object, as `HTTPRoute shop/echo`.
+/// In a Route: its route object, for example `HTTPRoute shop/echo`.
 pub const ROUTE: &str = "route";
 /// In a Route: the name of its rule.
 pub const RULE: &str = "rule";
@@ -66,7 +66,7 @@ pub const GRPC_METHOD: &str = "grpc-method";
 pub const REQUEST_TIMEOUT: &str = "request-timeout-ms";
 /// In a Route: the timeout of one attempt, in milliseconds.
 pub const BACKEND_TIMEOUT: &str = "backend-request-timeout-ms";
-/// In a Route: how long both sides of a call may be silent, in milliseconds.
+/// In a Route: the maximum time for which both sides of a call may be silent, in milliseconds.
 pub const IDLE_TIMEOUT: &str = "stream-idle-timeout-ms";
 /// In a Route: the maximum number of retries of one request.
 pub const RETRIES: &str = "retries";
@@ -88,7 +88,7 @@ pub const BUDGET: &str = "retry-budget-percent";
 pub const BUDGET_INTERVAL: &str = "retry-budget-interval-ms";
 /// In a Cluster: retries per second that the budget always allows.
 pub const BUDGET_MIN_PER_SECOND: &str = "retry-budget-min-per-second";
-/// In a Cluster: what its calls should reach, in the form of the annotation `leno.dev/objective`.
+/// In a Cluster: the objectives for its calls, in the form of the annotation `leno.dev/objective`.
 pub const OBJECTIVE: &str = "objective";
 /// End of a key; the key of a part of a call policy precedes it. The value is the object that sets the part.
 pub const SET_BY: &str = "-set-by";
@@ -99,7 +99,7 @@ pub const MODE: &str = "-mode";
 /// invalid.
 pub const INVALID: &str = "invalid-";
 /// Prefix of a key in a Route. A mirror's number follows the prefix; the value is the share of requests that the mirror
-/// gets, as `1/3`.
+/// gets, for example `1/3`.
 pub const MIRROR: &str = "mirror-";
 
 /// In a client's node, in its metadata below [`KEY`]: whether the client has certificates of the mesh.

@@ -32,7 +32,7 @@ pub enum Destination {
     Endpoint(ClusterKey),
 }
 
-/// How long a client may stay silent before we assume that its server speaks first.
+/// Time for which a client may stay silent before we assume that its server speaks first.
 const DETECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The value of [`LEADS_TO`] for [`Destination::Endpoint`].
@@ -41,17 +41,17 @@ const ENDPOINT: &str = "endpoint";
 /// The content of a Listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lead {
-    /// The Listener's name, as the client asked for it.
+    /// The Listener's name, in the form that the client requested.
     pub name: String,
     pub destination: Destination,
 }
 
 /// Writes the Listener called `name` for a cluster: at the address `at`, or without an address for a Service's name.
 ///
-/// gRPC asks for a Listener by the Service's name; such a Listener has an API and no address. Proxies ask by the
-/// original destination of their connections; such a Listener does not bind its address but gets redirected
-/// connections. `table` has the routes in force at the cluster. The Listener contains only the routes for connections;
-/// the RouteConfiguration contains the routes for requests.
+/// gRPC requests a Listener by the Service's name; such a Listener has an API and no address. Proxies request a
+/// Listener by the original destination of their connections; such a Listener does not bind its address but gets
+/// redirected connections. `table` has the routes in force at the cluster. The Listener contains only the routes for
+/// connections; the RouteConfiguration contains the routes for requests.
 pub fn write(name: &str, at: Option<SocketAddr>, cluster: &Cluster, table: Option<&RouteTable>) -> Listener {
     let key = cluster.key.to_string();
     let listener = Listener {

@@ -9,7 +9,7 @@
 //! | | the original destination of a connection | `10.96.0.10:50051` |
 //! | | `inbound`: the policies that select the client | |
 //!
-//! A response always uses the name that the client asked for.
+//! A response always uses the name that the client requested.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ pub enum RouteName {
 }
 
 /// The cluster of a backend that does not exist; no Service can have this name. Envoy answers calls to an unknown
-/// cluster itself. gRPC would wait for an unknown cluster, so it gets this cluster, which has no endpoints.
+/// cluster itself. gRPC would wait for an unknown cluster, so gRPC gets this cluster, which has no endpoints.
 pub const NOWHERE: &str = "nowhere";
 /// The Listener with the policies of the client's own workload. To call a Service with this name, a client must add the
 /// Service's namespace or port.

@@ -1,6 +1,5 @@
 //! Mutual TLS from a client with certificates of the mesh to an endpoint behind a proxy. The client checks the proxy's
-//! SPIFFE id. By the server name, `<target port>.leno.internal`, the proxy recognizes TLS that is meant for the proxy
-//! itself.
+//! SPIFFE id. TLS that is meant for the proxy itself has the server name `<target port>.leno.internal`.
 //!
 //! The client's bootstrap configures the location of its certificates, as [`CERTIFICATE`] and [`TRUST`] (Envoy's static
 //! secrets) or [`PROVIDER`] (gRPC's certificate provider).

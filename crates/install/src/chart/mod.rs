@@ -67,7 +67,7 @@ pub fn default_values(is_ha: bool) -> Result<Value, ChartError> {
     Ok(values)
 }
 
-/// Sets one value, as `control.replicas=3`; text needs no quotes.
+/// Sets one value, for example `control.replicas=3`; text needs no quotes.
 ///
 /// # Errors
 /// If the text is not NAME=VALUE. [`objects`] checks the name and the value.

@@ -87,7 +87,7 @@ fn the_monitors_find_the_ports_of_injected_pods_and_of_the_control_plane() {
     assert_eq!(selector("leno-control"), json!({"matchLabels": {NAME_LABEL: label}}));
 }
 
-/// Renames the fields of Prometheus' relabeling rules as the Prometheus Operator calls them.
+/// Renames the fields of Prometheus' relabeling rules to the names that the Prometheus Operator uses.
 fn as_the_operator_says(rule: &Value) -> Value {
     let rename = |name: &str| match name {
         "source_labels" => "sourceLabels".to_owned(),

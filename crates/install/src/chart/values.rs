@@ -26,7 +26,7 @@ pub fn merge(values: &mut Value, over: Value) {
     }
 }
 
-/// Sets one value, as `control.replicas=3`. If `schema` requires text, the value is text, otherwise YAML:
+/// Sets one value, for example `control.replicas=3`. If `schema` requires text, the value is text, otherwise YAML:
 /// `webhook.excludedNamespaces=[a, b]`.
 ///
 /// # Errors

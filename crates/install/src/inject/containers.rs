@@ -21,8 +21,8 @@ pub(super) const IDENTITY_VOLUME: &str = "leno-identity";
 /// The user that the proxy runs as, in the type of Kubernetes' fields.
 pub(super) const PROXY_UID: i64 = proxy::UID as i64;
 
-/// Options that other code reads back from the arguments of injected containers, for example to learn how clients reach
-/// the Pod's ports.
+/// Options that other code reads back from the arguments of injected containers, for example to find out how clients
+/// reach the Pod's ports.
 pub(super) const INBOUND_PORT: &str = "--inbound-port";
 pub(super) const ADMIN_PORT: &str = "--admin-port";
 pub(super) const SKIP_INBOUND_PORTS: &str = "--skip-inbound-ports";

@@ -6,7 +6,7 @@ use leno_model::proxy;
 use super::containers::{ADMIN_PORT, INBOUND_PORT, OPAQUE_PORTS, SKIP_INBOUND_PORTS};
 use crate::names::{INIT, PROXY};
 
-/// How a Pod's proxy treats the Pod's ports.
+/// The ports of a Pod that the Pod's proxy does not serve, or serves without inspection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InboundPorts {
     /// Ports whose connections bypass the proxy, so that no proxy answers a handshake there. The proxy's own ports are

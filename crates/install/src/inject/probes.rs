@@ -20,7 +20,7 @@ const KINDS: [&str; 3] = ["startupProbe", "livenessProbe", "readinessProbe"];
 /// A probe that a kubelet sends to a container over the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodProbe {
-    /// As `livenessProbe of container web`.
+    /// The probe's field and its container, for example `livenessProbe of container web`.
     pub name: String,
     /// The port that the probe calls; `None` if the container has no port of the name that the probe gives.
     pub port: Option<u16>,

@@ -39,13 +39,13 @@ pub struct Settings {
     /// The collector that gets the spans of traced calls: a Service or an IP address, and a port. If it is empty, calls are
     /// not traced.
     pub trace_collector: String,
-    /// The share of the calls without a trace for which the proxy begins one.
+    /// The share of the calls without a trace for which the proxy begins a trace: 0 to 1.
     pub trace_ratio: String,
-    /// Slower calls are exported even if they are not sampled.
+    /// The time limit above which a call is exported even if it is not sampled.
     pub trace_slower_than: String,
     /// Whether failed calls are exported even if they are not sampled.
     pub trace_failed: bool,
-    /// How long calls in flight may take after the Pod begins to end.
+    /// Time limit for calls in flight after the Pod begins to end.
     pub shutdown_grace: String,
     /// Timeout for establishing a connection to an address that belongs to no Service.
     pub egress_connect_timeout: String,

@@ -100,8 +100,8 @@ impl<'a> Traits<'a> {
         }
     }
 
-    /// Returns the Pod's own wish. Another mesh's proxy does not count as opting out: otherwise such a Pod would run
-    /// outside of this mesh unnoticed.
+    /// Returns the Pod's own wish. Another mesh's proxy has no effect on the wish: otherwise a Pod with such a proxy
+    /// would run outside of this mesh unnoticed.
     pub fn wish(&self) -> Wish {
         match self.inject {
             _ if self.has_host_network || self.is_windows => Wish::NoProxy,
@@ -119,7 +119,8 @@ impl Wish {
         match self {
             Self::Proxy => true,
             Self::NoProxy | Self::Grpc => false,
-            // The injector rejects Pods because of an invalid value, so an invalid value counts as asking for a proxy.
+            // The injector rejects Pods because of an invalid value, so an invalid value is treated as a request for a
+            // proxy.
             Self::AsNamespace => namespace.is_some_and(|word| ![DISABLED, GRPC_WORD].contains(&word.trim())),
         }
     }
@@ -139,7 +140,7 @@ impl Wish {
     }
 }
 
-/// Whether no Pod of the namespace gets a proxy, whatever its annotations.
+/// Whether no Pod of the namespace gets a proxy, regardless of its annotations.
 pub fn is_never_meshed(namespace: &str) -> bool {
     CLUSTER_NAMESPACES.contains(&namespace) || namespace == CONTROL_NAMESPACE
 }

@@ -71,7 +71,7 @@ fn is_marker(line: &str) -> bool {
 
 /// Returns the length of a part's head: its marker, directives, comments and empty lines.
 ///
-/// A marker with content after it, as `--- {a: 1}`, is not part of the head: the parser reads it.
+/// A marker with content after it, for example `--- {a: 1}`, is not part of the head: the parser reads it.
 fn head_length(part: &str) -> usize {
     let is_head = |line: &&str| {
         let rest = if is_marker(line) { line.get(3..).unwrap_or_default() } else { line };

@@ -109,7 +109,7 @@ fn fits_plain(content: &str) -> bool {
     starts && content.chars().all(allowed) && !is_comment_or_key && scalar::resolve(content).is_string()
 }
 
-/// Whether the text is a whole number and a unit, as 10m, 16Mi or 25%.
+/// Whether the text is a whole number and a unit, for example 10m, 16Mi or 25%.
 fn is_quantity(content: &str) -> bool {
     let unit = content.trim_start_matches(|c: char| c.is_ascii_digit());
     unit.len() < content.len() && ["m", "s", "k", "M", "G", "Ki", "Mi", "Gi", "%"].contains(&unit)

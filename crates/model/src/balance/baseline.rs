@@ -15,41 +15,43 @@ use super::health::State;
 const SLOW_FACTOR: f64 = 1.2;
 /// The margin for chance, in standard deviations of the estimate.
 const CHANCE_DEVIATIONS: f64 = 3.0;
-/// Bounds of the spread, because a few answers estimate it badly.
+/// Lower and upper bound of the spread, because a few answers are not enough to estimate the spread well.
 const SPREAD_RANGE: (f64, f64) = (0.5, 4.0);
-/// Differences in latency below this are noise of machines and schedulers, even if they exceed [`SLOW_FACTOR`].
+/// A latency difference below this is noise of machines and schedulers, even if it exceeds [`SLOW_FACTOR`].
 const FLOOR_MS: f64 = 0.5;
-/// Differences in latency below this fraction of the usual further time are ignored too. A call's further time is the
-/// time from the headers of its answer to its end. A stream that lasts a second gains nothing from headers that come 10
-/// ms sooner. And if the balancer avoided an endpoint for such a difference, streams would crowd on the other
+/// The balancer also ignores a latency difference below this fraction of the usual further time. A call's further time
+/// is the time from the headers of its answer to its end. A stream that lasts a second gains nothing from headers that
+/// come 10 ms sooner. And if the balancer avoided an endpoint for such a difference, streams would crowd on the other
 /// endpoints, which costs each stream much.
 const FLOOR_OF_STREAMS: f64 = 0.02;
-/// Upper limit of this ignored difference, in ms.
+/// Upper limit, in ms, of the difference that [`FLOOR_OF_STREAMS`] ignores.
 const FLOOR_OF_STREAMS_MAX_MS: f64 = 25.0;
 /// Number of calls over which the usual further time is averaged.
 const STREAM_MEMORY: u32 = 256;
-/// The first answers are biased, because the fastest of many calls are answered first. A new endpoint can count as fast
-/// only after this time and after [`FAST_AFTER_BASELINES`] times the baseline.
+/// The first answers are biased, because the fastest of many calls are answered first. So the balancer can judge a
+/// warming endpoint fast only after this time, and only after [`FAST_AFTER_BASELINES`] times the baseline.
 const FAST_AFTER_MS: f64 = 500.0;
 const FAST_AFTER_BASELINES: f64 = 10.0;
-/// The first answers are biased. So, for some time after the first baseline is known, the latency with spare capacity
-/// equals the current baseline. This time is the current baseline multiplied by this number.
+/// The first answers are biased. So the latency with spare capacity equals the current baseline until the time since
+/// the first baseline exceeds the current baseline multiplied by this number.
 const ROOMY_AFTER_BASELINES: f64 = 5.0;
-/// One answer counts as at most this multiple of the usual latency.
+/// The latency of one answer is capped at this multiple of the usual latency.
 const SURPRISE_MAX: f64 = 16.0;
-/// How far the latency of the other endpoints must grow until they are treated as full. This is a fraction of the
-/// distance from their latency with spare capacity to the slow endpoint's latency. Beyond this point, calls that queue
-/// at the other endpoints would finish sooner at the slow endpoint.
+/// The other endpoints are full if their latency has grown by more than this fraction of the distance from their
+/// latency with spare capacity to the slow endpoint's latency. Beyond this point, calls that queue at the other
+/// endpoints would finish sooner at the slow endpoint.
 const RELIEF_START: f64 = 0.25;
-/// Minimum of this growth, as a fraction of the latency with spare capacity, because that latency is not known exactly.
+/// Minimum of the growth that [`RELIEF_START`] requires, as a fraction of the latency with spare capacity, because that
+/// latency is not known exactly.
 const RELIEF_START_MIN: f64 = 0.3;
 /// While the baseline stays above the latency with spare capacity, that latency grows by this fraction per second.
 const ROOMY_GROWTH_PER_S: f64 = 0.005;
-/// A warming endpoint contributes to the baseline once its variance is below this, as after 5 answers.
+/// A warming endpoint contributes to the baseline once its variance is at most this: 5 simultaneous answers.
 const ESTABLISHED_VARIANCE: f64 = 0.2;
 /// The margin for chance in the baseline's failure rate, in standard deviations.
 const FAILURE_DEVIATIONS: f64 = 3.0;
-/// How much an endpoint's failure rate may exceed the failure rate of the best endpoint, as a fraction of its calls.
+/// An endpoint is failing if its failure rate exceeds, by more than this, the highest failure rate that chance can
+/// explain. A fraction of its calls.
 const FAILURE_MARGIN: f64 = 0.1;
 
 /// The cluster's baseline, as of the last refresh.
@@ -57,10 +59,10 @@ const FAILURE_MARGIN: f64 = 0.1;
 pub(super) struct Baseline {
     /// The median endpoint's latency; `None` before the first answers.
     pub(super) latency_ms: Option<f64>,
-    /// The uncertainty of `latency_ms`, as [`Estimate::variance`].
+    /// The uncertainty of `latency_ms`, in the unit of [`Estimate::variance`].
     variance: f64,
-    /// Interval between calls to one endpoint if all endpoints have equal shares. Probes are not more frequent.
-    /// Otherwise the probes of many proxies would be a greater load than the calls.
+    /// Interval between calls to one endpoint if all endpoints have equal shares. Probes to one endpoint are not more
+    /// frequent. Otherwise the probes of many proxies would be a greater load than the calls.
     pub(super) fair_interval: Duration,
     /// Limit, in ms, at which the latency of one answer is capped.
     pub(super) surprise_ms: f64,
@@ -101,7 +103,7 @@ impl Default for Baseline {
 }
 
 impl Baseline {
-    /// Reserves space for a cluster of `endpoints`.
+    /// Reserves space for this number of `endpoints`.
     pub(super) fn reserve(&mut self, endpoints: usize) {
         self.sorted.clear();
         self.sorted.reserve_exact(endpoints);
@@ -109,7 +111,7 @@ impl Baseline {
 
     pub(super) fn refresh(&mut self, now: Instant, usual_ms: Option<f64>, endpoints: &[Endpoint]) {
         self.surprise_ms = usual_ms.map_or(f64::INFINITY, |usual_ms| usual_ms * SURPRISE_MAX);
-        // New endpoints have too few answers to set a baseline, and the answers of failing endpoints do not count.
+        // New endpoints have too few answers to set a baseline, and the answers of failing endpoints are ignored.
         let established = || {
             endpoints
                 .iter()
@@ -168,13 +170,13 @@ impl Baseline {
         self.latency_ms.map(|baseline_ms| (baseline_ms.ln() - variance / 2.0, variance.sqrt()))
     }
 
-    /// Records how long a call went on after the headers of its answer.
+    /// Records the time, in ms, from the headers of a call's answer to the call's end.
     pub(super) fn note_stream(&mut self, further_ms: f64) {
         self.stream_calls = (self.stream_calls + 1).min(STREAM_MEMORY);
         self.stream_ln_ms += (further_ms.max(0.0).ln_1p() - self.stream_ln_ms) / f64::from(self.stream_calls);
     }
 
-    /// Returns how much slower than the baseline an endpoint may be in any case, in ms.
+    /// Returns the latency difference from the baseline, in ms, that never makes an endpoint slow.
     pub(super) fn floor_ms(&self) -> f64 {
         let of_streams = FLOOR_OF_STREAMS * self.stream_ln_ms.exp_m1();
         of_streams.clamp(FLOOR_MS, FLOOR_OF_STREAMS_MAX_MS)
@@ -204,8 +206,8 @@ impl Baseline {
     /// Returns whether the endpoint is faster than chance can explain: either the other endpoints are overloaded, or
     /// this endpoint is simply better. `age` is the time since its warming began.
     pub(super) fn calls_fast(&self, estimate: &Estimate, age: Duration) -> bool {
-        // Square the factor of `calls_slow`: half of all endpoints are faster than the median, and only a clearly
-        // faster endpoint is meant here.
+        // Square the factor of `calls_slow`: half of all endpoints are faster than the median, and this function must
+        // find only clearly faster endpoints.
         let factor = self.limit_factor(estimate).powi(2);
         let age_ms = age.as_secs_f64() * 1e3;
         self.latency_ms.is_some_and(|baseline_ms| {
@@ -237,8 +239,8 @@ impl Baseline {
     }
 }
 
-/// Returns the median. Of two middle values, takes the lower one, so that with two endpoints the slow endpoint is not
-/// the baseline.
+/// Returns the median: the lower of two middle values, so that with two endpoints the slow endpoint is not the
+/// baseline.
 fn lower_median(estimates: &mut [Estimate], by: impl Fn(&Estimate) -> f64) -> Option<Estimate> {
     let middle = estimates.len().checked_sub(1)? / 2;
     let (_, median, _) = estimates.select_nth_unstable_by(middle, |one, other| by(one).total_cmp(&by(other)));

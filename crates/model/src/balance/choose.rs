@@ -1,4 +1,4 @@
-//! Ways to choose one endpoint out of many.
+//! Functions that choose one endpoint out of many.
 
 use fastrand::Rng;
 
@@ -22,8 +22,8 @@ pub(super) struct Choice {
 pub(super) enum Why {
     NextInTurn,
     Drawn,
-    /// A probe, which tests whether a slow or failing endpoint has recovered. `good_answers` counts its good answers so
-    /// far.
+    /// A probe, which tests whether a slow or failing endpoint has recovered. `good_answers` is the number of the
+    /// endpoint's good answers to probes so far.
     Probe {
         good_answers: u32,
     },
@@ -58,8 +58,8 @@ impl Contender {
     }
 }
 
-/// Chooses the endpoint with the best rank. Among equal ranks, chooses the endpoint with the fewest calls in flight;
-/// among those, the endpoint whose last pick is longest ago.
+/// Chooses the endpoint with the best rank. Among equal ranks, chooses the endpoint with the fewest calls in flight.
+/// Among equal numbers of calls, chooses the endpoint whose last pick is longest ago.
 ///
 /// The second argument of `rank` is the number of compared endpoints. `rank` returns `None` for an endpoint that cannot
 /// be used.

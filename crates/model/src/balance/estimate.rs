@@ -7,14 +7,14 @@
 
 use std::time::Instant;
 
-/// How fast the true latency may drift: growth of `variance` per second.
+/// Growth of `variance` per second, because the true latency may drift.
 const DRIFT_PER_S: f64 = 0.005;
 
 /// The mean of recent latencies, and their spread.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Estimate {
     pub(super) mean_ms: f64,
-    /// Like `mean_ms`, but every answer counts with its full latency.
+    /// Like `mean_ms`, but without the cap on the latency of each answer.
     pub(super) full_mean_ms: f64,
     mean_square_ms2: f64,
     /// The variance of `mean_ms`, in units of one answer's variance: 1 after one answer, 1/n after n simultaneous
@@ -40,8 +40,8 @@ impl Estimate {
         }
     }
 
-    /// Adds an answer. In `mean_ms` it counts as at most `most_ms`: calls of one method differ widely, so one stalled
-    /// call must not move the mean far. Several stalled calls in a row do move it.
+    /// Adds an answer. For `mean_ms`, the latency is capped at `most_ms`: calls of one method differ widely, so one
+    /// stalled call must not move the mean far. Several stalled calls in a row do move it.
     pub(super) fn observe(&mut self, now: Instant, full_ms: f64, most_ms: f64) {
         let latency_ms = full_ms.min(most_ms);
         let age = now.saturating_duration_since(self.updated);

@@ -6,12 +6,12 @@
 //!            +--------- probes show that it is well again (1.5 s of warming) -------+
 //! ```
 //!
-//! There is a shorter way back: an endpoint returns at once when the other endpoints have become as slow, or fail as
+//! An endpoint also returns, without successful probes, as soon as the other endpoints have become as slow or fail as
 //! often.
 //!
 //! A slow or failing endpoint gets only probes, which are single calls: the first after half a second, later ones less
-//! often, in the end about every 2 s. After a successful probe, the next probe does not wait. While the other endpoints
-//! are full, a slow endpoint also takes a part of their calls.
+//! often, in the end every 2 to 2.5 s (less often if calls are rare). After a successful probe, the next probe does not
+//! wait. While the other endpoints are full, a slow endpoint also takes a part of their calls.
 
 use std::time::{Duration, Instant};
 
@@ -107,7 +107,8 @@ impl Health {
         }
     }
 
-    /// Restarts the measurement of silence: the endpoint answered, or no call was waiting for its answer until now.
+    /// Restarts the measurement of silence. The caller does this after an answer, and when a call starts while no other
+    /// call waits for an answer.
     pub(super) fn heard(&mut self, now: Instant) {
         self.quiet_since = now;
     }
@@ -127,7 +128,7 @@ impl Health {
         }
     }
 
-    /// Records an answer after `latency_ms`, which counts as at most `most_ms`.
+    /// Records an answer after `latency_ms`. See [`Estimate::observe`] for `most_ms`, the cap.
     pub(super) fn answered(&mut self, now: Instant, latency_ms: f64, most_ms: f64) {
         match &mut self.latency {
             Some(estimate) => estimate.observe(now, latency_ms, most_ms),
@@ -143,8 +144,8 @@ impl Health {
         }
     }
 
-    /// Returns for how long the endpoint has been silent: since its last answer or, if later, since the start of its
-    /// oldest unanswered call.
+    /// Returns the time for which the endpoint has been silent: since its last answer or, if later, since the start of
+    /// its oldest unanswered call.
     pub(super) fn silence(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.quiet_since)
     }
@@ -187,7 +188,7 @@ impl Health {
         }
     }
 
-    /// Records a failure; `pushback` is how long the server asked not to be called.
+    /// Records a failure. `pushback` is the time for which the server asks for no further calls.
     pub(super) fn failed(&mut self, now: Instant, pushback: Option<Duration>) {
         self.note_outcome(1.0);
         if let Some(probation) = self.probation_mut() {

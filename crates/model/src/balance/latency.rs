@@ -61,8 +61,8 @@ impl Latency {
         for endpoint in &mut endpoints.list {
             if endpoint.unanswered > 0 {
                 let silent_ms = self.methods.normalised_at_least(as_ms(endpoint.health.silence(now)));
-                // The endpoint answered nothing at all. That is stronger evidence than one slow call, so the wait
-                // counts in full.
+                // The endpoint answered nothing at all. That is stronger evidence than one slow call, so the wait is
+                // not capped.
                 endpoint.health.waited(now, silent_ms, f64::INFINITY);
             }
         }

@@ -27,7 +27,7 @@ const MIN_MS: f64 = 0.001;
 pub struct Method(u32);
 
 impl Method {
-    /// Returns the method of a call with this `:path`, as gRPC names methods: `/package.Service/Method`.
+    /// Returns the method of a call with this `:path`, in the form of gRPC: `/package.Service/Method`.
     pub fn of_path(path: &[u8]) -> Self {
         let mut hasher = FxHasher::default();
         hasher.write(path);
@@ -55,7 +55,7 @@ struct Usual {
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     method: Method,
-    /// Number of answers to its method, minus the number of answers to methods that compete for the place.
+    /// Number of answers to the place's method, minus the number of answers to methods that compete for the place.
     claim: u32,
     usual: Usual,
 }

@@ -1,7 +1,7 @@
 //! Chooses the endpoint of a call: a pure decision, with the time and a seed as arguments.
 //!
 //! One [`Balancer`] serves one cluster on one worker thread. [`Balancer::pick`] chooses an endpoint, and
-//! [`Balancer::finish`] reports how the call ended. Each pick is finished exactly once.
+//! [`Balancer::finish`] reports how the call ended. The caller finishes each pick exactly once.
 //!
 //! | file | question |
 //! |---|---|
@@ -44,10 +44,10 @@ pub use methods::Method;
 pub use policy_name::{Policy, UnknownPolicy};
 pub use retry_budget::{BudgetSettings, RetryBudget};
 
-/// Chooses the endpoint of each call to one cluster, and learns from the outcomes.
+/// Chooses the endpoint of each call to one cluster, and adapts to the outcomes.
 ///
-/// Equal seeds, calls and times give equal picks. So a copy picks what the balancer itself would pick next, and the
-/// balancer learns nothing of it.
+/// Equal seeds, calls and times give equal picks. So a copy of a balancer picks the endpoint that the balancer itself
+/// would pick next, and does not change the balancer.
 #[derive(Debug, Clone)]
 pub struct Balancer {
     policy: Policy,
@@ -93,7 +93,7 @@ pub enum Outcome {
     Failure {
         /// Time from sending the request to the failure.
         latency: Duration,
-        /// How long the server asked not to be called, if it did. At most 30 s are granted.
+        /// Time for which the server asks for no further calls, if it asks. Capped at 30 s.
         pushback: Option<Duration>,
     },
     /// The caller cancelled. A long wait is still evidence that the endpoint is at least that slow.
@@ -120,7 +120,7 @@ impl Balancer {
         }
     }
 
-    /// Makes `addresses` the endpoints, in any order; duplicates count once.
+    /// Replaces the endpoints by `addresses`, which may be in any order and may have duplicates.
     ///
     /// An address that stays keeps its state and its id. A removed address is forgotten; finishing its picks has no
     /// effect. An address added beside others starts with a small share of the calls.
@@ -150,7 +150,7 @@ impl Balancer {
         self.policy = policy;
     }
 
-    /// Chooses among the endpoints for which `usable` is true; `None` if there is none.
+    /// Chooses among the endpoints for which `usable` is true; `None` if there is no such endpoint.
     ///
     /// `usable` must be true if a connection is possible and this call has not tried the endpoint. `pick` may call
     /// `usable` several times for one endpoint, and need not call it for every endpoint.

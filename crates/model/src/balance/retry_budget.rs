@@ -1,8 +1,8 @@
 //! Retry budget: bounds the retries of the calls to one cluster, so that failing endpoints do not get many times the
 //! load (GEP-3388).
 //!
-//! The budget counts the calls and the retries of the latest interval, in ten parts. So it needs no tokens that live
-//! longer than the interval, and it allows a share of the calls that it has counted.
+//! The budget counts the calls and the retries of the latest interval, in ten parts. So it needs no tokens, which could
+//! live longer than the interval: the allowed retries are a share of the counted calls.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::settings::milliseconds;
 /// Number of parts of the interval.
 const PARTS: usize = 10;
 
-/// How many retries are allowed.
+/// The settings of a retry budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BudgetSettings {
     /// Retries allowed for each 100 calls of the interval: 0 to 100.
@@ -40,7 +40,7 @@ pub struct RetryBudget {
     /// The number of budgets that share the minimum: one for each worker.
     sharers: u32,
     parts: [Part; PARTS],
-    /// The place of the latest part, and when it ends.
+    /// Index of the latest part in `parts`. The part ends at `latest_ends`.
     latest: usize,
     latest_ends: Instant,
     /// The length of a part.
@@ -61,8 +61,8 @@ impl RetryBudget {
         Self { settings, sharers: sharers.max(1), parts, latest: 0, latest_ends, length }
     }
 
-    /// Changes the settings, and keeps the counts. After a change of the interval, parts of the old and of the new
-    /// length count until the old parts are over.
+    /// Changes the settings, and keeps the counts. After a change of the interval, the budget adds up parts of the old
+    /// and of the new length until the old parts are over.
     pub fn set_settings(&mut self, settings: BudgetSettings) {
         if self.settings != settings {
             self.settings = settings;
@@ -83,14 +83,14 @@ impl RetryBudget {
         has_left
     }
 
-    /// Returns how many retries are left at `now`.
+    /// Returns the number of retries that are left at `now`.
     pub fn left_at(&self, now: Instant) -> u64 {
         let mut passed = self.clone();
         passed.pass_to(now);
         passed.left()
     }
 
-    /// Returns how many retries are left, as of the latest call or retry.
+    /// Returns the number of retries that are left, as of the latest call or retry.
     pub fn left(&self) -> u64 {
         let (mut calls, mut retries) = (0u64, 0u64);
         for part in &self.parts {
@@ -101,7 +101,7 @@ impl RetryBudget {
         share.max(self.minimum()).saturating_sub(retries)
     }
 
-    /// How many retries this budget allows in an interval even if there are no calls.
+    /// The number of retries that this budget allows in an interval even if there are no calls.
     fn minimum(&self) -> u64 {
         let per_interval = u128::from(self.settings.min_per_second) * self.settings.interval.as_millis() / 1000;
         u64::try_from(per_interval.div_ceil(u128::from(self.sharers))).unwrap_or(u64::MAX)

@@ -23,7 +23,7 @@ pub struct Draft {
 pub struct Changes {
     /// Clusters that were added, changed or removed.
     pub clusters: BTreeSet<ClusterKey>,
-    /// Clusters that are no longer known because no call asks about them; they may still exist.
+    /// Clusters that are no longer known because no call needs them; they may still exist.
     pub forgotten_clusters: BTreeSet<ClusterKey>,
     /// Clusters whose routes were added, changed or removed, and clusters whose routes lead to a cluster that was added
     /// or removed.
@@ -32,7 +32,7 @@ pub struct Changes {
     pub answered: BTreeSet<Subject>,
     /// Subjects whose answer has changed or is no longer known.
     pub changed_answers: BTreeSet<Subject>,
-    /// Subjects that were forgotten because no call asks about them.
+    /// Subjects that were forgotten because no call needs them.
     pub forgotten: BTreeSet<Subject>,
     /// Whether the policies, or the HTTP ports of the own workload, changed.
     pub policies: bool,
@@ -88,7 +88,7 @@ impl Draft {
         self.changes.clusters.insert(key.clone());
     }
 
-    /// Removes a cluster that no call asks about any more.
+    /// Removes a cluster that no call needs any more.
     pub fn forget_cluster(&mut self, key: &ClusterKey) {
         if self.mesh.cluster(key).is_some() {
             self.set_cluster(key, None);
@@ -161,7 +161,7 @@ impl Draft {
         }
     }
 
-    /// Forgets a subject that no call asks about any more.
+    /// Forgets a subject that no call needs any more.
     pub fn forget(&mut self, subject: &Subject) {
         if let Subject::Address(address) = subject {
             self.set_address(*address, None);

@@ -1,5 +1,5 @@
-//! Meshed Pods at their own addresses: a client that dials such an address selects this Pod, whether or not a Service
-//! has the port.
+//! Meshed Pods at their own addresses: a client that dials a Pod's address selects the Pod itself, whether or not a
+//! Service has the port.
 //!
 //! A call to such an address gets a cluster with one endpoint, made on demand. So the table grows with the number of
 //! Pods, not with Pods times ports.
@@ -79,7 +79,7 @@ impl Mesh {
 }
 
 impl ClusterKey {
-    /// Returns the name of the cluster of a Pod's address, as `-10-244-1-7.shop:9102`.
+    /// Returns the name of the cluster of a Pod's address, for example `-10-244-1-7.shop:9102`.
     fn of_pod(address: SocketAddr, namespace: &str) -> Self {
         let digits = match address.ip() {
             IpAddr::V4(ip) => ip.octets().map(|octet| octet.to_string()).join("-"),

@@ -26,9 +26,9 @@ const CONNECT_TIMEOUT: &str = "leno.dev/connect-timeout";
 const MAX_CONNECTIONS: &str = "leno.dev/max-connections-per-endpoint";
 const IDLE_TIMEOUT: &str = "leno.dev/idle-timeout";
 const MAX_CONNECTION_AGE: &str = "leno.dev/max-connection-age";
-/// Ports whose bytes are relayed without inspection: of a Service, or of a Pod.
+/// On a Service or a Pod: the ports whose bytes the proxy relays without inspection.
 pub const OPAQUE_PORTS: &str = "leno.dev/opaque-ports";
-/// What the calls of a Service should reach: of a Service, or of a TrafficPolicy for Services.
+/// On a Service, or on a TrafficPolicy for Services: the objectives for the calls.
 pub const OBJECTIVE: &str = "leno.dev/objective";
 const SERVICE: [&str; 7] =
     [BALANCER, CONNECT_TIMEOUT, MAX_CONNECTIONS, IDLE_TIMEOUT, MAX_CONNECTION_AGE, OPAQUE_PORTS, OBJECTIVE];
@@ -109,8 +109,8 @@ pub(super) fn of_service(annotations: Option<&Annotations>, review: &mut Review<
     read
 }
 
-/// Reads a TrafficPolicy's annotations that begin with `leno.dev/`. An unknown annotation is a mistake. So is an
-/// objective for calls of routes: metrics name methods by their Service.
+/// Reads a TrafficPolicy's annotations that begin with `leno.dev/`. An unknown annotation is a mistake. An objective of
+/// a policy that selects a route is a mistake too, because metrics name methods by their Service.
 pub(super) fn of_policy(
     annotations: Option<&Annotations>,
     targets: &[PolicyTarget],
@@ -187,7 +187,7 @@ fn read_port(review: &mut Review<'_>, key: &str, value: &str) -> Option<u16> {
     read(review, key, value, ("a port", "use 1 to 65535")).map(NonZeroU16::get)
 }
 
-/// Reads a value that is a text of its own kind. `wanted` says what it should be, and what to write.
+/// Parses a value. `wanted` has two texts for the report of an invalid value: what a valid value is, and the fix.
 fn read<T: FromStr>(review: &mut Review<'_>, key: &str, value: &str, wanted: (&str, &str)) -> Option<T> {
     let read = value.parse().ok();
     if read.is_none() {

@@ -78,12 +78,12 @@ pub(super) fn backoff(pause: Duration) -> Result<Duration, Fault> {
     Ok(pause)
 }
 
-/// Checks how many retries a budget allows for each 100 calls.
+/// Checks the number of retries that a budget allows for each 100 calls.
 pub(super) fn percent(written: i64) -> Result<u8, Fault> {
     number(written, 0..=100)
 }
 
-/// Checks how many retries per second a budget always allows.
+/// Checks the number of retries per second that a budget always allows.
 pub(super) fn min_per_second(written: i64) -> Result<u32, Fault> {
     number(written, 0..=MIN_PER_SECOND_MAX)
 }

@@ -42,7 +42,7 @@ pub struct SlicePort {
     pub port: u16,
 }
 
-/// One endpoint of an [`EndpointSlice`], whatever its ports.
+/// One endpoint of an [`EndpointSlice`], for all ports of the slice.
 #[derive(Clone, Debug)]
 pub struct Address {
     pub ip: IpAddr,

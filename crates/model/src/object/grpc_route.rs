@@ -12,7 +12,7 @@ use crate::route::status::Reason;
 use crate::route::{GrpcMethod, Match, PathMatch, RouteKind, ValueMatch};
 use crate::traffic::CallPolicy;
 
-/// Its `kind`.
+/// The `kind` of a GRPCRoute.
 pub(crate) const KIND: &str = "GRPCRoute";
 /// Maximum length of the name of a service or method.
 const NAME_MAX_BYTES: usize = 1024;
@@ -136,7 +136,7 @@ fn read_method(field: &str, written: &WrittenMethod, reading: &mut Reading<'_, '
     Some(GrpcMethod { service: service?, method: method? })
 }
 
-/// Returns whether `text` is a service name with its package, as `shop.v1.Cart`.
+/// Returns whether `text` is a service name with its package, for example `shop.v1.Cart`.
 fn is_service(text: &str) -> bool {
     text.split('.').all(is_identifier)
 }

@@ -15,7 +15,7 @@ use crate::route::status::Reason;
 use crate::route::{Match, PathMatch, RouteKind};
 use crate::traffic::{CallPolicy, DEFAULT_BACKOFF, GrpcCodes, Mode, Retry, Setting, TimeLimit};
 
-/// Its `kind`.
+/// The `kind` of an HTTPRoute.
 pub(crate) const KIND: &str = "HTTPRoute";
 
 /// The object as written.
@@ -181,7 +181,7 @@ fn read_timeouts(field: &str, written: &WrittenTimeouts, set_by: &Arc<str>, read
     }
     let setting = |after: Duration| Setting {
         value: TimeLimit { after },
-        // 0 means no limit, also if a less specific policy has one (GEP-1742).
+        // 0 means no limit, even if a less specific policy sets a limit (GEP-1742).
         mode: if after.is_zero() { Mode::Off } else { Mode::Enforce },
         set_by: set_by.clone(),
     };
@@ -192,12 +192,12 @@ fn read_timeout(field: &str, written: Option<&str>, reading: &mut Reading<'_, '_
     valid(field, call_values::duration(written?), reading)
 }
 
-/// Returns a value, or reports a mistake.
+/// Returns a valid value, or reports what is wrong with it.
 fn valid<T>(field: &str, value: Result<T, Fault>, reading: &mut Reading<'_, '_>) -> Option<T> {
     value.map_err(|Fault { what, fix }| reading.problem(field, what, fix)).ok()
 }
 
-/// Returns a value; refuses a value that Kubernetes accepts but the mesh does not support.
+/// Returns a supported value. Refuses a value that Kubernetes accepts but the mesh does not support.
 fn supported<T>(field: &str, value: Result<T, Fault>, reading: &mut Reading<'_, '_>) -> Option<T> {
     value.map_err(|Fault { what, fix }| reading.refuse(field, Reason::UnsupportedValue, what, fix)).ok()
 }

@@ -107,7 +107,7 @@ fn what_is_left_out_is_what_kubernetes_takes_it_for() {
     assert!(whole.rules[0].backends.is_empty());
     assert_eq!(route(&with_rules("[{matches: []}]")).rules[0].matches, [Match::any()]);
     assert_eq!(route(&with_rules("[{matches: [{}]}]")).rules[0].matches, [Match::any()]);
-    // No limit, whatever a less specific policy says.
+    // No limit, even if a less specific policy sets a limit.
     let unlimited = route(&with_rules("[{timeouts: {request: 0s}}]")).rules[0].calls.clone();
     assert_eq!(unlimited.request_timeout.as_ref().map(|limit| limit.mode), Some(Mode::Off));
     assert_eq!(unlimited.without_off(), CallPolicy::default());

@@ -10,7 +10,7 @@ use super::{DNS_LABEL_RULE, DNS_SUBDOMAIN_RULE, Identity, Object, identity, is_d
 use crate::manifest::Review;
 use crate::problem::quoted;
 
-/// Its `kind`.
+/// The `kind` of a ReferenceGrant.
 pub(crate) const KIND: &str = "ReferenceGrant";
 /// Limit on the number of entries in each list of a grant.
 const ITEMS_MAX: usize = 16;
@@ -42,7 +42,7 @@ pub struct GrantTo {
     /// API group; empty for Services.
     pub group: Box<str>,
     pub kind: Box<str>,
-    /// The name of the only object; `None` for all.
+    /// The name of one object; `None` for all objects of the kind.
     pub name: Option<Box<str>>,
 }
 

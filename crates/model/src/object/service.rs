@@ -1,4 +1,4 @@
-//! A v1 Service: the ports to which calls are sent, and the addresses by which applications know it.
+//! A v1 Service: the ports to which calls are sent, and the addresses that applications use.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct Service {
     /// `leno.dev/opaque-ports`: ports of the Service or of its endpoints. Takes precedence over other protocol
     /// settings.
     pub opaque_ports: PortRanges,
-    /// What its calls should reach (annotation `leno.dev/objective`).
+    /// The objectives for its calls (annotation `leno.dev/objective`).
     pub objectives: Option<Arc<Objectives>>,
     /// The settings from the other annotations.
     pub settings: Settings,

@@ -1,4 +1,4 @@
-//! A gateway.networking.k8s.io/v1 TCPRoute: distributes connections by weight, whatever they carry.
+//! A gateway.networking.k8s.io/v1 TCPRoute: distributes connections of any protocol by weight.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use super::route::{ConnectionRule, Reading, read_rules};
 use crate::manifest::Review;
 use crate::route::{Match, RouteKind};
 
-/// Its `kind`.
+/// The `kind` of a TCPRoute.
 pub(crate) const KIND: &str = "TCPRoute";
 
 /// The object as written.

@@ -10,7 +10,7 @@ use crate::manifest::Review;
 use crate::problem::quoted;
 use crate::route::{Match, RouteKind, ServerName};
 
-/// Its `kind`.
+/// The `kind` of a TLSRoute.
 pub(crate) const KIND: &str = "TLSRoute";
 /// Limit on the number of host names of a route.
 const HOSTNAMES_MAX: usize = 1024;

@@ -25,7 +25,7 @@ use crate::traffic::{
     REPEATABLE_MAX, Retry, SHORTEST_IDLE, Setting, TimeLimit,
 };
 
-/// Its `kind`.
+/// The `kind` of a TrafficPolicy.
 pub(crate) const KIND: &str = "TrafficPolicy";
 
 /// The parts of a TrafficPolicy, or of an XBackendTrafficPolicy, that the mesh keeps.
@@ -40,7 +40,7 @@ pub struct TrafficPolicy {
     pub calls: CallPolicy,
     /// Its part for all calls of a Service.
     pub retry_budget: Option<Setting<BudgetSettings>>,
-    /// What the calls to its Services should reach (annotation `leno.dev/objective`).
+    /// The objectives for the calls to its Services (annotation `leno.dev/objective`).
     pub objectives: Option<Arc<Objectives>>,
     /// The differences between the mesh's behaviour and the policy. The policy's status lists them.
     pub remarks: Box<[Box<str>]>,

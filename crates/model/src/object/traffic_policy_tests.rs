@@ -66,7 +66,7 @@ fn a_part_that_is_off_needs_nothing_else() {
     let read = policy("  timeouts: {mode: 'Off'}\n  retry: {mode: 'Off'}\n  hedge: {mode: 'Off'}\n");
     assert_eq!(read.calls.retry.as_ref().map(|retry| retry.mode), Some(Mode::Off));
     assert!(read.calls.without_off().is_empty());
-    // No limit, whatever a less specific policy says.
+    // No limit, even if a less specific policy sets a limit.
     let unlimited = policy("  timeouts: {request: 0s}\n").calls;
     assert_eq!(unlimited.request_timeout.map(|limit| limit.mode), Some(Mode::Off));
 }

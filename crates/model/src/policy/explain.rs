@@ -1,5 +1,4 @@
-//! Explains a decision: which policy decides, which of its lines allows the caller, and which callers it allows
-//! otherwise.
+//! Explains a decision: the policy that decides, its line that allows the caller, and the other callers that it allows.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +42,8 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedBy {
-    /// An AuthorizationPolicy, as `shop/cart`: the policy that allows the call, or the policy that a denial names.
+    /// An AuthorizationPolicy, for example `shop/cart`: the policy that allows the call, or the policy that a denial
+    /// names.
     AuthorizationPolicy(String),
     /// The default inbound policy with this name.
     Default(String),
@@ -54,7 +54,7 @@ pub enum DecidedBy {
 /// A policy and its lines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyLines {
-    /// As `shop/cart`.
+    /// The policy's namespace and name, for example `shop/cart`.
     pub name: String,
     /// The ports and workloads that it selects, in words.
     pub target: String,
@@ -74,9 +74,9 @@ pub struct PolicyLines {
 /// A line of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
-    /// The field's path, as `spec.allow[1].identities[0]`.
+    /// The field's path, for example `spec.allow[1].identities[0]`.
     pub field: String,
-    /// The value, as `ns/shop/sa/web`. For a rule with identities and networks, both.
+    /// The value, for example `ns/shop/sa/web`. For a rule with identities and networks, both values.
     pub value: String,
 }
 
@@ -121,7 +121,7 @@ impl PortPolicy {
 
 impl AuthorizationPolicy {
     fn explain(&self, caller: &Caller<'_>, request: &Request<'_>, own: &TrustDomain) -> PolicyLines {
-        // The decision itself looks the caller up in an index; this finds the line for a caller that is listed.
+        // The decision itself looks the caller up in an index; this search finds the line of a caller that is listed.
         let is_listed = self.lists(caller, Some(request), own);
         let health_checks = self.health_checks.iter().enumerate();
         let check = |(place, path): (usize, &super::HealthPath)| Line {

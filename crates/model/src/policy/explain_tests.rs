@@ -19,7 +19,7 @@ spec:
   healthChecks: [/healthz]
 ";
 
-/// What the policies, and the default, decide about a GET of ns/shop/sa/cart's port 8080.
+/// What the policies and the default policy decide about a GET to port 8080 of ns/shop/sa/cart.
 fn explain(
     policies: &str,
     default: DefaultInboundPolicy,

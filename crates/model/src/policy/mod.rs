@@ -1,9 +1,9 @@
 //! Authorization: a pure decision for each incoming connection and request.
 //!
 //! An [`AuthorizationPolicy`] lists the callers that may call the workloads that it selects. If no policy is enforced
-//! on a port, the proxy's [`DefaultInboundPolicy`] decides. Otherwise calls that no rule of any enforced policy allows
-//! are denied. Each further policy only extends the list of allowed callers, so the order of the policies does not
-//! matter. A policy in audit mode changes only the log.
+//! on a port, the proxy's [`DefaultInboundPolicy`] decides. Otherwise the proxy denies calls that no rule of any
+//! enforced policy allows. Each further policy only extends the list of allowed callers, so the order of the policies
+//! does not matter. A policy in audit mode changes only the log.
 
 mod allow;
 mod decision;
@@ -54,7 +54,7 @@ pub enum Mode {
     Enforce,
     /// The policy cannot be read, and allows no caller until it is corrected.
     Unreadable,
-    /// Calls that the policy would deny are logged, and treated as without the policy.
+    /// The proxy logs the calls that the policy would deny, and otherwise decides as if the policy did not exist.
     Audit,
 }
 
@@ -90,8 +90,8 @@ pub struct Request<'a> {
     pub has_content: bool,
 }
 
-/// Decides about calls to one port of one workload. Cheap to clone. If the mesh changes, a new [`PortPolicy`] may be
-/// needed.
+/// Decides whether callers may call one port of one workload. Cheap to clone. If the mesh changes, a new [`PortPolicy`]
+/// may be needed.
 #[derive(Clone, Debug)]
 pub struct PortPolicy {
     trust_domain: TrustDomain,
@@ -135,8 +135,8 @@ impl PortPolicy {
         self.probes.match_any(request)
     }
 
-    /// Decides whether `caller` may make `request`. Without a request, decides whether the caller may use the port
-    /// unconditionally, as for a connection whose content is not parsed.
+    /// Decides whether `caller` may make `request`. Without a request, decides whether the caller may send anything to
+    /// the port. The proxy decides this for a connection whose content it does not parse.
     pub fn authorize(&self, caller: &Caller<'_>, request: Option<&Request<'_>>) -> Decision {
         match self.decide(caller, request) {
             Decision::Allow => Decision::Allow,
@@ -209,7 +209,8 @@ impl AuthorizationPolicy {
         }
     }
 
-    /// Returns a text for its target, as `port 8080 of service account cart` or `every port in namespace shop`.
+    /// Returns a text for its target, for example `port 8080 of service account cart` or `every port in namespace
+    /// shop`.
     pub fn target(&self) -> String {
         let ports = match self.ports.as_deref() {
             None => "every port".to_owned(),

@@ -46,7 +46,7 @@ impl Network {
     }
 }
 
-/// Returns the address with the bits after the prefix cleared; `None` if the prefix is too long for it.
+/// Returns the address with the bits after the prefix cleared; `None` if the prefix is longer than the address.
 fn masked(address: IpAddr, prefix_bits: u8) -> Option<IpAddr> {
     let prefix_bits = u32::from(prefix_bits);
     match address {

@@ -1,8 +1,8 @@
 //! A kubelet's probes of a workload, as the Pod's spec lists them.
 //!
 //! A kubelet has no identity, so policies would deny its probes, and the kubelet would restart a healthy application.
-//! The proxy therefore allows these requests on their ports whatever the policies say, as it allows a policy's health
-//! checks.
+//! The proxy therefore allows the requests of probes on their ports, regardless of the policies. It treats a policy's
+//! health checks in the same way.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -14,7 +14,7 @@ pub struct Filters {
     /// Changes the response's header fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_headers: Option<HeaderModifier>,
-    /// Answers the request; it is not forwarded.
+    /// Answers the request with a redirect; the proxy does not forward the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect: Option<Redirect>,
     /// Changes the request's host and path.
@@ -49,7 +49,7 @@ pub struct Header {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mirror {
     pub to: ClusterKey,
-    /// Number of requests that are copied out of `denominator` requests; at most `denominator`.
+    /// Number of requests, among every `denominator` requests, that are copied. At most `denominator`.
     pub numerator: u32,
     /// At least 1.
     pub denominator: u32,

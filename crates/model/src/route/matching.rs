@@ -10,7 +10,7 @@ use super::{PathMatch, Pattern, ServerName};
 
 /// The parts of a request that matches examine. The bytes may be anything.
 pub trait RequestHead {
-    /// The method, as `GET`.
+    /// The method, for example `GET`.
     fn method(&self) -> &[u8];
     /// The path with its query.
     fn path(&self) -> &[u8];

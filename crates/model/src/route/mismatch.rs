@@ -41,7 +41,7 @@ impl Mismatch<'_> {
 }
 
 impl fmt::Display for Match {
-    /// Writes all conditions, as `path prefix "/items", header x-canary = "yes"`, or `every call`.
+    /// Writes all conditions, for example `path prefix "/items", header x-canary = "yes"`, or `every call`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut conditions = Vec::new();
         if self.path != PathMatch::Prefix(Box::default()) {

@@ -22,7 +22,7 @@ pub enum PathMatch {
 /// A condition on gRPC methods, whose path is `/service/method`. `None` matches any.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GrpcMethod {
-    /// Condition on the service with its package, as `shop.Cart`.
+    /// Condition on the service with its package, for example `shop.Cart`.
     pub service: Option<ValueMatch>,
     /// Condition on the method.
     pub method: Option<ValueMatch>,

@@ -28,7 +28,7 @@ pub struct PatternError(regex_lite::Error);
 impl Pattern {
     /// Maximum size of a compiled pattern.
     pub const SIZE_MAX_BYTES: usize = 16 << 10;
-    /// Size that is assumed for a smaller pattern.
+    /// Size that is recorded for every smaller pattern.
     const SIZE_MIN_BYTES: usize = 256;
     /// Maximum nesting of groups.
     const NEST_MAX: u32 = 32;

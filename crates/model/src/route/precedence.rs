@@ -8,7 +8,7 @@
 //! - TLSRoutes: a whole name before a wildcard; then the longer name.
 //! - After that, for all kinds: the older route; then the first by namespace and name; then the first rule.
 //!
-//! Gateway API defines all of this except the place of patterns.
+//! Gateway API defines all of this except the position of patterns.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(super) fn sorted(candidates: Vec<Candidate>) -> Vec<Entry> {
             keyed.push((key, Entry { matches, rule: Arc::clone(&rule) }));
         }
     }
-    // The sort is stable: of equal matches of one rule, the first stays first.
+    // The sort is stable: among equal matches of one rule, the first stays first.
     keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
     keyed.into_iter().map(|(_, entry)| entry).collect()
 }

@@ -48,7 +48,7 @@ impl Scheme {
 
 impl Redirect {
     /// Returns the status and the `Location` for a request that arrived with `scheme` for the Service's port `port`.
-    /// `matched` is the match of its path.
+    /// `matched` is the condition that the request's path matched.
     pub fn location(&self, head: &impl RequestHead, scheme: Scheme, port: u16, matched: &PathMatch) -> (u16, Vec<u8>) {
         let port = self.port.unwrap_or_else(|| self.scheme.map_or(port, Scheme::port));
         let scheme = self.scheme.unwrap_or(scheme);

@@ -27,7 +27,7 @@ pub enum PathRewrite {
 }
 
 impl Rewrite {
-    /// Returns the new path with its query; `matched` is the match of the request's path.
+    /// Returns the new path with its query; `matched` is the condition that the request's path matched.
     pub fn path<'a>(&self, path: &'a [u8], matched: &PathMatch) -> Cow<'a, [u8]> {
         rewritten(path, self.path.as_ref(), matched)
     }

@@ -7,7 +7,7 @@ use super::Filters;
 use crate::mesh::ClusterKey;
 use crate::traffic::CallPolicy;
 
-/// A rule: how the proxy treats the requests that match it.
+/// A rule: what the proxy does with the requests that match it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rule {
     /// The route of the rule.
@@ -19,7 +19,7 @@ pub struct Rule {
     /// The backends, chosen by weight. If the weights sum to zero and there is no redirect, requests are answered with
     /// 500, and connections are closed.
     pub backends: Box<[Backend]>,
-    /// The time limits of its requests, and when they may be sent more than once.
+    /// The policy for its requests: time limits, retries and hedging.
     pub calls: CallPolicy,
 }
 
@@ -89,7 +89,7 @@ impl Rule {
 }
 
 impl RouteKind {
-    /// The kinds of objects.
+    /// The kinds of routes that are Kubernetes objects.
     pub const OBJECTS: [Self; 4] = [Self::Grpc, Self::Http, Self::Tls, Self::Tcp];
 
     pub fn name(self) -> &'static str {

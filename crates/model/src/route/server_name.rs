@@ -44,7 +44,7 @@ impl ServerName {
         &self.0
     }
 
-    /// Returns whether it matches all names below a name.
+    /// Returns whether the name is a wildcard: `*.` and a name.
     pub(super) fn is_wildcard(&self) -> bool {
         self.0.starts_with(WILDCARD)
     }

@@ -20,8 +20,8 @@ impl RouteTable {
 }
 
 impl Entry {
-    /// Returns the size in bytes of the entry and its whole rule. The rule counts in each of its entries, because a
-    /// proxy creates a separate rule for every entry that it parses.
+    /// Returns the size in bytes of the entry and its whole rule. The size of a rule is included in each of its
+    /// entries, because a proxy creates a separate rule for every entry that it parses.
     fn size_bytes(&self) -> usize {
         let filters = self.rule.backends.iter().map(|backend| &backend.filters).chain([&self.rule.filters]);
         self.matches.size_bytes() + self.rule.calls.size_bytes() + filters.map(Filters::size_bytes).sum::<usize>()

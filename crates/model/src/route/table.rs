@@ -28,9 +28,9 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'a> {
     pub rule: &'a Arc<Rule>,
-    /// The match of the path. Rewrites and redirects need it to replace the matched prefix.
+    /// The condition that the path matched. Rewrites and redirects need it to replace the matched prefix.
     pub path: &'a PathMatch,
-    /// The place of the entry in [`RouteTable::entries`].
+    /// The index of the entry in [`RouteTable::entries`].
     pub place: usize,
 }
 

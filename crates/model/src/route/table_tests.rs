@@ -59,7 +59,7 @@ fn a_rule_is_plain_if_it_sends_everything_to_one_backend_and_changes_nothing() {
     }
 }
 
-/// The most specific name wins, whatever the order of the routes.
+/// The most specific name wins, in any order of the routes.
 #[test]
 fn a_tls_connection_is_found_by_the_name_of_its_server() {
     let candidate = |name: &str, created| {

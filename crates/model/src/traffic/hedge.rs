@@ -1,5 +1,4 @@
-//! Hedging: when a call is sent to a second endpoint before the first endpoint has answered (gRFC A6, "Hedging
-//! Policy").
+//! Hedging: a call is sent to a second endpoint before the first endpoint has answered (gRFC A6, "Hedging Policy").
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +19,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(3_600);
 /// a higher percentile than the largest one here, the proxy would have to remember more calls of a method than it does.
 const PERMILLE: std::ops::RangeInclusive<u16> = 500..=999;
 
-/// When a call is sent to further endpoints.
+/// Decides when a call is sent to further endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Hedge {
     /// The time from the start of the latest attempt to the next attempt.

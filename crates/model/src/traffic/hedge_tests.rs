@@ -35,7 +35,7 @@ fn a_call_is_hedged_if_one_of_the_methods_is_its_own() {
     }
     assert!(hedge.applies_to(false, b"GET"));
     assert!(!hedge.applies_to(false, b"POST"));
-    // A name of the other protocol does not count.
+    // A name of the other protocol does not match.
     assert!(!hedge.applies_to(true, b"GET"));
     assert!(!hedge.applies_to(false, b"/shop.v1.Cart/Get"));
 }

@@ -1,8 +1,9 @@
 //! The latencies of a cluster's latest calls, by method. If a hedge's delay is a percentile, its value comes from these
 //! latencies. `leno tap --slower-than p99` finds slow calls with the same type.
 //!
-//! If the further attempt of a hedged call answered first, the call counts with the time that its first attempt had
-//! waited. This time is above the delay, so the percentile at the delay stays the same as without hedging.
+//! If the further attempt of a hedged call answered first, the recorded latency of the call is the time for which its
+//! first attempt had waited. This time is above the delay, so the percentile at the delay stays the same as without
+//! hedging.
 
 use std::time::{Duration, Instant};
 
@@ -10,18 +11,19 @@ use hdrhistogram::Histogram;
 
 use crate::balance::Method;
 
-/// Maximum number of methods of a cluster whose latencies are known. The calls of further methods are not hedged after
-/// a percentile, and not shown by a tap with a percentile.
+/// Maximum number of methods of a cluster whose latencies are known. Without known latencies, a method's calls are not
+/// hedged after a percentile, and a tap with a percentile does not show them.
 const METHODS_MAX: usize = 64;
-/// Length of a period. The latencies of this period and of the previous period count.
+/// Length of a period. Percentiles are computed from the latencies of the current and of the previous period.
 const PERIOD: Duration = Duration::from_secs(30);
-/// How long a percentile is used before it is computed again.
+/// Time for which a percentile is used before it is computed again.
 const FRESH: Duration = Duration::from_millis(100);
-/// A percentile is known once this number of calls is slower. This takes 100 calls for p95, and 5,000 calls for p99.9.
+/// A percentile is known once this number of calls is above it. For p95, this takes 100 calls; for p99.9, 5,000 calls.
 const ENOUGH_SLOWER: u64 = 5;
 /// In each period, the first latencies of a method are all recorded, up to this number.
 const ALL_MAX: u32 = 10_000;
-/// Of the further ones, one of this number is recorded, and counts for all of them: recording costs more than choosing.
+/// After these latencies, one latency in this number is recorded, with this number as its weight, because recording
+/// costs more than choosing.
 const ONE_OF: u32 = 8;
 /// The largest latency that is recorded, in microseconds. A larger latency is recorded as this latency.
 const LONGEST_US: u64 = 60_000_000;
@@ -31,7 +33,7 @@ const DIGITS: u8 = 1;
 /// The latencies of the methods of one cluster on one worker.
 #[derive(Debug, Default)]
 pub struct MethodLatencies {
-    /// Few, so that a search is faster than a hash table.
+    /// A small number of methods, so that a search is faster than a hash table.
     methods: Vec<Method>,
     /// The latencies of `methods`, in the same order.
     latencies: Vec<Latencies>,
@@ -44,7 +46,7 @@ pub struct KnownPercentile {
     pub value: Option<Duration>,
     /// Number of calls of this period and of the previous period.
     pub calls: u64,
-    /// Number of calls with which the percentile is known.
+    /// Number of calls that are needed to know the percentile.
     pub calls_needed: u64,
 }
 
@@ -117,7 +119,7 @@ impl MethodLatencies {
         KnownPercentile { value: latencies.percentile(permille), calls, calls_needed }
     }
 
-    /// Returns the percentile of a method that was asked for last.
+    /// Returns the percentile, in tenths of a percent, that was computed last for a method.
     pub fn latest_permille(&self, method: Method) -> Option<u16> {
         self.find(method)?.known.map(|(permille, ..)| permille)
     }
@@ -166,7 +168,7 @@ impl Latencies {
         self.ends = now + PERIOD;
     }
 
-    /// Computes a percentile, and remembers it for a while.
+    /// Computes a percentile, and remembers it for [`FRESH`].
     #[cold]
     fn find_percentile(&mut self, permille: u16, now: Instant) -> Option<Duration> {
         self.pass_to(now);
@@ -177,7 +179,7 @@ impl Latencies {
 
     fn percentile(&self, permille: u16) -> Option<Duration> {
         let mut all = self.before.clone();
-        // The bounds of both are the same, so this cannot fail.
+        // Both histograms have the same bounds, so this addition cannot fail.
         all.add(&self.recent).ok()?;
         let slower = all.len() * u64::from(1_000u16.saturating_sub(permille)) / 1_000;
         let us = all.value_at_quantile(f64::from(permille) / 1_000.0);
@@ -185,8 +187,9 @@ impl Latencies {
     }
 }
 
-/// Returns whether a latency is one of [`ONE_OF`]. The multiples of the golden ratio are spread evenly and without a period,
-/// so calls that go to each endpoint in turn are chosen for every endpoint (Fibonacci hashing).
+/// Returns whether to record the latency with this number, one in [`ONE_OF`]. The multiples of the golden ratio are
+/// spread evenly and without a period, so calls that go to each endpoint in turn are chosen for every endpoint
+/// (Fibonacci hashing).
 #[inline]
 fn is_chosen(number: u32) -> bool {
     number.wrapping_mul(0x9e37_79b9) < u32::MAX / ONE_OF

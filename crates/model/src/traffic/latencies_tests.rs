@@ -111,14 +111,14 @@ fn calls_that_were_hedged_do_not_pull_the_percentile_down() {
 #[test]
 fn of_many_calls_some_are_recorded_and_count_for_all() {
     let (mut latencies, get, now) = (MethodLatencies::default(), method("/shop.Cart/Get"), Instant::now());
-    // Every eighth call is slow, as if one of eight endpoints were.
+    // Every eighth call is slow, as if one of eight endpoints were slow.
     for number in 0..400_000 {
         latencies.add(get, if number % 8 == 0 { 200 * MS } else { MS }, now);
     }
     let p85 = latencies.percentile(get, 850, now).expect("enough calls");
     let p90 = latencies.percentile(get, 900, now).expect("enough calls");
     assert!(p85 < 2 * MS && p90 > 180 * MS, "{p85:?} {p90:?}: 12.5 % are slow");
-    // Half of all calls become slow: the further calls weigh as much as the first.
+    // Half of all calls become slow: the later calls weigh as much as the first calls.
     for _ in 0..300_000 {
         latencies.add(get, 200 * MS, now);
     }

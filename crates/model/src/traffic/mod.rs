@@ -57,7 +57,7 @@ pub struct Setting<T> {
     #[serde(flatten)]
     pub value: T,
     pub mode: Mode,
-    /// The object, as `TrafficPolicy shop/cart`.
+    /// The kind and name of the object, for example `TrafficPolicy shop/cart`.
     pub set_by: Arc<str>,
 }
 

@@ -1,5 +1,5 @@
-//! Objectives (SLOs): the share of a method's calls that should succeed, and the share of the successful calls that should be
-//! fast.
+//! Objectives (SLOs): the share of a method's calls that should succeed, and the share of the successful calls that
+//! should be fast.
 //!
 //! An objective changes no call. The callers' proxies count the calls that miss it.
 
@@ -18,24 +18,25 @@ use crate::settings::format_duration;
 pub const OBJECTIVE_LINES_MAX: usize = 32;
 /// Longest line of an objective, in bytes: the longest name of a method, and an objective.
 const LINE_MAX_BYTES: usize = 512;
-/// The calls that no other line names.
+/// The name for the calls that no other line names.
 const ALL: &str = "*";
 /// The methods of HTTP that [`Repeatable`] does not read, because their calls may not be repeated (RFC 9110 section
 /// 9.3, RFC 5789).
 const NOT_REPEATABLE: [&str; 6] = ["POST", "PUT", "DELETE", "PATCH", "CONNECT", "TRACE"];
-/// Thousandths of a percent in the whole.
+/// 100 % in thousandths of a percent.
 const WHOLE: u32 = 100_000;
-/// The shares of successful calls that an objective may ask for, in thousandths of a percent: 1 % to 99.999 %. With
-/// 100 %, no call may fail, so there is no rate at which failures are tolerable.
+/// The shares of successful calls that an objective may set, in thousandths of a percent: 1 % to 99.999 %. With 100 %,
+/// no call may fail, so there is no rate at which failures are tolerable.
 const SHARES: std::ops::RangeInclusive<u32> = 1_000..=99_999;
 const EXAMPLE: &str = "write success 99.9 %, p99 50ms, or one of the two";
 
 /// The objectives of a Service, by method.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Objectives {
-    /// The most specific line first. There are 1 to [`OBJECTIVE_LINES_MAX`] lines, each for other calls.
+    /// The most specific line first. There are 1 to [`OBJECTIVE_LINES_MAX`] lines, each with a different name for its
+    /// calls.
     lines: Box<[Line]>,
-    /// The object, as `Service shop/cart`.
+    /// The kind and name of the object, for example `Service shop/cart`.
     pub set_by: Arc<str>,
 }
 
@@ -52,7 +53,7 @@ struct Line {
 pub struct Objective {
     /// The share of calls that should succeed.
     pub success: Option<Share>,
-    /// How fast the successful calls should be.
+    /// The share of the successful calls that should be fast, and the time limit for a fast call.
     pub latency: Option<LatencyObjective>,
 }
 
@@ -60,7 +61,7 @@ pub struct Objective {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share(u32);
 
-/// How many of the successful calls should be fast.
+/// The share of the successful calls that should be fast, and the time limit for a fast call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatencyObjective {
     /// The share of calls that should take at most `bound`: 50 % to 99.9 %.
@@ -253,13 +254,13 @@ impl Share {
         self.0
     }
 
-    /// Returns the share of a ratio from 0 to 1, rounded to thousandths of a percent.
+    /// Converts a ratio from 0 to 1 to a share, rounded to thousandths of a percent.
     pub fn of_ratio(ratio: f64) -> Self {
         // A cast from floating point saturates.
         Self((ratio * f64::from(WHOLE)).round() as u32)
     }
 
-    /// Returns the share of a number of thousandths of a percent, from 0 to 1.
+    /// Converts thousandths of a percent to a ratio from 0 to 1.
     pub fn ratio(thousandths: u32) -> f64 {
         f64::from(thousandths) / f64::from(WHOLE)
     }

@@ -15,16 +15,16 @@ const SAFE: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
 /// A method, or all methods of a gRPC service, whose calls may be sent more than once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Repeatable {
-    /// A method of a gRPC service, as `shop.v1.Cart/GetItem`.
+    /// A method of a gRPC service, for example `shop.v1.Cart/GetItem`.
     Grpc(Box<str>),
-    /// All methods of a gRPC service, as `shop.v1.Cart`.
+    /// All methods of a gRPC service, for example `shop.v1.Cart`.
     GrpcService(Box<str>),
     /// A method of HTTP, for calls that are not gRPC.
     Http(Box<str>),
 }
 
 impl Repeatable {
-    /// Returns whether a call is a call of this method, or of this service. `name` is the `:path` of a gRPC call, and
+    /// Returns whether a call has this method, or a method of this service. `name` is the `:path` of a gRPC call, and
     /// the `:method` of any other call.
     pub(super) fn is_match(&self, is_grpc: bool, name: &[u8]) -> bool {
         let called = || name.strip_prefix(b"/").filter(|_| is_grpc);

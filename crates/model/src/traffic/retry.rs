@@ -8,7 +8,7 @@ use crate::settings::milliseconds;
 
 /// Maximum number of retries of one call that a rule may allow.
 pub const RETRIES_MAX: u8 = 10;
-/// Longest pause before the first retry that a rule may ask for.
+/// Longest pause before the first retry that a rule may set.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(10);
 /// The pause before the first retry, unless the rule sets another pause.
 pub const DEFAULT_BACKOFF: Duration = Duration::from_millis(25);
@@ -17,8 +17,8 @@ pub const DEFAULT_BACKOFF: Duration = Duration::from_millis(25);
 const LONGEST_PAUSE: u32 = 10;
 const PAUSE_MAX: Duration = Duration::from_secs(20);
 
-/// When a call may be sent again, and how often. Lost connections, resets and attempts that take too long count as
-/// failures too, whatever the codes are.
+/// The conditions for retries of a call, and their maximum number. Lost connections, resets and attempts that take too
+/// long are failures too, even if the lists of codes are empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Retry {
     /// The HTTP statuses that count as failures, ascending; each is 400 to 599.
@@ -27,8 +27,8 @@ pub struct Retry {
     pub grpc_codes: GrpcCodes,
     /// Maximum number of retries of one call: 1 to [`RETRIES_MAX`].
     pub attempts: u8,
-    /// Shortest pause before the first retry. The pause before each further retry is twice as long, up to ten times the
-    /// first pause or 20 s.
+    /// Shortest pause before the first retry. The pause before each further retry is twice as long, but neither longer
+    /// than ten times the first pause nor longer than 20 s.
     #[serde(rename = "backoff_ms", serialize_with = "milliseconds")]
     pub backoff: Duration,
 }
@@ -88,8 +88,8 @@ impl Retry {
         self.grpc_codes.iter().all(|(code, _)| KNOWN_TO_GRPC.contains(&code))
     }
 
-    /// Returns the pause before the retry with this number, from 1. `random` is uniformly distributed. The pause is up
-    /// to half longer than the shortest pause, so that calls that failed together do not return together.
+    /// Returns the pause before the retry with this number, from 1. `random` is uniformly distributed. It makes the
+    /// pause up to 50 % longer, so that calls that failed together are not retried at the same moment.
     pub fn pause(&self, number: u8, random: u32) -> Duration {
         let doubled = 1u32.checked_shl(u32::from(number.saturating_sub(1))).unwrap_or(u32::MAX);
         let shortest = (self.backoff * doubled.min(LONGEST_PAUSE)).min(PAUSE_MAX);

@@ -1,5 +1,5 @@
-//! The share of calls that are slow. It shows whether a whole Service is loaded, or only a few calls are unlucky.
-//! Further attempts at the calls of a loaded Service would only add to its load.
+//! The share of calls that are slow. It shows whether a whole Service is loaded, or only a few calls are slow by
+//! chance. Further attempts at the calls of a loaded Service would only add to its load.
 //!
 //! Calls with different delays have shares of their own: what is slow for one delay is not slow for another.
 
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::HedgeDelay;
 
-/// Shortest length of a period. The calls of this period and of the previous period count. The period is at least as
-/// long as the delay, so that most of the calls that are slow now began in one of the two periods.
+/// Shortest length of a period. The share includes the calls of the current and of the previous period. The period is
+/// at least as long as a fixed delay, so that most of the calls that are slow now began in one of the two periods.
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
-/// Minimum number of calls. The share of fewer calls shows nothing.
+/// Minimum number of calls. The share of slow calls among fewer calls shows nothing.
 const FEW: u32 = 20;
 /// If the share of slow calls exceeds the expected share by more than this, in tenths of a percent, a Service is
 /// loaded. The expected share is the share of calls above a percentile, or 0 for a fixed delay. For percentiles below

@@ -1,4 +1,4 @@
-//! Which parts of a call policy programs without a proxy ignore.
+//! The parts of a call policy that programs without a proxy ignore.
 //!
 //! Such programs get the same routes and clusters over xDS as proxies do. `leno_xds` writes each part in the fields
 //! that such programs know. There is no such field for the other parts.
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::{CallPolicy, Mode, Setting};
 use crate::balance::BudgetSettings;
 
-/// Maximum number of retries of one call in gRPC clients, whatever their configuration says (gRFC A6). grpc-go applies
-/// this limit only to a service config, not to a retry policy from xDS.
+/// Maximum number of retries of one call in gRPC clients, even if their configuration allows more (gRFC A6). grpc-go
+/// applies this limit only to a service config, not to a retry policy from xDS.
 const GRPC_RETRIES_MAX: u8 = 4;
 
 /// A program that reads routes and clusters over xDS, and has no proxy of the mesh.
@@ -35,7 +35,7 @@ pub struct Unsupported {
 }
 
 impl fmt::Display for Unsupported {
-    /// Writes the part, as `hedge` or `retry in mode Audit`.
+    /// Writes the part, for example `hedge` or `retry in mode Audit`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.part)?;
         if self.is_audited { f.write_str(" in mode Audit") } else { Ok(()) }

@@ -10,8 +10,8 @@ use crate::mesh::Cluster;
 use crate::object::{EndpointSlice, Service};
 use crate::traffic::{Objectives, Setting};
 
-/// The results of earlier translations for each Service. Objects are identified by their address in memory: another
-/// allocation counts as a change.
+/// The results of earlier translations for each Service. Objects are identified by their address in memory: an object
+/// at another address is treated as a changed object.
 #[derive(Debug, Default)]
 pub struct Memo {
     /// Results by the Service's address in memory. The address cannot be reused while the result holds the Service.

@@ -107,7 +107,7 @@ struct Unique<'a> {
     grants: Vec<&'a ReferenceGrant>,
 }
 
-/// The intermediate result.
+/// The intermediate result of a translation.
 struct Join {
     dialled: Dialled,
     clusters: Vec<Arc<Cluster>>,

@@ -75,7 +75,7 @@ struct Admitted<'a> {
     shadowed: HashMap<(&'a str, &'a str), Shadow<'a>>,
 }
 
-/// Tells how many matches of a route are also matches of older routes.
+/// Matches of a route that are also matches of older routes.
 #[derive(Clone, Copy)]
 struct Shadow<'a> {
     /// The older route that has the first of these matches.
@@ -285,7 +285,7 @@ impl Attached {
         let (has, lacks): (Vec<_>, Vec<_>) =
             groups.partition(|group| admitted.get(group).is_some_and(|admitted| admitted.has(route)));
         let in_force = format!("in force for Service {parent_namespace}/{}", parent.reference.name);
-        // Both TCPRoutes are accepted, whichever of them gets the connections (GEP-2644).
+        // Both TCPRoutes are accepted, regardless of which route gets the connections (GEP-2644).
         let is_twin = |first: &Route| (route.kind, first.kind) == (RouteKind::Tcp, RouteKind::Tcp);
         let mut goes_before = lacks.iter().filter_map(|group| Some((&group.0, admitted.get(group)?.first)));
         let Some((cluster, first)) = goes_before.clone().find(|(_, first)| is_twin(first)).or(goes_before.next())

@@ -139,7 +139,7 @@ fn the_policy_of_a_service_is_also_for_the_routes_of_its_consumers() {
     let translation =
         with(&[grpc_route("web/mine"), policy("service", "kind: Service, name: cart", "retry: {attempts: 4}")]);
     assert_eq!(numbers(&calls(&translation, "web", "/shop.Cart/Get"))[2], Some(4));
-    // Clients elsewhere have no routes.
+    // For clients in other namespaces, there are no routes.
     assert_eq!(table(&translation, "cart", 80, "bank").map(RouteTable::kind), Some(RouteKind::Service));
 }
 
@@ -240,7 +240,7 @@ fn the_objective_of_a_service_goes_before_a_policy_for_its_port_and_that_before_
     let policies = (all.clone() + &admin).trim_start_matches("---\n").to_owned();
     let translation = translated(&[("a.yaml", &services), ("b.yaml", &policies)]);
     assert_eq!(objectives(&translation), [set("p99 1s", "Service shop/cart"), set("p99 1s", "Service shop/cart")]);
-    // Of two policies for one target, the first is in force.
+    // If two policies have the same target, the first policy is in force.
     let second = with_objective(policy("second", "kind: Service, name: cart", ""), "p99 4s");
     assert_eq!(objectives(&with(&[all, admin, second])), of_policies);
 }

@@ -113,7 +113,7 @@ fn read_list<T>(given: &Principal, read: impl Fn(&Principal) -> Option<T>) -> Op
 
 /// Matches a certificate with one of the identities. An exact identity of the workload's own trust domain becomes an
 /// exact match. If the policy names a trust domain, the pattern has this trust domain in a group, so that
-/// [`read_identities`] can tell it from the workload's own trust domain.
+/// [`read_identities`] can distinguish it from the workload's own trust domain.
 fn of_identities(identities: &Identities, own: &TrustDomain) -> Principal {
     let part = |name: &Option<Box<str>>| name.as_deref().map_or_else(|| ANY_PART.to_owned(), escaped);
     let id = match identities {

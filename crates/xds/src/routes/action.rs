@@ -29,8 +29,9 @@ use crate::pb::types::{FractionalPercent, fractional_percent::DenominatorType};
 use crate::proto::{any, duration, uint32};
 use crate::view::Dialect;
 
-/// How often Envoy chooses again if a call has tried the endpoint that was chosen for its retry. After that, the retry goes to
-/// the last choice. If one of three endpoints is left, all 17 choices miss it in 0.1 % of the retries.
+/// Maximum number of times that Envoy chooses again because the call has already tried the endpoint chosen for its
+/// retry. After that, the retry goes to the last choice. If one of three endpoints is left, all 17 choices miss it in
+/// 0.1 % of the retries.
 const HOST_SELECTIONS_MAX: i64 = 16;
 
 pub(super) fn route(matches: &Match, rule: &Rule, dialect: Dialect) -> Route {

@@ -16,7 +16,7 @@ const WEIGHT_MAX: u32 = 1_000_000;
 #[derive(Clone, Debug)]
 pub struct BackendRef {
     pub to: Reference,
-    /// Its share, 0 to 1,000,000.
+    /// Its share of the rule's requests, relative to the weights of the other backends: 0 to 1,000,000.
     pub weight: u32,
     /// Filters for requests to this backend.
     pub filters: RouteFilters,
@@ -35,7 +35,7 @@ pub struct RouteFilters {
 #[derive(Clone, Debug)]
 pub struct MirrorRef {
     pub to: Reference,
-    /// The mirror gets a copy of this number of requests in every `denominator` requests.
+    /// Number of requests, among every `denominator` requests, of which the mirror gets a copy.
     pub numerator: u32,
     /// At least 1.
     pub denominator: u32,

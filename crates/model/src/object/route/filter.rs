@@ -76,7 +76,7 @@ pub(super) fn read(field: &str, written: Vec<Filter>, reading: &mut Reading<'_, 
     filters
 }
 
-/// Reports fields of other types, and the missing field of this type.
+/// Reports each field that another type of filter has, and the field of this type if it is missing.
 fn check_fields(field: &str, kind: Kind, filter: &Filter, reading: &mut Reading<'_, '_>) {
     let present = [
         ("requestHeaderModifier", Kind::RequestHeaders, filter.request_header_modifier.is_some()),

@@ -1,9 +1,8 @@
 //! Gateway API routes, as far as they can be checked without other objects.
 //!
-//! A route can be wrong in two ways. If Kubernetes would refuse to store the route, the file has a mistake, like any
-//! other mistake. If Kubernetes stores the route but the mesh does not support a part of it, that part causes a
-//! [`Refusal`]. The route's status reports the refusal. Requests that match the rule get an error, because skipping a
-//! filter would be unsafe.
+//! A route can be wrong in two ways. If Kubernetes would refuse to store the route, the file has a mistake. If
+//! Kubernetes stores the route but the mesh does not support a part of it, that part causes a [`Refusal`]. The route's
+//! status reports the refusal. Requests that match the rule get an error, because skipping a filter would be unsafe.
 
 mod backend;
 mod connection;
@@ -31,9 +30,9 @@ use crate::traffic::CallPolicy;
 
 /// The API group of routes, and of parents without a group.
 pub const GROUP: &str = "gateway.networking.k8s.io";
-/// Their `apiVersion`.
+/// The `apiVersion` of routes.
 pub(crate) const API_VERSION: &str = "gateway.networking.k8s.io/v1";
-/// The earlier `apiVersion`, with the same content.
+/// The earlier `apiVersion` of routes, with the same content.
 pub(crate) const OLD_API_VERSION: &str = "gateway.networking.k8s.io/v1beta1";
 /// The first `apiVersion` of TLSRoutes and TCPRoutes, with the same content.
 pub(crate) const FIRST_API_VERSION: &str = "gateway.networking.k8s.io/v1alpha2";
@@ -130,8 +129,8 @@ pub struct Refusal {
 /// A field of an object.
 #[derive(Clone, Debug)]
 pub struct Spot {
-    /// Its path, as `spec.rules[0].backendRefs[1]`.
+    /// The path of the field, for example `spec.rules[0].backendRefs[1]`.
     pub field: Box<str>,
-    /// Its position in the object's file.
+    /// The field's position in the object's file.
     pub mark: Mark,
 }

@@ -67,7 +67,7 @@ impl<'r, 'a> Reading<'r, 'a> {
         self.pattern_bytes <= TABLE_MAX_BYTES
     }
 
-    /// Counts a pattern that was compiled.
+    /// Adds the size of a compiled pattern to `pattern_bytes`.
     pub(in crate::object) fn compiled(&mut self, pattern: &Pattern) {
         self.pattern_bytes += pattern.size_bytes();
     }
