@@ -33,7 +33,7 @@ struct Creation {
 
 pub(super) struct Facts {
     version: Result<Info, ClusterError>,
-    /// Objects that the user may not create, as `clusterroles.rbac.authorization.k8s.io`.
+    /// Kinds of objects that the user may not create, in the form `clusterroles.rbac.authorization.k8s.io`.
     forbidden: Result<Vec<String>, ClusterError>,
     deployment: Result<Option<Deployment>, ClusterError>,
     /// Leno's webhook configurations and guard that remain from an earlier installation. They refuse Pods while no

@@ -1,7 +1,7 @@
 //! The answers to the page's requests.
 //!
-//! The page asks for a new snapshot every few seconds. Events that the tool pushed would go on while the page is hidden or
-//! slow; a page that asks stops by itself.
+//! The page polls: it requests a new snapshot every few seconds. If the tool pushed events instead, it would continue
+//! to send them while the page is hidden or slow; a page that polls stops by itself.
 
 use std::rc::Rc;
 
@@ -45,7 +45,7 @@ const FILES: [(&str, &str, &str); 16] = [
 pub(super) struct Query<'a>(&'a str);
 
 impl Query<'_> {
-    /// The value of a field; `None` if the query lacks the field or the value is empty.
+    /// Returns the decoded value of a field; `None` if the query lacks the field or the value is empty.
     pub(super) fn get(&self, name: &str) -> Option<String> {
         let mut pairs = self.0.split('&').filter_map(|pair| pair.split_once('='));
         let (_, value) = pairs.find(|(key, _)| *key == name)?;
@@ -53,7 +53,7 @@ impl Query<'_> {
     }
 }
 
-/// Answers a request that the guard has let through.
+/// Answers a request that the guard has accepted.
 pub(super) async fn answer(request: &Request<Incoming>, state: &Rc<State>) -> Answer {
     let path = request.uri().path();
     let query = Query(request.uri().query().unwrap_or_default());
@@ -74,7 +74,7 @@ pub(super) async fn answer(request: &Request<Incoming>, state: &Rc<State>) -> An
     }
 }
 
-/// The latest snapshot, unless the page has it.
+/// Returns the latest snapshot, or status 204 if the page has it already.
 fn mesh(state: &State, query: &Query<'_>) -> Answer {
     let (version, snapshot) = state.snapshot.borrow().clone();
     if query.get("since").is_some_and(|since| since == version.to_string()) {
@@ -93,7 +93,7 @@ fn graph(state: &State) -> String {
         .filter(|(_, node)| node.proxies > 0 || !node.is_service || node.counts().0.calls > 0.0)
         .map(|(id, node)| json!({ "id": id, "is_service": node.is_service, "row": node.row(id) }))
         .collect();
-    // Every edge has calls, and so have both its ends.
+    // Every edge has calls, so both of its nodes passed the filter above.
     clean(&json!({ "nodes": nodes, "edges": mesh.edges(|_, _| true) }))
 }
 
@@ -101,8 +101,8 @@ fn json_answer(json: String) -> Answer {
     typed(StatusCode::OK, "application/json", json)
 }
 
-/// JSON whose texts have no control characters and no invisible characters: most texts are from proxies, and so from
-/// their peers.
+/// Returns JSON whose texts have no control characters and no invisible characters. Most texts come from proxies, which
+/// may have received them from untrusted peers.
 pub(super) fn clean(value: &impl Serialize) -> String {
     serde_json::to_value(value).map(cleaned).unwrap_or_default().to_string()
 }
