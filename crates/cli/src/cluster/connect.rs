@@ -20,7 +20,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// Maximum time without a byte from the API server.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// The options that choose a cluster.
+/// The choice of a cluster.
 #[derive(Args, Default)]
 pub(crate) struct Connect {
     /// Context of the kubeconfig, which KUBECONFIG names; default: the current context

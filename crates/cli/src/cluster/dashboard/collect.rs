@@ -33,9 +33,11 @@ const PREFIXES: [&str; 11] = [
 ];
 /// Interval between two readings of the `/config` pages of the proxies that report a problem.
 const CONFIGURATION_EVERY: Duration = Duration::from_secs(15);
+/// Maximum time to read one `/config`.
 const CONFIGURATION_MAX: Duration = Duration::from_secs(3);
 /// Maximum number of proxies whose `/config` is read each time.
 const CONFIGURATIONS_MAX: usize = 16;
+/// Maximum number of problems that are read from one `/config`.
 const CONFIGURATION_PROBLEMS_MAX: usize = 20;
 /// Number of methods in the overview's list of the methods with the highest p99.
 const SLOWEST: usize = 8;

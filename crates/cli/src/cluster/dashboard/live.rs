@@ -15,11 +15,13 @@ use crate::cluster::stat::streams::{Reading, streams};
 
 /// Maximum number of proxies that are read for one view.
 const PROXIES_MAX: usize = 32;
+/// Maximum number of proxies that are read at the same time.
 const AT_ONCE: usize = 8;
 /// Maximum time for a proxy to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// Maximum number of endpoints in one answer.
 const ENDPOINTS_MAX: usize = 1_000;
+/// Maximum number of calls in one answer.
 const CALLS_MAX: usize = 1_000;
 
 /// Returns the endpoints of a Service, in the state that the balancers of its callers have recorded, in JSON.
