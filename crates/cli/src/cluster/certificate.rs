@@ -62,9 +62,10 @@ impl Certificate {
     }
 }
 
-/// Of all authorities above a workload's certificate (the intermediates in `chain`, and the anchor in `anchors` that
-/// issued the last certificate of `chain`), returns the validity of the one that expires first: after that, the
-/// certificate cannot be renewed. `chain` begins with the workload's certificate. `None` if no such authority is known.
+/// Returns the validity of the authority that expires first among the authorities above a workload's certificate: after
+/// this time, no authority can renew the certificate. These authorities are the intermediates in `chain`, and the
+/// anchor in `anchors` that issued the last certificate of `chain`. `chain` begins with the workload's certificate.
+/// `None` if no authority above the certificate is known.
 pub(crate) fn first_to_expire<'a>(chain: &'a [Certificate], anchors: &'a [Certificate]) -> Option<&'a Validity> {
     let (_, intermediates) = chain.split_first()?;
     let validity = |certificate: &'a Certificate| &certificate.validity;

@@ -51,7 +51,7 @@ pub(crate) async fn read(
         let start = Instant::now();
         let failures = match read_once(proxies, &proxy, permits, prefixes, news).await {
             Ok(()) => 0,
-            // If the Pod is ending, only one reading fails: the list no longer contains the Pod before the next
+            // Do not report the first failure: if the Pod is ending, the next list omits the Pod before its next
             // reading.
             Err(_) if failures == 0 => {
                 failed.notify_one();
@@ -98,7 +98,7 @@ pub(crate) async fn read(
                         turns.push(turn(proxy.clone(), 0));
                     }
                 }
-                // Sending cannot fail, because the receiver lives as long as this future.
+                // Sending cannot fail, here and below, because the receiver lives as long as this future.
                 let _ = news.send(News::Proxies(listed.clone()));
             }
         }

@@ -27,7 +27,7 @@ pub(super) enum Choice {
 }
 
 impl Options {
-    /// Returns options that redirect to the default ports all connections except those of the user `proxy_uid`.
+    /// Returns options that redirect connections to the default ports, except the connections of the user `proxy_uid`.
     pub(super) fn new(proxy_uid: u32) -> Self {
         Self { redirection: Redirection::new(proxy_uid), backend: Choice::Auto, dry_run: false }
     }

@@ -12,7 +12,7 @@ use crate::cluster::source::Measured;
 use crate::cluster::stat::counts::{Counts, Figures, TRAFFIC};
 use crate::cluster::stat::peer::{Destination, View, caller_name};
 
-/// Maximum number of nodes that the page shows. Of the other nodes, it shows only the number.
+/// Maximum number of nodes that the page shows. The page shows only the number of the other nodes.
 pub(super) const NODES_MAX: usize = 2_000;
 /// Maximum number of edges that the page shows: the edges with the most calls.
 pub(super) const EDGES_MAX: usize = 20_000;

@@ -133,7 +133,7 @@ fn key(measured: &Measured, sample: &Sample) -> Key {
         name: measured.name.clone(),
         service: service(sample, "parent"),
         route: match kind {
-            // No route of the Service matched; only a policy applies.
+            // The Service has no route; only a policy applies to the calls.
             "Service" => "-".to_owned(),
             kind => format!("{kind} {name}.{}", sample.label("route_namespace")),
         },

@@ -103,7 +103,7 @@ impl Column {
     }
 
     /// The order of two rows: names from A to Z, numbers from large to small, but success from small to large, so that
-    /// failing methods come first. Rows without a number come last, also in the reverse order.
+    /// the worst methods come first. Rows without a number come last, also in the reverse order.
     pub(super) fn order(self, is_reversed: bool, a: &Row, b: &Row) -> Ordering {
         let turned = |order: Ordering| if is_reversed { order.reverse() } else { order };
         let order = match (self.number(a), self.number(b)) {
