@@ -52,7 +52,7 @@ const HEADER_MAX_BYTES: usize = 8_192;
 /// The pages for clients on other machines.
 const PUBLIC: [&str; 3] = ["/live", "/ready", METRICS];
 
-/// The page that takes longest to write.
+/// The page that needs the most time to write.
 const METRICS: &str = "/metrics";
 
 /// Time for which clients on other machines get the same metrics, so that a flood of scrapes costs no more than one

@@ -167,8 +167,8 @@ fn read(file: &Path) -> Result<String, Error> {
 
 /// Returns the number of the first line with an action of a Helm template, counted from 1.
 ///
-/// Values of rendered objects may contain `{{` too, as in Prometheus rules and Argo workflows. So this matches only
-/// lines that YAML would misread: a line that begins with an action, or a line whose unquoted value begins with an
+/// Values of rendered objects may contain `{{` too, for example in Prometheus rules and Argo workflows. So this matches
+/// only lines that YAML would misread: a line that begins with an action, or a line whose unquoted value begins with an
 /// action.
 fn template_line(text: &str) -> Option<usize> {
     let is_action = |line: &str| {

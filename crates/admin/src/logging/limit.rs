@@ -2,7 +2,7 @@
 //! limit.
 //!
 //! Each place in the code that logs has its own limit on lines of level INFO and above. A program has a fixed number of
-//! such places, so the whole log is limited too. DEBUG and TRACE are not limited: an operator who enables them wants
+//! these places, so the whole log is limited too. DEBUG and TRACE are not limited: an operator who enables them wants
 //! all lines, and the queue limits their bytes.
 
 use std::collections::HashMap;

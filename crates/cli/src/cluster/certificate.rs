@@ -1,4 +1,4 @@
-//! Certificates, as the tool shows them to people.
+//! Certificates in the form in which the tool shows them to people.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -117,7 +117,7 @@ impl Scrape {
         self
     }
 
-    /// Reads a sample whose value is in seconds since 1970 as a time.
+    /// Returns the value of a sample, in seconds since 1970, as a time.
     pub(crate) fn time(&self, name: &str) -> Option<SystemTime> {
         let seconds = self.all(name, &[]).next()?.value;
         UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)

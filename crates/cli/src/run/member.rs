@@ -145,7 +145,7 @@ impl<'a> Member<'a> {
         &self.options.proxy_args
     }
 
-    /// The program's name, as the caller wrote it.
+    /// The program's name in the form in which the caller wrote it.
     pub(super) fn program(&self) -> &str {
         self.options.program.first().and_then(|program| program.to_str()).unwrap_or("the program")
     }

@@ -25,7 +25,7 @@ use crate::cluster::connect::{Cluster, ClusterError};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Creation {
     group: String,
-    /// Plural and lower case, as in the API's paths.
+    /// Plural in lower case, the form in the API's paths.
     resource: String,
     /// `None` for cluster-wide kinds.
     namespace: Option<String>,

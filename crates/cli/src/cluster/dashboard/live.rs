@@ -1,4 +1,4 @@
-//! The present state of proxies, read only while the page shows it: endpoints as the balancers see them, and open calls.
+//! The present state of proxies, read only while the page shows it: the endpoints in the balancers, and the open calls.
 
 use futures_util::{StreamExt, stream};
 use serde::Serialize;

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// The method of a call, as a user writes it.
+/// The method of a call in the form in which a user writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CalledMethod {
     /// `shop.v1.Cart/Get`.

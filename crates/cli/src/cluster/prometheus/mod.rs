@@ -1,5 +1,5 @@
-//! The metrics of proxies as Prometheus has recorded them: the source of `leno stat` for windows longer than a command
-//! can wait. Prometheus computes growth and sums; the tables read the result in the same way as the metrics pages of
+//! The metrics of proxies that Prometheus has recorded: the source of `leno stat` for windows longer than a command can
+//! wait. Prometheus computes growth and sums; the tables read the result in the same way as the metrics pages of
 //! proxies.
 
 mod answer;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cluster::select::{Kind, Selection};
 
-/// The job of the proxies, as the chart's PodMonitor and docs/monitoring/prometheus.yml name it.
+/// The job of the proxies. The chart's PodMonitor and docs/monitoring/prometheus.yml give the job this name.
 const JOB: &str = r#"job="leno-proxy""#;
 
 /// The metrics and labels that a table reads.

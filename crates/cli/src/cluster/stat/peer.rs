@@ -32,7 +32,7 @@ pub(crate) enum Caller {
 pub(crate) enum Destination {
     /// A Service. `namespace: None` means the client's namespace, and `port: None` means all ports.
     Service { namespace: Option<String>, name: String, port: Option<String> },
-    /// All addresses that belong to no Service, counted together.
+    /// All addresses of no Service, as one destination.
     OtherAddresses,
 }
 

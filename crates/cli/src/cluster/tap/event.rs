@@ -85,7 +85,7 @@ impl Call {
         }
     }
 
-    /// The fields as the proxy sent them, with the workload's name.
+    /// Returns the fields that the proxy sent, and the workload's name, as one line of JSON.
     pub(super) fn json(mut self, workload: &str) -> String {
         self.0.insert("workload".to_owned(), workload.into());
         ascii(&Value::Object(self.0).to_string()) + "\n"
