@@ -28,7 +28,7 @@ pub type Answer = Response<Content>;
 /// Reads the body of a request.
 ///
 /// # Errors
-/// The answer to a request whose body is too large or does not arrive; `what` names the body's content.
+/// An answer that says that the body is too large or did not arrive. `what` names the body's content in this answer.
 pub async fn body(request: Request<Incoming>, what: &str) -> Result<Bytes, Answer> {
     match timeout(BODY_MAX, Limited::new(request.into_body(), BODY_MAX_BYTES).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
@@ -65,7 +65,8 @@ pub fn for_this_machine(path: &str) -> Answer {
     text(StatusCode::FORBIDDEN, format!("{shown}: {why}; use leno or kubectl port-forward\n"))
 }
 
-/// Rejects a request under the name of a site: a page of that site may have sent it from the user's browser.
+/// Rejects a request whose `Host` is the name of a site: a page of that site may have sent the request from the user's
+/// browser.
 pub fn for_other_host() -> Answer {
     let why = "the request's Host is the name of a site; use an IP address or localhost, as 127.0.0.1:4191\n";
     text(StatusCode::MISDIRECTED_REQUEST, why)
@@ -89,7 +90,8 @@ pub fn json(value: &impl Serialize) -> Answer {
     }
 }
 
-/// Sends lines of JSON as they come, until all senders of `lines` are gone or the client leaves.
+/// Returns an answer that sends each line of JSON when the line arrives. The answer ends when all senders of `lines`
+/// are dropped or the client closes the connection.
 pub fn stream(lines: mpsc::Receiver<Bytes>) -> Answer {
     let mut answer = Response::new(Content::Stream(lines));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));

@@ -1,4 +1,4 @@
-//! The content of a response: a whole page, or lines that are sent as they come.
+//! The content of a response: a whole page, or a stream of lines.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -13,12 +13,12 @@ use tokio::sync::mpsc;
 #[derive(Debug)]
 pub enum Content {
     Page(Full<Bytes>),
-    /// Ends when all senders are gone.
+    /// Sends each line when the line arrives. Ends when all senders are dropped.
     Stream(mpsc::Receiver<Bytes>),
 }
 
 impl Content {
-    /// Returns the same page again; an empty page for a stream.
+    /// Returns a copy of a page, or an empty page for a stream.
     pub(crate) fn copy(&self) -> Self {
         match self {
             Self::Page(page) => Self::Page(page.clone()),
@@ -26,7 +26,7 @@ impl Content {
         }
     }
 
-    /// Whether the content is sent as it comes, and so may take long.
+    /// Whether the content is a stream of lines, which may take a long time.
     pub(crate) fn is_stream(&self) -> bool {
         matches!(self, Self::Stream(_))
     }

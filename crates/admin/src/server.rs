@@ -3,7 +3,8 @@
 //! Any Pod of a cluster can reach the endpoint. Each connection carries one request, within [`CONNECTION_MAX`] in
 //! total. When [`CONNECTIONS_MAX`] connections are open, a new connection replaces the oldest connection of the address
 //! that has the most connections. So the endpoint answers a kubelet's probe, however many connections other clients
-//! open. Clients on other machines get the [`PUBLIC`] pages only. So do requests whose `Host` is the name of a site.
+//! open. Clients on other machines get the [`PUBLIC`] pages only. A request whose `Host` is the name of a site gets
+//! these pages only, too.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -33,15 +34,16 @@ pub const CONNECTIONS_MAX: usize = 128;
 /// Maximum time from accepting a connection to the end of its response.
 const CONNECTION_MAX: Duration = Duration::from_secs(10);
 
-/// Like [`CONNECTION_MAX`], for a response that is sent as its lines come. Only clients on this machine get one.
+/// Additional time, after [`CONNECTION_MAX`], for a response that is a stream of lines. Only clients on this machine
+/// get such a response.
 const STREAM_MAX: Duration = Duration::from_secs(60 * 60);
 
-/// Maximum time from accepting a connection to the end of the request's header. Kubelets and Prometheus send it at
-/// once.
+/// Maximum time from accepting a connection to the end of the request's header. Kubelets and Prometheus send the header
+/// at once.
 const HEADER_MAX: Duration = Duration::from_secs(1);
 
-/// Like [`HEADER_MAX`], for clients on this machine: a port-forward from far away connects long before its request
-/// arrives.
+/// Limit for clients on this machine instead of [`HEADER_MAX`]: a port-forward from far away connects long before its
+/// request arrives.
 const LOCAL_HEADER_MAX: Duration = Duration::from_secs(5);
 
 /// Maximum size of a request header, in bytes; hyper allows no smaller limit.
@@ -50,14 +52,14 @@ const HEADER_MAX_BYTES: usize = 8_192;
 /// The pages for clients on other machines.
 const PUBLIC: [&str; 3] = ["/live", "/ready", METRICS];
 
-/// The page that takes longest to write.
+/// The page that needs the most time to write.
 const METRICS: &str = "/metrics";
 
-/// How long clients on other machines get the same metrics, so that a flood of scrapes costs no more than one scrape a
-/// second.
+/// Time for which clients on other machines get the same metrics, so that a flood of scrapes costs no more than one
+/// scrape per second in each format.
 const SCRAPE_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// Serves the program's pages, for ever. Needs a `LocalSet`.
+/// Serves the program's pages, and never returns. Must run within a `LocalSet`.
 pub async fn serve<P>(listener: TcpListener, pages: P) -> Infallible
 where
     P: AsyncFn(Request<Incoming>) -> Answer + 'static,
@@ -100,7 +102,7 @@ struct Server<P> {
 }
 
 impl<P: AsyncFn(Request<Incoming>) -> Answer> Server<P> {
-    /// Sets `is_stream` if the response is sent as its lines come.
+    /// Answers the request of a connection. Sets `is_stream` if the response is a stream of lines.
     async fn answer_connection(&self, stream: TcpStream, address: SocketAddr, is_stream: &Cell<bool>) {
         let is_local = address.ip().to_canonical().is_loopback();
         let service = service_fn(move |request| async move {

@@ -15,11 +15,11 @@ use super::*;
 use crate::answer::text;
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How quickly the endpoint should answer kubelets.
+/// Limit for the median time in which the endpoint answers a kubelet's probe.
 const PROBE_MAX: Duration = Duration::from_millis(100);
-/// How long kubelets wait for an answer, unless a Pod says otherwise.
+/// Default timeout of a kubelet's probe.
 const KUBELET_TIMEOUT: Duration = Duration::from_secs(1);
-/// A request that keeps a connection open: its body never arrives.
+/// A request that keeps a connection open, because its body never arrives.
 const ATTACK: &[u8] = b"PUT /log-level HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n";
 
 /// Starts an admin endpoint on every address of this machine; returns its port.

@@ -144,7 +144,7 @@ impl Files {
     }
 }
 
-/// Appends the objects of the next file to `text`, the objects of the files before it.
+/// Appends `next`, the objects of the next file, to `text`, the objects of the earlier files.
 fn append(text: &mut String, next: &str, format: Option<Format>) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
@@ -165,10 +165,10 @@ fn read(file: &Path) -> Result<String, Error> {
     read.map_err(|source| Error::Read { file: name(file), source })
 }
 
-/// The first line with an action of a Helm template, counted from 1.
+/// Returns the number of the first line with an action of a Helm template, counted from 1.
 ///
-/// Values of rendered objects may contain `{{` too, as in Prometheus rules and Argo workflows. So this matches only
-/// lines that YAML would misread: a line that begins with an action, or a line whose unquoted value begins with an
+/// Values of rendered objects may contain `{{` too, for example in Prometheus rules and Argo workflows. So this matches
+/// only lines that YAML would misread: a line that begins with an action, or a line whose unquoted value begins with an
 /// action.
 fn template_line(text: &str) -> Option<usize> {
     let is_action = |line: &str| {

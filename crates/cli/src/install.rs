@@ -18,11 +18,11 @@ use crate::cluster::block_on;
 use crate::cluster::connect::{ClusterError, Connect};
 use crate::cluster::running::Running;
 
-/// Longest time to wait for the cluster's answer.
+/// Maximum time to wait for the cluster's answer.
 const ASK_MAX: Duration = Duration::from_secs(10);
 
-/// Annotation of the ConfigMap leno-config: the values that differ from the chart's defaults, as JSON. `leno upgrade`
-/// reads it to keep the chosen values.
+/// Annotation of the ConfigMap leno-config. Its value is JSON: the values that differ from the chart's defaults. `leno
+/// upgrade` reads it to keep the chosen values.
 pub(crate) const VALUES_ANNOTATION: &str = "leno.dev/install-values";
 
 /// Options of `leno install`.

@@ -55,7 +55,7 @@ fn feed(command: &mut Command, input: &str) -> io::Result<Output> {
 }
 
 /// Returns the line that names the fault. If the first line ends with a colon, it is only the program's name, so the
-/// second line follows. Further lines quote the source and give advice.
+/// second line is appended. Further lines are omitted: they quote the source and give advice.
 fn first_line(stderr: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(stderr);
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -1,7 +1,8 @@
-//! Limits how often one place in the code may log, so that a peer cannot decide how much is written.
+//! Limits the number of lines that each place in the code may log, so that a peer cannot make the log grow without a
+//! limit.
 //!
 //! Each place in the code that logs has its own limit on lines of level INFO and above. A program has a fixed number of
-//! such places, so the whole log is limited too. DEBUG and TRACE are not limited: an operator who enables them wants
+//! these places, so the whole log is limited too. DEBUG and TRACE are not limited: an operator who enables them wants
 //! all lines, and the queue limits their bytes.
 
 use std::collections::HashMap;
@@ -50,7 +51,7 @@ impl Limit {
         is_allowed
     }
 
-    /// Logs how many lines were left out in past windows.
+    /// Logs the number of lines that were left out in past windows.
     pub(super) fn report(&self) {
         for (metadata, lines) in self.take_left_out(Instant::now()) {
             let (module, line) = (metadata.module_path().unwrap_or_default(), metadata.line().unwrap_or_default());

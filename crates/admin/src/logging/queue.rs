@@ -1,7 +1,7 @@
 //! Log lines that wait for the writer thread.
 //!
 //! A worker must not block because its log is not read: standard error is a pipe, which fills up if the container
-//! runtime lags. So each line is queued, or dropped if the queue is full. The writer logs how many were dropped.
+//! runtime lags. So each line is queued, or dropped if the queue is full. The writer logs the number of dropped lines.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 /// Maximum size of all waiting lines; further lines are dropped.
 pub(super) const QUEUE_MAX_BYTES: usize = 1 << 20;
-/// Maximum time that an ending process waits until its last lines are written.
+/// Maximum time for which a process that ends waits until its last lines are written.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
-/// Interval at which the writer logs how many lines [`super::limit`] left out.
+/// Interval at which the writer logs the number of lines that [`super::limit`] left out.
 const TICK: Duration = Duration::from_secs(1);
 /// Memory that the line buffer keeps after writing, in bytes.
 const KEPT_BYTES: usize = 16 << 10;
@@ -31,7 +31,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     text: Vec<u8>,
-    /// Lines dropped since the writer last logged their number.
+    /// Number of lines dropped since the writer last logged this number.
     dropped: u64,
     /// Whether the writer holds lines that it has not written yet.
     is_writing: bool,
@@ -80,7 +80,7 @@ impl Queue {
         let mut next_tick = Instant::now() + TICK;
         loop {
             let dropped = self.take(&mut text, next_tick);
-            // If the log's reader is gone, the program must not end.
+            // Ignore an error: the program must not end if the log's reader is gone.
             let _ = output.write_all(&text).and_then(|()| output.flush());
             text.clear();
             if text.capacity() > KEPT_BYTES {
@@ -98,7 +98,8 @@ impl Queue {
         }
     }
 
-    /// Waits for lines until `latest`, and takes them out of the queue. Returns how many were dropped.
+    /// Waits for lines until `latest`, and takes them out of the queue. Returns the number of lines dropped since the
+    /// last call.
     fn take(&self, text: &mut Vec<u8>, latest: Instant) -> u64 {
         let mut state = self.lock();
         state.is_writing = false;

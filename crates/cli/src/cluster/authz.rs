@@ -33,17 +33,17 @@ pub(crate) struct Options {
     connect: Connect,
 }
 
-/// The policies for one port of a workload, and the decisions of its proxies since they started.
+/// The policies for one port of a workload, and the decisions that the workload's proxies have made since they started.
 #[derive(Debug, PartialEq, Serialize)]
 struct Row {
     namespace: String,
     workload: String,
-    /// `None`: all other ports, to which no policy, container or call refers by number.
+    /// `None` stands for all ports: no policy or container names a port, and no call used one.
     port: Option<u16>,
     decides: Decides,
     /// Policies in audit mode, which log and count but never deny.
     audited_by: Vec<String>,
-    /// Number of calls and opaque connections.
+    /// Number of allowed calls and opaque connections.
     allowed: f64,
     denied: f64,
     /// Number of allowed calls and connections that policies in audit mode reported.
@@ -89,7 +89,8 @@ impl Options {
     }
 }
 
-/// A row for each port to which a policy, a container or a call refers.
+/// Returns a row for each port that a policy or a container names or that a call used. If there is no such port,
+/// returns one row for all ports.
 fn rows(group: &Group, policies: &[Arc<AuthorizationPolicy>], pages: &Pages) -> Vec<Row> {
     let accounts: BTreeSet<&str> = group.pods.iter().map(pods::service_account).collect();
     let workloads = accounts

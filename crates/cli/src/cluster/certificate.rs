@@ -1,4 +1,4 @@
-//! Certificates, as the tool shows them to people.
+//! Certificates in the form in which the tool shows them to people.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -62,15 +62,16 @@ impl Certificate {
     }
 }
 
-/// Returns the validity of the authority above a workload's certificate that expires first: then no authority can renew the
-/// certificate. `chain` begins with the workload's certificate. `None` if the chain names no authority that `anchors`
-/// contains.
+/// Returns the validity of the authority that expires first among the authorities above a workload's certificate: after
+/// this time, no authority can renew the certificate. These authorities are the intermediates in `chain`, and the
+/// anchor in `anchors` that issued the last certificate of `chain`. `chain` begins with the workload's certificate.
+/// `None` if no authority above the certificate is known.
 pub(crate) fn first_to_expire<'a>(chain: &'a [Certificate], anchors: &'a [Certificate]) -> Option<&'a Validity> {
     let (_, intermediates) = chain.split_first()?;
     let validity = |certificate: &'a Certificate| &certificate.validity;
     let end = |validity: &&Validity| validity.not_after;
     let top = &chain.last()?.issuer;
-    // Of two anchors with one name, the later one vouches longer.
+    // If several anchors have this name, take the anchor that expires last: peers can verify the chain until then.
     let anchor = anchors.iter().filter(|anchor| anchor.subject == *top).map(validity).max_by_key(end);
     intermediates.iter().map(validity).chain(anchor).min_by_key(end)
 }
@@ -85,7 +86,7 @@ pub(crate) fn same_anchors(a: &[u8], b: &[u8]) -> bool {
     sorted(a).is_some_and(|a| Some(a) == sorted(b))
 }
 
-/// Formats the time until a moment, as `in 59 days`, or since a moment in the past, as `3 h ago`.
+/// Formats a moment relative to `now`: `in 59 days`, or `3 h ago` for a moment in the past.
 pub(crate) fn relative(moment: SystemTime, now: SystemTime) -> String {
     let text = |duration: Duration| {
         let (number, unit) = match duration.as_secs() {

@@ -14,10 +14,10 @@ use serde::de::DeserializeOwned;
 
 use super::printable::line;
 
-/// Longest time for the API server to accept a connection.
+/// Maximum time for the API server to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// Longest time without a byte from the API server.
+/// Maximum time without a byte from the API server.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// The choice of a cluster.
@@ -113,7 +113,8 @@ impl Cluster {
         api.get_opt(name).await.map_err(|error| self.explain(&error))
     }
 
-    /// Lists every object with these labels, as `a=b,c=d`. Empty if the cluster does not know the kind.
+    /// Lists every object that the label selector `labels`, for example `a=b,c=d`, matches. Returns an empty list if
+    /// the cluster does not know the kind.
     pub(crate) async fn list<K>(&self, api: Api<K>, labels: &str) -> Result<Vec<K>, ClusterError>
     where
         K: Clone + DeserializeOwned + Debug,
@@ -125,7 +126,7 @@ impl Cluster {
         }
     }
 
-    /// Why a request to this cluster failed.
+    /// Explains why a request to this cluster failed.
     pub(crate) fn explain(&self, error: &kube::Error) -> ClusterError {
         explain(&self.server, error)
     }

@@ -138,7 +138,7 @@ fn proxys_port(pod: &Pod) -> Option<u16> {
     pods::proxy(pod).map(|_| pods::admin_port(pod))
 }
 
-/// Returns the port to ask, as `port` finds it in the Pod.
+/// Returns the port to ask, which `port` selects.
 fn asked_port(
     pod: Option<&Pod>,
     namespace: &str,
@@ -186,8 +186,8 @@ impl fmt::Display for Knower<'_> {
     }
 }
 
-/// Returns the key of a Service's port in the configuration, as `web.shop:80`, and its cluster: the endpoints and
-/// settings of this port.
+/// Returns the key of a Service's port in the configuration, for example `web.shop:80`, and the port's cluster: its
+/// endpoints and settings.
 pub(super) fn cluster_of<'a>(
     config: &'a Value,
     authority: &str,

@@ -15,10 +15,11 @@ use tokio::time::timeout;
 
 use super::connect::{Cluster, ClusterError};
 
-/// Longest time for one exchange.
+/// Maximum time for one exchange.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
 
-/// After a conversation failed: how long to wait for the kubelet's reason, which explains more than our own error.
+/// Maximum time to wait for the kubelet's reason after a conversation failed. The reason explains more than our own
+/// error.
 const REASON_MAX: Duration = Duration::from_millis(500);
 
 /// Maximum number of Pods that are queried at the same time.
@@ -48,7 +49,7 @@ pub(crate) async fn converse<T>(
     timeout(ANSWER_MAX, forwarded).await.unwrap_or_else(|_| late())
 }
 
-/// Does the same as [`converse`] for a conversation that may take any time.
+/// Does the same as [`converse`], without a limit on the time of the conversation.
 pub(crate) async fn converse_long<T>(
     cluster: &Cluster,
     namespace: &str,

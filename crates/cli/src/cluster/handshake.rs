@@ -12,11 +12,12 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// Longest time for each of three steps: until the server has completed its side of the handshake, until we have closed
+/// Maximum time for each of three steps: until the server has completed its side of the handshake, until we have closed
 /// our side of the connection, and until the server has closed its side.
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 
-/// Verifies no certificate, so that the tool can show invalid certificates too. Must never be used to send data.
+/// A verifier that accepts every certificate, so that the tool can show invalid certificates too. Must never be used to
+/// send data.
 #[derive(Debug)]
 struct AnyCertificate {
     provider: Arc<CryptoProvider>,

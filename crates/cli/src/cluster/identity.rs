@@ -48,11 +48,11 @@ pub(crate) struct Shown {
     pub(crate) pod: String,
     /// The SPIFFE id in the certificate.
     identity: Option<String>,
-    /// The issuer.
+    /// The issuer's distinguished name.
     issuer: Option<String>,
     not_before: Option<String>,
     not_after: Option<String>,
-    /// When the authority of the certificate expires.
+    /// When the first authority above the certificate expires; see [`first_to_expire`].
     authority_not_after: Option<String>,
     /// Why peers would reject the certificate, or why the tool got none; `None` if peers would accept it.
     pub(crate) problem: Option<String>,
@@ -154,14 +154,15 @@ impl Shown {
     }
 }
 
-/// Warns of an authority that expires soon. Its certificates end with it, however often proxies renew them.
+/// Warns about an authority that expires soon. Its certificates expire with it at the latest, even if the proxies renew
+/// them.
 fn warning(issuer: &str, authority: &Validity, now: SystemTime) -> Option<String> {
     let is_soon = authority.not_after.duration_since(now).is_ok_and(|left| left < authority.least_left());
     let told = relative(authority.not_after, now);
     is_soon.then(|| format!("the authority {issuer} expires {told}, and all its certificates with it; leno check"))
 }
 
-/// Formats a time as RFC 3339.
+/// Formats a time in the format of RFC 3339.
 fn time(moment: SystemTime) -> Option<String> {
     jiff::Timestamp::try_from(moment).ok().map(|moment| moment.to_string())
 }

@@ -21,7 +21,7 @@ pub(crate) fn key(pod: &Pod) -> PodKey {
     (pod.namespace().unwrap_or_default(), pod.name_any())
 }
 
-/// Reads the metrics page of each Pod's proxy; an error tells why a page could not be read.
+/// Reads the metrics page of each Pod's proxy. For a page that could not be read, returns the error.
 pub(crate) async fn texts<'a>(
     cluster: &Cluster,
     pods: impl Iterator<Item = &'a Pod>,

@@ -12,7 +12,7 @@ use leno_model::proxy::ADMIN_PORT;
 
 use super::printable::line;
 
-/// Longest kubelet message shown, in characters.
+/// Maximum length of a kubelet's message that is shown, in characters.
 const MESSAGE_MAX: usize = 160;
 
 /// The workload that created a Pod.
@@ -50,10 +50,11 @@ fn container<'a>(pod: &'a Pod, names: &[&str]) -> Option<&'a Container> {
     all.find(|container| names.contains(&container.name.as_str()))
 }
 
-/// The tag of the image of the mesh's container.
+/// The image tag of the container that the mesh has added.
 pub(crate) fn sidecar_version(pod: &Pod) -> Option<&str> {
     let (name, tag) = sidecar(pod)?.image.as_deref()?.rsplit_once(':')?;
-    // The colon may precede a registry's port instead of a tag. A path follows a port, so `tag` has a slash then.
+    // The last colon may precede a registry's port instead of a tag. Then `tag` also contains the path after the port,
+    // and so a slash.
     (!name.is_empty() && !tag.contains('/')).then_some(tag)
 }
 
@@ -97,8 +98,8 @@ pub(crate) fn service_account(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or(DEFAULT_SERVICE_ACCOUNT)
 }
 
-/// The workload that created a Pod. A ReplicaSet's name is its Deployment's name and a hash; the Pod's label repeats
-/// the hash.
+/// Returns the workload that created a Pod. The name of a Deployment's ReplicaSet is the Deployment's name and a hash;
+/// the Pod's label repeats the hash.
 pub(crate) fn owner(pod: &Pod) -> Owner {
     let controller = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
     let Some(controller) = controller else {

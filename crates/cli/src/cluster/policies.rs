@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use super::connect::{Cluster, ClusterError};
 
-/// AuthorizationPolicies in the API server's terms.
+/// The API resource of AuthorizationPolicies.
 pub(crate) fn resource() -> ApiResource {
     resource_of("AuthorizationPolicy", "authorizationpolicies")
 }
 
-/// TrafficPolicies in the API server's terms.
+/// The API resource of TrafficPolicies.
 pub(crate) fn traffic_resource() -> ApiResource {
     resource_of("TrafficPolicy", "trafficpolicies")
 }
@@ -62,7 +62,7 @@ fn read(objects: Vec<DynamicObject>) -> Policies {
     policies
 }
 
-/// The callers that a policy allows, as `ns/shop/sa/web or 10.0.0.0/8`.
+/// Lists the callers that a policy allows: one text for each rule and each health check.
 pub(crate) fn callers(policy: &AuthorizationPolicy) -> Vec<String> {
     let checks = policy.health_checks.iter().map(|path| format!("every caller to {path}"));
     policy.allow.iter().map(rule).chain(checks).collect()

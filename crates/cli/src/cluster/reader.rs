@@ -1,4 +1,4 @@
-//! Reads the metrics of all proxies again and again: of each proxy one page at a time.
+//! Reads the metrics of all proxies again and again. Reads only one page of each proxy at a time.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -14,13 +14,13 @@ use crate::cluster::forward::FORWARDS_MAX;
 use crate::cluster::scrape::Scrape;
 use crate::cluster::source::{Proxies, ProxyAt, Source};
 
-/// A proxy that takes longer than this to answer counts as silent until it answers.
+/// Time after which a proxy without an answer is reported as silent, until it answers.
 const LATE: Duration = Duration::from_secs(3);
 /// Interval between two lists of the selected proxies.
 const LIST_EVERY: Duration = Duration::from_secs(10);
-/// After a failed reading, the next list follows sooner: the proxy's Pod may have ended.
+/// Time between a failed reading and the next list. It is short, because the proxy's Pod may have ended.
 const LIST_SOON: Duration = Duration::from_secs(1);
-/// Each failed reading in a row doubles the pause before the next reading of the proxy, up to this many times.
+/// Maximum number of doublings: each consecutive failed reading of a proxy doubles the pause before its next reading.
 const DOUBLINGS_MAX: u32 = 3;
 
 /// A result of the reading.
@@ -29,7 +29,7 @@ pub(crate) enum News {
     Proxies(BTreeSet<ProxyAt>),
     /// What a proxy has counted so far, and when its answer arrived.
     Page(ProxyAt, Scrape, Instant),
-    /// A proxy gave no answer, and why.
+    /// A proxy that gave no answer, and the reason.
     Silent(ProxyAt, String),
 }
 
@@ -51,7 +51,8 @@ pub(crate) async fn read(
         let start = Instant::now();
         let failures = match read_once(proxies, &proxy, permits, prefixes, news).await {
             Ok(()) => 0,
-            // A Pod that ends fails once. The list leaves it out before the next reading.
+            // Do not report the first failure: if the Pod is ending, the next list omits the Pod before its next
+            // reading.
             Err(_) if failures == 0 => {
                 failed.notify_one();
                 1
@@ -97,7 +98,7 @@ pub(crate) async fn read(
                         turns.push(turn(proxy.clone(), 0));
                     }
                 }
-                // The receiver lives as long as this future, here and below.
+                // Sending cannot fail, here and below, because the receiver lives as long as this future.
                 let _ = news.send(News::Proxies(listed.clone()));
             }
         }
@@ -120,7 +121,7 @@ async fn read_once(
     let answer = match timeout(LATE, &mut asking).await {
         Ok(answer) => answer,
         Err(_) => {
-            // Others may ask meanwhile. So many proxies that hang do not delay those that answer.
+            // Release the permit while waiting, so that proxies that hang do not delay the reading of other proxies.
             drop(permit);
             let why = format!("{} has not answered for {} s", proxy.name, LATE.as_secs());
             let _ = news.send(News::Silent(proxy.clone(), why));

@@ -1,4 +1,4 @@
-//! The latest readings of each proxy: what it has counted, in a second. No I/O, no clock.
+//! The latest readings of each proxy, with its counts per second. No I/O, no clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(crate) struct Readings {
 }
 
 struct Workload {
-    /// What the proxies of `members` count in a second, in the same order.
+    /// The counts per second of the proxies in `members`, in the same order.
     measured: Measured,
     members: Vec<Member>,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Member {
 }
 
 impl Readings {
-    /// Readings whose growth is a moving mean with this time constant.
+    /// Creates readings whose growth is a moving mean with the time constant `mean_over`.
     pub(crate) fn with_means(mean_over: Duration) -> Self {
         Self { mean_over: Some(mean_over), ..Self::default() }
     }
@@ -52,14 +52,15 @@ impl Readings {
             News::Silent(proxy, why) => {
                 if let Some((member, growth)) = self.member(&proxy) {
                     member.silent = Some(why);
-                    // The page stays, so that calls in the silence count when the proxy answers again.
+                    // Keep the last page, so that the calls during the silence are counted when the proxy answers
+                    // again.
                     growth.grown = Scrape::default();
                 }
             }
         }
     }
 
-    /// The growth of the proxies of each workload in a second.
+    /// The growth per second of the proxies of each workload.
     pub(crate) fn measured(&self) -> impl Iterator<Item = &Measured> {
         self.workloads.values().map(|workload| &workload.measured)
     }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::cluster::source::tests::proxy;
 
-/// Readings after these values of a counter, two seconds apart.
+/// Returns the growth per second after readings of these values of a counter, two seconds apart.
 fn readings(mut readings: Readings, values: &[u64]) -> f64 {
     let start = Instant::now();
     readings.take(News::Proxies([proxy()].into()));

@@ -25,7 +25,7 @@ pub(crate) struct Running {
     pub(crate) deployment: Option<Deployment>,
 }
 
-/// Why the command writes nothing; each message names what to do.
+/// The reason why the command writes nothing. Each message says what to do.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("Leno is not installed here; leno install | kubectl apply -f -")]
@@ -104,7 +104,7 @@ impl Running {
     }
 }
 
-/// Lists each difference, as `control.replicas: 3 would become 2`.
+/// Appends each difference to `changes`, in the form `control.replicas: 3 would become 2`.
 fn changed(name: &str, old: &Value, new: &Value, changes: &mut Vec<String>) {
     if let (Value::Object(old), Value::Object(new)) = (old, new) {
         let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Smallest value of a moving mean, in calls a second.
+/// Smallest value of a moving mean, in calls per second. A smaller mean becomes 0.
 const MEAN_LEAST: f64 = 0.001;
 
-/// Parts of a series for which a parsed sample has room at once: ten labels and the name.
+/// Number of parts of a series for which the parser allocates memory at once: the metric's name, and the name and value
+/// of ten labels.
 const PARTS: usize = 21;
 
 /// The samples of one page.
@@ -22,8 +23,9 @@ pub(crate) struct Sample {
     pub(crate) value: f64,
 }
 
-/// The name of a metric, then the name and the value of each label. All are one text, because 200 proxies have half a
-/// million samples with ten labels each: to allocate and to compare each label would take most of the command's time.
+/// The name of a metric, then the name and the value of each label. All parts are in one text, because 200 proxies have
+/// half a million samples with ten labels each: if each label were allocated and compared separately, this would take
+/// most of the command's time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Series {
     text: String,
@@ -32,13 +34,13 @@ struct Series {
 }
 
 impl Scrape {
-    /// Parses a page; skips lines of other forms.
+    /// Parses a page; skips lines that are not samples.
     pub(crate) fn parse(text: &str) -> Self {
         Self { samples: text.lines().filter_map(sample).collect() }
     }
 
-    /// Parses the samples whose names begin with one of the `prefixes`. This is faster than [`Self::parse`] if they are
-    /// few of many.
+    /// Parses the samples whose names begin with one of the `prefixes`. This is faster than [`Self::parse`] if few of
+    /// many samples match.
     pub(crate) fn parse_only(text: &str, prefixes: &[&str]) -> Self {
         let is_wanted = |line: &&str| prefixes.iter().any(|prefix| line.starts_with(prefix));
         Self { samples: text.lines().filter(is_wanted).filter_map(sample).collect() }
@@ -55,7 +57,7 @@ impl Scrape {
         self.samples.push(Sample { series, value });
     }
 
-    /// The samples of this name that have all these labels.
+    /// Returns the samples with the name `name` that have all of `labels`.
     pub(crate) fn all<'a>(
         &'a self,
         name: &'a str,
@@ -66,13 +68,14 @@ impl Scrape {
             .filter(move |sample| sample.is_of(name) && labels.iter().all(|(key, value)| sample.label(key) == *value))
     }
 
-    /// The sum of the samples of this name that have all these labels.
+    /// Returns the sum of the samples with the name `name` that have all of `labels`.
     pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         // `Iterator::sum` of no floats is -0.0, which prints with its sign.
         self.all(name, labels).fold(0.0, |sum, sample| sum + sample.value)
     }
 
-    /// The growth of each counter since an earlier page of the same Pod. A counter that shrank has restarted from 0.
+    /// Returns the growth of each counter since an earlier page of the same proxy. If a counter is smaller than before,
+    /// the proxy has restarted and counted from 0.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let grown = |(sample, before): (&Sample, f64)| {
             let value = if sample.value < before { sample.value } else { sample.value - before };
@@ -81,8 +84,8 @@ impl Scrape {
         Self { samples: self.samples.iter().zip(self.values_in(earlier)).map(grown).collect() }
     }
 
-    /// A moving mean: `weight` of these values, and the rest of the values of `earlier`. A mean below [`MEAN_LEAST`]
-    /// becomes 0, so that a mean without new calls ends.
+    /// Returns a moving mean: `weight` times these values plus `1 - weight` times the values of `earlier`. A mean below
+    /// [`MEAN_LEAST`] becomes 0, so that a mean without new calls does not decrease for ever.
     pub(crate) fn mixed(mut self, earlier: &Self, weight: f64) -> Self {
         let before = self.values_in(earlier);
         for (sample, before) in self.samples.iter_mut().zip(before) {
@@ -108,13 +111,13 @@ impl Scrape {
         self.samples.iter().enumerate().map(value).collect()
     }
 
-    /// All values multiplied by `factor`.
+    /// Multiplies all values by `factor`.
     pub(crate) fn times(mut self, factor: f64) -> Self {
         self.samples.iter_mut().for_each(|sample| sample.value *= factor);
         self
     }
 
-    /// A sample in seconds since 1970, as a time.
+    /// Returns the value of a sample, in seconds since 1970, as a time.
     pub(crate) fn time(&self, name: &str) -> Option<SystemTime> {
         let seconds = self.all(name, &[]).next()?.value;
         UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
@@ -186,7 +189,7 @@ fn labels<'a>(mut rest: &'a str, series: &mut Series) -> Option<&'a str> {
     }
 }
 
-/// Parses up to the closing quote, and returns the rest of the line.
+/// Appends the text before the closing quote to `into`, without escapes, and returns the rest of the line.
 fn quoted<'a>(text: &'a str, into: &mut String) -> Option<&'a str> {
     let (value, after) = text.split_once('"')?;
     if !value.contains('\\') {

@@ -14,7 +14,7 @@ use super::pods;
 pub(crate) enum Kind {
     /// By the workload that created them.
     Makers(Maker),
-    /// By the workload that created them, of whatever kind.
+    /// By the workload that created them, of any kind.
     Workloads,
     Pods,
     Namespaces,
@@ -35,7 +35,7 @@ const MAKERS: [Maker; 4] = [
     Maker { kind: "Job", names: ["job", "jobs", "jobs.batch"] },
 ];
 
-/// A kind, and perhaps the name of one object.
+/// A kind, and optionally the name of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Selection {
     pub(crate) kind: Kind,
@@ -75,19 +75,19 @@ pub(crate) struct Group {
 }
 
 impl Scope {
-    /// One namespace; `None` for the kubeconfig's.
+    /// Selects one namespace; `None` selects the kubeconfig's namespace.
     pub(crate) fn of(namespace: Option<String>) -> Self {
         Self { namespace, all_namespaces: false }
     }
 
-    /// The namespace that was named.
+    /// The namespace that the user named.
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 }
 
 impl Choice {
-    /// Whether an option was given.
+    /// Whether the user gave a selection or a namespace.
     pub(crate) fn is_explicit(&self) -> bool {
         self.selection.is_some() || self.scope.namespace.is_some() || self.scope.all_namespaces
     }
@@ -140,7 +140,7 @@ impl Selection {
         }
     }
 
-    /// The running Pods of the selection, grouped and sorted by name.
+    /// Returns the running Pods of the selection in groups, sorted by namespace and name.
     ///
     /// # Errors
     /// If the cluster does not answer, or the selection has a name and no running Pod.

@@ -1,4 +1,5 @@
-//! A Service's port as a user names it on the command line. A user may leave out the port if the Service has only one.
+//! A Service's port in the form in which a user names it on the command line. A user may omit the port if the Service
+//! has only one.
 
 use leno_model::mesh::KnownPorts;
 
@@ -13,8 +14,8 @@ pub(super) struct ServicePort {
 }
 
 impl ServicePort {
-    /// Parses `web:80`, `web.shop:80` or `web.shop.svc.cluster.local:80`, each with or without the port. `namespace` is
-    /// the namespace of a name that has none.
+    /// Parses `web:80`, `web.shop:80` or `web.shop.svc.cluster.local:80`, each with or without the port. A name without
+    /// a namespace gets `namespace`.
     pub(super) fn parse(text: &str, namespace: &str) -> Result<Self, ClusterError> {
         let wrong = || {
             let what = format!("{text:?} is not the name of a Service");
@@ -34,12 +35,12 @@ impl ServicePort {
         }
     }
 
-    /// The Service, as `web.shop`.
+    /// The Service in the form `web.shop`.
     pub(super) fn host(&self) -> String {
         format!("{}.{}", self.name, self.namespace)
     }
 
-    /// Returns the port that is meant, if the Service has exactly these ports.
+    /// Returns the port that the user means. `ports` lists all ports of the Service.
     pub(super) fn choose(&self, mut ports: Vec<u16>) -> Result<u16, ClusterError> {
         let host = self.host();
         let what = match (self.port, &ports[..]) {

@@ -1,5 +1,5 @@
-//! The proxies whose metrics are counted: of workloads in a cluster, or at admin addresses on this machine. `prometheus`
-//! gives the same counts from what Prometheus has recorded.
+//! The proxies whose metrics the tool reads: proxies of workloads in a cluster, or proxies at admin addresses on this
+//! machine. `prometheus` derives the same counts from the records of Prometheus.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ use crate::cluster::scrape::Scrape;
 use crate::cluster::select::{Choice, Group, Kind};
 use crate::run::running::{self, Running};
 
-/// Longest time for a proxy on this machine to answer.
+/// Maximum time for a proxy on this machine to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// Options that select proxies.
@@ -56,37 +56,37 @@ enum Place {
     /// The name of a Pod, and the port.
     Pod(String, u16),
     Address(SocketAddr),
-    /// The admin port in a network namespace, by the file that keeps the namespace.
+    /// The admin port in a network namespace. The file at this path keeps the namespace.
     Namespace(PathBuf),
 }
 
-/// The selected proxies, and the way to them.
+/// The selected proxies, and the cluster through which to reach them.
 pub(crate) struct Proxies {
     /// `None` if the proxies were named by their addresses.
     cluster: Option<Cluster>,
     proxies: Vec<ProxyAt>,
 }
 
-/// What the proxies of a group have counted.
+/// The counts of the proxies of a group.
 #[derive(Debug)]
 pub(crate) struct Measured {
     /// The namespace; empty for a proxy that was named by its address.
     pub(crate) namespace: String,
     /// The workload's name, or the proxy's address.
     pub(crate) name: String,
-    /// `None` if only the Pods with a proxy are known.
+    /// Number of Pods; `None` if only the Pods with a proxy are known.
     pub(crate) pods: Option<usize>,
-    /// Pods that have a proxy.
+    /// Number of Pods that have a proxy.
     pub(crate) meshed_pods: usize,
     pub(crate) proxies: Vec<Growth>,
 }
 
-/// What one proxy has counted.
+/// The counts of one proxy.
 #[derive(Debug)]
 pub(crate) struct Growth {
-    /// The growth of each counter.
+    /// The growth of each counter within the window.
     pub(crate) grown: Scrape,
-    /// The page at the end.
+    /// The metrics at the end of the window.
     pub(crate) now: Scrape,
 }
 
@@ -104,7 +104,7 @@ impl Source {
         &self.choice
     }
 
-    /// Whether the options name a cluster's workloads, or addresses.
+    /// Whether the user chose workloads, a cluster or addresses.
     pub(crate) fn is_explicit(&self) -> bool {
         !self.admin.is_empty() || self.choice.is_explicit() || self.connect.is_explicit()
     }
@@ -185,7 +185,7 @@ impl ProxyAt {
         matches!(self.place, Place::Pod(..))
     }
 
-    /// Tells this proxy from the other proxies of its workload.
+    /// Returns a name that distinguishes this proxy from the other proxies of its workload.
     pub(crate) fn instance(&self) -> String {
         match &self.place {
             Place::Pod(pod, _) => pod.clone(),
@@ -205,10 +205,11 @@ impl Proxies {
         self.proxies.iter()
     }
 
-    /// Sends JSON to a page of a proxy, and hands over each line of the answer as it comes, until the answer ends.
+    /// Sends JSON to a page of a proxy, and calls `line` with each line of the answer when the line arrives, until the
+    /// answer ends.
     ///
     /// # Errors
-    /// If the proxy does not answer, or with another status than 200.
+    /// If the proxy does not answer, or answers with a status other than 200.
     pub(crate) async fn post_for_lines(
         &self,
         proxy: &ProxyAt,
@@ -249,17 +250,18 @@ impl Proxies {
         self.proxies.len()
     }
 
-    /// Reads a page of every proxy, and when it came. Reports the proxies that do not answer.
+    /// Reads a page of every proxy, and returns each page with the time at which it arrived. Prints the proxies that do
+    /// not answer.
     pub(crate) async fn read(&self, path: &str) -> Vec<(&ProxyAt, Instant, String)> {
         let (pages, silent) = self.ask(path).await;
         silent.iter().for_each(|error| eprintln!("leno: {error}"));
         pages
     }
 
-    /// Reads the metrics of every proxy. Reports the proxies that do not answer.
+    /// Reads the metrics of every proxy. Prints the proxies that do not answer.
     ///
     /// # Errors
-    /// If no proxy answers: the reason of one of them.
+    /// If no proxy answers. The error is the reason of one of the proxies.
     async fn scrape(&self) -> Result<BTreeMap<&ProxyAt, Scrape>, ClusterError> {
         let (pages, mut silent) = self.ask("/metrics").await;
         let last = silent.pop_if(|_| pages.is_empty());
@@ -270,7 +272,8 @@ impl Proxies {
         }
     }
 
-    /// Reads a page of every proxy. Returns the pages and when each came, and why the other proxies gave none.
+    /// Reads a page of every proxy. Returns each page with the time at which it arrived, and the errors of the other
+    /// proxies.
     pub(crate) async fn ask(&self, path: &str) -> (Vec<(&ProxyAt, Instant, String)>, Vec<ClusterError>) {
         let ask = |proxy| async move {
             let page = self.page(proxy, path).await;
@@ -287,7 +290,7 @@ impl Proxies {
         (pages, silent)
     }
 
-    /// The proxies that `source` selects now: Pods may have started and ended since.
+    /// Lists again the proxies that `source` selects: Pods may have started or ended since the first list.
     ///
     /// # Errors
     /// If the cluster does not answer, or no Pod has the given name.
@@ -301,7 +304,7 @@ impl Proxies {
     /// Reads a page of one proxy.
     ///
     /// # Errors
-    /// If the proxy does not answer, or with another status than 200.
+    /// If the proxy does not answer, or answers with a status other than 200.
     pub(crate) async fn page(&self, proxy: &ProxyAt, path: &str) -> Result<String, ClusterError> {
         match (&self.cluster, &proxy.place) {
             (Some(cluster), Place::Pod(pod, port)) => forward::page(cluster, &proxy.namespace, pod, *port, path).await,
@@ -340,7 +343,7 @@ async fn pages(cluster: &Cluster, groups: &[Group], window: Duration) -> (Pages,
     let answered = running.into_iter().filter(|pod| before.contains_key(&metrics::key(pod)));
     let mut after = metrics::pages(cluster, answered).await;
     let started = metrics::pages_of_started(cluster, &starting).await;
-    // A proxy that has started meanwhile has counted from zero, so compare with an empty page.
+    // A proxy that has started within the window has counted from zero, so compare its page with an empty page.
     before.extend(started.keys().map(|key| (key.clone(), Scrape::default())));
     after.extend(started);
     progress.finish_and_clear();

@@ -20,7 +20,7 @@ pub(crate) fn measured(page: &str) -> Measured {
     }
 }
 
-/// A proxy of that workload.
+/// A proxy of the workload `shop/web`.
 pub(crate) fn proxy() -> ProxyAt {
     proxy_of("web", "web-1")
 }

@@ -1,4 +1,4 @@
-//! `leno tap`: the calls of proxies, as they end.
+//! `leno tap`: shows each call of the selected proxies when the call ends.
 
 mod event;
 
@@ -91,12 +91,12 @@ enum Output {
     Json,
 }
 
-/// What was shown so far.
+/// The results so far.
 #[derive(Default)]
 struct Shown {
     calls: Cell<u64>,
     dropped: Cell<u64>,
-    /// The first error of standard output: its reader has gone.
+    /// The first error of a write to standard output, for example because the reader has closed the pipe.
     failed: RefCell<Option<io::Error>>,
 }
 
@@ -158,7 +158,7 @@ impl Options {
             async move {
                 let ended =
                     proxies.post_for_lines(proxy, "/tap", json, |line| self.show(&proxy.name, line, shown)).await;
-                // The other proxies go on, perhaps for long.
+                // Report the error now: the taps of the other proxies continue, perhaps for a long time.
                 ended.inspect_err(|error| eprintln!("leno: {error}"))
             }
         };

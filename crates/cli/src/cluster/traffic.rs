@@ -42,7 +42,7 @@ pub(crate) struct TrafficOptions {
 /// The parts in force for calls to a Service's port.
 #[derive(Debug, Serialize)]
 struct Traffic {
-    /// The Service's port, as `web.shop:80`.
+    /// The Service's port, in the form `web.shop:80`.
     service: String,
     /// The kind of the routes; `Service` for a Service without routes; `None` if neither a route nor a policy applies.
     kind: Option<String>,
@@ -95,7 +95,7 @@ fn traffic(config: &Value, key: &str, namespace: &str, method: Option<&str>) -> 
             rule: rule["name"].as_str().map(str::to_owned),
             parts: parts(config, rule, method),
         });
-        // Every call of the method follows this rule, so the rules below it do not count.
+        // Every call of the method follows this rule, so no call reaches the rules after it.
         if path.is_some() && has_only_a_path(&entry["matches"]) {
             break;
         }
@@ -145,7 +145,7 @@ fn text(traffic: &Traffic, method: Option<&str>) -> String {
     format!("{table}\na call follows the first rule that it matches\n")
 }
 
-/// Writes a rule's route, as `GRPCRoute shop/cart`, with the rule's name if it has one.
+/// Formats a rule's route, for example `GRPCRoute shop/cart`, and the rule's name if the rule has a name.
 fn route(rule: &RuleTraffic) -> String {
     let [kind, namespace, name] = ["kind", "namespace", "name"].map(|part| shown(&rule.route[part]));
     let of_rule = rule.rule.as_ref().map(|rule| format!(", rule {rule}")).unwrap_or_default();

@@ -61,7 +61,7 @@ fn config(manifests: &str) -> Value {
     json!({ "mesh": translation.mesh })
 }
 
-/// The lines that the command prints for a client in the namespace `shop`; spaces are single.
+/// The lines that the command prints for a client in the namespace `shop`, with several spaces replaced by one.
 fn lines(config: &Value, method: Option<&str>) -> Vec<String> {
     let text = text(&traffic(config, "cart.shop:50051", "shop", method), method);
     text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()

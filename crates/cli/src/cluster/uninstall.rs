@@ -1,4 +1,4 @@
-//! `leno uninstall`: prints the objects of an installation, as the cluster has them, for `kubectl delete`.
+//! `leno uninstall`: prints the objects of an installation that the cluster has, for `kubectl delete`.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -72,7 +72,7 @@ struct Found {
     kind: String,
     namespace: Option<String>,
     name: String,
-    /// Whether it belongs to a Helm release.
+    /// Whether the object belongs to a Helm release.
     is_helms: bool,
 }
 
@@ -81,7 +81,7 @@ struct Found {
 struct Bystanders {
     /// Pods with a container of the mesh. The container needs certificates from the control plane.
     meshed: Vec<Pod>,
-    /// The kinds with policies, as in `AuthorizationPolicies`, and the number of policies.
+    /// For each kind of policy, the plural of its name and the number of policies.
     policies: Vec<(&'static str, usize)>,
 }
 
@@ -146,7 +146,7 @@ fn warnings(found: &[Found], bystanders: &Bystanders) -> Vec<String> {
     lines
 }
 
-/// The workload of a Pod, as `deployment shop/web`.
+/// The workload of a Pod, in the form `deployment shop/web`.
 fn workload(pod: &Pod) -> String {
     let owner = pods::owner(pod);
     format!("{} {}/{}", owner.kind, pod.namespace().unwrap_or_default(), owner.name)
@@ -205,7 +205,7 @@ async fn bystanders(cluster: &Cluster) -> Result<Bystanders, ClusterError> {
 }
 
 /// Whether a Pod has a container of the mesh and outlives the installation. The control plane's own Pods do not outlive
-/// it.
+/// the installation.
 fn stays_with_a_proxy(pod: &Pod) -> bool {
     pods::sidecar(pod).is_some() && pods::is_alive(pod) && !pods::is_control(pod)
 }

@@ -35,7 +35,7 @@ struct Versions {
     cluster: Option<ClusterVersions>,
 }
 
-/// The versions in the cluster, or why they are not known.
+/// The versions in the cluster, or the reason why they are not known.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum ClusterVersions {

@@ -13,7 +13,7 @@ use super::iptables::{self, Family};
 use super::options::{Choice, Options};
 use crate::program::{self, ProgramError};
 
-/// A way to load the rules.
+/// A mechanism that loads the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backend {
     /// nf_tables in the kernel, without a program. Only showing the rules needs the program nft.

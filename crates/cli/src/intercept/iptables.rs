@@ -1,7 +1,7 @@
 //! The rules in iptables' notation: two chains of our own in the nat table, and one jump to each.
 //!
-//! Reads existing rules from iptables-save, and writes input for iptables-restore --noflush, which applies all of it or
-//! none.
+//! Reads existing rules from iptables-save, and writes input for iptables-restore --noflush, which applies either the
+//! whole input or nothing.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ pub(super) fn up(options: &Redirection, family: Family, saved: &str) -> String {
     for rule in outbound(options, family) {
         line(&mut text, &format!("-A {OUTBOUND} {rule}"));
     }
-    // Our jumps come first in their chains, so that our rules see the address that the application called.
+    // Insert our jumps at the start of their chains, so that our rules see the address that the application called.
     line(&mut text, &format!("-I PREROUTING -p tcp -j {INBOUND}"));
     line(&mut text, &format!("-I OUTPUT -p tcp -j {OUTBOUND}"));
     text.push_str("COMMIT\n");

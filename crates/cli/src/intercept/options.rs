@@ -27,13 +27,13 @@ pub(super) enum Choice {
 }
 
 impl Options {
-    /// Returns options that redirect to the default ports and except only the connections of the user `proxy_uid`.
+    /// Returns options that redirect connections to the default ports, except the connections of the user `proxy_uid`.
     pub(super) fn new(proxy_uid: u32) -> Self {
         Self { redirection: Redirection::new(proxy_uid), backend: Choice::Auto, dry_run: false }
     }
 }
 
-/// The redirection that a command line describes.
+/// Parses a command line, and returns its redirection.
 #[cfg(test)]
 pub(super) fn parse(words: &str) -> Result<Redirection, String> {
     #[derive(clap::Parser)]

@@ -1,6 +1,6 @@
-//! A digest that all builds of `leno` compute alike.
+//! A digest that is the same in all builds of `leno`.
 //!
-//! Runs of different builds share files and addresses, so the standard library's hasher will not do: its values may
+//! Runs of different builds share files and addresses, so the standard library's hasher is not suitable: its values may
 //! change with the compiler.
 
 use aws_lc_rs::digest::{self, SHA256};

@@ -1,7 +1,7 @@
 //! `leno enter`: the first step of the program and the proxy that `leno run` starts. Not for direct use.
 //!
-//! Enters the run's network namespace, gives up root, arranges to end with its parent, and then becomes the program or
-//! runs the proxy.
+//! Enters the run's network namespace, gives up root, arranges to end with its parent, and then executes the program in
+//! its place or runs the proxy.
 
 use std::error::Error;
 use std::ffi::OsString;

@@ -127,8 +127,8 @@ fn write(path: &Path, text: &str) -> Result<()> {
     files::replace(path, text.as_bytes(), files::PUBLIC, None).map_err(io(format!("writing {}", path.display())))
 }
 
-/// An address that no Service has. The search starts at a hash of the name, so that a service usually gets the same
-/// address again.
+/// Finds an address that no Service has. The search starts at a hash of the name, so that a service usually gets the
+/// same address again.
 fn free_address(name: Name<'_>, services: &[Service], subnet: Subnet) -> Result<Ipv4Addr> {
     let taken: BTreeSet<IpAddr> = services.iter().flat_map(|service| &service.cluster_ips).copied().collect();
     let hosts = u64::from(subnet.hosts());

@@ -145,7 +145,7 @@ impl<'a> Member<'a> {
         &self.options.proxy_args
     }
 
-    /// The program's name, as the caller wrote it.
+    /// The program's name in the form in which the caller wrote it.
     pub(super) fn program(&self) -> &str {
         self.options.program.first().and_then(|program| program.to_str()).unwrap_or("the program")
     }
@@ -157,7 +157,7 @@ impl<'a> Member<'a> {
     /// Updates the copies of the directories, and writes the current services of the mesh to the hosts file.
     pub(super) fn refresh(&mut self) {
         for mirror in &self.mirrors {
-            // If a directory cannot be read now, its last copy stays.
+            // If a directory cannot be read now, its last copies stay.
             let _ = mirror.refresh();
         }
         let changed = fs::metadata(self.mesh.state.manifests()).and_then(|metadata| metadata.modified()).ok();
@@ -189,7 +189,7 @@ impl<'a> Member<'a> {
         manifests::remove_endpoint(&self.mesh.state.manifests(), self.run)
     }
 
-    /// Rewrites the file in place: the mount over /etc/hosts refers to this inode.
+    /// Rewrites the hosts file in place, because the mount over /etc/hosts refers to its inode.
     fn write_hosts(&self) -> Result<()> {
         let services = manifests::services(&self.mesh.state.manifests())?;
         // A machine without /etc/hosts has no lines of its own.

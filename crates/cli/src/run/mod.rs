@@ -4,7 +4,7 @@
 //! - [`mesh`] is the state that all runs share, and removes dead runs. [`member`] joins a run: the run gets a number in
 //!   [`state`], an address on the [`network`], copies ([`mirror`]) of the files that the proxy reads, [`manifests`]
 //!   with which other runs find this run, and [`hosts`] with which this run finds other runs.
-//! - [`digest`] gives every --config directory and every service a number that all builds of `leno` agree on.
+//! - [`digest`] computes a number for every --config directory and every service, the same in all builds of `leno`.
 //! - [`running`] lists the runs, for commands that read their proxies.
 //! - [`process`] starts the proxy and the program, both through [`enter`]; [`supervise`] watches them until the program
 //!   ends.

@@ -7,8 +7,8 @@ use std::str::FromStr;
 
 use leno_model::spiffe::{TrustDomain, Workload};
 
-/// Longest bridge name in bytes. A run's device has this name, a dash and at most five digits, and the kernel limits
-/// the names of devices to 15 bytes.
+/// Maximum length of a bridge name, in bytes. A run's device has this name, a dash and at most five digits, and the
+/// kernel limits the names of devices to 15 bytes.
 const BRIDGE_NAME_MAX_BYTES: usize = 9;
 
 /// Options of `leno run`.

@@ -20,7 +20,7 @@ use super::member::Member;
 use super::network::namespace;
 use super::user::User;
 
-/// Longest time until a proxy is ready.
+/// Maximum time until a proxy is ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 const READY_POLL: Duration = Duration::from_millis(20);
 /// Time for calls in flight to finish after the program has ended.
@@ -158,7 +158,7 @@ fn executable() -> PathBuf {
     file.unwrap_or_else(|| "/proc/self/exe".into())
 }
 
-/// The last line of a log, to quote in a one-line error.
+/// Returns the last line of a log that is not empty, to quote in a one-line error.
 fn last_line(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());

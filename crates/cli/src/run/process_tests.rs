@@ -14,7 +14,7 @@ fn the_proxy_listens_where_interception_sends_connections() {
         assert!(both.contains(arg), "{arg}: {both}");
     }
     assert!(both.contains("--identity=ns/shop/sa/cart"), "{both}");
-    // The crate of the redirection depends on no other crate, so it has the ports a second time.
+    // The crate `leno_intercept` depends on no other crate, so it defines the ports again.
     let ports = [proxy::INBOUND_PORT, proxy::OUTBOUND_PORT, proxy::TUNNEL_PORT, proxy::ADMIN_PORT];
     assert_eq!(leno_intercept::Redirection::new(proxy::UID).proxy_ports(), ports);
 }

@@ -15,7 +15,7 @@ use super::state::State;
 
 /// The directory of `leno run` without --state.
 pub(crate) const STATE: &str = "/run/leno";
-/// Longest time to connect to a proxy, which is on this machine.
+/// Maximum time to connect to a proxy. The proxy is on this machine, so a connection needs no more time.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 
 /// A run that lives.
@@ -27,7 +27,8 @@ pub(crate) struct Running {
     pub(crate) network: PathBuf,
 }
 
-/// The runs that live and share this directory; no runs if the directory does not exist, or may not be read.
+/// Lists the live runs that share the directory `state`. Returns no runs if the directory does not exist, or the caller
+/// may not open it.
 pub(crate) fn list(state: &Path) -> Vec<Running> {
     if !state.exists() {
         return Vec::new();
@@ -67,7 +68,7 @@ pub(crate) async fn connect(network: PathBuf) -> io::Result<TcpStream> {
             stream.set_nonblocking(true)?;
             Ok(stream)
         };
-        // The receiver is gone if the reading took too long.
+        // Sending fails only if the reader has stopped waiting.
         let _ = sender.send(connect());
     })?;
     TcpStream::from_std(connected.await.map_err(io::Error::other)??)

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! lock            held while anything below is added or removed
-//! manifests/      what every proxy reads
+//! manifests/      the manifests that every proxy reads
 //! ca/             the certificate authority, unless --issuer names another
-//! runs/<number>/  one run's own: its hosts file, its proxy's log and keys; lock is held while the run lives
+//! runs/<number>/  files of one run: its hosts file, its proxy's log and keys; its lock is held while the run lives
 //! ```
 //!
 //! The kernel releases a lock when its process ends, for whatever reason: a run whose lock is free is dead.

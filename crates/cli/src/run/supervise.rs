@@ -18,9 +18,9 @@ use super::process::Proxy;
 
 /// Interval between two checks for changes.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(200);
-/// How long a program may take to listen before a message reports it.
+/// Time after which a message reports a program that does not listen yet.
 const LISTEN_PATIENCE: Duration = Duration::from_secs(5);
-/// Longest pause between two checks of the ports. A check costs milliseconds: the kernel walks all its TCP connections.
+/// Maximum pause between two checks of the ports. A check costs milliseconds: the kernel walks all its TCP connections.
 const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(2);
 
 /// Signals that end a program unless it handles them.
@@ -59,7 +59,7 @@ impl Signals {
     }
 }
 
-/// Watches the program until it ends, and restarts a proxy that ends before it.
+/// Watches the program until it ends. If the proxy ends before the program, restarts the proxy.
 ///
 /// # Errors
 /// If the proxy cannot be restarted, or the system refuses a step.
@@ -158,14 +158,16 @@ fn complaint(program: &str, unserved: &[u16]) -> String {
     )
 }
 
-/// Whether the terminal sends this signal to the program as well, as for Ctrl-C while both are in the foreground.
+/// Whether the terminal sends this signal to the program too, for example after Ctrl-C while both processes are in the
+/// foreground.
 fn comes_from_terminal(signal: Signal) -> bool {
     let terminal = std::fs::File::open("/dev/tty");
     let in_foreground = || terminal.is_ok_and(|terminal| tcgetpgrp(terminal).is_ok_and(|group| group == getpgrp()));
     matches!(signal, Signal::INT | Signal::QUIT) && in_foreground()
 }
 
-/// The exit code for how a program ended, as in shells: 128 plus the signal's number if a signal killed it.
+/// Returns the exit code for the exit status of a program, in the convention of shells: 128 plus the signal's number if
+/// a signal killed the program.
 pub(super) fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)

@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time};
 use kube::ResourceExt;
 use leno_install::annotations::INJECT;
 
-/// JSON pointer to the annotation in the fields of an entry of managedFields. If the fields of an entry contain the
-/// annotation, the entry tells when the annotation was written.
+/// JSON pointer to the annotation within `fieldsV1` of an entry of managedFields. The time of an entry with this field
+/// is the time at which the annotation was written.
 const MANAGED_FIELD: &str = "/f:metadata/f:annotations/f:leno.dev~1inject";
 
 /// Explains in one sentence why the Pod has no proxy. `injector` is the configuration of the webhook that the API
@@ -24,10 +24,10 @@ pub(super) fn why(pod: &Pod, namespace: Option<&Namespace>, injector: Option<&Mu
         return format!("it was created at {}, before Leno was installed at {}", at(created), at(installed));
     }
     // If the Pod has its own annotation, the time of the namespace's annotation explains nothing. Managed fields cannot
-    // prove that the Pod got its own annotation later, so assume that the Pod was created with it.
+    // prove that the Pod got its own annotation later, so assume that the Pod was created with its annotation.
     let annotated = namespace.filter(|_| !pod.annotations().contains_key(INJECT)).and_then(annotated);
     match annotated {
-        // Timestamps have a resolution of one second, so equal times leave the order open.
+        // Timestamps have a resolution of one second, so two equal timestamps do not show which event was first.
         Some(annotated) if created.0 == annotated.0 => {
             format!(
                 "it was created at {}, in the same second in which its namespace's annotation was written",

@@ -79,7 +79,7 @@ pub(super) fn installed(now: SystemTime) -> Installed {
     }
 }
 
-/// The checks of one name.
+/// Returns the checks with the name `name`.
 pub(super) fn named(list: &Checklist, name: &str) -> Vec<Check> {
     list.checks().iter().filter(|check| check.name == name).cloned().collect()
 }

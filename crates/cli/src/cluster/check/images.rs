@@ -33,7 +33,7 @@ pub(super) fn images(values: &Value) -> Vec<String> {
     images
 }
 
-/// Whether the nodes have these images, or a registry to pull them from.
+/// Checks whether every node has these images, or whether the image names include a registry to pull from.
 pub(super) fn conclude(images: &[String], nodes: &[Node]) -> Finding {
     let list = images.join(" and ");
     if images.iter().all(|image| names_registry(image)) {
@@ -83,7 +83,7 @@ fn has(node: &Node, image: &str) -> bool {
     reported(node).any(|reported| reported.names.iter().flatten().any(|name| full_name(name) == full))
 }
 
-/// The name that container runtimes give an image.
+/// Returns the image name with its registry and repository, in the form in which container runtimes report it.
 fn full_name(image: &str) -> Cow<'_, str> {
     if names_registry(image) {
         image.into()

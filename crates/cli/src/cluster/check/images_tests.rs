@@ -11,7 +11,7 @@ fn node(name: &str, images: &[&str]) -> Node {
     serde_json::from_value(json!({"metadata": {"name": name}, "status": {"images": images}})).expect("a Node")
 }
 
-/// The second name of an image.
+/// The second name of an image on a node: the repository with a digest.
 fn digest(image: &str) -> String {
     let repository = image.rsplit_once(':').map_or(image, |(repository, _)| repository);
     format!("{repository}@sha256:0123")

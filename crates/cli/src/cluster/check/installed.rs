@@ -165,7 +165,8 @@ fn version(deployment: Result<&Option<Deployment>, &ClusterError>) -> Finding {
     }
 }
 
-/// Mistakes that the control plane found in objects. Every replica reports the same mistakes, so one answer suffices.
+/// Lists the mistakes that the control plane found in objects. Every replica reports the same mistakes, so the first
+/// answer suffices.
 fn configured(answers: &[ControlAnswer]) -> Vec<Finding> {
     let Some(answer) = answers.first() else { return Vec::new() };
     let body = match &answer.config {

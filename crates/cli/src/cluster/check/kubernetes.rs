@@ -14,7 +14,7 @@ const OLDEST_MINOR: u32 = 30;
 
 /// Gateway API routes for requests. They are not part of Kubernetes and are installed separately.
 const REQUEST_ROUTES: [&str; 2] = ["httproutes.gateway.networking.k8s.io", "grpcroutes.gateway.networking.k8s.io"];
-/// Gateway API routes for connections, which fewer installations need.
+/// Gateway API routes for connections. Few installations need them, so it is no mistake if they are missing.
 const CONNECTION_ROUTES: [&str; 2] = ["tlsroutes.gateway.networking.k8s.io", "tcproutes.gateway.networking.k8s.io"];
 /// The version of the routes that the control plane reads.
 const ROUTE_VERSION: &str = "v1";
@@ -49,7 +49,7 @@ impl Routes {
 pub(super) const API_SERVER: &str = "API server";
 pub(super) const VERSION: &str = "version";
 
-/// Whether the API server answers, and is new enough.
+/// Checks whether the API server answers and its version is supported.
 pub(super) fn conclude(list: &mut Checklist, version: &Result<Info, ClusterError>) {
     list.section("Kubernetes");
     list.check(API_SERVER, &[], || match version {

@@ -2,7 +2,7 @@
 //!
 //! `read` fetches the objects from the cluster. The other modules are pure and draw conclusions from these objects:
 //! `kubernetes`, `pre`, `images`, `installed`, `new_pods`, `namespaces`, `trust`, `proxies` with `probes` and `ports`.
-//! A [`report::Checklist`] runs a check only if no check that it depends on failed.
+//! A [`report::Checklist`] skips a check if one of the check's prerequisites failed.
 
 mod absence;
 mod images;

@@ -35,8 +35,8 @@ struct Gates {
     meshed: String,
 }
 
-/// Checks the [`Gates`]. Depends only on the API server, because objects that remain from a removed installation still
-/// take effect.
+/// Checks the [`Gates`]. This check depends only on the API server, because objects that remain from a removed
+/// installation still take effect.
 pub(super) fn conclude(list: &mut Checklist, facts: &Installed) {
     list.check(NEW_PODS, &[API_SERVER], || match gates(facts) {
         Ok(gates) => gates.findings(),

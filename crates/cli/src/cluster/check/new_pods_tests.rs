@@ -6,7 +6,7 @@ use super::super::fixtures::{DAY, installed, named, object};
 use super::super::report::{Check, Verdict};
 use super::*;
 
-/// A healthy installation without a control plane.
+/// A healthy installation in which no replica of the control plane runs.
 fn away() -> Installed {
     let deployment = object(json!({"spec": {"replicas": 2, "selector": {}, "template": {}}}));
     Installed { deployment: Ok(Some(deployment)), ..installed(UNIX_EPOCH + 20_000 * DAY) }

@@ -25,7 +25,7 @@ use crate::cluster::connect::{Cluster, ClusterError};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Creation {
     group: String,
-    /// Plural and lower case, as in the API's paths.
+    /// Plural in lower case, the form in the API's paths.
     resource: String,
     /// `None` for cluster-wide kinds.
     namespace: Option<String>,
@@ -33,7 +33,7 @@ struct Creation {
 
 pub(super) struct Facts {
     version: Result<Info, ClusterError>,
-    /// Objects that the user may not create, as `clusterroles.rbac.authorization.k8s.io`.
+    /// Kinds of objects that the user may not create, in the form `clusterroles.rbac.authorization.k8s.io`.
     forbidden: Result<Vec<String>, ClusterError>,
     deployment: Result<Option<Deployment>, ClusterError>,
     /// Leno's webhook configurations and guard that remain from an earlier installation. They refuse Pods while no

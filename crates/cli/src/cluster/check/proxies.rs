@@ -30,7 +30,7 @@ const CERTIFICATE_LEAST: Duration = Duration::from_secs(2 * 60 * 60);
 
 const EXPIRATION: &str = "control_identity_cert_expiration_timestamp_seconds";
 
-/// The injector's webhook, by the name that the API server quotes when it refuses a Pod.
+/// Name of the injector's webhook. The API server quotes this name in its message when it refuses a Pod.
 const WEBHOOK: &str = "inject.leno.dev";
 
 const REFUSED: &str = "refused Pods";
@@ -81,7 +81,7 @@ fn with_proxy<'a>(pods: &[&'a Pod]) -> Vec<&'a Pod> {
     pods.iter().copied().filter(|pod| pods::is_meshed(pod)).collect()
 }
 
-/// Names a Pod as `shop/web-1`.
+/// Returns the namespace and name of a Pod in the form `shop/web-1`.
 fn name(pod: &Pod) -> String {
     format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any())
 }
@@ -207,7 +207,7 @@ fn excluded(installed: &Installed) -> Vec<String> {
 }
 
 fn ready(pods: &[&Pod]) -> Vec<Finding> {
-    // The control plane's section already reports its own Pods that do not run.
+    // Skip Pods of the control plane that are not ready: the check of the control plane's Pods already reports them.
     let is_told = |pod: &Pod| pods::is_control(pod) && pods::why_not_ready(pod).is_some();
     let meshed: Vec<_> =
         pods.iter().filter(|pod| !is_told(pod)).filter_map(|pod| Some((pod, pods::sidecar(pod)?))).collect();
@@ -283,8 +283,8 @@ fn certificates(proxies: &Proxies, now: SystemTime) -> Vec<Finding> {
     if found.is_empty() { vec![Finding::ok(format!("{count} of {count} are valid for hours"))] } else { found }
 }
 
-/// Whether the trust bundle's anchors verify the certificate that each proxy presents. A certificate may be valid for
-/// hours and yet belong to an authority that no peer trusts, as after a new installation.
+/// Checks whether the trust bundle's anchors verify the certificate that each proxy presents. Even a certificate that
+/// has not expired may be issued by an authority that no peer trusts, for example after a new installation.
 fn believed(shown: &[Shown]) -> Vec<Finding> {
     let finding = |one: &Shown| {
         let Shown { namespace, pod, problem, .. } = one;

@@ -90,7 +90,7 @@ impl From<Finding> for Vec<Finding> {
 }
 
 impl Checklist {
-    /// Starts a section; the checks added next belong to it.
+    /// Starts a section: [`Self::check`] adds the following checks to this section.
     pub(crate) fn section(&mut self, name: &'static str) {
         self.section = name;
     }

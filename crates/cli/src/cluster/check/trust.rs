@@ -138,7 +138,8 @@ fn webhooks(facts: &Installed, anchors: &[u8]) -> Vec<Finding> {
     ]
 }
 
-/// Checks one webhook configuration. `bundles` are the caBundles of its webhooks, if it exists.
+/// Checks one webhook configuration. `bundles` holds the caBundle of each of its webhooks, or `None` if the
+/// configuration does not exist.
 fn webhook(
     kind: &str,
     name: &str,

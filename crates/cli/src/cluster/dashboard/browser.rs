@@ -17,7 +17,8 @@ pub(super) fn open(url: &str) -> io::Result<()> {
         command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         match command.spawn() {
             Ok(mut child) => {
-                // The opener may live as long as the browser. Waiting for it on a thread leaves no zombie.
+                // The opener may run as long as the browser. Wait for its end on a separate thread, so that no zombie
+                // process remains.
                 std::thread::Builder::new().spawn(move || child.wait())?;
                 return Ok(());
             }

@@ -31,20 +31,23 @@ const PREFIXES: [&str; 11] = [
     "leno_trust_anchor_expiration",
     "leno_con",
 ];
-/// How often the pages `/config` are read, of proxies that report a problem.
+/// Interval between two readings of the `/config` pages of the proxies that report a problem.
 const CONFIGURATION_EVERY: Duration = Duration::from_secs(15);
+/// Maximum time to read one `/config`.
 const CONFIGURATION_MAX: Duration = Duration::from_secs(3);
-/// Most proxies whose `/config` is read each time, and most problems of each.
+/// Maximum number of proxies whose `/config` is read each time.
 const CONFIGURATIONS_MAX: usize = 16;
+/// Maximum number of problems that are read from one `/config`.
 const CONFIGURATION_PROBLEMS_MAX: usize = 20;
-/// Methods with the highest p99 in the overview.
+/// Number of methods in the overview's list of the methods with the highest p99.
 const SLOWEST: usize = 8;
-/// Points of the small charts: the last 10 minutes.
+/// Number of points of a small chart: the last 10 minutes.
 const SPARK_POINTS: usize = 60;
-/// A snapshot may take at most this part of the time, so that a large mesh does not keep a processor busy.
+/// After each snapshot, the task sleeps for at least this many times the duration of the snapshot, so that a large mesh
+/// does not keep a processor busy.
 const SHARE: u32 = 4;
 
-/// What the overview shows.
+/// The figures that the overview shows.
 #[derive(Serialize)]
 struct Snapshot<'a> {
     version: u64,
@@ -80,7 +83,7 @@ struct ConfigurationProblem {
     fix: String,
 }
 
-/// Collects for ever.
+/// Collects readings and snapshots, and never returns.
 pub(super) async fn collect(source: &Source, state: &State) -> Infallible {
     let (sender, news) = unbounded_channel();
     state.readings.borrow_mut().take(News::Proxies(state.proxies.iter().cloned().collect()));
@@ -143,7 +146,7 @@ fn snapshot(state: &State) {
     *state.mesh.borrow_mut() = mesh;
 }
 
-/// The methods that had a call.
+/// Returns the rows of the methods that had a call.
 fn methods_of(readings: &Readings) -> Vec<methods::Row> {
     let rows = readings.measured().flat_map(|measured| methods::rows(measured, None, SECOND));
     rows.filter(|row| row.figures.calls_per_second > 0.0 || row.figures.success_rate.is_some()).collect()

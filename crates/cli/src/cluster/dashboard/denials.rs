@@ -12,9 +12,9 @@ use crate::cluster::source::{Growth, Measured};
 use crate::cluster::stat::peer::caller_name;
 
 const DENIED: [&str; 2] = ["inbound_http_authz_deny_total", "inbound_tcp_authz_deny_total"];
-/// Most pairs of policy and caller that are remembered.
+/// Maximum number of [`Key`]s that are remembered.
 const DENIALS_MAX: usize = 1_000;
-/// A denial is recent for this long.
+/// Time for which a denial is recent.
 const RECENT: Duration = Duration::from_secs(300);
 
 /// Who was denied where, and by which policy.
@@ -35,13 +35,13 @@ pub(super) struct Denials {
 }
 
 struct Known {
-    /// Since the proxies that run now started.
+    /// Number of denials since the proxies that run now started.
     total: f64,
     /// When `total` last grew, since the start of the dashboard; `None` if it has not grown.
     grew_at: Option<Duration>,
 }
 
-/// One row.
+/// A row of the table of denials.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     #[serde(flatten)]
@@ -75,7 +75,8 @@ impl Denials {
                     known.total = total;
                 }
                 None if has_room => {
-                    // The first counts may be old: the dashboard has just started to read.
+                    // The counts that the dashboard finds in its first 30 s may be old, so the time of their last
+                    // growth is unknown.
                     let grew_at = (now > RECENT / 10).then_some(now);
                     self.known.insert(key, Known { total, grew_at });
                 }
@@ -84,7 +85,8 @@ impl Denials {
         }
     }
 
-    /// The rows that `wanted` selects: recent ones first, then those with the most denials.
+    /// Returns the rows that `wanted` selects: first the recent denials, and among these the rows with the most denials
+    /// first.
     pub(super) fn rows(&self, now: Duration, wanted: impl Fn(&Key) -> bool) -> Vec<Row> {
         let row = |(key, known): (&Key, &Known)| Row {
             key: key.clone(),

@@ -11,17 +11,18 @@ use crate::cluster::printable::line;
 use crate::cluster::readings::SECOND;
 use crate::cluster::stat::{methods, routes};
 
-/// Most methods and routes of one Service, the most calls first.
+/// Maximum number of methods, and of routes, of one Service. Methods with the most calls come first.
 const ROWS_MAX: usize = 500;
-/// Points of an hour.
+/// Number of points of one hour.
 const POINTS: usize = 360;
 
 #[derive(Serialize)]
 struct Detail<'a> {
     id: &'a str,
-    /// The Service's figures, as its callers' proxies counted them, and as its own proxies did.
+    /// The Service's figures, counted by its callers' proxies or by its own proxies: the side that counted more calls.
     row: Option<ServiceRow>,
-    /// Methods that clients called, as the workload's own proxies or the callers' proxies counted them.
+    /// The called methods. A method has separate rows for the counts of the workload's own proxies and of the callers'
+    /// proxies.
     methods: Vec<MethodRow>,
     routes: Vec<routes::Row>,
     callers: Vec<EdgeRow<'a>>,
@@ -40,7 +41,7 @@ struct Proxy {
 /// The page of a Service, in JSON without control characters; `None` if the Service is unknown.
 pub(super) fn detail(state: &State, wanted: &str) -> Option<String> {
     let (mesh, readings, history) = (state.mesh.borrow(), state.readings.borrow(), state.history.borrow());
-    // The page knows the printable form of names.
+    // `wanted` comes from the page, which has the names in their printable form.
     let (own, node) = mesh.nodes.iter().find(|(id, _)| line(id) == wanted)?;
     let mut methods = Vec::new();
     let mut routes = Vec::new();

@@ -1,5 +1,8 @@
-//! Chooses the proxies. If the user names none, takes the proxies of `leno run`, else of the cluster, else the proxy at the
-//! default admin address.
+//! Chooses the proxies that the dashboard shows. If the user names no proxies, it shows the first of these that exist:
+//!
+//! 1. the proxies of `leno run`
+//! 2. the proxies of the cluster
+//! 3. the proxy at the default admin address
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -10,7 +13,8 @@ use crate::cluster::connect::ClusterError;
 use crate::cluster::source::{Proxies, ProxyAt, Source};
 use crate::run::running;
 
-/// Finds the proxies to show, and prints where it found them unless the user named them.
+/// Finds the proxies to show. Unless the user named them, prints where it found the proxies of `leno run` or the proxy
+/// at the default admin address.
 ///
 /// # Errors
 /// If the named cluster does not answer, or no proxy was found.

@@ -1,5 +1,5 @@
-//! Decides which requests are answered. Any page in the user's browser can send requests to loopback, and any name can
-//! resolve to loopback, so the address proves nothing.
+//! Decides which requests the dashboard answers. Any page in the user's browser can send requests to loopback, and any
+//! name can resolve to loopback, so the address proves nothing.
 //!
 //! A request must name the dashboard as its host (against DNS rebinding), must not come from another origin, and must
 //! carry the token. The token arrives once in the URL, and from then on in a cookie that no script can read.
@@ -28,7 +28,7 @@ pub(super) fn new_token() -> Result<String, String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// What a request must fulfil.
+/// The conditions that a request must fulfil.
 pub(super) struct Guard {
     hosts: [String; 3],
     /// The name has the port, because browsers send a cookie to every port of a host.
@@ -43,10 +43,10 @@ impl Guard {
         Self { hosts, cookie: format!("leno-dashboard-{port}"), token }
     }
 
-    /// Checks a request. Returns the answer to a request that may see no page.
+    /// Checks whether a request may see a page.
     ///
     /// # Errors
-    /// The answer: a refusal, or the redirect that sets the cookie.
+    /// The answer to send instead of a page: a refusal, or the redirect that sets the cookie.
     pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), Box<Answer>> {
         let headers = request.headers();
         let refused = |status, why: &'static str| Err(Box::new(text(status, why)));
@@ -85,7 +85,8 @@ impl Guard {
         pairs.filter(|(name, _)| *name == self.cookie).map(|(_, value)| value)
     }
 
-    /// Moves the token from the URL into the cookie, so that it stays in neither the address bar nor the history.
+    /// Moves the token from the URL into the cookie, so that the token stays neither in the address bar nor in the
+    /// browser's history.
     fn exchange(&self) -> Answer {
         let mut answer = text(StatusCode::SEE_OTHER, "");
         let cookie = format!("{}={}; HttpOnly; SameSite=Strict; Path=/", self.cookie, self.token);
@@ -102,7 +103,7 @@ fn unknown() -> Answer {
     text(StatusCode::UNAUTHORIZED, why)
 }
 
-/// Adds the header fields that every answer has.
+/// Adds the security header fields that every answer needs.
 pub(super) fn seal(answer: &mut Answer) {
     let fields = [
         ("content-security-policy", CONTENT_SECURITY_POLICY),

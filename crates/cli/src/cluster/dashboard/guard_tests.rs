@@ -4,7 +4,7 @@ fn guard() -> Guard {
     Guard::new("127.0.0.1:4195".parse().expect("an address"), "secret".to_owned())
 }
 
-/// The status of a request with these header fields.
+/// The status of the answer to a request with these header fields.
 fn status(method: Method, path: &str, fields: &[(&str, &str)]) -> u16 {
     let mut request = Request::builder().method(method).uri(path);
     for (name, value) in fields {

@@ -9,17 +9,17 @@ use super::mesh::{Id, Mesh};
 use crate::cluster::readings::SECOND;
 use crate::cluster::stat::counts::Counts;
 
-/// Time that one point stands for.
+/// Period of time that one point covers.
 pub(super) const POINT: Duration = Duration::from_secs(10);
-/// Points of a series: one hour.
+/// Maximum number of points of a series: one hour.
 const POINTS: usize = 360;
-/// Most series. With 16 bytes for a point, all of them take at most 12 MB.
+/// Maximum number of series. With 16 bytes for each point, all series together take at most 12 MB.
 const SERIES_MAX: usize = 2_000;
 
-/// One point: means over [`POINT`]. `NaN` stands for no answer.
+/// One point: means over [`POINT`]. `NaN` means that there was nothing to measure.
 #[derive(Clone, Copy, Debug)]
 struct Point {
-    /// Number of the point since the start.
+    /// Number of points between the start of the dashboard and this point.
     number: u32,
     rate: f32,
     success: f32,
@@ -30,13 +30,13 @@ struct Point {
 #[derive(Default)]
 pub(super) struct History {
     series: BTreeMap<Id, VecDeque<Point>>,
-    /// The counts of the point that has not ended, and how many snapshots they are from.
+    /// The sums of the counts of all snapshots since the current point began.
     open: BTreeMap<Id, Counts>,
     snapshots: u32,
     number: u32,
 }
 
-/// A series as the page draws it, the oldest point first. `null` where there was nothing to measure.
+/// A series in the form that the page draws, the oldest point first. `None` where there was nothing to measure.
 #[derive(Debug, Serialize, PartialEq)]
 pub(super) struct Series {
     step_s: u64,
@@ -46,7 +46,7 @@ pub(super) struct Series {
 }
 
 impl History {
-    /// Adds a snapshot, taken this long after the start.
+    /// Adds a snapshot that was taken `since_start` after the start of the dashboard.
     pub(super) fn add(&mut self, mesh: &Mesh, since_start: Duration) {
         let number = u32::try_from(since_start.as_secs() / POINT.as_secs()).unwrap_or(u32::MAX);
         if number != self.number {
@@ -86,7 +86,7 @@ impl History {
         self.series.retain(|_, series| !series.is_empty());
     }
 
-    /// The last `points` points of a Service, or all of the hour.
+    /// Returns the last `points` points of a Service, at most [`POINTS`].
     pub(super) fn series(&self, id: &str, points: usize) -> Series {
         let points = points.min(POINTS);
         let first = self.number.saturating_sub(u32::try_from(points).unwrap_or(u32::MAX));

@@ -1,4 +1,4 @@
-//! The present state of proxies, read only while the page shows it: endpoints as the balancers see them, and open calls.
+//! The present state of proxies, read only while the page shows it: the endpoints in the balancers, and the open calls.
 
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
@@ -13,16 +13,18 @@ use crate::cluster::printable::line;
 use crate::cluster::source::ProxyAt;
 use crate::cluster::stat::streams::{Reading, streams};
 
-/// Most proxies that are read for one view, and at most so many at once.
+/// Maximum number of proxies that are read for one view.
 const PROXIES_MAX: usize = 32;
+/// Maximum number of proxies that are read at the same time.
 const AT_ONCE: usize = 8;
-/// Longest time for a proxy to answer.
+/// Maximum time for a proxy to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
-/// Most endpoints and calls in one answer.
+/// Maximum number of endpoints in one answer.
 const ENDPOINTS_MAX: usize = 1_000;
+/// Maximum number of calls in one answer.
 const CALLS_MAX: usize = 1_000;
 
-/// The endpoints of a Service, as the balancers of its callers see them.
+/// Returns the endpoints of a Service, in the state that the balancers of its callers have recorded, in JSON.
 pub(super) async fn endpoints(state: &State, wanted: &str) -> String {
     let callers = callers(state, wanted);
     let mut endpoints = Vec::new();
@@ -53,7 +55,7 @@ pub(super) async fn endpoints(state: &State, wanted: &str) -> String {
     clean(&json!({ "endpoints": endpoints, "omitted": omitted, "proxies": callers.len() }))
 }
 
-/// The proxies that call a Service.
+/// Returns the proxies that call a Service, and the Service's own proxies.
 fn callers(state: &State, wanted: &str) -> Vec<ProxyAt> {
     let readings = state.readings.borrow();
     let calls = |sample: &crate::cluster::scrape::Sample| {
@@ -71,12 +73,12 @@ fn callers(state: &State, wanted: &str) -> Vec<ProxyAt> {
 struct Calls {
     #[serde(flatten)]
     streams: crate::cluster::stat::streams::Streams,
-    /// Proxies that were read, and those that were not.
+    /// Number of proxies that were read; `proxies_omitted` is the number of proxies that were not.
     proxies: usize,
     proxies_omitted: usize,
 }
 
-/// The calls that are open now, of one workload or of all.
+/// Returns the open calls of one workload or of all workloads, in JSON.
 pub(super) async fn calls(state: &State, of: Option<&str>) -> String {
     let all: Vec<ProxyAt> = {
         let readings = state.readings.borrow();
@@ -94,7 +96,7 @@ pub(super) async fn calls(state: &State, of: Option<&str>) -> String {
     clean(&Calls { streams, proxies: proxies.len(), proxies_omitted: all.len() - proxies.len() })
 }
 
-/// Reads a page of each proxy; leaves out the proxies that do not answer in time.
+/// Reads a page of each proxy. The result omits the proxies that do not answer in time.
 async fn read(state: &State, proxies: &[ProxyAt], path: &str) -> Vec<Reading> {
     let ask = |proxy: ProxyAt| async move {
         let page = timeout(ANSWER_MAX, state.proxies.page(&proxy, path)).await.ok()?.ok()?;

@@ -1,4 +1,4 @@
-//! The Services and who calls whom, from the readings of all proxies. No I/O, no clock.
+//! The Services and the calls between them, from the readings of all proxies. No I/O, no clock.
 //!
 //! A Service and the workload of the same name are one node: the callers' proxies count calls by Service, and the
 //! workload's own proxies count calls by port.
@@ -12,20 +12,20 @@ use crate::cluster::source::Measured;
 use crate::cluster::stat::counts::{Counts, Figures, TRAFFIC};
 use crate::cluster::stat::peer::{Destination, View, caller_name};
 
-/// Most nodes that the page shows. The further ones are counted only.
+/// Maximum number of nodes that the page shows. The page shows only the number of the other nodes.
 pub(super) const NODES_MAX: usize = 2_000;
-/// Most edges that the page shows: those with the most calls.
+/// Maximum number of edges that the page shows: the edges with the most calls.
 pub(super) const EDGES_MAX: usize = 20_000;
 
 /// `namespace/name`, or a name without a namespace.
 pub(super) type Id = String;
 
-/// All nodes and edges, with raw counts in a second.
+/// All nodes and edges, with raw counts per second.
 #[derive(Default)]
 pub(super) struct Mesh {
     pub(super) nodes: BTreeMap<Id, Node>,
     pub(super) edges: BTreeMap<(Id, Id), Counts>,
-    /// Nodes beyond [`NODES_MAX`].
+    /// Number of nodes beyond [`NODES_MAX`], which were removed.
     pub(super) omitted: usize,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Node {
     /// Counted by the callers' proxies.
     pub(super) asked: Counts,
     pub(super) proxies: usize,
-    /// Whether it receives calls, or has a proxy. Otherwise it is only the source of calls.
+    /// Whether the node receives calls or has a proxy. Otherwise the node is only the source of calls.
     pub(super) is_service: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Node {
 pub(super) struct ServiceRow {
     pub(super) id: Id,
     proxies: usize,
-    /// The side whose figures these are: the side that counted more calls.
+    /// The side that counted `figures`: the side that counted more calls.
     counted_by: &'static str,
     #[serde(flatten)]
     pub(super) figures: Figures,
@@ -111,7 +111,7 @@ impl Mesh {
         self.nodes.entry(id.to_owned()).or_default()
     }
 
-    /// Calls to a workload, by caller.
+    /// Adds the calls to a workload, by caller.
     fn add_served(&mut self, measured: &Measured) {
         let own = id(&measured.namespace, &measured.name);
         let node = self.node(&own);
@@ -129,7 +129,7 @@ impl Mesh {
         }
     }
 
-    /// Calls of a workload, by destination.
+    /// Adds the calls of a workload, by destination.
     fn add_asked(&mut self, measured: &Measured) {
         let own = id(&measured.namespace, &measured.name);
         let view = View::Outbound(None);
@@ -146,7 +146,7 @@ impl Mesh {
         }
     }
 
-    /// Both sides may count an edge; the larger count stands.
+    /// Adds an edge. If both sides counted it, keeps the counts with more calls.
     fn edge(&mut self, from: Id, to: Id, counts: Counts) {
         let known = self.edges.entry((from, to)).or_default();
         if counts.calls > known.calls {
@@ -154,7 +154,7 @@ impl Mesh {
         }
     }
 
-    /// Leaves out the nodes and edges with the fewest calls, beyond the limits.
+    /// Removes the nodes and edges with the fewest calls until the limits are met.
     fn limit(&mut self) {
         if self.nodes.len() > NODES_MAX {
             let mut by_calls: Vec<(f64, Id)> =
@@ -197,7 +197,7 @@ impl Mesh {
     }
 }
 
-/// Whether a proxy is one of a workload.
+/// Whether `measured` is the workload with the printable id `wanted`.
 pub(super) fn is_of(measured: &Measured, wanted: &str) -> bool {
     crate::cluster::printable::line(&id(&measured.namespace, &measured.name)) == wanted
 }

@@ -1,9 +1,11 @@
 //! `leno dashboard`: a page in the browser with the Services, their calls and their problems.
 //!
-//! `find` chooses the proxies, `cluster::reader` reads them again and again, and `collect` turns the readings into what
-//! the page shows: `mesh` (Services and edges), `objective`, `denials`, `problems`, `history`. `pages` answers the page's
-//! requests, behind `guard`. Pages that a proxy gives about its present state (endpoints, open calls, taps) are read only
-//! while the page shows them: `live`, `watch`. The files in `page/` are what the browser runs.
+//! - `find` chooses the proxies, and `cluster::reader` reads them again and again.
+//! - `collect` turns the readings into the figures that the page shows: `mesh` (Services and edges), `objective`,
+//!   `denials`, `problems`, `history`.
+//! - `guard` checks the page's requests, and `pages` answers them.
+//! - `live` and `watch` read the present state of proxies (endpoints, open calls, taps), only while the page shows it.
+//! - The browser runs the files in `page/`.
 //!
 //! Everything runs on one thread. No component runs in the cluster.
 
@@ -39,7 +41,7 @@ use super::source::Source;
 use guard::{Guard, new_token};
 use state::State;
 
-/// The first choice of a port.
+/// The port that the dashboard tries first.
 const PORT: u16 = 4195;
 const EVERY_MIN: Duration = Duration::from_secs(1);
 const EVERY_MAX: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! A method's objective as the page shows it: the page only displays these texts.
+//! Formats a method's objective for the page, which displays these texts unchanged.
 
 use leno_model::traffic::Share;
 use serde::Serialize;
@@ -7,13 +7,13 @@ use crate::cluster::stat::counts::number;
 use crate::cluster::stat::methods;
 use crate::cluster::stat::objective::{Objective, Part};
 
-/// A method that burns its budget at this rate has an error: a budget for 30 days lasts two days. These are the burn rates
-/// of the alerts in `charts/leno/files/rules.yaml`.
+/// Burn rate at or above which a method has an error: at this rate, a budget for 30 days lasts two days. The alerts in
+/// `charts/leno/files/rules.yaml` have the same burn rates as this constant and [`BURN_WARNING`].
 const BURN_ERROR: f64 = 14.4;
-/// A method that burns its budget at this rate has a warning: a budget for 30 days lasts five days.
+/// Burn rate at or above which a method has a warning: at this rate, a budget for 30 days lasts five days.
 const BURN_WARNING: f64 = 6.0;
 
-/// How serious a burn rate is.
+/// The severity of a burn rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Level {
@@ -34,11 +34,11 @@ pub(super) struct MethodRow {
 #[derive(Debug, PartialEq, Serialize)]
 struct Shown {
     text: String,
-    /// Of the worse part; `None` without calls.
+    /// Burn rate of the worse part; `None` if there were no calls.
     burn_rate: Option<f64>,
     burn: Option<String>,
     level: Option<Level>,
-    /// Both parts: how many calls miss, and how many may miss.
+    /// For each part, the share of calls that miss and the share that may miss.
     parts: String,
 }
 

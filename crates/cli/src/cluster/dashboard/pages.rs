@@ -1,7 +1,7 @@
 //! The answers to the page's requests.
 //!
-//! The page asks for a new snapshot every few seconds. Events that the tool pushed would go on while the page is hidden or
-//! slow; a page that asks stops by itself.
+//! The page polls: it requests a new snapshot every few seconds. If the tool pushed events instead, it would continue
+//! to send them while the page is hidden or slow; a page that polls stops by itself.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -47,7 +47,7 @@ const FILES: [(&str, &str, &str); 16] = [
 pub(super) struct Query<'a>(&'a str);
 
 impl Query<'_> {
-    /// The value of a field; `None` if the query lacks the field or the value is empty.
+    /// Returns the decoded value of a field; `None` if the query lacks the field or the value is empty.
     pub(super) fn get(&self, name: &str) -> Option<String> {
         let mut pairs = self.0.split('&').filter_map(|pair| pair.split_once('='));
         let (_, value) = pairs.find(|(key, _)| *key == name)?;
@@ -55,7 +55,7 @@ impl Query<'_> {
     }
 }
 
-/// Answers a request that the guard has let through.
+/// Answers a request that the guard has accepted.
 pub(super) async fn answer(request: &Request<Incoming>, state: &Rc<State>) -> Answer {
     let path = request.uri().path();
     let query = Query(request.uri().query().unwrap_or_default());
@@ -76,7 +76,7 @@ pub(super) async fn answer(request: &Request<Incoming>, state: &Rc<State>) -> An
     }
 }
 
-/// The latest snapshot, unless the page has it.
+/// Returns the latest snapshot, or status 204 if the page has it already.
 fn mesh(state: &State, query: &Query<'_>) -> Answer {
     let (version, snapshot) = state.snapshot.borrow().clone();
     if query.get("since").is_some_and(|since| since == version.to_string()) {
@@ -87,6 +87,7 @@ fn mesh(state: &State, query: &Query<'_>) -> Answer {
     typed(StatusCode::OK, "application/json", snapshot)
 }
 
+<<<<<<< HEAD
 /// The edges, and the nodes that are not only Services without calls.
 fn graph(mesh: &Mesh) -> String {
     let edges = mesh.edges(|_, _| true);
@@ -97,14 +98,26 @@ fn graph(mesh: &Mesh) -> String {
     });
     let row = |(id, node): (&String, &Node)| json!({ "id": id, "is_service": node.is_service, "row": node.row(id) });
     clean(&json!({ "nodes": nodes.map(row).collect::<Vec<_>>(), "edges": edges }))
+=======
+fn graph(state: &State) -> String {
+    let mesh = state.mesh.borrow();
+    let nodes: Vec<Value> = mesh
+        .nodes
+        .iter()
+        .filter(|(_, node)| node.proxies > 0 || !node.is_service || node.counts().0.calls > 0.0)
+        .map(|(id, node)| json!({ "id": id, "is_service": node.is_service, "row": node.row(id) }))
+        .collect();
+    // Every edge has calls, so both of its nodes passed the filter above.
+    clean(&json!({ "nodes": nodes, "edges": mesh.edges(|_, _| true) }))
+>>>>>>> en-cli
 }
 
 fn json_answer(json: String) -> Answer {
     typed(StatusCode::OK, "application/json", json)
 }
 
-/// JSON whose texts have no control characters and no invisible characters: most texts are from proxies, and so from
-/// their peers.
+/// Returns JSON whose texts have no control characters and no invisible characters. Most texts come from proxies, which
+/// may have received them from untrusted peers.
 pub(super) fn clean(value: &impl Serialize) -> String {
     serde_json::to_value(value).map(cleaned).unwrap_or_default().to_string()
 }

@@ -1,4 +1,5 @@
-//! What a user should look at first, in plain words, the worst first. No I/O; the time is an argument.
+//! The problems that a user should look at first, in plain words, the worst problem first. No I/O; the time is an
+//! argument.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,27 +16,30 @@ use crate::cluster::scrape::Scrape;
 use crate::cluster::source::Growth;
 use crate::cluster::stat::methods;
 
-/// A Service below this share of successes has an error.
+/// A Service whose share of successful calls is below this limit has an error.
 const SUCCESS_FAIR: f64 = 0.95;
-/// A Service below this share of successes has a warning.
+/// A Service whose share of successful calls is below this limit has a warning.
 const SUCCESS_GOOD: f64 = 0.99;
-/// A method with fewer misses in a second burns nothing: one failed call of a rare method is no trend.
+/// Minimum number of misses per second for which a burn rate is a problem: one failed call of a rare method is no
+/// trend.
 const MISSES_LEAST: f64 = 0.3;
-/// A method above this p99 is slow.
+/// A unary method with a p99 above this limit, in milliseconds, is slow.
 const SLOW_MS: f64 = 250.0;
-/// A call with more messages is a stream, whose time says nothing about its speed.
+/// If the mean number of messages per call is higher than this limit, the method is a stream, whose duration says
+/// nothing about its speed.
 const UNARY_MESSAGES_MAX: f64 = 1.5;
 const EXPIRATION: &str = "control_identity_cert_expiration_timestamp_seconds";
-/// Proxies renew their certificates before five sixths of the lifetime are over, so a smaller part is left only after many
-/// failed attempts. The alert `LenoCertificateExpiring` has the same limit.
+/// A certificate has a problem if less than one tenth of its lifetime is left. Proxies renew their certificates before
+/// five sixths of the lifetime are over, so this happens only after many failed attempts. The alert
+/// `LenoCertificateExpiring` has the same limit.
 const CERTIFICATE_LEAST_PART: u32 = 10;
-/// The control plane issues certificates for [`SVID_LIFETIME`]. A certificate of a Pod with a lifetime below this limit was
-/// shortened. The difference of an hour allows for clocks that differ.
+/// The control plane issues certificates for [`SVID_LIFETIME`]. If the lifetime of a Pod's certificate is below this
+/// limit, the authority shortened it. The difference of one hour allows for clocks that differ.
 const ISSUED_LEAST: Duration = SVID_LIFETIME.saturating_sub(Duration::from_secs(60 * 60));
-/// The limit for a proxy that does not tell the lifetime.
+/// Minimum remaining validity of a certificate if the proxy does not report the certificate's lifetime.
 const CERTIFICATE_LEAST: Duration = Duration::from_secs(2 * 60 * 60);
 const ANCHOR_LEAST: Duration = Duration::from_secs(60 * 24 * 60 * 60);
-/// Most problems of one kind. The page shows how many are left out.
+/// Maximum number of problems of one kind. The page shows the number of omitted problems.
 const OF_KIND_MAX: usize = 50;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -58,7 +62,7 @@ pub(super) struct Problem {
     pub(super) service: Option<String>,
 }
 
-/// Everything that problems are found in.
+/// The data in which the problems are found.
 pub(super) struct Facts<'a> {
     pub(super) readings: &'a Readings,
     pub(super) mesh: &'a Mesh,
@@ -108,7 +112,7 @@ fn silent(facts: &Facts<'_>) -> Vec<Problem> {
     facts.readings.members().filter_map(problem).collect()
 }
 
-/// A proxy with its workload, as `web-1 of shop/web`.
+/// Names a proxy and its workload, in the form `web-1 of shop/web`.
 fn proxy(member: &Member) -> String {
     let (instance, workload) = (member.proxy.instance(), id(&member.proxy.namespace, &member.proxy.name));
     if instance == workload { instance } else { format!("{instance} of {workload}") }
@@ -184,14 +188,15 @@ fn configuration(facts: &Facts<'_>) -> Vec<Problem> {
     facts.configuration.iter().map(problem).collect()
 }
 
-/// Finds an authority that ends within a day: it limits the certificates that it issues to its own end. So proxies renew
-/// their certificates in time until the end, and [`certificates`] finds no fault.
+/// Finds an authority that expires within a day. A certificate must not outlive the authority that issued it, so the
+/// authority shortens the certificates. Proxies renew even these in time until the authority expires, so
+/// [`certificates`] finds no fault.
 fn authority(facts: &Facts<'_>) -> Vec<Problem> {
     let shortened = facts.readings.proxies().filter_map(|(member, growth)| {
         let (end, lifetime) = lifetime(&growth.now).filter(|_| member.proxy.is_of_pod())?;
         (lifetime < ISSUED_LEAST).then_some((end, member))
     });
-    // Certificates that were issued before the authority was replaced last longer or shorter.
+    // If the authority was replaced, proxies may have certificates of both authorities, which end at different times.
     let Some((end, member)) = shortened.max_by_key(|(end, _)| *end) else { return Vec::new() };
     let ends = if end > facts.now { "expires" } else { "expired" };
     vec![Problem {
@@ -203,7 +208,7 @@ fn authority(facts: &Facts<'_>) -> Vec<Problem> {
     }]
 }
 
-/// When a proxy's certificate expires, and its whole lifetime; `None` if the proxy does not tell both.
+/// Returns when a proxy's certificate expires, and its whole lifetime; `None` if the proxy does not report both times.
 fn lifetime(page: &Scrape) -> Option<(SystemTime, Duration)> {
     let end = page.time(EXPIRATION)?;
     Some((end, end.duration_since(page.time("control_identity_cert_refresh_timestamp_seconds")?).ok()?))
@@ -288,7 +293,7 @@ fn slow(facts: &Facts<'_>) -> Vec<Problem> {
     slow.sort_by(|a, b| b.0.total_cmp(&a.0));
     let problem = |(p99_ms, row): (f64, &methods::Row)| {
         let own = id(&row.key.namespace, &row.key.name);
-        // The page of the called Service has the endpoints.
+        // Link to the page of the called Service, which shows the endpoints.
         let (side, fix, service) = match row.key.direction.as_str() {
             "inbound" => {
                 let fix =
@@ -311,7 +316,7 @@ fn slow(facts: &Facts<'_>) -> Vec<Problem> {
     slow.into_iter().map(problem).collect()
 }
 
-/// The p99 of a slow unary method.
+/// Returns the p99 of a method if the method is unary and slow.
 fn slow_ms(row: &methods::Row) -> Option<f64> {
     let rate = row.figures.calls_per_second;
     let is_stream = row.request_messages_per_second.max(row.response_messages_per_second) > UNARY_MESSAGES_MAX * rate;

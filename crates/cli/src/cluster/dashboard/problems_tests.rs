@@ -49,7 +49,7 @@ fn a_certificate_is_a_problem_if_its_renewal_is_late_or_its_authority_ends() {
     assert!(found(&[("web", &page(DAY_S / 9, DAY_S))]).is_empty(), "more than a tenth is left");
     let late = found(&[("web", &page(DAY_S / 11, DAY_S))]);
     assert_eq!(late[0].what, "The certificate of pod of shop/web expires in 2 h");
-    // The Pods renewed both certificates in time. Both end with their authority.
+    // The Pods renewed both certificates in time. Both expire together with their authority.
     let ending = found(&[("cart", &page(600, 1_500)), ("web", &page(600, 900))]);
     assert_eq!(ending.len(), 1, "{ending:?}");
     assert!(

@@ -15,14 +15,14 @@ use super::guard::{Guard, seal};
 use super::pages;
 use super::state::State;
 
-/// Limit on open connections. A browser opens at most six for each window.
+/// Maximum number of open connections. A browser opens at most six connections for each window.
 const CONNECTIONS_MAX: usize = 64;
-/// Longest time for the head of a request, and for an idle connection.
+/// Maximum time to receive the head of a request, and maximum time for which a connection may be idle.
 const HEADER_MAX: Duration = Duration::from_secs(30);
-/// Largest head of a request, in bytes; hyper allows no smaller limit.
+/// Maximum size of the head of a request, in bytes; hyper allows no smaller limit.
 const HEADER_MAX_BYTES: usize = 8_192;
 
-/// Answers requests, for ever. Needs a `LocalSet`.
+/// Answers requests, and never returns. Must run within a `LocalSet`.
 pub(super) async fn serve(listener: TcpListener, guard: Rc<Guard>, state: Rc<State>) -> Infallible {
     let mut listener = Listener::new("dashboard", listener, RoomSize::of_strangers(CONNECTIONS_MAX));
     loop {
@@ -45,7 +45,8 @@ pub(super) async fn serve(listener: TcpListener, guard: Rc<Guard>, state: Rc<Sta
                 .header_read_timeout(HEADER_MAX)
                 .max_buf_size(HEADER_MAX_BYTES)
                 .serve_connection(TokioIo::new(stream), service);
-            // A browser that leaves is no fault, and a replaced connection sees its end.
+            // Ignore the result: a browser may close its connection at any time, and the browser notices if its
+            // connection is replaced.
             let _ = place.hold(connection).await;
         });
     }

@@ -1,4 +1,4 @@
-//! What the dashboard knows. All tasks run on one thread, so the state has no locks.
+//! The state of the dashboard. All tasks run on one thread, so the state has no locks.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) struct State {
     pub(super) mesh: RefCell<Mesh>,
     pub(super) history: RefCell<History>,
     pub(super) denials: RefCell<Denials>,
-    /// The problems of configuration, each with the proxy that reported it.
+    /// The problems of configuration: name of the proxy that reported the problem, and text of the problem.
     pub(super) configuration: RefCell<Vec<(String, String)>>,
     /// The latest snapshot in JSON, and its number.
     pub(super) snapshot: RefCell<(u64, Bytes)>,

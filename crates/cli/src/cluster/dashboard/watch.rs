@@ -1,4 +1,4 @@
-//! The live tap: calls as they end, from the proxies to the page as server-sent events.
+//! The live tap: sends each call that ends from the proxies to the page, in server-sent events.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -19,14 +19,15 @@ use super::state::State;
 use crate::cluster::printable::line;
 use crate::cluster::source::ProxyAt;
 
-/// Most proxies that one tap watches.
+/// Maximum number of proxies that one tap watches.
 const PROXIES_MAX: usize = 16;
-/// Maximum number of taps that a dashboard keeps open. A proxy has at most four, so two stay free for others.
+/// Maximum number of taps that a dashboard keeps open. A proxy allows at most four taps, so two stay free for other
+/// users.
 const TAPS_MAX: usize = 2;
-/// Events that wait for the browser. Further events are dropped and counted.
+/// Maximum number of events that wait for the browser. Further events are dropped and counted.
 const WAITING_MAX: usize = 512;
 
-/// A tap's place among the open taps, until it is dropped.
+/// Counts a tap among the open taps until this value is dropped.
 struct Place(Rc<State>);
 
 impl Drop for Place {
@@ -35,7 +36,7 @@ impl Drop for Place {
     }
 }
 
-/// Begins a tap. It ends when the browser closes the connection.
+/// Starts a tap, which ends when the browser closes the connection.
 pub(super) fn tap(state: &Rc<State>, query: &Query<'_>) -> Answer {
     let selection = match selection(query) {
         Ok(selection) => selection,
@@ -59,7 +60,7 @@ pub(super) fn tap(state: &Rc<State>, query: &Query<'_>) -> Answer {
     spawn_local(async move {
         tokio::select! {
             () = watch(&place.0, &proxies, &selection, &sender) => {}
-            // The browser has left.
+            // The browser closed the connection.
             () = sender.closed() => {}
         }
     });
@@ -98,12 +99,12 @@ fn send(sender: &Sender<Bytes>, dropped: &Cell<u64>, event: &Value) {
     if dropped.get() > 0 {
         text += &format!("data: {{\"dropped\":{}}}\n\n", dropped.take());
     }
-    // JSON of one line: the event ends with the empty line.
+    // The JSON is one line; the empty line ends the event.
     text += &format!("data: {}\n\n", clean(event));
     room.send(text.into());
 }
 
-/// The selection that the page's fields make.
+/// Reads the selection from the query, which contains the fields of the page's form.
 fn selection(query: &Query<'_>) -> Result<TapSelection, String> {
     let statuses = query.get("status").map(|list| list.split(',').map(|status| status.trim().parse()).collect());
     let slower_than = query.get("slower_than").map(|text| text.parse()).transpose()?;

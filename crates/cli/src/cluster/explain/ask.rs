@@ -1,4 +1,5 @@
-//! Asks running proxies: in a cluster through the API server's port-forward, on a laptop at their admin addresses.
+//! Asks running proxies to explain a call: in a cluster through the API server's port-forward, on this machine at their
+//! admin addresses.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -19,12 +20,12 @@ use crate::cluster::forward::{self, Forwarded};
 use crate::cluster::pods;
 use crate::cluster::select::{Kind, Scope, Selection};
 
-/// The page of the proxy.
+/// Path of the admin page that explains a call.
 const PAGE: &str = "/explain";
-/// Longest time for a proxy on this machine to answer. The proxy itself may ask the control plane for 2 s.
+/// Maximum time for a proxy on this machine to answer. The proxy itself may wait up to 2 s for the control plane.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// Asks the proxies at these admin addresses.
+/// Asks the caller's proxy at the admin address `callers`, and then the servers' proxies at the addresses `others`.
 pub(super) async fn explain_at(
     options: &Options,
     callers: SocketAddr,
@@ -44,7 +45,8 @@ pub(super) async fn explain_at(
             Server { backend: backend.to.clone(), endpoint: choice.address.to_string(), answer: None, note: None };
         for &other in others {
             let asked = ask_address(other, &question).await?;
-            // Without a name that matches, any of the addresses may be the server's proxy.
+            // If the identity of the endpoint is unknown, any of the addresses may belong to its proxy: take the first
+            // answer.
             if choice.server.is_none() || asked.own == choice.server {
                 server.answer = Some(asked);
                 break;
@@ -77,7 +79,7 @@ pub(super) async fn explain_in_cluster(options: &Options) -> Result<Explained, C
     Ok(Explained { question, asked, answer, servers })
 }
 
-/// The Pod whose proxy is asked about the outbound half.
+/// Chooses the Pod whose proxy explains the outbound half of the call.
 async fn caller(options: &Options, cluster: &Cluster) -> Result<Pod, ClusterError> {
     let all = Selection { kind: Kind::Workloads, name: None };
     let selection = options.via.as_ref().unwrap_or(&all);
@@ -91,7 +93,8 @@ async fn caller(options: &Options, cluster: &Cluster) -> Result<Pod, ClusterErro
     })
 }
 
-/// What the proxy of a backend's chosen endpoint says, or why it was not asked.
+/// Asks the proxy of a backend's chosen endpoint. If there is no answer, the note says why. `None` if no endpoint was
+/// chosen.
 async fn server(
     options: &Options,
     cluster: &Cluster,

@@ -1,4 +1,5 @@
-//! Finds the Service's port that a call in a cluster goes to, and says what a user may have meant if there is no such port.
+//! Finds the Service's port to which a call in a cluster goes. If there is no such port, suggests ports that the user
+//! may have meant.
 
 use std::net::SocketAddr;
 
@@ -8,13 +9,13 @@ use kube::ResourceExt;
 use crate::cluster::connect::{Cluster, ClusterError};
 use crate::cluster::service_port::ServicePort;
 
-/// Number of other Services in a message.
+/// Maximum number of other Services' ports that a message lists.
 const OTHERS_MAX: usize = 8;
 
 /// The destination of a call in a cluster.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Destination {
-    /// `:authority`, as `cart.shop:80`.
+    /// The call's `:authority`, in the form `cart.shop:80`.
     pub(super) authority: String,
     /// The clusterIP and port, to which clients connect. `None` if the Service is headless or cannot be read; the proxy
     /// then finds the Service by its name.
@@ -28,10 +29,10 @@ impl Destination {
         let api = || cluster.within::<Service>(&wanted.namespace);
         match (cluster.get(api(), &wanted.name).await, wanted.port) {
             (Ok(Some(service)), _) => Self::of(&wanted, &service),
-            // The proxy's answer explains what becomes of such a call. A user without the right to read Services gets an
-            // answer too.
+            // Let the proxy explain what happens to a call to an unknown Service. Also, a user without the right to
+            // read Services gets an answer.
             (Ok(None) | Err(_), Some(port)) => Ok(Self::by_name(&wanted, port)),
-            // The list only helps the user, who may have no right to read it.
+            // The list only improves the message, so ignore an error: the user may have no right to list Services.
             (Ok(None), None) => Err(no_service(&wanted, &cluster.list(api(), "").await.unwrap_or_default())),
             (Err(error), None) => {
                 let fix = format!("name the port of the Service, as {}:PORT", wanted.host());

@@ -1,4 +1,5 @@
-//! Explains a call from a directory of manifests: a relay that is made in memory and never runs answers for each proxy.
+//! Explains a call from a directory of manifests. For each proxy, creates a relay in memory, which never runs but
+//! answers the question.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -18,7 +19,7 @@ use super::{Explained, Options, Server, is_on_its_way, trust_domain_of};
 use crate::cluster::connect::ClusterError;
 use crate::cluster::printable::line;
 
-/// Never reached: the relay relays no call.
+/// Memory budget of the relay, never used up: the relay relays no call.
 const BUDGET_BYTES: usize = 1 << 20;
 
 pub(super) fn explain(options: &Options, path: &Path) -> Result<Explained, ClusterError> {
@@ -27,7 +28,7 @@ pub(super) fn explain(options: &Options, path: &Path) -> Result<Explained, Clust
         ClusterError::new(what, "name a directory of manifests with --config")
     })?;
     let configuration = directory.configuration();
-    // A mistake in a file is no reason to stop, but it may be the reason for the answer.
+    // Do not stop because of a mistake in a file, but report it: it may explain the answer.
     configuration.problems.iter().for_each(|problem| eprintln!("leno: {}", line(&problem.to_string())));
     let from = options.from.as_ref().and_then(|from| from.identity("cluster.local"));
     let own: Option<SpiffeId> = from.as_deref().map(parse).transpose()?;

@@ -1,5 +1,5 @@
-//! `leno explain`: what would become of a call, by the code of the proxies. The caller's proxy says where the call goes;
-//! the proxies of the chosen endpoints say whether they let it in.
+//! `leno explain`: what would happen to a call. The proxies' own code decides: the caller's proxy says where the call
+//! goes, and the proxies of the chosen endpoints say whether they accept it.
 
 mod ask;
 mod destination;
@@ -69,23 +69,23 @@ pub(crate) struct Options {
     connect: Connect,
 }
 
-/// What would become of a call.
+/// The explanation of a call.
 #[derive(Debug, Serialize)]
 struct Explained {
     question: CallQuestion,
-    /// Which proxy made the call in thought: a Pod, an admin address or a directory.
+    /// The source of the caller's side of the explanation: a Pod, an admin address or a directory.
     asked: String,
     answer: CallAnswer,
-    /// What the proxies of the chosen endpoints say.
+    /// The answers of the proxies of the chosen endpoints.
     servers: Vec<Server>,
 }
 
-/// What the proxy of one endpoint says.
+/// The answer of the proxy of one endpoint.
 #[derive(Debug, Serialize)]
 struct Server {
-    /// The Service, as `cart.shop:80`.
+    /// The Service, in the form `cart.shop:80`.
     backend: String,
-    /// The endpoint's address, and its Pod if it is one.
+    /// The endpoint's address, and the name of its Pod if the endpoint is a Pod.
     endpoint: String,
     /// `None` if no proxy could be asked.
     answer: Option<CallAnswer>,
@@ -114,7 +114,8 @@ impl Options {
         self.question(CallSide::Outbound { authority: authority.to_owned(), address })
     }
 
-    /// The question to a server's proxy. The trust domain is for a caller whose name has none.
+    /// The question to a server's proxy. If the caller that the user named (`--from`) has no trust domain, it gets
+    /// `trust_domain`.
     fn inbound(
         &self,
         port: u16,
@@ -142,7 +143,7 @@ impl Options {
     }
 }
 
-/// The trust domain of an identity, or the usual one.
+/// Returns the trust domain of an identity, or `cluster.local` if there is no identity.
 fn trust_domain_of(own: Option<&str>) -> &str {
     let domain = own.and_then(|id| id.strip_prefix("spiffe://")).and_then(|rest| rest.split('/').next());
     domain.unwrap_or("cluster.local")

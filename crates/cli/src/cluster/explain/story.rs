@@ -1,4 +1,4 @@
-//! Writes what would become of a call: the decisive line first, then the way of the call in a fixed order.
+//! Writes what would happen to a call: the decisive line first, then the steps of the call in a fixed order.
 
 use leno_model::policy::{DecidedBy, PolicyLines, PortExplanation, Verdict};
 use leno_relay::explain::answer::{BackendChoice, CallAnswer, Outbound, Outcome, RouteChoice};
@@ -8,14 +8,14 @@ use super::{Explained, Server};
 use crate::cluster::printable::line;
 use crate::cluster::traffic::part::parts;
 
-/// Widest line, in characters.
+/// Maximum width of a line, in characters.
 const WIDTH: usize = 140;
-/// Width of the words before the text of a line.
+/// Width of the label before the text of a line, in characters.
 const LABEL_WIDTH: usize = 10;
-/// Number of endpoints, and of lines of a policy, that a story shows.
+/// Maximum number of endpoints of a backend, and of lines of a policy, that a story shows.
 const SHOWN_MAX: usize = 8;
 
-/// Returns whether the call would reach an application: of every backend that may get it.
+/// Returns whether the call would reach an application, whichever of the possible backends gets it.
 pub(super) fn is_sent(explained: &Explained) -> bool {
     explained.answer.outcome == Outcome::Sent
         && explained.answer.outbound.iter().flat_map(|outbound| &outbound.backends).all(|it| it.failure.is_none())
@@ -87,7 +87,7 @@ fn denial(server: &Server, answer: &CallAnswer) -> String {
     }
 }
 
-/// Whom a policy allows, as `allows only ns/shop/sa/web`.
+/// Says which callers a policy allows, for example `allows only ns/shop/sa/web`.
 fn allowed(policy: &PolicyLines) -> String {
     if policy.mode == "Unreadable" {
         return "cannot be read and allows no caller".to_owned();
@@ -223,7 +223,7 @@ fn tell_backend(story: &mut Story, backend: &BackendChoice) {
     }
 }
 
-/// The Pod of an endpoint, after its address.
+/// Formats the Pod of an endpoint as a suffix to the endpoint's address; empty if the endpoint is not a Pod.
 pub(super) fn in_pod(pod: Option<&str>) -> String {
     pod.map_or_else(String::new, |pod| format!(" (Pod {pod})"))
 }
@@ -268,13 +268,13 @@ fn percent(share: f64) -> String {
     if (percent - percent.round()).abs() < 0.005 { format!("{percent:.0} %") } else { format!("{percent:.2} %") }
 }
 
-/// Cuts a word that is wider than a line.
+/// Cuts a word into pieces that each fit on a line.
 fn pieces(word: &str) -> Vec<String> {
     let letters: Vec<char> = word.chars().collect();
     letters.chunks(WIDTH - LABEL_WIDTH - 1).map(|piece| piece.iter().collect()).collect()
 }
 
-/// Lines with a label each.
+/// The text of the explanation. Each line begins with a label.
 #[derive(Default)]
 struct Story {
     text: String,

@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 
-/// A call to cart.shop:80, to which the proxies say this.
+/// The explanation of a call to cart.shop:80, with these answers of the caller's proxy and of the server's proxy.
 fn explained(answer: serde_json::Value, server: Option<serde_json::Value>) -> Explained {
     let server = server.map(|answer| Server {
         backend: "cart.shop:80".to_owned(),

@@ -1,8 +1,8 @@
-//! The words of the command line: a method, a header field, a caller.
+//! Parses arguments of the command line: a method, a header field, a caller.
 
 use std::str::FromStr;
 
-/// The method of a call, as a user writes it.
+/// The method of a call in the form in which a user writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CalledMethod {
     /// `shop.v1.Cart/Get`.
@@ -25,7 +25,7 @@ pub(super) enum From {
     NoIdentity,
     /// A SPIFFE id.
     Id(String),
-    /// A namespace and a service account of the called workload's trust domain.
+    /// A namespace and a service account; [`Self::identity`] adds a trust domain.
     Account(String, String),
 }
 
@@ -87,7 +87,8 @@ impl FromStr for From {
 }
 
 impl From {
-    /// Returns the SPIFFE id; `None` for a caller without one.
+    /// Returns the SPIFFE id, with the given trust domain if the caller has none; `None` for a caller without a
+    /// certificate.
     pub(super) fn identity(&self, trust_domain: &str) -> Option<String> {
         match self {
             Self::NoIdentity => None,

@@ -1,5 +1,5 @@
-//! The answer to a query: an instant vector in the JSON of Prometheus' HTTP API. The number of series, the labels of a
-//! series and the texts that people see are limited.
+//! The answer to a query: an instant vector in the JSON of Prometheus' HTTP API. Limits apply to the number of series,
+//! to the number of labels of a series and to the length of texts for people.
 
 use std::fmt;
 
@@ -12,9 +12,10 @@ pub(super) const SERIES_MAX: usize = 100_000;
 const LABELS_MAX: usize = 32;
 /// Maximum number of warnings of an answer that are kept.
 const WARNINGS_MAX: usize = 100;
-/// Longest text of an error or of a warning, in characters.
+/// Maximum length of the text of an error or of a warning, in characters.
 const TEXT_MAX: usize = 300;
-/// What the message of serde_json contains if there are too many series.
+/// Error message for too many series. The message of serde_json contains it, so that [`Answer::parse`] recognizes the
+/// case.
 const TOO_MANY: &str = "too many series";
 
 /// The result of a query.
@@ -33,7 +34,7 @@ pub(super) struct Series {
     pub(super) value: f64,
 }
 
-/// Why there is no result.
+/// The reason why there is no result.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoAnswer {
     /// The text is not JSON of Prometheus' HTTP API.
@@ -81,7 +82,7 @@ struct Labels(Vec<(String, String)>);
 struct Texts(Vec<String>);
 
 impl Answer {
-    /// Reads the content of a response. Leaves out series whose value is no count: NaN, infinite or negative.
+    /// Reads the content of a response. Omits series whose value is not a count: not a number, infinite or negative.
     pub(super) fn parse(content: &[u8]) -> Result<Self, NoAnswer> {
         let reply: Reply = serde_json::from_slice(content).map_err(|error| {
             if error.to_string().contains(TOO_MANY) { NoAnswer::TooManySeries } else { NoAnswer::NotPrometheus }
@@ -98,7 +99,7 @@ impl Answer {
     }
 }
 
-/// The beginning of a text.
+/// Truncates a text to [`TEXT_MAX`] characters.
 pub(super) fn short(text: &str) -> String {
     text.chars().take(TEXT_MAX).collect()
 }

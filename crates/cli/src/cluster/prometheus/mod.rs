@@ -1,5 +1,6 @@
-//! The metrics of proxies as Prometheus has recorded them: the source of `leno stat` for windows longer than a command
-//! can wait. Prometheus counts and adds up; the tables read the result like the pages of proxies.
+//! The metrics of proxies that Prometheus has recorded: the source of `leno stat` for windows longer than a command can
+//! wait. Prometheus computes growth and sums; the tables read the result in the same way as the metrics pages of
+//! proxies.
 
 mod answer;
 mod query;
@@ -25,7 +26,7 @@ use super::source::{Growth, Measured};
 
 pub(crate) use self::query::{Metric, Wanted};
 
-/// Queries that Prometheus answers at the same time.
+/// Maximum number of queries that Prometheus answers at the same time.
 const QUERIES_MAX: usize = 4;
 /// Maximum number of warnings of Prometheus that the command prints.
 const WARNINGS_MAX: usize = 3;
@@ -50,7 +51,7 @@ pub(crate) struct Options {
     prometheus_token_file: Option<PathBuf>,
 }
 
-/// What Prometheus knows about a group of proxies.
+/// The metrics of a group of proxies that Prometheus recorded.
 #[derive(Default)]
 struct Group {
     meshed_pods: usize,
@@ -59,7 +60,7 @@ struct Group {
 }
 
 impl Options {
-    /// Whether Prometheus is asked.
+    /// Whether the user chose Prometheus instead of the proxies.
     pub(crate) fn is_given(&self) -> bool {
         self.prometheus.is_some()
     }
@@ -147,7 +148,7 @@ async fn nothing(server: &Server, groups: &Groups) -> ClusterError {
     }
 }
 
-/// Prints the warnings of Prometheus, each once: a figure may be too small.
+/// Prints each warning of Prometheus once. A warning means that a figure may be too small.
 fn warn<'a>(answers: impl Iterator<Item = &'a Answer>) {
     let warnings: BTreeSet<&String> = answers.flat_map(|answer| &answer.warnings).collect();
     for warning in warnings.iter().take(WARNINGS_MAX) {

@@ -11,7 +11,8 @@ const WANTED: Wanted = Wanted {
 };
 const WINDOW: Duration = Duration::from_secs(3_600);
 
-/// What Prometheus would answer for the growth of a workload's only proxy: the wanted metrics with the wanted labels.
+/// Returns the measurement that Prometheus would provide for a workload with one proxy: the wanted metrics with the
+/// wanted labels.
 pub(crate) fn recorded(measured: &Measured, wanted: &Wanted) -> Measured {
     let [growth] = &measured.proxies[..] else { panic!("there is one proxy") };
     let (mut grown, mut now) = (Scrape::default(), Scrape::default());
@@ -39,7 +40,7 @@ fn vector(series: &str) -> Vec<u8> {
     response("200 OK", &format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{series}]}}}}"#))
 }
 
-/// Measures all workloads against a server that gives these answers.
+/// Measures all workloads with a server that sends the answers of `reply`.
 fn measured(reply: impl Fn(&str) -> Vec<u8>) -> Result<Vec<Measured>, String> {
     let groups = Groups::of(&Selection { kind: Kind::Workloads, name: None }, Some("shop"));
     run(with_server(reply, async |url| {

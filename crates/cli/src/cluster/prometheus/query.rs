@@ -1,4 +1,4 @@
-//! Queries in PromQL. Prometheus adds up all labels that no table reads, so that the size of an answer depends on the
+//! Queries in PromQL. Prometheus sums over all labels that no table reads, so that the size of an answer depends on the
 //! number of rows, and not on the number of Pods.
 
 use std::fmt;
@@ -9,15 +9,15 @@ use serde_json::Value;
 
 use crate::cluster::select::{Kind, Selection};
 
-/// The job of the proxies, as the chart's PodMonitor and docs/monitoring/prometheus.yml name it.
+/// The job of the proxies. The chart's PodMonitor and docs/monitoring/prometheus.yml give the job this name.
 const JOB: &str = r#"job="leno-proxy""#;
 
-/// The metrics that a table reads, each with all labels that the table reads.
+/// The metrics and labels that a table reads.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     /// Labels of every metric.
     pub(crate) labels: &'static [&'static str],
-    /// Matchers for every metric, as `direction="inbound"`.
+    /// Matchers for every metric, for example `direction="inbound"`.
     pub(crate) only: &'static [&'static str],
     pub(crate) metrics: &'static [Metric],
 }
@@ -67,7 +67,7 @@ impl Metric {
         Self { name, labels, only: &[], kind: MetricKind::Setting }
     }
 
-    /// The series of the metric that match.
+    /// Restricts the metric to the series that match all of `only`.
     pub(crate) const fn only(self, only: &'static [&'static str]) -> Self {
         Self { only, ..self }
     }
@@ -96,17 +96,17 @@ impl Groups {
         Self { name_label, name: selection.name.clone(), namespace: namespace.map(str::to_owned) }
     }
 
-    /// Asks for the number of targets of each group: the Pods that have a proxy.
+    /// Returns the query for the number of targets of each group. The targets are the Pods that have a proxy.
     pub(super) fn count(&self) -> String {
         format!("count by ({}) (up{{{}}})", self.by(&[]), self.matchers(&[]))
     }
 
-    /// Asks for the number of targets of all groups.
+    /// Returns the query for the number of targets of all groups together.
     pub(super) fn any() -> String {
         format!(r#"count(up{{{JOB},namespace!="",workload!=""}})"#)
     }
 
-    /// Asks for the growth of a counter within the last `window`, or for the latest value of a gauge.
+    /// Returns the query for the growth of a counter within the last `window`, or for the latest value of a gauge.
     pub(super) fn query(&self, wanted: &Wanted, metric: &Metric, window: Duration) -> String {
         let by = self.by(&[wanted.labels, metric.labels].concat());
         let series = format!("{}{{{}}}", metric.name, self.matchers(&[wanted.only, metric.only].concat()));
@@ -117,7 +117,7 @@ impl Groups {
         }
     }
 
-    /// The namespace and the name of the group that has a series.
+    /// Returns the namespace and the name of the group to which a series with these labels belongs.
     pub(super) fn key(&self, labels: &[(String, String)]) -> (String, String) {
         let label = |name: &str| labels.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
         (label("namespace").unwrap_or_default(), label(self.name_label).unwrap_or_default())

@@ -28,13 +28,13 @@ use tokio_rustls::TlsConnector;
 use super::answer::{Answer, NoAnswer, SERIES_MAX, short};
 use crate::cluster::connect::ClusterError;
 
-/// Longest time for Prometheus to accept a connection.
+/// Maximum time for Prometheus to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// Longest time for a query, from the connection to the end of the answer.
+/// Maximum time for a query, from the start of the connection to the end of the answer.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// Longest content of an answer, in bytes.
+/// Maximum length of the content of an answer, in bytes.
 const CONTENT_MAX_BYTES: usize = 64 << 20;
-/// Longest content of a token file, in bytes.
+/// Maximum length of a token file, in bytes.
 const TOKEN_MAX_BYTES: u64 = 16 << 10;
 
 /// The URL of a Prometheus, perhaps with a path before `/api/v1`.
@@ -159,7 +159,7 @@ impl Server {
     ) -> Result<Page, ClusterError> {
         let failed = |error: &hyper::Error| self.not_prometheus(&format!("it does not answer in HTTP: {error}"));
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(&error))?;
-        // The connection moves the bytes of the exchange, and ends with it.
+        // The spawned task moves the bytes of the exchange. It is aborted at the end of the exchange.
         let connection = tokio::spawn(connection);
         let response = sender.send_request(self.request(query)?).await.map_err(|error| failed(&error));
         let page = match response {
@@ -176,7 +176,8 @@ impl Server {
             "query={}&timeout={}s&limit={}",
             percent_encoded(query),
             ANSWER_MAX.as_secs(),
-            // One more, so that an answer that Prometheus cuts short is recognized.
+            // Request one series more than the maximum: if Prometheus truncates the answer, the answer still has too
+            // many series, and the command reports it.
             SERIES_MAX + 1
         );
         let mut request = Request::post(self.url.page())

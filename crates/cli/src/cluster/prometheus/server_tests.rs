@@ -21,7 +21,7 @@ pub(in super::super) async fn with_server<T, F: Future<Output = T>>(
         loop {
             let (mut stream, _) = listener.accept().await.expect("a connection");
             let request = request_from(&mut stream).await;
-            // The client may have read enough.
+            // Ignore an error: the client may have closed the connection before it has read everything.
             let _ = stream.write_all(&reply(&request)).await;
         }
     };
@@ -33,7 +33,7 @@ pub(in super::super) async fn with_server<T, F: Future<Output = T>>(
 
 async fn request_from(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let (mut request, mut buffer) = (String::new(), [0; 4096]);
-    // A form of ours ends with its limit.
+    // The form in our requests ends with the field `limit`.
     while !request.ends_with(&format!("limit={}", SERIES_MAX + 1)) {
         let length = stream.read(&mut buffer).await.expect("a request");
         if length == 0 {
@@ -57,7 +57,7 @@ fn server(url: &str, token: Option<&Path>) -> Server {
     Server::new(url.parse().expect("a URL"), token).expect("it can be used")
 }
 
-/// What the user reads if the server sends these bytes, with `URL` for its URL.
+/// The error that the user sees if the server sends these bytes, with `URL` in place of the server's URL.
 fn error(bytes: &[u8]) -> String {
     run(with_server(
         |_| bytes.to_vec(),
@@ -132,7 +132,7 @@ fn a_token_is_one_word_and_is_not_sent_over_http_to_another_machine() {
 /// An address of this machine besides loopback, if it has one.
 fn outer_address() -> Option<std::net::IpAddr> {
     let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    // Sends nothing.
+    // Connecting a UDP socket sends nothing.
     socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
     socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_loopback())
 }
@@ -182,7 +182,8 @@ fn a_server_that_is_away_is_named() {
     assert!(away.starts_with("Prometheus at http://127.0.0.1:") && away.contains(" cannot be reached: "), "{away}");
 }
 
-/// The result of a query over https to a server of this machine, whose certificate names it, with these authorities.
+/// The result of a query over https to a server on this machine. The server's certificate names the server. `trust`
+/// chooses the trusted authorities.
 fn over_https(trust: impl Fn(&rcgen::CertifiedKey<rcgen::KeyPair>) -> RootCertStore) -> Result<Answer, ClusterError> {
     let pair = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
     let key = PrivateKeyDer::try_from(pair.signing_key.serialize_der()).expect("a key");

@@ -72,7 +72,7 @@ pub(crate) struct Figures {
 }
 
 impl Counts {
-    /// The counts of proxies for each key that `key` gives a series; series without a key do not count.
+    /// Returns the counts of the proxies by key. `key` returns the key of a series, or `None` to ignore the series.
     pub(crate) fn by<'a, K: Ord>(
         names: Names,
         proxies: impl Iterator<Item = &'a Growth>,
@@ -106,7 +106,7 @@ impl Counts {
         counts
     }
 
-    /// The counts of all series that `counts` selects.
+    /// Returns the counts of all series for which `counts` returns true.
     pub(crate) fn of<'a>(
         names: Names,
         proxies: impl Iterator<Item = &'a Growth>,
@@ -159,7 +159,7 @@ impl Counts {
 }
 
 impl Figures {
-    /// The header of each figure.
+    /// The column headers of the figures.
     pub(crate) const HEADS: [&'static str; 4] = ["#CALLS/S", "#SUCCESS", "#P50 MS", "#P99 MS"];
 
     /// The cells of the table.
@@ -168,7 +168,7 @@ impl Figures {
     }
 }
 
-/// The sum of a metric by key.
+/// Returns the sums of a metric by key.
 pub(crate) fn sums<'a, K: Ord>(
     name: &str,
     pages: impl Iterator<Item = &'a Scrape>,
@@ -177,7 +177,7 @@ pub(crate) fn sums<'a, K: Ord>(
     joined(name, pages, key, |sum, value| sum + value)
 }
 
-/// The values of a metric by key. `join` makes one value of two with the same key.
+/// Returns the values of a metric by key. `join` combines two values with the same key.
 pub(super) fn joined<'a, K: Ord>(
     name: &str,
     pages: impl Iterator<Item = &'a Scrape>,
@@ -199,12 +199,12 @@ pub(crate) fn share(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-/// A number for a table; `-` for none.
+/// Formats a number for a table; `-` for `None`.
 pub(crate) fn number(number: Option<f64>) -> String {
     number.map_or_else(|| "-".to_owned(), |number| format!("{number:.1}"))
 }
 
-/// A share as a percentage for a table; `-` for none.
+/// Formats a share, 0 to 1, as a percentage for a table; `-` for `None`.
 pub(crate) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", share * 100.0))
 }

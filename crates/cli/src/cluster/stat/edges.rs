@@ -1,4 +1,4 @@
-//! `leno stat edges`: who calls whom, as the proxies of the called workloads counted it.
+//! `leno stat edges`: the calls of each caller to each workload, counted by the proxies of the called workloads.
 
 use std::error::Error;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(crate) struct Options {
 /// Calls of one caller to one workload.
 #[derive(Debug, Serialize)]
 struct Row {
-    /// `namespace/service account`, or why the caller has no identity.
+    /// `namespace/service account`, or the reason why the caller has no identity.
     client: String,
     namespace: String,
     name: String,
@@ -48,7 +48,7 @@ impl Options {
     }
 }
 
-/// The callers of a group, the most frequent first.
+/// Returns a row for each caller of a group, the caller with the most calls first.
 fn rows(measured: &Measured, window: Duration) -> Vec<Row> {
     let view = View::Inbound(None);
     let counts = Counts::by(TRAFFIC, measured.proxies.iter(), |sample| {

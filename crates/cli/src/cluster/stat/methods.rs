@@ -1,4 +1,4 @@
-//! `leno stat methods`: calls by method, as the proxies of the selected workloads counted them: calls to the workloads
+//! `leno stat methods`: calls by method, counted by the proxies of the selected workloads. Shows calls to the workloads
 //! (in) and calls that the workloads make (out).
 
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ pub(crate) struct Options {
     measurement: Measurement,
 }
 
-/// A method of a workload, or one that the workload calls.
+/// A method that a workload serves or calls.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct Key {
     pub(crate) namespace: String,
@@ -74,19 +74,19 @@ pub(crate) struct Key {
     pub(crate) method: String,
 }
 
-/// One row.
+/// A row of the table of methods.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     #[serde(flatten)]
     pub(crate) key: Key,
     #[serde(flatten)]
     pub(crate) figures: Figures,
-    /// gRPC messages of requests and responses.
+    /// Number of gRPC messages in requests, per second.
     pub(crate) request_messages_per_second: f64,
     pub(crate) response_messages_per_second: f64,
     /// Share of the calls with a deadline whose deadline passed, 0 to 1.
     pub(crate) expired_rate: Option<f64>,
-    /// What the calls should reach; only of calls that workloads make.
+    /// The objective of the method; only for calls that workloads make.
     pub(crate) objective: Option<Objective>,
 }
 
@@ -109,10 +109,10 @@ impl Key {
 }
 
 impl Row {
-    /// The header of each figure.
+    /// The column headers of the figures that [`Figures::HEADS`] does not contain.
     const HEADS: [&'static str; 2] = ["#MSG/S", "#EXPIRED"];
 
-    /// Messages of requests and responses; `None` without a message.
+    /// Number of messages in requests and responses, per second; `None` if there was no message.
     pub(crate) fn messages_per_second(&self) -> Option<f64> {
         let messages = self.request_messages_per_second + self.response_messages_per_second;
         (messages > 0.0).then_some(messages)
@@ -130,13 +130,14 @@ impl Row {
         [text, number(self.burn_rate())]
     }
 
-    /// How fast the calls use up their budget, as a multiple of the rate that the objective allows.
+    /// The rate at which the calls use up their budget, as a multiple of the rate that the objective allows.
     pub(crate) fn burn_rate(&self) -> Option<f64> {
         self.objective.as_ref().and_then(Objective::burn_rate)
     }
 }
 
-/// The rows of a group: calls to it first, then calls that it makes, the most frequent first.
+/// Returns the rows of a group: first the calls to the group, then the calls that the group makes, both with the most
+/// frequent calls first.
 pub(crate) fn rows(measured: &Measured, to: Option<&Destination>, window: Duration) -> Vec<Row> {
     let key = |sample: &Sample| key(measured, to, sample);
     let counts = Counts::by(METHODS, measured.proxies.iter(), key);
@@ -171,7 +172,7 @@ pub(crate) fn rows(measured: &Measured, to: Option<&Destination>, window: Durati
     rows
 }
 
-/// The row in which a series counts; `None` if it is not shown.
+/// Returns the key of the row that includes a series; `None` if no row includes it.
 fn key(measured: &Measured, to: Option<&Destination>, sample: &Sample) -> Option<Key> {
     let direction = sample.label("direction");
     let at = match direction {

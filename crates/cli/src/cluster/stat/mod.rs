@@ -1,5 +1,5 @@
-//! `leno stat`: what proxies counted within a few seconds: calls by workload, by method, by route, and by pair of caller
-//! and workload. `leno stat top` counts again and again, and shows the methods in a live table.
+//! `leno stat`: the calls that proxies counted within a few seconds, by workload, by method, by route, or by pair of
+//! caller and workload. `leno stat top` reads the counts again and again, and shows the methods in a live table.
 
 pub(crate) mod counts;
 mod edges;
@@ -24,12 +24,11 @@ use super::prometheus::{self, Wanted};
 use super::source::{Measured, Source};
 use super::table::{Output, show};
 
-/// Longest and default time over which a command reads the metrics of proxies directly, without Prometheus.
+/// Maximum window of a command that reads the metrics of proxies directly, without Prometheus.
 const LIVE_MAX: Duration = Duration::from_secs(60 * 60);
 const LIVE_DEFAULT: Duration = Duration::from_secs(10);
 
-/// Shortest, longest and default window of a query to Prometheus. `increase()` needs two readings of Prometheus within the
-/// window.
+/// Minimum window of a query to Prometheus: `increase()` needs two readings of Prometheus within the window.
 const RECORDED_MIN: Duration = Duration::from_secs(60);
 const RECORDED_MAX: Duration = Duration::from_secs(30 * DAY_S);
 const RECORDED_DEFAULT: Duration = Duration::from_secs(60 * 60);
@@ -94,7 +93,7 @@ impl Measurement {
         Ok(())
     }
 
-    /// The window to count in.
+    /// Returns the window in which calls are counted: `--window`, or the default.
     fn window(&self) -> Result<Duration, ClusterError> {
         let is_recorded = self.prometheus.is_given();
         let window = self.window.unwrap_or(if is_recorded { RECORDED_DEFAULT } else { LIVE_DEFAULT });
@@ -119,7 +118,7 @@ struct Names {
 }
 
 impl Names {
-    /// The columns for groups of these namespaces.
+    /// Returns the first columns for groups with these namespaces.
     fn of<'a>(mut namespaces: impl Iterator<Item = &'a str>) -> Self {
         Self { has_namespace: namespaces.any(|namespace| !namespace.is_empty()) }
     }
@@ -133,7 +132,7 @@ impl Names {
     }
 }
 
-/// A direction of the metrics, as tables show it.
+/// Returns the text that tables show for a direction in the metrics.
 fn side(direction: &str) -> &'static str {
     if direction == "inbound" { "in" } else { "out" }
 }
@@ -151,7 +150,8 @@ impl Options {
     }
 }
 
-/// A window in words, as `10 s`, `6 h` or `30 d`: in days or hours if that is a whole number of at least 2 days or 1 hour.
+/// Formats a window: in days if it is a whole number of at least 2 days (`30 d`), else in hours if it is a whole number
+/// of hours (`6 h`), else in seconds (`10 s`).
 fn span(window: Duration) -> String {
     match window.as_secs() {
         seconds if seconds >= 2 * DAY_S && seconds.is_multiple_of(DAY_S) => format!("{} d", seconds / DAY_S),
@@ -160,7 +160,7 @@ fn span(window: Duration) -> String {
     }
 }
 
-/// Parses a duration, in which days may come first, as `1d12h`.
+/// Parses a duration that may begin with days, for example `1d12h`.
 fn parse_window(text: &str) -> Result<Duration, String> {
     let (days, rest) = text.split_once('d').unwrap_or(("0", text));
     let days = days.parse::<u16>().ok().map(|days| Duration::from_secs(u64::from(days) * DAY_S));

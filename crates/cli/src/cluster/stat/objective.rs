@@ -1,4 +1,5 @@
-//! Objectives of methods, and how fast their calls use up the budget of calls that may miss them.
+//! Objectives of methods, and their burn rates: the rates at which calls use up the budget of calls that may miss the
+//! objective.
 //!
 //! The callers' proxies count the calls. A burn rate of 1 uses up the whole budget in the time for which the objective
 //! is meant, such as 30 days.
@@ -16,15 +17,15 @@ use crate::cluster::source::Growth;
 /// The objective of a method.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Objective {
-    /// How many calls should succeed.
+    /// The share of calls that should succeed.
     pub(crate) success: Option<Part>,
-    /// How many of the successful calls should be fast.
+    /// The share of the successful calls that should be fast.
     pub(crate) latency: Option<Part>,
-    /// The longest time of a fast call.
+    /// Maximum duration of a fast call.
     pub(crate) latency_ms: Option<f64>,
 }
 
-/// One part of an objective, and the calls that count for it within the window.
+/// One part of an objective, and the calls within the window to which the part applies.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Part {
     /// The share of calls that should reach the objective, 0 to 1.
@@ -43,17 +44,17 @@ impl Part {
 }
 
 impl Objective {
-    /// The header of each cell.
+    /// The column headers of an objective.
     pub(crate) const HEADS: [&'static str; 2] = ["OBJECTIVE", "#BURN"];
 
-    /// The part whose budget is used up faster, with its name.
+    /// Returns the part whose budget is used up faster, with its name.
     pub(crate) fn worse(&self) -> Option<(&'static str, &Part)> {
         let parts = [("success", self.success.as_ref()), ("latency", self.latency.as_ref())];
         let parts = parts.into_iter().filter_map(|(name, part)| Some((name, part?)));
         parts.max_by(|(_, a), (_, b)| a.burn_rate.unwrap_or(-1.0).total_cmp(&b.burn_rate.unwrap_or(-1.0)))
     }
 
-    /// The faster of the two burn rates; `None` without calls.
+    /// The higher of the two burn rates; `None` without calls.
     pub(crate) fn burn_rate(&self) -> Option<f64> {
         self.worse().and_then(|(_, part)| part.burn_rate)
     }
@@ -70,7 +71,7 @@ impl Objective {
     }
 }
 
-/// The objectives of proxies for each key that `key` gives a series.
+/// Returns the objectives by key. `key` returns the key of a series, or `None` to ignore the series.
 pub(crate) fn objectives<K: Ord>(proxies: &[Growth], key: impl Fn(&Sample) -> Option<K>) -> BTreeMap<K, Objective> {
     let of = |part: &'static str, key: &dyn Fn(&Sample) -> Option<K>, sample: &Sample| {
         (sample.label("objective") == part).then(|| key(sample)).flatten()
@@ -81,7 +82,7 @@ pub(crate) fn objectives<K: Ord>(proxies: &[Growth], key: impl Fn(&Sample) -> Op
     };
     let gauges = |name: &str, part: &'static str| {
         let pages = proxies.iter().map(|proxy| &proxy.now);
-        // Proxies differ only while a new objective reaches them.
+        // Proxies report different values only while a new objective is distributed to them.
         joined(name, pages, |sample| of(part, &key, sample), f64::max)
     };
     let mut all = BTreeMap::<K, Objective>::new();

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use crate::cluster::printable::service_account;
 use crate::cluster::scrape::{Sample, Scrape};
 
-/// Stands for clients without an identity.
+/// The text that a user writes for clients without an identity.
 const ANONYMOUS: &str = "-";
 
 /// The calls to show.
@@ -20,7 +20,7 @@ pub(crate) enum View {
     Outbound(Option<Destination>),
 }
 
-/// A client: a service account, in the server's namespace unless the text names another namespace.
+/// A client that the user names. If a service account has no namespace, it is in the server's namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
     ServiceAccount { namespace: Option<String>, name: String },
@@ -30,9 +30,9 @@ pub(crate) enum Caller {
 /// The destination of a call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Destination {
-    /// A Service. The default is the namespace of the client, and all ports.
+    /// A Service. `namespace: None` means the client's namespace, and `port: None` means all ports.
     Service { namespace: Option<String>, name: String, port: Option<String> },
-    /// All addresses that belong to no Service, counted together.
+    /// All addresses of no Service, as one destination.
     OtherAddresses,
 }
 
@@ -41,7 +41,7 @@ impl View {
         matches!(self, Self::Outbound(_))
     }
 
-    /// Whether a series counts calls of this direction. A series of kubelets' probes does not.
+    /// Whether a series counts calls in the direction of this view. Series of kubelets' probes are excluded.
     pub(crate) fn has(&self, sample: &Sample) -> bool {
         let direction = if self.is_outbound() { "outbound" } else { "inbound" };
         sample.label("direction") == direction && sample.label("no_tls_reason") != "probe"
@@ -118,8 +118,8 @@ impl Destination {
         }
     }
 
-    /// Whether this destination includes `other`. A client in `client_namespace` may have left out the namespace or the
-    /// port of this destination; `other` has both.
+    /// Whether this destination includes `other`. If this destination has no namespace, it is in `client_namespace`; if
+    /// it has no port, it includes all ports. `other` has a namespace and a port.
     pub(crate) fn covers(&self, other: &Self, client_namespace: &str) -> bool {
         match (self, other) {
             (Self::OtherAddresses, Self::OtherAddresses) => true,
@@ -138,8 +138,8 @@ impl Destination {
 impl FromStr for Destination {
     type Err = String;
 
-    /// Parses a Service as clients name it: `echo`, `echo.shop` or `echo.shop.svc.cluster.local`, each optionally with
-    /// a port.
+    /// Parses the name that clients use for a Service: `echo`, `echo.shop` or `echo.shop.svc.cluster.local`, each
+    /// optionally with a port.
     fn from_str(text: &str) -> Result<Self, String> {
         let text = ["svc/", "service/"].iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(text);
         let (host, port) = match text.split_once(':') {
@@ -178,7 +178,8 @@ impl fmt::Display for Destination {
     }
 }
 
-/// The name of the client that made the calls of an inbound series: `namespace/service account`, or why it has none.
+/// Names the client that made the calls of an inbound series: `namespace/service account`, or the reason why the client
+/// has no identity. An identity of another form is returned unchanged.
 pub(crate) fn caller_name(sample: &Sample) -> String {
     let id = sample.label("client_id");
     match service_account(id) {

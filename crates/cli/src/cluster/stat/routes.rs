@@ -1,4 +1,4 @@
-//! `leno stat routes`: calls that workloads make, by the route that they match and by its backend.
+//! `leno stat routes`: calls that workloads make, by route and by the route's backend.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -17,7 +17,7 @@ use crate::cluster::table::Table;
 /// The kinds of routes, as they appear in the names of metrics.
 const KINDS: [&str; 2] = ["http", "grpc"];
 
-/// Statuses of gRPC that count as failures, as in `response_total`.
+/// The gRPC statuses of failed calls. `response_total` classifies the same statuses as failures.
 const GRPC_FAILURES: [&str; 6] =
     ["UNKNOWN", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"];
 
@@ -53,18 +53,18 @@ pub(crate) struct Options {
 pub(crate) struct Key {
     namespace: String,
     name: String,
-    /// The Service that the route is attached to, as `web.shop:80`.
+    /// The Service to which the route is attached, in the form `web.shop:80`.
     pub(crate) service: String,
-    /// Kind and name, as `HTTPRoute canary.shop`.
+    /// Kind and name of the route, in the form `HTTPRoute canary.shop`.
     route: String,
 }
 
-/// One row.
+/// A row of the table of routes.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     #[serde(flatten)]
     pub(crate) key: Key,
-    /// Calls to each backend in a second.
+    /// Calls to each backend per second.
     backends: BTreeMap<String, f64>,
     calls_per_second: f64,
     success_rate: Option<f64>,
@@ -133,14 +133,14 @@ fn key(measured: &Measured, sample: &Sample) -> Key {
         name: measured.name.clone(),
         service: service(sample, "parent"),
         route: match kind {
-            // The Service has no route, but a policy.
+            // The Service has no route; only a policy applies to the calls.
             "Service" => "-".to_owned(),
             kind => format!("{kind} {name}.{}", sample.label("route_namespace")),
         },
     }
 }
 
-/// A Service in labels that begin with `prefix`.
+/// Reads a Service from the labels whose names begin with `prefix`, in the form `web.shop:80`.
 fn service(sample: &Sample, prefix: &str) -> String {
     let label = |name: &str| sample.label(&format!("{prefix}_{name}")).to_owned();
     format!("{}.{}:{}", label("name"), label("namespace"), label("port"))

@@ -1,4 +1,4 @@
-//! `leno stat streams`: the calls that are open now, with their messages in a second and the content that is stuck.
+//! `leno stat streams`: the calls that are open now, with their messages per second and the side that takes no content.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -33,14 +33,14 @@ pub(crate) struct Options {
     output: Output,
 }
 
-/// The page of a proxy.
+/// The page `/calls` of a proxy.
 #[derive(Debug, Default, Deserialize)]
 struct Page {
     calls: Vec<Call>,
     omitted: usize,
 }
 
-/// A call as the proxy's page shows it.
+/// A call on the proxy's page.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct Call {
     id: u64,
@@ -63,20 +63,21 @@ struct Call {
     response_queued_bytes: u64,
 }
 
-/// One row.
+/// A row of the table of open calls.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     namespace: String,
     name: String,
     #[serde(flatten)]
     call: Call,
-    /// Messages of request and response in the last second; `None` for a call that was not in the first reading.
+    /// Messages of request and response per second between the two readings; `None` for a call that was not in the
+    /// first reading.
     messages_per_second: Option<f64>,
-    /// The side for which content waits, and that took no content between the two readings.
+    /// The side that stalls: content waits for this side, and it took no content between the two readings.
     stalled_by: Option<&'static str>,
 }
 
-/// All rows, and how many calls the proxies left out.
+/// All rows, and the number of calls that the proxies omitted.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Streams {
     pub(crate) calls: Vec<Row>,
@@ -97,7 +98,7 @@ impl Options {
         let proxies = self.source.proxies().await?;
         let progress = sign_of_life(format!("reading the open calls of {} proxies", proxies.len()));
         let start = Instant::now();
-        // A call of the second reading was younger in the first.
+        // The first reading does not filter by age, because the calls of the second reading were younger then.
         let first = proxies.read("/calls").await;
         sleep_until(start + BETWEEN).await;
         let second = proxies.read(&format!("/calls?longer_than={}ms", self.longer_than.as_millis())).await;
@@ -112,8 +113,8 @@ fn owned(pages: Vec<(&ProxyAt, Instant, String)>) -> Vec<Reading> {
     pages.into_iter().map(|(proxy, at, page)| (proxy.clone(), at, page)).collect()
 }
 
-/// The calls of the second reading, the oldest first, with what has changed since the first. Also returns why pages
-/// could not be parsed.
+/// Returns the calls of the second reading, the oldest call first, with the changes since the first reading. Also
+/// returns an error for each page of the second reading that could not be parsed.
 pub(crate) fn streams(first: &[Reading], second: &[Reading]) -> (Streams, Vec<ClusterError>) {
     let mut before = HashMap::new();
     for (proxy, at, page) in first {
@@ -147,20 +148,21 @@ fn page_of(proxy: &ProxyAt, page: &str) -> Result<Page, ClusterError> {
 }
 
 impl Row {
-    /// `earlier` is the same call some time before.
+    /// `earlier` is the same call in the first reading, and the time between the two readings.
     fn new(proxy: &ProxyAt, call: Call, earlier: Option<(&Call, Duration)>) -> Self {
         let messages = |call: &Call| f64::from(call.request_messages) + f64::from(call.response_messages);
         let rate =
             |(earlier, elapsed): (&Call, Duration)| (messages(&call) - messages(earlier)) / elapsed.as_secs_f64();
         let messages_per_second = earlier.map(rate);
         let earlier = earlier.map(|(call, _)| call);
-        // Content waits, and the other side has taken none of it: what has arrived meanwhile waits, too.
+        // A side stalls if content waited for it in both readings, and it took no content in between: all content that
+        // arrived meanwhile waits too.
         let stalls = |queued: fn(&Call) -> u64, arrived: fn(&Call) -> u64| {
             let taken = |call: &Call| arrived(call) - queued(call).min(arrived(call));
             queued(&call) > 0 && earlier.is_some_and(|earlier| queued(earlier) > 0 && taken(earlier) == taken(&call))
         };
         let client = stalls(|call| call.response_queued_bytes, |call| call.response_bytes);
-        // A call that was not sent waits for a connection.
+        // A call that was not sent yet waits for a connection, not for the server.
         let was_sent = call.progress != "waiting";
         let server = was_sent && stalls(|call| call.request_queued_bytes, |call| call.request_bytes);
         Self {

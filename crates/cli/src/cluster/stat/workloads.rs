@@ -1,5 +1,5 @@
-//! `leno stat KIND[/NAME]`: calls to workloads as their own proxies counted them (inbound), or calls that workloads make
-//! (outbound, `--to`).
+//! `leno stat KIND[/NAME]`: calls to workloads (inbound), or calls that workloads make (outbound, `--to`). The
+//! workloads' own proxies count both.
 
 use std::error::Error;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub(super) struct Options {
     measurement: Measurement,
 }
 
-/// One row: the inbound calls that the proxies of some Pods counted, or their outbound calls to one destination.
+/// A row of the table: the inbound calls of a group of Pods, or the group's outbound calls to one destination.
 #[derive(Debug, Serialize)]
 struct Row {
     namespace: String,
@@ -57,9 +57,9 @@ struct Row {
     /// The destination of outbound calls: a Service's port, or the addresses of no Service.
     #[serde(skip_serializing_if = "Option::is_none")]
     to: Option<String>,
-    /// `None` if only the Pods with a proxy are known.
+    /// Number of Pods; `None` if only the Pods with a proxy are known.
     pods: Option<usize>,
-    /// Pods that have a proxy.
+    /// Number of Pods that have a proxy.
     meshed_pods: usize,
     #[serde(flatten)]
     traffic: Option<Traffic>,
@@ -126,7 +126,7 @@ fn rows(measured: &Measured, view: &View, window: Duration) -> Vec<Row> {
 }
 
 impl Traffic {
-    /// The figures of the series that `counts` selects.
+    /// Derives the figures from the series for which `counts` returns true.
     fn of(measured: &Measured, window: Duration, counts: impl Fn(&Sample) -> bool) -> Self {
         // Count only connections on the peer's side, not connections to the local application.
         let is_far = |sample: &Sample| {

@@ -1,4 +1,4 @@
-//! A line of a tap: one call, or how many calls were not shown.
+//! A line of a tap: one call, or the number of calls that were not shown.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::cluster::printable::{line, service_account};
 /// A line of a tap.
 #[derive(Debug, PartialEq)]
 pub(super) enum Event {
-    /// Calls that the proxy selected and did not show.
+    /// Number of calls that the proxy selected but did not show.
     Dropped(u64),
     Call(Call),
 }
@@ -20,7 +20,7 @@ pub(super) enum Event {
 pub(super) struct Call(Map<String, Value>);
 
 impl Event {
-    /// Parses a line; `None` if it is no object.
+    /// Parses a line; `None` if the line is not a JSON object.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let Ok(Value::Object(fields)) = serde_json::from_str(line) else { return None };
         match fields.get("dropped").and_then(Value::as_u64) {
@@ -72,7 +72,7 @@ impl Call {
         text
     }
 
-    /// The status by which a user knows the result.
+    /// The gRPC status by name, if the call has one, else the HTTP status.
     fn status(&self) -> String {
         let number = |field: &str| self.0.get(field).and_then(Value::as_u64);
         match (number("grpc_status"), number("status")) {
@@ -85,14 +85,15 @@ impl Call {
         }
     }
 
-    /// The fields as the proxy sent them, with the workload's name.
+    /// Returns the fields that the proxy sent, and the workload's name, as one line of JSON.
     pub(super) fn json(mut self, workload: &str) -> String {
         self.0.insert("workload".to_owned(), workload.into());
         ascii(&Value::Object(self.0).to_string()) + "\n"
     }
 }
 
-/// JSON with only printable ASCII, as the proxy wrote it: terminals obey some of the other characters.
+/// Escapes all characters except printable ASCII, as the proxy did: a terminal may interpret the other characters as
+/// commands.
 fn ascii(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for letter in json.chars() {
@@ -108,7 +109,7 @@ fn ascii(json: &str) -> String {
     text
 }
 
-/// A workload as `namespace/service account` if it is known, otherwise the address.
+/// Names the other side of a call: `namespace/service account (address)`, or only the address if there is no SPIFFE id.
 fn who(id: &str, address: &str) -> String {
     match service_account(id) {
         Some(account) => format!("{account} ({address})"),
@@ -117,7 +118,7 @@ fn who(id: &str, address: &str) -> String {
     }
 }
 
-/// One safe line, with its spaces as they are.
+/// Returns one line that is safe to print. Keeps the double spaces between columns, which [`line`] would remove.
 fn line_of(text: &str) -> String {
     text.split("  ").map(line).collect::<Vec<_>>().join("  ") + "\n"
 }

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::super::diagnose::shown;
 
-/// Returns whether calls with this path may match an entry. A condition that this version does not know may match.
+/// Returns whether calls with the path `path` may match an entry. True if this version cannot read the entry's
+/// condition on the path.
 pub(super) fn may_match(entry: &Value, path: &str) -> bool {
     path_match(&entry["matches"]["path"]).is_none_or(|wanted| wanted.is_match(path.as_bytes()))
 }
@@ -24,7 +25,8 @@ fn path_match(path: &Value) -> Option<PathMatch> {
     }
 }
 
-/// Reads a condition on a text, which may be missing. Returns `None` for a condition that cannot be read.
+/// Reads a condition on a text. Returns `Some(None)` if there is no condition, and `None` if the condition cannot be
+/// read.
 fn value_match(value: &Value) -> Option<Option<ValueMatch>> {
     let Some(condition) = value.as_object() else { return Some(None) };
     let (kind, text) = condition.iter().next()?;
@@ -35,13 +37,13 @@ fn value_match(value: &Value) -> Option<Option<ValueMatch>> {
     }
 }
 
-/// Returns whether nothing but the path decides whether a call matches.
+/// Returns whether the path alone decides whether a call matches.
 pub(super) fn has_only_a_path(matches: &Value) -> bool {
     matches.as_object().is_some_and(|matches| matches.keys().all(|condition| condition == "path"))
         && path_match(&matches["path"]).is_some()
 }
 
-/// Writes the calls that match, as `shop.v1.Cart/Pay`, `GET /items/*` or `all with header x-canary`.
+/// Describes the calls that match, for example `shop.v1.Cart/Pay`, `GET /items/*` or `all with header x-canary`.
 pub(super) fn calls(matches: &Value) -> String {
     let verb = matches["method"].as_str().map(|verb| format!("{verb} ")).unwrap_or_default();
     let path = path(&matches["path"]);

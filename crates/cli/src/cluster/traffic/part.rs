@@ -1,4 +1,4 @@
-//! The parts of a policy, as a TrafficPolicy writes them.
+//! The parts of a policy, in the notation of a TrafficPolicy.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use super::super::diagnose::shown;
 /// A part of a policy.
 #[derive(Debug, Serialize)]
 pub(in crate::cluster) struct Part {
-    /// The field, as a TrafficPolicy names it.
+    /// The name of the field in a TrafficPolicy.
     pub(in crate::cluster) part: String,
-    /// For the budget: the Service's port whose calls it counts.
+    /// Only for the budget: the Service's port whose calls the budget counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::cluster) of: Option<String>,
     /// The values that the object sets, except the mode.
     value: Map<String, Value>,
     pub(in crate::cluster) mode: String,
-    /// `None` for a default.
+    /// The object that sets the part; `None` for a default.
     pub(in crate::cluster) set_by: Option<String>,
 }
 
@@ -41,7 +41,8 @@ pub(in crate::cluster) fn parts(config: &Value, rule: &Value, method: Option<&st
     parts
 }
 
-/// Returns whether a hedge may apply to a gRPC method. The path of another call does not show its HTTP method.
+/// Returns whether a hedge may apply to calls of `method`. True if `method` is not a gRPC method: a path alone does not
+/// show the call's HTTP method.
 fn is_hedged(hedge: &Value, method: Option<&str>) -> bool {
     let Some((service, _)) =
         method.and_then(|method| method.split_once('/')).filter(|(service, _)| !service.is_empty())
@@ -63,7 +64,7 @@ fn field(part: &str) -> String {
     }
 }
 
-/// Writes `grpc_codes` as `grpcCodes`.
+/// Converts a name to camel case: `grpc_codes` becomes `grpcCodes`.
 fn camel_case(name: &str) -> String {
     let mut words = name.split('_');
     let mut written = words.next().unwrap_or_default().to_owned();

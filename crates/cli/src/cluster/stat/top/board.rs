@@ -7,28 +7,28 @@ use crate::cluster::readings::{Readings, SECOND};
 use crate::cluster::stat::counts::{Counts, Figures, METHODS};
 use crate::cluster::stat::methods::{Key, Row, rows};
 
-/// All selected proxies.
+/// The figures of all selected proxies.
 #[derive(Default)]
 pub(super) struct Board {
     readings: Readings,
-    /// The methods that have had a call or a message since the start. They stay in the table while they are idle:
-    /// otherwise rare calls would appear for one reading only.
+    /// The methods that have had a call or a message since the start. The table keeps these methods while they are
+    /// idle: otherwise rare calls would appear for one reading only.
     seen: BTreeSet<Key>,
 }
 
 /// All figures at one time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
-    /// The methods that have had a call or a message.
+    /// A row for each method that has had a call or a message.
     pub(super) rows: Vec<Row>,
-    /// All calls to the workloads; `None` without metrics of such calls.
+    /// Figures of all calls to the workloads; `None` if there are no metrics of such calls.
     pub(super) inbound: Option<Figures>,
-    /// All calls that the workloads make.
+    /// Figures of all calls that the workloads make.
     pub(super) outbound: Option<Figures>,
     pub(super) proxies: usize,
-    /// Proxies that have been read twice.
+    /// Number of proxies that have been read at least twice.
     pub(super) counted: usize,
-    /// Why each proxy that does not answer gave no answer.
+    /// For each proxy that does not answer, the reason.
     pub(super) silent: Vec<String>,
 }
 

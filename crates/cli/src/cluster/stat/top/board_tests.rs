@@ -14,7 +14,7 @@ pub(in crate::cluster::stat::top) fn shop() -> Snapshot {
     board(&shop_page()).snapshot()
 }
 
-/// The same, while the proxy of another workload does not answer.
+/// The figures of [`shop`], while the proxy of another workload does not answer.
 pub(in crate::cluster::stat::top) fn shop_with_a_dead_proxy() -> Snapshot {
     let mut board = board(&shop_page());
     let (web, dead) = (proxy_of("web", "web-1"), proxy_of("mail", "mail-1"));
@@ -58,7 +58,7 @@ fn shop_page() -> String {
     )
 }
 
-/// The proxy of `shop/web` has counted this within 10 s.
+/// A board to which the proxy of `shop/web` has reported `page` as its counts of 10 s.
 fn board(page: &str) -> Board {
     let (mut board, start) = (Board::default(), Instant::now());
     board.take(News::Proxies([proxy_of("web", "web-1")].into()));

@@ -1,4 +1,4 @@
-//! The columns of the table: their text, and the order of rows by each of them.
+//! The columns of the table: their text, and the order of rows that are sorted by a column.
 
 use std::cmp::Ordering;
 
@@ -39,7 +39,7 @@ impl Column {
         Self::Burn,
     ];
 
-    /// Columns that a narrow terminal leaves out, the least important first. The others always stay.
+    /// Columns that are left out in a narrow terminal, the least important column first. The other columns always stay.
     pub(super) const DROPPED: [Self; 9] = [
         Self::Expired,
         Self::Burn,
@@ -103,7 +103,7 @@ impl Column {
     }
 
     /// The order of two rows: names from A to Z, numbers from large to small, but success from small to large, so that
-    /// trouble comes first. Rows without a number come last, also in the reverse order.
+    /// the worst methods come first. Rows without a number come last, also in the reverse order.
     pub(super) fn order(self, is_reversed: bool, a: &Row, b: &Row) -> Ordering {
         let turned = |order: Ordering| if is_reversed { order.reverse() } else { order };
         let order = match (self.number(a), self.number(b)) {
@@ -117,7 +117,8 @@ impl Column {
         order.then_with(|| a.key.cmp(&b.key))
     }
 
-    /// The column to sort by that is `steps` to the right of this one. After the last column comes the first.
+    /// Returns the sort column that is `steps` columns to the right of this column. After the last column comes the
+    /// first.
     pub(super) fn moved(self, steps: isize) -> Self {
         let can_sort: Vec<Self> = Self::ALL.into_iter().filter(|&column| column != Self::Side).collect();
         let at = can_sort.iter().position(|&column| column == self).unwrap_or(0);

@@ -5,18 +5,18 @@ use ratatui::text::Line;
 use super::column::{Column, workload};
 use crate::cluster::stat::methods::Row;
 
-/// Columns between two columns of the table.
+/// Distance between two columns of the table, in columns of the terminal.
 pub(super) const GAP: usize = 2;
-/// Width of a number. `100.00 %` has this width, and so does a header with the mark of the order.
+/// Width of a number. `100.00 %` has this width, and so does a header with the mark of the sort order.
 const NUMBER: usize = 8;
 
 /// A column, and its width.
 pub(super) type Fitted = (Column, usize);
 
-/// Leaves out the least important columns until the others fit into `width`. Names are cut before a column is left out,
-/// but not below a minimum. Keeps the column `sorted`.
+/// Leaves out the least important columns until the other columns fit into `width`. Cuts names, but not below a minimum
+/// width, before it leaves out a column. Always keeps the column `sorted`.
 pub(super) fn fit(rows: &[&Row], width: usize, sorted: Column) -> Vec<Fitted> {
-    // Most methods have no objective.
+    // Most methods have no objective, and then no burn rate.
     let has_objectives = rows.iter().any(|row| row.objective.is_some());
     let mut columns: Vec<(Column, usize, usize)> = Column::ALL
         .into_iter()
@@ -46,7 +46,8 @@ pub(super) fn fit(rows: &[&Row], width: usize, sorted: Column) -> Vec<Fitted> {
     columns.into_iter().map(|(column, width, _)| (column, width)).collect()
 }
 
-/// The columns to leave out, in this order. If all rows have the same workload, its column goes first.
+/// Returns the columns to leave out, in this order. If all rows have the same workload, the column of the workload is
+/// the first.
 fn dropped(rows: &[&Row]) -> Vec<Column> {
     let mut names = rows.iter().map(|row| (&row.key.namespace, &row.key.name));
     let first = names.next();
@@ -55,10 +56,10 @@ fn dropped(rows: &[&Row]) -> Vec<Column> {
     front.into_iter().chain(Column::DROPPED).collect()
 }
 
-/// The width at which nothing is cut.
+/// The width that a column needs so that no text in it is cut.
 fn natural(column: Column, rows: &[&Row]) -> usize {
     let widest = |text: fn(&Row) -> String| rows.iter().map(|row| width(&text(row))).max().unwrap_or(0);
-    // A header and the mark of the order.
+    // A header and the mark of the sort order.
     let head = width(column.head()) + 1;
     match column {
         Column::Side => 3,
@@ -69,7 +70,7 @@ fn natural(column: Column, rows: &[&Row]) -> usize {
     }
 }
 
-/// The width below which the column is left out instead of cut.
+/// The minimum width of a column. A column with less space is left out instead of cut.
 fn least(column: Column) -> usize {
     match column {
         Column::Workload => 12,
@@ -80,12 +81,13 @@ fn least(column: Column) -> usize {
     }
 }
 
-/// The columns that a text takes in a terminal.
+/// The width of a text, in columns of the terminal.
 pub(super) fn width(text: &str) -> usize {
     Line::raw(text).width()
 }
 
-/// Cuts a text to `most` columns of the terminal. Of a method the end matters most, of other texts the beginning.
+/// Cuts a text to at most `most` columns of the terminal. Keeps the end of a method's name and the beginning of other
+/// texts, because these parts matter most.
 pub(super) fn cut(column: Column, text: String, most: usize) -> String {
     if width(&text) <= most {
         return text;

@@ -34,7 +34,8 @@ use keys::Keys;
 use screen::Screen;
 use state::{Next, State};
 
-/// Time from a proxy's answer to its figures on the screen, so that the answers of many proxies are drawn at once.
+/// Delay between a proxy's answer and the next update of the screen, so that one update shows the answers of many
+/// proxies.
 const GATHER: Duration = Duration::from_millis(150);
 
 /// The metrics that count calls by method.
@@ -79,7 +80,8 @@ impl Options {
         let mut due: Option<Instant> = None;
 
         let mut screen = Screen::open(has_colours())?;
-        // Declared after the screen, hence stopped before the terminal is restored.
+        // Declared after the screen, so that it is dropped, and its thread stops, before the screen restores the
+        // terminal.
         let mut keys = Keys::listen();
         screen.show(&mut state)?;
         loop {
@@ -113,7 +115,8 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-/// Waits for a signal to end. Without this, the signal would end the program before it restores the terminal.
+/// Waits for a signal that asks the program to end. Otherwise the signal would end the program before it restores the
+/// terminal.
 fn signalled() -> io::Result<impl Future<Output = ()>> {
     let (mut terminate, mut hangup) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
     let mut interrupt = signal(SignalKind::interrupt())?;

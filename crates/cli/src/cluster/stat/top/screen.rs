@@ -1,4 +1,4 @@
-//! Draws the state. Uses the terminal's own colours, so that it is readable on light and dark backgrounds.
+//! Draws the state. Uses the terminal's own colours, so that the table is readable on light and dark backgrounds.
 
 use std::io::{self, stdout};
 use std::{panic, thread};
@@ -21,13 +21,13 @@ use crate::cluster::stat::methods::Row;
 
 /// Lines of the screen besides the rows: two of the head, the columns' names, and the keys.
 const OTHER_LINES: u16 = 4;
-/// A method below this share of successes is yellow.
+/// A share of successes below this limit is yellow.
 const SUCCESS_GOOD: f64 = 0.99;
-/// A method below this share of successes is red.
+/// A share of successes below this limit is red.
 const SUCCESS_FAIR: f64 = 0.95;
-/// From this width on, the head has its units in words.
+/// Minimum width of the screen, in columns, at which the head has its units in words.
 const WIDE: u16 = 80;
-/// From this width on, the footer names all keys.
+/// Minimum width of the screen, in columns, at which the footer names all keys.
 const VERY_WIDE: u16 = 100;
 
 const KEYS: &str = "q end  ←→ sort  r reverse  ↑↓ scroll  / filter  p pause";
@@ -99,7 +99,7 @@ fn draw(state: &mut State, has_colours: bool, frame: &mut Frame<'_>) {
     frame.render_widget(Paragraph::new(footer(state, area.width)), line_at(area.height.saturating_sub(1), 1));
 }
 
-/// All calls in both directions, and the proxies.
+/// Formats the totals of the calls in both directions, and the number of proxies.
 fn totals(state: &State, width: u16, has_colours: bool) -> Line<'static> {
     let shown = &state.shown;
     let mut spans: Vec<Span<'static>> = Vec::new();
@@ -124,7 +124,8 @@ fn totals(state: &State, width: u16, has_colours: bool) -> Line<'static> {
     Line::from(spans)
 }
 
-/// What differs from the usual: a pause, a filter, rows out of sight, proxies that do not answer.
+/// Formats the status line, which shows only unusual states: a pause, a filter, rows that do not fit on the screen,
+/// proxies that do not answer.
 fn status(state: &State, has_colours: bool) -> Line<'static> {
     let (rows, lines) = (state.rows().len(), state.page());
     let mut parts: Vec<Span<'static>> = Vec::new();

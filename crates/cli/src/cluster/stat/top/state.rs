@@ -1,4 +1,4 @@
-//! What the user sees: the figures, and the choices that the keys have made. No I/O, no clock.
+//! The state of the screen: the figures, and the choices that the user has made with keys. No I/O, no clock.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use super::board::Snapshot;
 use super::column::{Column, workload};
 use crate::cluster::stat::methods::Row;
 
-/// Longest filter, in letters.
+/// Maximum length of the filter, in characters.
 const FILTER_MAX: usize = 64;
 
 pub(super) struct State {
     pub(super) every: Duration,
     pub(super) shown: Snapshot,
-    /// Figures that have arrived during a pause.
+    /// The latest figures that have arrived during a pause.
     waiting: Option<Snapshot>,
     pub(super) is_paused: bool,
     pub(super) sorted: Column,
     pub(super) is_reversed: bool,
     /// Text that a row's method, workload or destination must contain.
     pub(super) filter: String,
-    /// Whether the keys go into the filter.
+    /// Whether the user is typing the filter.
     pub(super) is_typing: bool,
     /// Index of the first row on the screen.
     first: usize,
@@ -29,7 +29,7 @@ pub(super) struct State {
     page: usize,
 }
 
-/// Whether to go on.
+/// Whether the program continues after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Stay,
@@ -52,7 +52,7 @@ impl State {
         }
     }
 
-    /// Takes new figures. Shows them at once, or after the pause.
+    /// Stores new figures. Shows them at once or, during a pause, after the pause.
     pub(super) fn update(&mut self, figures: Snapshot) {
         if self.is_paused {
             self.waiting = Some(figures);
@@ -80,7 +80,8 @@ impl State {
         Next::Stay
     }
 
-    /// Applies a key to the filter. Returns whether the key has a meaning there.
+    /// Applies a key while the user types the filter. Returns false if the key keeps its usual meaning, for example if
+    /// it scrolls.
     fn type_filter(&mut self, code: KeyCode) -> bool {
         let mut filter = self.filter.clone();
         match code {
@@ -133,7 +134,7 @@ impl State {
         self.first = first.min(self.rows().len().saturating_sub(self.page));
     }
 
-    /// Takes the number of rows that fit on the screen.
+    /// Sets the number of rows that fit on the screen.
     pub(super) fn set_page(&mut self, page: usize) {
         self.page = page.max(1);
         // Rows may have gone, or the terminal may have grown.
