@@ -81,7 +81,8 @@ pub struct Limits {
     pub max_dribbled_frames: u32,
     /// Field sections over `max_header_list_bytes`, per period.
     pub max_oversize_sections: u32,
-    /// Output waiting for a peer that keeps sending without reading, in bytes; beyond it the connection is closed.
+    /// Largest output that may wait for a peer that sends and does not read, in bytes. If more waits, the connection is
+    /// closed.
     pub max_unread_output_bytes: u32,
 }
 

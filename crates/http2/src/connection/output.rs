@@ -34,7 +34,7 @@ impl Connection {
     /// Bytes to write to the socket now. Report the written number to [`Connection::advance_output`], then call this
     /// again: queued DATA may follow.
     pub fn output(&mut self) -> &[u8] {
-        // Until its preface is complete, the peer gets no output: it is possible that the peer does not use HTTP/2.
+        // We send nothing until the peer's preface is complete: it is possible that the peer does not use HTTP/2.
         if matches!(self.input, Input::Preface(_)) {
             return &[];
         }
