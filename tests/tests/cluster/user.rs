@@ -267,7 +267,7 @@ fn the_example_carries_traffic_by_itself(cluster: &Cluster) {
     the_example_can_be_watched(cluster);
 }
 
-/// Methods, callers and single calls of the example, through the API server's port-forward.
+/// Asserts that commands show methods, callers and single calls of the example, through the API server's port-forward.
 fn the_example_can_be_watched(cluster: &Cluster) {
     const UNARY: &str = "leno.echo.v1.Echo/Unary";
     let json = |words: &[&str]| -> Value {
