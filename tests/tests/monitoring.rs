@@ -312,7 +312,7 @@ async fn a_traced_call_is_an_exemplar_of_its_method_s_durations() {
         return;
     }
     let backend = Backend::start().await;
-    // Nothing listens there: that spans arrive is tested elsewhere.
+    // No collector listens at this address: other tests check that spans arrive.
     let collector = free_address().to_string();
     let services = [Service::echo(&[backend.address()])];
     let proxy = Proxy::start_with(free_address(), &services, &["--trace-collector", &collector, "--trace-ratio", "0"]);

@@ -234,8 +234,8 @@ async fn services_in_a_row_whose_proxies_all_retry_do_not_multiply_the_retries_o
     assert_eq!([&outer, &middle.proxy, &inner.proxy].map(retries), [0.0, 0.0, 40.0]);
 }
 
-/// Sends a request to Gateway API's echo-basic, and returns the status of the answer. The first `times` attempts fail,
-/// as `failure` says: with a status, or with a reset connection if it is empty.
+/// Sends a request to Gateway API's echo-basic, and returns the status of the answer. The first `times` attempts fail
+/// as `failure` describes: with a status, or with a reset connection if `failure` is empty.
 fn echo_basic_answers(proxy: &Proxy, path: &str, failure: &str, times: u32) -> String {
     let id = format!("{path}{failure}{times}").bytes().fold(0u64, |id, byte| id.wrapping_mul(31) + u64::from(byte));
     let url = format!("http://{}{path}?uuid={id}&succeedAfter={times}&{failure}", proxy.outbound());

@@ -205,7 +205,8 @@ fn a_policy_that_becomes_invalid_says_so_and_keeps_its_last_valid_version() {
     cluster.kubectl(&["delete", "namespace", "kept", "--wait=false"]);
 }
 
-/// Starts a proxy of the service account `default` of a namespace. `directory` is for its trust bundle and its token.
+/// Starts a proxy of the service account `default` of a namespace. The proxy reads its trust bundle and its token from
+/// `directory`.
 fn proxy_of(cluster: &Cluster, control: &Control, namespace: &str, directory: &TempDir) -> Proxy {
     let file = |name: &str, text: &str| fs::write(directory.path().join(name), text).expect("a file");
     file("ca.crt", &bundle(cluster, namespace));

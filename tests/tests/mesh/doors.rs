@@ -318,7 +318,7 @@ fn a_crowd_with_many_addresses_of_one_ipv6_prefix_takes_no_place_of_others() {
         return;
     }
     let Some(mesh) = Mesh::new() else { return };
-    // The proxy has places for fewer connections than the crowd has addresses.
+    // The proxy allows fewer connections than the crowd has addresses.
     let few = ["--admin", "[::]:4191", "--limit", "max_inbound_connections=40"];
     let (web, cart) = (mesh.meshed("web", &few), mesh.meshed("cart", &[]));
     let (crowd, stranger) = (mesh.workload("crowd"), mesh.workload("stranger"));
