@@ -244,7 +244,8 @@ service:
 
     /// Returns the spans of a trace received so far.
     pub fn trace(&self, trace: &str) -> Vec<Span> {
-        // A collector that was away receives thousands of spans at once: read only what may belong to the trace.
+        // A collector that did not run for a while receives thousands of spans at once: parse only the lines that name
+        // the trace.
         self.spans_of_lines(|line| line.contains(trace)).into_iter().filter(|span| span.trace == trace).collect()
     }
 

@@ -219,7 +219,8 @@ impl Drop for Stage {
     }
 }
 
-/// Makes calls of all kinds: with and without a deadline, failing ones, and calls to a server that does not exist.
+/// Makes calls of all kinds: calls with and without a deadline, failing calls, and calls to a server that does not
+/// exist.
 async fn call_for_ever(web: SocketAddr, asking: SocketAddr) {
     let (web, asking) = (Client::connect(web, ECHO).await, Client::connect(asking, ECHO).await);
     let calls = [

@@ -1,4 +1,4 @@
-//! What users see of a running proxy: methods, open streams, and calls as they end.
+//! Tests the views of a running proxy for users: methods, open streams, and calls that have just ended.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -9,7 +9,7 @@ use crate::error::ConnectionError;
 use crate::limits::{MAX_NAME_BYTES, MAX_NOMINATED_FIELDS};
 use crate::list;
 
-/// How to find the end of a message's content.
+/// The framing by which a reader finds the end of a message's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
     /// No content.

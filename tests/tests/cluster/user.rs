@@ -1,4 +1,4 @@
-//! What one user does, from the installation of the mesh to its removal. Each step needs the steps before it.
+//! The steps of one user, from the installation of the mesh to its removal. Each step needs the steps before it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -347,7 +347,7 @@ fn calls_go_on_without_a_control_plane(cluster: &Cluster) {
     cluster.kubectl(&["-n", "leno", "delete", "pod", "-l", "app.kubernetes.io/name=leno-control", "--now"]);
     rolled_out(cluster, "leno", "deploy/leno-control");
     load.end().assert_well(2_000);
-    // The proxies learn of new endpoints again.
+    // The proxies receive new endpoints again.
     let load = Load::start(cluster, 20);
     cluster.kubectl(&["-n", "shop", "rollout", "restart", "deploy/echo"]);
     rolled_out(cluster, "shop", "deploy/echo");

@@ -20,7 +20,8 @@ const NODE: &str = "client";
 /// The policy of the Service, as the page names it.
 const SETTER: &str = "TrafficPolicy default/echo";
 
-/// The parts of policies that a client ignores: one entry for each of its resources that has such parts.
+/// Returns the parts of policies that a client ignores: one entry for each of the client's resources that has ignored
+/// parts.
 fn ignored(page: &Value) -> Vec<Value> {
     let kinds = page["kinds"].as_array().into_iter().flatten();
     let resources = kinds.flat_map(|kind| kind["resources"].as_array().into_iter().flatten());

@@ -67,7 +67,7 @@ pub struct Decoder {
     pub(super) repeats: DecodedBlocks,
 }
 
-/// How the peer asks us to index a literal (RFC 7541 section 6.2).
+/// The indexing that the peer requests for a literal (RFC 7541 section 6.2).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Indexing {
     Incremental,

@@ -2,8 +2,8 @@
 //! a client too. A decoder remembers such blocks with their fields, and an encoder remembers sections with their
 //! blocks. A repeated block then costs only a comparison and a copy.
 //!
-//! What a block means depends on the dynamic table. So everything is forgotten when the table changes, and a block that
-//! changes the table is not remembered.
+//! The meaning of a block depends on the dynamic table. So all blocks are forgotten when the table changes, and a block
+//! that changes the table is not remembered.
 
 use std::hash::Hasher;
 

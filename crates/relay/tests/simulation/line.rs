@@ -130,7 +130,7 @@ pub(crate) struct Outcome {
     pub(crate) may_be_strange: bool,
 }
 
-/// How a client breaks a connection off in the middle of its calls.
+/// The ways in which a client breaks a connection off in the middle of its calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Break {
     /// The client closes its sending side, and still reads.

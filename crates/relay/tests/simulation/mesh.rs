@@ -21,7 +21,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Returns the usual limits, or small ones that a world reaches.
+    /// Returns the usual limits, or small limits that a world reaches.
     pub(crate) fn new(net: &mut Net) -> Self {
         let random = &mut net.random;
         let mut limits = Limits::default();

@@ -151,7 +151,8 @@ impl Proxy {
         !self.has_drained && !self.have_yielded && !self.was_cut && self.bounds.are_wide
     }
 
-    /// Returns the flow-control windows of a connection as the relay counts them; `None` without such a connection.
+    /// Returns the flow-control windows of a connection as the relay counts them. Returns `None` if the relay has no
+    /// such connection.
     pub(crate) fn windows(&mut self, cable: CableId) -> Option<Windows> {
         self.shell.as_mut()?.windows(cable)
     }
