@@ -85,7 +85,7 @@ impl Cluster {
         matches!(self.place, Place::Ours(_))
     }
 
-    /// Returns the only cluster of this process, so all tests of the process must ask for the same number of nodes.
+    /// Returns the only cluster of this process, so all tests of the process must request the same number of nodes.
     fn of_nodes(nodes: u8, build: &str) -> Option<Self> {
         static PLACE: OnceLock<Option<Place>> = OnceLock::new();
         static TURN: Mutex<()> = Mutex::new(());

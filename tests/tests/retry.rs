@@ -1,5 +1,5 @@
 //! Calls that a server did not process are retried elsewhere, unnoticed by the caller. A call that failed at a server
-//! is retried as its route says.
+//! is retried as its route or TrafficPolicy configures.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -213,7 +213,8 @@ impl Calling {
     }
 }
 
-/// The services make new answers, without the fields by which the proxies ask for no retry. But they copy the trace.
+/// The services create new answers, which lack the fields by which the proxies request no further retry. But the
+/// services copy the trace.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn services_in_a_row_whose_proxies_all_retry_do_not_multiply_the_retries_of_a_trace() {
     let failing = Scripted::start(|begun| Reply::Send(Reply::unavailable(begun.stream)));

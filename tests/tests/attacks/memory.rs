@@ -1,4 +1,4 @@
-//! Many connections that each stay within their own limits, but together ask for more memory than a proxy has.
+//! Many connections that each stay within their own limits, but together need more memory than a proxy has.
 
 use std::time::{Duration, Instant};
 

@@ -60,7 +60,8 @@ impl Policed {
         assert_eq!(self.requests("Unavailable", 5), 5 * attempts, "{parts}");
     }
 
-    /// Checks on the page /clients which parts the client ignores. The resource that has the part may come last.
+    /// Checks on the page /clients which parts the client ignores. Waits, because the resource that has the part may
+    /// arrive last.
     fn assert_ignored(&self, parts: &[&str]) {
         let expected = if parts.is_empty() { Vec::new() } else { vec![json!({ SETTER: parts })] };
         wait_for(&format!("the page names {parts:?}"), SOON, || {

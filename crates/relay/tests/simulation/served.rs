@@ -277,7 +277,7 @@ impl Served {
     }
 }
 
-/// Returns whether the response of a failed call has content. The end of this content never comes.
+/// Returns whether the response of a failed call has content. The server never ends this content.
 fn fails_with_content(id: u64, is_head: bool) -> bool {
     !is_head && (id / 2).is_multiple_of(2)
 }

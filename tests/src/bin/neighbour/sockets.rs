@@ -118,7 +118,8 @@ async fn ask(address: SocketAddr, request: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// Dials addresses that this Pod never called before. Its proxy asks the control plane about each of them.
+/// Dials addresses that this Pod never called before. The Pod's proxy sends a request about each address to the control
+/// plane.
 pub(super) fn dial_ever_new_addresses(campaign: &mut Campaign, ips: &[IpAddr]) {
     let dialled = campaign.count("new_addresses_dialled");
     let addresses: Vec<SocketAddr> =

@@ -1,4 +1,4 @@
-//! xDS streams that subscribe to many names, ask again for resources that they have, and leave answers unread.
+//! xDS streams that subscribe to many names, request resources that they already have, and leave answers unread.
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ const STREAMS: usize = 8;
 const NAMES: usize = 500;
 /// A large resource that exists: a Service with all routes that fit.
 const HEAVY: &str = "heavy.neighbours:80";
-/// Interval at which each stream asks for [`HEAVY`] again.
+/// Interval at which each stream requests [`HEAVY`] again.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
 const EVERY: Duration = Duration::from_secs(6);
 
