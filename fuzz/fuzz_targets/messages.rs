@@ -1,5 +1,5 @@
-//! Fuzzes the counting of gRPC messages. However a stream is divided, the same messages are counted, and a message is never
-//! counted twice.
+//! Fuzzes the counting of gRPC messages. However a stream is divided, the same messages are counted, and a message is
+//! never counted twice.
 #![no_main]
 
 use leno_relay::Messages;

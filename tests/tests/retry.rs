@@ -245,8 +245,8 @@ fn echo_basic_answers(proxy: &Proxy, path: &str, failure: &str, times: u32) -> S
 }
 
 /// The cases of Gateway API's test HTTPRouteRetry, and cases for its features HTTPRouteRetryConnectionError and
-/// HTTPRouteRetryBackendTimeout, with the suite's server. Version 1.6.3 of the suite has no tests for these two features. The
-/// parent of the routes is a Service here.
+/// HTTPRouteRetryBackendTimeout, with the suite's server. Version 1.6.3 of the suite has no tests for these two
+/// features. The parent of the routes is a Service here.
 #[test]
 fn retries_are_as_gateway_apis_suite_wants_them() {
     let (address, other) = (free_address(), free_address());
@@ -291,8 +291,8 @@ fn retries_are_as_gateway_apis_suite_wants_them() {
     }
 }
 
-/// The case of Gateway API's test HTTPRouteRetryConnectionError, which the suite has after version 1.6.3. There the route has
-/// 100 retries; Leno allows 10 at most.
+/// The case of Gateway API's test HTTPRouteRetryConnectionError, which the suite has after version 1.6.3. There the
+/// route has 100 retries; Leno allows 10 at most.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_healthy_endpoint_beside_one_that_refuses_connections_answers_every_call() {
     let (refusing, healthy) = (free_address(), Backend::start().await);
@@ -306,8 +306,8 @@ async fn a_healthy_endpoint_beside_one_that_refuses_connections_answers_every_ca
     assert_eq!(healthy.calls(), 10);
 }
 
-/// The proxy of the server's Pod sends a lost request again up to three times. So with both proxies, the application gets a
-/// request at most four times for each attempt of the client's proxy.
+/// The proxy of the server's Pod sends a lost request again up to three times. So with both proxies, the application
+/// gets a request at most four times for each attempt of the client's proxy.
 #[test]
 fn an_application_gets_a_request_at_most_four_times_for_each_attempt_of_the_policy() {
     let (authority, ip) = (Authority::new(), own_ip());

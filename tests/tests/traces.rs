@@ -1,4 +1,5 @@
-//! The proxies' spans, in traces of OpenTelemetry: a collector, an instrumented client and server on grpc-go, and Envoy.
+//! The proxies' spans, in traces of OpenTelemetry: a collector, an instrumented client and server on grpc-go, and
+//! Envoy.
 
 use std::io::Write;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! Objectives of methods: annotations of a Service and of a TrafficPolicy, and what a user sees of calls that miss them.
+//! Objectives of methods: annotations of a Service and of a TrafficPolicy, and what a user sees of calls that miss
+//! them.
 
 use leno_tests::kubernetes::Cluster;
 use leno_tests::programs::text;

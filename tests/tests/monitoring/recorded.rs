@@ -15,7 +15,8 @@ const EXTRAPOLATED_MAX: f64 = 1.2;
 /// The window of the command, in seconds.
 const WINDOW_S: f64 = 60.0;
 
-/// A proxy with a backend. Prometheus reads the metrics of the proxy, and adds the labels of a Pod of the workload `web`.
+/// A proxy with a backend. Prometheus reads the metrics of the proxy, and adds the labels of a Pod of the workload
+/// `web`.
 struct Recorded {
     proxy: Proxy,
     prometheus: Prometheus,

@@ -26,8 +26,8 @@ pub(super) struct Index {
     /// For each set, the numbers of the entries whose hash selects the set. Numbers of evicted entries mark free
     /// places. Allocated with the first entry: most connections that made one call never have an entry.
     sets: Option<Box<[[u16; WAYS]; SETS]>>,
-    /// Parts of the hashes of fields and names that occurred once and were not inserted, in each set the latest first; 0 is
-    /// empty.
+    /// Parts of the hashes of fields and names that occurred once and were not inserted, in each set the latest first;
+    /// 0 is empty.
     seen: [[u16; SEEN_WAYS]; SEEN_SETS],
     /// The names that have an entry to which literals can refer.
     names: [Name; NAMES],

@@ -24,9 +24,9 @@ const ENCODED: usize = 16;
 /// Longest block that an encoder remembers, in bytes. Each field of such a block is an index of one or two bytes.
 const ENCODED_BLOCK_MAX_BYTES: usize = 30;
 
-/// Places for `COUNT` keys. Each key has an own place. If another key is in this place, the key takes a free place. If
-/// no place is free, it replaces a key in another place, because two keys with the same own place would otherwise
-/// replace each other each time.
+/// Places for `COUNT` keys. Each key has a preferred place. If another key is in this place, the key takes a free
+/// place. If no place is free, the key replaces a key in another place, because two keys with the same preferred place
+/// would otherwise replace each other each time.
 ///
 /// The default of `K` is no key: it marks a free place.
 #[derive(Debug)]

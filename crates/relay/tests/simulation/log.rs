@@ -22,8 +22,8 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Reads the new lines, and compares them with the traces of the same calls. Returns an error if a trace is missing,
-    /// superfluous or inconsistent.
+    /// Reads the new lines, and compares them with the traces of the same calls. Returns an error if a trace is
+    /// missing, superfluous or inconsistent.
     pub(crate) fn read(&mut self, relay: &mut Relay, traces: Option<&Outbox>) -> Result<(), String> {
         let Some(lines) = relay.access_log().lines() else { return Ok(()) };
         let text = String::from_utf8(std::mem::take(&mut lines.text)).expect("the log is text");

@@ -1,12 +1,12 @@
 //! Whole relays between simulated clients and servers, one or two in a row, over a simulated network and in virtual
 //! time. One seed determines all events.
 //!
-//! Clients and servers speak HTTP/2 or HTTP/1; some break the protocol. Peers change their SETTINGS, close one side of a
-//! connection or reset it while calls are in flight. Relays drain and begin again, their listeners may have few places,
-//! the mesh changes, and the machine is suspended.
+//! Clients and servers speak HTTP/2 or HTTP/1; some break the protocol. Peers change their SETTINGS, close one side of
+//! a connection or reset it while calls are in flight. Relays drain and begin again, their listeners may have few
+//! places, the mesh changes, and the machine is suspended.
 //!
-//! The worlds have no TLS, identities, tunnels, opaque connections, mirrors or control plane that answers questions, and
-//! each relay has one Service. The system tests cover those parts.
+//! The worlds have no TLS, identities, tunnels, opaque connections, mirrors or control plane that answers questions,
+//! and each relay has one Service. The system tests cover those parts.
 //!
 //! Checked all the time:
 //! - Each call ends exactly once, and not long after its deadline.
@@ -15,12 +15,12 @@
 //! - Whatever their peers do, relays obey the protocol, their memory budget, and their limits on calls, attempts and
 //!   connections and on the length and time of queues ([`leno_relay::Relay::exceeded_limit`]).
 //! - A relay never has more streams open at a server than the server allows.
-//! - A relay closes in time the connections that drain, that have lost their place, or that fall silent in the middle of
-//!   a frame.
+//! - A relay closes in time the connections that drain, that have lost their place, or that fall silent in the middle
+//!   of a frame.
 //!
 //! Checked in the end:
-//! - No call hangs: an open call whose client has waited for 25 s is an error in every world, unless a server never answers
-//!   that call.
+//! - No call hangs: an open call whose client has waited for 25 s is an error in every world, unless a server never
+//!   answers that call.
 //! - Every call is over and recorded once, even if it has reached no server and was not answered.
 //! - While clients are still connected, the relays without calls hold nothing of former calls, and both sides of each
 //!   connection count the same flow-control windows.

@@ -345,7 +345,8 @@ impl World {
         // A process that ends does not record the calls that are still in flight.
         let begun = self.seen.attempts.iter().filter(|_| !self.proxy.was_cut);
         let sent = self.callers.iter().flat_map(|caller| &caller.outcome.sent);
-        // After a suspension, a relay may close a connection that has been silent for too long, before a request arrives.
+        // After a suspension, a relay may close a connection that has been silent for too long, before a request
+        // arrives.
         let sent = sent.filter(|_| self.proxy.records_all() && !self.was_suspended);
         match ended.chain(begun).chain(sent).find(|id| !self.proxy.log.recorded.contains(id)) {
             Some(id) => Err(format!("attempt {id} is not recorded")),
@@ -363,8 +364,8 @@ impl World {
         Ok(())
     }
 
-    /// Returns an error if a call that had begun long ago was still open when its client left, or if the client could not
-    /// make all its calls.
+    /// Returns an error if a call that had begun long ago was still open when its client left, or if the client could
+    /// not make all its calls.
     fn check_none_hangs(&self) -> Result<(), String> {
         for caller in &self.callers {
             let hangs = |request: &&Request| !self.may_hang(request);
@@ -410,9 +411,9 @@ impl World {
         let is_outrun = has_hostile && self.seen.repeats.hedges.is_some();
         // A connection without calls that has lost its place may be closed while a request is on its way.
         let have_yielded = self.proxies().any(|proxy| proxy.have_yielded);
-        // An HTTP/1 connection may end while a request is on its way. A relay repeats an idempotent request, but not the
-        // one for which the connection was opened; a proxy that drains may close a connection that it has not read. A
-        // policy may allow a single retry, and this may happen to the retry too.
+        // An HTTP/1 connection may end while a request is on its way. A relay repeats an idempotent request, but not
+        // the one for which the connection was opened; a proxy that drains may close a connection that it has not read.
+        // A policy may allow a single retry, and this may happen to the retry too.
         let has_drained = self.proxies().any(|proxy| proxy.has_drained);
         let is_lost = !is_idempotent || has_drained || self.seen.repeats.retries.is_some();
         let is_race = request.http1.is_some() && (why == ENDED || (why == "connection-closed" && is_lost));
