@@ -1,11 +1,12 @@
-//! Fuzzes the counting of gRPC messages. However a stream is divided, the same messages are counted, and a message is never
-//! counted twice.
+//! Fuzzes the counting of gRPC messages. However a stream is divided, the same messages are counted, and a message is
+//! never counted twice.
 #![no_main]
 
 use leno_relay::Messages;
 use libfuzzer_sys::fuzz_target;
 
-/// Counts the messages by the definition: a prefix of five bytes, then as many bytes as the prefix says.
+/// Counts the messages by the definition: a prefix of five bytes, and then the number of bytes that the prefix
+/// contains.
 fn messages_in(mut stream: &[u8]) -> u32 {
     let mut count = 0;
     while let Some((&[_, ref length @ ..], rest)) = stream.split_first_chunk::<5>() {

@@ -1,4 +1,4 @@
-//! Fuzzes the contexts of traces. What the relay writes for the next hop, it reads back as the same trace.
+//! Fuzzes the contexts of traces. The relay must read its output for the next hop back as the same trace.
 #![no_main]
 
 use leno_http2::FieldSection;

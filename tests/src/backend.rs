@@ -80,7 +80,7 @@ pub struct Settings {
     pub max_streams: Option<u32>,
 }
 
-/// What a server does with its connections.
+/// The phases of a server, for all of its connections.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Phase {
     Serve,

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::messages;
 
-/// Longest time for a call; a longer call counts as hanging.
+/// Longest time for a call; a longer call is regarded as hanging.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One HTTP/2 connection, closed when dropped.

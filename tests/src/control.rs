@@ -179,7 +179,7 @@ impl Control {
         wait_for(&format!("{cluster} has {wanted:?}"), PATIENCE, || is_so().then_some(()));
     }
 
-    /// Waits until `question` is true of /config.
+    /// Waits until `question` returns true for the content of /config.
     ///
     /// # Panics
     /// If that takes too long.

@@ -23,8 +23,8 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Starts a dashboard with arguments that select proxies, perhaps in the cluster of a kubeconfig, and waits until it
-    /// prints its URL.
+    /// Starts a dashboard with arguments that select proxies, perhaps in the cluster of a kubeconfig, and waits until
+    /// it prints its URL.
     ///
     /// # Panics
     /// If it prints none.

@@ -70,8 +70,9 @@ impl Cluster {
         Self::of_nodes(0, "tests/kube/build")
     }
 
-    /// As [`Cluster::get`], with two nodes that run Pods. Only root can create nodes, and only one process at a time
-    /// can have them. If `LENO_KUBECONFIG` names a cluster, that cluster is used instead.
+    /// Returns a Kubernetes cluster with two nodes that run Pods; the first test that needs it starts it. Returns
+    /// `None`, with a message, if its programs are not built. Only root can create nodes, and only one process at a
+    /// time can have them. If `LENO_KUBECONFIG` names a cluster, that cluster is used instead.
     ///
     /// # Panics
     /// If it does not start.
@@ -84,7 +85,7 @@ impl Cluster {
         matches!(self.place, Place::Ours(_))
     }
 
-    /// Returns the only cluster of this process, so all tests of the process must ask for the same number of nodes.
+    /// Returns the only cluster of this process, so all tests of the process must request the same number of nodes.
     fn of_nodes(nodes: u8, build: &str) -> Option<Self> {
         static PLACE: OnceLock<Option<Place>> = OnceLock::new();
         static TURN: Mutex<()> = Mutex::new(());

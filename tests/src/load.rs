@@ -92,12 +92,12 @@ pub struct Load {
 }
 
 impl Load {
-    /// How many calls have succeeded so far.
+    /// Number of calls that have succeeded so far.
     pub fn answered(&self) -> usize {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Waits until this many more calls have succeeded.
+    /// Waits until `calls` more calls have succeeded.
     ///
     /// # Panics
     /// If that takes longer than `timeout`.

@@ -63,17 +63,17 @@ impl Service {
         self
     }
 
-    /// Attaches an HTTPRoute of the same name, with these lines as its rules.
+    /// Attaches an HTTPRoute with the Service's name, and with the lines in `rules` as its rules.
     pub fn http_routed(self, rules: &str) -> Self {
         self.routed("HTTPRoute", &format!("rules:\n{rules}"))
     }
 
-    /// Attaches a GRPCRoute of the same name, with these lines as its rules.
+    /// Attaches a GRPCRoute with the Service's name, and with the lines in `rules` as its rules.
     pub fn grpc_routed(self, rules: &str) -> Self {
         self.routed("GRPCRoute", &format!("rules:\n{rules}"))
     }
 
-    /// Attaches a route of this kind and the same name, with these lines in its spec.
+    /// Attaches a route of this kind with the Service's name, and with the lines in `spec` in its spec.
     pub fn routed(mut self, kind: &str, spec: &str) -> Self {
         let name = &self.name;
         let spec: String = spec.lines().map(|line| format!("  {line}\n")).collect();
@@ -92,7 +92,7 @@ spec:
         self
     }
 
-    /// Adds a TrafficPolicy of the same name, with these lines in its spec beside its target.
+    /// Adds a TrafficPolicy with the Service's name. Its spec contains its target and the lines in `parts`.
     pub fn policed(mut self, parts: &str) -> Self {
         let name = &self.name;
         let parts: String = parts.lines().map(|line| format!("  {line}\n")).collect();

@@ -68,7 +68,7 @@ impl Proxy {
         Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
     }
 
-    /// As [`Proxy::start_with`], with a log that goes to a pipe, which is never read.
+    /// Starts a proxy with more `arguments`, and waits until it is ready. Its log goes to a pipe that is never read.
     pub fn start_with_unread_log(services: &[Service], arguments: &[&str]) -> Self {
         let directory = Directory::new(services);
         let source = ["--config".as_ref(), directory.path().as_os_str()].map(ToOwned::to_owned);
@@ -189,7 +189,7 @@ impl Proxy {
         self.wait_for_log_within(words, Duration::from_secs(20))
     }
 
-    /// As [`Proxy::wait_for_log`], for at most `timeout`.
+    /// Waits for at most `timeout` for a line of the log that contains all `words`, and returns it.
     pub fn wait_for_log_within(&self, words: &[&str], timeout: Duration) -> String {
         let found = || self.log().lines().find(|line| words.iter().all(|word| line.contains(word))).map(str::to_owned);
         wait_for(&format!("a log line with {words:?}"), timeout, found)

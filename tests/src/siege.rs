@@ -23,8 +23,8 @@ const GOOD_CLIENTS: usize = 10;
 /// Rate of calls of all well-behaved clients together.
 const GOOD_CALLS_PER_SECOND: u32 = 500;
 
-/// A smaller p99 without an attack counts as this value. The attacker, the clients and the servers share two cores with
-/// the proxy, so one scheduler slice (3 ms) is noise.
+/// Lower bound for the p99 without an attack: a smaller p99 is replaced by this value. The attacker, the clients and
+/// the servers share two cores with the proxy, so one scheduler slice (3 ms) is noise.
 const CALM_FLOOR: Duration = Duration::from_millis(3);
 /// Largest allowed factor for the well-behaved clients' p99.
 const P99_FACTOR: u32 = 5;
@@ -147,8 +147,10 @@ pub struct Siege {
 }
 
 impl Siege {
-    /// Asserts that the well-behaved clients lost nothing and were hardly slowed down, that the servers closed no
-    /// connection of the proxy because of abuse, and that the proxy's memory was limited and is given back.
+    /// Asserts that:
+    /// - the well-behaved clients lost nothing and were hardly slowed down;
+    /// - the servers closed no connection of the proxy because of abuse;
+    /// - the proxy's memory was limited and is given back.
     pub async fn assert_harmless(&self) {
         self.assert_nothing_lost();
         let (calm, beside) = self.p99_calm_and_beside();

@@ -1,11 +1,11 @@
-//! What the kernel holds for TCP sockets.
+//! Memory that the kernel holds for TCP sockets.
 
 use std::time::Duration;
 
 use crate::programs::run_well;
 
-/// Returns how many bytes the kernel holds for all TCP sockets that a `filter` of `ss` selects: what waits to be read or
-/// to be sent, with the kernel's overhead.
+/// Returns the memory, in bytes, that the kernel holds for all TCP sockets that the `filter` of `ss` selects: data that
+/// waits to be read or sent, and the kernel's overhead.
 pub fn kernel_bytes(filter: &str) -> u64 {
     let sockets = run_well("ss", &["-Htmn", "state", "connected", filter], Duration::from_secs(60));
     sockets.split("skmem:(").skip(1).map(bytes_in).sum()

@@ -18,12 +18,13 @@ use crate::proxy::{free_address, wait_for};
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Longest time from the end of a call until the collector has written all of its spans.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(30);
-/// A proxy may take the time of several events from one reading of the clock.
+/// Largest time by which a span may start before its parent, in nanoseconds: a proxy may take the time of several
+/// events from one reading of the clock.
 pub const START_SLACK_NS: u64 = 10_000_000;
-/// A server may end its span only after the client has the whole response: as late as a busy machine runs the server
-/// again.
+/// Largest time by which a span may end after its parent, in nanoseconds: a busy machine may run the server, which then
+/// ends its span, only after the client has the whole response.
 const END_SLACK_NS: u64 = 500_000_000;
-/// The method that clients call.
+/// The gRPC service and, in the next line, the method that clients call.
 pub const SERVICE: &str = "grpc.testing.TestService";
 pub const METHOD: &str = "UnaryCall";
 
@@ -66,7 +67,7 @@ pub struct Span {
 impl Span {
     fn read(service: &str, span: &Value) -> Self {
         let text = |name: &str| span[name].as_str().unwrap_or_default().to_owned();
-        // OTLP's JSON has numbers of 64 bits as strings.
+        // OTLP's JSON encodes numbers of 64 bits as strings.
         let time = |name: &str| text(name).parse().unwrap_or_else(|_| panic!("no {name} in {span}"));
         Self {
             service: service.to_owned(),
@@ -101,7 +102,8 @@ impl Span {
         })
     }
 
-    /// Whether attributes contain [`SERVICE`] and [`METHOD`]: apart, or joined as newer conventions have them.
+    /// Whether attributes contain [`SERVICE`] and [`METHOD`]: in two attributes, or joined in one attribute as in newer
+    /// conventions.
     pub fn names_method(&self) -> bool {
         self.attribute("rpc.method") == Some(&format!("{SERVICE}/{METHOD}"))
     }
@@ -242,14 +244,14 @@ service:
 
     /// Returns the spans of a trace received so far.
     pub fn trace(&self, trace: &str) -> Vec<Span> {
-        // A collector that was away receives thousands of spans at once: read only what may belong to the trace.
+        // A collector that did not run for a while receives thousands of spans at once: parse only the lines that name
+        // the trace.
         self.spans_of_lines(|line| line.contains(trace)).into_iter().filter(|span| span.trace == trace).collect()
     }
 
     /// Waits until a trace has `count` spans, and returns them.
     ///
-    /// # Panics
-    /// If it has other than `count` spans in the end.
+    /// # Panics If the trace does not have exactly `count` spans in the end.
     pub fn whole_trace(&self, trace: &str, count: usize) -> Vec<Span> {
         let what = || format!("{count} spans of {trace}, of {:#?}", self.spans());
         let deadline = std::time::Instant::now() + EXPORT_TIMEOUT;

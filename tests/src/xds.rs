@@ -155,12 +155,12 @@ impl XdsClient {
         Self::start_with(control, node, target, &[])
     }
 
-    /// As [`XdsClient::start`], with additional `options` for the bootstrap.
+    /// Starts a client on grpc-go that calls `target` unencrypted, with additional `options` for the bootstrap.
     pub fn start_with(control: &Control, node: &str, target: &str, options: &[&str]) -> Self {
         Self::start_on(Library::Go, control, node, target, options)
     }
 
-    /// As [`XdsClient::start_with`], on this library.
+    /// Starts a client on this library that calls `target` unencrypted, with additional `options` for the bootstrap.
     pub fn start_on(library: Library, control: &Control, node: &str, target: &str, options: &[&str]) -> Self {
         let bootstrap = control.bootstrap("grpc", &[&["--node", node], options].concat());
         let mut client = Self::on(library, target, bootstrap.path());
@@ -187,7 +187,7 @@ impl XdsClient {
         Self { child, orders, answers, _bootstrap: None }
     }
 
-    /// Makes `count` calls of a method. Returns how many ended with each status, such as `OK=3 Unavailable=1`.
+    /// Makes `count` calls of a method. Returns the number of calls with each status, such as `OK=3 Unavailable=1`.
     pub fn call(&mut self, path: &str, count: u32) -> String {
         writeln!(self.orders, "call {path} {count}").expect("it reads orders");
         let mut answer = String::new();

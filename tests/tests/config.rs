@@ -106,8 +106,8 @@ async fn a_deleted_file_takes_its_service_away() {
 async fn changes_are_taken_in_whenever_they_come() {
     let backend = Backend::start().await;
     let proxy = Proxy::start(&[]);
-    // Once a second the control thread does other work, possibly while it waits for the end of a change. So the changes
-    // come shortly before a second has passed.
+    // Once a second the control thread does other work, possibly while it waits for the end of a change. So the test
+    // makes the changes shortly before a second has passed.
     let since_start = [950, 970, 990];
     for (number, ms) in since_start.into_iter().enumerate() {
         let reloads = || proxy.scrape().sum("leno_config_reloads_total", &[]);

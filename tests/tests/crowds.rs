@@ -12,7 +12,7 @@ use leno_tests::mesh::skipped;
 use leno_tests::programs::{self, Server};
 use leno_tests::proxy::{Proxy, free_address, wait_for};
 
-/// Long enough for a busy machine: the programs themselves wait 20 s for each call.
+/// Longest time for a program on a busy machine. The programs themselves wait 20 s for each call.
 const PATIENCE: Duration = Duration::from_secs(150);
 
 /// Starts a server on grpc-go, which grants each connection `max_streams` streams (0: no limit), and a proxy in front

@@ -17,7 +17,7 @@ use super::faults::sides::Authority;
 const UNIMPLEMENTED: u8 = 12;
 const UNAVAILABLE: u8 = 14;
 
-/// Longest time that counts as "at once" on a busy machine: shorter than any timeout.
+/// Longest time for an immediate answer on a busy machine: shorter than any timeout.
 const AT_ONCE: Duration = Duration::from_secs(4);
 /// Longest time for an idle program to end.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! How long a command takes that reads many proxies.
+//! The duration of a command that reads many proxies.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use leno_tests::xds::Control;
 use serde_json::Value;
 
 const PROXIES: usize = 200;
-/// Methods that each proxy counts: as many as it keeps for a Service.
+/// Number of methods that each proxy counts: the maximum number that it keeps for a Service.
 const METHODS: usize = 100;
 const WINDOW: Duration = Duration::from_secs(1);
 /// Longest time beyond the window: 3 s are the goal on an idle machine with two cores (docs/performance.md), and a busy
@@ -21,7 +21,7 @@ const BEYOND_MAX: Duration = Duration::from_secs(30);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leno_stat_methods_reads_200_proxies_in_seconds() {
     let backend = Backend::start().await;
-    // The kernel lets a user watch fewer directories than there are proxies.
+    // The proxies cannot watch directories: the kernel lets a user watch fewer directories than there are proxies.
     let control = Control::start(&[Service::echo(&[backend.address()])]);
     let mut proxies = Vec::new();
     for _ in 0..PROXIES {

@@ -9,7 +9,7 @@ use leno_tests::manifests::{ECHO, Service};
 use leno_tests::proxy::Proxy;
 use leno_tests::wire;
 
-/// Far more lines than fit into a pipe (64 KiB).
+/// Number of log lines: far more than fit into a pipe (64 KiB).
 const LINES: usize = 3_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -43,11 +43,12 @@ async fn a_client_that_is_disconnected_again_and_again_fills_no_log() {
     assert!(lines < LINES / 2, "{lines} lines for {LINES} clients");
 }
 
-/// Each failed connection to an endpoint is worth a line.
+/// Each failed connection to an endpoint is a reason for a log line.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_calls_many_servers_that_are_down_fills_no_log() {
     const SERVERS: u16 = 400;
-    // A program that listens on all addresses accepts connections on this one too. The test leaves its port out.
+    // A program that listens on all addresses accepts connections on this address too, so the test leaves out the
+    // program's port.
     let host = Ipv4Addr::new(127, 9, 9, 9);
     let is_closed = |port: &u16| TcpStream::connect((host, *port)).is_err();
     let closed: Vec<u16> = (1..=SERVERS).filter(is_closed).collect();

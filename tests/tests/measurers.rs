@@ -11,15 +11,17 @@ use leno_tests::programs::{self, Server};
 use leno_tests::proxy::{free_address, wait_for};
 use serde_json::Value;
 
-/// Each program runs for some seconds.
+/// Longest time for a program. Each program runs for some seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Calls per second: few enough for a busy machine.
 const RATE: &str = "500";
 /// Duration of each call at the server, in ms. It makes up most of every latency, so that the percentiles are known.
 const DELAY_MS: &str = "10";
-/// A timer and a busy machine may add several times as much to half of the calls.
+/// Allowed medians of the latency, in ms: a timer and a busy machine may add several times the delay to half of the
+/// calls.
 const P50_MS: std::ops::Range<f64> = 10.0..50.0;
-/// The rate may differ by 10 %: the last calls of a run are answered after its end, and a busy machine sends late.
+/// Allowed rates, 10 % below to 5 % above [`RATE`]: the last calls of a run are answered after its end, and a busy
+/// machine sends late.
 const RATE_PER_S: std::ops::Range<f64> = 450.0..525.0;
 
 fn has_fortio() -> bool {

@@ -31,7 +31,8 @@ impl Pair {
         Self::with(&[], service)
     }
 
-    /// As [`Pair::new`], with additional arguments for both proxies.
+    /// Creates the workloads `client` and `server`, with additional arguments for both proxies. Returns `None` if this
+    /// process does not run as root.
     fn with(arguments: &[&str], service: impl for<'a> FnOnce(&'a Workload) -> MeshService<'a>) -> Option<Self> {
         let mesh = Mesh::new()?;
         let (client, server) = (mesh.meshed("client", arguments), mesh.meshed("server", arguments));

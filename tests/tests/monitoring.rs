@@ -219,7 +219,8 @@ impl Drop for Stage {
     }
 }
 
-/// Makes calls of all kinds: with and without a deadline, failing ones, and calls to a server that does not exist.
+/// Makes calls of all kinds: calls with and without a deadline, failing calls, and calls to a server that does not
+/// exist.
 async fn call_for_ever(web: SocketAddr, asking: SocketAddr) {
     let (web, asking) = (Client::connect(web, ECHO).await, Client::connect(asking, ECHO).await);
     let calls = [
@@ -312,7 +313,7 @@ async fn a_traced_call_is_an_exemplar_of_its_method_s_durations() {
         return;
     }
     let backend = Backend::start().await;
-    // Nothing listens there: that spans arrive is tested elsewhere.
+    // No collector listens at this address: other tests check that spans arrive.
     let collector = free_address().to_string();
     let services = [Service::echo(&[backend.address()])];
     let proxy = Proxy::start_with(free_address(), &services, &["--trace-collector", &collector, "--trace-ratio", "0"]);

@@ -13,7 +13,8 @@ use serde_json::Value;
 
 const SOON: Duration = Duration::from_secs(20);
 const OBJECTIVE: &str = "leno.dev/objective";
-/// Slower than a fast call on a loaded machine, and faster than [`SLOW`].
+/// An objective of the latency. Its bound is longer than a fast call takes on a loaded machine, and shorter than
+/// [`SLOW_MS`].
 const BOUND: &str = "p99 2s";
 const SLOW_MS: &str = "2500";
 

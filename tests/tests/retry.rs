@@ -1,5 +1,5 @@
 //! Calls that a server did not process are retried elsewhere, unnoticed by the caller. A call that failed at a server
-//! is retried as its route says.
+//! is retried as its route or TrafficPolicy configures.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -213,7 +213,8 @@ impl Calling {
     }
 }
 
-/// The services make new answers, without the fields by which the proxies ask for no retry. But they copy the trace.
+/// The services create new answers, which lack the fields by which the proxies request no further retry. But the
+/// services copy the trace.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn services_in_a_row_whose_proxies_all_retry_do_not_multiply_the_retries_of_a_trace() {
     let failing = Scripted::start(|begun| Reply::Send(Reply::unavailable(begun.stream)));
@@ -234,8 +235,8 @@ async fn services_in_a_row_whose_proxies_all_retry_do_not_multiply_the_retries_o
     assert_eq!([&outer, &middle.proxy, &inner.proxy].map(retries), [0.0, 0.0, 40.0]);
 }
 
-/// Sends a request to Gateway API's echo-basic, and returns the status of the answer. The first `times` attempts fail,
-/// as `failure` says: with a status, or with a reset connection if it is empty.
+/// Sends a request to Gateway API's echo-basic, and returns the status of the answer. The first `times` attempts fail
+/// as `failure` describes: with a status, or with a reset connection if `failure` is empty.
 fn echo_basic_answers(proxy: &Proxy, path: &str, failure: &str, times: u32) -> String {
     let id = format!("{path}{failure}{times}").bytes().fold(0u64, |id, byte| id.wrapping_mul(31) + u64::from(byte));
     let url = format!("http://{}{path}?uuid={id}&succeedAfter={times}&{failure}", proxy.outbound());
@@ -244,8 +245,8 @@ fn echo_basic_answers(proxy: &Proxy, path: &str, failure: &str, times: u32) -> S
 }
 
 /// The cases of Gateway API's test HTTPRouteRetry, and cases for its features HTTPRouteRetryConnectionError and
-/// HTTPRouteRetryBackendTimeout, with the suite's server. Version 1.6.3 of the suite has no tests for these two features. The
-/// parent of the routes is a Service here.
+/// HTTPRouteRetryBackendTimeout, with the suite's server. Version 1.6.3 of the suite has no tests for these two
+/// features. The parent of the routes is a Service here.
 #[test]
 fn retries_are_as_gateway_apis_suite_wants_them() {
     let (address, other) = (free_address(), free_address());
@@ -290,8 +291,8 @@ fn retries_are_as_gateway_apis_suite_wants_them() {
     }
 }
 
-/// The case of Gateway API's test HTTPRouteRetryConnectionError, which the suite has after version 1.6.3. There the route has
-/// 100 retries; Leno allows 10 at most.
+/// The case of Gateway API's test HTTPRouteRetryConnectionError, which the suite has after version 1.6.3. There the
+/// route has 100 retries; Leno allows 10 at most.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_healthy_endpoint_beside_one_that_refuses_connections_answers_every_call() {
     let (refusing, healthy) = (free_address(), Backend::start().await);
@@ -305,8 +306,8 @@ async fn a_healthy_endpoint_beside_one_that_refuses_connections_answers_every_ca
     assert_eq!(healthy.calls(), 10);
 }
 
-/// The proxy of the server's Pod sends a lost request again up to three times. So with both proxies, the application gets a
-/// request at most four times for each attempt of the client's proxy.
+/// The proxy of the server's Pod sends a lost request again up to three times. So with both proxies, the application
+/// gets a request at most four times for each attempt of the client's proxy.
 #[test]
 fn an_application_gets_a_request_at_most_four_times_for_each_attempt_of_the_policy() {
     let (authority, ip) = (Authority::new(), own_ip());

@@ -12,7 +12,7 @@ use leno_tests::proxy::{Signal, wait_for};
 use leno_tests::{namespaces, programs};
 use rustix::process::{Pid, kill_process};
 
-/// Long enough for a busy machine; a run starts in less than a second.
+/// Longest time for a step on a busy machine. Usually, a run starts in less than a second.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The user of the proxies.
 const PROXY_UID: u32 = 2102;

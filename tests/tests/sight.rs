@@ -1,4 +1,4 @@
-//! What users see of a running proxy: methods, open streams, and calls as they end.
+//! Tests the views of a running proxy for users: methods, open streams, and calls that have just ended.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -36,7 +36,7 @@ impl Stage {
     }
 }
 
-/// `leno` with the proxy's admin address.
+/// Runs `leno` with the proxy's admin address, and returns its output.
 fn leno(proxy: &Proxy, words: &[&str]) -> String {
     let admin = proxy.admin().to_string();
     run_well("leno", &[words, &["--admin", &admin]].concat(), SOON)
@@ -92,7 +92,7 @@ async fn leno_stat_methods_counts_what_clients_called() {
         let counting = scope.spawn(|| leno(&stage.proxy, &["stat", "methods", "-o", "json", "--window", "2s"]));
         let began = Instant::now();
         let runtime = tokio::runtime::Handle::current();
-        // Longer than the window, so that calls are made all the time that the program counts.
+        // Make calls until the program ends, so that there are calls during the whole window.
         tokio::task::block_in_place(|| {
             while !counting.is_finished() && began.elapsed() < SOON {
                 runtime.block_on(stage.call(&Call::new("Fast").with("grpc-timeout", "10S")));
@@ -176,7 +176,8 @@ async fn leno_tap_shows_calls_that_are_slow_for_their_own_method() {
     stage.call(&slow("Fast")).await;
     let is_last = |call: &Value| call["path"] == "/test.Test/Fast" && call["duration_ms"].as_f64() >= Some(100.0);
     let before = std::iter::repeat_with(|| tap.next()).take_while(|call| !is_last(call)).count();
-    // Of 160 usual calls, those before the percentile is known are not shown, and about a tenth of the rest is slower.
+    // The tap shows few of the 160 usual calls: no calls before the percentile is known, and about a tenth of the later
+    // calls.
     assert!(before < USUAL / 2, "{before}");
 }
 
@@ -251,7 +252,7 @@ async fn leno_explain_names_the_rule_the_limits_and_the_endpoint_of_a_call() {
         "{rest}"
     );
 
-    // A directory needs no proxy, and says the same.
+    // With a directory, the program needs no proxy and gives the same answer.
     let config = proxy.directory().path().display().to_string();
     let alone = run_well("leno", &["explain", "test.Test/Fast", ECHO, "--config", &config], SOON);
     assert!(alone.contains("rule rest") && alone.contains(&endpoint), "{alone}");

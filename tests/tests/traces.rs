@@ -1,4 +1,5 @@
-//! The proxies' spans, in traces of OpenTelemetry: a collector, an instrumented client and server on grpc-go, and Envoy.
+//! The proxies' spans, in traces of OpenTelemetry: a collector, an instrumented client and server on grpc-go, and
+//! Envoy.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -161,7 +162,7 @@ fn a_call_that_the_client_does_not_sample_gives_spans_only_if_it_fails() {
         return;
     }
     let collector = Collector::start();
-    // A share of 1 applies only to calls without a context: the client's decision holds.
+    // A ratio of 1 applies only to calls without a trace context. For other calls, the client's decision holds.
     let arguments = ["--trace-failed", "--trace-ratio", "1"];
     let settings = Settings { web: &arguments, echo: &arguments, ..Settings::default() };
     let stage = Stage::start(collector.address(), &settings);
@@ -231,7 +232,8 @@ fn a_retried_call_has_a_span_for_each_attempt() {
     let calls = stage.call(Some(collector.address()), &[]);
     assert_eq!(calls[0].status, "OK");
 
-    // The client, the call, and for each attempt: the attempt, the inbound call, the server.
+    // The spans of the client and of the call, and three spans for each of two attempts: the attempt, the inbound call,
+    // the server.
     let spans = collector.whole_trace(&calls[0].trace, 8);
     let client = spans.iter().find(|span| span.service == "client").expect("the client's span");
     let below = children(&spans, client);

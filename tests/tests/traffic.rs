@@ -53,7 +53,7 @@ async fn servers_count_the_further_attempts_of_the_metrics_and_take_no_offence()
     let addresses = servers.each_ref().map(Backend::address);
     let proxy = Proxy::start(&[Service::echo(&addresses).policed(&hedged("50ms"))]);
     let client = Client::connect(proxy.outbound(), ECHO).await;
-    // So few calls that the proxy does not consider the Service loaded.
+    // Make only a few calls, so that the proxy does not consider the Service loaded.
     for number in 0..15 {
         let answer = client.call(&Call::new("Echo").with("delay-ms", "300"), b"hello").await;
         assert_eq!(answer.grpc_status(), Some(0), "call {number}: {answer:?}");

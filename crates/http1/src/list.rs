@@ -1,6 +1,6 @@
 //! Comma-separated lists in field values (RFC 9110 section 5.6.1).
 
-/// The members of a list, without the empty ones.
+/// Returns the members of a list that are not empty.
 pub(crate) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }

@@ -9,7 +9,7 @@ use crate::error::ConnectionError;
 use crate::limits::{MAX_NAME_BYTES, MAX_NOMINATED_FIELDS};
 use crate::list;
 
-/// How to find the end of a message's content.
+/// The framing by which a reader finds the end of a message's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
     /// No content.
@@ -40,7 +40,7 @@ pub(crate) struct Control<'a> {
 }
 
 impl<'a> Control<'a> {
-    /// Parses the fields that control the connection; `minor` is the message's version, HTTP/1.0 or HTTP/1.1.
+    /// Parses the fields that control the connection; `minor` is 0 for HTTP/1.0 and 1 for HTTP/1.1.
     pub(crate) fn read(headers: &[Header<'a>], minor: u8) -> Result<Self, ConnectionError> {
         let mut control = Self::default();
         for header in headers {
@@ -129,7 +129,7 @@ impl<'a> Control<'a> {
 
 const NAME_TOO_LONG: ConnectionError = ConnectionError { status: 431, why: "a field name is too long" };
 
-/// Whether a field is for one hop only (RFC 9110 section 7.6.1), or is our own marker for such a field.
+/// Whether a field applies to one hop only (RFC 9110 section 7.6.1), or is our own marker for such a field.
 pub(crate) fn is_for_one_hop(known: Known) -> bool {
     known.is_connection_specific() || known == Known::LenoUpgrade
 }

@@ -26,8 +26,8 @@ pub(crate) fn parse(bytes: &[u8], max_bytes: u32, fields: &mut FieldSection) -> 
     Ok(())
 }
 
-/// Whether a field may be a trailer. Not allowed are fields for framing, routing, request modifiers, authentication and
-/// processing of the content (RFC 9110 section 6.5.1).
+/// Whether a field may be a trailer. Fields for framing, routing, request modifiers, authentication and processing of
+/// the content are not allowed (RFC 9110 section 6.5.1).
 pub(crate) fn may_be_trailer(known: Known) -> bool {
     use Known::{
         Authorization, CacheControl, ContentEncoding, ContentLength, ContentRange, ContentType, Cookie, Expect, Host,

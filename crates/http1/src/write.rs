@@ -38,7 +38,7 @@ pub(crate) enum Framing {
 pub(crate) enum Persistence {
     /// Nothing: an HTTP/1.1 connection persists by default.
     Implied,
-    /// The connection persists. An HTTP/1.0 client knows this only if the response says it.
+    /// The connection persists. An HTTP/1.0 client keeps the connection open only if the response announces this.
     KeepAlive,
     /// The connection ends after this message.
     Close,

@@ -25,7 +25,7 @@ const RESPONSE: &[(&str, &str)] = &[(":status", "200"), ("content-type", "applic
 const DATE: (&str, &str) = ("date", "Tue, 25 Nov 2025 22:06:07 GMT");
 const TRAILERS: &[(&str, &str)] = &[("grpc-status", "0"), ("grpc-message", "")];
 
-/// Different values of one field: so many that an encoder has forgotten a value when it occurs again.
+/// Number of different values of one field: so large that an encoder has forgotten a value when the value occurs again.
 const VALUES: u64 = 5_000;
 
 fn main() {
@@ -53,7 +53,7 @@ fn requests(name: &str, value: impl Fn(u64) -> String) -> Vec<FieldSection> {
     (0..VALUES).map(|number| section(REQUEST, Some((name, &value(number))))).collect()
 }
 
-/// Relays [`ROUNDS`] sections, one after the other, between two connections whose tables have learned the fields.
+/// Relays [`ROUNDS`] sections, one after the other, between two connections whose tables contain the repeated fields.
 fn measure(what: &str, sections: &[FieldSection]) {
     let mut client = Encoder::new();
     let mut decoder = Decoder::new(DEFAULT_TABLE_SIZE);

@@ -41,11 +41,13 @@ pub struct FieldSection {
 const PLACES: usize = 8;
 const _: () = assert!((Known::Status as usize) < PLACES);
 
-/// The latest number that the process has given to the content of a section, and to a prepared field.
+/// The latest numbers that the process has given: here to the content of a section and, in the next line, to a prepared
+/// field.
 static CONTENTS: AtomicU64 = AtomicU64::new(0);
 static PREPARED: AtomicU32 = AtomicU32::new(0);
-/// The largest number of a content that was received, and of a prepared field; later ones get none. The two are parts of the
-/// number of a section that a prepared field was appended to.
+/// Size of the number of a received content and, in the next line, of a prepared field, in bits. When these numbers are
+/// used up, further contents and fields get none. If a prepared field is appended to a received content, the number of
+/// the result consists of both numbers.
 const CONTENT_BITS: u32 = 40;
 const PREPARED_BITS: u32 = u64::BITS - CONTENT_BITS;
 
@@ -103,7 +105,7 @@ impl PreparedField {
 }
 
 impl FieldSection {
-    /// An empty section, which allocates nothing yet.
+    /// Creates an empty section, without an allocation.
     pub fn new() -> Self {
         Self::default()
     }
@@ -164,7 +166,8 @@ impl FieldSection {
         self.push_with(name, value, true);
     }
 
-    /// Appends a field that is already checked. The content of a section that was received keeps having a number.
+    /// Appends a field that is already checked. If the section's content was received and has a number, the new content
+    /// has a number too.
     pub fn push_prepared(&mut self, field: &PreparedField) {
         let (content, count) = (self.content(), self.lines.len());
         self.append(&field.text, field.name_len, field.facts, usize::MAX);
@@ -181,7 +184,7 @@ impl FieldSection {
         self.lines.iter().map(|line| self.line(line))
     }
 
-    /// The first `count` fields, and those after them, in order.
+    /// The first `count` fields and the other fields, as two iterators, in order.
     #[inline]
     pub(crate) fn iter_split(
         &self,
@@ -326,8 +329,8 @@ impl FieldSection {
         if self.content_lines == self.lines.len() { self.content } else { 0 }
     }
 
-    /// The content number of the section's first fields, and how many fields have this number. Sections with the same
-    /// content number begin with the same fields. Both are 0 without a content number.
+    /// The content number of the section's first fields, and the number of these fields. Sections with the same content
+    /// number begin with the same fields. Both are 0 without a content number.
     pub(crate) fn beginning(&self) -> (u64, usize) {
         (self.content, self.content_lines)
     }
@@ -409,7 +412,7 @@ impl FieldSection {
         self.commit(start, name.len(), facts, never_indexed, usize::MAX);
     }
 
-    /// Writes a field to the tail and checks it; returns its start.
+    /// Writes a field to the tail and checks the field. Returns its start and its facts.
     fn write(&mut self, name: &[u8], value: &[u8]) -> (usize, Facts) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(name);

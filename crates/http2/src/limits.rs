@@ -45,8 +45,8 @@ pub struct Limits {
     /// Largest amount of received content of all streams together that the owner has not released, in bytes. Beyond it
     /// the connection's window is not refilled: the peer must stop until some content is released.
     pub max_held_bytes: u32,
-    /// The connection's receive window, in bytes; 65,535 to 2^31-1. While no more than `max_held_bytes` are held, it is
-    /// refilled at once, so that only the streams' windows limit the peer.
+    /// The connection's receive window, in bytes; 65,535 to 2^31-1. While no more than `max_held_bytes` are held, the
+    /// window is refilled whenever half of it is used, so that only the streams' windows limit the peer.
     pub connection_window_bytes: u32,
     /// SETTINGS_MAX_FRAME_SIZE that we announce, in bytes; 16,384 to 16,777,215 (RFC 9113 section 6.5.2).
     pub max_frame_bytes: u32,
@@ -81,7 +81,8 @@ pub struct Limits {
     pub max_dribbled_frames: u32,
     /// Field sections over `max_header_list_bytes`, per period.
     pub max_oversize_sections: u32,
-    /// Output waiting for a peer that keeps sending without reading, in bytes; beyond it the connection is closed.
+    /// Largest output that may wait for a peer that sends and does not read, in bytes. If more waits, the connection is
+    /// closed.
     pub max_unread_output_bytes: u32,
 }
 

@@ -82,7 +82,7 @@ impl PeerSettings {
     }
 }
 
-/// Appends the SETTINGS frame that opens a connection, with the values that differ from the initial ones.
+/// Appends the SETTINGS frame that opens a connection, with the values that differ from the initial values.
 pub(crate) fn write_initial(out: &mut Vec<u8>, limits: &Limits, as_server: bool) {
     let mut payload = Vec::with_capacity(36);
     let mut put = |id: u16, value: u32| {

@@ -2,8 +2,8 @@
 //!
 //! Identifiers ascend, and most streams end soon after they were opened. So the open identifiers are close together,
 //! and a table that is indexed by the identifier itself finds nearly all of them without a hash. If the place of a new
-//! stream is taken, the new stream is in a hash map. So a peer that chooses identifiers with the same place causes no
-//! more than the cost of a hash map.
+//! stream is taken, the new stream goes into a hash map. So a peer that chooses identifiers with the same place causes
+//! no more than the cost of a hash map.
 
 use rustc_hash::FxHashMap;
 

@@ -13,7 +13,7 @@ use crate::script::{REQUEST, RESPONSE, Script};
 /// Maximum number of bytes that one action of the owner, or one frame of the peer, may add to the output beyond the
 /// high-water mark: a field section or the answer to a frame.
 const MAX_ACT_BYTES: usize = 20_000;
-/// Small, so that few bytes of input reach the limit.
+/// Maximum number of concurrent streams: small, so that few bytes of input reach the limit.
 const MAX_STREAMS: u32 = 4;
 
 struct Play {

@@ -5,7 +5,7 @@ use leno_http1::{FieldSection, Limits, Role, Section};
 
 use crate::side::{Seen, Side, join};
 
-/// Splits the bytes into parts whose length the choice decides.
+/// Splits the bytes into parts of `choice` bytes. If `choice` is 0, returns all bytes as one part.
 fn parts(choice: u8, bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.chunks(if choice == 0 { usize::MAX } else { usize::from(choice) })
 }

@@ -6,7 +6,7 @@ use leno_tests::manifests::ECHO;
 use leno_tests::siege::{Plan, Siege};
 use leno_tests::wire::{self, call_block, code, flag, kind};
 
-/// Frames in one write, and the pause after it: about 200,000 frames a second.
+/// Number of frames in one write and, in the next line, the pause after each write: about 200,000 frames a second.
 const BURST: usize = 200;
 const PAUSE: Duration = Duration::from_millis(1);
 

@@ -1,5 +1,5 @@
-//! Many connections for which the kernel holds much, because a client or a server does not read. The kernel's memory
-//! counts against the container's memory as the proxy's own memory does.
+//! Many connections for which the kernel holds much memory, because a client or a server does not read. The kernel's
+//! memory counts against the container's memory as the proxy's own memory does.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -36,12 +36,12 @@ struct Container {
     sink: SocketAddr,
     proxy: Proxy,
     good: Client,
-    /// The most that the proxy and the kernel have held together.
+    /// Maximum memory that the proxy and the kernel have held together, in bytes.
     peak_bytes: u64,
 }
 
 impl Container {
-    /// Starts the proxy. Something listens at `sink`.
+    /// Starts the proxy. A listener must exist at `sink`.
     async fn start(sink: SocketAddr) -> Self {
         let backend = Backend::start().await;
         let services = [Service::echo(&[backend.address()]), Service::new("sink", &[sink])];
@@ -59,8 +59,8 @@ impl Container {
         self.peak_bytes = self.peak_bytes.max(self.proxy.resident_kib() * 1_024 + kernel);
     }
 
-    /// Connects `count` attackers one after another, observes, and asserts that memory stayed below the container's
-    /// because the heaviest connections were closed.
+    /// Connects `count` attackers one after another, observes, and asserts that the memory stayed below the container's
+    /// memory because the heaviest connections were closed.
     async fn besiege<T>(mut self, count: usize, mut connect: impl FnMut(&Proxy) -> Option<T>) {
         let mut attackers = Vec::new();
         for number in 0..count {
@@ -81,7 +81,7 @@ impl Container {
         self.proxy.wait_for_log(&["among those that hold the most memory", "in the kernel's socket buffers"]);
     }
 
-    /// Returns how many connections the proxy has closed because its memory was used up.
+    /// Returns the number of connections that the proxy has closed because its memory was used up.
     fn closed(&self) -> f64 {
         self.proxy.scrape().sum("leno_abuse_closed_total", &[r#"kind="memory_budget""#])
     }

@@ -1,4 +1,4 @@
-//! Many connections that each stay within their own limits, but together ask for more memory than a proxy has.
+//! Many connections that each stay within their own limits, but together need more memory than a proxy has.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use leno_tests::wire::{self, call_block, flag, kind};
 
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const CONNECTIONS: usize = 150;
-/// Streams on each connection. Each stream keeps 32 KiB in the proxy: 75 MiB in all.
+/// Number of streams on each connection. Each stream keeps 32 KiB in the proxy: 75 MiB in all.
 const STREAMS: usize = 16;
 const BUDGET_KIB: u64 = 8 << 10;
 
@@ -76,7 +76,7 @@ async fn connections_that_take_no_responses_never_hold_more_than_the_budget_toge
     siege.end();
 }
 
-/// Connections that open many streams at once and then end all but one.
+/// Number of connections that open many streams at once and then end all but one.
 const BURSTS: usize = 100;
 /// Number of streams of each of the [`BURSTS`] connections.
 const BURST: usize = 3_000;

@@ -137,7 +137,7 @@ async fn made_you_reset_by_a_body_longer_than_it_says() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancelled_calls_do_not_provoke_a_server_that_is_slow_to_accept() {
-    // A busy server has calls in its queue that it has not accepted yet; the `h2` crate treats more than twenty resets
+    // A busy server has calls in its queue that it has not accepted yet; the `h2` crate regards more than twenty resets
     // of such calls as an attack.
     let accept_pause = Duration::from_millis(50);
     let backend = Backend::start_with(Settings { accept_pause, ..Settings::default() }).await;

@@ -1,4 +1,4 @@
-//! An authority that expires soon, as a user notices it.
+//! Tests where a user sees that an authority expires soon.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::user::{PATIENCE, leno, rolled_out, state};
 
-/// The authority lasts longer than this test, and less than a proxy's certificate would.
+/// Lifetime of the authority: longer than this test, and shorter than the usual lifetime of a proxy's certificate.
 const LIFETIME: Duration = Duration::from_secs(40 * 60);
 const SECRET: [&str; 4] = ["-n", "leno", "secret", "leno-identity-issuer"];
-/// What each command and the page say of the time that is left, without the number of minutes.
+/// Unit of the remaining time in each command's output and on the page, after the number of minutes.
 const IN_MINUTES: &str = " min";
 
 fn secret(cluster: &Cluster, key: &str) -> String {

@@ -14,7 +14,7 @@ use super::rights::Watcher;
 use super::user::{PATIENCE, leno, rolled_out, state};
 use super::wire::{other_node, server, service};
 
-/// A Service's problem is on the page within a minute. A busy machine gets half a minute more.
+/// Longest time until a Service's problem is on the page: a minute, and half a minute more for a busy machine.
 const PROBLEM_MAX: Duration = Duration::from_secs(90);
 
 /// Denies the calls of the example's client.
@@ -44,8 +44,8 @@ spec:
   - backendRefs: [{name: echo, port: 50051}]
 ";
 
-/// Asks about a call of the example's client until the answer has this exit code, begins with `beginning`, and contains
-/// each of `parts`.
+/// Runs `leno explain` for a call of the example's client until the exit code is `code` and the answer begins with
+/// `beginning` and contains each of `parts`.
 fn wait_for_story(cluster: &Cluster, watcher: &Watcher, call: &[&str], code: i32, beginning: &str, parts: &[&str]) {
     let question = [&["explain", METHOD], call, &["--via", "deploy/web", "-n", "shop"]].concat();
     let deadline = Instant::now() + PATIENCE;
@@ -61,8 +61,8 @@ fn wait_for_story(cluster: &Cluster, watcher: &Watcher, call: &[&str], code: i32
     }
 }
 
-/// Asks about calls that would arrive, and about calls that would not. A policy that denies calls is on the page as a
-/// problem.
+/// Runs `leno explain` for calls that would arrive and for calls that would not. A policy that denies calls is on the
+/// page as a problem.
 pub(super) fn calls_are_explained_and_problems_are_found(cluster: &Cluster) {
     let watcher = Watcher::of_shop(cluster);
     let explained = |call: &[&str], code, beginning: &str, parts: &[&str]| {
@@ -144,7 +144,7 @@ fn the_page_shows_the_example(cluster: &Cluster, dashboard: &Dashboard) {
     assert!(seen.len() >= 4 && seen.iter().all(|endpoint| endpoint["seen_by"] == "shop/web"), "{endpoints}");
 }
 
-/// While the servers are replaced, the page follows: no proxy of an ended Pod stays as silent.
+/// While the servers are replaced, the page follows: no proxy of an ended Pod stays on the page as a silent proxy.
 fn a_pod_that_ends_is_no_problem(cluster: &Cluster, dashboard: &Dashboard) {
     cluster.kubectl(&["-n", "shop", "rollout", "restart", "deploy/echo"]);
     rolled_out(cluster, "shop", "deploy/echo");

@@ -78,7 +78,7 @@ impl Java {
     }
 }
 
-/// Makes `count` calls from the Pod with a program. Returns how many ended with each status, such as `OK=20`.
+/// Makes `count` calls from the Pod with a program. Returns the number of calls with each status, such as `OK=20`.
 fn call_by(cluster: &Cluster, program: &[&str], count: u32) -> String {
     let count = count.to_string();
     let order = ["xds:///echo.shop:50051", "call", "/leno.echo.v1.Echo/Unary", &count];

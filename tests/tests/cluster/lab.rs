@@ -15,8 +15,8 @@ use super::user::{PATIENCE, image, leno, state};
 /// Calls per second of the lab's load. A debug build on a busy machine keeps this rate.
 const RATE: &str = "100";
 
-/// Arguments of a run without a mesh and with Leno, each in its own namespace. There are only two servers, because
-/// those of a debug build start slowly.
+/// Arguments of a run without a mesh and with Leno, each in its own namespace. There are only two servers, because the
+/// servers of a debug build start slowly.
 fn arguments(out: &Path) -> Vec<String> {
     let image = image("leno");
     let words = [

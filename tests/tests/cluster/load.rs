@@ -32,7 +32,7 @@ pub(super) struct Report {
     pub(super) calls: u64,
     /// Calls by their status.
     pub(super) statuses: Value,
-    /// Each half second has a p99 of the times of its calls. This is the median of these values.
+    /// Median of the 99th percentiles of the call times in each half second.
     pub(super) p99: Duration,
     /// The longest time of a call.
     pub(super) slowest: Duration,
@@ -54,12 +54,12 @@ impl Load {
         Self::at_rate(cluster, seconds, 200)
     }
 
-    /// As [`Load::start`], `per_second` times a second.
+    /// Calls `echo` of the namespace shop from the Deployment web, `per_second` times a second over 2 connections.
     pub(super) fn at_rate(cluster: &Cluster, seconds: u32, per_second: u32) -> Self {
         Self::to(cluster, "echo", seconds, per_second)
     }
 
-    /// As [`Load::at_rate`], to another Service of the namespace.
+    /// Calls `service` of the namespace shop from the Deployment web, `per_second` times a second over 2 connections.
     pub(super) fn to(cluster: &Cluster, service: &str, seconds: u32, per_second: u32) -> Self {
         let (duration, rate) = (format!("{seconds}s"), per_second.to_string());
         let destination = format!("{service}:50051");

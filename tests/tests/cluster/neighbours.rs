@@ -34,10 +34,10 @@ const ATTACK_SECONDS: u32 = 60;
 const SPARE_SECONDS: u32 = 5;
 const CALLS_PER_SECOND: u32 = 500;
 
-/// Limit of the p99 beside an attack on the clients' servers: this many times the p99 beside the same attack on another
-/// workload, or [`P99_ALLOWED`] if that is more. Two cores carry both nodes, the control plane, the attackers, the
-/// servers and the clients, some 25 programs that wait for one another. So an attack on any workload slows down every
-/// call. The nodes of a real cluster have processors of their own.
+/// Limit of the p99 beside an attack on the clients' servers: `P99_FACTOR` times the p99 beside the same attack on
+/// another workload, or [`P99_ALLOWED`] if that is more. Two cores carry both nodes, the control plane, the attackers,
+/// the servers and the clients, some 25 programs that wait for one another. So an attack on any workload slows down
+/// every call. The nodes of a real cluster have processors of their own.
 const P99_FACTOR: u32 = 3;
 /// A p99 up to this value depends more on the machine than on the attack, because a call waits for a processor several
 /// times. Runs on machines of different speed had 89 to 120 ms beside the attack on the servers.
@@ -76,7 +76,7 @@ const PROBE_MAX: Duration = Duration::from_millis(100);
 /// seconds apart, which takes as long as ten unanswered probes of the prober. On a slow machine the kernel drops
 /// packets between the nodes under attack, so probes of all Pods of the other node wait for TCP's retransmissions.
 const IN_A_ROW_MAX: u64 = 9;
-/// Of this many probes, at most one may have no answer.
+/// Number of probes of which at most one may have no answer.
 const PROBES_PER_UNANSWERED: u64 = 5;
 /// Maximum number of the kubelets' probes that may fail: one in 30 of the probes that they send to seven Pods in a
 /// minute and a half. No Pod may stop being ready because of failed probes.
@@ -252,7 +252,8 @@ fn have_a_new_pod(cluster: &Cluster, before: &BTreeMap<String, Value>) {
 fn make_heavy_routes(cluster: &Cluster) {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(manifests::heavy_routes(HEAVY_ROUTES).to_string().as_bytes()).expect("there is room");
-    // kubectl need not validate the routes, because the API server does. kubectl would have to load all schemas for it.
+    // kubectl need not validate the routes, because the API server does. For the validation, kubectl would have to load
+    // all schemas.
     let made = cluster.kubectl(&["create", "--validate=false", "-f", file.path().to_str().expect("UTF-8")]);
     println!("{} heavy routes are there", made.lines().count());
     let what = ["/grpcurl", "-plaintext", "-max-time", "2", "-d", PAYLOAD, "heavy.neighbours:80", METHOD];

@@ -1,4 +1,5 @@
-//! Objectives of methods: annotations of a Service and of a TrafficPolicy, and what a user sees of calls that miss them.
+//! Objectives of methods: annotations of a Service and of a TrafficPolicy, and what a user sees of calls that miss
+//! them.
 
 use leno_tests::kubernetes::Cluster;
 use leno_tests::programs::text;
@@ -11,7 +12,8 @@ use super::wire::service;
 
 const OBJECTIVE: &str = "success 99 %, p99 10s";
 const ANNOTATION: &str = "leno.dev/objective";
-/// Half of the calls fail, and a hundredth may: about 50 times as many. The window has about 200 calls.
+/// Allowed burn rates. Half of the calls fail, and the objective allows one in a hundred, so the rate is about 50. The
+/// range is wide because the window has only about 200 calls.
 const BURN: std::ops::Range<f64> = 25.0..75.0;
 
 /// A meshed server that fails half of its calls.

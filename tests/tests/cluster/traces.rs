@@ -70,10 +70,10 @@ spec:
         ports: [{containerPort: 50051}]
         readinessProbe: {tcpSocket: {port: 50051}, periodSeconds: 1}
 "#;
-/// The values of the chart: no proxy begins a trace, unless an annotation has another share.
+/// The values of the chart: no proxy begins a trace, unless an annotation sets another ratio.
 const VALUES: [&str; 5] =
     ["upgrade", "--set", "proxy.traceCollector=collector.observability:4317", "--set", "proxy.traceRatio=0"];
-/// Begins a trace for every call of the client that has none.
+/// A patch of the client's Deployment. With it, the client's proxy begins a trace for every call without a trace.
 const ANNOTATED: &str = r#"{"spec":{"template":{"metadata":{"annotations":{"leno.dev/trace-ratio":"1"}}}}}"#;
 const COLLECTOR: &str = "collector.observability:4317";
 
@@ -90,7 +90,8 @@ fn spans(cluster: &Cluster) -> Vec<Span> {
     read_spans(whole.lines().filter(|line| line.starts_with('{')))
 }
 
-/// Waits until a trace with the span `is_it` has `count` spans, and returns their services and kinds from the first to the last.
+/// Waits until a trace that contains a span selected by `is_it` has `count` spans. Returns the services and kinds of
+/// these spans, from the first to the last.
 fn trace(cluster: &Cluster, is_it: impl Fn(&Span) -> bool, count: usize) -> Vec<(String, Kind)> {
     let found = wait_for("a trace at the collector", PATIENCE, || {
         let all = spans(cluster);

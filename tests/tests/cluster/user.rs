@@ -1,4 +1,4 @@
-//! What one user does, from the installation of the mesh to its removal. Each step needs the steps before it.
+//! The steps of one user, from the installation of the mesh to its removal. Each step needs the steps before it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -267,7 +267,7 @@ fn the_example_carries_traffic_by_itself(cluster: &Cluster) {
     the_example_can_be_watched(cluster);
 }
 
-/// Methods, callers and single calls of the example, through the API server's port-forward.
+/// Asserts that commands show methods, callers and single calls of the example, through the API server's port-forward.
 fn the_example_can_be_watched(cluster: &Cluster) {
     const UNARY: &str = "leno.echo.v1.Echo/Unary";
     let json = |words: &[&str]| -> Value {
@@ -347,7 +347,7 @@ fn calls_go_on_without_a_control_plane(cluster: &Cluster) {
     cluster.kubectl(&["-n", "leno", "delete", "pod", "-l", "app.kubernetes.io/name=leno-control", "--now"]);
     rolled_out(cluster, "leno", "deploy/leno-control");
     load.end().assert_well(2_000);
-    // The proxies learn of new endpoints again.
+    // The proxies receive new endpoints again.
     let load = Load::start(cluster, 20);
     cluster.kubectl(&["-n", "shop", "rollout", "restart", "deploy/echo"]);
     rolled_out(cluster, "shop", "deploy/echo");

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::load::{Load, METHOD, in_client};
 use super::user::{PATIENCE, image, metric, state};
 
-/// The content of calls to a meshed Pod, and the same in base64.
+/// The content of calls to a meshed Pod, and the same content in base64.
 const SECRET: (&[u8], &str) =
     (b"nobody between the nodes may read this", "bm9ib2R5IGJldHdlZW4gdGhlIG5vZGVzIG1heSByZWFkIHRoaXM=");
 /// The content of calls to the address of a meshed Pod without a Service.
@@ -75,8 +75,9 @@ pub(super) fn other_node(cluster: &Cluster) -> String {
     nodes.split_whitespace().find(|node| *node != own).expect("there are two nodes").to_owned()
 }
 
-/// A Pod's proxy learns the protocol that the Service declares for the Pod's port, although the Pod's application calls
-/// no Service. So the proxy rejects bytes that are not HTTP, even if a lenient server could take them for a request.
+/// A Pod's proxy receives the protocol that the Service declares for the Pod's port, although the Pod's application
+/// calls no Service. So the proxy rejects bytes that are not HTTP, even if a lenient server could take them for a
+/// request.
 fn only_http_reaches_a_port_that_its_service_declares(cluster: &Cluster, name: &str) {
     let address = cluster.kubectl(&["-n", "shop", "get", "pod", name, "-o", "jsonpath={.status.podIP}"]);
     let (pods, labels) = (format!("app={name}"), ["direction=\"inbound\"", "why=\"not-http\""]);

@@ -40,7 +40,7 @@ impl Drop for Guard<'_> {
     }
 }
 
-/// Asks the API server whether it accepts a Pod with these fields, without storing it.
+/// Checks whether the API server accepts a Pod with these fields, without storing the Pod.
 fn try_pod(cluster: &Cluster, template: &Value, namespace: &str) -> Result<(), String> {
     let mut object = template.clone();
     object["apiVersion"] = json!("v1");

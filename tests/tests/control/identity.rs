@@ -15,7 +15,8 @@ use tempfile::TempDir;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Longer than another replica takes to notice that the leading replica has ended.
+/// Longest time until another replica leads: longer than that replica takes to notice that the leading replica has
+/// ended.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn openssl(arguments: &[&str]) -> String {

@@ -1,5 +1,5 @@
-//! The panels of the control plane's dashboard that need a cluster: tests/tests/monitoring.rs, whose control plane serves
-//! a directory, checks the others.
+//! The panels of the control plane's dashboard that need a cluster. tests/tests/monitoring.rs checks the other panels,
+//! with a control plane that serves a directory.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

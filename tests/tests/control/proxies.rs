@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::identity::{bundle, token};
 
-/// Longer than a proxy's longest retry interval.
+/// Longest time for a step of a test: longer than a proxy's longest retry interval.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Starts a proxy that requests its certificate with the files `token` and `ca.crt` of a directory.

@@ -205,7 +205,8 @@ fn a_policy_that_becomes_invalid_says_so_and_keeps_its_last_valid_version() {
     cluster.kubectl(&["delete", "namespace", "kept", "--wait=false"]);
 }
 
-/// Starts a proxy of the service account `default` of a namespace. `directory` is for its trust bundle and its token.
+/// Starts a proxy of the service account `default` of a namespace. The proxy reads its trust bundle and its token from
+/// `directory`.
 fn proxy_of(cluster: &Cluster, control: &Control, namespace: &str, directory: &TempDir) -> Proxy {
     let file = |name: &str, text: &str| fs::write(directory.path().join(name), text).expect("a file");
     file("ca.crt", &bundle(cluster, namespace));
@@ -239,7 +240,7 @@ async fn a_policy_reaches_the_proxies_that_use_its_service() {
     wait_for_status(&cluster, "reached", "cart", &[("cart", "Accepted")]);
     assert!(!config().contains("TrafficPolicy"), "the proxy does not use the Service: {}", config());
     let client = Client::connect(proxy.outbound(), "cart.reached:50051").await;
-    // The Service has no endpoint, so the call fails. The proxy asks for the Service.
+    // The Service has no endpoint, so the call fails. The call makes the proxy request the Service.
     let answer = client.call(&Call::new("Echo"), b"hello").await;
     assert_ne!(answer.grpc_status(), Some(0), "{answer:?}");
     let has = |words: &[&str]| wait_for_config(&proxy, words);
@@ -267,7 +268,7 @@ async fn the_retry_constraint_of_gateway_api_goes_before_a_budget_and_reaches_pr
     cluster.apply(&policy(namespace, "cart", CART, "budget: {percent: 7}"));
     wait_for_status(&cluster, namespace, "cart", &[("cart", "Accepted")]);
     let client = Client::connect(proxy.outbound(), "cart.constrained:50051").await;
-    // The Service has no endpoint, so the call fails. The proxy asks for the Service.
+    // The Service has no endpoint, so the call fails. The call makes the proxy request the Service.
     let answer = client.call(&Call::new("Echo"), b"hello").await;
     assert_ne!(answer.grpc_status(), Some(0), "{answer:?}");
     wait_for_config(&proxy, &["TrafficPolicy constrained/cart", r#""percent":7"#]);

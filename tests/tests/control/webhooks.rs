@@ -25,7 +25,8 @@ impl<'a> Installed<'a> {
         Self::with_failure_policy(cluster, control, "Fail")
     }
 
-    /// As [`Installed::new`], with this failure policy, which applies while no control plane answers.
+    /// Installs the webhooks with this failure policy, and waits until they are in force. The failure policy applies
+    /// while no control plane answers.
     pub(super) fn with_failure_policy(cluster: &'a Cluster, control: &Control, policy: &str) -> Self {
         let installed = Self { cluster };
         // The chart's Service, but with an external name: the API server calls this machine, and verifies that the

@@ -1,4 +1,4 @@
-//! Redirected connections wait until the control plane has answered about their destination.
+//! Redirected connections wait until the control plane has answered the request for their destination.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
@@ -123,7 +123,7 @@ fn the_first_connection_to_an_opaque_port_is_carried_to_its_last_byte() {
 #[ignore = "the_first_connection_to_an_opaque_port_is_carried_to_its_last_byte runs it, in a namespace"]
 #[test]
 fn is_carried_to_its_last_byte() {
-    // More than all buffers on the path can hold.
+    // Size of the upload: more than all buffers on the path can hold.
     const UPLOAD_BYTES: usize = 64 << 20;
     let listener = TcpListener::bind(free_address()).expect("a free address");
     let server = listener.local_addr().expect("it is bound");

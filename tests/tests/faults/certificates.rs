@@ -207,7 +207,7 @@ fn connect_with(certificate: &Path, to: SocketAddr) -> Output {
     command.stdin(Stdio::null()).output().expect("timeout (coreutils) runs")
 }
 
-/// Asserts that a client with this certificate gets a TLS alert, and that the server's proxy says why.
+/// Asserts that a client with this certificate gets a TLS alert, and that the server's proxy reports the reason.
 pub(super) fn assert_client_is_refused(certificate: &Path, server: &ServerSide, label: &str, words: &[&str]) {
     let output = programs::text(&connect_with(certificate, server.inbound()));
     assert!(output.contains("alert"), "{label}: {output}");

@@ -1,4 +1,4 @@
-//! A proxy is killed under load, and comes back.
+//! A proxy is killed under load, and is started again.
 
 use std::net::SocketAddr;
 use std::time::Duration;

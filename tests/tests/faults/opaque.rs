@@ -1,4 +1,4 @@
-//! Opaque connections whose other end is gone, or only busy.
+//! Opaque connections whose other end has vanished, or is only busy.
 
 use std::time::Duration;
 

@@ -246,7 +246,7 @@ async fn a_connection_ends_with_the_certificate_that_opened_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_may_last_longer_than_the_certificate_that_its_connection_began_with() {
     let authority = Authority::new();
-    // Longer than two certificates last: the client's proxy uses later certificates meanwhile.
+    // Twice the longest interval between renewals: the client's proxy uses later certificates meanwhile.
     let settings = Settings { delay: Duration::from_secs(18), ..Settings::default() };
     // The client's proxy shows its later certificates on later connections, and the kernel gives each connection to one
     // of four workers. If a worker knew only the certificates of its own connections, a call would outlive its

@@ -68,8 +68,8 @@ fn connections_that_carry_something_else_end_when_a_service_declares_their_port_
     let ends = [talk(declared, OTHER, OTHER), talk(declared, "", OTHER)];
     let stays = [talk(declared, TLS, OTHER), talk(other, OTHER, OTHER), talk(other, "", OTHER)];
 
-    // These include the connections of silent clients: the proxy connects them to the server too, because the server
-    // may speak first.
+    // The server also accepts connections of silent clients: the proxy connects these clients to the server, because
+    // the server may speak first.
     let accepted = || echo.output().lines().filter(|line| line.contains("ACCEPTED")).count();
     wait_for("the server has all connections", SOON, || (accepted() >= ends.len() + stays.len()).then_some(()));
 

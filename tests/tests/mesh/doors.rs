@@ -138,7 +138,7 @@ fn a_port_that_its_own_proxy_knows_to_speak_http_takes_nothing_else_whatever_a_s
     let get = || cart.run("curl", &["-sS", "--max-time", "10", &format!("http://web:{PORT}/hello")]);
     assert_eq!(String::from_utf8_lossy(&get().stdout), "hello from a file\n");
 
-    // The caller's proxy treats the bytes as opaque, and sends them through the tunnel.
+    // The caller's proxy relays the bytes as an opaque connection, through the tunnel.
     mesh.serve(&service().annotated("leno.dev/opaque-ports", &PORT.to_string()), &[&web, &cart]);
     let through_tunnel = get();
     assert!(!through_tunnel.status.success() && through_tunnel.stdout.is_empty(), "{through_tunnel:?}");
@@ -318,7 +318,7 @@ fn a_crowd_with_many_addresses_of_one_ipv6_prefix_takes_no_place_of_others() {
         return;
     }
     let Some(mesh) = Mesh::new() else { return };
-    // The proxy has places for fewer connections than the crowd has addresses.
+    // The proxy allows fewer connections than the crowd has addresses.
     let few = ["--admin", "[::]:4191", "--limit", "max_inbound_connections=40"];
     let (web, cart) = (mesh.meshed("web", &few), mesh.meshed("cart", &[]));
     let (crowd, stranger) = (mesh.workload("crowd"), mesh.workload("stranger"));

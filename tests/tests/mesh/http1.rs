@@ -8,7 +8,7 @@ use super::Pair;
 
 /// nginx's port.
 pub(super) const PORT: u16 = 8080;
-/// Larger than every buffer on the path.
+/// Size of the file `big`: larger than every buffer on the path.
 const BIG_BYTES: usize = 32 << 20;
 
 /// Starts nginx with three virtual hosts. The default host serves files from `www` in the mesh's directory, and accepts
@@ -64,7 +64,7 @@ fn curl_and_nginx() -> Option<(Pair, Program)> {
     curl_and_nginx_with(&[])
 }
 
-/// As [`curl_and_nginx`], with additional arguments for both proxies.
+/// Creates a client, and nginx as the service `web`, with additional arguments for both proxies.
 fn curl_and_nginx_with(arguments: &[&str]) -> Option<(Pair, Program)> {
     if !is_installed("nginx", "nginx-light") {
         return None;

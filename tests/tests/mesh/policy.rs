@@ -105,8 +105,8 @@ fn a_policy_names_who_may_call_and_a_change_holds_for_the_next_call() {
     assert_eq!(shop.status(&shop.batch, "/hello"), "403");
     assert_eq!(shop.status(&shop.stranger, "/hello"), "403");
     let (batch, web) = (shop.batch.spiffe_id(), shop.web.spiffe_id());
-    // Members of the mesh learn which policy denies them; other callers learn neither the policy nor the workload's
-    // identity.
+    // The answer names the policy that denies a call only to members of the mesh. Other callers get neither the
+    // policy's name nor the workload's identity.
     let answer =
         |caller: &Workload, host: &str| caller.run_well("curl", &["-sSi", &format!("http://{host}:{PORT}/hello")]);
     let told = answer(&shop.batch, "web");

@@ -10,7 +10,7 @@ use leno_tests::programs::{self, text};
 use super::Pair;
 use super::databases::{postgres_programs, start_postgres};
 
-/// A port that belongs to no protocol.
+/// A port that no protocol uses by default.
 const PORT: u16 = 7_001;
 /// Longest time for a whole conversation. The proxies wait half a second for a client to speak
 /// (`server_first_after_ms`); the rest is for the programs' own start on a busy machine. A conversation must not wait

@@ -10,7 +10,7 @@ use crate::faults::sides::behind_proxy;
 use super::*;
 
 const EXPRESSIONS: &str = "tests/monitoring/linkerd_dashboards.txt";
-/// Services have this namespace by default.
+/// Default namespace of Services.
 const NAMESPACE: &str = "default";
 /// The dashboard of a kind of controller, Linkerd's label for the kind, and the kind's owner of a Pod.
 const KINDS: [(&str, &str, &str); 7] = [
@@ -56,8 +56,8 @@ fn sections() -> Vec<Section> {
     sections
 }
 
-/// Puts values in place of Grafana's variables: `cart` for the workload that gets the calls, `web` for the one that
-/// makes them.
+/// Puts values in place of Grafana's variables: `cart` for the workload that gets the calls, `web` for the workload
+/// that makes the calls.
 fn filled(expression: &str, dashboard: &str) -> String {
     let (kind, label, _) = *KINDS.iter().find(|(kind, ..)| *kind == dashboard).unwrap_or(&KINDS[2]);
     let own = if expression.contains(r#"direction="inbound""#) { "cart" } else { "web" };

@@ -4,9 +4,10 @@ use leno_tests::programs::{run, text as printed};
 
 use super::*;
 
-/// Calls of a method that Prometheus has read before. Their growth is known exactly.
+/// Number of calls of a method after Prometheus has first read the method's counter. So the counter's growth is known
+/// exactly.
 const CALLS: u32 = 300;
-/// Readings of Prometheus, one a second, between which the growth is measured.
+/// Number of readings by Prometheus, one a second. The growth is measured from the first to the last of these readings.
 const READINGS: u64 = 14;
 /// Prometheus extrapolates the growth to the ends of the window by at most 1.1 times the time between two readings at
 /// each end: 2.2 s of 13 s.
@@ -14,7 +15,8 @@ const EXTRAPOLATED_MAX: f64 = 1.2;
 /// The window of the command, in seconds.
 const WINDOW_S: f64 = 60.0;
 
-/// A proxy with a backend. Prometheus reads the metrics of the proxy, and adds the labels of a Pod of the workload `web`.
+/// A proxy with a backend. Prometheus reads the metrics of the proxy, and adds the labels of a Pod of the workload
+/// `web`.
 struct Recorded {
     proxy: Proxy,
     prometheus: Prometheus,
@@ -41,12 +43,12 @@ impl Recorded {
         }
     }
 
-    /// Calls of the method, as the proxy itself counts them.
+    /// Number of calls of the method, as the proxy itself counts them.
     fn counted(&self) -> f64 {
         self.proxy.scrape().sum("leno_method_requests_total", &[r#"grpc_method="Fast""#])
     }
 
-    /// Waits until Prometheus has read this number of calls at least this many times.
+    /// Waits until Prometheus has read the value `calls` at least `readings` times.
     fn wait_for_readings(&self, calls: f64, readings: u64) {
         let read = format!(r#"leno_method_requests_total{{grpc_method="Fast"}} == {calls}"#);
         let often = format!(r#"count_over_time(leno_method_requests_total{{grpc_method="Fast"}}[1m]) >= {readings}"#);

@@ -8,7 +8,7 @@ use leno_tests::manifests::{ECHO, Service};
 use leno_tests::programs::{self, Server};
 use leno_tests::proxy::{Proxy, free_address, wait_for};
 
-/// Long enough for a busy machine; the programs take a second or two.
+/// Longest time for a program on a busy machine. Most programs take one or two seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 const UNARY: &str = "leno.echo.v1.Echo/Unary";
 

@@ -8,7 +8,7 @@ use leno_tests::programs::{self, Server};
 use leno_tests::proxy::{Proxy, free_address, wait_for};
 use serde_json::Value;
 
-/// Long enough for a busy machine.
+/// Longest time for a program on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Answers with a description of the request; `/count` returns the number of earlier requests, and `/slow` takes

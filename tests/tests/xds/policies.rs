@@ -1,4 +1,4 @@
-//! gRPC programs without a proxy, and Envoy, obey a TrafficPolicy as far as they know its parts.
+//! gRPC programs without a proxy, and Envoy, apply the parts of a TrafficPolicy that they support.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,8 @@ const NODE: &str = "client";
 /// The policy of the Service, as the page names it.
 const SETTER: &str = "TrafficPolicy default/echo";
 
-/// The parts of policies that a client ignores: one entry for each of its resources that has such parts.
+/// Returns the parts of policies that a client ignores: one entry for each of the client's resources that has ignored
+/// parts.
 fn ignored(page: &Value) -> Vec<Value> {
     let kinds = page["kinds"].as_array().into_iter().flatten();
     let resources = kinds.flat_map(|kind| kind["resources"].as_array().into_iter().flatten());
@@ -36,7 +37,7 @@ struct Policed {
 }
 
 impl Policed {
-    /// `parts` are the lines of the Service's policy.
+    /// Starts the control plane, the server and the client. `parts` are the lines of the Service's policy.
     fn start(library: Library, script: impl Fn(Begun) -> Reply + Send + Sync + 'static, parts: &str) -> Self {
         let server = Scripted::start(script);
         let service = Service::echo(&[server.address()]);
@@ -59,7 +60,8 @@ impl Policed {
         assert_eq!(self.requests("Unavailable", 5), 5 * attempts, "{parts}");
     }
 
-    /// Checks which parts the client ignores, by the page /clients. The resource that has the part may come last.
+    /// Checks on the page /clients which parts the client ignores. Waits, because the resource that has the part may
+    /// arrive last.
     fn assert_ignored(&self, parts: &[&str]) {
         let expected = if parts.is_empty() { Vec::new() } else { vec![json!({ SETTER: parts })] };
         wait_for(&format!("the page names {parts:?}"), SOON, || {
@@ -69,8 +71,8 @@ impl Policed {
     }
 }
 
-/// `attempts_max` is the number of attempts of a call if the policy has ten retries. `beyond` lists what the client
-/// ignores of that policy, by the page.
+/// Checks the retries of a client under several policies. `attempts_max` is the number of attempts of a call if the
+/// policy has ten retries. `beyond` lists the parts of that policy that the client ignores, as the page names them.
 fn retries_as_a_policy_says(library: Library, attempts_max: u64, beyond: &[&str]) {
     let script = |begun: Begun| Reply::Send(Reply::unavailable(begun.stream));
     let mut policed = Policed::start(library, script, "retry: {grpcCodes: [UNAVAILABLE], attempts: 2, backoff: 1ms}");
@@ -86,8 +88,8 @@ fn retries_as_a_policy_says(library: Library, attempts_max: u64, beyond: &[&str]
     policed.assert_ignored(&["retry in mode Audit"]);
 }
 
-/// Makes a call that its server never answers. It must end with DEADLINE_EXCEEDED, after one attempt. Returns how long
-/// it took.
+/// Makes a call that its server never answers. It must end with DEADLINE_EXCEEDED, after one attempt. Returns the
+/// duration of the call.
 fn unanswered(library: Library, parts: &str, ignored: &[&str]) -> Duration {
     // Answer the first call, so that the client's start is not part of the measured time.
     let script = |begun: Begun| {
@@ -206,8 +208,8 @@ async fn envoy_makes_as_many_attempts_as_a_policy_and_its_budget_allow() {
     }
 }
 
-/// The client's own deadline is 10 s at least. Envoy counts from the start of a turn of its event loop, so it may end a call
-/// slightly early.
+/// The client's own deadline is 10 s at least. Envoy counts from the start of a turn of its event loop, so it may end a
+/// call slightly early.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn envoy_ends_a_call_after_the_time_that_a_policy_allows() {
     for parts in ["timeouts: {request: 500ms}", "timeouts: {backendRequest: 500ms}", "timeouts: {streamIdle: 500ms}"] {

@@ -118,8 +118,8 @@ impl Connection {
     }
 
     /// Drops bytes that a server sends after a response and before the next request, and does not reuse the connection.
-    /// Such bytes answer no request: they may belong to another client, or come from an attacker (RFC 9112 section
-    /// 11.1).
+    /// Such bytes answer no request: they may be a response for another client, or come from an attacker (RFC 9112
+    /// section 11.1).
     pub(super) fn check_for_unsolicited(&mut self, input: &mut &[u8]) {
         if self.role == Role::Server || input.is_empty() {
             return;

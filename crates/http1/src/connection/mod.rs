@@ -42,7 +42,7 @@ enum Input {
     UntilClose,
     /// Bytes of a tunnel that has been requested. They wait until the tunnel is accepted or rejected.
     Undecided,
-    /// The tunnel was rejected: the owner must still be told that the request ends.
+    /// The tunnel was rejected. An event must still report the end of the request to the owner.
     Rejected,
     /// A tunnel's bytes, until the end of the connection.
     Tunnel,

@@ -9,7 +9,7 @@ use crate::write;
 
 /// Output capacity that a connection with an open exchange keeps, unless memory is short.
 const KEPT_OUTPUT_BYTES: usize = 2 * OUTPUT_HIGH_WATER_BYTES;
-/// The window that HTTP/1 reports, because it has no windows: the largest window of HTTP/2.
+/// The send window that a connection reports, in bytes. HTTP/1 has no windows, so this is the largest window of HTTP/2.
 const NO_WINDOW_BYTES: usize = (1 << 31) - 1;
 
 impl Connection {

@@ -17,7 +17,7 @@ use crate::pair::Message;
 
 const MESSAGES: u64 = 300;
 const MUTATIONS: u64 = 4_000;
-/// More than any test writes.
+/// Capacity of the pipe in each direction, in bytes: more than any test writes.
 const PIPE_BYTES: usize = 1 << 20;
 
 /// A request as hyper or the engine received it.
@@ -199,7 +199,7 @@ fn spoil(rng: &mut fastrand::Rng) -> Vec<u8> {
     bytes
 }
 
-/// Returns the complete requests that the engine sees. Each is answered at once.
+/// Returns the complete requests that the engine sees. The engine's owner answers each request at once.
 fn engine_sees(bytes: &[u8]) -> Vec<Seen> {
     let mut server = Endpoint::server();
     let mut seen: Vec<Seen> = Vec::new();

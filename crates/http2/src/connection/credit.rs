@@ -8,8 +8,8 @@ use crate::stream::{Half, StreamKey};
 
 /// A connection's flow-control windows as one side counts them (RFC 9113 section 5.2).
 ///
-/// While nothing is on its way, `send_bytes` of one side equals `receive_bytes` of the other. While the owner has released
-/// all content, `receive_bytes` and `owed_bytes` together are the whole receive window.
+/// While no bytes are in transit, `send_bytes` of one side equals `receive_bytes` of the other. While the owner has
+/// released all content, `receive_bytes` and `owed_bytes` together are the whole receive window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
     /// Content that we may send on all streams together.
@@ -71,17 +71,17 @@ impl Connection {
         frame::write_window_update(&mut self.out.bytes, key.id, increment);
     }
 
-    /// Sets whether memory is short. While memory is short, receive windows do not grow (nor shrink), and the
-    /// connection keeps no empty output buffer.
+    /// Sets whether memory is short. While memory is short, receive windows do not grow (nor shrink), the connection
+    /// keeps no memory for an empty output buffer, and HPACK remembers no blocks.
     pub fn save_memory(&mut self, on: bool) {
         self.out.save_memory(on);
         self.decoder.save_memory(on);
         self.encoder.save_memory(on);
     }
 
-    /// Returns credit for the connection's window at once: only each stream's window limits the peer, so that a stalled
-    /// stream never blocks its neighbours. The credit waits only while all streams together hold more than
-    /// `max_held_bytes`.
+    /// Returns credit for the connection's window when half of it is owed, without waiting for the owner to release the
+    /// content. So only each stream's window limits the peer, and a stalled stream never blocks its neighbours. The
+    /// credit is delayed only while all streams together hold more than `max_held_bytes`.
     pub(super) fn credit_connection(&mut self, bytes: u32) {
         self.connection_credit += bytes;
         self.announce_connection_credit();

@@ -35,8 +35,8 @@ impl Floods {
         }
     }
 
-    /// Starts a new window if the old one is over, and refills the budget of rapid resets. Called for each batch of
-    /// input. Many batches have the same time; only the first of them has an effect.
+    /// Starts a new window if [`FLOOD_WINDOW`] has passed since the last start, and refills the budget of rapid resets.
+    /// Called for each batch of input. Many batches have the same time; only the first of them has an effect.
     pub(super) fn advance(&mut self, now: Instant, limits: &Limits) {
         if now == self.advanced {
             return;

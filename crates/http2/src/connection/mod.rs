@@ -51,7 +51,8 @@ pub enum Event<'a> {
         section: Section,
         /// The peer sends no more on the stream.
         end_stream: bool,
-        /// The section exceeds our limit and is truncated (RFC 9113 section 10.5.1); answer 431 or reset.
+        /// The section exceeds our limit and is truncated (RFC 9113 section 10.5.1); answer with status 431 or reset
+        /// the stream.
         oversize: bool,
     },
     /// Content of a message. Return the credit with [`Connection::release`] once the bytes have been forwarded.
@@ -141,7 +142,7 @@ pub struct Connection {
     receive_window: i64,
     connection_credit: u32,
     highest_peer_stream: u32,
-    /// The highest of our streams for which the server has sent headers.
+    /// Highest identifier of our streams for which the server has sent headers.
     highest_answered: u32,
     /// Streams that we reset; frames for them may still arrive.
     reset_by_us: RecentResets,
@@ -305,7 +306,7 @@ impl Connection {
         self.streams.get(stream).is_some_and(Stream::takes_output)
     }
 
-    /// Whether the server is known to process `stream`: it has answered this stream or a later one.
+    /// Whether the server is known to process `stream`: the server has answered this stream or a later one.
     pub fn is_taken_up(&self, stream: StreamKey) -> bool {
         stream.id <= self.highest_answered
     }

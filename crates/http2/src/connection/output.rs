@@ -34,7 +34,7 @@ impl Connection {
     /// Bytes to write to the socket now. Report the written number to [`Connection::advance_output`], then call this
     /// again: queued DATA may follow.
     pub fn output(&mut self) -> &[u8] {
-        // Until its preface is complete, the peer gets no output: it is possible that the peer does not use HTTP/2.
+        // We send nothing until the peer's preface is complete: it is possible that the peer does not use HTTP/2.
         if matches!(self.input, Input::Preface(_)) {
             return &[];
         }
@@ -139,8 +139,8 @@ impl Connection {
             let Some(stream) = self.streams.get_mut(key) else { break };
             let shared = shared_window(self.role, self.send_window, self.send_window_peak, stream.sent_bytes);
             let window = usize::try_from(stream.send_window.min(shared)).unwrap_or(0);
-            // Add bytes to the last frame of the output if it belongs to the same stream, so that small pieces of DATA
-            // are merged.
+            // If the last frame of the output is DATA of the same stream, add bytes to this frame, so that small pieces
+            // of DATA are merged.
             let open = self.last_data.filter(|last| last.stream == key.id && last.end == self.out.bytes.len());
             let room = open.map_or(max_frame, |last| max_frame - (last.end - last.start - HEADER_BYTES).min(max_frame));
             let room = if room == 0 { max_frame } else { room };
@@ -175,8 +175,7 @@ impl Connection {
         bytes.len() - left.len()
     }
 
-    /// Sends END_STREAM: on the last DATA frame of the output if this frame belongs to the stream, else on an empty
-    /// frame.
+    /// Sends END_STREAM: on the last frame of the output if this frame is DATA of the stream, else on an empty frame.
     pub(super) fn write_end(&mut self, key: StreamKey) {
         match self.last_data.filter(|last| last.stream == key.id && last.end == self.out.bytes.len()) {
             Some(last) => {

@@ -188,7 +188,7 @@ impl Connection {
         }
     }
 
-    /// Decides how to treat DATA or HEADERS for a stream that is not open (section 5.1, closed).
+    /// Decides how to handle DATA or HEADERS for a stream that is not open (section 5.1, closed).
     fn absent_stream(&self, id: u32) -> Result<Absent, ConnectionError> {
         if self.is_idle(id) {
             return Err(ConnectionError::protocol("a frame on an idle stream"));

@@ -165,7 +165,7 @@ impl Connection {
     }
 
     /// Collects content that does not end the stream. The content waits in the stream's queue until
-    /// [`Connection::send_data`] adds more, the stream ends, [`Connection::release_collected`] reaches it, or
+    /// [`Connection::send_data`] adds more, the stream ends, [`Connection::release_collected`] reaches the stream, or
     /// `COLLECTED_ENOUGH_BYTES` of content wait. Servers close a connection with many frames of a few bytes each;
     /// collected pieces are sent as one frame.
     pub fn collect_data(&mut self, key: StreamKey, bytes: &[u8]) {

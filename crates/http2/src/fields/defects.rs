@@ -20,7 +20,8 @@ impl Defects {
     pub const BAD_VALUE: Self = Self(1 << 1);
     /// A pseudo-header field follows a regular one (RFC 9113 section 8.3).
     pub const PSEUDO_AFTER_REGULAR: Self = Self(1 << 2);
-    /// A field that is specific to an HTTP/1.1 connection, or `te` with more than `trailers` (RFC 9113 section 8.2.2).
+    /// A field that is specific to an HTTP/1.1 connection, or `te` with a value other than `trailers` (RFC 9113 section
+    /// 8.2.2).
     pub const CONNECTION_SPECIFIC: Self = Self(1 << 3);
     /// A pseudo-header field that no specification known here defines.
     pub const UNKNOWN_PSEUDO: Self = Self(1 << 4);

@@ -14,8 +14,8 @@ const COPIES_MAX: usize = 8;
 /// Bytes that the literals of one block may always copy, even if the list's maximum size is small.
 const COPIES_MIN_BYTES: usize = 128 << 10;
 
-/// Why a field block cannot be decoded. Each is a connection error of type COMPRESSION_ERROR, because the tables of
-/// the two sides no longer agree (RFC 9113 section 4.3).
+/// Why a field block cannot be decoded. Each reason is a connection error of type COMPRESSION_ERROR, because the tables
+/// of the two sides no longer agree (RFC 9113 section 4.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DecodeError {
     /// The block ends within a representation.
@@ -41,10 +41,12 @@ pub enum DecodeError {
     /// A size update after a field (RFC 7541 section 4.2).
     #[error("a table size update follows a field")]
     SizeUpdateMisplaced,
-    /// Literals copy far more bytes of names from the table than the list may have.
+    /// The block's literals copy too many bytes of names from the tables: more than `COPIES_MAX` times the maximum size
+    /// of the list, and more than `COPIES_MIN_BYTES`.
     #[error("names of the table are repeated for more than {COPIES_MAX} times the size that was announced")]
     TooManyCopies,
-    /// This side announced a smaller table, and the next block does not start by shrinking it (RFC 9113 section 4.3.1).
+    /// This side announced a smaller table, and the next block does not start with a size update (RFC 9113 section
+    /// 4.3.1).
     #[error("no table size update acknowledges the smaller table")]
     SizeUpdateMissing,
 }
@@ -65,7 +67,7 @@ pub struct Decoder {
     pub(super) repeats: DecodedBlocks,
 }
 
-/// How the peer asks us to index a literal (RFC 7541 section 6.2).
+/// The indexing that the peer requests for a literal (RFC 7541 section 6.2).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Indexing {
     Incremental,

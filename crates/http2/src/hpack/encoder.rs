@@ -224,7 +224,7 @@ fn write_raw(string: &[u8], out: &mut Vec<u8>) {
 }
 
 fn write_shortest(string: &[u8], out: &mut Vec<u8>) {
-    // Most strings are so short that one byte holds their coded length, which is known only afterwards.
+    // Reserve one byte for the coded length, which is known only after coding. One byte is enough for most strings.
     let start = out.len();
     out.push(HUFFMAN);
     huffman::encode(string, out);

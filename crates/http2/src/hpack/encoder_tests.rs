@@ -159,7 +159,7 @@ fn unique_values_do_not_evict_what_repeats() {
         encode(&mut encoder, &[("x-unique", &format!("{number:032}"))]);
         assert_eq!(encode(&mut encoder, repeated).len(), 1);
     }
-    // One entry is for the name. For very few values, the remembered part of the hash is that of another.
+    // One entry is for the name. For very few values, the remembered part of the hash equals that of another value.
     let entries = entries_of(&encoder.table).len();
     assert!((2..=4).contains(&entries), "{entries}");
 }

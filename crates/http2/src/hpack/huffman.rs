@@ -70,7 +70,8 @@ static SHORT: [Short; 256] = short_codes();
 static SORTED: [u16; SYMBOLS] = sorted_symbols();
 static RANGES: [Range; LENGTH_COUNT] = ranges();
 
-/// Decodes `input`, a whole string, and appends it to `output`: at most 8/5 of the input's length.
+/// Decodes `input`, a whole string, and appends the result to `output`. The result has at most 8/5 of the input's
+/// length.
 pub(super) fn decode(input: &[u8], output: &mut Vec<u8>) -> Result<(), InvalidHuffman> {
     output.reserve(input.len() * 8 / MIN_CODE_BITS);
     let mut window = Window { bits: 0, count: 0, rest: input };
@@ -154,11 +155,11 @@ fn first_symbol(bits: u64) -> (u16, u32) {
     }
 }
 
-/// As [`first_symbol`], but takes 32 bits and finds codes of any length.
+/// Does the same as [`first_symbol`], but takes 32 bits and finds codes of any length.
 #[cold]
 fn first_long_symbol(bits: u64) -> (u16, u32) {
     let range = (0..).zip(&RANGES).find(|(_, range)| bits < range.end);
-    // There always is a range: the code is complete, so the last range ends at 2^32.
+    // `find` always returns a range: the code is complete, so the last range ends at 2^32.
     let Some((length, range)) = range else {
         return (EOS, MAX_CODE_BITS);
     };

@@ -12,8 +12,9 @@ use super::table::DynamicTable;
 
 const SETS: usize = 64;
 const WAYS: usize = 6;
-/// Fields and names that occurred once: sets of them, and the number in one set. In one place instead of several, two fields
-/// that take turns would forget each other each time, and neither would ever enter the table.
+/// Number of sets of fields and names that occurred once and, in the next line, the size of a set. In a set with only
+/// one place, two fields that occur in turns would replace each other each time, and neither would ever enter the
+/// table.
 const SEEN_SETS: usize = 32;
 const SEEN_WAYS: usize = 4;
 /// Maximum number of names that have an entry at the same time.
@@ -25,8 +26,8 @@ pub(super) struct Index {
     /// For each set, the numbers of the entries whose hash selects the set. Numbers of evicted entries mark free
     /// places. Allocated with the first entry: most connections that made one call never have an entry.
     sets: Option<Box<[[u16; WAYS]; SETS]>>,
-    /// Parts of the hashes of fields and names that occurred once and were not inserted, in each set the latest first; 0 is
-    /// empty.
+    /// Parts of the hashes of fields and names that occurred once and were not inserted, in each set the latest first;
+    /// 0 is empty.
     seen: [[u16; SEEN_WAYS]; SEEN_SETS],
     /// The names that have an entry to which literals can refer.
     names: [Name; NAMES],
@@ -94,8 +95,8 @@ impl Index {
         }
     }
 
-    /// Records an occurrence of a field. Returns whether the field has occurred recently before; in this case, the
-    /// field is forgotten.
+    /// Records an occurrence of a field. Returns true, and forgets the field, if the field has already occurred
+    /// recently.
     pub(super) fn is_second_sight(&mut self, hash: u32) -> bool {
         let Some(set) = self.seen.get_mut((hash >> 6) as usize % SEEN_SETS) else {
             return false;
@@ -115,7 +116,7 @@ impl Index {
         false
     }
 
-    /// As [`Index::is_second_sight`], for a name.
+    /// Does the same as [`Index::is_second_sight`], for a name.
     pub(super) fn is_second_sight_of_name(&mut self, name: &[u8]) -> bool {
         self.is_second_sight(name_hash(name))
     }

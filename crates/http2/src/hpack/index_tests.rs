@@ -63,7 +63,7 @@ fn a_field_is_seen_twice_and_then_forgotten() {
     assert_eq!(sights, [false, true, false, true]);
 }
 
-/// Hashes that lead to one set of fields seen once.
+/// Hashes that all select the same set of `Index::seen`.
 fn of_one_set(count: usize) -> Vec<u32> {
     (1..=count as u32).map(|number| number << 17).collect()
 }

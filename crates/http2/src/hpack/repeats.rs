@@ -2,8 +2,8 @@
 //! a client too. A decoder remembers such blocks with their fields, and an encoder remembers sections with their
 //! blocks. A repeated block then costs only a comparison and a copy.
 //!
-//! What a block means depends on the dynamic table. So everything is forgotten when the table changes, and a block that
-//! changes the table is not remembered.
+//! The meaning of a block depends on the dynamic table. So all blocks are forgotten when the table changes, and a block
+//! that changes the table is not remembered.
 
 use std::hash::Hasher;
 
@@ -13,7 +13,7 @@ use crate::fields::FieldSection;
 
 /// Number of blocks that a decoder remembers.
 const DECODED: usize = 8;
-/// Number of blocks that a decoder remembers to have decoded once.
+/// Number of blocks that occurred once and whose hashes a decoder keeps.
 const SEEN: usize = 8;
 /// Longest block that a decoder remembers, in bytes.
 const DECODED_BLOCK_MAX_BYTES: usize = 128;
@@ -24,8 +24,9 @@ const ENCODED: usize = 16;
 /// Longest block that an encoder remembers, in bytes. Each field of such a block is an index of one or two bytes.
 const ENCODED_BLOCK_MAX_BYTES: usize = 30;
 
-/// Places for `COUNT` keys. Each key has one place of its own. If another key is in this place, the key takes a free place,
-/// or the place of a third key. Otherwise two keys with the same own place would replace each other each time.
+/// Places for `COUNT` keys. Each key has a preferred place. If another key is in this place, the key takes a free
+/// place. If no place is free, the key replaces a key in another place, because two keys with the same preferred place
+/// would otherwise replace each other each time.
 ///
 /// The default of `K` is no key: it marks a free place.
 #[derive(Debug)]
@@ -77,7 +78,7 @@ impl<K: Copy + Default + Eq + Into<u64>, const COUNT: usize> Places<K, COUNT> {
     }
 }
 
-/// The blocks that a decoder remembers: those that occurred twice.
+/// The blocks that a decoder remembers: blocks that occurred at least twice.
 #[derive(Debug, Default)]
 pub(super) struct DecodedBlocks {
     blocks: Option<Box<Remembered>>,
@@ -152,7 +153,7 @@ impl DecodedBlocks {
         }
     }
 
-    /// Returns whether a block with this hash is among those that occurred once. If not, records it as one of these.
+    /// Returns whether `seen` contains the hash's tag, because the block has occurred before. If not, adds the tag.
     fn is_seen_again(&mut self, hash: BlockHash) -> bool {
         if self.seen.contains(&hash.tag()) {
             return true;

@@ -21,7 +21,8 @@ fn encode(encoder: &mut Encoder, fields: &FieldSection) -> Vec<u8> {
     block
 }
 
-/// The block of a section once all its fields are in the table, and a decoder that has seen it `times` times.
+/// The block of a section once all its fields are in the table, and a decoder that has decoded this block `times`
+/// times.
 fn learned(fields: &[(&str, &str)], times: usize) -> (Vec<u8>, Decoder) {
     let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new(DEFAULT_TABLE_SIZE));
     for _ in 0..2 {
@@ -60,7 +61,8 @@ fn two_connections_never_use_one_number_for_two_contents() {
 #[test]
 fn a_change_of_the_table_changes_what_a_remembered_block_means() {
     let (block, mut decoder) = learned(&RESPONSE, 4);
-    // A literal with incremental indexing: each index now refers to the field that was inserted one later.
+    // A literal with incremental indexing: each index now refers to the field that was inserted directly after the
+    // earlier field of this index.
     decode(&mut decoder, &hex("40 01 61 01 62"));
     let fields = decode(&mut decoder, &block);
     assert_eq!(pairs_of(&fields)[1..], pairs(&[RESPONSE[2], ("a", "b")]), "indexes 63 and 62");

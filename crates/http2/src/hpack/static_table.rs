@@ -84,7 +84,7 @@ static FIELDS: [Field<'static>; LEN] = fields![
 /// The entries of each name, by the number of its [`Known`].
 static ENTRIES_OF_NAME: [Entries; Known::COUNT] = entries_of_name();
 
-/// The adjacent entries of one name; none if the table does not have the name.
+/// The adjacent entries of one name; `count` is 0 if the table does not have the name.
 #[derive(Clone, Copy)]
 struct Entries {
     first_index: u8,
@@ -106,7 +106,7 @@ pub(super) fn get(index: usize) -> Option<Field<'static>> {
     FIELDS.get(index.checked_sub(1)?).copied()
 }
 
-/// Whether a name has entries with a value. Encoders use the other entries only for their names.
+/// Whether a name has entries with a value that is not empty. Encoders use the other entries only for their names.
 #[inline]
 pub(super) fn has_values(known: Known) -> bool {
     use Known::{AcceptEncoding, Method, Path, Scheme, Status};

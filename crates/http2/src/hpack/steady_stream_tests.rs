@@ -8,7 +8,7 @@
 use super::testing::{decode, pairs_of, section};
 use super::{DEFAULT_TABLE_SIZE, Decoder, Encoder};
 
-/// Messages after which all fields are learned.
+/// Number of messages after which all repeated fields are in the table.
 const LEARNING: usize = 4;
 const MESSAGES: usize = 1000;
 
@@ -86,7 +86,7 @@ fn each_response_costs_one_byte_per_field() {
     }
 }
 
-/// Each of these servers has other values, so in some of them the hashes of two fields collide.
+/// Each server sends different values, so for some servers the hashes of two fields collide.
 #[test]
 fn each_response_costs_one_byte_per_field_whatever_its_values_are() {
     for server in 0..300 {

@@ -1,4 +1,4 @@
-//! How streams and connections end: RST_STREAM (section 6.4), GOAWAY (section 6.8).
+//! The ends of streams and connections: RST_STREAM (section 6.4), GOAWAY (section 6.8).
 
 use leno_http2::frame::MAX_31_BITS;
 use leno_http2::limits::RAPID_RESET_AGE;

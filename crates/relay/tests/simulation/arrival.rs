@@ -1,4 +1,4 @@
-//! Connections that have been accepted, until their protocol is known; and the places that they take.
+//! Accepted connections whose protocol is not known yet, and the places that accepted connections occupy.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -12,20 +12,20 @@ use crate::net::{CableId, End, Net, Read};
 use crate::parts::Part;
 use crate::shell::{Carries, READ_BYTES, Shell, Wire, WireId};
 
-/// Longest time from the loss of a connection's place until its end: the time for its calls, the wait for the client to
-/// close, and a sweep for each.
+/// Longest time from the loss of a connection's place until the connection's end: the time for its calls, the wait for
+/// the client to close, and a sweep for each.
 const ENDS_WITHIN: Duration = Duration::from_secs(9);
 
 /// The places of a listener's connections.
 pub(crate) struct Doors {
     pub(crate) places: Places<IpAddr, WireId>,
-    /// Connections that finish their calls after they have lost their place, and for how long.
+    /// Connections that have lost their place and finish their calls, each with the time since the loss.
     yielding: Vec<(WireId, Duration)>,
     max_yielding: usize,
     /// A client loses its place at this time, to a connection that is not simulated.
     pub(crate) yield_at: Option<Instant>,
     last_turn: Instant,
-    /// Connections have lost their place.
+    /// Whether a connection has lost its place.
     pub(crate) have_yielded: bool,
     /// Whether a connection that has lost its place was closed at once. Its open calls, if any, were cut off.
     pub(crate) have_cut: bool,
@@ -57,8 +57,8 @@ pub(crate) struct Arrival {
 }
 
 impl Shell {
-    /// Accepts a connection of the proxy's own application, or one to its application at this address. Returns whether
-    /// there is a place for it.
+    /// Accepts a connection of the proxy's own application if `to` is `None`, else a connection to the application at
+    /// `to`. Returns whether there is a place for the connection.
     pub(crate) fn accept(&mut self, cable: CableId, from: IpAddr, to: Option<SocketAddr>, net: &mut Net) -> bool {
         self.clients += 1;
         let peer = SocketAddr::from((from, 10_000 + self.clients));
@@ -82,7 +82,7 @@ impl Shell {
         true
     }
 
-    /// Takes the place of a client away, if that is due.
+    /// Takes a client's place away, if the time for this has come.
     pub(crate) fn take_place(&mut self, net: &mut Net) {
         if self.doors.yield_at.take_if(|at| *at <= net.now).is_none() {
             return;
@@ -116,8 +116,8 @@ impl Shell {
         }
     }
 
-    /// Returns an error if a connection lost its place long ago and is still open. The suspension of the machine does
-    /// not count.
+    /// Returns an error if a connection lost its place long ago and is still open. Time for which the machine was
+    /// suspended does not count.
     pub(crate) fn check_yielding(&mut self, net: &Net) -> Result<(), String> {
         let passed = (net.now - std::mem::replace(&mut self.doors.last_turn, net.now)).min(SWEEP_EVERY);
         let wires = &self.wires;

@@ -4,7 +4,7 @@ use fastrand::Rng;
 use leno_http2::Role;
 use leno_http2::frame::{FrameHeader, MAX_31_BITS, flag, kind};
 
-/// What an attacker knows of its connection.
+/// The attacker's knowledge of its connection.
 pub(crate) struct Position<'a> {
     /// The attacker's own role.
     pub(crate) role: Role,
@@ -13,7 +13,7 @@ pub(crate) struct Position<'a> {
     pub(crate) next: u32,
 }
 
-/// Returns the bytes of an attack. They begin where a frame may begin; where they end, a frame may be incomplete.
+/// Returns the bytes of an attack. The bytes begin at the start of a frame, and may end in the middle of a frame.
 pub(crate) fn attack(random: &mut Rng, at: &Position<'_>) -> Vec<u8> {
     match random.u8(..20) {
         0 => random_bytes(random, 300),
@@ -50,7 +50,8 @@ pub(crate) fn attack(random: &mut Rng, at: &Position<'_>) -> Vec<u8> {
     }
 }
 
-/// Returns the head of a request to the usual service, in a form that no later header block depends on.
+/// Returns the HEADERS frame of a request to the usual service. It does not change the HPACK table, so no later header
+/// block depends on it.
 pub(crate) fn request_head(stream: u32, more: &[(&str, &str)], flags: u8) -> Vec<u8> {
     let usual = [(":method", "POST"), (":scheme", "http"), (":path", "/sim.Hostile/x"), (":authority", "echo")];
     frame(kind::HEADERS, flags, stream, &[block(&usual), block(more)].concat())
@@ -89,7 +90,7 @@ fn random_bytes(random: &mut Rng, most: usize) -> Vec<u8> {
     (0..random.usize(1..most)).map(|_| random.u8(..)).collect()
 }
 
-/// Returns a stream where an attacker may send a header section: a request, or a response.
+/// Returns a stream on which an attacker may send a header section: a request, or a response.
 fn new_stream(at: &Position<'_>) -> u32 {
     if at.role == Role::Client { at.next } else { at.open.first().copied().unwrap_or(1) }
 }
@@ -143,7 +144,7 @@ fn flood(random: &mut Rng, at: &Position<'_>) -> Vec<u8> {
     one.repeat(random.usize(50..3_000))
 }
 
-/// Opens streams and resets them, or resets the open ones.
+/// Opens streams and resets them, or resets the open streams.
 fn rapid_resets(random: &mut Rng, at: &Position<'_>) -> Vec<u8> {
     let code = random.u32(..14).to_be_bytes();
     let streams: Vec<u32> = match at.role {

@@ -1,4 +1,5 @@
-//! A simulated client: makes calls, over another connection when the proxy ends the first.
+//! A simulated client: makes calls. If the proxy ends a connection, the client makes its further calls over another
+//! connection.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,32 +13,32 @@ use crate::net::{CableId, Net};
 use crate::parts::Part;
 use crate::settings::Changes;
 
-/// Most connections of a client. An HTTP/1 connection carries one call at a time.
+/// Maximum number of connections of a client. An HTTP/1 connection carries one call at a time.
 const LINES_MAX: usize = 4;
 
-/// How long a client keeps its connections after its last call, unless the world ends before.
+/// Time for which a client keeps its connections after its last call, unless the world ends earlier.
 const LINGERS: Duration = Duration::from_secs(1);
 
 pub(crate) struct Caller {
     lines: Vec<Line>,
     limits: Arc<Limits>,
     speaks_http1: bool,
-    /// Calls that are still to be made.
+    /// Number of calls that the client has not begun yet.
     left: u32,
-    /// The next request. It waits if the connection takes no more calls at the moment.
+    /// The next request. It waits while the connection accepts no more calls.
     next_request: Option<Request>,
     next_call_at: Instant,
-    /// Connects at this time if it has no connection.
+    /// Time at which the client connects if it has no connection.
     connect_at: Instant,
-    /// Does not read until then.
+    /// Time until which the client does not read.
     deaf_until: Option<Instant>,
     /// A client is deaf at most once: the relay would close its connection if it did not read for longer.
     pub(crate) was_deaf: bool,
-    /// Closes its connection at this time, whatever goes on.
+    /// Time at which the client closes its connections, even during calls.
     leave_at: Instant,
-    /// Leaves soon, in the middle of its calls.
+    /// Whether the client leaves soon, in the middle of its calls.
     is_hasty: bool,
-    /// When the last call was over.
+    /// Time at which the last call was over.
     done_at: Option<Instant>,
     pub(crate) begun: u64,
     pub(crate) outcome: Outcome,
@@ -49,7 +50,7 @@ impl Caller {
         let has_small_windows = !net.random.bool() && net.parts.has(Part::SmallWindows);
         let limits = Limits {
             initial_window_bytes: if has_small_windows { net.random.u32(1..20_000) } else { 65_535 },
-            // Less than some servers send.
+            // Some servers send larger header sections.
             max_header_list_bytes: 16 << 10,
             ..Limits::client()
         };
@@ -75,8 +76,8 @@ impl Caller {
         }
     }
 
-    /// Does everything that is due; `connect` opens a connection to the proxy, if it listens. Returns an error if an
-    /// invariant is broken.
+    /// Does everything that is due; `connect` opens a connection to the proxy, if the proxy listens. Returns an error
+    /// if an invariant is broken.
     pub(crate) fn run(
         &mut self,
         net: &mut Net,
@@ -123,12 +124,12 @@ impl Caller {
         Ok(())
     }
 
-    /// Allows the proxy time again from `now` on: before that, this client or the whole machine was away.
+    /// Restarts the proxy's time limits at `now`: before, this client did not read, or the whole machine was suspended.
     pub(crate) fn wake(&mut self, now: Instant) {
         self.lines.iter_mut().for_each(|line| line.wake(now));
     }
 
-    /// Lets the client wait for longer, because the machine is suspended for this time.
+    /// Lets the client leave later by the time `by`, because the machine is suspended for this time.
     pub(crate) fn suspend(&mut self, until: Instant, by: Duration) {
         self.leave_at += by;
         self.wake(until);
@@ -136,7 +137,7 @@ impl Caller {
 
     /// Returns whether the client knows that all its connections end, or cannot know it yet.
     pub(crate) fn knows_of_drain(&self) -> bool {
-        // An HTTP/1 client learns it from the response.
+        // An HTTP/1 client gets this information with the response.
         let waits = |line: &Line| self.speaks_http1 && !line.is_idle();
         self.deaf_until.is_some() || self.lines.iter().all(|line| line.is_leaving || waits(line))
     }
@@ -146,7 +147,7 @@ impl Caller {
         self.is_gone || (self.has_no_more() && self.lines.iter().all(Line::is_idle))
     }
 
-    /// Returns the flow-control windows of the connections on which nothing is on its way.
+    /// Returns the flow-control windows of the connections on which no bytes are in transit.
     pub(crate) fn windows(&self, net: &Net) -> Vec<(CableId, Windows)> {
         self.lines.iter().filter_map(|line| line.windows(net)).collect()
     }
@@ -155,7 +156,8 @@ impl Caller {
         self.left == 0 && self.next_request.is_none() && self.outcome.unprocessed.is_empty()
     }
 
-    /// Returns whether there is a connection for the next call, or will be.
+    /// Returns whether the next call needs no new connection: a connection is free, or the client has the maximum
+    /// number of connections.
     fn has_line(&self) -> bool {
         self.lines.iter().any(|line| self.is_free(line)) || self.lines.len() >= LINES_MAX
     }
@@ -245,7 +247,7 @@ impl Caller {
         self.is_gone = true;
     }
 
-    /// Returns when something is due.
+    /// Returns the time of the next action.
     pub(crate) fn next(&self, net: &Net) -> Option<Instant> {
         if self.is_gone {
             return None;

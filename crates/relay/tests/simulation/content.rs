@@ -1,4 +1,4 @@
-//! Content whose bytes tell which call they belong to and where they stand: each call has its own stretch of the same
+//! Content whose bytes identify their call and their position: the content of each call is another section of the same
 //! random bytes.
 
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 /// Longest content of a call.
 pub(crate) const LONGEST_BYTES: usize = 200_000;
-/// In how many places contents begin.
+/// Number of positions in the random bytes at which contents begin.
 const BEGINNINGS: usize = 1 << 16;
 
 static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| {

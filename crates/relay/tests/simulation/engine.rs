@@ -30,7 +30,8 @@ impl Engine {
     pub(crate) fn http1(role: Role, now: Instant) -> Self {
         let limits = match role {
             Role::Client => leno_http1::Limits::client(),
-            // The relay adds a few fields to requests, and a server of HTTP/1 does not announce its limit.
+            // Larger than the default: the relay adds a few fields to requests, and a server of HTTP/1 does not
+            // announce its limit.
             Role::Server => leno_http1::Limits { max_header_list_bytes: 20_000, ..leno_http1::Limits::server() },
         };
         Self::Http1(leno_http1::Connection::new(role, Arc::new(limits), now), Heads::default())
@@ -102,7 +103,7 @@ impl Engine {
         both!(self, engine => engine.release(stream, bytes));
     }
 
-    /// Forgets the streams above the last one of a GOAWAY, and returns them.
+    /// Forgets the streams above `last_stream`, the last stream of a GOAWAY, and returns them.
     pub(crate) fn abandon_above(&mut self, last_stream: u32) -> Vec<StreamKey> {
         let Self::Http2(http2) = self else { return Vec::new() };
         let streams: Vec<_> = http2.streams_above(last_stream).into_iter().map(|(stream, _)| stream).collect();
@@ -118,7 +119,7 @@ impl Engine {
         both!(self, engine => engine.shut_down());
     }
 
-    /// Takes no more calls from now on.
+    /// Accepts no more calls from now on.
     pub(crate) fn go_away(&mut self) {
         match self {
             Self::Http2(http2) => http2.go_away(ErrorCode::NO_ERROR, "restarts"),

@@ -13,11 +13,11 @@ use crate::net::{CableId, End, Net, Read};
 use crate::parts::Part;
 use crate::text_attack;
 
-/// Longest time until a relay closes the connection of a client that does not complete what it has begun:
+/// Longest time until a relay closes the connection of a client that does not complete its handshake or its frame:
 /// `handshake_timeout_ms` or `frame_timeout_ms`, the wait for the client to close, and a sweep for each.
 const ENDS_WITHIN: Duration = Duration::from_secs(14);
 
-/// How a client begins, and goes on.
+/// The behaviour of a hostile client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// It follows HTTP/2 before its attacks and between them.
@@ -35,7 +35,7 @@ enum Way {
 }
 
 pub(crate) struct Intruder {
-    /// The inbound proxy that it connects to. `None`: the proxy of the clients.
+    /// The inbound proxy to which the intruder connects; `None` for the clients' proxy.
     pub(crate) to: Option<SocketAddr>,
     cable: Option<CableId>,
     way: Way,
@@ -46,7 +46,7 @@ pub(crate) struct Intruder {
     next_stream: u32,
     acts_at: Instant,
     leave_at: Instant,
-    /// By then, the relay must have closed the connection.
+    /// Time by which the relay must have closed the connection.
     ends_by: Option<Instant>,
     pub(crate) is_gone: bool,
 }
@@ -77,8 +77,8 @@ impl Intruder {
         }
     }
 
-    /// Does everything that is due; `connect` opens a connection to the proxy, if it listens. Returns an error if an
-    /// invariant is broken.
+    /// Does everything that is due; `connect` opens a connection to the proxy, if the proxy listens. Returns an error
+    /// if an invariant is broken.
     pub(crate) fn run(
         &mut self,
         net: &mut Net,
@@ -107,7 +107,7 @@ impl Intruder {
             self.leave(net, cable);
             return Ok(());
         }
-        // A silent client waits for the end of the connection, and does not close its own side before.
+        // A silent client waits for the end of the connection, and does not close its own side earlier.
         if self.way != Way::Deaf && self.ends_by.is_none() {
             self.read(net, cable);
         }
@@ -183,7 +183,7 @@ impl Intruder {
         }
     }
 
-    /// Begins the proxy's time limit again at `now`, because the machine was suspended until then.
+    /// Restarts the proxy's time limit at `now`, because the machine was suspended until then.
     pub(crate) fn wake(&mut self, now: Instant) {
         self.ends_by = self.ends_by.map(|_| now + ENDS_WITHIN);
     }
@@ -193,12 +193,12 @@ impl Intruder {
         self.is_gone = true;
     }
 
-    /// Returns when something is due.
+    /// Returns the time of the next action.
     pub(crate) fn next(&self, net: &Net) -> Option<Instant> {
         if self.is_gone {
             return None;
         }
-        // It acts again only when the proxy takes its bytes.
+        // The intruder acts again only after the proxy has accepted its bytes.
         let acts_at = if self.output.is_empty() { self.acts_at } else { self.leave_at };
         let due = self.ends_by.or(Some(self.leave_at.min(acts_at)));
         due.map(|at| at.max(net.now + Duration::from_micros(1)))

@@ -1,4 +1,4 @@
-//! A client's connection: sends its calls, and checks what becomes of them.
+//! A client's connection: sends the client's calls, and checks their results.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,21 +10,19 @@ use crate::engine::Engine;
 use crate::net::{CableId, End, Net, Read};
 use crate::settings::Changes;
 
-/// Longest time after a call's deadline at which it may still end: a way there and back, a turn of the timing wheel, and
-/// content that is on its way.
+/// Longest time from a call's deadline until its end: a round trip, a turn of the timing wheel, and content in transit.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How long a call may be without an end if its server answers: twice `max_wait_ms`, in two relays, and some time for
-/// everything else.
+/// Longest time of a call whose server answers: twice `max_wait_ms`, in two relays, and some time for everything else.
 const HANGS: Duration = Duration::from_secs(25);
 
 /// Why a call is lost if its connection ends.
 pub(crate) const ENDED: &str = "the connection ended";
-/// Why it is lost if its connection ends in the middle of the response.
+/// Why a call is lost if its connection ends in the middle of the response.
 pub(crate) const CUT_SHORT: &str = "the connection ended in the middle of the response";
 /// Why a call is lost if a server answers that it is unavailable.
 pub(crate) const UNAVAILABLE: &str = "a server is unavailable";
-/// Why a call counts as lost if its response differs from what it asked for.
+/// Why a call counts as lost if its response differs from the requested response.
 pub(crate) const STRANGE: &str = "a strange answer";
 
 /// A request, which may be sent several times if no server has processed it.
@@ -33,9 +31,9 @@ pub(crate) struct Request {
     /// The call's id; each attempt at the call has an id of its own.
     pub(crate) id: u64,
     pub(crate) request_bytes: usize,
-    /// Length of the response's content that the server is asked for.
+    /// Length of the content that the client requests from the server.
     pub(crate) response_bytes: usize,
-    /// How long the call may take.
+    /// Longest time of the call.
     pub(crate) timeout: Option<Duration>,
     /// `None` for gRPC.
     pub(crate) http1: Option<Http1>,
@@ -45,7 +43,7 @@ pub(crate) struct Request {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Http1 {
     pub(crate) method: &'static str,
-    /// The request has the length of its content in its head.
+    /// Whether the request's header section contains the length of the content.
     pub(crate) has_length: bool,
 }
 
@@ -63,12 +61,12 @@ struct Call {
     attempt: u64,
     stream: StreamKey,
     received_bytes: usize,
-    /// The response comes from a server.
+    /// Whether the response comes from a server.
     is_answer: bool,
     /// The proxy's error.
     error: Option<String>,
     begun_at: Instant,
-    /// When the request's fields had gone.
+    /// Time at which the client had sent all of the request's fields.
     sent_at: Option<Instant>,
     cancel_at: Option<Instant>,
 }
@@ -79,13 +77,13 @@ impl Call {
         if self.is_answer { CUT_SHORT } else { ENDED }
     }
 
-    /// Returns when the call must be over.
+    /// Returns the time by which the call must be over.
     fn ends_by(&self) -> Option<Instant> {
         Some(self.sent_at? + self.request.timeout? + GRACE)
     }
 }
 
-/// How the attempts of a client have ended.
+/// Numbers of a client's attempts, by their ends.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Endings {
     pub(crate) answered: u64,
@@ -93,7 +91,7 @@ pub(crate) struct Endings {
     pub(crate) reset: u64,
     pub(crate) cancelled: u64,
     pub(crate) cut: u64,
-    /// No server has processed it: the client may send the request again.
+    /// Attempts that no server has processed: the client may send their requests again.
     pub(crate) unprocessed: u64,
 }
 
@@ -112,30 +110,30 @@ impl Endings {
     }
 }
 
-/// What has become of a client's calls.
+/// The results of a client's calls.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) endings: Endings,
     /// The attempts whose response is complete, from a server or from the proxy.
     pub(crate) ended: Vec<u64>,
-    /// The attempts that got no response, and whose requests were on their way when their client gave them up.
+    /// The attempts that got no response, and whose requests had been sent when their client gave the attempts up.
     pub(crate) sent: Vec<u64>,
-    /// The calls that got no answer although their client waited for one, and why.
+    /// The calls that got no answer although their client waited for an answer, each with the reason.
     pub(crate) lost: Vec<(Request, String)>,
     /// The calls that had begun long ago and were not over when their client left.
     pub(crate) unanswered: Vec<Request>,
-    /// Such a client left although it had more calls to make.
+    /// Whether the client left although it had more calls to make.
     pub(crate) has_unmade_calls: bool,
     /// The calls that no server has processed.
     pub(crate) unprocessed: Vec<Request>,
-    /// A hostile server may answer.
+    /// Whether a hostile server may answer.
     pub(crate) may_be_strange: bool,
 }
 
-/// How a client breaks a connection off in the middle of its calls.
+/// The ways in which a client breaks a connection off in the middle of its calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Break {
-    /// It closes its sending side, and still reads.
+    /// The client closes its sending side, and still reads.
     HalfClose,
     Reset,
 }
@@ -152,9 +150,9 @@ pub(crate) struct Line {
     changes: Changes,
     break_at: Option<(Instant, Break)>,
     is_half_closed: bool,
-    /// The attempts that got no response although their requests are on their way.
+    /// The attempts that got no response although their requests had been sent.
     sent: Vec<u64>,
-    /// The proxy takes no more calls on this connection.
+    /// Whether the proxy accepts no more calls on this connection.
     pub(crate) is_leaving: bool,
     pub(crate) is_over: bool,
 }
@@ -181,7 +179,7 @@ impl Line {
         self.calls.is_empty()
     }
 
-    /// Sends a request. Returns an error if the connection does not take it.
+    /// Sends a request. Returns an error if the connection does not accept the request.
     pub(crate) fn send(&mut self, net: &mut Net, attempt: u64, request: Request) -> Result<(), OpenError> {
         let Request { id, request_bytes, .. } = request;
         let fields = fields_of(attempt, &request);
@@ -230,7 +228,7 @@ impl Line {
                 self.calls.values_mut().for_each(|call| call.sent_at = None);
                 self.close(net, outcome);
             }
-            // Before, the proxy would miss the end of a request.
+            // If the client closed earlier, the proxy would miss the end of a request.
             Some((at, Break::HalfClose)) if at <= net.now && self.engine.pending_output() == 0 => {
                 net.close_write(self.cable, End::Near);
                 (self.break_at, self.is_half_closed, self.is_leaving) = (None, true, true);
@@ -249,7 +247,7 @@ impl Line {
         }
     }
 
-    /// Begins the time limits of all calls again at `now`: until then, the client did not read, or the machine was
+    /// Restarts the time limits of all calls at `now`: until then, the client did not read, or the machine was
     /// suspended.
     pub(crate) fn wake(&mut self, now: Instant) {
         self.calls.values_mut().for_each(|call| call.sent_at = call.sent_at.map(|at| at.max(now)));
@@ -286,7 +284,7 @@ impl Line {
                     if let Some(event) = self.engine.input_ended(net.now) {
                         self.on_event(&event, &FieldSection::new(), outcome)?;
                     }
-                    // HTTP/2 has no half-closed connections: the proxy ends one with all its calls.
+                    // HTTP/2 has no half-closed connections: the proxy ends such a connection with all its calls.
                     if !self.is_half_closed || self.engine.is_http1() {
                         let lost = self.calls.values().map(|call| (call.request, call.why_ended().to_owned()));
                         outcome.lost.extend(lost);
@@ -341,7 +339,7 @@ impl Line {
         Ok(())
     }
 
-    /// The response is complete.
+    /// Handles a complete response.
     fn end(&mut self, stream: StreamKey, outcome: &mut Outcome) -> Result<(), String> {
         let Some(call) = self.take(stream) else { return Ok(()) };
         let id = call.request.id;
@@ -411,7 +409,7 @@ impl Line {
         }
     }
 
-    /// Returns the connection, and its flow-control windows, if nothing is on its way on it.
+    /// Returns the connection and its flow-control windows, if no bytes are in transit on the connection.
     pub(crate) fn windows(&self, net: &Net) -> Option<(CableId, Windows)> {
         let is_silent = self.held.is_empty() && self.engine.pending_output() == 0 && net.is_silent(self.cable);
         self.engine.windows().filter(|_| is_silent).map(|windows| (self.cable, windows))
@@ -425,13 +423,13 @@ impl Line {
         }
     }
 
-    /// Notes the calls on the connection that have had time enough to be over.
+    /// Records the calls on the connection that began at least [`HANGS`] ago.
     pub(crate) fn note_unanswered(&self, net: &Net, outcome: &mut Outcome) {
         let hanging = self.calls.values().filter(|call| call.begun_at + HANGS <= net.now);
         outcome.unanswered.extend(hanging.map(|call| call.request));
     }
 
-    /// Closes the connection. Its calls are cut.
+    /// Closes the connection, and counts its calls as cut.
     pub(crate) fn close(&mut self, net: &mut Net, outcome: &mut Outcome) {
         outcome.endings.cut += self.calls.len() as u64;
         let calls = std::mem::take(&mut self.calls).into_values();
@@ -441,7 +439,7 @@ impl Line {
         self.is_over = true;
     }
 
-    /// Returns when something is due.
+    /// Returns the time of the next action.
     pub(crate) fn next(&self, is_deaf: bool, net: &Net) -> Option<Instant> {
         let cancels = self.calls.values().filter_map(|call| call.cancel_at).min();
         let ends = self.calls.values().filter_map(Call::ends_by).min().filter(|_| !is_deaf);

@@ -1,4 +1,5 @@
-//! What is known about calls outside of the relays: the lines of their access logs, and what servers have seen.
+//! Records of calls outside of the relays: the lines of the relays' access logs, and the calls that servers have
+//! received.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,15 +15,15 @@ pub(crate) struct Log {
     pub(crate) recorded: BTreeSet<u64>,
     /// An attempt with two lines.
     pub(crate) recorded_twice: Option<u64>,
-    /// The clients' proxy has retries or hedging, so a server's proxy may get a call several times.
+    /// Whether the clients' proxy has retries or hedging, so a server's proxy may get a call several times.
     pub(crate) may_repeat: bool,
-    /// How many lines are of requests without an id.
+    /// Number of lines of requests without an id.
     pub(crate) strange_lines: u64,
 }
 
 impl Log {
-    /// Reads the new lines, and compares them with the traces of the same calls. Returns an error if a trace is missing,
-    /// superfluous or inconsistent.
+    /// Reads the new lines, and compares them with the traces of the same calls. Returns an error if a trace is
+    /// missing, superfluous or inconsistent.
     pub(crate) fn read(&mut self, relay: &mut Relay, traces: Option<&Outbox>) -> Result<(), String> {
         let Some(lines) = relay.access_log().lines() else { return Ok(()) };
         let text = String::from_utf8(std::mem::take(&mut lines.text)).expect("the log is text");
@@ -70,16 +71,16 @@ fn check_traces(lines: &str, traced: &[FinishedCall]) -> Result<(), String> {
     Ok(())
 }
 
-/// What servers have seen.
+/// The calls that servers have received.
 #[derive(Default)]
 pub(crate) struct Seen {
     /// The calls that some server may have processed.
     pub(crate) calls: BTreeMap<u64, SeenCall>,
-    /// The attempts at them.
+    /// The attempts at these calls.
     pub(crate) attempts: BTreeSet<u64>,
     /// The calls whose answer some server never sends or never completes.
     pub(crate) never_answered: BTreeSet<u64>,
-    /// Attempts that came after another one at the same call.
+    /// Number of attempts that came after another attempt at the same call.
     pub(crate) repeated: u64,
     /// The retries and the hedging of the servers' Service, by which the clients' proxy may send a call again.
     pub(crate) repeats: Repeats,
@@ -90,16 +91,16 @@ pub(crate) struct Seen {
 pub(crate) struct SeenCall {
     /// The client's attempt.
     attempt: u64,
-    /// How often it came.
+    /// Number of times that the call came.
     times: u32,
-    /// How often it came without a field that shows that it is a retry.
+    /// Number of times that the call came without a field that marks a retry.
     unmarked: u32,
 }
 
 impl Seen {
-    /// Notes that a server may process a call, and whether it is marked as a retry. Returns an error if the relay should not
-    /// have sent the call again, or should have marked it. The first attempt may arrive last. `name` is the path of a gRPC
-    /// call, and the method of any other call.
+    /// Records that a server may process a call. `is_marked` tells whether the call is marked as a retry. Returns an
+    /// error if the relay should not have sent the call again, or should have marked it. The first attempt may arrive
+    /// last. `name` is the path of a gRPC call, and the method of any other call.
     pub(crate) fn note(&mut self, id: u64, attempt: u64, name: &[u8], is_marked: bool) -> Result<(), String> {
         let call = self.calls.entry(id).or_insert_with(|| SeenCall { attempt, ..SeenCall::default() });
         call.times += 1;

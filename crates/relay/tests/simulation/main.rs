@@ -1,26 +1,26 @@
-//! Whole relays between simulated clients and servers, one or two in a row, over a simulated network and in virtual time.
-//! Everything that happens follows from one seed.
+//! Whole relays between simulated clients and servers, one or two in a row, over a simulated network and in virtual
+//! time. One seed determines all events.
 //!
-//! Clients and servers speak HTTP/2 or HTTP/1; some break the protocol. Peers change their SETTINGS, close one side of a
-//! connection or reset it while calls are in flight. Relays drain and begin again, their listeners may have few places,
-//! the mesh changes, and the machine is suspended.
+//! Clients and servers speak HTTP/2 or HTTP/1; some break the protocol. Peers change their SETTINGS, close one side of
+//! a connection or reset it while calls are in flight. Relays drain and begin again, their listeners may have few
+//! places, the mesh changes, and the machine is suspended.
 //!
-//! The worlds have no TLS, identities, tunnels, opaque connections, mirrors or control plane that answers questions, and
-//! each relay has one Service. The system tests cover those parts.
+//! The worlds have no TLS, identities, tunnels, opaque connections, mirrors or control plane that answers questions,
+//! and each relay has one Service. The system tests cover those parts.
 //!
 //! Checked all the time:
 //! - Each call ends exactly once, and not long after its deadline.
 //! - Content arrives whole, in order and once, in both directions.
 //! - A relay sends no call again that a server may have processed, unless it is an idempotent request of HTTP/1.
-//! - Relays keep to the protocol, whatever their peers do, to their memory budget, and to their limits of calls, attempts
-//!   and connections, and of the length and time of queues ([`leno_relay::Relay::exceeded_limit`]).
+//! - Whatever their peers do, relays obey the protocol, their memory budget, and their limits on calls, attempts and
+//!   connections and on the length and time of queues ([`leno_relay::Relay::exceeded_limit`]).
 //! - A relay never has more streams open at a server than the server allows.
-//! - A relay closes in time the connections that drain, that have lost their place, or that fall silent in the middle of
-//!   a frame.
+//! - A relay closes in time the connections that drain, that have lost their place, or that fall silent in the middle
+//!   of a frame.
 //!
 //! Checked in the end:
-//! - No call hangs: an open call whose client has waited for 25 s is an error in every world, unless a server never answers
-//!   that call.
+//! - No call hangs: an open call whose client has waited for 25 s is an error in every world, unless a server never
+//!   answers that call.
 //! - Every call is over and recorded once, even if it has reached no server and was not answered.
 //! - While clients are still connected, the relays without calls hold nothing of former calls, and both sides of each
 //!   connection count the same flow-control windows.
@@ -28,9 +28,9 @@
 //! - If servers, limits and the machine gave no reason to lose a call, none is lost (a calm world).
 //! - After the end of all connections, the tables of the relays are empty.
 //!
-//! Each seed is a world of its own. `LENO_SEED=7` repeats a world; `LENO_WORLDS=4000..100000` runs through those.
-//! If a world fails, the test leaves out the parts that the failure does not need, and prints the rest in a form that
-//! repeats it: `LENO_SEED=7 LENO_WITHOUT=drains,changes` (see `parts.rs`).
+//! Each seed is a world of its own. `LENO_SEED=7` repeats a world; `LENO_WORLDS=4000..100000` runs the worlds with
+//! these seeds. If a world fails, the test leaves out the parts that the failure does not need, and prints variables
+//! that repeat the failure with the other parts: `LENO_SEED=7 LENO_WITHOUT=drains,changes` (see `parts.rs`).
 
 mod arrival;
 mod attack;

@@ -16,16 +16,17 @@ use crate::parts::Part;
 pub(crate) struct Bounds {
     pub(crate) limits: Arc<Limits>,
     pub(crate) memory_budget_bytes: usize,
-    /// No well-behaved client reaches a limit.
+    /// Whether no well-behaved client reaches a limit.
     pub(crate) are_wide: bool,
 }
 
 impl Bounds {
-    /// Returns the usual limits, or small ones that a world reaches.
+    /// Returns the usual limits, or small limits that a world reaches.
     pub(crate) fn new(net: &mut Net) -> Self {
         let random = &mut net.random;
         let mut limits = Limits::default();
-        // So many attempts that no client's call is refused because of restless servers, unless the relay has a fault.
+        // Allow so many attempts that no client's call is refused because of restless servers, unless the relay has a
+        // fault.
         limits.relay.max_attempts = 20;
         let has_small_limits = random.u8(..3) == 0 && net.parts.has(Part::SmallLimits);
         if has_small_limits {
@@ -45,7 +46,7 @@ impl Bounds {
     }
 }
 
-/// What may send a call of a Service more than once.
+/// The features that may send a call of a Service more than once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Repeats {
     pub(crate) retries: Option<Retries>,
@@ -53,7 +54,8 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
-    /// Returns how often a call may be sent again. `name` is the path of a gRPC call, and the method of any other call.
+    /// Returns the maximum number of times that a call may be sent again. `name` is the path of a gRPC call, and the
+    /// method of any other call.
     pub(crate) fn of(&self, name: &[u8]) -> u32 {
         let hedges = self.hedges.filter(|_| HEDGED.iter().any(|hedged| hedged.as_bytes() == name));
         self.retries.map_or(0, |retries| retries.attempts) + hedges.map_or(0, |hedges| hedges.attempts)
@@ -64,14 +66,14 @@ impl Repeats {
     }
 }
 
-/// The names of the calls that a policy with hedging allows to repeat, as [`Repeats::of`] takes them. The clients also call
-/// `sim.Echo/M2`, and send other HTTP/1 requests.
+/// The names of the calls that a policy with hedging allows to repeat, in the form of the `name` of [`Repeats::of`].
+/// The clients also call `sim.Echo/M2`, and send other HTTP/1 requests.
 const HEDGED: [&str; 3] = ["/sim.Echo/M0", "/sim.Echo/M1", "GET"];
 
 /// The hedging of a Service's TrafficPolicy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hedges {
-    /// Most further attempts of a call.
+    /// Maximum number of further attempts of a call.
     attempts: u32,
     /// `None` for the median of the method's own calls.
     delay_ms: Option<u32>,
@@ -99,7 +101,7 @@ impl Hedges {
 /// The retries of a Service's route.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Retries {
-    /// Most retries of a call.
+    /// Maximum number of retries of a call.
     pub(crate) attempts: u32,
     backoff_ms: u32,
     /// Longest time of an attempt.

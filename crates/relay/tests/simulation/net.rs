@@ -1,4 +1,4 @@
-//! A simulated network: connections whose bytes take some time, in pieces of any size.
+//! A simulated network: connections that deliver bytes after some time, in pieces of any size.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -7,26 +7,27 @@ use fastrand::Rng;
 
 use crate::parts::{Part, Parts};
 
-/// Most bytes of one direction that are on their way or unread. Beyond that, the sender's socket takes no more.
+/// Maximum number of bytes of one direction that are in transit or unread. At this number, the sender's socket accepts
+/// no more bytes.
 const CAPACITY_BYTES: usize = 96 << 10;
 
 /// One direction of a connection.
 #[derive(Debug, Default)]
 struct Pipe {
-    /// Bytes on their way, with the time of their arrival.
+    /// Bytes in transit, with the time of their arrival.
     moving: VecDeque<(Instant, Vec<u8>)>,
     arrived: Vec<u8>,
     unread_bytes: usize,
-    /// When the end arrives.
+    /// Time at which the end arrives.
     end_at: Option<Instant>,
-    /// The end was read.
+    /// Whether the end was read.
     is_over: bool,
-    /// The reader was told of the end.
+    /// Whether the reader has got an event for the end.
     is_end_told: bool,
 }
 
 impl Pipe {
-    /// Lets the bytes arrive whose time has come.
+    /// Moves the bytes whose arrival time has come to `arrived`.
     fn arrive(&mut self, now: Instant) {
         while self.moving.front().is_some_and(|(time, _)| *time <= now) {
             self.arrived.extend(self.moving.pop_front().expect("it was there").1);
@@ -37,12 +38,12 @@ impl Pipe {
 /// One side's end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Of the side that has opened the connection.
+    /// The end of the side that has opened the connection.
     Near,
     Far,
 }
 
-/// What a side reads.
+/// The result of a read.
 pub(crate) enum Read {
     Bytes(Vec<u8>),
     End,
@@ -54,9 +55,9 @@ pub(crate) enum Read {
 struct Cable {
     pipes: [Pipe; 2],
     latency: Duration,
-    /// A side has reset the connection or closed its socket: from this time on, nothing arrives any more.
+    /// Time from which on nothing arrives, because a side has reset the connection or closed its socket.
     cut_at: Option<Instant>,
-    /// Both sides know that the connection was reset.
+    /// Whether both sides know that the connection was reset.
     is_reset: bool,
 }
 
@@ -152,7 +153,7 @@ impl Net {
         has_bytes || (!pipe.is_over && (ends(cable.cut_at) || (pipe.moving.is_empty() && ends(pipe.end_at))))
     }
 
-    /// Returns whether the socket takes bytes again, or reports an error.
+    /// Returns whether the socket accepts bytes again, or reports an error.
     pub(crate) fn is_writable(&self, id: CableId, from: End) -> bool {
         self.is_cut(id) || self.cables[id].pipes[from as usize].unread_bytes < CAPACITY_BYTES
     }
@@ -167,7 +168,7 @@ impl Net {
         pipe.end_at.get_or_insert(last.max(now + latency));
     }
 
-    /// Closes the socket: what is on its way arrives, later bytes of the peer are lost.
+    /// Closes the socket: bytes in transit arrive, and later bytes of the peer are lost.
     pub(crate) fn close(&mut self, id: CableId, from: End) {
         self.close_write(id, from);
         let now = self.now;
@@ -187,7 +188,7 @@ impl Net {
         self.cables[id].is_reset
     }
 
-    /// Resets a connection at once: what is on its way is lost.
+    /// Resets a connection at once: bytes in transit are lost.
     pub(crate) fn reset(&mut self, id: CableId) {
         let now = self.now;
         let cable = &mut self.cables[id];
@@ -201,13 +202,13 @@ impl Net {
         (0..self.cables.len()).for_each(|id| self.reset(id));
     }
 
-    /// Returns whether nothing is on its way or unread in either direction.
+    /// Returns whether no bytes are in transit or unread in either direction.
     pub(crate) fn is_silent(&self, id: CableId) -> bool {
         let cable = &self.cables[id];
         cable.cut_at.is_none() && cable.pipes.iter().all(|pipe| pipe.unread_bytes == 0 && pipe.end_at.is_none())
     }
 
-    /// Returns when the next bytes or the next end arrive.
+    /// Returns the time at which the next bytes or the next end arrive.
     pub(crate) fn next(&self) -> Option<Instant> {
         let times = self.cables.iter().flat_map(|cable| {
             let of_pipes = cable.pipes.iter().flat_map(|pipe| {

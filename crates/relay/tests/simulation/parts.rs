@@ -5,7 +5,7 @@ use std::fmt;
 /// A part of a world that can be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Relays are told to drain, and begin again as new processes.
+    /// Relays drain, and start again as new processes.
     Drains,
     /// Servers refuse and reset calls, stall, go away, die and come back.
     ServerFaults,
@@ -95,14 +95,14 @@ const NAMES: &[(Part, &str)] = &[
 /// The environment variable with the parts that are left out, separated by commas.
 const VARIABLE: &str = "LENO_WITHOUT";
 
-/// Which parts a world has.
+/// The parts that a world has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parts {
     without: u32,
 }
 
 impl Parts {
-    /// All parts except the ones in `LENO_WITHOUT`.
+    /// All parts except the parts in `LENO_WITHOUT`.
     pub(crate) fn chosen() -> Self {
         let text = std::env::var(VARIABLE).unwrap_or_default();
         let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());

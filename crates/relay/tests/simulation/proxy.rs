@@ -1,4 +1,4 @@
-//! A proxy, over all its processes: it drains, ends and begins again.
+//! A proxy over all its processes: a process drains and ends, and the next process starts.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -28,21 +28,21 @@ pub(crate) struct Proxy {
     bounds: Bounds,
     pub(crate) log: Log,
     drain_at: Option<Instant>,
-    /// How long a drain may take.
+    /// Longest time of a drain.
     grace: Duration,
     pub(crate) has_drained: bool,
-    /// How long the relay has been draining. The suspension of the machine does not count.
+    /// Time for which the relay has been draining, without the time for which the machine was suspended.
     drains_for: Duration,
-    /// How long the draining relay has had no calls.
+    /// Time for which the draining relay has had no calls.
     idle_for: Duration,
     last_turn: Instant,
-    /// When the next process begins.
+    /// Time at which the next process starts.
     begins_at: Option<Instant>,
-    /// A process has ended before its clients had left.
+    /// Whether a process has ended before its clients had left.
     pub(crate) was_cut: bool,
-    /// Connections have lost their place.
+    /// Whether a connection has lost its place.
     pub(crate) have_yielded: bool,
-    /// Such connections were closed at once, perhaps with calls.
+    /// Whether a connection that had lost its place was closed at once, perhaps with calls.
     have_cut: bool,
 }
 
@@ -140,31 +140,32 @@ impl Proxy {
         shell.end(net);
     }
 
-    /// Returns whether all calls that the proxy has accepted must end as they would without it.
+    /// Returns whether all calls that the proxy has accepted must end as they would without the proxy.
     pub(crate) fn is_calm(&self) -> bool {
         !self.was_cut && !self.have_cut && self.bounds.are_wide
     }
 
-    /// Returns whether the relay must have recorded every request whose bytes have reached its socket. A relay that ends
-    /// connections ignores the requests after its GOAWAY, and refuses some at its limits.
+    /// Returns whether the relay must have recorded every request whose bytes have reached its socket. A relay that
+    /// ends connections ignores the requests after its GOAWAY, and refuses some requests at its limits.
     pub(crate) fn records_all(&self) -> bool {
         !self.has_drained && !self.have_yielded && !self.was_cut && self.bounds.are_wide
     }
 
-    /// Returns the flow-control windows of a connection as the relay counts them; `None` without such a connection.
+    /// Returns the flow-control windows of a connection as the relay counts them. Returns `None` if the relay has no
+    /// such connection.
     pub(crate) fn windows(&mut self, cable: CableId) -> Option<Windows> {
         self.shell.as_mut()?.windows(cable)
     }
 
-    /// Returns when something is due.
+    /// Returns the time of the next action.
     pub(crate) fn next(&self, net: &Net) -> Option<Instant> {
         let shell = self.shell.as_ref().map(|shell| shell.next(net));
         let yields = self.shell.as_ref().and_then(|shell| shell.doors.yield_at);
         shell.into_iter().chain(yields).chain(self.drain_at).chain(self.begins_at).min()
     }
 
-    /// Checks that the relay holds nothing of calls that are over, although connections are open. Returns whether it has no
-    /// calls any more.
+    /// Checks that the relay holds nothing of calls that are over, although connections are open. Returns whether the
+    /// relay has no more calls.
     pub(crate) fn check_settled(&self) -> Result<bool, String> {
         let Some(shell) = &self.shell else { return Ok(false) };
         let entries = shell.relay.call_entries();
@@ -174,7 +175,7 @@ impl Proxy {
         if entries.is_empty() { Ok(true) } else { Err(format!("a relay without calls still holds {entries:?}")) }
     }
 
-    /// Checks that all calls are over and recorded once, and that the relay holds nothing of them any more.
+    /// Checks that all calls are over and recorded once, and that the relay no longer holds anything of these calls.
     pub(crate) fn check_calls_over(&self) -> Result<(), String> {
         if let Some(id) = self.log.recorded_twice {
             return Err(format!("call {id} is recorded twice"));
@@ -202,7 +203,7 @@ impl Proxy {
         if has_clients { Err("clients are left".to_owned()) } else { Ok(()) }
     }
 
-    /// Checks that nothing is held after the end of all connections.
+    /// Checks that the relay holds nothing after the end of all connections.
     pub(crate) fn check_empty(&self) -> Result<(), String> {
         let Some(shell) = &self.shell else { return Ok(()) };
         let (wires, entries) = (shell.connections(), shell.relay.connection_entries());

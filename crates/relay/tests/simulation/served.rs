@@ -18,18 +18,19 @@ use crate::text_attack;
 /// The path of the requests of intruders.
 const STRANGE: &[u8] = b"/sim.Hostile/x";
 
-/// What a server does to its clients.
+/// The behaviour of a server towards its clients.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Habits {
-    /// How likely faults are, out of 255.
+    /// Frequency of faults, in 256ths: for example, the probability that the server breaks off or never answers a call.
+    /// 0 for a server without faults.
     pub(crate) faults: u8,
-    /// It ends connections, but answers all calls that it has not refused.
+    /// Whether the server ends connections, but answers all calls that it has not refused.
     pub(crate) is_restless: bool,
-    /// It breaks the protocol.
+    /// Whether the server breaks the protocol.
     pub(crate) is_hostile: bool,
 }
 
-/// What a server does with a call.
+/// A server's reaction to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plan {
     Answer(Instant),
@@ -43,9 +44,9 @@ pub(crate) enum Plan {
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) id: u64,
-    /// An intruder has made it.
+    /// Whether an intruder has made the call.
     pub(crate) is_strange: bool,
-    /// The response has no content.
+    /// Whether the response has no content.
     pub(crate) is_head: bool,
     pub(crate) stream: StreamKey,
     pub(crate) request_bytes: usize,
@@ -69,7 +70,7 @@ pub(crate) struct Served {
     /// Output, with the attacks and the changes of SETTINGS between the frames of the engine.
     pub(crate) output: Vec<u8>,
     pub(crate) changes: Changes,
-    /// Sends nothing more, and handles no more requests.
+    /// Whether the server sends nothing more, and handles no more requests.
     pub(crate) is_half_closed: bool,
     pub(crate) is_over: bool,
 }
@@ -86,7 +87,7 @@ impl Served {
         self.output.extend(attack(&mut net.random, &Position { role: Role::Server, open: &open, next }));
     }
 
-    /// Stops taking calls on the connection. An idle HTTP/1 connection that has carried calls closes at once.
+    /// Accepts no more calls on the connection. An idle HTTP/1 connection that has carried calls closes at once.
     pub(crate) fn end_gently(&mut self, net: &mut Net) {
         let has_served = self.last_token > 0 && self.output.is_empty() && self.held.is_empty();
         match &mut self.engine {
@@ -102,7 +103,7 @@ impl Served {
         }
     }
 
-    /// Returns the connection, and its flow-control windows, if nothing is on its way on it.
+    /// Returns the connection and its flow-control windows, if no bytes are in transit on the connection.
     pub(crate) fn windows(&self, net: &Net) -> Option<(CableId, Windows)> {
         let engine = self.engine.as_ref().filter(|engine| engine.pending_output() == 0)?;
         let is_silent = self.held.is_empty() && self.output.is_empty() && net.is_silent(self.cable);
@@ -134,7 +135,7 @@ impl Served {
         }
     }
 
-    /// Handles the bytes that have arrived, as far as the engine takes them.
+    /// Handles the bytes that have arrived, as far as the engine accepts them.
     pub(crate) fn take_held(
         &mut self,
         net: &mut Net,
@@ -164,7 +165,8 @@ impl Served {
                     self.close(net);
                     break;
                 }
-                // A relay adds some fields to a request that already has as many as the relay accepts from an intruder.
+                // A relay adds some fields to a request that already has as many fields as the relay accepts from an
+                // intruder.
                 Err(error) if error.contains("(431)") => {
                     self.close(net);
                     break;
@@ -210,7 +212,7 @@ impl Served {
                 if !is_strange {
                     seen.attempts.insert(attempt);
                 }
-                // A relay may believe a hostile server that it has not processed a call.
+                // If a hostile server claims that it has not processed a call, a relay may send the call again.
                 let method = fields.get(Known::Method).unwrap_or_default();
                 let may_repeat = is_http1 && method != b"POST";
                 if !is_strange && !habits.is_hostile && !may_repeat {
@@ -275,12 +277,13 @@ impl Served {
     }
 }
 
-/// Returns whether the failure of a call has content, whose end never comes.
+/// Returns whether the response of a failed call has content. The server never ends this content.
 fn fails_with_content(id: u64, is_head: bool) -> bool {
     !is_head && (id / 2).is_multiple_of(2)
 }
 
-/// Sends the response to a call, or breaks it off.
+/// Sends the response to a call. If the plan is [`Plan::Break`], resets the stream before the response or in the middle
+/// of it.
 pub(crate) fn respond(engine: &mut Engine, call: &Call) {
     let (stream, is_http1) = (call.stream, engine.is_http1());
     if matches!(call.plan, Plan::Fail(_)) {
@@ -301,7 +304,7 @@ pub(crate) fn respond(engine: &mut Engine, call: &Call) {
         return;
     }
     let is_broken = matches!(call.plan, Plan::Break(_));
-    // All ids are odd.
+    // All ids are odd, so test the next bit.
     if is_broken && (call.id / 2).is_multiple_of(2) {
         return engine.reset(stream, ErrorCode::INTERNAL_ERROR);
     }

@@ -15,14 +15,14 @@ use crate::served::{Call, Habits, Plan, Served, respond};
 use crate::settings::Changes;
 use crate::shell::Listen;
 
-/// Most attacks of a hostile server on one connection.
+/// Maximum number of attacks of a hostile server on one connection.
 const ATTACKS_MAX: u32 = 40;
 
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     served: Vec<Served>,
     limits: Arc<Limits>,
-    /// Accepts no connections until then.
+    /// Time until which the server accepts no connections.
     down_until: Option<Instant>,
     habits: Habits,
     fields: FieldSection,
@@ -36,7 +36,7 @@ impl Server {
         let limits = Limits {
             max_concurrent_streams: if takes_few_calls { net.random.u32(1..20) } else { 1_000 },
             initial_window_bytes: if has_small_windows { net.random.u32(1..20_000) } else { 65_535 },
-            // A relay that opens more streams than announced breaks the connection.
+            // If a relay opens more streams than the server announced, the connection fails.
             max_stream_errors: 0,
             ..Limits::server()
         };
@@ -63,7 +63,8 @@ impl Server {
         self.habits.is_hostile = true;
     }
 
-    /// Ends all connections, also those with calls that it would never answer, and accepts no more.
+    /// Ends all connections, also connections with calls that the server would never answer, and accepts no more
+    /// connections.
     pub(crate) fn stop(&mut self, net: &mut Net) {
         self.down_until = Some(net.now + Duration::from_secs(1_000));
         self.served.iter_mut().for_each(|served| served.close(net));
@@ -167,12 +168,12 @@ impl Server {
         }
     }
 
-    /// Returns the flow-control windows of the connections on which nothing is on its way.
+    /// Returns the flow-control windows of the connections on which no bytes are in transit.
     pub(crate) fn windows(&self, net: &Net) -> Vec<(CableId, Windows)> {
         self.served.iter().filter_map(|served| served.windows(net)).collect()
     }
 
-    /// Returns when something is due.
+    /// Returns the time of the next action.
     pub(crate) fn next(&self, net: &Net) -> Option<Instant> {
         let calls = self.served.iter().flat_map(|served| served.calls.values());
         let due = calls.filter_map(|call| match call.plan {

@@ -13,7 +13,7 @@ const HEADER_TABLE_SIZE: u16 = 0x1;
 const MAX_CONCURRENT_STREAMS: u16 = 0x3;
 const INITIAL_WINDOW_SIZE: u16 = 0x4;
 
-/// The changes that a peer still makes on one connection.
+/// The changes that a peer still has to make on one connection.
 pub(crate) struct Changes {
     window_bytes: u32,
     table_bytes: u32,
@@ -36,16 +36,17 @@ impl Changes {
         }
     }
 
-    /// Returns when the next change is due, if that is later than now. A change that is due waits for the end of a frame.
+    /// Returns the time of the next change, if this time is later than now. A change that is due waits for the end of a
+    /// frame.
     pub(crate) fn next(&self, net: &Net) -> Option<Instant> {
         self.next_at.filter(|at| *at > net.now)
     }
 
     /// Returns a SETTINGS frame if a change is due. The last frame restores the values at the connection's start.
     ///
-    /// The engine that sends these frames does not know of them. It keeps the limits that it had at the connection's start, so no
-    /// frame announces higher limits. A small window may stop a stream until the last frame, because the engine returns credit
-    /// only when half of the first window is owed.
+    /// The engine of the peer that sends these frames does not know them. It keeps the limits that it had at the
+    /// connection's start, so no frame announces higher limits. A small window may stop a stream until the last frame,
+    /// because the engine returns credit only when half of the first window is owed.
     pub(crate) fn due(&mut self, net: &mut Net) -> Option<Vec<u8>> {
         self.next_at.take_if(|at| *at <= net.now)?;
         self.left -= 1;

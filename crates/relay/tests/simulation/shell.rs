@@ -15,13 +15,13 @@ use crate::arrival::{Arrival, Doors};
 use crate::mesh::Bounds;
 use crate::net::{CableId, End, Net, Read};
 
-/// Whoever listens where a proxy connects to.
+/// The listeners to which a proxy connects.
 pub(crate) trait Listen {
-    /// Accepts a connection. Returns whether anyone listens there.
+    /// Accepts a connection. Returns whether there is a listener at `address`.
     fn accept(&mut self, address: SocketAddr, cable: CableId, net: &mut Net) -> bool;
 }
 
-/// Most bytes that are read at once.
+/// Maximum number of bytes that are read at once.
 pub(crate) const READ_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -30,18 +30,18 @@ pub(crate) struct Wire {
     /// The end that the proxy holds.
     pub(crate) end: End,
     pub(crate) carries: Carries,
-    /// The connection is established, or refused, at this time.
+    /// Time at which the connection is established or refused.
     pub(crate) connected_at: Option<Instant>,
     pub(crate) is_refused: bool,
     pub(crate) is_unfinished: bool,
-    /// The socket took no more bytes.
+    /// Whether the socket accepted no more bytes.
     pub(crate) is_blocked: bool,
     pub(crate) is_write_closed: bool,
-    /// A write has failed: the peer has closed its socket, which its kernel answers with a reset.
+    /// Whether a write has failed: the peer has closed its socket, which its kernel answers with a reset.
     pub(crate) has_failed: bool,
 }
 
-/// Whose bytes a wire carries.
+/// The owner of the bytes that a wire carries.
 #[derive(Debug)]
 pub(crate) enum Carries {
     Link(LinkId),
@@ -80,13 +80,13 @@ pub(crate) struct Shell {
     pub(crate) wires: Slots<Wire>,
     pub(crate) clients: u16,
     pub(crate) doors: Doors,
-    /// Has held more memory than its budget although it had clients to close.
+    /// Whether the relay has held more memory than its budget although it had clients that it could disconnect.
     pub(crate) is_over_budget: bool,
     /// Traced calls that have ended; `None` if the relay traces no calls.
     pub(crate) traces: Option<Arc<Outbox>>,
 }
 
-/// Every call is traced.
+/// The sampling that traces every call.
 const ALL: Sampling = Sampling { ratio: 1.0, slower_than: None, failed: false };
 
 impl Shell {
@@ -142,12 +142,12 @@ impl Shell {
         }
     }
 
-    /// Returns how many calls are in flight.
+    /// Returns the number of calls in flight.
     pub(crate) fn calls(&self) -> usize {
         self.relay.explain().iter().map(|cluster| cluster.calls).sum()
     }
 
-    /// Returns how many connections are open.
+    /// Returns the number of open connections.
     pub(crate) fn connections(&self) -> usize {
         self.wires.iter().count()
     }
@@ -158,7 +158,7 @@ impl Shell {
         self.relay.link(wire.link()?)?.windows()
     }
 
-    /// One turn of the event loop.
+    /// Runs one turn of the event loop.
     pub(crate) fn turn(&mut self, net: &mut Net, servers: &mut impl Listen) {
         self.relay.set_now(net.now);
         let ids: Vec<WireId> = self.wires.iter().map(|(id, _)| id).collect();
@@ -213,7 +213,7 @@ impl Shell {
             wire.is_blocked = false;
             self.relay.mark_dirty(link);
         }
-        // Several times in a turn, as several events may come.
+        // Read several times in a turn, because several events may arrive.
         for _ in 0..3 {
             self.read(id, net);
         }
@@ -223,7 +223,7 @@ impl Shell {
         let Some(wire) = self.wires.get_mut(id) else { return };
         let (Some(link), cable, end) = (wire.link(), wire.cable, wire.end) else { return };
         let (is_reset, has_failed) = (net.is_reset(cable), wire.has_failed);
-        // Nothing but an event of the network or of the relay lets the worker read a socket, however much is unread.
+        // A worker reads a socket only after an event of the network or of the relay, however many bytes are unread.
         let has_event = net.take_event(cable, end);
         if !std::mem::take(&mut wire.is_unfinished) && !has_event {
             return;
@@ -335,7 +335,7 @@ impl Shell {
         }
     }
 
-    /// Returns when the next turn is due.
+    /// Returns the time of the next turn.
     pub(crate) fn next(&self, net: &Net) -> Instant {
         let is_unfinished = self.wires.iter().any(|(_, wire)| wire.is_unfinished && wire.connected_at.is_none());
         if is_unfinished {

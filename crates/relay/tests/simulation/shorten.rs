@@ -1,4 +1,4 @@
-//! A shorter world in place of one that fails: the parts that the failure does not need are left out, one by one.
+//! Shortens a world that fails: leaves out, one by one, the parts that the failure does not need.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 
@@ -14,10 +14,10 @@ pub(crate) fn run(seed: u64, parts: Parts) -> Result<Total, String> {
     })
 }
 
-/// Returns the parts that a failing world needs in order to fail, and how it fails with them. The failure may differ
-/// from the first one.
+/// Returns the parts that a failing world needs in order to fail, and the error with these parts. The error may differ
+/// from the first error.
 pub(crate) fn shorten(seed: u64, mut parts: Parts, mut why: String) -> (Parts, String) {
-    // The panics of shorter worlds would only hide the first.
+    // The panics of shorter worlds would only hide the first panic.
     let hook = take_hook();
     set_hook(Box::new(|_| {}));
     loop {
@@ -29,7 +29,7 @@ pub(crate) fn shorten(seed: u64, mut parts: Parts, mut why: String) -> (Parts, S
                 (parts, why) = (parts.without(part), error);
             }
         }
-        // A part may have been needed only because of another one.
+        // A part may have been needed only because of another part.
         if parts == before {
             break;
         }

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-/// Returns the bytes of a hostile client: the beginning of a connection, or what follows.
+/// Returns the bytes of a hostile client: the beginning of a connection, or later bytes.
 pub(crate) fn requests(random: &mut Rng) -> Vec<u8> {
     let post = "POST /sim.Hostile/x HTTP/1.1\r\nhost: echo\r\n";
     let get = "GET /sim.Hostile/x HTTP/1.1\r\nhost: echo\r\nx-response-bytes: 100000\r\n\r\n";

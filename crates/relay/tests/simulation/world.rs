@@ -19,27 +19,27 @@ use crate::shell::Listen;
 
 /// Longest virtual time of a world. Every client leaves after half a minute.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Most steps of a world.
+/// Maximum number of steps of a world.
 const STEPS_MAX: u64 = 200_000;
 
 /// The address of the clients and their proxy.
 const CLIENTS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 1, 0, 1));
 const INTRUDERS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 66, 0, 1));
 
-/// What has happened in a world, or in several.
+/// The results of one or more worlds.
 #[derive(Default)]
 pub(crate) struct Total {
     pub(crate) calls: u64,
     pub(crate) endings: Endings,
     pub(crate) steps: u64,
     pub(crate) virtual_time: Duration,
-    /// Worlds in which no call may be lost.
+    /// Number of worlds in which no call may be lost.
     pub(crate) calm_worlds: u64,
-    /// Attempts that reached a server in worlds with hedging after another attempt at the same call.
+    /// Number of attempts that reached a server in worlds with hedging after another attempt at the same call.
     pub(crate) hedges: u64,
-    /// Relays that had no calls any more while clients were connected.
+    /// Number of relays that had no more calls while clients were connected.
     pub(crate) settled_relays: u64,
-    /// Connections that were open in the end, and whose windows were compared on both sides.
+    /// Number of connections that were open in the end, and whose windows were compared on both sides.
     pub(crate) compared_windows: u64,
 }
 
@@ -56,7 +56,7 @@ impl Total {
     }
 }
 
-/// A server, and in half of the cases the proxy before it.
+/// A server, and in half of the cases the proxy in front of it.
 struct Pod {
     proxy: Option<Proxy>,
     server: Server,
@@ -131,7 +131,7 @@ pub(crate) fn run(seed: u64, parts: Parts) -> Result<Total, String> {
 impl World {
     fn new(seed: u64, parts: Parts) -> Self {
         let mut random = Rng::with_seed(seed);
-        // In a third of the worlds, nothing stands in the way of a call.
+        // In a third of the worlds, leave out the parts that may prevent an answer to a call.
         let obstacles = [Part::ServerFaults, Part::SmallLimits, Part::SmallBudgets, Part::Suspension];
         let is_calm = random.u8(..3) == 0;
         let parts = obstacles.into_iter().filter(|_| is_calm).fold(parts, Parts::without);
@@ -151,7 +151,7 @@ impl World {
         let clients = if parts.has(Part::ManyClients) { random.u8(1..5) } else { 1 };
         let mut callers: Vec<_> = (0..clients).map(|_| Caller::new(&mut net, random.u32(1..40))).collect();
         let intruders = Self::intruders(&mut random, &mut net, &pods);
-        // The first server is always in the mesh, and well-behaved, unless it is the only one.
+        // The first server is always in the mesh, and well-behaved, unless it is the only server.
         if random.u8(..4) == 0 && parts.has(Part::HostileServers) {
             pods.iter_mut().last().into_iter().for_each(|pod| pod.server.turn_hostile());
             callers.iter_mut().for_each(|caller| caller.outcome.may_be_strange = true);
@@ -225,7 +225,7 @@ impl World {
         self.pods.iter_mut().try_for_each(|pod| pod.run(net, &mut self.seen))
     }
 
-    /// Lets time pass until something is due.
+    /// Advances the time to the next action.
     fn sleep(&mut self) {
         let net = &self.net;
         let due = self.callers.iter().filter_map(|caller| caller.next(net));
@@ -269,13 +269,14 @@ impl World {
     }
 
     fn end(mut self) -> Result<Total, String> {
-        // What is on its way arrives, while the clients that are left keep their connections.
+        // Bytes in transit arrive, while the remaining clients keep their connections.
         self.rest(30, Duration::from_millis(10))?;
         let settled_relays = self.check_settled()?;
         let compared_windows = self.check_windows()?;
         self.callers.iter_mut().for_each(|caller| caller.leave(&mut self.net));
-        // What is on its way arrives, servers give up, and the relays end what is left. An HTTP/1 connection that waits
-        // for its response is not read, so its end shows only when the server gives up.
+        // Bytes in transit arrive, servers give up, and the relays end the remaining calls. A relay does not read an
+        // HTTP/1 connection that waits for its response, so it notices the connection's end only when the server gives
+        // up.
         self.rest(50, Duration::from_millis(10))?;
         self.pods.iter_mut().for_each(|pod| pod.server.stop(&mut self.net));
         self.rest(100, Duration::from_millis(10))?;
@@ -331,7 +332,7 @@ impl World {
         for windows in self.callers.iter().flat_map(|caller| caller.windows(&self.net)) {
             check(windows, &mut self.proxy)?;
         }
-        // A hostile server announces and takes credit that its engine does not know.
+        // A hostile server announces and uses credit that its engine does not know.
         for pod in self.pods.iter_mut().filter(|pod| !pod.server.is_hostile()) {
             let proxy = pod.proxy.as_mut().unwrap_or(&mut self.proxy);
             pod.server.windows(&self.net).into_iter().try_for_each(|windows| check(windows, proxy))?;
@@ -344,7 +345,8 @@ impl World {
         // A process that ends does not record the calls that are still in flight.
         let begun = self.seen.attempts.iter().filter(|_| !self.proxy.was_cut);
         let sent = self.callers.iter().flat_map(|caller| &caller.outcome.sent);
-        // After a suspension, a relay may close a connection that has been silent for too long, before a request arrives.
+        // After a suspension, a relay may close a connection that has been silent for too long, before a request
+        // arrives.
         let sent = sent.filter(|_| self.proxy.records_all() && !self.was_suspended);
         match ended.chain(begun).chain(sent).find(|id| !self.proxy.log.recorded.contains(id)) {
             Some(id) => Err(format!("attempt {id} is not recorded")),
@@ -362,8 +364,8 @@ impl World {
         Ok(())
     }
 
-    /// Returns an error if a call that had begun long ago was still open when its client left, or if the client could not
-    /// make all its calls.
+    /// Returns an error if a call that had begun long ago was still open when its client left, or if the client could
+    /// not make all its calls.
     fn check_none_hangs(&self) -> Result<(), String> {
         for caller in &self.callers {
             let hangs = |request: &&Request| !self.may_hang(request);
@@ -379,7 +381,7 @@ impl World {
 
     /// Returns whether a server may be the reason why a call without a deadline never ends.
     fn may_hang(&self, request: &Request) -> bool {
-        // A hostile server may never answer. It may get a call that another server has got, too.
+        // A hostile server may never answer. The hostile server may also get a call that another server has got.
         let may_have_reached_hostile = self.pods.iter().any(|pod| pod.server.is_hostile())
             && (!self.seen.calls.contains_key(&request.id)
                 || !self.seen.repeats.are_none()
@@ -409,9 +411,9 @@ impl World {
         let is_outrun = has_hostile && self.seen.repeats.hedges.is_some();
         // A connection without calls that has lost its place may be closed while a request is on its way.
         let have_yielded = self.proxies().any(|proxy| proxy.have_yielded);
-        // An HTTP/1 connection may end while a request is on its way. A relay repeats an idempotent request, but not the
-        // one for which the connection was opened; a proxy that drains may close a connection that it has not read. A
-        // policy may allow a single retry, and this may happen to the retry too.
+        // An HTTP/1 connection may end while a request is on its way. A relay repeats an idempotent request, but not
+        // the one for which the connection was opened; a proxy that drains may close a connection that it has not read.
+        // A policy may allow a single retry, and this may happen to the retry too.
         let has_drained = self.proxies().any(|proxy| proxy.has_drained);
         let is_lost = !is_idempotent || has_drained || self.seen.repeats.retries.is_some();
         let is_race = request.http1.is_some() && (why == ENDED || (why == "connection-closed" && is_lost));
@@ -419,7 +421,7 @@ impl World {
     }
 }
 
-/// Returns whether a call may end like this although nothing stands in its way.
+/// Returns whether a call may end for the reason `why` although there is no obstacle.
 fn may_be_lost(request: &Request, why: &str) -> bool {
     match why {
         "deadline-exceeded" => true,

@@ -1,4 +1,4 @@
-//! A stranger's attacks that begin with a TLS handshake: invalid tokens, streams that wait for news of the trust
+//! A stranger's attacks that begin with a TLS handshake: invalid tokens, streams that wait for changes of the trust
 //! bundle, and ports that require a client certificate.
 
 use std::io;
@@ -21,7 +21,7 @@ use tokio_rustls::client::TlsStream;
 use super::requests::{framed, grpc};
 use super::{Campaign, at};
 
-/// Connections of each attack to each Pod.
+/// Number of connections of each attack to each Pod.
 const CONNECTIONS: u32 = 10;
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// Pause between two attempts.

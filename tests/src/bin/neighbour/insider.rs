@@ -14,13 +14,13 @@ use super::certificate::Certificate;
 use super::requests::{Working, framed, grpc, tunnel};
 use super::{CLOSED_PORT, Campaign, Count, OPEN_PORT, at, xds};
 
-/// Connections of each attack to each Pod.
+/// Number of connections of each attack to each Pod.
 const CONNECTIONS: u32 = 2;
-/// Streams on one connection whose answers the insider leaves unread.
+/// Number of streams on one connection. The insider leaves their answers unread.
 const STREAMS: u32 = 150;
 /// Size of the application's answer on each stream.
 const ANSWER_BYTES: u32 = 128 << 10;
-/// How long the insider keeps a connection open whose answers it does not read.
+/// Time for which the insider keeps open a connection whose answers it does not read.
 const HOLD: Duration = Duration::from_secs(25);
 /// Pause between two streams of a connection.
 const STREAM_PAUSE: Duration = Duration::from_millis(50);

@@ -6,10 +6,10 @@
 //! - `member`: attacks through its own proxy.
 //! - `insider`: gets a certificate as a proxy does. Then, without a proxy, connects directly to the ports of other
 //!   Pods' proxies and of the control plane.
-//! - `prober`: makes no attack. It sends probes to the attacked Pods, and prints how long the answers take.
+//! - `prober`: makes no attack. It sends probes to the attacked Pods, and prints the times until the answers.
 //!
 //! Every role waits for a file `go` beside the program, so that all of them begin and end together. At the end, an
-//! attacker prints a line for each attack: its name, and how often it was made.
+//! attacker prints a line for each attack: the attack's name, and the number of times that it was made.
 //!
 //! Each attack is limited in connections and in rate. So if other clients lose calls, the reason is the attack, and not
 //! a machine that is too small for the load.
@@ -38,7 +38,7 @@ const OPEN_PORT: u16 = 50052;
 /// Pause of a neighbour before its next attempt.
 const REST: Duration = Duration::from_millis(100);
 
-/// How often an attack was made.
+/// Number of times that an attack was made.
 type Count = Arc<AtomicU64>;
 
 /// All attacks, and their counts.

@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// Probes until `until`, then prints JSON: the number of probes, the number of unanswered probes, the longest sequence
 /// of unanswered probes of one page, and the median and the 99th percentile of the times in microseconds. The time of
-/// an unanswered probe counts as [`PATIENCE`].
+/// an unanswered probe is [`PATIENCE`].
 pub(super) async fn probe(until: Instant, proxies: &[IpAddr], controls: &[IpAddr]) {
     let mut probes = JoinSet::new();
     for address in [at(proxies, 4191), at(controls, 4191), at(controls, 15021)].concat() {

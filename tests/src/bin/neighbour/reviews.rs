@@ -9,9 +9,9 @@ use tokio::io::AsyncWriteExt;
 use super::encrypted::{connect, read_on, repeat};
 use super::{Campaign, at};
 
-/// Size of a small review. The webhooks limit only how many larger reviews there are at a time.
+/// Size of a small review. The webhooks limit the number of concurrent reviews only for larger reviews.
 const SMALL_BYTES: usize = 30 << 10;
-/// Size of a review that counts for the limit on larger reviews.
+/// Size of a larger review, to which the limit on concurrent reviews applies.
 const MIDDLE_BYTES: usize = 600 << 10;
 /// Size of the largest review that the webhooks accept.
 const LARGEST_BYTES: usize = 4 << 20;

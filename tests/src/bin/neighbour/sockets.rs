@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::{CLOSED_PORT, Campaign, REST, at};
 
-/// Connections to each port of each Pod: more than the 128 connections that an admin port keeps open.
+/// Number of connections to each port of each Pod: more than the 128 connections that an admin port keeps open.
 const SOCKETS: u32 = 150;
 /// The first bytes of a TLS record with a ClientHello.
 const HALF_HELLO: &[u8] = &[0x16, 3, 1, 2, 0, 1];
@@ -25,7 +25,7 @@ const METRICS: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r
 
 /// Pause between a closed connection and the next connection.
 const HOLD_REST: Duration = Duration::from_secs(6);
-/// Addresses that a member dials at once in each interval: 10,800 in a minute.
+/// Number of addresses that a member dials at once in each [`DIAL_INTERVAL`]: 10,800 in a minute.
 const DIALLED_AT_ONCE: usize = 9;
 const DIAL_INTERVAL: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -118,7 +118,8 @@ async fn ask(address: SocketAddr, request: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// Dials addresses that this Pod never called before. Its proxy asks the control plane about each of them.
+/// Dials addresses that this Pod never called before. The Pod's proxy sends a request about each address to the control
+/// plane.
 pub(super) fn dial_ever_new_addresses(campaign: &mut Campaign, ips: &[IpAddr]) {
     let dialled = campaign.count("new_addresses_dialled");
     let addresses: Vec<SocketAddr> =

@@ -1,4 +1,4 @@
-//! xDS streams that subscribe to many names, ask again for resources that they have, and leave answers unread.
+//! xDS streams that subscribe to many names, request resources that they already have, and leave answers unread.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,16 +18,16 @@ use super::certificate::Certificate;
 use super::requests::{Working, framed, grpc};
 use super::{Campaign, Count};
 
-/// Connections to each replica.
+/// Number of connections to each replica.
 const CONNECTIONS: u32 = 8;
-/// Streams on each connection: the control plane's limit.
+/// Number of streams on each connection: the control plane's limit.
 const STREAMS: usize = 8;
-/// Nonexistent names of each kind to which each stream subscribes. All streams together subscribe to 128,000 names,
-/// which is more than the 105,000 that one identity may have if the control plane has 256 MiB.
+/// Number of nonexistent names of each kind to which each stream subscribes. All streams together subscribe to 128,000
+/// names, which is more than the 105,000 that one identity may have if the control plane has 256 MiB.
 const NAMES: usize = 500;
 /// A large resource that exists: a Service with all routes that fit.
 const HEAVY: &str = "heavy.neighbours:80";
-/// Interval at which each stream asks for [`HEAVY`] again.
+/// Interval at which each stream requests [`HEAVY`] again.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
 const EVERY: Duration = Duration::from_secs(6);
 

@@ -12,7 +12,7 @@ const ATTACKER_CPU: &str = "300m";
 /// explicit, because Kubernetes would otherwise use the limit as the request. It gives an attacker as little as a
 /// container without any request.
 const ATTACKER_CPU_SHARE: &str = "1m";
-/// CPU request of the prober: the CPU that it needs, so that it does not measure its own waiting.
+/// CPU request of the prober: the CPU that it needs, so that it does not measure its own waiting for a processor.
 const PROBER_CPU_SHARE: &str = "100m";
 
 /// Memory limit of the attacked proxies, and of the member's own proxy.

@@ -80,8 +80,8 @@ impl Connection {
         self.on_block(now, &block, &fragments, fields)
     }
 
-    /// Processes a complete header block. Every block is decoded, even one that is then ignored, to keep the dynamic
-    /// table in sync (section 4.3).
+    /// Processes a complete header block. Every block is decoded, even if its section is then ignored, to keep the
+    /// dynamic table in sync (section 4.3).
     fn on_block(&mut self, now: Instant, block: &OpenBlock, bytes: &[u8], fields: &mut FieldSection) -> Received {
         fields.clear();
         self.decoder.decode(bytes, self.limits.max_header_list_bytes as usize, fields).map_err(
@@ -153,8 +153,8 @@ impl Connection {
     }
 
     /// Handles a section of a stream that is not open. If the section is [`Absent::Expected`], ignores it; otherwise
-    /// fails the connection. Content for such a stream does not fail the connection. A section does, because decoding a
-    /// section costs more than dropping content. For the same reason, the number of ignored sections is limited.
+    /// fails the connection. Unlike a section, content for such a stream does not fail the connection, because dropping
+    /// content costs less than decoding a section. For the same reason, the number of ignored sections is limited.
     fn section_of_absent_stream(&mut self, id: u32) -> Received {
         self.floods.count(Flood::EmptyFrames, &self.limits)?;
         match self.absent_stream(id)? {

@@ -1,4 +1,5 @@
-//! Random traffic between the engine and the h2 crate, in both roles: the received messages must equal the sent ones.
+//! Random traffic between the engine and the h2 crate, in both roles: the received messages must equal the sent
+//! messages.
 //!
 //! Each seed determines settings for both sides, a size for the pipe between them, and calls, some of which are
 //! aborted. Complete calls must arrive byte for byte; the received part of an aborted call must be a beginning of the
