@@ -87,7 +87,6 @@ fn mesh(state: &State, query: &Query<'_>) -> Answer {
     typed(StatusCode::OK, "application/json", snapshot)
 }
 
-<<<<<<< HEAD
 /// The edges, and the nodes that are not only Services without calls.
 fn graph(mesh: &Mesh) -> String {
     let edges = mesh.edges(|_, _| true);
@@ -98,18 +97,6 @@ fn graph(mesh: &Mesh) -> String {
     });
     let row = |(id, node): (&String, &Node)| json!({ "id": id, "is_service": node.is_service, "row": node.row(id) });
     clean(&json!({ "nodes": nodes.map(row).collect::<Vec<_>>(), "edges": edges }))
-=======
-fn graph(state: &State) -> String {
-    let mesh = state.mesh.borrow();
-    let nodes: Vec<Value> = mesh
-        .nodes
-        .iter()
-        .filter(|(_, node)| node.proxies > 0 || !node.is_service || node.counts().0.calls > 0.0)
-        .map(|(id, node)| json!({ "id": id, "is_service": node.is_service, "row": node.row(id) }))
-        .collect();
-    // Every edge has calls, so both of its nodes passed the filter above.
-    clean(&json!({ "nodes": nodes, "edges": mesh.edges(|_, _| true) }))
->>>>>>> en-cli
 }
 
 fn json_answer(json: String) -> Answer {
