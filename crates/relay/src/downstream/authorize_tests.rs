@@ -1,4 +1,3 @@
-use super::*;
 use crate::downstream::origin::{Door, Origin};
 use crate::fixtures::{call, mesh_of, relay, service};
 use crate::link::LinkId;
