@@ -11,7 +11,7 @@ use crate::metrics::TcpMetrics;
 use crate::pool::upstream::UpstreamId;
 use crate::slots::Id;
 
-/// What carries the bytes of a connection. Only the event loop has such a table.
+/// Marker of the ids of wires. A wire carries the bytes of a connection; only the event loop has a table of wires.
 #[derive(Debug)]
 pub enum Wire {}
 
@@ -39,11 +39,11 @@ pub enum Effect {
     ReadOn(WireId),
     /// The client of a wire has sent something complete.
     Settle(WireId),
-    /// Count a wire's bytes in this series from now on, and those that it has carried so far.
+    /// Count a wire's bytes in this series: the bytes that it has carried so far, and all further bytes.
     Count(WireId, Arc<TcpMetrics>),
-    /// Write what the socket takes of these bytes: the wire is closed directly afterwards.
+    /// Write as many of these bytes as the socket accepts: the wire is closed directly afterwards.
     WriteLast(WireId, Vec<u8>),
-    /// Close a wire in a way that its peer does not take for the end of the content.
+    /// Close a wire in such a way that its peer does not take the close for the end of the content.
     Abort(WireId),
     /// Close a wire.
     Close(WireId),

@@ -76,7 +76,7 @@ pub use target::usage::Usage;
 
 /// Time between two sweeps. An established connection is checked for timeouts in every tenth sweep.
 pub const SWEEP_EVERY: Duration = Duration::from_millis(100);
-/// How long a client may take to acknowledge our first GOAWAY.
+/// Maximum time for a client to acknowledge our first GOAWAY.
 pub const GOAWAY_GRACE: Duration = Duration::from_secs(1);
 
 /// Returns the metric label of a connection that was closed because its client violated the protocol.

@@ -79,7 +79,8 @@ pub struct RelayLimits {
     /// accounts. An account is a client's identity, a source address, or a connection of the own application. Further
     /// calls use the account's own connections.
     pub max_shared_calls_per_account: u32,
-    /// As above, for calls whose requests have not ended.
+    /// Calls in flight of one account on shared connections whose requests have not ended. See
+    /// `max_shared_calls_per_account`.
     pub max_shared_open_calls_per_account: u32,
     /// Calls that an account may cancel within 10 s on shared connections. An account that cancels more gets its own
     /// connections.
@@ -91,7 +92,7 @@ pub struct RelayLimits {
     /// Cancelled calls of a client, as long as their endpoints have not been told of the cancellation. Until then,
     /// these calls count against the client's streams.
     pub max_cancelled_calls_per_client: u32,
-    /// RST_STREAM frames that one connection to an endpoint may send at once: backends treat more as an attack.
+    /// RST_STREAM frames that one connection to an endpoint may send per 10 ms: backends treat more as an attack.
     pub max_resets_per_tick: u32,
     /// RST_STREAM frames that one connection to an endpoint may send in a burst.
     pub reset_burst: u32,
@@ -119,7 +120,7 @@ pub struct RelayLimits {
     pub client_idle_timeout_ms: u32,
     /// How long an endpoint may be silent while calls wait for it, before it gets a PING.
     pub endpoint_ping_after_ms: u32,
-    /// How long the endpoint may take to answer the PING.
+    /// How long an endpoint may take to answer a PING.
     pub endpoint_ping_timeout_ms: u32,
     /// How long it may take to establish a connection to an address without a Service. For a Service, the annotation
     /// `leno.dev/connect-timeout` applies.
@@ -371,7 +372,7 @@ impl Limits {
     /// Sets a limit by name.
     ///
     /// # Errors
-    /// [`LimitError`]; nothing changes then.
+    /// [`LimitError`] if no limit has this name, or if the value is out of range; no limit changes then.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), LimitError> {
         let spec = SPECS.iter().find(|spec| spec.name == name).ok_or_else(|| LimitError::Unknown(name.to_owned()))?;
         let number = value.parse().ok().filter(|n| spec.range.contains(n));

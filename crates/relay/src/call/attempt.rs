@@ -88,7 +88,7 @@ impl Attempt {
         }
     }
 
-    /// Records that trailers of `bytes` bytes wait in the endpoint's connection until all content has gone.
+    /// Records that trailers of `bytes` bytes wait in the endpoint's connection until all content was sent.
     pub(crate) fn trailers_wait(&mut self, bytes: usize) {
         self.trailers_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     }
@@ -197,7 +197,8 @@ impl Attempts {
         self.current.iter().any(|attempt| attempt.stream().is_some())
     }
 
-    /// Returns the smallest number of content bytes that any attempt has sent. The client may send as much again.
+    /// Returns the smallest number of content bytes that any attempt has sent: the number of bytes for which the client
+    /// may get flow-control window again.
     #[inline]
     pub(crate) fn sent_bytes(&self) -> usize {
         self.current.iter().map(|attempt| attempt.sent_bytes).min().unwrap_or(0)

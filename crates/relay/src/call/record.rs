@@ -40,8 +40,8 @@ pub(crate) fn is_endpoint_failure(http_status: u16, grpc_status: Option<u8>) -> 
     http_status >= 500 || http_status == 429 || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
 }
 
-/// Returns whether a header section shows a failure of the endpoint. The gRPC status of a response that has content comes
-/// later.
+/// Returns whether a header section shows a failure of the endpoint. The gRPC status of a response that has content
+/// comes later, in the trailers.
 pub(crate) fn is_endpoint_failed_answer(fields: &FieldSection, is_grpc: bool) -> bool {
     is_endpoint_failure(status_code(fields), grpc::status(fields).filter(|_| is_grpc))
 }

@@ -54,7 +54,7 @@ pub struct Client {
     pub(crate) waiting_calls: usize,
     /// Memory of the request fields of all its calls, in bytes.
     pub(crate) fields_bytes: usize,
-    /// The client has or had as many streams open as it may, and this has been logged.
+    /// The client has reached its maximum number of open streams at least once, and this has been logged.
     pub(crate) is_full: bool,
     pub(crate) idle_since: Option<Instant>,
     /// When the client was told that its connection ends.
@@ -136,7 +136,7 @@ impl Client {
     }
 
     /// Returns whether the connection is a tunnel. Each stream of a tunnel is a connection of an application, with flow
-    /// control of its own, and may stay unread as long as that application likes.
+    /// control of its own. The application may leave the stream unread for any time.
     pub(crate) fn is_tunnel(&self) -> bool {
         self.origin.door == Door::Tunnel
     }
