@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 const SLOTS: usize = 4_096;
 /// The unit of the times in slots.
 const TICK: Duration = Duration::from_millis(100);
-/// How long a request is remembered after the failure of its call: 10 s.
+/// Time for which a request is remembered after the failure of its call: 10 s.
 const MEMORY_TICKS: u16 = 100;
-/// How far the time of another worker may be ahead: 1 s. Each worker reads the clock once in a turn.
+/// Maximum time by which another worker's time may be ahead: 1 s. Each worker reads the clock once in a turn.
 const AHEAD_TICKS: u16 = 10;
 /// Bits of a slot that are its time. The other bits are the request's.
 const TIME_BITS: u32 = u16::BITS;

@@ -14,7 +14,7 @@ use crate::pool::pools::PoolId;
 use crate::pool::upstream::UpstreamId;
 use crate::{GOAWAY_GRACE, Relay, SWEEP_EVERY};
 
-/// Each connection is checked once in this many sweeps.
+/// Number of sweeps in which each connection is checked once.
 const TURNS: usize = 10;
 /// How long a connection that has lost its place may take to finish its calls.
 const YIELD_GRACE: Duration = Duration::from_secs(5);
@@ -25,7 +25,7 @@ const LINGER: Duration = Duration::from_secs(1);
 const SPARE_IDLE: Duration = Duration::from_secs(3);
 /// How long a connection without a call keeps the memory that only a busy connection needs.
 const REST_AFTER: Duration = Duration::from_secs(2);
-/// Calls that have waited for a connection this long are reported in the log.
+/// Waiting time for a connection from which calls are reported in the log.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 /// The action that a sweep takes for a connection.
 enum Verdict {

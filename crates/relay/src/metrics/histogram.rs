@@ -13,7 +13,8 @@ pub(super) const BOUNDS_MS: [u32; 25] = [
 /// Number of [`BOUNDS_MS`].
 pub(super) const BOUNDS: usize = BOUNDS_MS.len();
 
-/// How many latencies fell into each bucket, and their sum. One writer, like [`Counter`].
+/// The number of latencies in each bucket, and the sum of all latencies. Only one thread may write, as with
+/// [`Counter`].
 ///
 /// The bounds are not stored: every caller passes the same ones, in milliseconds, inclusive and ascending.
 #[derive(Debug)]

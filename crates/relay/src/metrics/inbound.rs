@@ -1,5 +1,5 @@
-//! Calls of callers, under the names and labels of Linkerd's inbound routes. They repeat the counts of
-//! [`TrafficMetrics`](super::TrafficMetrics), summed over the callers, and cost a call nothing.
+//! Calls of callers, under the names and labels of Linkerd's inbound routes. The numbers are sums of
+//! [`TrafficMetrics`](super::TrafficMetrics) over the callers, so they cost a call nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use super::traffic::TrafficTotals;
 #[derive(Debug, Default)]
 struct PortTotals {
     requests: u64,
-    /// Answers by `:status`; `None` for those that the series of a caller do not distinguish.
+    /// Answers by `:status`; `None` for the answers that the series of a caller do not distinguish.
     statuses: BTreeMap<Option<u16>, u64>,
     durations: HistogramTotals<BOUNDS>,
 }

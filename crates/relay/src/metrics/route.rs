@@ -1,7 +1,7 @@
 //! Counts of requests and connections that matched a route, under the names and labels of Linkerd's outbound routes.
 //!
-//! The series count the requests to each backend, the outcomes of requests, the outcomes of attempts at them, and how
-//! long both took. Linkerd's command `viz stat-outbound` queries them.
+//! The series count the requests to each backend, the outcomes of requests, the outcomes of attempts at them, and the
+//! durations of both. Linkerd's command `viz stat-outbound` queries them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,8 +30,8 @@ const REQUEST_BOUNDS_MS: [u32; 4] = [50, 500, 1_000, 10_000];
 /// Inclusive upper bounds of the buckets for the durations of responses, in milliseconds. They are Linkerd's.
 const RESPONSE_BOUNDS_MS: [u32; 7] = [25, 50, 100, 250, 500, 1_000, 10_000];
 
-/// The counts of [`RouteMetrics::retry_counts`], with Linkerd's names, and of [`RouteMetrics::hedge_counts`]: the end of the
-/// name, and the help.
+/// The ends of the names, and the help texts, of the counts of [`RouteMetrics::retry_counts`] (with Linkerd's names)
+/// and then of [`RouteMetrics::hedge_counts`].
 const RETRIES: [(&str, &str); 8] = [
     ("retry_requests", "Requests that a route sent again"),
     ("retry_successes", "Requests that a route sent again, and that then did not fail"),
@@ -43,7 +43,7 @@ const RETRIES: [(&str, &str); 8] = [
     ("hedge_loaded", "Further attempts that were not made because the Service was loaded"),
 ];
 
-/// Replaces names beyond the limit of series.
+/// Label value that replaces names beyond the limit of series.
 pub(super) const OTHER: &str = "other";
 
 /// The labels of a series about routes.
@@ -61,18 +61,18 @@ pub struct RouteLabels {
 pub struct RouteMetrics {
     /// Requests that matched the route.
     pub requests: Counter,
-    /// Their retries.
+    /// Retries of these requests.
     pub retries: FurtherMetrics,
-    /// Their hedges: further attempts because the first one was not answered in time.
+    /// Hedges of these requests: further attempts because the first one was not answered in time.
     pub hedges: FurtherMetrics,
     outcomes: CountByKey<Outcome, OUTCOMES>,
-    /// Empty until a rule's policy decides about a further attempt, so that most series do without it.
+    /// Empty until a rule's policy decides about a further attempt, so that most series need no memory for it.
     further: OnceLock<Box<FurtherAttempts>>,
     request_durations: Histogram<{ REQUEST_BOUNDS_MS.len() }>,
     response_durations: Histogram<{ RESPONSE_BOUNDS_MS.len() }>,
 }
 
-/// What became of further attempts.
+/// Counts that only requests have for which a policy decides about further attempts.
 #[derive(Debug, Default)]
 struct FurtherAttempts {
     /// The outcomes of attempts after which their requests went on.
@@ -110,7 +110,7 @@ struct RouteTotals {
     requests: u64,
     /// Counts of retries and of hedges, in the order of [`RETRIES`].
     retries: [u64; RETRIES.len()],
-    /// Their outcomes.
+    /// The outcomes of the requests.
     outcomes: Outcomes,
     /// The outcomes of attempts after which the requests went on.
     passed_over: Outcomes,

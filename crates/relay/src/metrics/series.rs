@@ -5,14 +5,14 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a series without a holder is still exported: a client that returns within this time continues its counts,
-/// so that Prometheus sees no reset.
+/// Time for which a series without a holder is still exported. A client that returns within this time continues its
+/// counts, so that Prometheus sees no reset.
 const KEEP_UNHELD: Duration = Duration::from_secs(600);
 
 /// A limited number of series; each has an `M` with its numbers.
 ///
-/// Locked when a connection, a cluster or a client with a new target fetches its handle, and at a scrape, but not for
-/// the next calls.
+/// The table is locked when a connection, a cluster or a client with a new target fetches its handle, and at a scrape.
+/// The next calls need no lock.
 #[derive(Debug)]
 pub(super) struct SeriesTable<L, M> {
     limit: usize,

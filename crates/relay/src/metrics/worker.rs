@@ -150,7 +150,8 @@ impl WorkerMetrics {
         self.routes.get(labels, RouteLabels::beyond_limit)
     }
 
-    /// What is left of the retry budget of a Service's port; keep the handle, as for [`WorkerMetrics::traffic`].
+    /// The number of retries that are left in the retry budget of a Service's port; keep the handle, as for
+    /// [`WorkerMetrics::traffic`].
     pub fn retry_budget(&self, cluster: &ClusterKey) -> Arc<Gauge> {
         self.retry_budgets.get(cluster, other_service)
     }

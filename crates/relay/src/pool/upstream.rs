@@ -193,7 +193,8 @@ impl Relay {
         }
     }
 
-    /// Counts the connection in the metrics of its server, whose identity is proved now if it must be.
+    /// Counts the connection in the metrics of its server. Called once the server has proved its identity, if it must
+    /// prove one.
     pub fn count_upstream(&mut self, id: UpstreamId) {
         let Some(upstream) = self.pools.upstream(id) else { return };
         if let (Some(wire), Some(series)) = (upstream.link.wire, self.endpoint_series(upstream)) {
