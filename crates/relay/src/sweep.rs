@@ -286,7 +286,7 @@ impl Relay {
         waiting as u64
     }
 
-    /// Gives back memory that a burst has used.
+    /// Frees memory that is no longer needed after a burst.
     pub fn shrink(&mut self) {
         self.burst = false;
         self.downstreams.shrink();

@@ -1,4 +1,5 @@
-//! Transfer: takes the bytes of connections in, passes their events to the handlers, and says what is to be written.
+//! Transfer: takes the bytes of connections in, passes their events to the handlers, and provides the bytes to be
+//! written.
 
 use leno_http2::{Event, FieldSection};
 
@@ -23,8 +24,8 @@ impl Relay {
         link_of(&mut self.downstreams, &mut self.pools, id)
     }
 
-    /// Handles the input that a connection has kept. Returns how many bytes it takes now at most; `None` if it must not
-    /// be read.
+    /// Handles the input that a connection has kept. Returns the maximum number of bytes that the connection accepts
+    /// now; `None` if it must not be read.
     pub fn begin_read(&mut self, id: LinkId) -> Option<usize> {
         let mut fields = std::mem::take(&mut self.fields);
         let room = self.take_held(id, &mut fields);
@@ -88,7 +89,7 @@ impl Relay {
         self.end_input::<()>(id, outcome);
     }
 
-    /// Does what follows after input was handled. Returns `None`.
+    /// Finishes the handling of input: lists the link to be flushed, or closes the connection. Returns `None`.
     fn end_input<T>(&mut self, id: LinkId, outcome: Result<(), Closed>) -> Option<T> {
         if let LinkId::Endpoint(upstream) = id {
             self.pools.note_room(upstream);
@@ -172,7 +173,7 @@ impl Relay {
         }
     }
 
-    /// Does the same as [`Self::mark_dirty`] for the client of a call, if the call has one.
+    /// Records that the link to a call's client has output, if the call has a client.
     pub(crate) fn mark_client(&mut self, client: Option<ClientId>) {
         if let Some(client) = client {
             self.mark_dirty(LinkId::Client(client));
@@ -194,7 +195,8 @@ impl Relay {
         None
     }
 
-    /// Does what follows after output was written, as far as the socket takes it.
+    /// Follows after output was written, as far as the socket accepts it. Gives the senders room again, updates the
+    /// charge, and ends the connection if its work is over.
     pub fn flushed(&mut self, id: LinkId) {
         self.return_room(id);
         self.charge(id);
@@ -266,8 +268,8 @@ impl Relay {
     }
 }
 
-/// Returns whether the output that a server does not take now is the rest of an HTTP/1 request whose call is over. A
-/// server that does not read would make it take memory for as long as it likes.
+/// Returns whether the output that a server does not take now is the rest of an HTTP/1 request whose call is over.
+/// Without this check, a server that does not read could make the output occupy memory for any time.
 fn is_rest_useless(id: LinkId, link: &Link) -> bool {
     matches!(id, LinkId::Endpoint(_)) && link.codec.must_close() && link.is_blocked()
 }

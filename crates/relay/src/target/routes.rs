@@ -53,7 +53,7 @@ pub(crate) struct MatchedRule {
 #[derive(Debug)]
 pub(crate) struct RuleTimeout {
     pub(crate) after: Duration,
-    /// The field that tells a gRPC server about it.
+    /// The `grpc-timeout` field that tells a gRPC server the time.
     pub(crate) field: PreparedField,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct CallRoute {
     pub(crate) mirrors: Vec<CallId>,
     /// The method of the call, if the policy of the rule lets it be hedged.
     pub(crate) hedged_method: Option<Method>,
-    /// What the policy of the rule has done with the call so far; `None` while no part of it has acted.
+    /// State that the policy of the rule keeps for the call; `None` while no part of the policy has acted.
     pub(crate) progress: Option<Box<PolicyProgress>>,
 }
 
@@ -129,7 +129,7 @@ impl CallRoute {
         self.rule.rule.name.as_deref()
     }
 
-    /// What the call may do.
+    /// The rule's policy for the call, such as time limits, retries and hedges.
     pub(crate) fn policy(&self) -> &CallPolicy {
         &self.rule.rule.calls
     }
@@ -267,8 +267,8 @@ impl Relay {
         self.take_backend(id, rule, path, routes.parent.port)
     }
 
-    /// Returns what the relay knows about a rule. `place` is the rule's place in its routes. The first call that
-    /// matches the rule looks it up.
+    /// Returns a rule with its looked-up clusters and metrics. `place` is the rule's entry among the matched rules. The
+    /// first call that matches the rule looks them up.
     fn matched_rule(
         &mut self,
         parent: &ClusterKey,

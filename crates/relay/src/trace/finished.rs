@@ -69,7 +69,7 @@ pub struct FinishedAttempt {
 }
 
 impl FinishedCall {
-    /// Highest number of attempts with a span of their own. Further attempts are sent with the span of the call.
+    /// Maximum number of attempts with a span of their own. Further attempts are sent with the span of the call.
     pub const MAX_ATTEMPTS: usize = 8;
 
     /// Returns the memory of the call, in bytes.
