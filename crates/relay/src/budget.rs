@@ -137,14 +137,15 @@ impl Relay {
         held_bytes > self.budget.max_bytes
     }
 
-    /// Returns how many bytes the kernel may hold for each of the worker's `connections` without being counted: together
-    /// at most an eighth of the budget. So a few connections with small messages cost no measurement, and thousands of
-    /// connections cannot hide much.
+    /// Returns how many bytes the kernel may hold for each of the worker's `connections` without being counted:
+    /// together at most an eighth of the budget. So a few connections with small messages cost no measurement, and
+    /// thousands of connections cannot hide much.
     pub fn negligible_bytes(&self, connections: usize) -> usize {
         self.budget.negligible_bytes(connections)
     }
 
-    /// Returns how much the worker may hold after connections were closed because it held more than its budget, in bytes.
+    /// Returns how much the worker may hold after connections were closed because it held more than its budget, in
+    /// bytes.
     pub fn enough_bytes(&self) -> usize {
         self.budget.max_bytes / 8 * 7
     }
@@ -256,8 +257,8 @@ impl Relay {
     }
 }
 
-/// Returns how many bytes the kernel holds in a connection to a server, if the connection carries one client's content alone:
-/// HTTP/1 or opaque bytes. A connection of HTTP/2 carries the content of many clients.
+/// Returns how many bytes the kernel holds in a connection to a server, if the connection carries one client's content
+/// alone: HTTP/1 or opaque bytes. A connection of HTTP/2 carries the content of many clients.
 fn held_alone(upstream: &Upstream) -> Option<usize> {
     let bytes = upstream.link.kernel_bytes;
     (bytes > 0 && !upstream.key.hop.is_shared()).then_some(bytes)

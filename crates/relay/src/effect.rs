@@ -47,7 +47,8 @@ pub enum Effect {
     Abort(WireId),
     /// Close a wire.
     Close(WireId),
-    /// Ask the control plane about a subject. If that is not possible now, [`crate::Relay::refuse_question`] must follow.
+    /// Ask the control plane about a subject. If that is not possible now, [`crate::Relay::refuse_question`] must
+    /// follow.
     Ask(Subject),
     /// The protocol of a client's wire was guessed wrong: detect it, beginning with the bytes that the client has sent.
     Recall { wire: WireId, origin: Origin, first: Vec<u8> },

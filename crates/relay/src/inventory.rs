@@ -1,9 +1,9 @@
 //! Inventory: what the relay's tables hold, and whether that exceeds a limit. Only tests use it: in operation, an entry
 //! that is left over, or a limit that is exceeded by one, does harm only after days.
 //!
-//! Tables that outlive their calls and connections are bounded by other limits, and are left out: clusters and their pools
-//! without connections, metrics, chains of certificates, destinations whose servers speak first, and memory that is kept
-//! for later calls.
+//! Tables that outlive their calls and connections are bounded by other limits, and are left out: clusters and their
+//! pools without connections, metrics, chains of certificates, destinations whose servers speak first, and memory that
+//! is kept for later calls.
 
 use crate::call::Call;
 use crate::call::attempt::Stage;

@@ -1,8 +1,8 @@
 //! Leno's relay as an engine: it owns clients' connections, calls, the clusters that calls go to, balancers, pools of
 //! connections to endpoints, and timers. It knows no socket, no TLS session, no thread and no clock.
 //!
-//! Bytes, events of connections and the time go in. Bytes to be written and [`Effect`]s come out: open a connection, close
-//! one, read on. In each turn, an event loop
+//! Bytes, events of connections and the time go in. Bytes to be written and [`Effect`]s come out: open a connection,
+//! close one, read on. In each turn, an event loop
 //!
 //! 1. sets the time ([`Relay::set_now`]),
 //! 2. lets the relay handle what connections have received ([`Relay::begin_read`], [`Relay::receive`],

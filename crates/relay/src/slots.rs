@@ -103,7 +103,8 @@ struct Entry<T> {
 
 /// A table of values. It grows as needed and reuses the places of removed entries.
 ///
-/// Calls are large and end often, so an entry can be dropped where it is ([`Slots::discard`]); a slab moves it out first.
+/// Calls are large and end often, so an entry can be dropped where it is ([`Slots::discard`]); a slab moves it out
+/// first.
 ///
 /// Invariant: `free` has the places of the entries without a value.
 #[derive(Debug)]

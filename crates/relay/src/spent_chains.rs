@@ -1,5 +1,5 @@
-//! Requests that shall not be retried, because their application has called another service and all retries of that call
-//! are used up.
+//! Requests that shall not be retried, because their application has called another service and all retries of that
+//! call are used up.
 //!
 //! The application's own answer to such a request usually is a failure too. If its callers retried it, the retries of
 //! services in a row would multiply. Applications seldom copy fields from the answers that they get to the answers that
@@ -36,8 +36,8 @@ impl Default for SpentChains {
     }
 }
 
-/// Identifies a request, and the calls that an application makes because of it, by their trace. Equal numbers of different
-/// requests cost the callers of one of them a retry.
+/// Identifies a request, and the calls that an application makes because of it, by their trace. Equal numbers of
+/// different requests cost the callers of one of them a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChainId(u64);
 
@@ -58,8 +58,8 @@ impl SpentChains {
         }
     }
 
-    /// Returns whether a call for a request was noted after the request began, at `begun`. A call of an earlier request of
-    /// the same trace does not count.
+    /// Returns whether a call for a request was noted after the request began, at `begun`. A call of an earlier request
+    /// of the same trace does not count.
     pub(crate) fn has(&self, ChainId(id): ChainId, begun: Instant, now: Instant) -> bool {
         let (Some(since), Some(slot)) = (self.since.get(), self.slot(id)) else { return false };
         let slot = slot.load(Ordering::Relaxed);

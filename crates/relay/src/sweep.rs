@@ -104,7 +104,8 @@ impl Relay {
         let is_tunnel = client.is_tunnel();
         let link = &mut client.link;
         if link.closing_since.is_some() {
-            // If the kernel still has output that the client has not read, the connection keeps its place and its charge.
+            // If the kernel still has output that the client has not read, the connection keeps its place and its
+            // charge.
             let has_unread = link.kernel_bytes > CONNECTION_BYTES;
             if !past(link.closing_since, if has_unread { ms(relay.unread_timeout_ms) } else { LINGER }) {
                 return Verdict::Keep;

@@ -70,8 +70,8 @@ impl<T: Copy> Timers<T> {
         Self { start: now, latest: (now, 0), done_ms: 0, heads, occupied, entries: Slab::new() }
     }
 
-    /// Returns the tick of the time that is `after` later than `since`. In most turns of the event loop, `since` is the same for
-    /// all callers, so this saves the difference of two times.
+    /// Returns the tick of the time that is `after` later than `since`. In most turns of the event loop, `since` is the
+    /// same for all callers, so this saves the difference of two times.
     #[inline]
     pub(crate) fn tick_after(&mut self, since: Instant, after: Duration) -> Tick {
         if self.latest.0 != since {

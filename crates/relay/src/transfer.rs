@@ -148,8 +148,8 @@ impl Relay {
         self.link(id).is_some_and(|link| link.paused)
     }
 
-    /// Notes that a peer has closed its side or reads no more; bytes that it has sent before may still follow. An HTTP/2
-    /// server then gets no new calls.
+    /// Notes that a peer has closed its side or reads no more; bytes that it has sent before may still follow. An
+    /// HTTP/2 server then gets no new calls.
     pub fn end_follows(&mut self, id: LinkId) {
         let is_half_closable = self.link(id).is_some_and(|link| link.codec.is_half_closable());
         if let LinkId::Endpoint(upstream) = id

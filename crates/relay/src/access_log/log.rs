@@ -83,7 +83,7 @@ impl Lines {
         self.drop_lines(count);
     }
 
-    /// Logs the number of dropped lines, at most once per [`SAY_EVERY`].
+    /// Logs the number of dropped lines, at most once per second.
     pub fn tell_of_dropped(&mut self, now: Instant) {
         if self.unsaid > 0 && self.said_at.is_none_or(|said_at| now.duration_since(said_at) >= SAY_EVERY) {
             let lines = std::mem::take(&mut self.unsaid);

@@ -2,7 +2,8 @@
 //! took. The values are Structured Fields (RFC 9651): a Boolean in the request, an Integer with parameters in the
 //! response.
 //!
-//! Only the client's own proxy answers. It removes the field from the request, so no endpoint and no other proxy sees it.
+//! Only the client's own proxy answers. It removes the field from the request, so no endpoint and no other proxy sees
+//! it.
 
 use std::fmt::Write;
 

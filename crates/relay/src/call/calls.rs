@@ -27,8 +27,8 @@ const MAX_SPARE_PROGRESS: usize = 256;
 /// Maximum capacity of a spare field section, in bytes.
 pub(crate) const MAX_SPARE_SECTION_BYTES: usize = 4_096;
 
-/// Invariants: `replay_bytes` is the sum of the bodies of the calls that are replayable; `copies` is the number of calls
-/// without a client.
+/// Invariants: `replay_bytes` is the sum of the bodies of the calls that are replayable; `copies` is the number of
+/// calls without a client.
 #[derive(Debug)]
 pub(crate) struct Calls {
     slots: Slots<Call>,

@@ -1,5 +1,5 @@
-//! Deadline: limits the time of a call, of each attempt at it, and of pauses in its request content. Acts on everything that
-//! is due at a call ([`due`](super::due)).
+//! Deadline: limits the time of a call, of each attempt at it, and of pauses in its request content. Acts on everything
+//! that is due at a call ([`due`](super::due)).
 
 use std::time::{Duration, Instant};
 
@@ -92,7 +92,8 @@ impl Relay {
         self.fail(id, &ProxyError::ContentLate { waited_ms: self.limits.relay.content_timeout_ms });
     }
 
-    /// Does what is due at calls: fails the calls whose time is over, and begins the attempts that were planned for now.
+    /// Does what is due at calls: fails the calls whose time is over, and begins the attempts that were planned for
+    /// now.
     pub fn expire_deadlines(&mut self) {
         for (id, due) in self.calls.expire(self.now) {
             let Some(call) = self.calls.get(id) else { continue };
@@ -161,8 +162,8 @@ impl Relay {
     }
 }
 
-/// Returns the time left until a call's deadline, to be sent to its server in `grpc-timeout`. Returns `None` if the call
-/// has no deadline, if its request has no such field, or if no time has passed since the call began.
+/// Returns the time left until a call's deadline, to be sent to its server in `grpc-timeout`. Returns `None` if the
+/// call has no deadline, if its request has no such field, or if no time has passed since the call began.
 pub(crate) fn time_left(call: &Call, now: Instant) -> Option<Duration> {
     let at = call.deadline?;
     let is_told = now > call.started && call.request.contains(Known::GrpcTimeout);

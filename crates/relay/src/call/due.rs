@@ -86,7 +86,8 @@ const LISTED_MAX: usize = 1_024;
 ///
 /// Invariants, for each call in flight:
 /// - If the call waits for anything, it is listed, or its timer fires at the earliest of its times or before.
-/// - The call is in `listed` if `is_listed` is set. `waiting` is the number of such calls; without any, the list is empty.
+/// - The call is in `listed` if `is_listed` is set. `waiting` is the number of such calls; without any, the list is
+///   empty.
 /// - If the call is listed, it waits for nothing before `listed_due`.
 #[derive(Debug)]
 pub(crate) struct Timetable {

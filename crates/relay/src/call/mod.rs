@@ -18,8 +18,8 @@
 //! | `/calls` shows the calls in flight | `open` |
 //! | the call ends, and is recorded | `end`, `record` |
 //!
-//! `calls` owns all calls, `attempt` has the attempts at one call, `due` has the times that a call waits for, `mirror` makes
-//! copies of requests.
+//! `calls` owns all calls, `attempt` has the attempts at one call, `due` has the times that a call waits for, `mirror`
+//! makes copies of requests.
 
 pub(crate) mod attempt;
 pub(crate) mod attempts_field;
@@ -234,8 +234,8 @@ impl Call {
         bytes.saturating_add(self.attempts.trailers_bytes())
     }
 
-    /// Returns whether the call may be sent to another endpoint: no part of a response was received, and the whole request
-    /// is stored.
+    /// Returns whether the call may be sent to another endpoint: no part of a response was received, and the whole
+    /// request is stored.
     pub(crate) fn can_be_resent(&self) -> bool {
         self.replayable && self.response == Response::Awaited
     }

@@ -53,8 +53,8 @@ pub(crate) fn is_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
 }
 
 impl Call {
-    /// Counts an attempt that has ended while the call goes on, if the call matched a rule. `error` is the reason if the
-    /// endpoint has not answered.
+    /// Counts an attempt that has ended while the call goes on, if the call matched a rule. `error` is the reason if
+    /// the endpoint has not answered.
     #[cold]
     pub(crate) fn pass_over(
         &self,

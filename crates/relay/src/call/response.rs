@@ -240,7 +240,8 @@ impl Relay {
             Response::Awaited if code == ErrorCode::REFUSED_STREAM => {
                 Failure::Refused { endpoint, by_proxy: hop.is_mutual_tls() }
             }
-            // The code says that no server has processed the call (RFC 9113 section 8.7), so the client might send it again.
+            // The code says that no server has processed the call (RFC 9113 section 8.7), so the client might send it
+            // again.
             Response::Begun if code == ErrorCode::REFUSED_STREAM => Failure::Reset(ErrorCode::INTERNAL_ERROR),
             Response::Awaited | Response::Begun => Failure::Reset(code),
         };

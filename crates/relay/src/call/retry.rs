@@ -109,8 +109,8 @@ fn next(call: &Call, failure: &Failure, max_attempts: u32) -> Next {
 }
 
 /// Returns whether the server may have closed the connection for lack of requests. A server may close a used HTTP/1
-/// connection at any moment, even while the next request is on its way. A request that may be repeated is then sent again
-/// (RFC 9110 section 9.2.2): by a retry, if the call's rule has retries.
+/// connection at any moment, even while the next request is on its way. A request that may be repeated is then sent
+/// again (RFC 9110 section 9.2.2): by a retry, if the call's rule has retries.
 fn is_race(call: &Call, failure: &Failure) -> bool {
     let was_used = matches!(failure, Failure::Lost { was_used: true, .. });
     was_used && call.protocol == Protocol::Http1 && is_idempotent(&call.request)

@@ -295,7 +295,8 @@ impl Relay {
         self.abandon(id);
     }
 
-    /// Returns whether a response comes from the proxy at the endpoint, which has lost its connection to the application.
+    /// Returns whether a response comes from the proxy at the endpoint, which has lost its connection to the
+    /// application.
     fn has_lost_connection(&self, id: AttemptId, fields: &FieldSection) -> bool {
         let is_lost = fields.iter().any(|line| line.name == b"leno-proxy-error" && line.value == b"connection-closed");
         let upstream = self.calls.attempt(id).and_then(Attempt::stream);
@@ -328,8 +329,8 @@ impl Relay {
         true
     }
 
-    /// Takes a retry for a call at which an attempt has failed. Returns the pause before it, or `None` if the call is not
-    /// sent again.
+    /// Takes a retry for a call at which an attempt has failed. Returns the pause before it, or `None` if the call is
+    /// not sent again.
     pub(crate) fn retry_in(&mut self, id: CallId, wait: Wait) -> Option<Duration> {
         let (now, until, random) = (self.now, self.draining, self.random.u32(..));
         let is_crowded = !self.calls.has_room_for_replay(0, self.limits.relay.max_replay_bytes as usize / 2);

@@ -155,8 +155,8 @@ impl Client {
 }
 
 impl Relay {
-    /// Begins to serve an accepted connection whose protocol is known. Its first bytes are handled when the connection is
-    /// read next.
+    /// Begins to serve an accepted connection whose protocol is known. Its first bytes are handled when the connection
+    /// is read next.
     pub fn add_client(&mut self, accepted: Accepted) -> ClientId {
         let Accepted { wire, origin, target, peer_id, has_tls, speaks, first, opened } = accepted;
         let mut link = Link::new(Some(wire), self.codec_for(speaks, target), self.now);

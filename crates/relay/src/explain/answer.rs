@@ -157,7 +157,8 @@ pub struct EndpointChoice {
     /// The name of its Pod, if it is a Pod.
     #[serde(default)]
     pub pod: Option<String>,
-    /// The identity that its proxy must prove; `None` for an endpoint without a proxy, which is called without mutual TLS.
+    /// The identity that its proxy must prove; `None` for an endpoint without a proxy, which is called without mutual
+    /// TLS.
     #[serde(default)]
     pub server: Option<String>,
 }

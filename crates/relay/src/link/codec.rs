@@ -175,8 +175,8 @@ impl Codec {
         }
     }
 
-    /// Returns the size of the largest field section that the peer accepts, in bytes (SETTINGS_MAX_HEADER_LIST_SIZE, RFC
-    /// 9113 section 6.5.2).
+    /// Returns the size of the largest field section that the peer accepts, in bytes (SETTINGS_MAX_HEADER_LIST_SIZE,
+    /// RFC 9113 section 6.5.2).
     pub(crate) fn max_section_bytes(&self) -> u32 {
         match self {
             Self::Http2(http2) => http2.peer_settings().max_header_list_bytes,

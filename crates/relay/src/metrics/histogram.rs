@@ -54,8 +54,8 @@ impl<const N: usize> Histogram<N> {
 /// Returns the number of a latency's bucket. The bucket above all bounds comes last.
 #[inline]
 pub(super) fn bucket<const N: usize>(bounds_ms: &[u32; N], latency: Duration) -> usize {
-    // No bound is longer than 71 minutes. Comparing with every bound has no branches to mispredict, and compiles to a few
-    // vector instructions.
+    // No bound is longer than 71 minutes. Comparing with every bound has no branches to mispredict, and compiles to a
+    // few vector instructions.
     let short_us = u32::try_from(us(latency)).unwrap_or(u32::MAX);
     bounds_ms.iter().map(|&bound| usize::from(short_us > bound.saturating_mul(1_000))).sum()
 }

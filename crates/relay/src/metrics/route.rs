@@ -86,7 +86,8 @@ struct FurtherAttempts {
 pub struct FurtherMetrics {
     /// Further attempts.
     pub requests: Counter,
-    /// Requests that were sent again and then answered without a failure, or that a hedge answered before the first attempt.
+    /// Requests that were sent again and then answered without a failure, or that a hedge answered before the first
+    /// attempt.
     pub successes: Counter,
 }
 
@@ -160,7 +161,8 @@ impl RouteMetrics {
         self.further().skipped.retries.count(reason);
     }
 
-    /// Counts a hedge that a request did not get, although its rule hedges the request's method. `reason` becomes a label.
+    /// Counts a hedge that a request did not get, although its rule hedges the request's method. `reason` becomes a
+    /// label.
     #[cold]
     pub fn hedge_skipped(&self, reason: &'static str) {
         self.further().skipped.hedges.count(reason);
@@ -176,16 +178,16 @@ impl RouteMetrics {
         self.response_durations.record(&RESPONSE_BOUNDS_MS, took);
     }
 
-    /// Returns the counts of retries: made, successful, not made because the request had used all its retries, and not made
-    /// because the budget was spent.
+    /// Returns the counts of retries: made, successful, not made because the request had used all its retries, and not
+    /// made because the budget was spent.
     pub fn retry_counts(&self) -> [u64; 4] {
         let FurtherMetrics { requests, successes } = &self.retries;
         let skipped = |reason| self.further.get().map_or(0, |further| further.skipped.retries.get(reason));
         [requests.get(), successes.get(), skipped(reason::ATTEMPTS), skipped(reason::BUDGET)]
     }
 
-    /// Returns the counts of hedges: made, successful, not made because the budget was spent, and not made because the Service
-    /// was loaded.
+    /// Returns the counts of hedges: made, successful, not made because the budget was spent, and not made because the
+    /// Service was loaded.
     pub fn hedge_counts(&self) -> [u64; 4] {
         let FurtherMetrics { requests, successes } = &self.hedges;
         let skipped = |reason| self.further.get().map_or(0, |further| further.skipped.hedges.get(reason));
@@ -303,8 +305,8 @@ impl RouteScrape {
         self.encode_statuses(counter(encoder, "outbound_tcp_route_close", help)?, RouteKind::Tcp)
     }
 
-    /// The counts of the routes of a kind. The rule of a Service without routes counts among the HTTPRoutes, as Linkerd's
-    /// default routes do.
+    /// The counts of the routes of a kind. The rule of a Service without routes counts among the HTTPRoutes, as
+    /// Linkerd's default routes do.
     fn of_kind(&self, kind: RouteKind) -> impl Iterator<Item = (&RouteLabels, &RouteTotals)> {
         let named = move |of: RouteKind| if of == RouteKind::Service { RouteKind::Http } else { of };
         self.backends.iter().filter(move |(labels, _)| named(labels.route.kind) == kind)

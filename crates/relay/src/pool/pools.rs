@@ -340,8 +340,9 @@ impl Pools {
         self.pools.get(id)?.waiting.first().map(|(_, attempt)| attempt)
     }
 
-    /// Returns the waiting attempt that can be sent now, and the connection for it: the first attempt, or the first small
-    /// one if the first one needs a larger flow-control window than there is. `size_of` is the size of an attempt's call.
+    /// Returns the waiting attempt that can be sent now, and the connection for it: the first attempt, or the first
+    /// small one if the first one needs a larger flow-control window than there is. `size_of` is the size of an
+    /// attempt's call.
     #[inline]
     pub(crate) fn next_in_line(
         &self,

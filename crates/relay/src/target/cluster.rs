@@ -269,8 +269,8 @@ impl ClusterState {
         }
     }
 
-    /// Returns the endpoint that [`ClusterState::pick`] would choose for a new call, and why. Changes nothing: a copy of the
-    /// balancer picks.
+    /// Returns the endpoint that [`ClusterState::pick`] would choose for a new call, and why. Changes nothing: a copy
+    /// of the balancer picks.
     pub(crate) fn preview(
         &self,
         now: Instant,
@@ -345,8 +345,8 @@ impl ClusterState {
     pub(crate) fn traffic_place(&mut self, metrics: &WorkerMetrics, tls: TlsLabel, server: Option<Controller>) -> u32 {
         let mut labels = (tls, server);
         let mut place = self.place_of(&labels);
-        // Peers beyond the limit count in common series without names. For so many peers, the metrics combine the series
-        // anyway.
+        // Peers beyond the limit count in common series without names. For so many peers, the metrics combine the
+        // series anyway.
         if place.is_none() && self.traffic.len() >= MAX_TRAFFIC_SERIES {
             labels = (labels.0.without_name(), None);
             place = self.place_of(&labels);
@@ -397,7 +397,8 @@ impl ClusterState {
     }
 }
 
-/// Returns whether an endpoint takes a call that uses connections of `lane`, at once or after at most `max_waiting` others.
+/// Returns whether an endpoint takes a call that uses connections of `lane`, at once or after at most `max_waiting`
+/// others.
 fn is_usable(
     members: &Members,
     id: EndpointId,

@@ -123,8 +123,9 @@ impl Methods {
         true
     }
 
-    /// Returns the index of a place for a new method. If the table is full, a method without recent uses and without calls in
-    /// flight gives up its place. If there is no such method, the least used method without calls in flight loses one use.
+    /// Returns the index of a place for a new method. If the table is full, a method without recent uses and without
+    /// calls in flight gives up its place. If there is no such method, the least used method without calls in flight
+    /// loses one use.
     fn room(&mut self, max: usize) -> Option<usize> {
         if self.places.len() < max {
             return Some(self.places.len());
@@ -345,8 +346,8 @@ impl ClusterState {
         own.unwrap_or_else(|| self.methods.others.get_or_insert_default())
     }
 
-    /// Returns the series of a method that has no place yet, with the method's objective. The series may have had another
-    /// objective when the method had a place before.
+    /// Returns the series of a method that has no place yet, with the method's objective. The series may have had
+    /// another objective when the method had a place before.
     #[cold]
     fn new_series(&mut self, name: &MethodName, metrics: &WorkerMetrics) -> Arc<MethodMetrics> {
         let series = metrics.method(&self.method_labels(name.clone()));

@@ -98,7 +98,8 @@ impl Routes {
         Self { parent, table, matched }
     }
 
-    /// Returns the rule for a request and the rule's only backend, if the rule needs no search and calls have matched it.
+    /// Returns the rule for a request and the rule's only backend, if the rule needs no search and calls have matched
+    /// it.
     fn plain_rule(&self, request: &FieldSection) -> Option<(&Arc<MatchedRule>, ClusterId)> {
         let matched = self.matched.first().filter(|_| self.table.is_plain())?.as_ref()?;
         let has_path = request.get(Known::Path).is_some_and(|path| path.starts_with(b"/"));
@@ -173,8 +174,8 @@ impl CallRoute {
         self.metrics().retries.successes.add(1);
     }
 
-    /// Counts how the call ended. `took` is from its request's headers to its response's end, and `response_took` is what
-    /// the endpoint of the last attempt took, if the attempt was sent.
+    /// Counts how the call ended. `took` is from its request's headers to its response's end, and `response_took` is
+    /// what the endpoint of the last attempt took, if the attempt was sent.
     pub(crate) fn ended(
         &self,
         http_status: u16,

@@ -1,7 +1,7 @@
 //! A traced call that has ended, with everything that its spans show.
 //!
-//! A worker fills it, and the exporter frees it on another thread. This is an allocator's slowest case, so a call has one
-//! allocation for all its texts, and none for its only attempt.
+//! A worker fills it, and the exporter frees it on another thread. This is an allocator's slowest case, so a call has
+//! one allocation for all its texts, and none for its only attempt.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -9,8 +9,8 @@
 //! | `texts` | the texts of a call that has ended |
 //! | `outbox` | the calls that wait for the exporter |
 //!
-//! A call without a trace costs a few comparisons. Where a call enters the mesh, the proxy begins a trace for a share of the
-//! calls; everywhere else, the caller has decided.
+//! A call without a trace costs a few comparisons. Where a call enters the mesh, the proxy begins a trace for a share
+//! of the calls; everywhere else, the caller has decided.
 
 mod context;
 mod finished;
