@@ -18,8 +18,8 @@ pub enum Wire {}
 /// Identifies a connection for the event loop, which chooses the id.
 pub type WireId = Id<Wire>;
 
-/// An action that the relay asks for. The event loop carries out the actions in the order in which they were asked for,
-/// in the same turn.
+/// An action that the relay requests from the event loop. The event loop carries out the actions in the order of the
+/// requests, in the same turn.
 #[derive(Debug)]
 pub enum Effect {
     /// Open a connection to an endpoint. [`crate::Relay::connected`] or [`crate::Relay::close_upstream`] must follow.
@@ -28,7 +28,7 @@ pub enum Effect {
         address: SocketAddr,
         /// `None` without TLS.
         tls: Option<ServerTls>,
-        /// Whether the server may leave its socket unread for as long as it likes.
+        /// Whether the server may leave its socket unread for any time.
         may_be_unread: bool,
         /// The port of our own inbound listener, if netfilter would redirect this connection to the endpoint's proxy.
         /// Connect to this port instead if the address is one of this machine: no rule redirects connections from the

@@ -22,8 +22,8 @@ const NONE: u32 = u32::MAX;
 const SECOND_NS: u64 = 1_000_000_000;
 const MS_NS: u64 = 1_000_000;
 
-/// A time as a timing wheel has it: a number of milliseconds since the wheel's start. It is rounded up, so that a timer
-/// never fires early.
+/// A time in the unit of a timing wheel: the number of milliseconds since the wheel's start, rounded up, so that a
+/// timer never fires early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tick(u64);
 

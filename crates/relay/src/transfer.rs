@@ -11,7 +11,7 @@ use crate::link::codec::CodecError;
 use crate::link::{Link, LinkId};
 use crate::pool::pools::Pools;
 
-/// Returns a link, and leaves the other parts of the relay free to be used beside it.
+/// Returns a link. Borrows only the tables with links, so that the other parts of the relay can be used meanwhile.
 fn link_of<'a>(downstreams: &'a mut Downstreams, pools: &'a mut Pools, id: LinkId) -> Option<&'a mut Link> {
     match id {
         LinkId::Client(id) => downstreams.get_mut(id).map(|client| &mut client.link),
@@ -159,7 +159,7 @@ impl Relay {
         }
     }
 
-    /// Asks for a connection to be read, whether or not there is something to read.
+    /// Requests that the event loop reads a connection, whether or not there is something to read.
     pub(crate) fn read_on(&mut self, id: LinkId) {
         let wire = self.link(id).and_then(|link| link.wire);
         self.effects.extend(wire.map(Effect::ReadOn));
@@ -195,8 +195,8 @@ impl Relay {
         None
     }
 
-    /// Follows after output was written, as far as the socket accepts it. Gives the senders room again, updates the
-    /// charge, and ends the connection if its work is over.
+    /// Must be called after output was written, as far as the socket accepts it. Gives the senders room again, updates
+    /// the charge, and ends the connection if its work is over.
     pub fn flushed(&mut self, id: LinkId) {
         self.return_room(id);
         self.charge(id);

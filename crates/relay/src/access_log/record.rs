@@ -26,7 +26,7 @@ pub enum Protocol {
 
 /// The facts about one call, or about one connection that carries no calls.
 ///
-/// The slices are bytes as the peer sent them; an empty slice means that nothing was sent.
+/// The slices contain the peer's bytes unchanged; an empty slice means that nothing was sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
     /// Start of the call.

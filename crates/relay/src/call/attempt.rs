@@ -36,7 +36,7 @@ impl AttemptId {
     }
 }
 
-/// How far an attempt is.
+/// The progress of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// The endpoint is chosen.

@@ -121,9 +121,9 @@ impl ClusterState {
 }
 
 impl Call {
-    /// Records the answer of an attempt at a call that may be hedged, before the other attempts are cancelled: counts
-    /// it if it is the success of a hedge, and adds the latency of a first attempt to those of the method. `took` is
-    /// the time since the attempt began.
+    /// Records the answer of an attempt at a call that may be hedged, before the other attempts are cancelled. If a
+    /// hedge has succeeded, counts the success. If the answer is no failure, adds the latency of the first attempt to
+    /// the latencies of the method. `took` is the time since the attempt `id` began.
     #[inline(never)]
     pub(crate) fn note_hedged_answer(
         &self,
@@ -218,7 +218,7 @@ impl Relay {
         }
     }
 
-    /// Sends a call to another endpoint, since it was not answered in time.
+    /// Sends a call to another endpoint, because it was not answered in time.
     #[cold]
     pub(crate) fn hedge(&mut self, id: CallId) {
         let Some(route) = self.calls.get(id).and_then(|call| call.route.as_ref()) else { return };

@@ -276,7 +276,7 @@ impl Call {
         self.progress().is_some_and(|progress| progress.is_pushed_back)
     }
 
-    /// Returns whether an attempt at the call has gone, or goes, to this endpoint.
+    /// Returns whether a past or a present attempt at the call uses this endpoint.
     pub(crate) fn has_tried(&self, endpoint: EndpointId) -> bool {
         let goes_on = |attempt: &Attempt| attempt.pick.as_ref().is_some_and(|pick| pick.endpoint == endpoint);
         self.tried.contains(&endpoint) || self.attempts.iter().any(goes_on)

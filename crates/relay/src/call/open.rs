@@ -26,7 +26,7 @@ pub struct OpenCalls {
     pub omitted: usize,
 }
 
-/// How far an open call is.
+/// The stage of an open call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Progress {

@@ -43,10 +43,10 @@ pub struct Client {
     pub(crate) identity_fields: Option<Box<IdentityFields>>,
     /// The account that the client's calls are charged to.
     pub(crate) account: AccountId,
-    /// The route of the latest call. The next calls use it too, since all calls of a gRPC client have the same
+    /// The route of the latest call. The next calls use it too, because all calls of a gRPC client have the same
     /// authority.
     pub(crate) latest_target: Option<LatestTarget>,
-    /// Number of cancelled calls that endpoints have not been told of.
+    /// Number of cancelled calls whose endpoints have not been told of the cancellation.
     pub(crate) cancelled_calls: u32,
     /// Connections to our application that are not read because this tunnel already buffers as many bytes as it may.
     pub(crate) held_back: Vec<UpstreamId>,
@@ -61,7 +61,7 @@ pub struct Client {
     pub(crate) leaving_since: Option<Instant>,
     /// The client has sent something complete: a request, or bytes that the proxy does not parse.
     pub(crate) has_spoken: bool,
-    /// When the connection lost its place to another connection.
+    /// When the connection lost its place to another connection, if it may still finish its calls.
     pub(crate) yielding_since: Option<Instant>,
 }
 

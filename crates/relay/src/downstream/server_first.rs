@@ -113,7 +113,7 @@ impl Relay {
         }
     }
 
-    /// Gives up the clients whose protocol was guessed wrong: the event loop detects it again.
+    /// Removes the clients whose protocol was guessed wrong. The event loop detects their protocols again.
     pub fn recall_clients(&mut self) {
         for id in self.downstreams.take_recalled() {
             if self.downstreams.get(id).is_some_and(|client| client.link.codec.is_recalled()) {

@@ -42,7 +42,7 @@ impl<const BUCKETS: usize> Exemplars<BUCKETS> {
         }
     }
 
-    /// Puts the exemplars that are newer into `latest`.
+    /// Replaces the exemplars in `latest` that are older than the exemplars here.
     pub(super) fn add_to(&self, latest: &mut Option<Box<Latest<BUCKETS>>>) {
         let Some(own) = self.0.get().and_then(|all| all.lock().ok()) else { return };
         let latest = latest.get_or_insert_with(|| Box::new([None; BUCKETS]));

@@ -176,7 +176,7 @@ impl TargetLabel {
         self.push_names(direction, labels);
     }
 
-    /// Pushes the labels without `authority`, which says the same once more.
+    /// Pushes the labels without `authority`, which repeats their information.
     pub(super) fn push_names(&self, direction: Direction, labels: &mut Labels) {
         match (self, direction) {
             (Self::Service(ClusterKey { namespace, service, port }), _) => {

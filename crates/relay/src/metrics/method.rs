@@ -192,7 +192,7 @@ impl MethodMetrics {
     /// Counts the end of a call. `duration` is from the request's headers to the response's end.
     #[inline]
     pub fn ended(&self, outcome: MethodOutcome, duration: Duration) {
-        // A cancelled call would have taken longer, so its duration says nothing about the method.
+        // A cancelled call would have taken longer, so its duration does not show how long the method takes.
         if outcome == MethodOutcome::CANCELLED {
             return self.cancelled.add(1);
         }

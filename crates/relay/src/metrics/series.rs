@@ -66,7 +66,7 @@ impl<L: Clone + Eq + Hash, M: Default> SeriesTable<L, M> {
         table.entry(labels).or_insert_with(create).metrics.clone()
     }
 
-    /// Every series, for an export; drops series that have had no holder for a while.
+    /// Every series, for an export. Drops the series that have had no holder for [`KEEP_UNHELD`].
     pub(super) fn take(&self, now: Instant) -> Vec<(L, Arc<M>)> {
         let mut table = self.lock();
         let mut taken = Vec::with_capacity(table.len());

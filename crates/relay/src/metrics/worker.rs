@@ -103,8 +103,8 @@ impl WorkerMetrics {
         })
     }
 
-    /// The metrics of calls with these labels. Fetch the handle when a connection learns its peer's identity, or when a
-    /// cluster gets its first call, and keep it: a series without a holder is dropped after a while.
+    /// The metrics of calls with these labels. Fetch the handle when the identity of a connection's peer is known, or
+    /// when a cluster gets its first call, and keep it: a series without a holder is dropped after a while.
     pub fn traffic(&self, labels: &TrafficLabels) -> Arc<TrafficMetrics> {
         self.traffic.of(labels.direction).get(labels, TrafficLabels::beyond_limit)
     }

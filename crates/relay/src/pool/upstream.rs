@@ -38,8 +38,8 @@ pub type UpstreamId = Id<Upstream>;
 pub struct Upstream {
     pub(crate) link: Link,
     pub(crate) cluster: ClusterId,
-    /// The pool to which the connection belongs, and its key. If the endpoint leaves, the pool is removed before the
-    /// connection ends.
+    /// The pool to which the connection belongs, and its key. If the endpoint is removed, the pool is removed before
+    /// the connection ends.
     pub(crate) pool: PoolId,
     pub(crate) key: PoolKey,
     /// The address to which the connection is opened.

@@ -82,7 +82,7 @@ pub(crate) struct CallRoute {
     pub(crate) progress: Option<Box<PolicyProgress>>,
 }
 
-/// Where a call goes.
+/// The destination of a call, according to the routes.
 enum Destination {
     /// Routes of this kind do not apply to the call: it goes to the cluster itself.
     Unrouted,
@@ -203,7 +203,8 @@ impl CallRoute {
         chosen.map_or(&*self.rule.metrics, |backend| &*backend.metrics)
     }
 
-    /// Changes the header fields of a response: first as its backend says, then as the rule does.
+    /// Changes the header fields of a response: first by the filters of the chosen backend, then by the filters of the
+    /// rule.
     pub(crate) fn modify_response(&self, fields: &mut FieldSection) {
         let chosen = self.backend.and_then(|place| self.rule.rule.backends.get(place));
         let filters = chosen.map(|backend| &backend.filters).into_iter().chain([&self.rule.rule.filters]);
@@ -283,7 +284,7 @@ impl Relay {
         }
     }
 
-    /// Chooses a backend, and changes the request as the rule and the backend say.
+    /// Chooses a backend, and changes the request by the filters of the rule and of the backend.
     fn take_backend(
         &mut self,
         id: CallId,
@@ -386,7 +387,7 @@ pub(crate) fn redirect(
     Some(filters.redirect.as_ref()?.location(&Head(request), Scheme::Http, port, path))
 }
 
-/// Changes a request as the filters say.
+/// Changes a request by the filters.
 pub(crate) fn change(request: &mut FieldSection, filters: &Filters, path: &PathMatch) {
     if let Some(modifier) = &filters.request_headers {
         filter::modify(request, modifier);
