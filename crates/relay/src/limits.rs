@@ -23,7 +23,7 @@ pub struct Limits {
 /// Limits on what the relay keeps, and for how long; per worker unless stated otherwise.
 #[derive(Debug, Clone)]
 pub struct RelayLimits {
-    /// Connections from the own application.
+    /// Connections from our own application.
     pub max_outbound_connections: u32,
     /// Connections from other clients without a certificate, or before they have sent one.
     pub max_inbound_connections: u32,
@@ -72,11 +72,11 @@ pub struct RelayLimits {
     /// Memory that peers may cause all workers to use, in KiB; each worker has an equal share. 0: half of the
     /// container's memory limit, or 512 MiB without a limit.
     pub memory_budget_kib: u32,
-    /// Bytes from the own application that all streams of one tunnel together buffer for its client. Each stream may
+    /// Bytes from our own application that all streams of one tunnel together buffer for its client. Each stream may
     /// buffer an equal share of half of this limit, within fixed bounds.
     pub max_tunnel_bytes_per_client: u32,
     /// Calls in flight of one account on shared connections: connections to endpoints that also carry calls of other
-    /// accounts. An account is a client's identity, a source address, or a connection of the own application. Further
+    /// accounts. An account is a client's identity, a source address, or a connection of our own application. Further
     /// calls use the account's own connections.
     pub max_shared_calls_per_account: u32,
     /// Calls in flight of one account on shared connections whose requests have not ended. See
@@ -382,7 +382,7 @@ impl Limits {
     }
 
     /// Lowers the limits on connections from other workloads to fit into the process's limit of open `files`. Each of
-    /// these connections may need another one to the own application. All of them together leave a quarter of the files
+    /// these connections may need another one to our own application. All of them together leave a quarter of the files
     /// for outbound calls.
     pub fn fit_open_files(&mut self, files: u64, workers: u16) {
         let share = |part: u64| u32::try_from(files / part / u64::from(workers.max(1))).unwrap_or(u32::MAX).max(1);

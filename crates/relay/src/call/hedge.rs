@@ -78,7 +78,7 @@ impl Unhedged {
 }
 
 impl Hedging {
-    /// Returns the time after which a call of this method gets a further attempt; `None` while too little is known.
+    /// Returns the time after which a call of this method gets a further attempt; `None` while the delay is not known.
     fn delay(&mut self, hedge: &Hedge, method: Method, now: Instant) -> Option<Duration> {
         match hedge.delay {
             HedgeDelay::Fixed(delay) => Some(delay),
@@ -108,7 +108,7 @@ impl Hedging {
 }
 
 impl ClusterState {
-    /// Returns what the cluster knows about calls that may be hedged.
+    /// Returns the cluster's statistics of the calls that may be hedged, and creates them if needed.
     fn hedging(&mut self) -> &mut Hedging {
         self.hedging.get_or_insert_default()
     }

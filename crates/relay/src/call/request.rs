@@ -214,7 +214,7 @@ impl Relay {
         }
     }
 
-    /// Returns the streams of all attempts that have one.
+    /// Returns the streams of all attempts that have a stream.
     #[inline]
     fn streams_of(&self, id: CallId) -> SmallVec<[(AttemptId, UpstreamId, StreamKey); 1]> {
         let attempts = self.calls.get(id).into_iter().flat_map(|call| call.attempts.ids(id));

@@ -1,4 +1,4 @@
-//! Send: sends an attempt to its endpoint over a pooled connection, or lets it wait for one.
+//! Send: sends an attempt to its endpoint over a pooled connection, or lets it wait for a connection.
 
 use leno_http2::Section;
 use leno_http2::fields::Known;

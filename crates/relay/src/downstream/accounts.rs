@@ -32,7 +32,8 @@ const CANCEL_WINDOW_SWEEPS: u32 = 100;
 pub(crate) enum Lane {
     /// Connections for our own application, and for workloads with a verified certificate.
     Shared,
-    /// Connections for callers without a certificate, so that these take no stream from callers with one.
+    /// Connections for callers without a certificate, so that these callers take no stream from callers with a
+    /// certificate.
     Unidentified,
     /// Connections of the own lane with this number, for accounts that exceed their share.
     Own(u8),

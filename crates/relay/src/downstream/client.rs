@@ -206,9 +206,9 @@ impl Relay {
         }
     }
 
-    /// Ends a connection that has lost its place to another one. If `may_finish`, and if the connection has calls and
-    /// is not opaque, it ends after its calls. Otherwise it ends at once. Returns whether the connection finishes its
-    /// calls.
+    /// Ends a connection that has lost its place to another one. The connection ends after its calls if `may_finish`,
+    /// if it has calls or unsent output, and if it is not opaque. Otherwise, or if it loses its place again, it ends at
+    /// once. Returns whether the connection finishes its calls.
     pub fn yield_place(&mut self, id: ClientId, may_finish: bool) -> bool {
         let Some(client) = self.downstreams.get_mut(id) else { return false };
         // A call may be over here while its response still waits for the client's socket.

@@ -40,7 +40,7 @@ pub(crate) struct Opaque {
     /// Whether a call uses the connection. Only set on a connection that we opened.
     taken: bool,
     unreleased_bytes: usize,
-    /// The socket is not read while this many bytes are unreleased. This is below [`MAX_UNRELEASED_BYTES`] if many
+    /// Number of unreleased bytes from which the socket is not read. It is below [`MAX_UNRELEASED_BYTES`] if many
     /// connections share a tunnel.
     max_unreleased_bytes: usize,
     /// Whether the socket is not read until the tunnel that the connection shares has room.

@@ -14,7 +14,7 @@ use super::route::OTHER;
 use super::text::{counter, encode_count, encode_seconds};
 use super::traffic::TrafficTotals;
 
-/// Calls to one port of the own application.
+/// Calls to one port of our own application.
 #[derive(Debug, Default)]
 struct PortTotals {
     requests: u64,
@@ -57,7 +57,7 @@ pub(super) fn encode(traffic: &[(Labels, TrafficTotals)], encoder: &mut Descript
         .try_for_each(|(labels, port)| encode_seconds(durations.encode_family(labels)?, &port.durations, &BOUNDS_MS))
 }
 
-/// Returns the labels of calls to a port of the own application; `None` for other calls. Leno has no inbound routes, so
+/// Returns the labels of calls to a port of our own application; `None` for other calls. Leno has no inbound routes, so
 /// the calls get the labels that Linkerd gives to its default routes.
 fn port_labels(labels: &Labels) -> Option<Labels> {
     let value = |of: &str| labels.iter().find(|(name, _)| *name == of).map(|(_, value)| value);
