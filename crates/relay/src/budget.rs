@@ -60,7 +60,7 @@ impl Budget {
         self.max_bytes / 8 / connections.max(1)
     }
 
-    /// If it has changed whether connections must save memory, returns whether they must now. Otherwise returns `None`.
+    /// Updates `is_tight`. Returns its new value if it has changed, otherwise `None`.
     fn tightness_changed(&mut self, held_bytes: usize) -> Option<bool> {
         let is_tight = match self.is_tight {
             true => held_bytes > self.max_bytes / 8 * 3,
@@ -96,14 +96,15 @@ impl Relay {
         let mut bytes = CONNECTION_BYTES + link.codec.memory_bytes() + link.pending_input.capacity();
         bytes += link.tls_bytes + link.kernel_bytes;
         if let LinkId::Client(client) = id {
-            // Content and fields count for the client that sent them, or that does not read them, wherever they wait.
+            // The client is charged for content and fields that it has sent, and for those that it does not read,
+            // wherever they wait.
             bytes += link.codec.queue_memory_bytes() + link.codec.held_bytes();
             bytes += link.codec.stream_count() * CALL_BYTES;
             bytes += self.downstreams.get(client).map_or(0, Client::memory_bytes);
         } else {
-            // The client is charged for the content that waits here, but not for the unused capacity of its buffers, and
-            // not for the kernel's part here: see `held_at_servers`. Trailers that wait count twice, here and for the
-            // client.
+            // A link to a server. The client is charged for the content that waits in the link. The client is not
+            // charged for the unused capacity of the link's buffers, nor for the kernel's part of the link: see
+            // `held_at_servers`. Waiting trailers are charged twice, here and to the client.
             bytes += link.codec.queue_memory_bytes().saturating_sub(link.codec.queued_bytes());
         }
         let Some(link) = self.link(id) else { return };
@@ -136,14 +137,15 @@ impl Relay {
         held_bytes > self.budget.max_bytes
     }
 
-    /// Returns how many bytes the kernel may hold for each of the worker's `connections` without being counted: together
-    /// at most an eighth of the budget. So a few connections with small messages cost no measurement, and thousands of
-    /// connections cannot hide much.
+    /// Returns how many bytes the kernel may hold for each of the worker's `connections` without being counted:
+    /// together at most an eighth of the budget. So a few connections with small messages cost no measurement, and
+    /// thousands of connections cannot hide much.
     pub fn negligible_bytes(&self, connections: usize) -> usize {
         self.budget.negligible_bytes(connections)
     }
 
-    /// Returns how much the worker may hold after connections were closed because it held more than its budget, in bytes.
+    /// Returns how much the worker may hold after connections were closed because it held more than its budget, in
+    /// bytes.
     pub fn enough_bytes(&self) -> usize {
         self.budget.max_bytes / 8 * 7
     }
@@ -162,9 +164,9 @@ impl Relay {
     }
 
     /// Closes a client's connection, unless the worker holds at most seven eighths of its budget, or this turn's relief
-    /// has closed enough connections. Returns whether it has closed a connection. If so, write all output and
-    /// carry the effects out, so that the memory of the connection's wire and of its own connections to servers is free
-    /// too, and call this function again.
+    /// has closed enough connections. Returns whether it has closed a connection. If so, the caller must write all
+    /// output, carry out the effects, and call this function again. This also frees the memory of the connection's wire
+    /// and of its own connections to servers.
     pub fn relieve(&mut self, relief: &mut Relief) -> bool {
         if self.held_bytes() <= self.enough_bytes() || relief.victims >= VICTIMS_MAX {
             return false;
@@ -205,7 +207,8 @@ impl Relay {
         clients.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Returns what the kernel holds of each client's content in the connections to servers that carry this content alone.
+    /// Returns for each client the bytes that the kernel holds in connections to servers that carry only this client's
+    /// content.
     fn held_at_servers(&mut self) -> FxHashMap<ClientId, usize> {
         let mut held = FxHashMap::default();
         for (id, upstream) in self.pools.upstreams() {
@@ -254,8 +257,8 @@ impl Relay {
     }
 }
 
-/// Returns how many bytes the kernel holds in a connection to a server, if the connection carries one client's content alone:
-/// HTTP/1 or opaque bytes. A connection of HTTP/2 carries the content of many clients.
+/// Returns how many bytes the kernel holds in a connection to a server, if the connection carries one client's content
+/// alone: HTTP/1 or opaque bytes. A connection of HTTP/2 carries the content of many clients.
 fn held_alone(upstream: &Upstream) -> Option<usize> {
     let bytes = upstream.link.kernel_bytes;
     (bytes > 0 && !upstream.key.hop.is_shared()).then_some(bytes)

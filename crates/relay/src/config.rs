@@ -25,7 +25,7 @@ pub struct Config {
     pub own: Option<SpiffeId>,
     /// The addresses that the proxy listens on.
     pub listening: Vec<(Door, SocketAddr)>,
-    /// Whether questions about unknown destinations can be asked. If not, the mesh is complete.
+    /// Whether the relay can ask the control plane about unknown destinations. If not, its mesh is complete.
     pub discovers: bool,
     /// How the proxy treats its own application.
     pub settings: Settings,

@@ -1,5 +1,5 @@
-//! Drain: before the process ends, every client learns that its connection ends, and its calls may finish until a given
-//! time.
+//! Drain: before the process ends, the relay tells every client that its connection ends. The client's calls may finish
+//! until a given time.
 
 use std::time::Instant;
 

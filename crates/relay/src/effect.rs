@@ -11,15 +11,15 @@ use crate::metrics::TcpMetrics;
 use crate::pool::upstream::UpstreamId;
 use crate::slots::Id;
 
-/// What carries the bytes of a connection. Only the event loop has such a table.
+/// Marker of the ids of wires. A wire carries the bytes of a connection; only the event loop has a table of wires.
 #[derive(Debug)]
 pub enum Wire {}
 
 /// Identifies a connection for the event loop, which chooses the id.
 pub type WireId = Id<Wire>;
 
-/// An action that the relay asks for. The event loop carries out the actions in the order in which they were asked for,
-/// in the same turn.
+/// An action that the relay requests from the event loop. The event loop carries out the actions in the order of the
+/// requests, in the same turn.
 #[derive(Debug)]
 pub enum Effect {
     /// Open a connection to an endpoint. [`crate::Relay::connected`] or [`crate::Relay::close_upstream`] must follow.
@@ -28,7 +28,7 @@ pub enum Effect {
         address: SocketAddr,
         /// `None` without TLS.
         tls: Option<ServerTls>,
-        /// Whether the server may leave its socket unread for as long as it likes.
+        /// Whether the server may leave its socket unread for any time.
         may_be_unread: bool,
         /// The port of our own inbound listener, if netfilter would redirect this connection to the endpoint's proxy.
         /// Connect to this port instead if the address is one of this machine: no rule redirects connections from the
@@ -39,15 +39,16 @@ pub enum Effect {
     ReadOn(WireId),
     /// The client of a wire has sent something complete.
     Settle(WireId),
-    /// Count a wire's bytes in this series from now on, and those that it has carried so far.
+    /// Count a wire's bytes in this series: the bytes that it has carried so far, and all further bytes.
     Count(WireId, Arc<TcpMetrics>),
-    /// Write what the socket takes of these bytes: the wire is closed directly afterwards.
+    /// Write as many of these bytes as the socket accepts: the wire is closed directly afterwards.
     WriteLast(WireId, Vec<u8>),
-    /// Close a wire in a way that its peer does not take for the end of the content.
+    /// Close a wire in such a way that its peer does not take the close for the end of the content.
     Abort(WireId),
     /// Close a wire.
     Close(WireId),
-    /// Ask the control plane about a subject. If that is not possible now, [`crate::Relay::refuse_question`] must follow.
+    /// Ask the control plane about a subject. If that is not possible now, [`crate::Relay::refuse_question`] must
+    /// follow.
     Ask(Subject),
     /// The protocol of a client's wire was guessed wrong: detect it, beginning with the bytes that the client has sent.
     Recall { wire: WireId, origin: Origin, first: Vec<u8> },

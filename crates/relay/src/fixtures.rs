@@ -76,7 +76,7 @@ pub(crate) fn connect(
     })
 }
 
-/// Makes a call with HTTP/1 on a new connection, the one with this number.
+/// Makes a call with HTTP/1 on a new connection, which gets this number.
 pub(crate) fn call(
     relay: &mut Relay,
     number: u32,

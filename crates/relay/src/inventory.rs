@@ -1,9 +1,9 @@
-//! Inventory: what the relay's tables hold, and whether that exceeds a limit. Only tests ask: an entry that is left over,
-//! or a limit that is exceeded by one, harms only after days.
+//! Inventory: what the relay's tables hold, and whether that exceeds a limit. Only tests use it: in operation, an entry
+//! that is left over, or a limit that is exceeded by one, does harm only after days.
 //!
-//! Tables that outlive their calls and connections are bounded by other limits, and are left out: clusters and their pools
-//! without connections, metrics, chains of certificates, destinations whose servers speak first, and memory that is kept
-//! for later calls.
+//! Tables that outlive their calls and connections are bounded by other limits, and are left out: clusters and their
+//! pools without connections, metrics, chains of certificates, destinations whose servers speak first, and memory that
+//! is kept for later calls.
 
 use crate::call::Call;
 use crate::call::attempt::Stage;
@@ -14,7 +14,8 @@ use crate::{Relay, SWEEP_EVERY};
 pub type Entries = (&'static str, usize);
 
 impl Relay {
-    /// Returns the tables with entries for calls. Without calls in flight, there are none, whatever connections are open.
+    /// Returns the tables with entries for calls. Without calls in flight, no table has such entries, whatever
+    /// connections are open.
     pub fn call_entries(&self) -> Vec<Entries> {
         let in_clusters = self.targets.iter().map(|(_, state)| state.calls).sum();
         let untold = self.pools.upstreams().flat_map(|(_, upstream)| upstream.cancelled.clients());
@@ -29,8 +30,8 @@ impl Relay {
         held(tables.chain(self.pools.call_entries()).chain(own))
     }
 
-    /// Returns the tables with entries for connections. After the end of all connections and the next sweep, there are
-    /// none.
+    /// Returns the tables with entries for connections. After the end of all connections and the next sweep, no table
+    /// has such entries.
     pub fn connection_entries(&self) -> Vec<Entries> {
         let own = [
             ("charged bytes", self.held_bytes()),

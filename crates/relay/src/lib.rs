@@ -1,8 +1,8 @@
 //! Leno's relay as an engine: it owns clients' connections, calls, the clusters that calls go to, balancers, pools of
 //! connections to endpoints, and timers. It knows no socket, no TLS session, no thread and no clock.
 //!
-//! Bytes, events of connections and the time go in. Bytes to be written and [`Effect`]s come out: open a connection, close
-//! one, read on. In each turn, an event loop
+//! Bytes, events of connections and the time go in. Bytes to be written and [`Effect`]s come out: open a connection,
+//! close one, read on. In each turn, an event loop
 //!
 //! 1. sets the time ([`Relay::set_now`]),
 //! 2. lets the relay handle what connections have received ([`Relay::begin_read`], [`Relay::receive`],
@@ -76,7 +76,7 @@ pub use target::usage::Usage;
 
 /// Time between two sweeps. An established connection is checked for timeouts in every tenth sweep.
 pub const SWEEP_EVERY: Duration = Duration::from_millis(100);
-/// How long a client may take to acknowledge our first GOAWAY.
+/// Maximum time for a client to acknowledge our first GOAWAY.
 pub const GOAWAY_GRACE: Duration = Duration::from_secs(1);
 
 /// Returns the metric label of a connection that was closed because its client violated the protocol.

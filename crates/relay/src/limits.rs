@@ -23,7 +23,7 @@ pub struct Limits {
 /// Limits on what the relay keeps, and for how long; per worker unless stated otherwise.
 #[derive(Debug, Clone)]
 pub struct RelayLimits {
-    /// Connections from the own application.
+    /// Connections from our own application.
     pub max_outbound_connections: u32,
     /// Connections from other clients without a certificate, or before they have sent one.
     pub max_inbound_connections: u32,
@@ -72,14 +72,15 @@ pub struct RelayLimits {
     /// Memory that peers may cause all workers to use, in KiB; each worker has an equal share. 0: half of the
     /// container's memory limit, or 512 MiB without a limit.
     pub memory_budget_kib: u32,
-    /// Bytes from the own application that all streams of one tunnel together buffer for its client. Each stream may
+    /// Bytes from our own application that all streams of one tunnel together buffer for its client. Each stream may
     /// buffer an equal share of half of this limit, within fixed bounds.
     pub max_tunnel_bytes_per_client: u32,
     /// Calls in flight of one account on shared connections: connections to endpoints that also carry calls of other
-    /// accounts. An account is a client's identity, a source address, or a connection of the own application. Further
+    /// accounts. An account is a client's identity, a source address, or a connection of our own application. Further
     /// calls use the account's own connections.
     pub max_shared_calls_per_account: u32,
-    /// As above, for calls whose requests have not ended.
+    /// Calls in flight of one account on shared connections whose requests have not ended. See
+    /// `max_shared_calls_per_account`.
     pub max_shared_open_calls_per_account: u32,
     /// Calls that an account may cancel within 10 s on shared connections. An account that cancels more gets its own
     /// connections.
@@ -91,7 +92,7 @@ pub struct RelayLimits {
     /// Cancelled calls of a client, as long as their endpoints have not been told of the cancellation. Until then,
     /// these calls count against the client's streams.
     pub max_cancelled_calls_per_client: u32,
-    /// RST_STREAM frames that one connection to an endpoint may send at once: backends treat more as an attack.
+    /// RST_STREAM frames that one connection to an endpoint may send per 10 ms: backends treat more as an attack.
     pub max_resets_per_tick: u32,
     /// RST_STREAM frames that one connection to an endpoint may send in a burst.
     pub reset_burst: u32,
@@ -119,7 +120,7 @@ pub struct RelayLimits {
     pub client_idle_timeout_ms: u32,
     /// How long an endpoint may be silent while calls wait for it, before it gets a PING.
     pub endpoint_ping_after_ms: u32,
-    /// How long the endpoint may take to answer the PING.
+    /// How long an endpoint may take to answer a PING.
     pub endpoint_ping_timeout_ms: u32,
     /// How long it may take to establish a connection to an address without a Service. For a Service, the annotation
     /// `leno.dev/connect-timeout` applies.
@@ -371,7 +372,7 @@ impl Limits {
     /// Sets a limit by name.
     ///
     /// # Errors
-    /// [`LimitError`]; nothing changes then.
+    /// [`LimitError`] if no limit has this name, or if the value is out of range; no limit changes then.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), LimitError> {
         let spec = SPECS.iter().find(|spec| spec.name == name).ok_or_else(|| LimitError::Unknown(name.to_owned()))?;
         let number = value.parse().ok().filter(|n| spec.range.contains(n));
@@ -381,7 +382,7 @@ impl Limits {
     }
 
     /// Lowers the limits on connections from other workloads to fit into the process's limit of open `files`. Each of
-    /// these connections may need another one to the own application. All of them together leave a quarter of the files
+    /// these connections may need another one to our own application. All of them together leave a quarter of the files
     /// for outbound calls.
     pub fn fit_open_files(&mut self, files: u64, workers: u16) {
         let share = |part: u64| u32::try_from(files / part / u64::from(workers.max(1))).unwrap_or(u32::MAX).max(1);

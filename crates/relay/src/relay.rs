@@ -70,7 +70,7 @@ pub struct Relay {
 
     /// The time of this turn of the event loop.
     pub(crate) now: Instant,
-    /// One moment on both clocks.
+    /// The same moment on the monotonic clock and on the wall clock.
     wall_clock: (Instant, SystemTime),
     pub(crate) next_sweep: Instant,
     pub(crate) sweep_turn: usize,
@@ -80,7 +80,7 @@ pub struct Relay {
     /// The header sections of HTTP/1 that repeat.
     pub(crate) heads: Heads,
     pub(crate) budget: Budget,
-    /// Not for secrets.
+    /// Not secure: not for secrets.
     pub(crate) random: fastrand::Rng,
     /// Whether a burst has used memory that was not given back yet.
     pub(crate) burst: bool,
@@ -160,7 +160,7 @@ impl Relay {
         &self.metrics
     }
 
-    /// The lines of calls that have ended.
+    /// The access log, which has the lines of calls that have ended.
     pub fn access_log(&mut self) -> &mut AccessLog {
         &mut self.access_log
     }

@@ -103,7 +103,8 @@ struct Entry<T> {
 
 /// A table of values. It grows as needed and reuses the places of removed entries.
 ///
-/// Calls are large and end often, so an entry can be dropped where it is ([`Slots::discard`]); a slab moves it out first.
+/// Calls are large and end often, so an entry can be dropped where it is ([`Slots::discard`]); a slab moves it out
+/// first.
 ///
 /// Invariant: `free` has the places of the entries without a value.
 #[derive(Debug)]
@@ -137,7 +138,7 @@ impl<T> Slots<T> {
         if entry.serial == id.serial { entry.value.as_ref() } else { None }
     }
 
-    /// Does the same as [`Slots::get`].
+    /// Returns the entry with this id, to be changed; `None` if it was removed, or if there is no id.
     #[inline]
     pub fn get_mut(&mut self, id: impl Into<Option<Id<T>>>) -> Option<&mut T> {
         let id = id.into()?;
@@ -205,7 +206,7 @@ impl<T> Slots<T> {
         places.filter_map(|(entry, place)| entry.value.as_mut().map(|value| (Id::new(place, entry.serial), value)))
     }
 
-    /// Gives back memory that a larger number of entries has used.
+    /// Frees memory that is no longer needed after a larger number of entries.
     pub fn shrink_to_fit(&mut self) {
         while self.entries.pop_if(|entry| entry.value.is_none()).is_some() {}
         let places = self.entries.len() as u32;

@@ -1,10 +1,10 @@
-//! Requests that shall not be retried, because their application has called another service and all retries of that call
-//! are used up.
+//! Requests that shall not be retried, because their application has called another service and all retries of that
+//! call are used up.
 //!
 //! The application's own answer to such a request usually is a failure too. If its callers retried it, the retries of
-//! services in a row would multiply. Applications seldom copy fields from the answers that they get to the answers that
-//! they give, but many copy the trace from the requests that they get to the requests that they make. So the proxy
-//! beside the application finds the request of a call by its trace.
+//! services in a row would multiply. Applications seldom copy fields from the answers that they receive to their own
+//! answers, but many copy the trace from the requests that they receive to their own requests. So the proxy beside the
+//! application finds the request of a call by its trace.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 const SLOTS: usize = 4_096;
 /// The unit of the times in slots.
 const TICK: Duration = Duration::from_millis(100);
-/// How long a request is remembered after the failure of its call: 10 s.
+/// Time for which a request is remembered after the failure of its call: 10 s.
 const MEMORY_TICKS: u16 = 100;
-/// How far the time of another worker may be ahead: 1 s. Each worker reads the clock once in a turn.
+/// Maximum time by which another worker's time may be ahead: 1 s. Each worker reads the clock once in a turn.
 const AHEAD_TICKS: u16 = 10;
-/// Bits of a slot that are its time. The other bits are the request's.
+/// Number of lower bits of a slot that are its time. The other bits are the upper bits of the request's id.
 const TIME_BITS: u32 = u16::BITS;
 
 /// The requests of one proxy, which its workers share. No worker ever waits.
@@ -36,21 +36,21 @@ impl Default for SpentChains {
     }
 }
 
-/// Identifies a request, and the calls that an application makes because of it, by their trace. Equal numbers of different
-/// requests cost the callers of one of them a retry.
+/// Identifies a request, and the calls that an application makes because of it, by their trace. Equal numbers of
+/// different requests cost the callers of one of them a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChainId(u64);
 
 impl ChainId {
     pub(crate) fn of_trace(trace: u128) -> Self {
-        // Some trace ids are times, or small numbers: the product spreads them over all bits (Fibonacci hashing). No
-        // identity is 0 apart from its lower bits, because an empty slot is 0.
+        // Some trace ids are times, or small numbers: the product spreads them over all bits (Fibonacci hashing). The
+        // upper bits of an id are never all 0, because an empty slot is 0.
         Self(((trace >> 64) as u64 ^ trace as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63)
     }
 }
 
 impl SpentChains {
-    /// Notes that the application's call for a request has used up its retries.
+    /// Records that the application's call for a request has used up its retries.
     pub(crate) fn note(&self, ChainId(id): ChainId, now: Instant) {
         let since = *self.since.get_or_init(|| now);
         if let Some(slot) = self.slot(id) {
@@ -58,8 +58,8 @@ impl SpentChains {
         }
     }
 
-    /// Returns whether a call for a request was noted after the request began, at `begun`. A call of an earlier request of
-    /// the same trace does not count.
+    /// Returns whether a call for a request was noted after the request began, at `begun`. A call of an earlier request
+    /// of the same trace does not count.
     pub(crate) fn has(&self, ChainId(id): ChainId, begun: Instant, now: Instant) -> bool {
         let (Some(since), Some(slot)) = (self.since.get(), self.slot(id)) else { return false };
         let slot = slot.load(Ordering::Relaxed);

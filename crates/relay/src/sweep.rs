@@ -14,7 +14,7 @@ use crate::pool::pools::PoolId;
 use crate::pool::upstream::UpstreamId;
 use crate::{GOAWAY_GRACE, Relay, SWEEP_EVERY};
 
-/// Each connection is checked once in this many sweeps.
+/// Number of sweeps in which each connection is checked once.
 const TURNS: usize = 10;
 /// How long a connection that has lost its place may take to finish its calls.
 const YIELD_GRACE: Duration = Duration::from_secs(5);
@@ -25,7 +25,7 @@ const LINGER: Duration = Duration::from_secs(1);
 const SPARE_IDLE: Duration = Duration::from_secs(3);
 /// How long a connection without a call keeps the memory that only a busy connection needs.
 const REST_AFTER: Duration = Duration::from_secs(2);
-/// Calls that have waited for a connection this long are reported in the log.
+/// Waiting time for a connection from which calls are reported in the log.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 /// The action that a sweep takes for a connection.
 enum Verdict {
@@ -104,7 +104,8 @@ impl Relay {
         let is_tunnel = client.is_tunnel();
         let link = &mut client.link;
         if link.closing_since.is_some() {
-            // If the kernel still has output that the client has not read, the connection keeps its place and its charge.
+            // If the kernel still has output that the client has not read, the connection keeps its place and its
+            // charge.
             let has_unread = link.kernel_bytes > CONNECTION_BYTES;
             if !past(link.closing_since, if has_unread { ms(relay.unread_timeout_ms) } else { LINGER }) {
                 return Verdict::Keep;
@@ -286,7 +287,7 @@ impl Relay {
         waiting as u64
     }
 
-    /// Gives back memory that a burst has used.
+    /// Frees memory that is no longer needed after a burst.
     pub fn shrink(&mut self) {
         self.burst = false;
         self.downstreams.shrink();

@@ -22,13 +22,13 @@ const NONE: u32 = u32::MAX;
 const SECOND_NS: u64 = 1_000_000_000;
 const MS_NS: u64 = 1_000_000;
 
-/// A time as a timing wheel has it: a number of milliseconds since the wheel's start. It is rounded up, so that a timer
-/// never fires early.
+/// A time in the unit of a timing wheel: the number of milliseconds since the wheel's start, rounded up, so that a
+/// timer never fires early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tick(u64);
 
 impl Tick {
-    /// Later than every tick that comes.
+    /// Later than every real tick.
     pub(crate) const NEVER: Self = Self(u64::MAX);
 
     #[inline]
@@ -70,8 +70,8 @@ impl<T: Copy> Timers<T> {
         Self { start: now, latest: (now, 0), done_ms: 0, heads, occupied, entries: Slab::new() }
     }
 
-    /// Returns the tick of the time that is `after` later than `since`. In most turns of the event loop, `since` is the same for
-    /// all callers, so this saves the difference of two times.
+    /// Returns the tick of the time that is `after` later than `since`. In most turns of the event loop, `since` is the
+    /// same for all callers, so this saves the difference of two times.
     #[inline]
     pub(crate) fn tick_after(&mut self, since: Instant, after: Duration) -> Tick {
         if self.latest.0 != since {
@@ -126,8 +126,8 @@ impl<T: Copy> Timers<T> {
         self.done_ms = self.done_ms.max(now_ms + 1);
     }
 
-    /// Returns how long to wait until a timer may be due; `None` without timers. The wait is never too long. If no
-    /// timer is due in the rest of this turn, it may be too short by a turn or more.
+    /// Returns the time until a timer may be due; `None` without timers. The time is never too long. If no timer is due
+    /// in the rest of this turn, the time may be too short by a turn or more.
     pub(crate) fn next_in(&self, now: Instant) -> Option<Duration> {
         if self.entries.is_empty() {
             return None;
@@ -234,7 +234,7 @@ fn ns(duration: Duration) -> u64 {
     duration.as_secs().saturating_mul(SECOND_NS).saturating_add(u64::from(duration.subsec_nanos()))
 }
 
-/// Returns the first millisecond of the turn in which `ms` is.
+/// Returns the first millisecond of the turn that contains `ms`.
 fn turn_start(ms: u64) -> u64 {
     ms / NEAR as u64 * NEAR as u64
 }

@@ -1,4 +1,5 @@
-//! Transfer: takes the bytes of connections in, passes their events to the handlers, and says what is to be written.
+//! Transfer: takes the bytes of connections in, passes their events to the handlers, and provides the bytes to be
+//! written.
 
 use leno_http2::{Event, FieldSection};
 
@@ -10,7 +11,7 @@ use crate::link::codec::CodecError;
 use crate::link::{Link, LinkId};
 use crate::pool::pools::Pools;
 
-/// Returns a link, and leaves the other parts of the relay free to be used beside it.
+/// Returns a link. Borrows only the tables with links, so that the other parts of the relay can be used meanwhile.
 fn link_of<'a>(downstreams: &'a mut Downstreams, pools: &'a mut Pools, id: LinkId) -> Option<&'a mut Link> {
     match id {
         LinkId::Client(id) => downstreams.get_mut(id).map(|client| &mut client.link),
@@ -23,8 +24,8 @@ impl Relay {
         link_of(&mut self.downstreams, &mut self.pools, id)
     }
 
-    /// Handles the input that a connection has kept. Returns how many bytes it takes now at most; `None` if it must not
-    /// be read.
+    /// Handles the input that a connection has kept. Returns the maximum number of bytes that the connection accepts
+    /// now; `None` if it must not be read.
     pub fn begin_read(&mut self, id: LinkId) -> Option<usize> {
         let mut fields = std::mem::take(&mut self.fields);
         let room = self.take_held(id, &mut fields);
@@ -88,7 +89,7 @@ impl Relay {
         self.end_input::<()>(id, outcome);
     }
 
-    /// Does what follows after input was handled. Returns `None`.
+    /// Finishes the handling of input: lists the link to be flushed, or closes the connection. Returns `None`.
     fn end_input<T>(&mut self, id: LinkId, outcome: Result<(), Closed>) -> Option<T> {
         if let LinkId::Endpoint(upstream) = id {
             self.pools.note_room(upstream);
@@ -147,8 +148,8 @@ impl Relay {
         self.link(id).is_some_and(|link| link.paused)
     }
 
-    /// Notes that a peer has closed its side or reads no more; bytes that it has sent before may still follow. An HTTP/2
-    /// server then gets no new calls.
+    /// Notes that a peer has closed its side or reads no more; bytes that it has sent before may still follow. An
+    /// HTTP/2 server then gets no new calls.
     pub fn end_follows(&mut self, id: LinkId) {
         let is_half_closable = self.link(id).is_some_and(|link| link.codec.is_half_closable());
         if let LinkId::Endpoint(upstream) = id
@@ -158,7 +159,7 @@ impl Relay {
         }
     }
 
-    /// Asks for a connection to be read, whether or not there is something to read.
+    /// Requests that the event loop reads a connection, whether or not there is something to read.
     pub(crate) fn read_on(&mut self, id: LinkId) {
         let wire = self.link(id).and_then(|link| link.wire);
         self.effects.extend(wire.map(Effect::ReadOn));
@@ -172,7 +173,7 @@ impl Relay {
         }
     }
 
-    /// Does the same as [`Self::mark_dirty`] for the client of a call, if the call has one.
+    /// Records that the link to a call's client has output, if the call has a client.
     pub(crate) fn mark_client(&mut self, client: Option<ClientId>) {
         if let Some(client) = client {
             self.mark_dirty(LinkId::Client(client));
@@ -194,7 +195,8 @@ impl Relay {
         None
     }
 
-    /// Does what follows after output was written, as far as the socket takes it.
+    /// Must be called after output was written, as far as the socket accepts it. Gives the senders room again, updates
+    /// the charge, and ends the connection if its work is over.
     pub fn flushed(&mut self, id: LinkId) {
         self.return_room(id);
         self.charge(id);
@@ -266,8 +268,8 @@ impl Relay {
     }
 }
 
-/// Returns whether the output that a server does not take now is the rest of an HTTP/1 request whose call is over. A
-/// server that does not read would make it take memory for as long as it likes.
+/// Returns whether the output that a server does not take now is the rest of an HTTP/1 request whose call is over.
+/// Without this check, a server that does not read could make the output occupy memory for any time.
 fn is_rest_useless(id: LinkId, link: &Link) -> bool {
     matches!(id, LinkId::Endpoint(_)) && link.codec.must_close() && link.is_blocked()
 }

@@ -30,7 +30,7 @@ pub(super) fn format(line: &mut Vec<u8>, queries: Queries, record: &Record) {
     push_fmt(line, format_args!("\" {}\n", OrDash(record.proxy_error)));
 }
 
-/// Appends bytes from a peer.
+/// Appends bytes from a peer, escaped and cut to `max_bytes`; `-` if there are no bytes.
 fn push_or_dash(line: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) {
     push_quoted(line, if bytes.is_empty() { b"-" } else { bytes }, max_bytes);
 }

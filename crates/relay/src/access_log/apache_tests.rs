@@ -40,7 +40,7 @@ fn a_peer_cannot_add_fields_or_lines() {
     };
     let line = line(&attacked);
     assert_eq!(line.matches('\n').count(), 1);
-    // Five quoted strings: ten quotes without a backslash before them.
+    // The line has five quoted strings: ten quotes without a backslash before them.
     let unescaped = line.replace("\\\\", "").replace("\\\"", "");
     assert_eq!(unescaped.matches('"').count(), 10);
 }

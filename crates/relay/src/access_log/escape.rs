@@ -5,13 +5,13 @@ use std::io::Write as _;
 
 /// Longest logged method, in bytes before escaping.
 pub(super) const METHOD_MAX_BYTES: usize = 32;
-/// Longest logged authority.
+/// Longest logged authority, in bytes before escaping.
 pub(super) const AUTHORITY_MAX_BYTES: usize = 256;
-/// Longest logged path.
+/// Longest logged path, in bytes before escaping.
 pub(super) const PATH_MAX_BYTES: usize = 1_024;
-/// Longest logged request id.
+/// Longest logged request id, in bytes before escaping.
 pub(super) const REQUEST_ID_MAX_BYTES: usize = 128;
-/// Longest logged user agent.
+/// Longest logged user agent, in bytes before escaping.
 pub(super) const USER_AGENT_MAX_BYTES: usize = 256;
 
 /// Marks the end of truncated text.
@@ -58,7 +58,7 @@ pub(super) fn push_quoted(line: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) {
     }
 }
 
-/// Appends the proxy's own text.
+/// Appends text that the proxy itself has created; it needs no escaping.
 pub(super) fn push_fmt(line: &mut Vec<u8>, arguments: std::fmt::Arguments) {
     line.write_fmt(arguments).expect("writing to a Vec cannot fail");
 }

@@ -9,7 +9,7 @@ use crate::audit::{AuditedPart, AuditedParts};
 use crate::metrics::Direction;
 use crate::trace::TraceId;
 
-/// The SPIFFE id of a workload.
+/// Returns the SPIFFE id of the service account `name` in the namespace `shop`.
 pub(crate) fn workload(name: &str) -> SpiffeId {
     format!("spiffe://example.org/ns/shop/sa/{name}").parse().expect("it is a SPIFFE id")
 }

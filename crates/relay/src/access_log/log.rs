@@ -12,7 +12,7 @@ const MAX_TURN_BYTES: usize = 256 * 1024;
 /// Buffer capacity that is kept between turns.
 const KEPT_BYTES: usize = 16 * 1024;
 
-/// How often to log that lines were dropped.
+/// Minimum time between two messages about dropped lines in the proxy's log.
 const SAY_EVERY: Duration = Duration::from_secs(1);
 
 /// One worker's access log, on or off.
@@ -83,7 +83,7 @@ impl Lines {
         self.drop_lines(count);
     }
 
-    /// Logs that lines were dropped, now and then.
+    /// Logs the number of dropped lines, at most once per second.
     pub fn tell_of_dropped(&mut self, now: Instant) {
         if self.unsaid > 0 && self.said_at.is_none_or(|said_at| now.duration_since(said_at) >= SAY_EVERY) {
             let lines = std::mem::take(&mut self.unsaid);

@@ -26,7 +26,7 @@ pub enum Protocol {
 
 /// The facts about one call, or about one connection that carries no calls.
 ///
-/// The slices are bytes as the peer sent them; an empty slice means that nothing was sent.
+/// The slices contain the peer's bytes unchanged; an empty slice means that nothing was sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
     /// Start of the call.
@@ -63,15 +63,15 @@ pub struct Record<'a> {
     pub response_bytes: u64,
     /// Time from the call's first byte to its last.
     pub duration: Duration,
-    /// How often the call was sent again because its rule has retries.
+    /// Number of times that the call was sent again because its rule has retries.
     pub retries: u8,
-    /// How many further attempts the call got because its first one had not answered in time.
+    /// Number of further attempts (hedges) that began because the first attempt had not answered in time.
     pub hedges: u8,
-    /// What parts of a policy in the mode Audit would have done.
+    /// The parts of the call's policy that would have acted if their mode were not Audit.
     pub audited: AuditedParts,
     /// The request's `x-request-id`.
     pub request_id: &'a [u8],
-    /// The trace that the call belongs to.
+    /// The id of the call's trace.
     pub trace_id: Option<TraceId>,
     /// The request's `user-agent`.
     pub user_agent: &'a [u8],

@@ -4,7 +4,7 @@ use super::{Apache, Milliseconds, Rfc3339};
 
 #[test]
 fn times_are_in_utc() {
-    // `date -u -d 2024-02-29T23:59:58Z +%s`
+    // The number of seconds is the output of `date -u -d 2024-02-29T23:59:58Z +%s`.
     let time = SystemTime::UNIX_EPOCH + Duration::from_millis(1_709_251_198_007);
     assert_eq!(Rfc3339(time).to_string(), "2024-02-29T23:59:58.007Z");
     assert_eq!(Apache(time).to_string(), "29/Feb/2024:23:59:58 +0000");

@@ -1,7 +1,7 @@
 //! Attempt: the endpoint's half of a call. An attempt begins when an endpoint is chosen for the call. It then waits for
-//! a connection, or has a stream on one. Most calls have one attempt; a call that was not processed gets another. A call
-//! that is hedged has several attempts at once: the first attempt whose response begins answers the call, and the relay
-//! cancels the others.
+//! a connection, or has a stream on one. Most calls have one attempt; a call that was not processed gets another. A
+//! call that is hedged has several attempts at once: the first attempt whose response begins answers the call, and the
+//! relay cancels the others.
 
 use std::time::Instant;
 
@@ -36,7 +36,7 @@ impl AttemptId {
     }
 }
 
-/// How far an attempt is.
+/// The progress of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// The endpoint is chosen.
@@ -88,7 +88,7 @@ impl Attempt {
         }
     }
 
-    /// Records that trailers of `bytes` bytes wait in the endpoint's connection until all content has gone.
+    /// Records that trailers of `bytes` bytes wait in the endpoint's connection until all content was sent.
     pub(crate) fn trailers_wait(&mut self, bytes: usize) {
         self.trailers_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     }
@@ -197,7 +197,8 @@ impl Attempts {
         self.current.iter().any(|attempt| attempt.stream().is_some())
     }
 
-    /// Returns the smallest number of content bytes that any attempt has sent. The client may send as much again.
+    /// Returns the smallest number of content bytes that any attempt has sent: the number of bytes for which the client
+    /// may get flow-control window again.
     #[inline]
     pub(crate) fn sent_bytes(&self) -> usize {
         self.current.iter().map(|attempt| attempt.sent_bytes).min().unwrap_or(0)

@@ -1,7 +1,9 @@
-//! Attempts field: a client that sends `leno-attempts: ?1` learns from the response how many attempts its call took. The
-//! values are Structured Fields (RFC 9651): a Boolean in the request, an Integer with parameters in the response.
+//! Attempts field: if a client sends `leno-attempts: ?1`, the response contains the number of attempts that its call
+//! took. The values are Structured Fields (RFC 9651): a Boolean in the request, an Integer with parameters in the
+//! response.
 //!
-//! Only the client's own proxy answers. It removes the field from the request, so no endpoint and no other proxy sees it.
+//! Only the client's own proxy answers. It removes the field from the request, so no endpoint and no other proxy sees
+//! it.
 
 use std::fmt::Write;
 
@@ -23,8 +25,8 @@ fn take_present(request: &mut FieldSection) -> bool {
     asks
 }
 
-/// Returns whether a request asks with one Boolean. A value of another type is ignored (RFC 9651 section 4.2), and two
-/// lines are one list, which is no Boolean.
+/// Returns whether a request has the field exactly once, with the Boolean true. The proxy ignores a value of another
+/// type (RFC 9651 section 4.2). It also ignores two lines, because they form a list.
 fn asks(request: &FieldSection) -> bool {
     let mut lines = request.iter().filter(|line| line.known == Known::LenoAttempts);
     matches!((lines.next(), lines.next()), (Some(line), None) if is_true(line.value))
@@ -37,8 +39,8 @@ fn is_true(value: &[u8]) -> bool {
 }
 
 impl Call {
-    /// Adds the number of attempts to a response, if the client asks for it. An endpoint's field of this name would pass
-    /// for ours, so it is removed, also from trailers.
+    /// Adds the number of attempts to a response, if the client asks for it. Removes an endpoint's field of this name,
+    /// also from trailers, because the client would take it for ours.
     #[inline]
     pub(crate) fn tell_attempts(&self, section: Section, fields: &mut FieldSection) {
         if self.asks_attempts {
@@ -54,7 +56,8 @@ impl Call {
         }
     }
 
-    /// Returns the number of attempts, and how many of them the policy gave, such as `3;retries=1;hedges=1`.
+    /// Returns the field's value: the number of attempts, and how many of them were retries and hedges of the policy,
+    /// such as `3;retries=1;hedges=1`.
     fn attempts_value(&self) -> String {
         let mut value = self.attempts.begun().to_string();
         for (name, count) in [("retries", self.retries), ("hedges", self.hedges())] {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Whether a request with these lines of the field asks, and the request without them.
+/// Returns whether a request with these field lines asks for the number of attempts, and the request without the lines.
 fn taken(values: &[&str]) -> (bool, FieldSection) {
     let mut request = FieldSection::new();
     request.push(b":method", b"GET");

@@ -1,5 +1,5 @@
-//! The calls in flight of a worker, and what they hold together: content that is kept for another attempt, field sections,
-//! and the timetable of what they wait for ([`due`](super::due)).
+//! The calls in flight of a worker, and what they share: the limit of content that is kept for another attempt, spare
+//! field sections, and the timetable of the calls' due times ([`due`](super::due)).
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -20,15 +20,15 @@ use crate::slots::Slots;
 use crate::target::cluster::ClusterId;
 use crate::target::routes::CallRoute;
 
-/// Most field sections that are kept for later calls.
+/// Maximum number of field sections that are kept for later calls.
 const MAX_SPARE_SECTIONS: usize = 256;
-/// Most memories for the progress of policies that are kept for later calls.
+/// Maximum number of [`PolicyProgress`] boxes that are kept for later calls.
 const MAX_SPARE_PROGRESS: usize = 256;
-/// Most memory that a spare field section may keep, in bytes.
+/// Maximum capacity of a spare field section, in bytes.
 pub(crate) const MAX_SPARE_SECTION_BYTES: usize = 4_096;
 
-/// Invariants: `replay_bytes` is the sum of the bodies of the calls that are replayable; `copies` is the number of calls
-/// without a client.
+/// Invariants: `replay_bytes` is the sum of the bodies of the calls that are replayable; `copies` is the number of
+/// calls without a client.
 #[derive(Debug)]
 pub(crate) struct Calls {
     slots: Slots<Call>,
@@ -44,7 +44,7 @@ pub(crate) struct Calls {
     to_send: VecDeque<CallId>,
 }
 
-/// What other owners still hold for a call that has ended.
+/// Data of an ended call. Other owners (client, cluster, pools) need it to release what they hold for the call.
 pub(crate) struct Ended {
     pub(crate) client: Option<ClientId>,
     pub(crate) client_stream: StreamKey,
@@ -122,7 +122,7 @@ impl Calls {
         self.slots.get_mut(id.call)?.attempts.end(id)
     }
 
-    /// Returns what the policy of a call's rule has made of the call so far; `None` if the call matched no rule.
+    /// Returns the state of the policy of a call's rule, and creates it if needed; `None` if the call matched no rule.
     pub(crate) fn progress_mut(&mut self, id: CallId) -> Option<&mut PolicyProgress> {
         let route = self.slots.get_mut(id)?.route.as_mut()?;
         let progress = route.progress.get_or_insert_with(|| {
@@ -133,8 +133,8 @@ impl Calls {
         Some(progress)
     }
 
-    /// Removes a call that is over, and gives back what it holds here: its timer, its content and its field section.
-    /// Returns what other owners still hold for it.
+    /// Removes a call that is over, and releases what it holds here: its timer, its content and its field section.
+    /// Returns the data that other owners need to release what they hold for the call.
     pub(crate) fn end(&mut self, id: CallId) -> Option<Ended> {
         let call = self.slots.get_mut(id)?;
         self.timetable.clear(&mut call.due);
@@ -265,8 +265,8 @@ impl Calls {
         self.copies
     }
 
-    /// Counts content that a copy holds from now on, if all copies together then hold at most `max_bytes`. Returns
-    /// whether they do.
+    /// Counts `bytes` of content for a copy, unless all copies together would then hold more than `max_bytes`. Returns
+    /// whether the content was counted.
     pub(crate) fn hold_copied_content(&mut self, bytes: usize, max_bytes: usize) -> bool {
         let fits = self.copy_bytes + bytes <= max_bytes;
         self.copy_bytes += if fits { bytes } else { 0 };
@@ -286,32 +286,32 @@ pub(crate) fn kept_bytes(copy: &Call) -> usize {
 
 /// What calls wait for.
 impl Calls {
-    /// Returns a call, and the timetable that lets it wait.
+    /// Returns a call, and the timetable that sets its due times.
     #[inline]
     pub(crate) fn timed(&mut self, id: CallId) -> Option<(&mut Call, &mut Timetable)> {
         Some((self.slots.get_mut(id)?, &mut self.timetable))
     }
 
-    /// Lets a call wait for something until this time from now, instead of until an earlier or later time.
+    /// Sets the time of `due` for a call to `after` from `now`. Replaces an earlier or a later time.
     pub(crate) fn wait_for(&mut self, id: CallId, due: Due, after: Duration, now: Instant) {
         if let Some((call, timetable)) = self.timed(id).certain() {
             timetable.wait_for(id, &mut call.due, due, now, after);
         }
     }
 
-    /// Lets a call wait for nothing any more.
+    /// Clears all due times of a call.
     pub(crate) fn wait_for_nothing(&mut self, id: CallId) {
         if let Some((call, timetable)) = self.timed(id) {
             timetable.clear(&mut call.due);
         }
     }
 
-    /// Returns how long to wait until something may be due; `None` if no call waits for anything.
+    /// Returns the time until something may be due; `None` if no call waits for anything.
     pub(crate) fn next_due_in(&self, now: Instant) -> Option<Duration> {
         self.timetable.next_in(now)
     }
 
-    /// Returns what is due, the earliest first. The calls no longer wait for it.
+    /// Returns what is due at which call, the earliest first, and clears these due times.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<(CallId, Due)> {
         self.timetable.expire(&mut self.slots, now)
     }

@@ -1,5 +1,5 @@
-//! Deadline: limits the time of a call, of each attempt at it, and of pauses in its request content. Acts on everything that
-//! is due at a call ([`due`](super::due)).
+//! Deadline: limits the time of a call, of each attempt at it, and of pauses in its request content. Acts on everything
+//! that is due at a call ([`due`](super::due)).
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,8 @@ use crate::link::grpc;
 use crate::target::routes::CallRoute;
 
 impl Relay {
-    /// Limits the time of a call as its client asks for and, once the call has a route, as the policy of its rule does.
+    /// Sets the time limits of a call: the timeout that its client asks for and, once the call has a route, the limits
+    /// in the policy of its rule.
     pub(crate) fn limit_call(&mut self, id: CallId) {
         let now = self.now;
         let Some((call, timetable)) = self.calls.timed(id).certain() else { return };
@@ -31,13 +32,13 @@ impl Relay {
         if let Some(limit) = policy.request_timeout.as_ref().filter(|limit| limit.is_audited()) {
             timetable.wait_for(id, &mut call.due, Due::Audit, call.started, limit.value.after);
         }
-        // A tunnel may be silent for as long as its ends like.
+        // The two ends of a tunnel may be silent for any time.
         if let Some(limit) = policy.stream_idle_timeout.as_ref().filter(|_| !call.is_tunnel()) {
             timetable.wait_for(id, &mut call.due, Due::Idle, now, limit.value.after / IDLE_CHECKS);
         }
     }
 
-    /// Limits the time of an attempt that was sent, if the call's route rule does.
+    /// Limits the time of an attempt that was sent, if the call's route rule has a limit for attempts.
     pub(crate) fn limit_attempt(&mut self, id: CallId) {
         let now = self.now;
         let Some((call, timetable)) = self.calls.timed(id).certain() else { return };
@@ -46,7 +47,7 @@ impl Relay {
         }
     }
 
-    /// Limits the time that a call has left, unless its time is over earlier.
+    /// Sets the deadline of a call to `left` from now, unless its deadline is earlier.
     pub(crate) fn end_within(&mut self, id: CallId, left: Duration) {
         let now = self.now;
         let Some((call, timetable)) = self.calls.timed(id).certain() else { return };
@@ -56,16 +57,16 @@ impl Relay {
         }
     }
 
-    /// Plans a check whether the content of an incomplete request still arrives. A gRPC client, a tunnel and
-    /// an upgraded connection may be silent for as long as they like, but not a gRPC call that policy allows only as a
-    /// health check.
+    /// Plans a check whether the content of an incomplete request still arrives. A gRPC client, a tunnel and an
+    /// upgraded connection may be silent for any time, so they are not checked. Exception: a gRPC call that policy
+    /// allows only as a health check is checked.
     pub(crate) fn expect_content(&mut self, id: CallId) {
         let Some(call) = self.calls.get(id) else { return };
         // Most calls are gRPC calls, so the cheapest checks come first.
         if call.request_ended || (call.is_grpc && !call.is_health_check) || call.due.waits_for(Due::Content) {
             return;
         }
-        // A tunnel may be silent for as long as its ends like.
+        // The two ends of a tunnel may be silent for any time.
         if call.is_mirror() || call.is_tunnel() {
             return;
         }
@@ -91,7 +92,8 @@ impl Relay {
         self.fail(id, &ProxyError::ContentLate { waited_ms: self.limits.relay.content_timeout_ms });
     }
 
-    /// Does what is due at calls: fails the calls whose time is over, and begins the attempts that were planned for now.
+    /// Does what is due at calls: fails the calls whose time is over, and begins the attempts that were planned for
+    /// now.
     pub fn expire_deadlines(&mut self) {
         for (id, due) in self.calls.expire(self.now) {
             let Some(call) = self.calls.get(id) else { continue };
@@ -160,16 +162,16 @@ impl Relay {
     }
 }
 
-/// Returns the time left until a call's deadline, to be sent to its server in `grpc-timeout`. Returns `None` if the call
-/// has no deadline, if its request has no such field, or if no time has passed since the call began.
+/// Returns the time left until a call's deadline, to be sent to its server in `grpc-timeout`. Returns `None` if the
+/// call has no deadline, if its request has no such field, or if no time has passed since the call began.
 pub(crate) fn time_left(call: &Call, now: Instant) -> Option<Duration> {
     let at = call.deadline?;
     let is_told = now > call.started && call.request.contains(Known::GrpcTimeout);
     is_told.then(|| at.saturating_duration_since(now))
 }
 
-/// Returns how long a call may take. If the route rule allows less than the caller asks for, a gRPC server is told of
-/// the rule's timeout instead of the caller's.
+/// Returns the time that a call may take; `None` if it has no limit. If the route rule allows less time than the caller
+/// asks for, sets the `grpc-timeout` of a gRPC request to the rule's timeout.
 fn time_allowed(call: &mut Call) -> Option<Duration> {
     let asked = call.request.get(Known::GrpcTimeout).and_then(grpc::parse_timeout);
     let Some(route) = &mut call.route else { return asked };

@@ -1,7 +1,8 @@
 //! Due: what calls wait for, and the timers that wake them.
 //!
-//! A call may wait for several things at once: its deadline, the limit of an attempt, the next check whether it is idle.
-//! Nearly all calls end before any of them is due. So each is only a number in the call, and all of them share one timer.
+//! A call may wait for several things at once: its deadline, the limit of an attempt, the next check whether it is
+//! idle. Nearly all calls end before any of them is due. So a call stores each due time as a number, and has one timer
+//! for all of them.
 
 use std::time::{Duration, Instant};
 
@@ -53,12 +54,12 @@ impl Default for DueTimes {
 }
 
 impl DueTimes {
-    /// Returns whether the call waits for this.
+    /// Returns whether the call waits for `due`.
     pub(crate) fn waits_for(&self, due: Due) -> bool {
         self.at.get(due as usize).is_some_and(|at| *at != Tick::NEVER)
     }
 
-    /// Lets the call no longer wait for this.
+    /// Clears the time of `due`.
     pub(crate) fn call_off(&mut self, due: Due) {
         if let Some(at) = self.at.get_mut(due as usize) {
             *at = Tick::NEVER;
@@ -71,21 +72,22 @@ impl DueTimes {
     }
 }
 
-/// When a [`Timetable`] lists this number of calls, it sets their timers.
+/// Number of listed calls from which a [`Timetable`] sets their timers.
 const LISTED_MAX: usize = 1_024;
 
 /// The timers of all calls of a worker, and a list of the calls that have just begun to wait for something.
 ///
-/// Most calls end after a few milliseconds, before anything is due. So a call does not set its timer at once: the timetable lists
-/// the call. It sets the timers of the listed calls when the list is long, or when something may be due at one of them. Most of
-/// these calls are over by then.
+/// Most calls end after a few milliseconds, before anything is due. So a call does not set its timer at once: the
+/// timetable lists the call. It sets the timers of the listed calls when the list is long, or when something may be due
+/// at one of them. Most of these calls are over by then.
 ///
-/// A timer that fires before anything is due costs little, since few timers fire at all. So a time that is put off or called off
-/// leaves the timer as it is.
+/// A timer that fires before anything is due costs little, because few timers fire at all. So the timetable leaves a
+/// timer unchanged when a due time is postponed or cleared.
 ///
 /// Invariants, for each call in flight:
 /// - If the call waits for anything, it is listed, or its timer fires at the earliest of its times or before.
-/// - The call is in `listed` if `is_listed` is set. `waiting` is the number of such calls; without any, the list is empty.
+/// - The call is in `listed` if `is_listed` is set. `waiting` is the number of such calls; without any, the list is
+///   empty.
 /// - If the call is listed, it waits for nothing before `listed_due`.
 #[derive(Debug)]
 pub(crate) struct Timetable {
@@ -101,14 +103,14 @@ impl Timetable {
         Self { timers: Timers::new(now), listed: Vec::new(), listed_due: Tick::NEVER, waiting: 0 }
     }
 
-    /// Lets a call wait for something until this time after `since`, instead of until an earlier or later time.
+    /// Sets the time of `due` for a call to `after` later than `since`. Replaces an earlier or a later time.
     #[inline]
     pub(crate) fn wait_for(&mut self, id: CallId, times: &mut DueTimes, due: Due, since: Instant, after: Duration) {
         let at = self.timers.tick_after(since, after);
         self.set(id, times, due, at);
     }
 
-    /// Does the same, but keeps an earlier time.
+    /// Sets the time of `due` for a call to `after` later than `since`, unless an earlier time is set.
     #[inline]
     pub(crate) fn wait_at_most(&mut self, id: CallId, times: &mut DueTimes, due: Due, since: Instant, after: Duration) {
         let at = self.timers.tick_after(since, after);
@@ -131,7 +133,7 @@ impl Timetable {
         }
     }
 
-    /// Lets a call wait for nothing. Must be called before the call is removed.
+    /// Clears all due times and the timer of a call. Must be called before the call is removed.
     #[inline]
     pub(crate) fn clear(&mut self, times: &mut DueTimes) {
         if std::mem::take(&mut times.is_listed) {
@@ -147,13 +149,13 @@ impl Timetable {
         *times = DueTimes::default();
     }
 
-    /// Returns how long to wait until something may be due; `None` if no call waits for anything.
+    /// Returns the time until something may be due; `None` if no call waits for anything.
     pub(crate) fn next_in(&self, now: Instant) -> Option<Duration> {
         let listed = (self.waiting > 0).then(|| self.timers.time_of(self.listed_due).saturating_duration_since(now));
         self.timers.next_in(now).into_iter().chain(listed).min()
     }
 
-    /// Returns what is due, the earliest first. The calls no longer wait for it.
+    /// Returns what is due at which call, the earliest first, and clears these due times.
     pub(crate) fn expire(&mut self, calls: &mut Slots<Call>, now: Instant) -> Vec<(CallId, Due)> {
         if self.listed.len() >= LISTED_MAX || self.listed_due <= self.timers.tick_after(now, Duration::ZERO) {
             self.set_timers(calls);
@@ -198,7 +200,7 @@ impl Timetable {
     }
 }
 
-/// Sets the timer of a call, unless it fires early enough.
+/// Sets the timer of a call, unless its current timer fires early enough.
 fn set_timer(timers: &mut Timers<CallId>, id: CallId, times: &mut DueTimes) {
     let earliest = times.earliest();
     if earliest >= times.fires {

@@ -5,7 +5,7 @@ use leno_http2::{FieldSection, StreamKey};
 use super::*;
 use crate::pool::hop::Protocol;
 
-/// A timetable with its calls, at a time that only moves when told.
+/// A timetable with its calls, at a time that only the test changes.
 struct Clock {
     start: Instant,
     now_ms: u64,

@@ -27,7 +27,7 @@ impl Relay {
         }
     }
 
-    /// Ends a call, whatever its state: both streams forget it, it is recorded, its memory is given back.
+    /// Ends a call in any state: removes it from both streams, records it, and releases its memory.
     pub(crate) fn end_call(&mut self, id: CallId, ending: Ending) {
         self.note_unanswered(id);
         self.record(id, ending);

@@ -1,5 +1,5 @@
-//! Hedge: sends a call to another endpoint before the first one has answered, if the policy of its rule allows this (gRFC
-//! A6). The first attempt whose answer is no failure answers the call; the relay cancels the others.
+//! Hedge: sends a call to another endpoint before the first endpoint has answered, if the policy of the call's rule
+//! allows this (gRFC A6). The first attempt whose answer is no failure answers the call; the relay cancels the others.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,15 +22,15 @@ use crate::target::balance::{Begun, Choice};
 use crate::target::budget::Taken;
 use crate::target::cluster::{ClusterState, Others, Standing};
 
-/// Above this number of delays of one cluster, all shares of slow calls are forgotten. So many exist only for a moment, when
-/// policies change.
+/// Number of delays of one cluster above which the cluster forgets all its shares of slow calls. So many delays exist
+/// only for a moment, when policies change.
 const DELAYS_MAX: usize = 64;
 
-/// What a cluster learns about the calls that may be hedged.
+/// A cluster's statistics of the calls that may be hedged.
 #[derive(Debug, Default)]
 pub(crate) struct Hedging {
     latencies: MethodLatencies,
-    /// Few, so that a search is faster than a hash table.
+    /// There are few delays, so a linear search is faster than a hash table.
     slow: Vec<(HedgeDelay, SlowShare)>,
 }
 
@@ -45,9 +45,9 @@ pub(crate) enum Unhedged {
     Budget,
     /// The call's deadline has passed, or the proxy drains.
     Deadline,
-    /// An endpoint, or a proxy there, asks for no further attempt.
+    /// An endpoint, or the proxy at an endpoint, forbids further attempts.
     Pushback,
-    /// The client sends its calls again itself.
+    /// The client retries its calls itself.
     Client,
     /// The request is not complete or not stored, or an attempt has failed and the call waits for its retry.
     Request,
@@ -55,7 +55,7 @@ pub(crate) enum Unhedged {
     Endpoint,
     /// The policy is only audited.
     Audit,
-    /// The delay is a percentile, and too few calls of the method were made to know it.
+    /// The delay is a percentile that is not known yet, because too few calls of the method were made.
     UnknownDelay,
 }
 
@@ -78,7 +78,7 @@ impl Unhedged {
 }
 
 impl Hedging {
-    /// Returns the time after which a call of this method gets a further attempt; `None` while too little is known.
+    /// Returns the time after which a call of this method gets a further attempt; `None` while the delay is not known.
     fn delay(&mut self, hedge: &Hedge, method: Method, now: Instant) -> Option<Duration> {
         match hedge.delay {
             HedgeDelay::Fixed(delay) => Some(delay),
@@ -90,13 +90,13 @@ impl Hedging {
         &self.latencies
     }
 
-    /// The calls with this delay, and how many of them are slow.
+    /// Returns the share of slow calls among the calls with this delay.
     fn slow(&mut self, delay: HedgeDelay, now: Instant) -> Option<&mut SlowShare> {
         let place = self.slow.iter().position(|(of, _)| *of == delay).unwrap_or_else(|| self.add_delay(delay, now));
         self.slow.get_mut(place).map(|(_, share)| share)
     }
 
-    /// Adds a delay that no call had before. Returns its place.
+    /// Adds a delay that no call had before. Returns its index in `slow`.
     #[cold]
     fn add_delay(&mut self, delay: HedgeDelay, now: Instant) -> usize {
         if self.slow.len() > DELAYS_MAX {
@@ -108,21 +108,22 @@ impl Hedging {
 }
 
 impl ClusterState {
-    /// Returns what the cluster knows about calls that may be hedged.
+    /// Returns the cluster's statistics of the calls that may be hedged, and creates them if needed.
     fn hedging(&mut self) -> &mut Hedging {
         self.hedging.get_or_insert_default()
     }
 
-    /// Adds how long the first attempt at a call took, or has taken without an answer, to the latencies of the call's method.
+    /// Adds the latency of the first attempt at a call to the latencies of the call's method. If the attempt was not
+    /// answered, `latency` is the time that it has taken so far.
     pub(crate) fn note_latency(&mut self, method: Method, latency: Duration, now: Instant) {
         self.hedging().latencies.add(method, latency, now);
     }
 }
 
 impl Call {
-    /// Records the answer of an attempt at a call that may be hedged, before the other attempts are cancelled: counts
-    /// it if it is the success of a hedge, and adds the latency of a first attempt to those of the method. `took` is
-    /// the time since the attempt began.
+    /// Records the answer of an attempt at a call that may be hedged, before the other attempts are cancelled. If a
+    /// hedge has succeeded, counts the success. If the answer is no failure, adds the latency of the first attempt to
+    /// the latencies of the method. `took` is the time since the attempt `id` began.
     #[inline(never)]
     pub(crate) fn note_hedged_answer(
         &self,
@@ -135,7 +136,7 @@ impl Call {
         if let Some(route) = self.route.as_ref().filter(|_| is_hedge) {
             route.count_hedge_success();
         }
-        // The time until a failure is not how long the method takes.
+        // The time until a failure does not show how long the method takes.
         let grpc_status = if self.is_grpc { grpc::status(fields) } else { None };
         if is_endpoint_failure(self.http_status, grpc_status) {
             return;
@@ -150,13 +151,13 @@ impl Call {
     }
 }
 
-/// Returns the name by which a policy names a call: the `:path` of a gRPC call. Other calls may have too many paths, so
-/// their latencies count for their `:method`.
+/// Returns the name under which a policy and the latencies know a call: the `:path` of a gRPC call, and the `:method`
+/// of any other call, because other calls may have too many paths.
 pub(crate) fn hedged_name(request: &FieldSection, is_grpc: bool) -> &[u8] {
     request.get(if is_grpc { Known::Path } else { Known::Method }).unwrap_or_default()
 }
 
-/// Returns whether a call may get a further attempt, as far as the call itself shows. `until` is the end of a drain.
+/// Checks whether the state of the call itself allows a further attempt. `until` is the end of a drain.
 fn check(call: &Call, hedge: &Hedge, now: Instant, until: Option<Instant>) -> Result<(), Unhedged> {
     if !call.request_ended || !call.can_be_resent() || call.attempts.len() == 0 {
         return Err(Unhedged::Request);
@@ -217,7 +218,7 @@ impl Relay {
         }
     }
 
-    /// Sends a call to another endpoint, since it was not answered in time.
+    /// Sends a call to another endpoint, because it was not answered in time.
     #[cold]
     pub(crate) fn hedge(&mut self, id: CallId) {
         let Some(route) = self.calls.get(id).and_then(|call| call.route.as_ref()) else { return };
@@ -281,8 +282,8 @@ impl Relay {
         Ok(begun)
     }
 
-    /// Adds how long the first attempt at a call has taken until now to the latencies of its method, if the call may be
-    /// hedged. The attempt is given up now, so it would take at least as long.
+    /// Adds the time that the first attempt at a call has taken until now to the latencies of its method, if the call
+    /// may be hedged. The relay gives the attempt up now, so its real latency would be at least this time.
     pub(crate) fn note_given_up(&mut self, id: CallId) {
         let now = self.now;
         let Some(call) = self.calls.get(id) else { return };
@@ -292,7 +293,8 @@ impl Relay {
         }
     }
 
-    /// Learns from the end of a call that may be hedged and was not answered: it took at least this long.
+    /// At the end of a call that may be hedged and was not answered, adds the time of its first attempt to the
+    /// latencies of its method: the method took at least this time.
     #[inline]
     pub(crate) fn note_unanswered(&mut self, id: CallId) {
         let is_unanswered = |call: &Call| call.response == Response::Awaited && call.hedged_method().is_some();
@@ -301,7 +303,7 @@ impl Relay {
         }
     }
 
-    /// Notes that the answer of an attempt that failed forbids further ones.
+    /// Records that the answer of a failed attempt forbids further attempts.
     pub(crate) fn forbid_further_attempts(&mut self, id: CallId) {
         if let Some(progress) = self.calls.progress_mut(id) {
             progress.is_pushed_back = true;

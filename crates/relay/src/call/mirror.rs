@@ -53,7 +53,7 @@ impl Relay {
         let mirrors = filters.into_iter().flat_map(|filters| &filters.mirrors);
         let clusters: Vec<ClusterId> = mirrors.filter_map(|mirror| self.draw(mirror)).collect();
         let request = &self.calls.get(id)?.request;
-        // No copies of an upgrade: after it, client and server react to each other, and a copy has no client.
+        // Do not copy an upgrade: after it, client and server react to each other, and a copy has no client.
         let is_copied = !clusters.is_empty() && !request.contains(Known::LenoUpgrade);
         is_copied.then(|| MirrorTargets { clusters, authority: request.get(Known::Authority).map(<[u8]>::to_vec) })
     }

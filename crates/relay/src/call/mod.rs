@@ -18,8 +18,8 @@
 //! | `/calls` shows the calls in flight | `open` |
 //! | the call ends, and is recorded | `end`, `record` |
 //!
-//! `calls` owns all calls, `attempt` has the attempts at one call, `due` has the times that a call waits for, `mirror` makes
-//! copies of requests.
+//! `calls` owns all calls, `attempt` has the attempts at one call, `due` has the times that a call waits for, `mirror`
+//! makes copies of requests.
 
 pub(crate) mod attempt;
 pub(crate) mod attempts_field;
@@ -81,8 +81,8 @@ pub(crate) enum Response {
 
 /// A call in flight.
 ///
-/// Invariants: `released` is at most what every attempt has sent, except while the call is being sent again; `request` and
-/// `body` are complete while `replayable`.
+/// Invariants: `released` is at most the number of bytes that every attempt has sent, except while the call is being
+/// sent again; `request` and `body` are complete while `replayable`.
 #[derive(Debug)]
 pub(crate) struct Call {
     /// The client's connection, and the stream on it. A copy of another call's request has no client.
@@ -114,7 +114,7 @@ pub(crate) struct Call {
     /// The latest piece of content had a few bytes only, or there was no content yet.
     pub(crate) short_part: bool,
     pub(crate) replayable: bool,
-    /// Bytes of content for which the client was given room (flow control) again.
+    /// Bytes of content for which the client got flow-control window again.
     pub(crate) released: usize,
 
     pub(crate) started: Instant,
@@ -128,7 +128,8 @@ pub(crate) struct Call {
     /// The protocol of the application that made the call.
     pub(crate) protocol: Protocol,
     pub(crate) is_grpc: bool,
-    /// The connection of the call is a guess: we only assume that its server speaks first. The call counts nowhere yet.
+    /// The connection may turn out not to be opaque: the proxy only assumes that its server speaks first. No metrics
+    /// count the call yet.
     pub(crate) is_guess: bool,
     /// Policy allows the call only because it asks for a workload's health.
     pub(crate) is_health_check: bool,
@@ -141,7 +142,7 @@ pub(crate) struct Call {
     /// Bytes of content received from the client. `response_bytes` are those received from the endpoint.
     pub(crate) request_bytes: u64,
     pub(crate) response_bytes: u64,
-    /// Messages in this content, if the call is gRPC.
+    /// gRPC messages in the content of each direction, if the call is gRPC.
     pub(crate) request_messages: Messages,
     pub(crate) response_messages: Messages,
     /// The fields of the response, if a tap shows them.
@@ -150,7 +151,7 @@ pub(crate) struct Call {
     pub(crate) trace: Option<Box<CallTrace>>,
     /// Number of interim responses (1xx) received.
     pub(crate) interim_responses: u32,
-    /// The metrics and the balancer have been told how the call ended.
+    /// The end of the call was reported to the metrics and the balancer.
     pub(crate) recorded: bool,
 }
 
@@ -215,8 +216,8 @@ impl Call {
         self.client.is_none()
     }
 
-    /// Returns whether the call is, or asks for, a tunnel: the bytes after its request may be meant for one endpoint
-    /// only.
+    /// Returns whether the call is, or asks for, a tunnel. The bytes after the request of a tunnel may be meant for one
+    /// endpoint only.
     pub(crate) fn is_tunnel(&self) -> bool {
         self.protocol == Protocol::Opaque
             || self.request.contains(Known::LenoUpgrade)
@@ -233,8 +234,8 @@ impl Call {
         bytes.saturating_add(self.attempts.trailers_bytes())
     }
 
-    /// Returns whether the call may be sent to another endpoint: no part of a response was received, and the whole request
-    /// is stored.
+    /// Returns whether the call may be sent to another endpoint: no part of a response was received, and the whole
+    /// request is stored.
     pub(crate) fn can_be_resent(&self) -> bool {
         self.replayable && self.response == Response::Awaited
     }
@@ -248,8 +249,8 @@ impl Call {
         }
     }
 
-    /// Returns how long the endpoint of an attempt that was sent at `sent` has had the whole request. Zero if the request has
-    /// not ended.
+    /// Returns the time since the endpoint of an attempt has had the whole request. The attempt was sent at `sent`.
+    /// Zero if the request has not ended.
     pub(crate) fn response_time(&self, sent: Instant, now: Instant) -> Duration {
         if !self.request_ended {
             return Duration::ZERO;
@@ -275,7 +276,7 @@ impl Call {
         self.progress().is_some_and(|progress| progress.is_pushed_back)
     }
 
-    /// Returns whether an attempt at the call has gone, or goes, to this endpoint.
+    /// Returns whether a past or a present attempt at the call uses this endpoint.
     pub(crate) fn has_tried(&self, endpoint: EndpointId) -> bool {
         let goes_on = |attempt: &Attempt| attempt.pick.as_ref().is_some_and(|pick| pick.endpoint == endpoint);
         self.tried.contains(&endpoint) || self.attempts.iter().any(goes_on)
@@ -292,7 +293,7 @@ impl Call {
         self.route.as_ref()?.hedged_method
     }
 
-    /// Returns what the policy of the call's rule has made of it so far.
+    /// Returns the state of the policy of the call's rule; `None` if the policy has stored no state for the call.
     #[inline]
     pub(crate) fn progress(&self) -> Option<&PolicyProgress> {
         self.route.as_ref()?.progress.as_deref()

@@ -12,7 +12,7 @@ use crate::call::{Call, CallId, Response};
 use crate::metrics::Direction;
 use crate::pool::hop::Protocol;
 
-/// Maximum number of calls that one worker reports. The report blocks the worker.
+/// Maximum number of calls that one worker reports, because the report blocks the worker.
 const MAX_REPORTED: usize = 1_000;
 /// Longest name of a method in the report, in bytes.
 const MAX_METHOD_BYTES: usize = 200;
@@ -22,11 +22,11 @@ const MAX_METHOD_BYTES: usize = 200;
 pub struct OpenCalls {
     /// The oldest calls, the oldest first.
     pub calls: Vec<OpenCall>,
-    /// Number of further calls that are as old as asked for.
+    /// Number of further calls that are old enough for the report, but are not in `calls`.
     pub omitted: usize,
 }
 
-/// How far an open call is.
+/// The stage of an open call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Progress {
@@ -80,7 +80,7 @@ pub struct OpenCall {
 }
 
 impl Relay {
-    /// Returns the calls that have been in flight for longer than `longer_than`.
+    /// Returns the calls that have been in flight for at least `longer_than`.
     pub fn open_calls(&self, longer_than: Duration) -> OpenCalls {
         // The youngest of the oldest calls is on top.
         let mut oldest = BinaryHeap::<(Instant, CallId)>::new();
@@ -143,8 +143,8 @@ impl Relay {
         })
     }
 
-    /// Returns the name of a call's method. A call that was sent may no longer have its request; then the metrics have
-    /// the name.
+    /// Returns the name of a call's method. A call that was sent may no longer have its request; in that case, the name
+    /// comes from the metrics.
     fn method_of(&self, call: &Call) -> String {
         if call.protocol == Protocol::Opaque {
             return "TCP".to_owned();

@@ -1,5 +1,5 @@
-//! Policy: what the policy of a call's rule has made of the call so far, beside its deadline and its retries, and what a
-//! part in the mode Audit would have done.
+//! Policy: the state that the policy of a call's rule keeps for the call, except its deadline and its retries, and the
+//! counts of what a part in the mode Audit would have done.
 
 use leno_model::traffic::Setting;
 
@@ -10,17 +10,17 @@ use crate::call::reply::ProxyError;
 use crate::call::{CallId, Response};
 use crate::certain::Certain;
 
-/// Number of checks in the time that a call may be idle. A call ends at most one check later.
+/// Number of checks per idle timeout. An idle call ends at most one interval between checks after its timeout.
 pub(crate) const IDLE_CHECKS: u32 = 4;
 
-/// What a call whose rule has a policy stores for it.
+/// State that the policy of a call's rule keeps for the call.
 #[derive(Debug, Default)]
 pub(crate) struct PolicyProgress {
     /// An endpoint forbids further attempts.
     pub(crate) is_pushed_back: bool,
     /// Bytes of content and number of header sections, of both sides, at the latest check whether the call is idle.
     pub(crate) seen: u64,
-    /// Number of such checks since then that have seen no more.
+    /// Number of checks since `seen` last changed.
     pub(crate) idle_checks: u32,
     /// Number of attempts that began while another one went on.
     pub(crate) hedges: u8,

@@ -40,8 +40,8 @@ pub(crate) fn is_endpoint_failure(http_status: u16, grpc_status: Option<u8>) -> 
     http_status >= 500 || http_status == 429 || FAILURES.iter().any(|&status| grpc_status == Some(status as u8))
 }
 
-/// Returns whether a header section shows a failure of the endpoint. The gRPC status of a response that has content comes
-/// later.
+/// Returns whether a header section shows a failure of the endpoint. The gRPC status of a response that has content
+/// comes later, in the trailers.
 pub(crate) fn is_endpoint_failed_answer(fields: &FieldSection, is_grpc: bool) -> bool {
     is_endpoint_failure(status_code(fields), grpc::status(fields).filter(|_| is_grpc))
 }
@@ -53,8 +53,8 @@ pub(crate) fn is_failure(http_status: u16, grpc_status: Option<u8>) -> bool {
 }
 
 impl Call {
-    /// Counts an attempt that has ended while the call goes on, if the call matched a rule. `error` is the reason if the
-    /// endpoint has not answered.
+    /// Counts an attempt that has ended while the call goes on, if the call matched a rule. `error` is the reason if
+    /// the endpoint has not answered.
     #[cold]
     pub(crate) fn pass_over(
         &self,

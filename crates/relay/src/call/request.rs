@@ -23,8 +23,8 @@ use crate::target::find::{Routed, protocol_of, set_client_fields, strip_identiti
 use crate::target::methods::CallMethod;
 use crate::target::routes::CallRoute;
 
-/// A call whose fields take at most this many bytes is charged for them until it ends, even if the fields are freed
-/// before.
+/// Maximum size of a call's fields, in bytes, for which the charge is not updated if the fields are freed before the
+/// call ends.
 const FEW_FIELDS_BYTES: u32 = 1 << 10;
 
 impl Relay {
@@ -72,8 +72,8 @@ impl Relay {
         }
         let relay = &self.limits.relay;
         if downstream.cancelled_calls >= relay.max_cancelled_calls_per_client {
-            // The client's cancelled calls still occupy endpoints, so it gets no new calls until the endpoints know of
-            // them.
+            // The client's cancelled calls still occupy endpoints. So the client gets no new calls until the endpoints
+            // know that these calls were cancelled.
             downstream.link.codec.reset(stream, ErrorCode::REFUSED_STREAM);
             return;
         }
@@ -214,7 +214,7 @@ impl Relay {
         }
     }
 
-    /// Returns the streams of all attempts that have one.
+    /// Returns the streams of all attempts that have a stream.
     #[inline]
     fn streams_of(&self, id: CallId) -> SmallVec<[(AttemptId, UpstreamId, StreamKey); 1]> {
         let attempts = self.calls.get(id).into_iter().flat_map(|call| call.attempts.ids(id));
@@ -286,8 +286,8 @@ impl Relay {
         }
     }
 
-    /// Records that content of a request was sent to the endpoint of an attempt, and lets the client send as much again
-    /// as every attempt has sent.
+    /// Records that `bytes` bytes of a request's content were sent to the endpoint of an attempt. The client gets
+    /// flow-control window for the bytes that every attempt has now sent.
     pub(crate) fn request_bytes_sent(&mut self, id: AttemptId, bytes: usize) {
         let Some(mut call) = self.calls.get_mut(id.call).certain() else { return };
         let request_bytes = call.request_bytes;

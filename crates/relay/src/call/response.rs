@@ -22,8 +22,8 @@ use crate::pool::hop::{Hop, Protocol};
 use crate::pool::upstream::UpstreamId;
 use crate::target::methods::CallMethod;
 
-/// A connection on which the server sends GOAWAY sooner than this, and before the first call, counts as a failed
-/// attempt to connect.
+/// Minimum age of a connection at GOAWAY. If the server sends GOAWAY sooner, and before the first call, the connection
+/// counts as a failed attempt to connect.
 const SHORT_LIFE: Duration = Duration::from_secs(1);
 
 impl Relay {
@@ -114,7 +114,8 @@ impl Relay {
         }
     }
 
-    /// Handles a section that the client does not accept. An interim response is not needed, so it is left out.
+    /// Handles a section that the client does not accept. An interim response is dropped, because the client does not
+    /// need it.
     #[cold]
     fn response_too_large(
         &mut self,
@@ -142,8 +143,8 @@ impl Relay {
         self.count_fields(id);
     }
 
-    /// Handles the header section of a response, with which an attempt begins to answer its call. From now on the call
-    /// has no other attempt, and gets no other.
+    /// Handles the header section of a response, with which an attempt begins to answer its call. From now on, this
+    /// attempt is the call's only one, and the call gets no further attempt.
     fn begin_response(&mut self, id: AttemptId, fields: &mut FieldSection) {
         let now = self.now;
         let Some(call) = self.calls.get_mut(id.call).certain() else { return };
@@ -239,7 +240,8 @@ impl Relay {
             Response::Awaited if code == ErrorCode::REFUSED_STREAM => {
                 Failure::Refused { endpoint, by_proxy: hop.is_mutual_tls() }
             }
-            // The code says that no server has processed the call (RFC 9113 section 8.7), so the client might send it again.
+            // The code says that no server has processed the call (RFC 9113 section 8.7), so the client might send it
+            // again.
             Response::Begun if code == ErrorCode::REFUSED_STREAM => Failure::Reset(ErrorCode::INTERNAL_ERROR),
             Response::Awaited | Response::Begun => Failure::Reset(code),
         };
@@ -288,7 +290,8 @@ impl Relay {
         self.mark_client(client);
     }
 
-    /// After queued DATA was written to a link, lets the other side of each call send as much again.
+    /// After queued DATA was written to a link, gives the other side of each call flow-control window for as many
+    /// bytes.
     pub(crate) fn return_room(&mut self, link: LinkId) {
         match link {
             LinkId::Client(client) => {

@@ -1,5 +1,6 @@
-//! Retry: what becomes of a call when one of its attempts ends without an answer: whether the call goes to another
-//! endpoint, how it is answered if not, and what the balancer learns. Limits of the whole call are in other files.
+//! Retry: decides what happens when one of a call's attempts ends without an answer: whether the call goes to another
+//! endpoint, how the proxy answers the call if not, and which outcome the balancer records. Limits of the whole call
+//! are in other files.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -21,14 +22,14 @@ use crate::pool::hop::Protocol;
 /// Why an attempt ended without an answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Nothing was sent: the endpoint has left while the call waited, or the connection takes no more calls.
+    /// The call was not sent: the endpoint was removed while the call waited, or the connection accepts no more calls.
     NotSent,
     /// No connection to the endpoint could be opened.
     NotConnected { endpoint: SocketAddr, why: String },
     /// The server rejected the call unprocessed (REFUSED_STREAM, RFC 9113 section 8.7). A proxy rejects calls that it
-    /// cannot forward to its application; a server rejects calls that are too much for it at the moment.
+    /// cannot forward to its application; a server rejects calls while it is overloaded.
     Refused { endpoint: SocketAddr, by_proxy: bool },
-    /// The server does not process the call, since it closes the connection (GOAWAY, RFC 9113 section 6.8).
+    /// The server does not process the call, because it closes the connection (GOAWAY, RFC 9113 section 6.8).
     GoneAway { endpoint: SocketAddr },
     /// The connection was lost. `was_used`: it had carried other calls before, or had been idle.
     Lost { endpoint: SocketAddr, was_used: bool },
@@ -108,23 +109,23 @@ fn next(call: &Call, failure: &Failure, max_attempts: u32) -> Next {
 }
 
 /// Returns whether the server may have closed the connection for lack of requests. A server may close a used HTTP/1
-/// connection at any moment, even while the next request is on its way. A request that may be repeated is then sent again
-/// (RFC 9110 section 9.2.2): by a retry, if the call's rule has retries.
+/// connection at any moment, even while the next request is on its way. A request that may be repeated is then sent
+/// again (RFC 9110 section 9.2.2): by a retry, if the call's rule has retries.
 fn is_race(call: &Call, failure: &Failure) -> bool {
     let was_used = matches!(failure, Failure::Lost { was_used: true, .. });
     was_used && call.protocol == Protocol::Http1 && is_idempotent(&call.request)
 }
 
-/// Returns whether a lost request says nothing about its endpoint: the server has only closed a connection that it no longer
-/// needed. It does say something if the call was lost until it had no attempt left.
+/// Returns whether a lost request is no failure of its endpoint, because the server has only closed a connection that
+/// it no longer needed. If connections were lost until the call had no attempt left, the loss is a failure.
 fn is_harmless(call: &Call, failure: &Failure, next: &Next) -> bool {
     let is_sent_again = matches!(next, Next::Resend | Next::Retry(_));
-    // The server has no part in these reasons.
+    // The server does not cause these reasons.
     let is_prevented = matches!(call.unretried, Some(Unretried::Budget | Unretried::Deadline | Unretried::Client));
     is_race(call, failure) && (is_sent_again || is_prevented)
 }
 
-/// Returns what the balancer learns about the endpoint of an attempt that failed.
+/// Returns the outcome that the balancer records for the endpoint of a failed attempt.
 fn outcome(attempt: &Attempt, failure: &Failure, is_harmless: bool, now: Instant) -> Outcome {
     let has_failed = match failure {
         Failure::NotSent | Failure::GoneAway { .. } => false,
@@ -215,14 +216,14 @@ impl Relay {
         }
     }
 
-    /// Ends an attempt that cannot go on, for a reason that is not its endpoint's. If the call has no other attempt, answers
-    /// it with the error.
+    /// Ends an attempt that cannot go on, for a reason that its endpoint did not cause. If the call has no other
+    /// attempt, answers the call with the error.
     pub(crate) fn give_up_attempt(&mut self, id: AttemptId, error: &ProxyError) {
         let has_others = self.calls.get(id.call).is_some_and(|call| call.attempts.len() > 1);
         if has_others { self.abandon(id) } else { self.fail(id.call, error) }
     }
 
-    /// Cancels all attempts of a call but `answering`, whose response has begun.
+    /// Cancels all attempts of a call except `answering`, whose response has begun.
     #[cold]
     pub(crate) fn abandon_others(&mut self, answering: AttemptId) {
         let Some(call) = self.calls.get(answering.call).certain() else { return };
@@ -232,7 +233,7 @@ impl Relay {
         }
     }
 
-    /// Ends an attempt. Leaves its call to other attempts, present or future.
+    /// Ends an attempt. The call goes on with its other attempts, present or future.
     pub(crate) fn abandon(&mut self, id: AttemptId) {
         self.leave_queue(id);
         let now = self.now;
@@ -245,7 +246,7 @@ impl Relay {
             cluster.balancer.finish(now, pick, attempt.unanswered(now));
         }
         if let Some((upstream, stream)) = attempt.stream() {
-            // It is not the client that cancels.
+            // The proxy cancels the stream, so this does not count as a cancellation by the client.
             self.cancel_upstream(upstream, stream, None);
         }
         self.count_fields(id.call);

@@ -30,15 +30,21 @@ use crate::target::cluster::Standing;
 /// Longest pause before a retry that an endpoint may ask for. If it asks for a longer pause, its answer is forwarded,
 /// and the client decides.
 const MAX_ASKED_PAUSE: Duration = Duration::from_secs(10);
-/// If no endpoint could be connected: longest time that a call waits, in each of its retries, for the next attempt to
-/// connect.
+/// Longest time that a call waits, before each of its retries, for the next attempt to connect, if no endpoint could be
+/// connected.
 const MAX_CONNECT_WAIT: Duration = Duration::from_secs(1);
-/// A proxy adds this field to a response if it would have sent the call again, but had no retry left, or if the
-/// application beside it has failed because of such a response ([`spent_chains`](crate::spent_chains)). The proxies before it
-/// pass the field on and do not send the call again either. So the retries of several proxies in a row do not multiply.
+/// Name of a response field with which a proxy says that the call shall not be sent again. A proxy adds the field in
+/// two cases:
+///
+/// - It would have sent the call again, but had no retry left.
+/// - The application beside it has failed because of a response with this field
+///   ([`spent_chains`](crate::spent_chains)).
+///
+/// The proxies before it pass the field on and do not send the call again either. So the retries of several proxies in
+/// a row do not multiply.
 const NOT_RETRIED: &[u8] = b"leno-not-retried";
 
-/// What decides how long a call waits before a retry.
+/// The source of the pause before a retry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Wait {
     /// The back-off of the call's rule.
@@ -58,11 +64,12 @@ pub(crate) enum Unretried {
     Budget,
     /// A retry cannot end before the call's deadline.
     Deadline,
-    /// The endpoint, or a proxy there, asks for no retry, or for a longer pause than [`MAX_ASKED_PAUSE`].
+    /// The endpoint, or the proxy at the endpoint, forbids a retry, or asks for a longer pause than
+    /// [`MAX_ASKED_PAUSE`].
     Pushback,
     /// The client retries its calls itself.
     Client,
-    /// The request is not stored, or is no request that can be repeated.
+    /// The request is not stored, or cannot be repeated.
     Request,
     /// No endpoint can be connected, and the proxy connects again later than [`MAX_CONNECT_WAIT`].
     Connection,
@@ -83,7 +90,8 @@ impl Unretried {
     }
 }
 
-/// Decides whether a call is sent again, apart from the budget. Returns the pause before. `until` is the end of a drain.
+/// Decides whether a call is sent again, without regard to the budget. Returns the pause before the retry. `until` is
+/// the end of a drain.
 fn pause(
     call: &Call,
     retry: &Retry,
@@ -102,7 +110,7 @@ fn pause(
         Wait::Asked(Pushback::Stop) => return Err(Unretried::Pushback),
         Wait::Asked(Pushback::Wait(pause)) if pause > MAX_ASKED_PAUSE => return Err(Unretried::Pushback),
         _ if call.retries >= retry.attempts => return Err(Unretried::Attempts),
-        // By gRFC A6, the server decides. GEP-1731 has a shortest pause.
+        // In gRPC, the server decides (gRFC A6). In HTTP, the rule has a shortest pause (GEP-1731).
         Wait::Asked(Pushback::Wait(pause)) if call.is_grpc => pause,
         Wait::Asked(Pushback::Wait(pause)) => pause.max(retry.backoff),
         Wait::BackOff => retry.pause(call.retries + 1, random),
@@ -114,8 +122,8 @@ fn pause(
     }
 }
 
-/// Returns whether a response may be a failed one, so that the rule's codes must be looked at. A gRPC status can cause
-/// a retry only in a trailers-only response: otherwise the status arrives after the response was forwarded.
+/// Returns whether a response may be a failure, and must be compared with the rule's codes. A gRPC status can cause a
+/// retry only in a trailers-only response: otherwise the status arrives after the response was forwarded.
 #[inline]
 pub(crate) fn may_have_failed(fields: &FieldSection, end_stream: bool) -> bool {
     end_stream || !fields.get(Known::Status).is_some_and(|status| status.starts_with(b"2"))
@@ -145,7 +153,7 @@ fn is_failure(retry: &Retry, fields: &FieldSection, is_grpc: bool) -> bool {
 }
 
 /// Returns the pause that a response asks for: in gRPC by `grpc-retry-pushback-ms`, in HTTP by `Retry-After` in seconds
-/// (RFC 9110 section 10.2.3). A `Retry-After` with a date is a long pause.
+/// (RFC 9110 section 10.2.3). Any other `Retry-After`, such as a date, forbids a retry.
 fn asked_pause(fields: &FieldSection, is_grpc: bool) -> Option<Pushback> {
     if fields.iter().any(|line| line.name == NOT_RETRIED) {
         return Some(Pushback::Stop);
@@ -159,8 +167,9 @@ fn asked_pause(fields: &FieldSection, is_grpc: bool) -> Option<Pushback> {
 }
 
 impl Call {
-    /// Marks the response of a call whose retries, or whose cluster's retries, are used up. A spent budget is a second
-    /// reason of the proxy: if the response already names the failure of the last attempt, that line stays the first.
+    /// Marks the response of a call whose retries, or whose cluster's retries, are used up. If the budget is spent,
+    /// also adds a line `leno-proxy-error`. It follows the line with the failure of the last attempt, if the response
+    /// has one.
     pub(crate) fn mark_unretried(&self, response: &mut FieldSection) {
         let Some(why @ (Unretried::Attempts | Unretried::Budget)) = self.unretried else { return };
         response.push(NOT_RETRIED, why.reason().as_bytes());
@@ -172,7 +181,7 @@ impl Call {
         }
     }
 
-    /// Returns what the text of an error says about a retry that the call did not get. `cluster` names the owner of the
+    /// Returns the part of an error's text about a retry that the call did not get. `cluster` names the owner of the
     /// budget.
     pub(crate) fn unretried_text(&self, cluster: impl Display) -> Option<String> {
         match self.unretried? {
@@ -195,7 +204,7 @@ impl Relay {
         let Some(call) = self.calls.get(id.call).certain() else { return false };
         let has_others = call.attempts.len() > 1;
         let retry = call.route.as_ref().and_then(|route| route.retry());
-        // While others may still answer, a part that is only audited must not drop an answer.
+        // While other attempts may still answer, a part that is only audited must not drop an answer.
         let retry = retry.filter(|retry| !has_others || !retry.is_audited());
         let is_failed = retry.is_some_and(|retry| is_failure(&retry.value, fields, call.is_grpc))
             || (has_others && is_endpoint_failed_answer(fields, call.is_grpc));
@@ -213,7 +222,8 @@ impl Relay {
         let Some(pause) = self.retry_in(id.call, asked.map_or(Wait::BackOff, Wait::Asked)) else {
             let Some(call) = self.calls.get(id.call).certain() else { return false };
             call.mark_unretried(fields);
-            // Without an endpoint's answer, the fault may be this Pod's own, and another replica may do better.
+            // Only an endpoint's answer is recorded. Without an answer, the fault may be this Pod's own, and another
+            // replica may succeed.
             if matches!(call.unretried, Some(Unretried::Attempts | Unretried::Budget | Unretried::Pushback)) {
                 self.note_spent_chain(id.call);
             }
@@ -224,8 +234,9 @@ impl Relay {
         true
     }
 
-    /// Passes on that a call shall not be retried, past the own application. A failed answer of the application is marked if
-    /// an endpoint's answer to one of its own calls was given up meanwhile, and this call belongs to the same trace.
+    /// Passes the mark [`NOT_RETRIED`] on through our own application. If an answer to one of its calls is marked,
+    /// records the trace of the call. Marks a failed answer of the application if the trace of the answered call was
+    /// recorded in the meantime: an endpoint's answer to one of the application's own calls was given up.
     #[cold]
     pub(crate) fn pass_on_spent_chain(&self, id: CallId, response: &mut FieldSection) {
         let Some(call) = self.calls.get(id).certain() else { return };
@@ -241,7 +252,7 @@ impl Relay {
                 let is_spent = |chain| self.spent_chains.has(chain, call.started, self.now);
                 if call.chain().is_some_and(is_spent) {
                     response.push(NOT_RETRIED, b"outbound");
-                    // The application may ask for a pause itself.
+                    // Keep a pause that the application itself asks for.
                     if call.is_grpc && !response.contains(Known::GrpcRetryPushbackMs) {
                         response.set(Known::GrpcRetryPushbackMs, b"-1");
                     }
@@ -251,7 +262,7 @@ impl Relay {
         }
     }
 
-    /// Notes the trace of a call of the own application that was given up.
+    /// Records the trace of a call of our own application that was given up.
     #[cold]
     fn note_spent_chain(&self, id: CallId) {
         let Some(call) = self.calls.get(id).certain() else { return };
@@ -284,7 +295,8 @@ impl Relay {
         self.abandon(id);
     }
 
-    /// Returns whether a response comes from the proxy at the endpoint, which has lost its connection to the application.
+    /// Returns whether a response comes from the proxy at the endpoint, which has lost its connection to the
+    /// application.
     fn has_lost_connection(&self, id: AttemptId, fields: &FieldSection) -> bool {
         let is_lost = fields.iter().any(|line| line.name == b"leno-proxy-error" && line.value == b"connection-closed");
         let upstream = self.calls.attempt(id).and_then(Attempt::stream);
@@ -292,8 +304,8 @@ impl Relay {
         is_lost && hop.is_some_and(Hop::is_mutual_tls)
     }
 
-    /// Returns the error for a call whose stream was reset after it had used its retries. A reset could not tell the proxies
-    /// before this one that the call has been retried.
+    /// Returns the error for a call whose stream was reset after it had used its retries. A reset could not tell the
+    /// proxies before this one that the call has been retried, so the call gets an error instead.
     pub(crate) fn reset_unretried(&self, id: AttemptId, code: ErrorCode) -> Option<ProxyError> {
         let call = self.calls.get(id.call)?;
         let is_unretried = matches!(call.unretried, Some(Unretried::Attempts | Unretried::Budget));
@@ -317,8 +329,8 @@ impl Relay {
         true
     }
 
-    /// Takes a retry for a call at which an attempt has failed. Returns the pause before it, or `None` if the call is not
-    /// sent again.
+    /// Takes a retry for a call at which an attempt has failed. Returns the pause before it, or `None` if the call is
+    /// not sent again.
     pub(crate) fn retry_in(&mut self, id: CallId, wait: Wait) -> Option<Duration> {
         let (now, until, random) = (self.now, self.draining, self.random.u32(..));
         let is_crowded = !self.calls.has_room_for_replay(0, self.limits.relay.max_replay_bytes as usize / 2);
@@ -370,8 +382,8 @@ impl Relay {
         }
     }
 
-    /// Decides whether a call is sent again whose used connection was lost and whose rule has no retries. It is, unless an
-    /// object sets a budget for the cluster and the budget is spent.
+    /// Decides about a call whose used connection was lost and whose rule has no retries. Returns whether the call is
+    /// sent again: always, unless an object sets a budget for the cluster and the budget is spent.
     pub(crate) fn take_resend(&mut self, id: CallId) -> bool {
         let (now, workers) = (self.now, self.workers);
         let Some(call) = self.calls.get_mut(id).certain() else { return false };

@@ -40,7 +40,7 @@ fn a_pause_that_the_server_asks_for_is_kept_unless_it_is_long() {
     assert_eq!(after(Pushback::Wait(second)), Ok(second));
     assert_eq!(after(Pushback::Wait(Duration::ZERO)), Ok(Duration::ZERO));
     assert_eq!(after(Pushback::Wait(11 * second)), Err(Unretried::Pushback));
-    // HTTP has a shortest pause, also where servers ask for none.
+    // HTTP has a shortest pause, even if the server asks for a retry at once.
     let http = self::call(now, &[]);
     assert_eq!(
         pause(&http, &retry(), Wait::Asked(Pushback::Wait(Duration::ZERO)), (now, None), 0),
@@ -65,7 +65,7 @@ fn what_cannot_be_repeated_and_what_the_client_repeats_itself_is_not_sent_again(
     assert_eq!(refused(|call| call.request.set(Known::LenoUpgrade, b"websocket")), Err(Unretried::Request));
     let mut retried = call(now, &[("grpc-previous-rpc-attempts", "1")]);
     assert_eq!(pause(&retried, &retry(), Wait::BackOff, (now, None), 0), Err(Unretried::Client));
-    // Then the field is our own.
+    // If the proxy itself has retried the call, it has set the field itself.
     retried.retries = 1;
     assert!(pause(&retried, &retry(), Wait::BackOff, (now, None), 0).is_ok());
 }

@@ -43,8 +43,8 @@ fn failures() -> Vec<Failure> {
     ]
 }
 
-/// What happens after each failure, in the order of [`failures`]: `r` the call is sent again, `w` it waits for another
-/// attempt, `f` it fails, `x` its stream is reset, `e` it ends.
+/// Returns what happens after each failure, in the order of [`failures`]: `r` the call is sent again, `w` it waits for
+/// another attempt, `f` it fails, `x` its stream is reset, `e` it ends.
 fn after_each(call: &Call) -> String {
     let letter = |failure: &Failure| match next(call, failure, MAX_ATTEMPTS) {
         Next::Resend => 'r',

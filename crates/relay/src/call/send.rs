@@ -1,4 +1,4 @@
-//! Send: sends an attempt to its endpoint over a pooled connection, or lets it wait for one.
+//! Send: sends an attempt to its endpoint over a pooled connection, or lets it wait for a connection.
 
 use leno_http2::Section;
 use leno_http2::fields::Known;
@@ -20,7 +20,7 @@ use crate::pool::waiting::Turn;
 use crate::target::balance::{Begun, Choice};
 
 impl Relay {
-    /// Sends the calls of this turn. A call that was cancelled before is not sent, so no endpoint learns of it.
+    /// Sends the calls of this turn. A call that was cancelled before is not sent, so no endpoint receives it.
     pub fn dispatch(&mut self) {
         while let Some(id) = self.calls.next_listed() {
             if self.calls.contains(id) {
@@ -82,7 +82,7 @@ impl Relay {
         self.give_up_turn(client, pool, turn);
     }
 
-    /// Does the same as [`Self::leave_queue`] for an attempt at a call that is over.
+    /// Removes an attempt at a call that is over from its queue. Its client then has one waiting call fewer.
     pub(crate) fn give_up_turn(&mut self, client: Option<ClientId>, pool: PoolId, turn: Turn) {
         if let Some(client) = self.downstreams.get_mut(client) {
             client.waiting_calls = client.waiting_calls.saturating_sub(1);

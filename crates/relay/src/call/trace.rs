@@ -137,7 +137,7 @@ impl CallTrace {
 }
 
 impl AttemptTrace {
-    /// Returns the attempt for the exporter. An attempt without an end of its own has ended as its call.
+    /// Returns the attempt for the exporter. An attempt without a recorded end has ended together with its call.
     fn finish(self, call: &Call, (ending, grpc_status): (Ending, Option<u8>), now: Instant) -> FinishedAttempt {
         let after = |at: Instant| at.saturating_duration_since(call.started);
         let (ended, http_status, grpc_status, error, has_failed) = match (self.end, ending) {
@@ -187,7 +187,8 @@ impl Call {
 }
 
 impl Relay {
-    /// Returns the trace of a call that begins, after [`Tracer::look_at`]; `None` if the call is not traced.
+    /// Begins the trace of a call; returns `None` if the call is not traced. `is_drawn` is the result of
+    /// [`Tracer::look_at`].
     ///
     /// [`Tracer::look_at`]: crate::trace::Tracer::look_at
     #[cold]

@@ -21,7 +21,8 @@ use crate::slots::{Id, Slots};
 
 /// Number of lanes for accounts that exceed their share. If there are more such accounts, some of them share a lane.
 const OWN_LANES: usize = 32;
-/// From this lane on, the lanes are for callers without a certificate. Such callers share no lane with other accounts.
+/// First lane for callers without a certificate. All lanes from here on are only for such callers, which share no lane
+/// with other accounts.
 const FIRST_LANE_OF_STRANGERS: usize = 24;
 /// The window in which the cancelled calls of an account are counted, in sweeps: 10 s.
 const CANCEL_WINDOW_SWEEPS: u32 = 100;
@@ -31,9 +32,10 @@ const CANCEL_WINDOW_SWEEPS: u32 = 100;
 pub(crate) enum Lane {
     /// Connections for our own application, and for workloads with a verified certificate.
     Shared,
-    /// Connections for callers without a certificate, so that these take no stream from callers with one.
+    /// Connections for callers without a certificate, so that these callers take no stream from callers with a
+    /// certificate.
     Unidentified,
-    /// Connections for an account that exceeds its share, by the number of the lane.
+    /// Connections of the own lane with this number, for accounts that exceed their share.
     Own(u8),
 }
 
@@ -152,9 +154,9 @@ impl Accounts {
     }
 
     /// Returns whether an account may begin another call. `calls` is the number of calls in flight of all accounts,
-    /// with this call. Our own application may use all of `max_calls`, callers with an identity three quarters, and
-    /// callers without one half. The calls of a caller's account may not be more than the calls of this part that are
-    /// still free. Copies of requests have no account.
+    /// including this call. Our own application may use all of `max_calls`, callers with an identity three quarters,
+    /// and callers without an identity half. Also, a caller's account may have at most as many calls as this part has
+    /// free places. Copies of requests have no account.
     pub(crate) fn may_begin(&self, id: Option<AccountId>, calls: usize, max_calls: usize) -> bool {
         let account = self.accounts.get(id);
         let (part, own) = match account.map(|account| (&account.key, account.calls as usize)) {
@@ -186,7 +188,7 @@ impl Accounts {
         }
     }
 
-    /// Counts the end of such a request: it is complete, or its call is over.
+    /// Counts the end of a request that [`Self::request_open`] has counted: it is complete, or its call is over.
     pub(crate) fn request_ended(&mut self, id: AccountId) {
         if let Some(account) = self.accounts.get_mut(id) {
             account.open_calls = account.open_calls.saturating_sub(1);

@@ -162,8 +162,8 @@ impl Relay {
         }
     }
 
-    /// Returns the error text for a client that is denied. Only members of the mesh learn who the workload is and which
-    /// policies it has. Our own log has this for all clients.
+    /// Returns the error text for a client that is denied. Only members of the mesh get the name of the workload and of
+    /// its policies. Our own log has these names for all clients.
     pub(crate) fn denial(&self, client: &Client, port: u16, reason: &Reason) -> String {
         match client.peer_id {
             Some(_) => self.describe(client, port, reason),

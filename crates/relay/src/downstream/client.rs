@@ -43,10 +43,10 @@ pub struct Client {
     pub(crate) identity_fields: Option<Box<IdentityFields>>,
     /// The account that the client's calls are charged to.
     pub(crate) account: AccountId,
-    /// The route of the latest call. The next calls use it too, since all calls of a gRPC client have the same
+    /// The route of the latest call. The next calls use it too, because all calls of a gRPC client have the same
     /// authority.
     pub(crate) latest_target: Option<LatestTarget>,
-    /// Number of cancelled calls that endpoints have not been told of.
+    /// Number of cancelled calls whose endpoints have not been told of the cancellation.
     pub(crate) cancelled_calls: u32,
     /// Connections to our application that are not read because this tunnel already buffers as many bytes as it may.
     pub(crate) held_back: Vec<UpstreamId>,
@@ -54,14 +54,14 @@ pub struct Client {
     pub(crate) waiting_calls: usize,
     /// Memory of the request fields of all its calls, in bytes.
     pub(crate) fields_bytes: usize,
-    /// The client has or had as many streams open as it may, and this has been logged.
+    /// The client has reached its maximum number of open streams at least once, and this has been logged.
     pub(crate) is_full: bool,
     pub(crate) idle_since: Option<Instant>,
     /// When the client was told that its connection ends.
     pub(crate) leaving_since: Option<Instant>,
     /// The client has sent something complete: a request, or bytes that the proxy does not parse.
     pub(crate) has_spoken: bool,
-    /// When the connection lost its place to another connection.
+    /// When the connection lost its place to another connection, if it may still finish its calls.
     pub(crate) yielding_since: Option<Instant>,
 }
 
@@ -136,7 +136,7 @@ impl Client {
     }
 
     /// Returns whether the connection is a tunnel. Each stream of a tunnel is a connection of an application, with flow
-    /// control of its own, and may stay unread as long as that application likes.
+    /// control of its own. The application may leave the stream unread for any time.
     pub(crate) fn is_tunnel(&self) -> bool {
         self.origin.door == Door::Tunnel
     }
@@ -155,8 +155,8 @@ impl Client {
 }
 
 impl Relay {
-    /// Begins to serve an accepted connection whose protocol is known. Its first bytes are handled when the connection is
-    /// read next.
+    /// Begins to serve an accepted connection whose protocol is known. Its first bytes are handled when the connection
+    /// is read next.
     pub fn add_client(&mut self, accepted: Accepted) -> ClientId {
         let Accepted { wire, origin, target, peer_id, has_tls, speaks, first, opened } = accepted;
         let mut link = Link::new(Some(wire), self.codec_for(speaks, target), self.now);
@@ -206,9 +206,9 @@ impl Relay {
         }
     }
 
-    /// Ends a connection that has lost its place to another one. If `may_finish`, and if the connection has calls and
-    /// is not opaque, it ends after its calls. Otherwise it ends at once. Returns whether the connection finishes its
-    /// calls.
+    /// Ends a connection that has lost its place to another one. The connection ends after its calls if `may_finish`,
+    /// if it has calls or unsent output, and if it is not opaque. Otherwise, or if it loses its place again, it ends at
+    /// once. Returns whether the connection finishes its calls.
     pub fn yield_place(&mut self, id: ClientId, may_finish: bool) -> bool {
         let Some(client) = self.downstreams.get_mut(id) else { return false };
         // A call may be over here while its response still waits for the client's socket.

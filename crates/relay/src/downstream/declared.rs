@@ -86,9 +86,10 @@ impl Relay {
             .any(|(_, own)| own.port() == address.port() && (own.ip() == ip || (own.ip().is_unspecified() && is_here)))
     }
 
-    /// Returns whether a silent connection may be guessed to be opaque, with a server that speaks first. That is allowed
-    /// only where clients without a certificate are allowed. A client with a certificate shows it in its first bytes. If
-    /// that client is slow, a guess would treat it as one without a certificate, and its connection would be denied.
+    /// Returns whether a silent connection may be guessed to be opaque, with a server that speaks first. That is
+    /// allowed only where clients without a certificate are allowed. A client with a certificate shows it in its first
+    /// bytes. If that client is slow, a guess would treat it as one without a certificate, and its connection would be
+    /// denied.
     pub fn may_guess(&self, origin: &Origin) -> bool {
         self.draining.is_none()
             && self.inspection(origin) == Inspection::Protocol

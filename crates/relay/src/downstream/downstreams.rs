@@ -88,7 +88,7 @@ impl Downstreams {
         self.accounts.connection_entries().into_iter().chain(own)
     }
 
-    /// Gives back memory that a burst has used.
+    /// Frees memory that is no longer needed after a burst.
     pub(crate) fn shrink(&mut self) {
         self.clients.shrink_to_fit();
         self.accounts.shrink();
@@ -97,7 +97,6 @@ impl Downstreams {
 
 /// What the accounts of clients have in flight. Copies of requests have no client, and so no account.
 impl Downstreams {
-    /// The accounts, for questions about one of them.
     pub(crate) fn accounts(&self) -> &Accounts {
         &self.accounts
     }
@@ -108,7 +107,7 @@ impl Downstreams {
         self.accounts.may_begin(account, calls, max_calls)
     }
 
-    /// Gives a client's stream the token of a call that has begun, and counts the call with the memory of its request's
+    /// Sets the token of a call that has begun on its client's stream. Counts the call, and the memory of its request's
     /// fields.
     #[inline]
     pub(crate) fn call_begun(&mut self, id: ClientId, stream: StreamKey, token: u32, fields_bytes: u32) {
@@ -119,8 +118,8 @@ impl Downstreams {
         }
     }
 
-    /// Takes the token of a call that is over from the client's stream, and counts the end of the call. `was_open`: the
-    /// call counted among the calls with incomplete requests.
+    /// Removes the token of a call that is over from its client's stream, and counts the end of the call. `was_open`:
+    /// the account counted the call among its calls with incomplete requests.
     #[inline]
     pub(crate) fn call_ended(&mut self, id: Option<ClientId>, stream: StreamKey, fields_bytes: u32, was_open: bool) {
         let Some(client) = self.clients.get_mut(id) else { return };

@@ -1,5 +1,5 @@
-//! Review: ends accepted calls that are no longer allowed. After a change of policy, calls, streams of tunnels, upgrades
-//! and opaque connections are authorized again.
+//! Review: ends accepted calls that are no longer allowed. After a change of policy, calls, streams of tunnels,
+//! upgrades and opaque connections are authorized again.
 
 use leno_http2::ErrorCode;
 use leno_model::policy::Decision;

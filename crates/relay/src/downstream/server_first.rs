@@ -6,10 +6,10 @@
 //!
 //! - If the server sends first, the guess was right. When the client has answered in bytes of no protocol that we
 //!   detect, the worker remembers the destination, so that its next clients do not wait.
-//! - If the client sends HTTP or TLS first, the guess was wrong. The same holds if an HTTP/2 server sends first, which may send its
-//!   SETTINGS before it has received anything (RFC 9113 section 3.4). The connection becomes an arrival again, and its
-//!   protocol is detected as if nothing had happened. The connection to the server ends unused. Such a guess was no
-//!   call: neither the metrics nor the access log count it.
+//! - If the client sends HTTP or TLS first, the guess was wrong. The same holds if an HTTP/2 server sends first: it may
+//!   send its SETTINGS before it has received anything (RFC 9113 section 3.4). The connection becomes an arrival again,
+//!   and its protocol is detected as if nothing had happened. The connection to the server ends unused. Such a guess
+//!   was no call: neither the metrics nor the access log count it.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ use crate::link::detect::{Detected, detect};
 
 /// Maximum number of destinations that are remembered. Above it, the least recently used one is forgotten.
 const MAX_REMEMBERED: usize = 256;
-/// How long an unused destination is remembered: later, its address may belong to another server.
+/// Time for which an unused destination is remembered. Later, its address may belong to another server.
 const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 
 /// Destinations whose servers spoke first, and when they were last used.
@@ -58,8 +58,8 @@ impl Relay {
         self.server_first.knows(destination, self.now)
     }
 
-    /// Checks a guess by the client's first bytes. Returns whether it was wrong: then the bytes are kept for the
-    /// arrival that the connection becomes again.
+    /// Checks a guess by the client's first bytes. Returns whether the guess was wrong. If so, the bytes are kept for
+    /// the arrival that the connection becomes again.
     pub(crate) fn settle_guess(&mut self, client_id: ClientId, bytes: &[u8]) -> bool {
         let Some(client) = self.downstreams.get_mut(client_id) else { return false };
         let Some(opaque) = client.link.codec.opaque() else { return false };
@@ -113,7 +113,7 @@ impl Relay {
         }
     }
 
-    /// Gives up the clients whose protocol was guessed wrong: the event loop detects it again.
+    /// Removes the clients whose protocol was guessed wrong. The event loop detects their protocols again.
     pub fn recall_clients(&mut self) {
         for id in self.downstreams.take_recalled() {
             if self.downstreams.get(id).is_some_and(|client| client.link.codec.is_recalled()) {

@@ -11,7 +11,7 @@ use crate::link::LinkId;
 use crate::link::opaque::MAX_UNRELEASED_BYTES;
 use crate::pool::upstream::UpstreamId;
 
-/// Up to this number, each stream of a tunnel may hold [`MAX_UNRELEASED_BYTES`].
+/// Maximum number of streams of a tunnel with which each stream may hold [`MAX_UNRELEASED_BYTES`].
 const FEW_STREAMS: usize = 16;
 /// Maximum number of bytes that each stream may hold if there are more than [`FEW_STREAMS`].
 const MANY_STREAMS_BYTES: usize = 64 << 10;

@@ -6,7 +6,7 @@ use leno_model::policy::PortExplanation;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What would become of a call at one proxy, as one of its workers knows it.
+/// What one proxy would do with a call, according to the state of one of its workers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallAnswer {
     pub outcome: Outcome,
@@ -16,7 +16,7 @@ pub struct CallAnswer {
     /// Number of the worker that answers. Each worker has balancers of its own.
     #[serde(default)]
     pub worker: usize,
-    /// The way of a call that the proxy's own application makes.
+    /// Destination, rule and backends of a call that the proxy's own application makes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outbound: Option<Outbound>,
     /// The decision about a call to the proxy's application.
@@ -43,7 +43,7 @@ pub enum Outcome {
 pub struct Failure {
     /// The value of the field `leno-proxy-error`.
     pub error: String,
-    /// What the answer says.
+    /// The text of the answer.
     pub why: String,
     /// The status for a call that is not gRPC.
     pub http_status: u16,
@@ -51,11 +51,11 @@ pub struct Failure {
     pub grpc_status: u8,
 }
 
-/// The way of an outbound call.
+/// Destination, rule, limits and backends of an outbound call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Outbound {
-    /// The Service's port, as `cart.shop:80`, or an address that belongs to no Service.
+    /// The Service's port, in the form `cart.shop:80`, or an address that belongs to no Service.
     pub destination: String,
     /// Whether the destination is a Service.
     pub is_service: bool,
@@ -63,7 +63,8 @@ pub struct Outbound {
     pub is_opaque: bool,
     /// `None` if no route and no TrafficPolicy applies.
     pub route: Option<RouteChoice>,
-    /// How the rule, and its only backend if it has only one, change the request: the new values.
+    /// The fields of the request that the rule changes, with their new values. If the rule has only one backend, this
+    /// includes the changes by the backend.
     pub changes: Vec<String>,
     /// Services that get copies of the call, with the share of calls that are copied.
     pub mirrors: Vec<String>,
@@ -76,7 +77,7 @@ pub struct Outbound {
     pub deadline_ms: Option<u64>,
     /// The object that sets the time, or `the client`.
     pub deadline_set_by: Option<String>,
-    /// The Services that may get the call. One that always gets it, or several that share the calls.
+    /// The backends that may get the call: a single backend that always gets it, or several that share the calls.
     pub backends: Vec<BackendChoice>,
     /// Calls in flight in the worker.
     pub calls_in_flight: u64,
@@ -87,19 +88,19 @@ pub struct Outbound {
 /// The rule that a call follows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteChoice {
-    /// The kind of the routes, as `HTTPRoute`; `Service` if only a TrafficPolicy applies.
+    /// The kind of the routes, for example `HTTPRoute`; `Service` if only a TrafficPolicy applies.
     pub kind: String,
-    /// The route, as `HTTPRoute shop/canary`; `None` if no rule matches.
+    /// The route, in the form `HTTPRoute shop/canary`; `None` if no rule matches.
     pub route: Option<String>,
     /// The rule's own name.
     #[serde(default)]
     pub rule: Option<String>,
     /// The conditions that the call fulfils, in words.
     pub matched: Option<String>,
-    /// The rules before it that do not match, in order, at most 16.
+    /// The rules before the matching rule, which do not match, in order, at most 16.
     #[serde(default)]
     pub passed_over: Vec<PassedOver>,
-    /// Number of further rules before it.
+    /// Number of further rules before the matching rule.
     #[serde(default)]
     pub omitted: usize,
 }
@@ -110,7 +111,7 @@ pub struct PassedOver {
     pub route: String,
     #[serde(default)]
     pub rule: Option<String>,
-    /// The first condition that the call does not fulfil, and what the call has.
+    /// The first condition that the call does not fulfil, and the call's own value.
     pub why: String,
 }
 
@@ -120,17 +121,18 @@ pub struct PassedOver {
 pub struct BackendChoice {
     /// The backend, in the form `cart-v2.shop:80`. For an invalid reference: why it is invalid.
     pub to: String,
-    /// The share of the rule's calls that it gets, 0 to 1.
+    /// The share of the rule's calls that the backend gets, 0 to 1.
     pub share: f64,
     /// Why a call to it fails; `None` if the call is sent.
     pub failure: Option<Failure>,
-    /// How its endpoints are chosen, as `latency`.
+    /// The balancer that chooses among its endpoints, for example `latency`.
     pub balancer: String,
     /// The budget for retries and hedges, as `/config` shows it; `null` for the default.
     pub retry_budget: Value,
-    /// What the delay of a hedge is now at this backend; `None` if calls of the method are not hedged after a percentile.
+    /// The current delay of a hedge at this backend; `None` if calls of the method are not hedged after a percentile.
     pub hedge_delay: Option<String>,
-    /// What the calls of the method should reach, as `success 99.9 %, p99 50ms`, and the object that sets it.
+    /// The objective for calls of the method, for example `success 99.9 %, p99 50ms`. `objective_set_by` is the object
+    /// that sets it.
     pub objective: Option<String>,
     pub objective_set_by: Option<String>,
     /// Maximum time to establish a connection, in milliseconds.
@@ -155,7 +157,8 @@ pub struct EndpointChoice {
     /// The name of its Pod, if it is a Pod.
     #[serde(default)]
     pub pod: Option<String>,
-    /// The identity that its proxy must prove; `None` for an endpoint without a proxy, which is called without mutual TLS.
+    /// The identity that its proxy must prove; `None` for an endpoint without a proxy, which is called without mutual
+    /// TLS.
     #[serde(default)]
     pub server: Option<String>,
 }
@@ -169,7 +172,7 @@ pub struct EndpointState {
     pub pod: Option<String>,
     /// `ready`, `warming`, `slow` or `failing`.
     pub state: String,
-    /// The share of a full share of calls that its state allows, 0 to 1.
+    /// The part of a full share of calls that the endpoint's state allows, 0 to 1.
     pub weight: f64,
     pub in_flight: u32,
     /// The state in words and numbers.

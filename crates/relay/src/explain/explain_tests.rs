@@ -59,7 +59,7 @@ fn mesh() -> Mesh {
     mesh_of(format!("{SHOP}{}{none}", services.concat()))
 }
 
-/// The request of a question, as HTTP/1 carries it.
+/// Returns the request of a question in the format of HTTP/1.
 fn written(question: &CallQuestion, host: &str) -> Vec<u8> {
     let mut text = format!("{} {} HTTP/1.1\r\nhost: {host}\r\n", question.method, question.path);
     for (name, value) in &question.headers {

@@ -1,6 +1,6 @@
-//! Explain: what would become of a call, without making it. Each decision is the function that decides about real calls,
-//! so an explanation cannot contradict the relay. Nothing changes: no counter, no balancer, no connection. Only one
-//! question has an effect: a destination that the proxy does not know is asked for, as a call would ask for it.
+//! Explain: reports what the relay would do with a call, without making the call. The same functions decide about real
+//! calls, so an explanation cannot contradict the relay. Nothing changes: no counter, no balancer, no connection. There
+//! is one exception: if the proxy does not know the destination, it asks the control plane, as a real call would.
 //!
 //! | file | subject |
 //! |---|---|
@@ -27,7 +27,7 @@ use answer::{CallAnswer, Failure, Inbound, Outbound, Outcome};
 type Sides = (Outcome, Option<Outbound>, Option<Inbound>);
 
 impl Relay {
-    /// Explains what would become of a call.
+    /// Explains what the relay would do with a call.
     ///
     /// If the control plane has to be asked first, the outcome is [`Outcome::Unknown`], and the question to the control
     /// plane is sent. Ask again when its answer may have arrived.
@@ -50,7 +50,7 @@ impl Relay {
         Ok(CallAnswer { outcome, own, worker: self.index, outbound, inbound })
     }
 
-    /// Makes a call that the relay never stores, so that the functions for real calls can be asked about it.
+    /// Makes a call that the relay never stores, so that the functions for real calls can decide about it.
     fn imagine(&self, question: &CallQuestion, authority: Option<&str>, protocol: Protocol) -> Call {
         let mut request = FieldSection::new();
         request.push(b":method", question.method.as_bytes());

@@ -1,5 +1,5 @@
-//! Explains the way of a call that our own application makes: its cluster, its rule, the limits of the rule, and the
-//! endpoints of each backend.
+//! Explains a call that our own application makes: its cluster, its rule, the limits of the rule, and the endpoints of
+//! each backend.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -31,13 +31,14 @@ use crate::target::find::{Found, Sought};
 use crate::target::request_head::Head;
 use crate::target::routes::{change, find_rule, redirect, unknown_backend};
 
-/// Maximum number of rules in an answer that do not match.
+/// Maximum number of rules that do not match, in one answer.
 const PASSED_OVER_MAX: usize = 16;
 /// Maximum number of endpoints of one backend in an answer.
 const ENDPOINTS_MAX: usize = 32;
 
 impl Relay {
-    /// Explains the way of a call with this authority, on a connection to `address` if netfilter redirected one.
+    /// Explains a call with this authority. `address` is the destination of its connection, if netfilter redirected the
+    /// connection.
     pub(super) fn explain_outbound(&mut self, mut call: Call, authority: &str, address: Option<SocketAddr>) -> Sides {
         let sought = Sought { door: Door::Outbound, target: address, local: IpAddr::V4(Ipv4Addr::LOCALHOST) };
         let (target, cluster) = match self.find_target(&sought, authority.as_bytes()) {
@@ -77,7 +78,7 @@ impl Relay {
         (outcome, Some(answer), None)
     }
 
-    /// Explains a call that goes to its cluster itself.
+    /// Explains a call that goes to the cluster itself, without a route rule.
     fn explain_one(&self, call: &Call, target: &TargetKey, cluster: &Arc<Cluster>, answer: &mut Outbound) -> Outcome {
         let backend = self.explain_backend(call, target, cluster, 1.0);
         let outcome = backend.failure.clone().map_or(Outcome::Sent, Outcome::Failed);
@@ -162,7 +163,7 @@ impl Relay {
         }
     }
 
-    /// Says what the delay of a rule's hedges is now, if it is a percentile and the rule hedges the call.
+    /// Describes the current delay of a rule's hedges, if the delay is a percentile and the rule hedges the call.
     fn explain_hedge_delay(
         &self,
         call: &Call,

@@ -21,8 +21,8 @@ pub(crate) enum Codec {
     Opaque(Opaque),
 }
 
-/// Why a connection cannot go on: its peer broke the protocol or a limit. The output has the message that tells the
-/// peer.
+/// Why a connection cannot go on: its peer broke the protocol or a limit. The codec's output contains the message to
+/// the peer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CodecError {
     #[error("{0}")]
@@ -34,7 +34,7 @@ pub(crate) enum CodecError {
 /// Why a call's stream was not opened on a connection.
 #[derive(Debug)]
 pub(crate) enum CannotOpen {
-    /// The connection takes no stream now, or none any more.
+    /// The connection accepts no stream now, or no further stream at all.
     NoRoom,
     /// The connection's protocol cannot express the request.
     Unwritable(leno_http1::Unwritable),
@@ -175,8 +175,8 @@ impl Codec {
         }
     }
 
-    /// Returns the size of the largest field section that the peer accepts, in bytes (SETTINGS_MAX_HEADER_LIST_SIZE, RFC
-    /// 9113 section 6.5.2).
+    /// Returns the size of the largest field section that the peer accepts, in bytes (SETTINGS_MAX_HEADER_LIST_SIZE,
+    /// RFC 9113 section 6.5.2).
     pub(crate) fn max_section_bytes(&self) -> u32 {
         match self {
             Self::Http2(http2) => http2.peer_settings().max_header_list_bytes,
@@ -306,7 +306,8 @@ impl Codec {
         }
     }
 
-    /// Returns for how many bytes of content the peer's connection window has room.
+    /// Returns the number of bytes of content for which the peer's connection window has room; [`usize::MAX`] if the
+    /// protocol has no windows.
     pub(crate) fn send_window_bytes(&self) -> usize {
         match self {
             Self::Http2(http2) => http2.send_window_bytes(),
@@ -437,8 +438,8 @@ impl Codec {
         matches!(self, Self::Opaque(opaque) if opaque.is_recalled())
     }
 
-    /// Returns whether the bytes are opaque. Peers may then be slow as long as they like, since the proxy does not know
-    /// their protocol.
+    /// Returns whether the bytes are opaque. Peers may then be slow for any time, because the proxy does not know their
+    /// protocol.
     pub(crate) fn is_opaque(&self) -> bool {
         matches!(self, Self::Opaque(_))
     }

@@ -29,7 +29,7 @@ pub enum Detected {
         /// The server name that the client sent, if any (RFC 6066 section 3).
         server_name: Option<String>,
     },
-    /// None of these.
+    /// Any other protocol.
     Opaque,
 }
 

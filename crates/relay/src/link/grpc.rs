@@ -30,7 +30,7 @@ pub fn is_grpc(request: &FieldSection) -> bool {
     matches!(rest.first(), None | Some(b'+' | b';' | b' '))
 }
 
-/// Longest timeout that is used. A longer one is cut to this, which is as good as no deadline.
+/// Longest timeout that is used. A longer timeout is cut to this value, which is as good as no deadline.
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// Reads `grpc-timeout`: one to eight digits and a unit. Returns `None` if the value is malformed.

@@ -1,12 +1,12 @@
 //! Counts the messages of a gRPC stream by their length prefixes (the gRPC protocol's "PROTOCOL-HTTP2" page,
-//! Length-Prefixed-Message), wherever DATA frames divide them.
+//! Length-Prefixed-Message), however the stream is divided into DATA frames.
 
 /// Bytes before each message: one for flags, four for its length.
 const PREFIX_BYTES: usize = 5;
-/// So many messages are counted at once.
+/// Number of new messages from which [`Messages::read`] asks its caller to count them.
 const MANY: u32 = 64;
 
-/// How far one direction of a gRPC stream is.
+/// The position in one direction of a gRPC stream, and the number of its messages so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Messages {
     /// Messages whose prefix is complete.
@@ -28,18 +28,19 @@ impl Messages {
         self.begun
     }
 
-    /// Returns how many messages have begun since the last time.
+    /// Returns how many messages have begun since the last call of this function.
     pub fn take_new(&mut self) -> u32 {
         self.begun - std::mem::replace(&mut self.counted, self.begun)
     }
 
-    /// Returns whether messages have begun since the last time.
+    /// Returns whether messages have begun since the last call of [`Messages::take_new`].
     #[inline]
     pub fn has_new(&self) -> bool {
         self.begun > self.counted
     }
 
-    /// Reads the next bytes of the stream. Returns whether so many messages are new that they should be counted now.
+    /// Reads the next bytes of the stream. Returns whether there are so many new messages that the caller should count
+    /// them now.
     #[inline]
     pub fn read(&mut self, bytes: &[u8]) -> bool {
         if self.left == 0 && self.prefix == 0 && is_one_message(bytes) {

@@ -56,7 +56,7 @@ fn a_length_that_never_comes_true_counts_as_one_message() {
 fn a_whole_message_after_a_part_of_a_prefix_is_content() {
     let mut messages = Messages::default();
     messages.read(&[0]);
-    // The length is 2^24, so what looks like a message is a part of it.
+    // The length is 2^24, so the bytes that look like a message are a part of its content.
     messages.read(&[1, 0, 0, 0]);
     messages.read(&message(70));
     assert_eq!(messages.begun(), 1);

@@ -25,8 +25,8 @@ use crate::pool::upstream::UpstreamId;
 /// Maximum number of bytes that the peer of a closing connection may still send before the connection is closed.
 const MAX_LINGER_BYTES: usize = 4 << 20;
 
-/// If a client's socket accepts no bytes and more content than this waits for it, no further requests of the client are
-/// read.
+/// Maximum number of bytes of content that may wait for a client whose socket accepts no bytes. Above it, no further
+/// requests of the client are read.
 const MAX_QUEUED_WHILE_BLOCKED_BYTES: usize = 4 << 20;
 
 /// Identifies a link within its relay.
@@ -129,12 +129,12 @@ impl Link {
         self.blocked_since.is_some()
     }
 
-    /// Returns whether nothing is sent any more after the output that there is now.
+    /// Returns whether the connection sends nothing after its current output.
     pub fn is_closing(&self) -> bool {
         self.closing_since.is_some()
     }
 
-    /// Returns bytes to be written, beginning with the first. More may follow once these are written.
+    /// Returns the next bytes to be written. More bytes may follow once these are written.
     pub fn output(&mut self) -> &[u8] {
         self.codec.output()
     }
@@ -176,15 +176,15 @@ impl Link {
         self.codec.ends_output() && self.codec.pending_output() == 0
     }
 
-    /// Begins to close the connection: after the output that there is now, we send nothing more, and wait for the peer to
-    /// close. If the proxy closed the socket at once, a TCP reset could discard that output before the peer reads it.
+    /// Begins to close the connection: after the current output, we send nothing more, and wait for the peer to close.
+    /// If the proxy closed the socket at once, a TCP reset could discard that output before the peer reads it.
     pub(crate) fn begin_closing(&mut self, now: Instant) {
         self.closing_since.get_or_insert(now);
     }
 
     /// Returns whether an HTTP/2 client does not read its socket while much content waits for it. Then the worker does
-    /// not read from the client either, so that it cannot make the proxy hold the responses to ever more requests. Its
-    /// frames are not needed meanwhile: the output that waits needs no window from the client.
+    /// not read from the client either, so that the client cannot make the proxy hold the responses to ever more
+    /// requests. The client's frames are not needed meanwhile: the output that waits needs no window from the client.
     pub(crate) fn is_deaf(&self) -> bool {
         self.blocked_since.is_some()
             && self.codec.has_windows()

@@ -40,14 +40,14 @@ pub(crate) struct Opaque {
     /// Whether a call uses the connection. Only set on a connection that we opened.
     taken: bool,
     unreleased_bytes: usize,
-    /// The socket is not read while this many bytes are unreleased. This is below [`MAX_UNRELEASED_BYTES`] if many
+    /// Number of unreleased bytes from which the socket is not read. It is below [`MAX_UNRELEASED_BYTES`] if many
     /// connections share a tunnel.
     max_unreleased_bytes: usize,
     /// Whether the socket is not read until the tunnel that the connection shares has room.
     held: bool,
     received_end: bool,
     out: OutputBuffer,
-    /// Bytes of output for which the sender has not been allowed to send more yet.
+    /// Bytes of output for which the sender has not got room (flow control) again.
     owed_bytes: usize,
     sent_end: bool,
     aborted: bool,
@@ -59,7 +59,7 @@ pub(crate) struct Opaque {
 enum Opening {
     /// The first side is known, or does not matter.
     Settled,
-    /// Neither side has sent bytes. That they will be opaque is a guess.
+    /// Neither side has sent bytes. The proxy guesses that the bytes will be opaque.
     Guess,
     /// The server has sent bytes, the client has not.
     ServerSpoke,
@@ -162,9 +162,9 @@ impl Opaque {
     }
 
     /// Handles the headers of a response. A status other than 200 means that there is no connection to a server. The
-    /// client learns this from an alert if it waits for a TLS handshake, else from a TCP reset, because an orderly
-    /// close would look like a response. The exception is 404: no server expects these bytes, so the connection is
-    /// closed in order, as RFC 9113 section 3.4 demands of an HTTP/2 server.
+    /// client gets an alert if it waits for a TLS handshake. Otherwise it gets a TCP reset, because an orderly close
+    /// would look like a response. The exception is 404: no server expects these bytes, so the connection is closed in
+    /// order, as RFC 9113 section 3.4 demands of an HTTP/2 server.
     pub(crate) fn send_headers(&mut self, fields: &FieldSection, end_stream: bool) {
         let status = fields.get(Known::Status).unwrap_or(b"200");
         let is_refused = status != b"200";
@@ -181,8 +181,8 @@ impl Opaque {
         self.sent_end |= end_stream || is_refused;
     }
 
-    /// Queues output. Returns how many bytes the sender may send again at once; [`Drained`] events allow the rest
-    /// later.
+    /// Queues output. Returns the number of bytes for which the sender gets room (flow control) again at once;
+    /// [`Drained`] events give room for the rest later.
     pub(crate) fn send_data(&mut self, bytes: &[u8], end_stream: bool) -> usize {
         if self.sent_end || self.aborted || self.is_recalled() {
             return bytes.len();

@@ -1,4 +1,5 @@
-//! How many endpoints of a Service take calls, under the name and with the states of Linkerd's balancers.
+//! The numbers of a Service's endpoints that take calls and that do not, under the name and with the states of
+//! Linkerd's balancers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,12 +23,12 @@ pub struct EndpointMetrics {
 /// The endpoints of each Service's port that is in use.
 #[derive(Debug, Default)]
 pub(super) struct EndpointScrape {
-    /// Pending and ready endpoints.
+    /// Numbers of pending and of ready endpoints, in this order.
     services: BTreeMap<ClusterKey, (u64, u64)>,
 }
 
 impl EndpointScrape {
-    /// Takes for each Service the view of the worker that finds the most endpoints pending. Every worker knows the same
+    /// Uses, for each Service, the view of the worker with the most pending endpoints. Every worker knows the same
     /// endpoints, so a sum would count them several times.
     pub(super) fn new(series: impl Iterator<Item = (ClusterKey, Arc<EndpointMetrics>)>) -> Self {
         let mut services = BTreeMap::<ClusterKey, (u64, u64)>::new();

@@ -31,7 +31,8 @@ impl<const BUCKETS: usize> Default for Exemplars<BUCKETS> {
 }
 
 impl<const BUCKETS: usize> Exemplars<BUCKETS> {
-    /// Replaces the exemplar of a bucket. A worker never waits: while a scrape reads the exemplars, they stay as they are.
+    /// Replaces the exemplar of a bucket. If a scrape is reading the exemplars, keeps the old exemplar instead, so that
+    /// a worker never waits.
     pub(super) fn record(&self, bucket: usize, exemplar: Exemplar) {
         let all = self.0.get_or_init(|| Box::new(Mutex::new([None; BUCKETS])));
         if let Ok(mut all) = all.try_lock()
@@ -41,7 +42,7 @@ impl<const BUCKETS: usize> Exemplars<BUCKETS> {
         }
     }
 
-    /// Puts the exemplars that are newer into `latest`.
+    /// Replaces the exemplars in `latest` that are older than the exemplars here.
     pub(super) fn add_to(&self, latest: &mut Option<Box<Latest<BUCKETS>>>) {
         let Some(own) = self.0.get().and_then(|all| all.lock().ok()) else { return };
         let latest = latest.get_or_insert_with(|| Box::new([None; BUCKETS]));
@@ -54,10 +55,11 @@ impl<const BUCKETS: usize> Exemplars<BUCKETS> {
     }
 }
 
-/// The exemplars of a histogram, with the numbers of the lines of its buckets, ascending from 0.
+/// The exemplars of a histogram, in ascending order. Each has the number, from 0, of its bucket's line among the lines
+/// that begin with `prefix`.
 #[derive(Debug, Default)]
 pub struct ExemplarLines {
-    /// What the lines begin with.
+    /// The beginning of the lines of the histogram's buckets.
     pub(super) prefix: &'static str,
     pub(super) exemplars: Vec<(usize, Exemplar)>,
 }

@@ -71,8 +71,8 @@ const REASON_COUNTERS: [ReasonCounter; 2] = [
     }),
 ];
 
-/// Connections that the proxy itself could not serve, under Linkerd's names. As there, a rejection by a policy counts as
-/// a decision (`inbound_tcp_authz_deny`), and not as an error.
+/// Connections that the proxy itself could not serve, under Linkerd's names. As there, a rejection by a policy counts
+/// as a decision (`inbound_tcp_authz_deny`), and not as an error.
 const TCP_ERRORS: [(Direction, &str, &str); 2] = [
     (Direction::Inbound, "inbound_tcp_errors", "Connections of callers that failed or were turned away, by reason"),
     (Direction::Outbound, "outbound_tcp_errors", "Connections to endpoints that failed, by reason"),

@@ -21,12 +21,12 @@ pub(super) fn mutual(name: &str) -> TlsLabel {
     TlsLabel::Mutual(workload(name).parse().expect("it is a SPIFFE id"))
 }
 
-/// Calls of a workload to a port of the own application.
+/// Calls of a workload to a port of our own application.
 pub(super) fn inbound(port: u16, client: &str) -> TrafficLabels {
     TrafficLabels { direction: Direction::Inbound, target: TargetLabel::Port(port), server: None, tls: mutual(client) }
 }
 
-/// Calls of the own application to a cluster.
+/// Calls of our own application to a cluster.
 pub(super) fn outbound(port: u16) -> TrafficLabels {
     let key = ClusterKey { namespace: "default".into(), service: "echo".into(), port };
     TrafficLabels {

@@ -13,7 +13,8 @@ pub(super) const BOUNDS_MS: [u32; 25] = [
 /// Number of [`BOUNDS_MS`].
 pub(super) const BOUNDS: usize = BOUNDS_MS.len();
 
-/// How many latencies fell into each bucket, and their sum. One writer, like [`Counter`].
+/// The number of latencies in each bucket, and the sum of all latencies. Only one thread may write, as with
+/// [`Counter`].
 ///
 /// The bounds are not stored: every caller passes the same ones, in milliseconds, inclusive and ascending.
 #[derive(Debug)]
@@ -53,8 +54,8 @@ impl<const N: usize> Histogram<N> {
 /// Returns the number of a latency's bucket. The bucket above all bounds comes last.
 #[inline]
 pub(super) fn bucket<const N: usize>(bounds_ms: &[u32; N], latency: Duration) -> usize {
-    // No bound is longer than 71 minutes. Comparing with every bound has no branches to mispredict, and compiles to a few
-    // vector instructions.
+    // No bound is longer than 71 minutes. Comparing with every bound has no branches to mispredict, and compiles to a
+    // few vector instructions.
     let short_us = u32::try_from(us(latency)).unwrap_or(u32::MAX);
     bounds_ms.iter().map(|&bound| usize::from(short_us > bound.saturating_mul(1_000))).sum()
 }

@@ -1,5 +1,5 @@
-//! Calls of callers, under the names and labels of Linkerd's inbound routes. They repeat the counts of
-//! [`TrafficMetrics`](super::TrafficMetrics), summed over the callers, and cost a call nothing.
+//! Calls of callers, under the names and labels of Linkerd's inbound routes. The numbers are sums of
+//! [`TrafficMetrics`](super::TrafficMetrics) over the callers, so they cost a call nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,11 +14,11 @@ use super::route::OTHER;
 use super::text::{counter, encode_count, encode_seconds};
 use super::traffic::TrafficTotals;
 
-/// Calls to one port of the own application.
+/// Calls to one port of our own application.
 #[derive(Debug, Default)]
 struct PortTotals {
     requests: u64,
-    /// Answers by `:status`; `None` for those that the series of a caller do not distinguish.
+    /// Answers by `:status`; `None` for the answers that the series of a caller do not distinguish.
     statuses: BTreeMap<Option<u16>, u64>,
     durations: HistogramTotals<BOUNDS>,
 }
@@ -57,7 +57,7 @@ pub(super) fn encode(traffic: &[(Labels, TrafficTotals)], encoder: &mut Descript
         .try_for_each(|(labels, port)| encode_seconds(durations.encode_family(labels)?, &port.durations, &BOUNDS_MS))
 }
 
-/// Returns the labels of calls to a port of the own application; `None` for other calls. Leno has no inbound routes, so
+/// Returns the labels of calls to a port of our own application; `None` for other calls. Leno has no inbound routes, so
 /// the calls get the labels that Linkerd gives to its default routes.
 fn port_labels(labels: &Labels) -> Option<Labels> {
     let value = |of: &str| labels.iter().find(|(name, _)| *name == of).map(|(_, value)| value);

@@ -22,8 +22,8 @@ impl<K, const N: usize> Default for CountByKey<K, N> {
 }
 
 impl<K: Copy + Eq, const N: usize> CountByKey<K, N> {
-    /// Adds one to the count of `key`. Common keys occur early and so are found at once. Returns whether the key has a
-    /// counter of its own.
+    /// Adds one to the count of `key`. Common keys occur early, so they have the first counters and are found at once.
+    /// Returns whether the key has a counter of its own.
     pub(super) fn count(&self, key: K) -> bool {
         let slot = self.slots.iter().find(|(slot_key, _)| *slot_key.get_or_init(|| key) == key);
         slot.map_or(&self.others, |(_, counter)| counter).add(1);

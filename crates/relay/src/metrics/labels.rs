@@ -12,9 +12,9 @@ pub(super) type Labels = Vec<(&'static str, String)>;
 /// This proxy's side of the traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
-    /// From other workloads to the own application.
+    /// From other workloads to our own application.
     Inbound,
-    /// From the own application to other workloads.
+    /// From our own application to other workloads.
     Outbound,
 }
 
@@ -32,7 +32,7 @@ pub enum PeerLabel {
 pub enum TargetLabel {
     /// A cluster of the mesh.
     Service(ClusterKey),
-    /// A port of the own application.
+    /// A port of our own application.
     Port(u16),
     /// A destination that the mesh does not know.
     Unknown,
@@ -40,7 +40,7 @@ pub enum TargetLabel {
     Other,
 }
 
-/// How the remote peer, which is not the own application, is authenticated.
+/// How the remote peer, which is not our own application, is authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TlsLabel {
     /// By mutual TLS, as this workload.
@@ -60,7 +60,7 @@ pub enum TlsLabel {
 /// Why a connection is plaintext.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NoTlsReason {
-    /// The peer is the own application.
+    /// The peer is our own application.
     Loopback,
     /// The client began without TLS.
     NoTlsFromRemote,
@@ -176,7 +176,7 @@ impl TargetLabel {
         self.push_names(direction, labels);
     }
 
-    /// Pushes the labels without `authority`, which says the same once more.
+    /// Pushes the labels without `authority`, which repeats their information.
     pub(super) fn push_names(&self, direction: Direction, labels: &mut Labels) {
         match (self, direction) {
             (Self::Service(ClusterKey { namespace, service, port }), _) => {

@@ -22,8 +22,8 @@ use crate::call::record::is_failure;
 /// Maximum number of outcomes that one series distinguishes.
 const OUTCOMES: usize = 8;
 
-/// Inclusive upper bounds of the buckets of times to the deadline, in milliseconds. The first bucket has the calls without
-/// time.
+/// Inclusive upper bounds of the buckets of times to the deadline, in milliseconds. The first bucket has the calls with
+/// no time left.
 const TIME_LEFT_BOUNDS_MS: [u32; 4] = [0, 10, 100, 1_000];
 
 /// Inclusive upper bounds of the buckets of durations, in milliseconds.
@@ -42,9 +42,9 @@ const OTHER: &str = "other";
 /// A method of a Service.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MethodName {
-    /// Of gRPC, as `package.Service/Method`.
+    /// A method of gRPC, in the form `package.Service/Method`.
     Grpc(Arc<str>),
-    /// Of other HTTP: the request method, and the route that the call matched.
+    /// A method of other HTTP: the request method, and the route that the call matched.
     Http(&'static str, Option<Arc<RouteName>>),
     /// Methods without a series of their own.
     Other,
@@ -57,7 +57,7 @@ pub struct MethodTarget {
     pub target: TargetLabel,
 }
 
-/// The labels of a series about a method. There are many, so they share what they have in common.
+/// The labels of a series about a method. There are many such series, so they share the target.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MethodLabels {
     pub of: Arc<MethodTarget>,
@@ -96,12 +96,12 @@ pub struct MethodMetrics {
     extras: OnceLock<Box<Extras>>,
 }
 
-/// What only some methods have. The others need no memory for it.
+/// Numbers that only some methods have. The other methods need no memory for them.
 #[derive(Debug, Default)]
 struct Extras {
     /// Empty until a call has a deadline.
     time_left: OnceLock<Box<TimesLeft>>,
-    /// Of the durations.
+    /// Exemplars of the durations.
     exemplars: Exemplars<DURATION_BUCKETS>,
     /// Empty until the method has an objective.
     objective: OnceLock<Box<ObjectiveMetrics>>,
@@ -192,7 +192,7 @@ impl MethodMetrics {
     /// Counts the end of a call. `duration` is from the request's headers to the response's end.
     #[inline]
     pub fn ended(&self, outcome: MethodOutcome, duration: Duration) {
-        // A cancelled call would have taken longer, so its duration says nothing about the method.
+        // A cancelled call would have taken longer, so its duration does not show how long the method takes.
         if outcome == MethodOutcome::CANCELLED {
             return self.cancelled.add(1);
         }
@@ -202,13 +202,14 @@ impl MethodMetrics {
         self.durations.record(&DURATION_BOUNDS_MS, duration);
     }
 
-    /// Makes a traced call that its client did not cancel the exemplar of its bucket, after [`MethodMetrics::ended`].
+    /// Records a traced call that its client did not cancel as the exemplar of its bucket. Must follow
+    /// [`MethodMetrics::ended`].
     pub fn traced(&self, exemplar: Exemplar) {
         let extras = self.extras.get_or_init(Box::default);
         extras.exemplars.record(bucket(&DURATION_BOUNDS_MS, exemplar.duration), exemplar);
     }
 
-    /// Records how long a call had until its deadline, at one point.
+    /// Records the time `left` until a call's deadline at the point `at`.
     pub fn time_left(&self, at: Measured, left: Duration) {
         let all = self.extras.get_or_init(Box::default).time_left.get_or_init(Box::default);
         if let Some(time_left) = all.get(at as usize) {

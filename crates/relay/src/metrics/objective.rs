@@ -1,4 +1,4 @@
-//! Counts of the calls that count for the objective of a method, and of the calls that miss it.
+//! Counts of the calls to which the objective of a method applies, and of the calls that miss it.
 //!
 //! Every answered call counts once for success. Only successful calls count for latency, so a call never misses both.
 
@@ -37,7 +37,7 @@ struct Part {
 /// Counts for one part of an objective, summed over the workers.
 #[derive(Debug, Default, Clone, Copy)]
 struct PartTotals {
-    /// As in [`Part`].
+    /// The share in thousandths of a percent, as in [`Part`].
     share: u64,
     calls: u64,
     misses: u64,
@@ -47,7 +47,7 @@ struct PartTotals {
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct ObjectiveTotals {
     parts: [PartTotals; PARTS.len()],
-    /// As in [`ObjectiveMetrics`].
+    /// The longest time of a fast call, in microseconds.
     bound_us: u64,
 }
 
@@ -75,7 +75,7 @@ impl ObjectiveMetrics {
     }
 
     pub(super) fn add_to(&self, totals: &mut ObjectiveTotals) {
-        // While a new objective reaches the workers, the larger one is exported.
+        // While a new objective reaches the workers, the larger bound and the larger shares are exported.
         totals.bound_us = totals.bound_us.max(self.bound_us.get());
         for (total, part) in totals.parts.iter_mut().zip([&self.success, &self.latency]) {
             total.share = total.share.max(part.share.get());

@@ -1,7 +1,7 @@
 //! Counts of requests and connections that matched a route, under the names and labels of Linkerd's outbound routes.
 //!
-//! The series count the requests to each backend, the outcomes of requests, the outcomes of attempts at them, and how
-//! long both took. Linkerd's command `viz stat-outbound` queries them.
+//! The series count the requests to each backend, the outcomes of requests, the outcomes of attempts at them, and the
+//! durations of both. Linkerd's command `viz stat-outbound` queries them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,8 +30,8 @@ const REQUEST_BOUNDS_MS: [u32; 4] = [50, 500, 1_000, 10_000];
 /// Inclusive upper bounds of the buckets for the durations of responses, in milliseconds. They are Linkerd's.
 const RESPONSE_BOUNDS_MS: [u32; 7] = [25, 50, 100, 250, 500, 1_000, 10_000];
 
-/// The counts of [`RouteMetrics::retry_counts`], with Linkerd's names, and of [`RouteMetrics::hedge_counts`]: the end of the
-/// name, and the help.
+/// The ends of the names, and the help texts, of the counts of [`RouteMetrics::retry_counts`] (with Linkerd's names)
+/// and then of [`RouteMetrics::hedge_counts`].
 const RETRIES: [(&str, &str); 8] = [
     ("retry_requests", "Requests that a route sent again"),
     ("retry_successes", "Requests that a route sent again, and that then did not fail"),
@@ -43,7 +43,7 @@ const RETRIES: [(&str, &str); 8] = [
     ("hedge_loaded", "Further attempts that were not made because the Service was loaded"),
 ];
 
-/// Replaces names beyond the limit of series.
+/// Label value that replaces names beyond the limit of series.
 pub(super) const OTHER: &str = "other";
 
 /// The labels of a series about routes.
@@ -61,18 +61,18 @@ pub struct RouteLabels {
 pub struct RouteMetrics {
     /// Requests that matched the route.
     pub requests: Counter,
-    /// Their retries.
+    /// Retries of these requests.
     pub retries: FurtherMetrics,
-    /// Their hedges: further attempts because the first one was not answered in time.
+    /// Hedges of these requests: further attempts because the first one was not answered in time.
     pub hedges: FurtherMetrics,
     outcomes: CountByKey<Outcome, OUTCOMES>,
-    /// Empty until a rule's policy decides about a further attempt, so that most series do without it.
+    /// Empty until a rule's policy decides about a further attempt, so that most series need no memory for it.
     further: OnceLock<Box<FurtherAttempts>>,
     request_durations: Histogram<{ REQUEST_BOUNDS_MS.len() }>,
     response_durations: Histogram<{ RESPONSE_BOUNDS_MS.len() }>,
 }
 
-/// What became of further attempts.
+/// Counts that only requests have for which a policy decides about further attempts.
 #[derive(Debug, Default)]
 struct FurtherAttempts {
     /// The outcomes of attempts after which their requests went on.
@@ -86,7 +86,8 @@ struct FurtherAttempts {
 pub struct FurtherMetrics {
     /// Further attempts.
     pub requests: Counter,
-    /// Requests that were sent again and then answered without a failure, or that a hedge answered before the first attempt.
+    /// Requests that were sent again and then answered without a failure, or that a hedge answered before the first
+    /// attempt.
     pub successes: Counter,
 }
 
@@ -110,7 +111,7 @@ struct RouteTotals {
     requests: u64,
     /// Counts of retries and of hedges, in the order of [`RETRIES`].
     retries: [u64; RETRIES.len()],
-    /// Their outcomes.
+    /// The outcomes of the requests.
     outcomes: Outcomes,
     /// The outcomes of attempts after which the requests went on.
     passed_over: Outcomes,
@@ -160,7 +161,8 @@ impl RouteMetrics {
         self.further().skipped.retries.count(reason);
     }
 
-    /// Counts a hedge that a request did not get, although its rule hedges the request's method. `reason` becomes a label.
+    /// Counts a hedge that a request did not get, although its rule hedges the request's method. `reason` becomes a
+    /// label.
     #[cold]
     pub fn hedge_skipped(&self, reason: &'static str) {
         self.further().skipped.hedges.count(reason);
@@ -176,16 +178,16 @@ impl RouteMetrics {
         self.response_durations.record(&RESPONSE_BOUNDS_MS, took);
     }
 
-    /// Returns the counts of retries: made, successful, not made because the request had used all its retries, and not made
-    /// because the budget was spent.
+    /// Returns the counts of retries: made, successful, not made because the request had used all its retries, and not
+    /// made because the budget was spent.
     pub fn retry_counts(&self) -> [u64; 4] {
         let FurtherMetrics { requests, successes } = &self.retries;
         let skipped = |reason| self.further.get().map_or(0, |further| further.skipped.retries.get(reason));
         [requests.get(), successes.get(), skipped(reason::ATTEMPTS), skipped(reason::BUDGET)]
     }
 
-    /// Returns the counts of hedges: made, successful, not made because the budget was spent, and not made because the Service
-    /// was loaded.
+    /// Returns the counts of hedges: made, successful, not made because the budget was spent, and not made because the
+    /// Service was loaded.
     pub fn hedge_counts(&self) -> [u64; 4] {
         let FurtherMetrics { requests, successes } = &self.hedges;
         let skipped = |reason| self.further.get().map_or(0, |further| further.skipped.hedges.get(reason));
@@ -303,8 +305,8 @@ impl RouteScrape {
         self.encode_statuses(counter(encoder, "outbound_tcp_route_close", help)?, RouteKind::Tcp)
     }
 
-    /// The counts of the routes of a kind. The rule of a Service without routes counts among the HTTPRoutes, as Linkerd's
-    /// default routes do.
+    /// The counts of the routes of a kind. The rule of a Service without routes counts among the HTTPRoutes, as
+    /// Linkerd's default routes do.
     fn of_kind(&self, kind: RouteKind) -> impl Iterator<Item = (&RouteLabels, &RouteTotals)> {
         let named = move |of: RouteKind| if of == RouteKind::Service { RouteKind::Http } else { of };
         self.backends.iter().filter(move |(labels, _)| named(labels.route.kind) == kind)

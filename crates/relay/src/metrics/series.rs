@@ -5,14 +5,14 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a series without a holder is still exported: a client that returns within this time continues its counts,
-/// so that Prometheus sees no reset.
+/// Time for which a series without a holder is still exported. A client that returns within this time continues its
+/// counts, so that Prometheus sees no reset.
 const KEEP_UNHELD: Duration = Duration::from_secs(600);
 
 /// A limited number of series; each has an `M` with its numbers.
 ///
-/// Locked when a connection, a cluster or a client with a new target fetches its handle, and at a scrape, but not for
-/// the next calls.
+/// The table is locked when a connection, a cluster or a client with a new target fetches its handle, and at a scrape.
+/// The next calls need no lock.
 #[derive(Debug)]
 pub(super) struct SeriesTable<L, M> {
     limit: usize,
@@ -66,7 +66,7 @@ impl<L: Clone + Eq + Hash, M: Default> SeriesTable<L, M> {
         table.entry(labels).or_insert_with(create).metrics.clone()
     }
 
-    /// Every series, for an export; drops series that have had no holder for a while.
+    /// Every series, for an export. Drops the series that have had no holder for [`KEEP_UNHELD`].
     pub(super) fn take(&self, now: Instant) -> Vec<(L, Arc<M>)> {
         let mut table = self.lock();
         let mut taken = Vec::with_capacity(table.len());

@@ -19,7 +19,7 @@ pub(crate) mod reason {
     pub(crate) const LOADED: &str = "loaded";
 }
 
-/// More than the code has reasons.
+/// Number of reasons with counters of their own: more than the code has reasons.
 const REASONS: usize = 12;
 
 /// One worker's counts, for one series of routes.

@@ -26,8 +26,8 @@ pub struct TcpMetrics {
     pub open_total: Counter,
     /// Connections open now.
     pub open_connections: Gauge,
-    /// Connections closed so far without an error. Connections that an error ended have counters of their own, because a
-    /// difference of two counters could decrease between two scrapes.
+    /// Connections closed so far without an error. Connections that an error ended have counters of their own, because
+    /// a difference of two counters could decrease between two scrapes.
     closed_in_order: Counter,
     /// Bytes read from peers, as on the wire.
     pub read_bytes_total: Counter,

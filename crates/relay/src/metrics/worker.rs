@@ -20,7 +20,7 @@ const MAX_OUTBOUND_SERIES: usize = 10_000;
 /// each port that it reaches. The series of all kinds together take some 6 MiB of a scrape.
 const MAX_INBOUND_SERIES: usize = 500;
 
-/// Maximum number of methods of the own application with series of their own.
+/// Maximum number of methods of our own application with series of their own.
 const MAX_INBOUND_METHODS: usize = 500;
 
 /// Maximum number of methods of other workloads with series of their own. With all of them, the worker's series about
@@ -41,9 +41,10 @@ pub(super) type CountBySideAndReason = CountByKey<(Direction, &'static str), MAX
 pub struct WorkerMetrics {
     /// Calls that the client cancelled or abandoned.
     pub cancelled_total: Counter,
-    /// Calls that the proxy ended because their deadline passed.
+    /// Calls and attempts that the proxy ended because their time was over.
     pub deadline_exceeded_total: Counter,
-    /// Calls sent to another connection, because the first one refused them or closed before it accepted them.
+    /// Calls sent to another connection, because the first connection refused them or was closed before it answered
+    /// them.
     pub resent_total: Counter,
     /// Calls refused because a queue was full.
     pub queue_full_total: Counter,
@@ -103,8 +104,8 @@ impl WorkerMetrics {
         })
     }
 
-    /// The metrics of calls with these labels. Fetch the handle when a connection learns its peer's identity, or when a
-    /// cluster gets its first call, and keep it: a series without a holder is dropped after a while.
+    /// The metrics of calls with these labels. Fetch the handle when the identity of a connection's peer is known, or
+    /// when a cluster gets its first call, and keep it: a series without a holder is dropped after a while.
     pub fn traffic(&self, labels: &TrafficLabels) -> Arc<TrafficMetrics> {
         self.traffic.of(labels.direction).get(labels, TrafficLabels::beyond_limit)
     }
@@ -150,7 +151,8 @@ impl WorkerMetrics {
         self.routes.get(labels, RouteLabels::beyond_limit)
     }
 
-    /// What is left of the retry budget of a Service's port; keep the handle, as for [`WorkerMetrics::traffic`].
+    /// The number of retries that are left in the retry budget of a Service's port; keep the handle, as for
+    /// [`WorkerMetrics::traffic`].
     pub fn retry_budget(&self, cluster: &ClusterKey) -> Arc<Gauge> {
         self.retry_budgets.get(cluster, other_service)
     }
@@ -232,7 +234,7 @@ fn other_service(_: &ClusterKey) -> ClusterKey {
     ClusterKey { namespace: OTHER.into(), service: OTHER.into(), port: 0 }
 }
 
-/// A table for each side, so that outside clients cannot use up the series of the own application's traffic.
+/// A table for each side, so that outside clients cannot use up the series of our own application's traffic.
 #[derive(Debug)]
 struct BySide<L, M> {
     inbound: SeriesTable<L, M>,

@@ -1,9 +1,9 @@
 //! Cancel: calls that have ended while their server still works on them.
 //!
-//! A client may cancel as many calls as it likes, but the calls of many clients share a connection. Servers close a
+//! A client may cancel any number of calls, but the calls of many clients share a connection. Servers close a
 //! connection on which too many calls are reset, or are reset before the server has looked at them. So the proxy resets
-//! a call on its server a little later, once the server is known to process it, and only so many calls per second. A
-//! connection with too many cancelled calls is replaced.
+//! a call on its server a little later, once the server is known to process the call, and limits the number of resets
+//! per second. A connection with too many cancelled calls is replaced.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -29,8 +29,8 @@ const MAX_BLIND_RESETS: u32 = 8;
 /// calls. It is closed when only cancelled calls are left, which tells the server of all of them at once.
 const MAX_CANCELLED: usize = 128;
 
-/// On an account's own lane, a connection with more such calls than this is closed as soon as only cancelled calls are
-/// left.
+/// Maximum number of cancelled calls that have not been reset, for a connection on an account's own lane. A connection
+/// above it is closed as soon as only cancelled calls are left.
 const MAX_CANCELLED_ALONE: usize = 32;
 
 /// The cancelled calls of one connection that have not been reset on the server.
@@ -105,8 +105,8 @@ impl CancelledCalls {
         over
     }
 
-    /// Returns whether the call may be reset now. Of the calls that the server is not known to process, only a few are
-    /// reset: a slow server would take many such resets for an attack.
+    /// Returns whether the call may be reset now. Only a few resets are allowed for calls that the server is not known
+    /// to process: a slow server would take many such resets for an attack.
     fn may_reset(&mut self, now: Instant, cancelled: &Cancelled, http2: &Connection) -> bool {
         if now - cancelled.since < CANCEL_AFTER || self.allowed < 1.0 {
             return false;

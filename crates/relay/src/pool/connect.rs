@@ -1,4 +1,4 @@
-//! Connect: connections to endpoints are opened on demand, taken out of their pools, replaced and ended.
+//! Connect: opens connections to endpoints on demand, takes them out of their pools, replaces them and ends them.
 
 use std::net::SocketAddr;
 
@@ -58,7 +58,7 @@ impl Relay {
         self.connect(pool);
     }
 
-    /// Replaces the connections on which we have shown our former certificate.
+    /// Marks the connections on which we have shown our former certificate, so that they are replaced.
     pub fn show_new_certificate(&mut self) {
         for upstream in self.pools.upstreams_mut().filter(|upstream| upstream.expected.is_some()) {
             upstream.is_outdated = true;
@@ -121,8 +121,8 @@ impl Relay {
         }
     }
 
-    /// Handles a failed connection to an endpoint: no other is opened for a while. If the pool has no connection left,
-    /// its waiting calls are sent elsewhere.
+    /// Handles a failed connection to an endpoint: the pool opens no other connection for a while. If the pool has no
+    /// connection left, its waiting calls are sent elsewhere.
     pub(crate) fn connecting_failed(&mut self, id: PoolId, why: &ConnectionFailure) {
         let random = self.random.u64(..);
         let Some(pool) = self.pools.get_mut(id) else { return };

@@ -29,7 +29,8 @@ pub(crate) struct Pool {
     waiting: Waiting,
     /// The pool is in [`Pools::waited_for`].
     listed: bool,
-    /// It has been logged that calls wait here. It is logged again only after the queue has been empty.
+    /// The log already has a line that calls wait here. The next such line is possible only after the queue has been
+    /// empty.
     pub(crate) wait_is_told: bool,
     /// Number of connections that failed in a row.
     pub(crate) failures: u32,
@@ -132,7 +133,8 @@ pub(crate) struct Pools {
     /// Pools with attempts that wait.
     waited_for: Vec<PoolId>,
     latest_turn: u64,
-    /// Connections whose servers have not been told of all cancelled calls, and when some are told.
+    /// Connections whose servers have not been told of all cancelled calls. Some of these calls are reset at
+    /// `next_reset_at`.
     cancelled: Vec<UpstreamId>,
     next_reset_at: Option<Instant>,
     /// Connections that collect short pieces of content before they send them.
@@ -264,14 +266,14 @@ impl Pools {
         ]
     }
 
-    /// Gives back memory that a burst has used.
+    /// Frees memory that is no longer needed after a burst.
     pub(crate) fn shrink(&mut self) {
         self.pools.shrink_to_fit();
         self.upstreams.shrink_to_fit();
     }
 }
 
-/// Connections on which something is done a little later.
+/// Connections with work that is done a little later: resets of cancelled calls, and collected content.
 impl Pools {
     /// Lists a connection with cancelled calls. At `at`, it may reset some of them. The connection must not be listed
     /// already.
@@ -338,8 +340,9 @@ impl Pools {
         self.pools.get(id)?.waiting.first().map(|(_, attempt)| attempt)
     }
 
-    /// Returns the waiting attempt that can be sent now, and the connection for it: the first attempt, or the first small
-    /// one if the first one needs a larger flow-control window than there is. `size_of` is the size of an attempt's call.
+    /// Returns the waiting attempt that can be sent now, and the connection for it: the first attempt, or the first
+    /// small one if the first one needs a larger flow-control window than there is. `size_of` is the size of an
+    /// attempt's call.
     #[inline]
     pub(crate) fn next_in_line(
         &self,

@@ -38,8 +38,8 @@ pub type UpstreamId = Id<Upstream>;
 pub struct Upstream {
     pub(crate) link: Link,
     pub(crate) cluster: ClusterId,
-    /// The pool to which the connection belongs, and its key. If the endpoint leaves, the pool is removed before the
-    /// connection ends.
+    /// The pool to which the connection belongs, and its key. If the endpoint is removed, the pool is removed before
+    /// the connection ends.
     pub(crate) pool: PoolId,
     pub(crate) key: PoolKey,
     /// The address to which the connection is opened.
@@ -193,7 +193,8 @@ impl Relay {
         }
     }
 
-    /// Counts the connection in the metrics of its server, whose identity is proved now if it must be.
+    /// Counts the connection in the metrics of its server. Called once the server has proved its identity, if it must
+    /// prove one.
     pub fn count_upstream(&mut self, id: UpstreamId) {
         let Some(upstream) = self.pools.upstream(id) else { return };
         if let (Some(wire), Some(series)) = (upstream.link.wire, self.endpoint_series(upstream)) {

@@ -9,10 +9,10 @@ const MAX_TEXT_BYTES: usize = 512;
 /// Longest header section that is shown, in bytes of names and values; the rest is left out.
 const MAX_SECTION_BYTES: usize = 8 << 10;
 
-/// Replaces a secret.
+/// Text that replaces a secret.
 const BLANKED: &str = "(blanked)";
 
-/// If a field's name contains one of these words, its value may be a secret.
+/// Words in a field's name that show that its value may be a secret.
 const SECRET_WORDS: [&[u8]; 18] = [
     b"auth",
     b"cookie",
@@ -35,7 +35,7 @@ const SECRET_WORDS: [&[u8]; 18] = [
 ];
 /// The end of the name of a binary field of gRPC, whose value cannot be judged.
 const BINARY: &[u8] = b"-bin";
-/// Contains one of the words, and has no secret.
+/// A field without a secret, although its name contains one of [`SECRET_WORDS`].
 const AUTHORITY: &[u8] = b":authority";
 
 /// Appends `,"name":[["field","value"],...]`, in the order in which the fields were sent. Blanks a value that may be a

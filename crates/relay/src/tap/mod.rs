@@ -200,9 +200,9 @@ impl Taps {
     }
 }
 
-/// The method of a call, in the sense of `leno stat methods`: of gRPC the path, of other HTTP the request method and the
-/// route. Calls in different directions, and calls to different Services, have different methods. `None` for opaque
-/// connections. `name` is a buffer.
+/// Returns the method of a call, as `leno stat methods` counts it: the path of a gRPC call, and the request method and
+/// the route of any other HTTP call. Calls in different directions, and calls to different Services, have different
+/// methods. Returns `None` for opaque connections. `name` is a buffer.
 fn method(name: &mut Vec<u8>, record: &Record<'_>, request: &FieldSection) -> Option<Method> {
     if record.protocol == Protocol::Opaque {
         return None;

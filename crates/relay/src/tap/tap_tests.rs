@@ -21,7 +21,7 @@ impl Bench {
         tap
     }
 
-    /// Shows one call, as `change` makes it, to all taps.
+    /// Shows one call, changed by `change`, to all taps.
     fn show(&mut self, change: impl FnOnce(&mut Record<'_>)) {
         let (client, server) = (workload("web"), workload("cart"));
         let mut record = call(&client, &server);

@@ -17,7 +17,7 @@ pub(crate) struct ClusterBudget {
     left: Arc<Gauge>,
 }
 
-/// The answer of a cluster's budget.
+/// The result of taking a further attempt from a cluster's budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Taken {
     Yes,
@@ -41,12 +41,12 @@ pub struct BudgetExplanation {
 }
 
 impl ClusterBudget {
-    /// Counts a call. Its further attempts are not calls.
+    /// Counts a call. The call's further attempts are not counted.
     pub(crate) fn note_call(&mut self, now: Instant) {
         self.retries.note_call(now);
     }
 
-    /// Updates the metric of what is left.
+    /// Updates the metric of the retries and hedges that are left.
     pub(crate) fn report(&mut self, now: Instant) {
         self.left.set(self.retries.left_at(now));
     }

@@ -49,7 +49,7 @@ impl Relay {
     pub fn change_mesh(&mut self, mesh: &Arc<Mesh>, changes: &Changes) {
         self.burst |= !changes.forgotten.is_empty();
         if changes.policies {
-            // Makes every client look up its route again, since another policy may apply to its calls now.
+            // Makes every client look up its route again, because another policy may apply to its calls now.
             self.targets.outdate();
         }
         let before = self.targets.replace_mesh(mesh);

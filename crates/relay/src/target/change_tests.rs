@@ -14,7 +14,7 @@ fn call_to(relay: &mut Relay, number: u32, host: &str) -> ClientId {
     call(relay, number, origin, None, format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n").into_bytes())
 }
 
-/// Whether the next call of a client to the same authority needs no lookup.
+/// Returns whether the next call of a client to the same authority needs no lookup.
 fn remembers_target(relay: &Relay, client: ClientId) -> bool {
     let latest = relay.downstreams.get(client).expect("it is open").latest_target.as_ref();
     latest.is_some_and(|latest| latest.mesh_version == relay.targets.version())

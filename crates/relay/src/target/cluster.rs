@@ -86,13 +86,13 @@ pub(crate) struct ClusterState {
     pub(crate) is_named: bool,
     pub(crate) members: Members,
     /// Whether a pool may have a queue, or may have failed to connect. If not, every endpoint takes calls, and no pool
-    /// needs to be asked.
+    /// needs to be checked.
     pub(crate) may_be_busy: bool,
     /// The routes that are attached to this cluster; `None` if calls go to the cluster itself.
     pub(crate) routes: Option<Box<Routes>>,
-    /// The further attempts at calls to this cluster; `None` until a call needs one.
+    /// The budget for further attempts at calls to this cluster; `None` until its first use.
     pub(crate) retry_budget: Option<Box<ClusterBudget>>,
-    /// What the calls that may be hedged have shown; `None` without such calls.
+    /// Statistics of the calls that may be hedged; `None` without such calls.
     pub(crate) hedging: Option<Box<Hedging>>,
     /// The methods that metrics name.
     pub(crate) methods: Methods,
@@ -114,7 +114,7 @@ pub(crate) enum Others {
     None,
 }
 
-/// A limit for queues with which only endpoints without a waiting call take an attempt.
+/// A queue limit with which only endpoints without a waiting call accept an attempt.
 pub(crate) const NO_QUEUE: usize = 1;
 
 /// Whether the mesh still has a cluster. If not, the cluster's state is dropped when its last call ends.
@@ -135,7 +135,7 @@ pub(crate) struct Member {
     pub(crate) endpoint: Endpoint,
     /// Index of the metrics series of calls to the endpoint, in the cluster's `traffic`; `None` before the first call.
     pub(crate) traffic: Option<u32>,
-    /// The endpoint's pools; few, since there is one for each hop and lane that calls have used.
+    /// The endpoint's pools. There are few: one for each hop and lane that calls have used.
     pools: Vec<(PoolKey, PoolId)>,
 }
 
@@ -269,8 +269,8 @@ impl ClusterState {
         }
     }
 
-    /// Returns the endpoint that [`ClusterState::pick`] would choose for a new call, and why. Changes nothing: a copy of the
-    /// balancer picks.
+    /// Returns the endpoint that [`ClusterState::pick`] would choose for a new call, and why. Changes nothing: a copy
+    /// of the balancer picks.
     pub(crate) fn preview(
         &self,
         now: Instant,
@@ -305,13 +305,13 @@ impl ClusterState {
         Some(pool)
     }
 
-    /// Finds out again whether a pool has a queue, or has failed to connect.
+    /// If `may_be_busy` is set, checks whether a pool still has a queue, or has failed to connect.
     pub(crate) fn check_pools(&mut self, pools: &Pools) {
         self.may_be_busy = self.may_be_busy && self.pools(pools).any(Pool::may_be_busy);
     }
 
-    /// Returns whether an endpoint that the call has not tried takes calls at once. Visits the endpoints up to the first one
-    /// that does.
+    /// Returns the state of the endpoints that the call has not tried. Visits the endpoints up to the first one that
+    /// takes calls at once.
     pub(crate) fn others(&self, now: Instant, call: &Call, pools: &Pools) -> Others {
         let mut others = self.members.iter().filter(|member| !call.has_tried(member.id)).peekable();
         if others.peek().is_none() {
@@ -345,8 +345,8 @@ impl ClusterState {
     pub(crate) fn traffic_place(&mut self, metrics: &WorkerMetrics, tls: TlsLabel, server: Option<Controller>) -> u32 {
         let mut labels = (tls, server);
         let mut place = self.place_of(&labels);
-        // Peers beyond the limit count in common series without names. For so many peers, the metrics combine the series
-        // anyway.
+        // Peers beyond the limit count in common series without names. For so many peers, the metrics combine the
+        // series anyway.
         if place.is_none() && self.traffic.len() >= MAX_TRAFFIC_SERIES {
             labels = (labels.0.without_name(), None);
             place = self.place_of(&labels);
@@ -397,7 +397,8 @@ impl ClusterState {
     }
 }
 
-/// Returns whether an endpoint takes a call that uses connections of `lane`, at once or after at most `max_waiting` others.
+/// Returns whether an endpoint takes a call that uses connections of `lane`, at once or after at most `max_waiting`
+/// others.
 fn is_usable(
     members: &Members,
     id: EndpointId,

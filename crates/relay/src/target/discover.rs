@@ -24,7 +24,7 @@ pub(crate) struct Question {
 /// The questions that the control plane has not answered, and which answers calls use.
 #[derive(Debug)]
 pub(crate) struct Questions {
-    /// Whether questions that the mesh cannot answer can be asked. If not, the mesh is complete.
+    /// Whether the relay can ask questions that the mesh cannot answer. If not, the mesh is complete.
     discovers: bool,
     open: FxHashMap<Subject, Question>,
     /// Subjects that were looked up for calls since the last report, and when.
@@ -134,8 +134,7 @@ impl Relay {
         }
     }
 
-    /// Continues calls after the whole mesh was replaced: those that wait for an answer of the control plane which the
-    /// new mesh has.
+    /// After the whole mesh was replaced, continues the calls that wait for an answer that the new mesh has.
     pub(crate) fn take_answers(&mut self) {
         let mesh = self.targets.mesh().clone();
         let mut calls = Vec::new();

@@ -18,7 +18,7 @@ pub struct ClusterExplanation {
     pub worker: usize,
     /// Calls in flight.
     pub calls: usize,
-    /// How many calls may be sent again or hedged; `None` for the default, if no call has needed it yet.
+    /// The budget of retries and hedges; `None` for the default budget, if no call has needed it yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_budget: Option<BudgetExplanation>,
     /// The current values of hedges' delays that are percentiles, by method.

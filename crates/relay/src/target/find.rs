@@ -258,7 +258,7 @@ impl ForwardedFor {
         }
     }
 
-    /// Writes one field line, since applications often read only the first.
+    /// Writes one field line, because applications often read only the first line.
     fn write(self, client: IpAddr, request: &mut FieldSection) {
         let mut value = Vec::new();
         match self {

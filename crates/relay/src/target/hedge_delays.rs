@@ -1,4 +1,4 @@
-//! Hedge delays: what a delay that is a percentile is now, for `/balancer` and `/explain`.
+//! Hedge delays: the current values of delays that are percentiles, for `/balancer` and `/explain`.
 
 use std::time::{Duration, Instant};
 
@@ -12,15 +12,15 @@ use crate::target::cluster::ClusterState;
 /// The delay of a method on one worker.
 #[derive(Debug, Serialize)]
 pub struct HedgeDelayExplanation {
-    /// As `shop.v1.Cart/GetItems`; `GET`, HEAD or OPTIONS for calls that are not gRPC.
+    /// In the form `shop.v1.Cart/GetItems`; `GET`, `HEAD` or `OPTIONS` for calls that are not gRPC.
     method: String,
-    /// As a policy names it, such as `p95`.
+    /// In the notation of policies, for example `p95`.
     delay: HedgeDelay,
-    /// What it is now, in milliseconds; `None` while too few calls were made, so that none is hedged.
+    /// The current value, in milliseconds; `None` while too few calls were made. No call is hedged then.
     delay_ms: Option<f64>,
     /// Number of calls of the last 30 to 60 s.
     calls: u64,
-    /// Number of calls with which the delay is known.
+    /// Number of calls that are needed before the delay is known.
     calls_needed: u64,
 }
 
@@ -46,7 +46,7 @@ impl ClusterState {
         delays
     }
 
-    /// Says what a delay is now for calls that the policy names so; `None` if the delay is fixed.
+    /// Describes the current value of a delay for calls that policies know by `name`; `None` if the delay is fixed.
     pub(crate) fn tell_hedge_delay(&self, delay: HedgeDelay, name: &[u8], now: Instant) -> Option<String> {
         let HedgeDelay::Percentile(permille) = delay else { return None };
         let unused = Default::default();

@@ -1,8 +1,8 @@
 //! Methods: the metrics of a cluster's most used methods.
 //!
 //! A gRPC method gets a series of its own with its first answer that shows that the endpoint has such a method: clients
-//! may call any name. The table is bounded. When it is full, a new method replaces the least used one only after more
-//! calls than this method had lately. All other methods share one series.
+//! may call any name. The table is bounded. When it is full, a new method replaces the least used method only after
+//! more calls than the least used method had recently. All other methods share one series.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -25,16 +25,16 @@ use crate::metrics::{
 use crate::target::cluster::ClusterState;
 use crate::target::routes::CallRoute;
 
-/// How often uses are forgotten by half.
+/// Interval at which the numbers of uses are halved.
 const HALF_LIFE: Duration = Duration::from_secs(60);
-/// A method without a call for this many half-lives loses its series.
+/// Number of half-lives without a call after which a method loses its series.
 const MAX_QUIET: u8 = 10;
 /// Longest name of a gRPC method with a series of its own, in bytes.
 const MAX_NAME_BYTES: usize = 200;
-/// The field of an answer that a proxy made.
+/// Name of the field that marks an answer made by a proxy.
 const PROXY_ERROR: &[u8] = b"leno-proxy-error";
-/// A client that cancels a call with less time left than this, or than a hundredth of the call's time, has reached its
-/// deadline: the client's clock started earlier than ours.
+/// If a client cancels a call with less time left than this, it has reached its deadline: the client's clock started
+/// earlier than ours. If a hundredth of the call's time is longer, that is the limit instead.
 const ALMOST_EXPIRED: Duration = Duration::from_millis(10);
 
 /// Identifies a method within its cluster. Methods with equal tags count as one, which costs only accuracy.
@@ -63,7 +63,7 @@ pub(crate) struct Methods {
     places: Vec<Place>,
     /// Index of the method that was looked up last.
     latest: usize,
-    /// What the labels of all series have in common.
+    /// The part of the labels that all series share.
     target: Option<Arc<MethodTarget>>,
     /// The series of all other methods; `None` before their first call.
     others: Option<Arc<MethodMetrics>>,
@@ -73,7 +73,7 @@ pub(crate) struct Methods {
 
 #[derive(Debug)]
 struct Place {
-    /// Number of calls lately, less the calls of methods that compete for the place.
+    /// Number of recent calls, less the calls of methods that compete for the place.
     uses: u32,
     /// Calls in flight. While there are any, the method keeps its place.
     open: u32,
@@ -111,7 +111,7 @@ impl Methods {
         Some(self.latest)
     }
 
-    /// Counts a call in the series of its method, if there is one.
+    /// Counts a call in the series of its method, if there is one. Returns whether there is one.
     #[inline]
     fn begin(&mut self, tag: MethodTag) -> bool {
         let place = self.find(tag);
@@ -123,8 +123,9 @@ impl Methods {
         true
     }
 
-    /// Returns the index of a place for a new method. If the table is full, a method without recent uses and without calls in
-    /// flight gives up its place. If there is no such method, the least used method without calls in flight loses one use.
+    /// Returns the index of a place for a new method. If the table is full, a method without recent uses and without
+    /// calls in flight gives up its place. If there is no such method, the least used method without calls in flight
+    /// loses one use.
     fn room(&mut self, max: usize) -> Option<usize> {
         if self.places.len() < max {
             return Some(self.places.len());
@@ -171,7 +172,7 @@ impl Methods {
         place.and_then(|place| self.places.get(place)).map_or(&MethodName::Other, |place| &place.name)
     }
 
-    /// Forgets uses with time, and methods that are not called any more.
+    /// Halves the numbers of uses once per half-life, and removes methods that are no longer called.
     pub(crate) fn sweep(&mut self, now: Instant) {
         if self.places.is_empty() || now < *self.halve_at.get_or_insert(now + HALF_LIFE) {
             return;
@@ -255,7 +256,7 @@ impl ClusterState {
         call.method = CallMethod::Named(tag);
     }
 
-    /// Counts the messages of a call that have begun since the last time.
+    /// Counts the messages of a call that have begun since they were last counted.
     fn count_messages(&mut self, call: &mut Call, metrics: &WorkerMetrics) {
         let (CallMethod::Unnamed(tag) | CallMethod::Named(tag)) = call.method else { return };
         let series = self.method_series(Some(tag), metrics);
@@ -305,7 +306,7 @@ impl ClusterState {
         self.release_method(call.method);
     }
 
-    /// Makes a traced call that has ended the exemplar of its method, after [`ClusterState::method_ended`].
+    /// Records a traced call that has ended as an exemplar of its method. Must follow [`ClusterState::method_ended`].
     #[cold]
     pub(crate) fn method_traced(&mut self, call: &Call, exemplar: Exemplar, metrics: &WorkerMetrics) {
         if let Some(series) = self.series_at_end(call, metrics) {
@@ -326,7 +327,7 @@ impl ClusterState {
         Some(self.method_series(tag, metrics))
     }
 
-    /// Lets a method go whose call has ended.
+    /// Removes an ended call from the calls in flight with which its method keeps its place.
     fn release_method(&mut self, method: CallMethod) {
         let CallMethod::Named(tag) = method else { return };
         if let Some(place) = self.methods.find(tag).and_then(|place| self.methods.places.get_mut(place)) {
@@ -345,8 +346,8 @@ impl ClusterState {
         own.unwrap_or_else(|| self.methods.others.get_or_insert_default())
     }
 
-    /// Returns the series of a method that has no place yet, with the method's objective. The series may have had another
-    /// objective when the method had a place before.
+    /// Returns the series of a method that has no place yet, with the method's objective. The series may have had
+    /// another objective when the method had a place before.
     #[cold]
     fn new_series(&mut self, name: &MethodName, metrics: &WorkerMetrics) -> Arc<MethodMetrics> {
         let series = metrics.method(&self.method_labels(name.clone()));

@@ -63,7 +63,7 @@ impl Bench {
         self.answer(call, "200", None);
     }
 
-    /// The samples of `leno_method_requests_total`, without what all of them have.
+    /// Returns the samples of `leno_method_requests_total`, without the labels that all of them share.
     fn requests(&self) -> Vec<String> {
         self.samples("leno_method_requests_total{direction=\"inbound\",target_port=\"8080\",srv_port=\"8080\",")
     }
@@ -128,7 +128,7 @@ fn a_full_table_keeps_the_methods_with_the_most_calls() {
         bench.serve(&format!("/shop.Cart/{method}"));
         assert!(bench.requests().contains(&sample("shop.Cart", method, 51)), "{:?}", bench.requests());
     }
-    // A method with more calls than the others had takes the place of one.
+    // A method with more calls than the others had gets the place of one of them.
     for _ in 0..200 {
         bench.serve("/shop.Cart/New");
     }
@@ -166,7 +166,7 @@ fn an_open_stream_keeps_its_method() {
         bench.now += HALF_LIFE;
         bench.state.methods.sweep(bench.now);
     }
-    // Methods that compete for the last places do not get this one.
+    // Methods that compete for the last places do not get the place of this method.
     for number in 0..100 {
         bench.serve(&format!("/shop.Rare/Name{number}"));
     }
@@ -190,7 +190,7 @@ fn an_http_call_never_gets_its_path_as_a_name() {
     bench.state.name_port();
     bench.answer(call, "200", None);
     assert_eq!(bench.requests(), ["grpc_method=\"other\"} 1"]);
-    // Nor in a full table.
+    // The same holds if the table is full.
     for method in ["A", "B", "C"] {
         bench.serve(&format!("/shop.Cart/{method}"));
     }
@@ -326,7 +326,7 @@ impl Bench {
         self.answer(call, "200", (status != "0").then_some(status));
     }
 
-    /// The sample of a metric of an objective, for a method of `shop.v1.Cart`; `None` without one.
+    /// Returns the sample of a metric of an objective, for a method of `shop.v1.Cart`; `None` without such a sample.
     fn objective(&self, metric: &str, method: &str, objective: &str) -> Option<String> {
         let service = if method == "other" { "" } else { "grpc_service=\"shop.v1.Cart\"," };
         let labels = format!(

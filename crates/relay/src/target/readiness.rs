@@ -20,8 +20,8 @@ impl Drop for ReportedEndpoints {
 }
 
 impl ClusterState {
-    /// Updates the metrics of a Service's endpoints. The metrics are about HTTP, so a Service with an opaque port has
-    /// none.
+    /// Updates the metrics of a Service's endpoints. These metrics exist only for HTTP, so a Service with an opaque
+    /// port has none.
     pub(crate) fn report_endpoints(&mut self, pools: &Pools, metrics: &WorkerMetrics) {
         let TargetKey::Service(key) = &self.target else { return };
         if self.cluster.protocol == Protocol::Opaque {

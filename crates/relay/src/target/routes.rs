@@ -53,7 +53,7 @@ pub(crate) struct MatchedRule {
 #[derive(Debug)]
 pub(crate) struct RuleTimeout {
     pub(crate) after: Duration,
-    /// The field that tells a gRPC server about it.
+    /// The `grpc-timeout` field that tells a gRPC server the time.
     pub(crate) field: PreparedField,
 }
 
@@ -78,11 +78,11 @@ pub(crate) struct CallRoute {
     pub(crate) mirrors: Vec<CallId>,
     /// The method of the call, if the policy of the rule lets it be hedged.
     pub(crate) hedged_method: Option<Method>,
-    /// What the policy of the rule has done with the call so far; `None` while no part of it has acted.
+    /// State that the policy of the rule keeps for the call; `None` while no part of the policy has acted.
     pub(crate) progress: Option<Box<PolicyProgress>>,
 }
 
-/// Where a call goes.
+/// The destination of a call, according to the routes.
 enum Destination {
     /// Routes of this kind do not apply to the call: it goes to the cluster itself.
     Unrouted,
@@ -98,7 +98,8 @@ impl Routes {
         Self { parent, table, matched }
     }
 
-    /// Returns the rule for a request and the rule's only backend, if the rule needs no search and calls have matched it.
+    /// Returns the rule for a request and the rule's only backend, if the rule needs no search and calls have matched
+    /// it.
     fn plain_rule(&self, request: &FieldSection) -> Option<(&Arc<MatchedRule>, ClusterId)> {
         let matched = self.matched.first().filter(|_| self.table.is_plain())?.as_ref()?;
         let has_path = request.get(Known::Path).is_some_and(|path| path.starts_with(b"/"));
@@ -129,7 +130,7 @@ impl CallRoute {
         self.rule.rule.name.as_deref()
     }
 
-    /// What the call may do.
+    /// The rule's policy for the call, such as time limits, retries and hedges.
     pub(crate) fn policy(&self) -> &CallPolicy {
         &self.rule.rule.calls
     }
@@ -173,8 +174,8 @@ impl CallRoute {
         self.metrics().retries.successes.add(1);
     }
 
-    /// Counts how the call ended. `took` is from its request's headers to its response's end, and `response_took` is what
-    /// the endpoint of the last attempt took, if the attempt was sent.
+    /// Counts how the call ended. `took` is from its request's headers to its response's end, and `response_took` is
+    /// what the endpoint of the last attempt took, if the attempt was sent.
     pub(crate) fn ended(
         &self,
         http_status: u16,
@@ -202,7 +203,8 @@ impl CallRoute {
         chosen.map_or(&*self.rule.metrics, |backend| &*backend.metrics)
     }
 
-    /// Changes the header fields of a response: first as its backend says, then as the rule does.
+    /// Changes the header fields of a response: first by the filters of the chosen backend, then by the filters of the
+    /// rule.
     pub(crate) fn modify_response(&self, fields: &mut FieldSection) {
         let chosen = self.backend.and_then(|place| self.rule.rule.backends.get(place));
         let filters = chosen.map(|backend| &backend.filters).into_iter().chain([&self.rule.rule.filters]);
@@ -267,8 +269,8 @@ impl Relay {
         self.take_backend(id, rule, path, routes.parent.port)
     }
 
-    /// Returns what the relay knows about a rule. `place` is the rule's place in its routes. The first call that
-    /// matches the rule looks it up.
+    /// Returns a rule with its looked-up clusters and metrics. `place` is the rule's entry among the matched rules. The
+    /// first call that matches the rule looks them up.
     fn matched_rule(
         &mut self,
         parent: &ClusterKey,
@@ -282,7 +284,7 @@ impl Relay {
         }
     }
 
-    /// Chooses a backend, and changes the request as the rule and the backend say.
+    /// Chooses a backend, and changes the request by the filters of the rule and of the backend.
     fn take_backend(
         &mut self,
         id: CallId,
@@ -385,7 +387,7 @@ pub(crate) fn redirect(
     Some(filters.redirect.as_ref()?.location(&Head(request), Scheme::Http, port, path))
 }
 
-/// Changes a request as the filters say.
+/// Changes a request by the filters.
 pub(crate) fn change(request: &mut FieldSection, filters: &Filters, path: &PathMatch) {
     if let Some(modifier) = &filters.request_headers {
         filter::modify(request, modifier);

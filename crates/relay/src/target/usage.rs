@@ -20,7 +20,7 @@ pub struct Usage {
     pub in_use: FxHashSet<Subject>,
     /// Questions whose answers were used since the last report, and when.
     pub used: Vec<(Subject, Instant)>,
-    /// Ports of Services with calls in flight, by whichever question they were found.
+    /// Ports of Services with calls in flight, whatever question led to them.
     pub clusters: Vec<ClusterKey>,
 }
 

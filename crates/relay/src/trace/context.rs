@@ -11,8 +11,8 @@ use leno_http2::fields::Known;
 
 use super::{SpanId, TraceId};
 
-/// The bits of the flags of `traceparent` that go on: the call is sampled, and its trace id is random (W3C Trace Context
-/// level 2, section 3.2.2.5).
+/// The flag bits of `traceparent` that the proxy passes on: the call is sampled, and its trace id is random (W3C Trace
+/// Context level 2, section 3.2.2.5).
 const SAMPLED: u8 = 0x01;
 const RANDOM: u8 = 0x02;
 
@@ -32,7 +32,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_encode_padding(false).with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Where a call stands in a trace, as its caller says.
+/// The position of a call in a trace, according to its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TraceContext {
     /// The trace and the caller's span; `None` if the caller only decides whether the call is sampled.
@@ -40,7 +40,7 @@ pub struct TraceContext {
     /// Whether the caller samples the call; `None` if the caller leaves this to others.
     pub sampled: Option<bool>,
     pub(super) formats: Formats,
-    /// The flags of `traceparent` that go on.
+    /// The flags of `traceparent` that the proxy passes on.
     flags: u8,
     /// B3's trace id has 64 bits only.
     is_short: bool,
@@ -69,8 +69,8 @@ impl TraceContext {
             || request.contains(Known::GrpcTraceBin)
     }
 
-    /// Reads the context of a request. If formats disagree, `traceparent` counts, then `b3`, `x-b3-*`, `grpc-trace-bin`.
-    /// Malformed fields count as absent.
+    /// Reads the context of a request. If formats disagree, the first of these applies: `traceparent`, `b3`, `x-b3-*`,
+    /// `grpc-trace-bin`. Malformed fields are ignored.
     pub fn of(request: &FieldSection) -> Option<Self> {
         if !Self::may_be_in(request) {
             return None;
@@ -89,7 +89,7 @@ impl TraceContext {
         )
     }
 
-    /// The context of a call without one.
+    /// Returns the context of a call whose request has none.
     pub(super) fn root() -> Self {
         Self { formats: Formats { traceparent: true, ..Default::default() }, ..Default::default() }
     }

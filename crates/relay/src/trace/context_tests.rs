@@ -3,7 +3,7 @@ use super::*;
 const TRACE: u128 = 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736;
 const CALLER: u128 = 0x00f0_67aa_0ba9_02b7;
 const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-/// The same context, as OpenCensus writes it.
+/// The context of `TRACEPARENT` in OpenCensus' format.
 const BINARY: &str = "AABL+S81d7NNpqPOkp0ODkc2AQDwZ6oLqQK3AgE";
 
 fn request(fields: &[(&str, &str)]) -> FieldSection {
@@ -117,7 +117,7 @@ fn a_context_goes_on_in_its_own_format() {
     type Fields<'a> = &'a [(&'a str, &'a str)];
     let cases: [(Fields<'_>, Fields<'_>); 5] = [
         (
-            // The flag for random trace ids goes on; unknown flags do not.
+            // The flag for random trace ids is passed on; unknown flags are not.
             &[("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-ff"), ("tracestate", "a=1")],
             &[("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-b7ad6b7169203331-03"), ("tracestate", "a=1")],
         ),

@@ -1,7 +1,7 @@
 //! A traced call that has ended, with everything that its spans show.
 //!
-//! A worker fills it, and the exporter frees it on another thread. This is an allocator's slowest case, so a call has one
-//! allocation for all its texts, and none for its only attempt.
+//! A worker fills it, and the exporter frees it on another thread. This is an allocator's slowest case, so a call has
+//! one allocation for all its texts, and none for its only attempt.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub struct FinishedAttempt {
 }
 
 impl FinishedCall {
-    /// Highest number of attempts with a span of their own. Further attempts are sent with the span of the call.
+    /// Maximum number of attempts with a span of their own. Further attempts are sent with the span of the call.
     pub const MAX_ATTEMPTS: usize = 8;
 
     /// Returns the memory of the call, in bytes.

@@ -1,16 +1,16 @@
-//! Traces: which calls are traced, and what becomes of their spans.
+//! Traces: which calls are traced, and what happens to their spans.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `context` | reads and writes the context of a trace in the fields of a request |
 //! | `sampler` | draws a share of the calls at random |
 //! | `call/trace` | collects the span of a call and of its attempts while the call goes on |
-//! | `finished` | a call that has ended, as the exporter gets it |
-//! | `texts` | the texts of such a call |
+//! | `finished` | a call that has ended, in the form that the exporter gets |
+//! | `texts` | the texts of a call that has ended |
 //! | `outbox` | the calls that wait for the exporter |
 //!
-//! A call without a trace costs a few comparisons. Where a call enters the mesh, the proxy begins a trace for a share of the
-//! calls; everywhere else, the caller has decided.
+//! A call without a trace costs a few comparisons. Where a call enters the mesh, the proxy begins a trace for a share
+//! of the calls; everywhere else, the caller has decided.
 
 mod context;
 mod finished;
@@ -118,8 +118,8 @@ impl Tracer {
         Self { tracing, sampler: Sampler::new(ratio, random), second: now, traced: 0 }
     }
 
-    /// Looks at the request of a call that begins. Returns `None` if the call is certainly not traced, otherwise whether it
-    /// is drawn.
+    /// Looks at the request of a call that begins. Returns `None` if the call is certainly not traced, otherwise
+    /// whether the sampler has drawn the call.
     #[inline]
     pub(crate) fn look_at(&mut self, request: &FieldSection, random: &mut fastrand::Rng) -> Option<bool> {
         let sampling = &self.tracing.as_ref()?.sampling;

@@ -73,7 +73,7 @@ impl Outbox {
         self.dropped.get(why as usize).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// Offers a call that has ended. A worker never waits: it drops the call if the exporter is looking at the outbox.
+    /// Offers a call that has ended. A worker never waits: it drops the call if another thread is using the outbox.
     /// Returns whether the call now waits for the exporter.
     pub(crate) fn offer(&self, call: FinishedCall) -> bool {
         let mut waiting = match self.waiting.try_lock() {

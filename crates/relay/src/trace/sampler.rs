@@ -2,8 +2,8 @@
 
 /// Draws each call with the same probability, whatever happened to the calls before it.
 ///
-/// The number of calls between two drawn ones has a geometric distribution. One random number decides about all of them,
-/// so that a call which is not drawn costs one subtraction.
+/// The number of calls between two drawn ones has a geometric distribution. One random number decides about all of
+/// them, so that a call which is not drawn costs one subtraction.
 #[derive(Debug)]
 pub(super) struct Sampler {
     ratio: f64,
@@ -32,8 +32,8 @@ fn gap(ratio: f64, random: &mut fastrand::Rng) -> u64 {
     if ratio <= 0.0 {
         return u64::MAX;
     }
-    // The inverse of the distribution function. A ratio of 1 divides by minus infinity, which gives 0. The conversion to an
-    // integer rounds down and saturates.
+    // The inverse of the distribution function. A ratio of 1 divides by minus infinity, which gives 0. The conversion
+    // to an integer rounds down and saturates.
     ((-random.f64()).ln_1p() / (-ratio).ln_1p()) as u64
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 
-/// How many of a number of calls are drawn.
+/// Returns how many of `calls` calls are drawn.
 fn drawn(ratio: f64, calls: usize) -> usize {
     let mut random = fastrand::Rng::with_seed(7);
     let mut sampler = Sampler::new(ratio, &mut random);
@@ -31,7 +31,7 @@ fn a_draw_does_not_depend_on_the_draws_before() {
     let draws: Vec<bool> = (0..40_000).map(|_| sampler.draws(&mut random)).collect();
     let after = draws.windows(2).filter(|pair| pair[0]).map(|pair| usize::from(pair[1]));
     let (all, again) = (after.clone().count(), after.sum::<usize>());
-    // A quarter of about 10,000; the standard deviation is 0.0043.
+    // A quarter of about 10,000 calls; the standard deviation of the share is 0.0043.
     let share = again as f64 / all as f64;
     assert!((0.225..0.275).contains(&share), "{share}");
 }

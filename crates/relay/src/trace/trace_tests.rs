@@ -17,7 +17,7 @@ impl Decider {
         Self { tracer: Tracer::new(Some(tracing), now, &mut random), random, now }
     }
 
-    /// Whether a call is sampled; `None` if it is not traced at all.
+    /// Returns whether a call is sampled; `None` if it is not traced at all.
     fn decides(&mut self, context: Option<TraceContext>, is_decided: bool) -> Option<bool> {
         let is_drawn = self.tracer.sampler.draws(&mut self.random);
         let admitted = self.tracer.admit(context, (is_drawn, is_decided), 10, self.now);
