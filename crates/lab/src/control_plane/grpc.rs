@@ -25,7 +25,7 @@ use crate::load::{PREFIX_BYTES, check_head, check_status, framed};
 const SERVER_NAME: &str = "control.leno.internal";
 /// Longest time for a connection and the first answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Largest message that a stream reads, as in leno-proxy.
+/// Largest message that a stream reads; leno-proxy has the same limit.
 const MESSAGE_MAX_BYTES: usize = 64 << 20;
 /// Flow-control windows, of the same size as in leno-proxy's client.
 const STREAM_WINDOW_BYTES: u32 = 2 << 20;

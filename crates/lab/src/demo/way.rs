@@ -5,7 +5,7 @@ use std::fmt;
 use super::row::Row;
 use crate::load::Snapshot;
 
-/// A way to distribute calls over servers.
+/// A balancing mode: how calls are distributed over servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// Five clients, each with one connection to one server, as with kube-proxy.

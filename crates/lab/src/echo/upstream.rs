@@ -20,7 +20,7 @@ const CALL_MAX: Duration = Duration::from_secs(5);
 /// Longest time to establish a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// Fields by which a server, or a proxy that has used its retries, asks its caller for no further retry.
+/// Fields with which a server, or a proxy whose retries are used up, tells its caller not to retry.
 const PUSHBACK: [&str; 2] = ["grpc-retry-pushback-ms", "leno-not-retried"];
 
 /// The fields of a trace (W3C Trace Context), which an application copies from the requests that it gets to the requests

@@ -177,7 +177,7 @@ impl Stage<'_> {
 pub(super) struct Costs {
     /// CPU time of all proxies for each call.
     pub(super) cpu_us_per_call: Option<f64>,
-    /// The part of it that a mesh's proxies in front of the servers used.
+    /// The part of `cpu_us_per_call` that a mesh's proxies in front of the servers used.
     pub(super) server_cpu_us_per_call: Option<f64>,
     /// Peak of the memory of the proxy beside the client.
     pub(super) peak_bytes: Option<u64>,

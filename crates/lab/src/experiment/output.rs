@@ -61,7 +61,7 @@ impl Output {
         write().map_err(cannot_write(&path))
     }
 
-    /// Writes another file, which is for people.
+    /// Writes another file, for people to read.
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<()> {
         let path = self.dir.join(name);
         fs::write(&path, text).map_err(cannot_write(&path))

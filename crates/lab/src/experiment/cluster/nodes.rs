@@ -34,8 +34,8 @@ impl Nodes {
         self.of_pods.get()?.get(pod).map(String::as_str)
     }
 
-    /// The first Pod that runs on another node than it must, as the reason of an error. Only an API server that ignores
-    /// scheduling gates lets this happen.
+    /// The reason of an error that names the first Pod on a wrong node. A Pod runs on a wrong node only if the API
+    /// server ignores scheduling gates.
     pub(super) fn misplaced(&self, pods: &[Pod]) -> Option<String> {
         pods.iter().find_map(|pod| {
             let (pod, node, wanted) = (name(pod), node(pod)?, self.of(&name(pod))?);
