@@ -55,7 +55,8 @@ fn parts(head: &Head) -> &'static [&'static str] {
     if head.has_theirs { &["here", "theirs", "ratio"] } else { &["here"] }
 }
 
-/// The cells of one column. A line before the first one separates it from the column before.
+/// The cells of one column. The class `begin` of the first cell draws a line that separates the column from the
+/// previous one.
 fn marked(contents: impl Iterator<Item = String>, tag: &'static str) -> impl Iterator<Item = String> {
     contents.enumerate().map(move |(index, content)| {
         let class = if index == 0 { " class=\"begin\"" } else { "" };

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::experiment::started;
 use crate::report::Written;
 
-/// The directory and the description. Clones are the same session.
+/// The directory and the description. Clones share one session.
 #[derive(Debug, Clone)]
 pub(super) struct Session {
     dir: PathBuf,
@@ -55,8 +55,8 @@ impl Session {
         self.write(&description)
     }
 
-    /// Notes the interruption, writes the report, and passes the result of writing to `last`. Nothing can be noted
-    /// afterwards: the lock stays held, so that `last` must end the process.
+    /// Notes the interruption, writes the report, and passes the result of writing to `last`. `last` must end the
+    /// process. The lock stays held until then, so nothing else can be noted.
     pub(super) fn interrupt(&self, last: impl FnOnce(Result<Written>)) {
         let mut description = self.lock();
         description.ended = Some(started());
