@@ -84,7 +84,7 @@ fn columns<'a>(results: &'a Results, scenario: Scenario) -> Vec<Column<'a>> {
         columns.push(("calls/s ÷ healthy".to_owned(), Box::new(beside_healthy(figures::rps))));
     }
     let per = if scenario == Scenario::Handshakes { "handshake" } else { "call" };
-    // The calls cost CPU time even if no call of a run succeeds, as in a chain.
+    // Include runs in which no call succeeds, as in a chain: their calls cost CPU time too.
     let cpu = |group: &Group| figures::median(group.spread_of_all(figures::cpu_us));
     columns.push((format!("CPU per {per}, µs"), Box::new(cpu)));
     if results.targets(scenario).into_iter().any(TargetKind::is_mesh) && scenario.has_calls() {

@@ -8,8 +8,8 @@ use super::balancers::Report;
 pub(super) const FAILS_AFTER_MS: f64 = 0.2;
 /// Number of latest answers that a server remembers, to report them to probes.
 const REMEMBERED_ANSWERS: usize = 32;
-/// A report to a probe is based on at most this many remembered answers. These are the latest answers to calls that
-/// arrived when about as many calls were open as now; if there are none, the latest answers.
+/// Maximum number of remembered answers on which a report to a probe is based: the latest answers to calls that arrived
+/// when about as many calls were open as now. If there are none, the latest answers.
 const REPORTED_ANSWERS: usize = 9;
 /// Largest age of an answer that is reported to probes.
 const REPORTED_AGE_NS: u64 = 5_000_000_000;
