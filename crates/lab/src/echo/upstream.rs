@@ -77,8 +77,8 @@ impl Upstreams {
         Ok(Self { clients: upstreams.iter().map(client).collect::<Result<_>>()?, forward_pushback })
     }
 
-    /// Calls all services at the same time, with this payload, and waits for all answers. The calls belong to the trace of
-    /// the request with these fields.
+    /// Calls all services at the same time, with this payload, and waits for all answers. The calls belong to the trace
+    /// of the request with these fields.
     ///
     /// # Errors
     /// The status of the first call that fails. Its message names the service.

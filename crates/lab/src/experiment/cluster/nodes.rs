@@ -23,7 +23,8 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Records the nodes of these Pods. Later Pods of the same names must run on the same nodes. A second call has no effect.
+    /// Records the nodes of these Pods. Later Pods of the same names must run on the same nodes. A second call has no
+    /// effect.
     pub(super) fn fix(&self, pods: &[Pod]) {
         let placed = pods.iter().filter_map(|pod| Some((name(pod), node(pod)?.to_owned())));
         self.of_pods.get_or_init(|| placed.collect());

@@ -140,7 +140,7 @@ fn outbound_retry() -> Value {
     })
 }
 
-/// Stands for Istio's own filter `istio.metadata_exchange`, which stock Envoy does not have: the same headers, with
+/// Replaces Istio's own filter `istio.metadata_exchange`, which stock Envoy does not have: sets the same headers, with
 /// values of about the same size.
 fn peer_headers() -> Value {
     let values = ["sidecar~127.0.0.1~pod.lab~lab.svc.cluster.local".to_owned(), "Q".repeat(PEER_METADATA_BYTES)];
