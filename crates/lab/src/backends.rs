@@ -150,7 +150,8 @@ impl Backends {
         let child = &mut self.children[index];
         let cpu_time = procfs::cpu_time(child.pid())?;
         match stop {
-            // The backend waits until its clients close their connections, and the control connection is one of them.
+            // The backend waits until its clients close their connections. The runtime runs during the wait, so that
+            // the control connection closes too.
             Stop::Graceful => {
                 child.terminate(GRACE, |pause| self.runtime.block_on(async { tokio::time::sleep(pause).await }))?;
             }

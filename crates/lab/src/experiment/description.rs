@@ -167,7 +167,7 @@ impl GraphShape {
         self.fan_out.saturating_pow(level)
     }
 
-    /// Number of all services. Each call of the load reaches each of them once.
+    /// Number of all services. Each call of the load reaches each service once.
     pub fn services(self) -> u32 {
         (0..self.depth).map(|level| self.services_on(level)).fold(0, u32::saturating_add)
     }

@@ -67,9 +67,9 @@ pub struct SlowMethod {
     pub calls: u64,
     /// Calls of the measured time that were not answered with OK.
     pub errors: u64,
-    /// Half of the calls took at most this.
+    /// Half of the calls took at most this time.
     pub p50_ms: f64,
-    /// 99 of 100 calls took at most this.
+    /// 99 of 100 calls took at most this time.
     pub p99_ms: f64,
 }
 

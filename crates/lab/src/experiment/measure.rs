@@ -69,7 +69,7 @@ impl Stage<'_> {
             _ => Vec::new(),
         };
         let run = self.record(turn, numbers, (&before, &after), &reached)?;
-        // The check costs the proxy memory, so it comes last.
+        // Check this last, because the check costs the proxy memory.
         self.target.ensure_encrypted()?;
         Ok(Run { footprint, rollout, messages_per_s, ..run })
     }

@@ -21,8 +21,7 @@ pub(crate) struct Output {
 impl Output {
     /// Prepares the directory.
     ///
-    /// # Errors
-    /// If the directory already holds runs, because these would be mixed up or lost.
+    /// # Errors If the directory already holds runs, because the runs would be mixed up or lost.
     pub(crate) fn create(dir: &Path) -> Result<Self> {
         let runs = dir.join(RUNS);
         if fs::metadata(&runs).is_ok_and(|runs| runs.len() > 0) {

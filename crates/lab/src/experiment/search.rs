@@ -47,7 +47,7 @@ impl Search {
         *place = Some(rate_per_s);
     }
 
-    /// The highest rate that succeeded, in calls per second; 0 if none did.
+    /// The highest rate that succeeded, in calls per second; 0 if no rate did.
     pub(super) fn found(&self) -> u32 {
         self.passed.unwrap_or_default()
     }

@@ -150,7 +150,7 @@ impl Channel {
         }
     }
 
-    /// Cancels all calls, and resets the streams of those that were sent.
+    /// Cancels all calls, and resets the streams of the calls that were sent.
     pub(super) fn give_up(&mut self) {
         self.waiting.clear();
         self.slots.clear();

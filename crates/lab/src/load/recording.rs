@@ -1,4 +1,4 @@
-//! The numbers of a finished load as a message to another process, which merges those of several loads.
+//! The numbers of a finished load as a message to another process, which merges the numbers of several loads.
 
 use std::fmt::Display;
 use std::time::Duration;

@@ -159,7 +159,7 @@ impl Shared {
     }
 }
 
-/// Queues exchanges when they are due. While `max_waiting` exchanges wait, further ones count as failed.
+/// Queues exchanges when they are due. While `max_waiting` exchanges wait, further exchanges count as failed.
 async fn pace(shared: &Shared, mut pace: Pace, max_waiting: usize) -> Result<()> {
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
     let mut timer = Timer::new(waker).map_err(io("making a timer"))?;

@@ -39,7 +39,7 @@ impl Session {
         Ok(Self { dir: dir.to_owned(), description: Arc::new(Mutex::new(description)) })
     }
 
-    /// Notes how far the experiment with this index got, and writes the report.
+    /// Notes the state of the experiment with this index, and writes the report.
     pub(super) fn note(&self, step: usize, state: State) -> Result<()> {
         let mut description = self.lock();
         if let Some(step) = description.steps.get_mut(step) {

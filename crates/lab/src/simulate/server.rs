@@ -68,7 +68,7 @@ impl Server {
         }
     }
 
-    /// Gives `call` a worker, or a place in the queue. Returns whether it got a worker.
+    /// Gives `call` a worker, or queues it. Returns whether it got a worker.
     pub(super) fn take(&mut self, call: u32) -> bool {
         let free = self.busy < self.behaviour.workers;
         if free {

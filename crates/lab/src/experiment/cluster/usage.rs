@@ -152,9 +152,9 @@ impl Usage {
         self.of(names).map(|measured| measured.memory_bytes).max()
     }
 
-    /// CPU time that a load of the length `load_time` cost these containers since an earlier reading: their CPU time, less
-    /// what they use without a load in the rest of the time between the readings. `None` if a container is missing in a
-    /// reading, was replaced between the readings, or was not measured without a load.
+    /// CPU time that a load of the length `load_time` cost these containers since an earlier reading: their CPU time
+    /// minus the CPU time that they use without a load during the rest of the time between the readings. `None` if a
+    /// container is missing in a reading, was replaced between the readings, or was not measured without a load.
     pub(super) fn cpu_of_load(
         &self,
         earlier: &Self,

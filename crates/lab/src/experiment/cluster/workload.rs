@@ -86,7 +86,7 @@ impl Workload {
         })
     }
 
-    /// The proxies of a mesh in the Pods behind the Service. Pods without a proxy have none to measure.
+    /// The proxies of a mesh in the Pods behind the Service. Pods without a proxy are left out.
     pub(super) fn proxies(&self, mesh: Mesh) -> Vec<ContainerName> {
         let Proxies::Sidecars(proxy) = mesh.proxies() else { return Vec::new() };
         let meshed = self.pods.iter().filter(|pod| has_container(pod, proxy));

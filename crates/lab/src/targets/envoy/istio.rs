@@ -55,8 +55,8 @@ fn sidecar(hop: &Hop<'_>) -> Settings {
     settings(hop, direction, Parts { listener, manager, route, retry })
 }
 
-/// A waypoint has the filters of an inbound sidecar and the clusters of an outbound one. Within HBONE no proxy
-/// describes itself.
+/// A waypoint has the filters of an inbound sidecar and the clusters of an outbound one. Within HBONE, no proxy sends
+/// [`PEER_HEADERS`].
 fn waypoint(hop: &Hop<'_>) -> Settings {
     let listener = json!({"traffic_direction": Direction::Inbound.name()});
     let parts = Parts { listener, manager: json!({}), route: json!({}), retry: outbound_retry() };

@@ -44,7 +44,8 @@ pub(super) fn settings(policy: CallPolicy) -> Settings {
     }
 }
 
-/// Envoy's default settings of a retry policy, except what it retries and how often.
+/// The action of the route. Retries have Envoy's default settings, except for the retried failures and the number of
+/// retries.
 fn action(policy: CallPolicy) -> Value {
     match policy {
         CallPolicy::Retry | CallPolicy::RetryUnlimited => {

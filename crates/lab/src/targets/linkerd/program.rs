@@ -12,7 +12,7 @@ pub(in super::super) const INSTALL: &str =
     "cargo, as \"Build linkerd2-proxy\" in docs/lab.md says, and name it with --linkerd2-proxy PATH";
 /// The remedy for an unsuitable program.
 const REMEDY: &str = "name another one, which you build as \"Build linkerd2-proxy\" in docs/lab.md says";
-/// The oldest release that knows [`VARIABLE`], of April 2024.
+/// The oldest release that supports [`VARIABLE`]; it is of April 2024.
 const OLDEST: &str = "2.228.0";
 /// A variable that the lab needs.
 const VARIABLE: &str = "LINKERD2_PROXY_OUTBOUND_LISTEN_ADDRS";
@@ -20,7 +20,7 @@ const VARIABLE: &str = "LINKERD2_PROXY_OUTBOUND_LISTEN_ADDRS";
 /// Returns the given program, or the one in PATH.
 ///
 /// # Errors
-/// If there is none.
+/// If there is no such program.
 pub(super) fn find(given: Option<&Path>) -> Result<PathBuf> {
     match given {
         // An absolute path, because the system would search for a name without a slash in PATH.
