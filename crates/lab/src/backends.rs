@@ -142,7 +142,7 @@ impl Backends {
         Ok((child, self.runtime.block_on(connect(start.control))?))
     }
 
-    /// Ends the backend at `index`, and starts it again at the same address, healthy.
+    /// Ends the backend at `index`, and starts it again at the same address, without a fault.
     ///
     /// # Errors
     /// If the new process does not serve.

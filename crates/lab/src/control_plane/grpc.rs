@@ -31,7 +31,7 @@ const MESSAGE_MAX_BYTES: usize = 64 << 20;
 const STREAM_WINDOW_BYTES: u32 = 2 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 5 << 20;
 
-/// A server of gRPC, and the identity that it must have.
+/// A gRPC server, and the identity that it must have.
 #[derive(Debug, Clone)]
 pub(super) struct Server {
     pub(super) address: SocketAddr,

@@ -32,7 +32,7 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Takes over the terminal: no echo, no line editing. A panic restores it too.
+    /// Takes over the terminal: no echo, no line editing. A panic restores the terminal too.
     pub(super) fn open() -> io::Result<Self> {
         let viewport = Viewport::Inline(HEIGHT);
         let terminal = ratatui::try_init_with_options(TerminalOptions { viewport })?;

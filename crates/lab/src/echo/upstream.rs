@@ -23,8 +23,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// Fields with which a server, or a proxy whose retries are used up, tells its caller not to retry.
 const PUSHBACK: [&str; 2] = ["grpc-retry-pushback-ms", "leno-not-retried"];
 
-/// The fields of a trace (W3C Trace Context), which an application copies from the requests that it gets to the requests
-/// that it makes.
+/// The fields of a trace (W3C Trace Context), which an application copies from the requests that it receives to the
+/// requests that it sends.
 const TRACE: [&str; 2] = ["traceparent", "tracestate"];
 
 /// A further service.

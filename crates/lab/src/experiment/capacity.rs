@@ -75,7 +75,7 @@ impl Stage<'_> {
         let start = Instant::now();
         self.stay(&load, start + TRIAL / 2)?;
         let middle = load.snapshot();
-        // Just before the end: afterwards, the backlog would shrink.
+        // Take this snapshot just before the end: afterwards, the backlog would shrink.
         self.stay(&load, start + TRIAL - Duration::from_millis(50))?;
         let late = load.snapshot();
         let end = load.finish()?;

@@ -27,7 +27,8 @@ pub enum Fault {
     AllSlowAtTimes { percent: u32, slow_ms: u32 },
     /// Every server fails `percent` % of its calls with UNAVAILABLE.
     Failing { percent: u32 },
-    /// Calls pass two services on their way to servers that fail every call. So three proxies in a row may retry.
+    /// Calls pass through two services before they reach servers that fail every call. So three proxies in a row may
+    /// retry.
     Chain,
     /// Like `Chain`, but the services forward the fields with which a proxy asks its caller not to retry.
     ForwardingChain,

@@ -265,7 +265,7 @@ pub(super) fn run_of(settings: &Settings, turn: &Turn, numbers: Snapshot, reache
     }
 }
 
-/// The fault of one backend that the scenario alone determines.
+/// The fault that the scenario gives to one backend if the condition has no fault.
 pub(super) fn trouble(scenario: Scenario, case: Case) -> Trouble {
     match scenario {
         Scenario::FastFail => Trouble::Failing { percent: 100 },

@@ -11,7 +11,7 @@ use super::schedule::Turn;
 use crate::error::Result;
 use crate::load::{Load, Pattern, Plan, Shape, Traffic};
 
-/// Duration of the slow method, beside the backend's service time.
+/// Duration of the slow method, in addition to the backend's service time.
 const SLOW_METHOD_MS: u32 = 100;
 /// Number of calls of the fast method for each call of the slow one.
 const FAST_CALLS_EACH: u32 = 10;

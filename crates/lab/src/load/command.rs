@@ -33,8 +33,8 @@ struct Awaited {
     waits: oneshot::Receiver<()>,
 }
 
-/// Reads a plan from standard input, runs it at once or after a signal, and writes events to standard output; or stands
-/// by. Ends early if standard input is closed.
+/// Reads a plan from standard input, runs it at once or after a signal, and writes events to standard output. Ends
+/// early if standard input is closed. With the option `stand_by`, stands by instead.
 ///
 /// # Errors
 /// If standard output is closed, or the process cannot watch for signals. Other errors are events on standard output.

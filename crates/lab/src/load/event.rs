@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// - [`Event::Measuring`]
 /// - [`Event::Finished`] or [`Event::Failed`]
 ///
-/// A load that fails skips the steps before [`Event::Failed`] that it has not reached.
+/// A load that fails skips its remaining steps, and ends with [`Event::Failed`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(crate) enum Event {

@@ -14,7 +14,7 @@ pub(crate) const CALL_MAX_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exchange {
-    /// A gRPC call of an echo server, of the traffic's shape; as many at a time as the pattern allows.
+    /// A gRPC call of an echo server, with the traffic's shape; as many at a time as the pattern allows.
     Grpc,
     /// Like `Grpc`, but each call begins a trace: it has its own `traceparent`, like calls of an application with
     /// OpenTelemetry.
@@ -29,7 +29,8 @@ pub enum Exchange {
     Http1Get(String),
     /// A GET request for this path over HTTP/2, to any server; as many at a time as the pattern allows.
     Http2Get(String),
-    /// A TLS connection that opens and closes; one at a time for each client. JSON cannot carry it, because it has keys.
+    /// A TLS connection that opens and closes; one at a time for each client. It has no form in JSON, because it
+    /// contains keys.
     #[serde(skip)]
     Handshake(Hello),
 }

@@ -23,8 +23,7 @@ pub(super) fn gate() -> (Gate, oneshot::Receiver<()>, oneshot::Sender<()>) {
 impl Gate {
     /// Reports that all clients have connected, and waits for the signal.
     ///
-    /// # Errors
-    /// If there will be no signal.
+    /// # Errors If the coordinator has gone, so that no signal will arrive.
     pub(super) async fn wait(self) -> Result<()> {
         // Ignore the error: a process that no longer waits for the notice may still give the signal.
         let _ = self.connected.send(());

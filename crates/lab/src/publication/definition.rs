@@ -50,7 +50,7 @@ pub(super) struct Step {
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) title: &'static str,
-    /// The condition that figures of the same machine are divided by.
+    /// The condition by whose figure the figures of the same machine are divided.
     pub(super) base: TargetKind,
     pub(super) columns: &'static [Column],
 }

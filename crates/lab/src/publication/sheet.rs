@@ -13,7 +13,7 @@ pub(super) struct Sheet {
     pub(super) title: &'static str,
     pub(super) columns: Vec<Head>,
     pub(super) rows: Vec<Row>,
-    /// The conditions in order, for the columns that have published figures.
+    /// For each column that has published figures: the conditions in order.
     pub(super) orders: Vec<String>,
     /// The condition that the figures in brackets are relative to; `None` if no figure has brackets.
     pub(super) base: Option<&'static str>,

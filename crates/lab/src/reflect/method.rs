@@ -1,4 +1,4 @@
-//! A method by its name, and its request by its JSON.
+//! Finds a method by its name, and encodes its request from JSON.
 
 use std::fmt;
 use std::str::FromStr;

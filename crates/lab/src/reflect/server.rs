@@ -116,7 +116,7 @@ impl Reflection {
         Ok(files.into_values().collect())
     }
 
-    /// Makes one call for each question: then each stream ends after its answer.
+    /// Makes one call for each question, so that each stream ends after its answer.
     async fn ask(&mut self, question: MessageRequest) -> std::result::Result<MessageResponse, Status> {
         self.grpc.ready().await.map_err(|error| Status::unavailable(innermost(&error)))?;
         let request = ServerReflectionRequest { host: String::new(), message_request: Some(question) };

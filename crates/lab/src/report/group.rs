@@ -52,7 +52,7 @@ impl<'a> Group<'a> {
         Self { scenario, load, skew_ms, condition, target, runs: vec![run] }
     }
 
-    /// The parts in which the groups of one section of the table agree.
+    /// The parts that all groups of one section of the table have in common.
     pub(super) fn section(&self) -> (Scenario, Load, u32, Condition) {
         (self.scenario, self.load, self.skew_ms, self.condition)
     }

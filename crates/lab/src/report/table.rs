@@ -93,7 +93,7 @@ fn columns<'a>(results: &'a Results, scenario: Scenario) -> Vec<Column<'a>> {
         columns.push((format!("of it in front of {servers}, µs"), Box::new(cell)));
     }
     columns.push(("memory peak, MB".to_owned(), Box::new(|group| figures::median(group.spread(figures::peak_mb)))));
-    // No server of a user's workload is slow or failing.
+    // The lab makes no server of a user's workload slow or failing.
     if results.experiment.workload.is_none() {
         columns.extend(of_scenario(scenario));
     }

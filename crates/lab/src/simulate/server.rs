@@ -19,9 +19,9 @@ const REPORTED_AGE_NS: u64 = 5_000_000_000;
 pub(super) struct Behaviour {
     /// Calls that the server processes at a time; other calls wait in a queue.
     pub(super) workers: usize,
-    /// Time added to every answer after the worker has finished, as by a slow link or disk.
+    /// Time added to every answer after the worker has finished, like the delay of a slow link or disk.
     pub(super) added_ms: f64,
-    /// Time added to every call while it occupies its worker, as by a slow processor.
+    /// Time added to every call while it occupies its worker, like the delay of a slow processor.
     pub(super) occupying_ms: f64,
     /// Fraction of the calls that fail at once, 0 to 1.
     pub(super) failing: f64,

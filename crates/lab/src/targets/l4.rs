@@ -33,8 +33,8 @@ pub(super) const SERVICE: SocketAddr = SocketAddr::new(IpAddr::V4(CLUSTER_IP), P
 const FIRST_POD: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);
 /// Length of the prefix of all Pods' addresses: Kubernetes' usual range.
 const POD_PREFIX: u8 = 16;
-/// The trial in [`version`]. It fails if the user is not root and the kernel refuses user namespaces, or if the kernel
-/// has no nf_tables.
+/// The name of the trial in [`version`]. The trial fails if the user is not root and the kernel refuses user
+/// namespaces, or if the kernel has no nf_tables.
 const TRIAL: &str = "netfilter rules in a network namespace (they need root, or user namespaces, and nf_tables)";
 
 /// The rules, which are in force until this value is dropped.

@@ -1,5 +1,4 @@
-//! The cluster as a whole: whether the user may do what the lab does, what the cluster is and which meshes it has, and
-//! the namespaces of the lab.
+//! The cluster as a whole: the user's rights in it, its description, its meshes, and the namespaces of the lab.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -64,7 +63,7 @@ impl Access {
         Ok(Self { client: connect(kubeconfig, context).await? })
     }
 
-    /// Checks that the user may do what the lab does, with a user's own workload or without.
+    /// Checks that the user has the rights that the lab needs, with a user's own workload or without.
     ///
     /// # Errors
     /// One line that names all missing rights; or if the cluster cannot be reached.
@@ -218,7 +217,7 @@ fn none_ready(pods: &[Pod], labels: &str) -> Option<String> {
     is_broken.then(|| format!("no Pod with the labels {labels} is ready; see kubectl get pods -A -l {labels}"))
 }
 
-/// The reason of a mesh that the lab found, but does not measure.
+/// The reason why the lab does not measure a mesh that it found.
 pub(super) fn left_out(why: impl Display) -> String {
     format!("found in the cluster, but unusable: {why}")
 }

@@ -56,7 +56,7 @@ pub(super) fn is_held(pod: &Pod) -> bool {
     gates.into_iter().any(|gate| gate.name == GATE)
 }
 
-/// The strategic merge patch that lets the scheduler place a Pod, on this node or on any one.
+/// The strategic merge patch that lets the scheduler place a Pod: on `node`, or on any node if `node` is `None`.
 pub(super) fn release(node: Option<&str>) -> Value {
     let gates = json!([{"$patch": "delete", "name": GATE}]);
     let Some(node) = node else { return json!({"spec": {"schedulingGates": gates}}) };

@@ -1,5 +1,5 @@
 //! One mesh of the experiment, ready to be measured: its namespace with the load Pods and the lab's servers, and the
-//! containers whose CPU time and memory count.
+//! containers whose CPU time and memory are measured.
 
 use std::net::{IpAddr, SocketAddr};
 

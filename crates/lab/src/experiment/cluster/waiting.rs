@@ -1,5 +1,5 @@
-//! Pods and containers that wait: which reasons of the scheduler and the kubelet are final, and which ones may pass by
-//! themselves.
+//! Pods and containers that wait: which reasons of the scheduler and the kubelet are final, and which ones may
+//! disappear by themselves.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::nodes::{Nodes, unschedulable};
 use super::objects::CONTAINER;
 use super::pods::name;
 
-/// Time for which the kubelet may report failed pulls of an image: a registry may be away for a moment.
+/// Time for which the kubelet may report failed pulls of an image: a registry may be unreachable for a moment.
 const PULL_PATIENCE: Duration = Duration::from_secs(30);
 /// Maximum number of back-offs. In each, a pull has failed, and the kubelet waits before the next pull.
 const BACK_OFFS_MAX: u32 = 2;

@@ -43,7 +43,7 @@ pub struct WorkloadOptions {
 /// A port of a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServicePort {
-    /// `None` for the namespace of the kubeconfig's context.
+    /// Namespace of the Service; `None` for the namespace of the kubeconfig's context.
     pub(super) namespace: Option<String>,
     pub(super) name: String,
     pub(super) port: PortName,
