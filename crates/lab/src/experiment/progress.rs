@@ -47,7 +47,7 @@ impl Progress {
         self.say(&format!("{number:>4}/{of}  {}", line(run)))
     }
 
-    /// Skips a run.
+    /// Advances the bar past a run that is skipped.
     pub(super) fn pass(&self) {
         self.bar.inc(1);
     }
@@ -58,7 +58,7 @@ impl Progress {
         self.say(&format!("{target}: {why}"))
     }
 
-    /// Writes a line.
+    /// Writes a line above the bar.
     pub(super) fn say(&self, text: &str) -> Result<()> {
         self.bar.suspend(|| writeln!(io::stdout(), "{text}")).map_err(io_error("writing to the terminal"))
     }

@@ -12,7 +12,7 @@ use super::options::Scale;
 use crate::error::{Error, Result, io};
 use crate::experiment::record::{Machine, Skipped, Version};
 
-/// Name of the file.
+/// Name of the file that holds the description.
 pub(super) const FILE: &str = "publish.json";
 
 /// What was measured, where, and how far it got.

@@ -58,7 +58,6 @@ pub(crate) struct Setting<'a> {
 
 /// A running target. Dropping this value ends its processes and removes all traces.
 pub(crate) struct Target {
-    /// The kind of target.
     pub(crate) kind: TargetKind,
     /// Addresses for calls. A connection may choose any of them.
     addresses: Vec<SocketAddr>,
