@@ -14,7 +14,7 @@ use super::pods::name;
 
 /// Time for which the kubelet may report failed pulls of an image: a registry may be unreachable for a moment.
 const PULL_PATIENCE: Duration = Duration::from_secs(30);
-/// Maximum number of back-offs. In each, a pull has failed, and the kubelet waits before the next pull.
+/// Number of back-offs after which a pull is hopeless. In each, the kubelet waits after a failed pull.
 const BACK_OFFS_MAX: u32 = 2;
 /// The kubelet's reason after a failed pull, and while it waits before another pull.
 const PULL_FAILED: &str = "ErrImagePull";
