@@ -1,5 +1,5 @@
-//! The backends of an experiment: real gRPC servers, or HTTP servers without gRPC. Each is a process with one thread, and can be
-//! made slow or failing while it runs.
+//! The backends of an experiment: real gRPC servers, or HTTP servers without gRPC. Each backend is a process with one
+//! thread. The lab can make it slow or failing while it runs.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -30,11 +30,11 @@ pub(crate) struct ServiceTime {
 /// The fault of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// The backend delays every answer by this, in ms; 0 is no fault.
+    /// The backend delays every answer by this time, in ms; 0 means no fault.
     Slow(u32),
-    /// The backend delays this percentage of its answers, chosen at random, by this, in ms.
+    /// The backend delays `percent` % of its answers, chosen at random, by `slow_ms`.
     SlowAtTimes { percent: u32, slow_ms: u32 },
-    /// The backend fails this percentage of its calls, chosen at random, at once with UNAVAILABLE.
+    /// The backend fails `percent` % of its calls, chosen at random, at once with UNAVAILABLE.
     Failing { percent: u32 },
 }
 
@@ -42,7 +42,7 @@ impl Trouble {
     /// No fault.
     pub(crate) const NONE: Self = Self::Slow(0);
 
-    /// The requests that give a server with this service time the fault.
+    /// Requests that give a server this fault. `healthy` is the service time without the fault.
     pub(crate) fn requests(self, healthy: ServiceTime) -> (SetDelayRequest, SetFailureRequest) {
         let ServiceTime { base_ms, spread_ms } = healthy;
         let mut delay = SetDelayRequest { delay_ms: base_ms, spread_ms, ..SetDelayRequest::default() };
@@ -72,10 +72,10 @@ pub(crate) struct Counts {
     pub(crate) messages: Vec<u64>,
 }
 
-/// The start of one backend, which a restart repeats.
+/// The parameters for starting one backend. A restart uses them again.
 struct Start {
     log: String,
-    /// Address for calls of gRPC, which control the backend too.
+    /// Address for gRPC calls; the lab's control calls use it too.
     control: SocketAddr,
     args: Vec<String>,
 }
@@ -142,7 +142,7 @@ impl Backends {
         Ok((child, self.runtime.block_on(connect(start.control))?))
     }
 
-    /// Ends the backend at `index`, and starts it again at the same address, healthy.
+    /// Ends the backend at `index`, and starts it again at the same address, without a fault.
     ///
     /// # Errors
     /// If the new process does not serve.
@@ -150,7 +150,8 @@ impl Backends {
         let child = &mut self.children[index];
         let cpu_time = procfs::cpu_time(child.pid())?;
         match stop {
-            // The backend waits until its clients close their connections, and the control connection is one of them.
+            // The backend waits until its clients close their connections. The runtime runs during the wait, so that
+            // the control connection closes too.
             Stop::Graceful => {
                 child.terminate(GRACE, |pause| self.runtime.block_on(async { tokio::time::sleep(pause).await }))?;
             }

@@ -67,7 +67,7 @@ impl Launch {
         self
     }
 
-    /// Creates the command that becomes the program.
+    /// Creates the command for `leno exec`, which then becomes the program.
     pub fn command(&self) -> Result<Command> {
         let leno = std::env::current_exe().map_err(io("finding leno's own executable"))?;
         let mut command = Command::new(leno);
@@ -196,8 +196,8 @@ pub(crate) fn last_line(output: &[u8]) -> String {
 
 /// Turns this process into `program`, which ends with its parent. Returns only on failure.
 ///
-/// `parent` is the process id of the expected parent. If this process has another parent, the expected one died before
-/// the request to the kernel; then nothing is started.
+/// `parent` is the process id of the expected parent. If this process has another parent, the expected parent died
+/// before the request to the kernel. In this case the function starts nothing and returns an error.
 pub fn become_program(parent: u32, cpus: &[usize], program: &Path, args: &[OsString]) -> io::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();

@@ -12,7 +12,8 @@ pub(crate) struct Cpus {
 }
 
 impl Cpus {
-    /// Selects one CPU for the proxy and the rest for everything else. On a machine with one CPU the system chooses.
+    /// Selects one CPU for the proxy and the rest for everything else. On a machine with one CPU, both sides may use
+    /// all CPUs.
     ///
     /// # Errors
     /// If the CPU `proxy` does not exist. `flag` is the option with which the user selected it.

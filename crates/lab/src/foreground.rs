@@ -38,7 +38,7 @@ impl Foreground {
     /// Waits for `something`.
     ///
     /// # Errors
-    /// The error of `something`, or [`Error::Interrupted`] after one of these signals.
+    /// The error of `something`, or [`Error::Interrupted`] after Ctrl-C, SIGTERM or SIGHUP.
     pub(crate) fn wait<T>(&mut self, something: impl Future<Output = Result<T>>) -> Result<T> {
         let Self { runtime, interrupt, terminate, hang_up, .. } = self;
         runtime.block_on(async {

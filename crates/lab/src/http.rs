@@ -21,9 +21,9 @@ use tokio::time::timeout;
 
 /// Longest content of an answer, in bytes. The metrics page of a proxy with its maximum number of series is shorter.
 const CONTENT_MAX_BYTES: usize = 32 << 20;
-/// Longest line of an answer of lines, in bytes.
+/// Longest line of a response that is read line by line, in bytes.
 const LINE_MAX_BYTES: usize = 256 << 10;
-/// Longest time until the head of an answer of lines.
+/// Longest time until the head of the response to a POST.
 const HEAD_MAX: Duration = Duration::from_secs(15);
 /// Longest time that [`fetch`] takes.
 const FETCH_MAX: Duration = Duration::from_secs(2);
@@ -65,16 +65,16 @@ pub async fn get(stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> Res
 /// Sends JSON to a page on a new connection. Any status is an answer.
 ///
 /// # Errors
-/// As for [`get`]; also if the head of the answer does not arrive within 15 s.
+/// The errors of [`get`]; also if the head of the answer does not arrive within 15 s.
 pub async fn post(stream: impl AsyncRead + AsyncWrite + Unpin, path: &str, json: String) -> Result<Answer, Unreadable> {
     exchange(stream, Request::post(path), (json.into(), Some(HEAD_MAX)), whole).await
 }
 
-/// Sends JSON to a page on a new connection, and hands over each line of the response as it comes; skips empty lines.
-/// Returns when the response ends. The content of a response with another status than 200 is returned instead.
+/// Sends JSON to a page on a new connection, and passes each line of the response to `line` when it arrives; skips
+/// empty lines. Returns when the response ends. If the status is not 200, returns the response's content instead.
 ///
 /// # Errors
-/// As for [`get`]; also if a line is longer than 256 KiB.
+/// The errors of [`get`]; also if a line is longer than 256 KiB.
 pub async fn post_for_lines(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     path: &str,
@@ -130,7 +130,7 @@ async fn lines(response: Response<Incoming>, mut line: impl FnMut(&str)) -> Resu
     let (mut content, mut rest) = (response.into_body(), Vec::<u8>::new());
     while let Some(frame) = content.frame().await {
         let Ok(bytes) = frame.map_err(|error| why(&error))?.into_data() else { continue };
-        // What was left of the previous frame has no end of a line.
+        // The rest of the previous frame is the beginning of a line, without its end.
         let mut begun = std::mem::take(&mut rest);
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             begun.extend_from_slice(part);

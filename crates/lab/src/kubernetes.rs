@@ -1,4 +1,5 @@
-//! The connection to a Kubernetes cluster, and the end of what the lab has made in it. Each failure is one line that names the action and its reason.
+//! The connection to a Kubernetes cluster, and the deletion of the namespaces that the lab has created in it. Each
+//! failure is one line that names the action and its reason.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,9 +1,10 @@
 //! Leno's lab: echo servers, load, scenarios and reports.
 //!
 //! It judges proxies from outside and shares no code with Leno's data plane: clients, clocks and histograms are its
-//! own. There are exceptions: [`simulate`] uses Leno's balancer, because it simulates that balancer's decisions. The
-//! simulated proxies of [`control_plane`] use the same code as real ones for certificates and resource names. And the names of
-//! gRPC's statuses stand in one place.
+//! own. There are three exceptions:
+//! - [`simulate`] uses Leno's balancer, because it simulates that balancer's decisions.
+//! - The simulated proxies of [`control_plane`] use the same code as real ones for certificates and resource names.
+//! - The names of gRPC's statuses are defined in one place.
 #![forbid(unsafe_code)]
 
 mod backends;

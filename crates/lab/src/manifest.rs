@@ -5,17 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 
 /// A Service in the namespace `default` with one port.
 pub(crate) struct Service<'a> {
-    /// Name of the Service.
     pub(crate) name: &'a str,
     /// An address by which the Service can be called, in addition to its name.
     pub(crate) cluster_ip: Option<IpAddr>,
-    /// Port of the Service.
     pub(crate) port: u16,
     /// Protocol of the port; `None` lets the proxy detect it.
     pub(crate) app_protocol: Option<&'a str>,
     /// The value of `leno.dev/balancer`.
     pub(crate) balancer: &'a str,
-    /// Endpoints of the Service.
     pub(crate) endpoints: &'a [Endpoint],
 }
 

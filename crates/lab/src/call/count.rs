@@ -16,7 +16,7 @@ pub(super) enum Outcome {
         server: String,
         latency: Duration,
     },
-    /// The call got no answer, for this reason.
+    /// The call failed; the text is the reason.
     Failed(String),
 }
 

@@ -26,9 +26,10 @@ pub(super) struct Ruler {
 }
 
 impl Ruler {
-    /// A ruler that fits `values`; `None` if it cannot show any of them. With `room`, a linear ruler includes 0. All
-    /// rulers but [`Scale::Steps`] then extend a little beyond their values; a linear ruler does not extend beyond a 0
-    /// at its end.
+    /// A ruler that fits `values`; `None` if it cannot show any of them.
+    ///
+    /// With `room`, a linear ruler includes 0, and all rulers except [`Scale::Steps`] extend a little beyond their
+    /// values. A linear ruler does not extend beyond 0 if 0 is one of its ends.
     pub(super) fn new(scale: Scale, values: impl Iterator<Item = f64>, room: bool) -> Option<Self> {
         let mut values: Vec<f64> = values.filter(|&value| place(scale, value).is_some()).collect();
         values.sort_by(f64::total_cmp);

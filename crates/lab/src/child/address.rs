@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{Result, io as io_error};
 
-/// Ports that the kernel assigns to no outgoing connection. Otherwise a connection could take the port between our
-/// choice and its use.
+/// Ports that the kernel does not assign to outgoing connections. Otherwise, an outgoing connection could take a port
+/// after we have chosen it and before the program listens on it.
 const PORTS: Range<u16> = 16_000..32_000;
 
 /// Returns a loopback address on which no program listens now; each call returns another address. If two programs got

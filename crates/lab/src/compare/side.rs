@@ -14,7 +14,8 @@ pub(super) struct Figure {
     /// Title of the column.
     pub(super) title: &'static str,
     of: fn(&Measured) -> Option<f64>,
-    /// Whether the gap to the first side has a meaning: a share of failed calls is often 0.
+    /// Whether a gap to the first side in percent is meaningful. It is not for the share of failed calls, which is
+    /// often 0.
     pub(super) has_gap: bool,
 }
 
@@ -50,7 +51,7 @@ impl Side {
     }
 }
 
-/// Reads the sides, in the order of the paths, and then of each label's first run.
+/// Reads the sides. They are in the order of the paths; the sides of one path are in the order of their first runs.
 ///
 /// # Errors
 /// If a path cannot be read.

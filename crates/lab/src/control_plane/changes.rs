@@ -64,7 +64,7 @@ impl Changer<'_> {
     /// Changes random Services at a fixed rate, whether or not earlier changes have arrived.
     ///
     /// # Errors
-    /// As [`Changer::single`].
+    /// The same errors as [`Changer::single`].
     pub(super) async fn steady(&mut self, per_s: u32, time: Duration, bar: &ProgressBar) -> Result<(Sent, Judged)> {
         self.proxies.take_arrivals();
         let start = Instant::now();

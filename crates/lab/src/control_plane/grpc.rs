@@ -25,13 +25,13 @@ use crate::load::{PREFIX_BYTES, check_head, check_status, framed};
 const SERVER_NAME: &str = "control.leno.internal";
 /// Longest time for a connection and the first answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Largest message that a stream reads, as in leno-proxy.
+/// Largest message that a stream reads; leno-proxy has the same limit.
 const MESSAGE_MAX_BYTES: usize = 64 << 20;
 /// Flow-control windows, of the same size as in leno-proxy's client.
 const STREAM_WINDOW_BYTES: u32 = 2 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 5 << 20;
 
-/// A server of gRPC, and the identity that it must have.
+/// A gRPC server, and the identity that it must have.
 #[derive(Debug, Clone)]
 pub(super) struct Server {
     pub(super) address: SocketAddr,

@@ -39,7 +39,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Returns the small mesh, a part of this one.
+    /// Returns the small mesh, which is a part of this mesh.
     pub(super) fn small(&self) -> Self {
         Self { services: SMALL, proxies: SMALL, subscriptions: self.subscriptions.min(2), ..*self }
     }

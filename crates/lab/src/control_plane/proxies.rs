@@ -148,7 +148,7 @@ async fn run_one(number: u32, shared: &Shared) -> std::result::Result<(), String
     let clusters: Vec<String> = services.iter().copied().map(cluster).collect();
     let mut missing = 4 * services.len() + 1;
 
-    // Held until this proxy has received all its resources.
+    // The permit to connect, held until this proxy has received all its resources.
     let mut connecting = Some(shared.connecting.acquire().await.map_err(|error| error.to_string())?);
     let first = DeltaDiscoveryRequest { node: Some(node(number)), ..subscribe(Kind::Listener, dialled) };
     let mut stream = open(xds, Arc::clone(tls), PATH, &first).await?;

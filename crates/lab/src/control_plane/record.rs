@@ -80,7 +80,7 @@ pub(super) struct Changes {
     pub(super) other_cpus: f64,
     /// Whether the lab or the machine was near its capacity. If so, the figures say nothing about the control plane.
     pub(super) at_ceiling: bool,
-    /// Memory of leno-control at the end.
+    /// Memory of leno-control at the end of the load.
     pub(super) memory: Memory,
 }
 

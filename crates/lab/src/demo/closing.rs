@@ -12,7 +12,7 @@ const PLAIN: &str = "\x1b[0m";
 /// If the load was delayed for longer than this, its figures describe the machine rather than the servers.
 const HELD_UP: Duration = Duration::from_millis(100);
 
-/// Returns the table of all balancing modes, with explanations. `held_up` is the time in which the load itself could
+/// Returns the table of all balancing modes, with explanations. `held_up` is the time for which the load itself could
 /// not run.
 pub(super) fn text(rows: &[Row], options: &Options, held_up: Duration, colours: bool) -> String {
     let (bold, plain) = if colours { (BOLD, PLAIN) } else { ("", "") };

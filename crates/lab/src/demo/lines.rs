@@ -1,4 +1,4 @@
-//! The demo's output without the live screen, such as into a file: a line every few seconds.
+//! The demo's output without the live screen, for example to a file: one line every few seconds.
 
 use std::io::{self, Write};
 

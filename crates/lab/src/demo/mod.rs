@@ -19,7 +19,7 @@ use screen::Screen;
 use stage::Stage;
 use way::Way;
 
-/// Time for each mode before counting begins, in which connections open and balancers learn.
+/// Warm-up of each mode before counting begins: connections open, and balancers learn.
 const WARM_UP: Duration = Duration::from_secs(2);
 /// Interval between two frames.
 const REFRESH: Duration = Duration::from_millis(100);

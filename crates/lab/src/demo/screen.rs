@@ -22,7 +22,7 @@ use crate::load::Latency;
 const HEIGHT: u16 = 17;
 /// Columns of a bar at 100 %; a fair share of 20 % fills a fifth of them.
 const BAR_COLUMNS: usize = 40;
-/// Before this much measured time, the table shows no numbers: the slow server's first answers are still missing, so
+/// Measured time before which the table shows no numbers. Until then, the slow server's first answers are missing, so
 /// the shares would mislead.
 const FIRST_NUMBERS: Duration = Duration::from_millis(500);
 
@@ -32,7 +32,7 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Takes over the terminal: no echo, no line editing. A panic restores it too.
+    /// Takes over the terminal: no echo, no line editing. A panic restores the terminal too.
     pub(super) fn open() -> io::Result<Self> {
         let viewport = Viewport::Inline(HEIGHT);
         let terminal = ratatui::try_init_with_options(TerminalOptions { viewport })?;

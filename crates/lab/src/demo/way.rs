@@ -5,7 +5,7 @@ use std::fmt;
 use super::row::Row;
 use crate::load::Snapshot;
 
-/// A way to distribute calls over servers.
+/// A balancing mode: how calls are distributed over servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// Five clients, each with one connection to one server, as with kube-proxy.
@@ -20,7 +20,7 @@ impl Way {
     /// All modes in the demo's order.
     pub(super) const ALL: [Self; 3] = [Self::Pinned, Self::RoundRobin, Self::Leno];
 
-    /// Number of modes from this one on, including it.
+    /// Number of modes that have not ended while this mode runs, including this mode.
     pub(super) fn and_later(self) -> u32 {
         match self {
             Self::Pinned => 3,

@@ -54,10 +54,10 @@ impl Answer {
 pub(super) async fn serve(listener: TcpListener, name: String) {
     let answer = Arc::new(Answer::new(name));
     loop {
-        // A connection that closed before it was accepted concerns only its client.
+        // Ignore errors: a connection that closed before it was accepted concerns only its client.
         if let Ok((stream, _)) = listener.accept().await {
             let answer = Arc::clone(&answer);
-            // Connection errors concern only the client, which sees them too.
+            // Ignore connection errors: they concern only the client, which sees them too.
             tokio::spawn(async move { answer_all(stream, &answer).await });
         }
     }

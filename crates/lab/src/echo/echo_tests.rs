@@ -17,7 +17,7 @@ pub(crate) async fn start_server(name: &str, delay_ms: u32) -> SocketAddr {
     address
 }
 
-/// As [`start_server`], for HTTP/1.1.
+/// Like [`start_server`], for HTTP/1.1.
 pub(crate) async fn start_http1_server(name: &str, delay_ms: u32) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a bound listener");

@@ -1,5 +1,5 @@
-//! The echo server for HTTP/1.1, and for HTTP/2 without gRPC: it returns the request's content, or as many bytes as a header field requests, after
-//! the duration of a call. The server's name is in a header field of the answer.
+//! The echo server for HTTP/1.1, and for HTTP/2 without gRPC. After the duration of a call, it returns the request's
+//! content, or as many bytes as a header field requests. A header field of the answer has the server's name.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ pub(super) async fn serve(listener: TcpListener, name: String, work: Arc<Work>) 
     // If the name is not a valid field value, the field is empty.
     let name = HeaderValue::from_str(&name).unwrap_or(HeaderValue::from_static(""));
     loop {
-        // A connection that closed before it was accepted concerns only its client.
+        // Ignore errors: a connection that closed before it was accepted concerns only its client.
         if let Ok((stream, _)) = listener.accept().await {
             let (name, work) = (name.clone(), Arc::clone(&work));
-            // Connection errors concern only the client, which sees them too.
+            // Ignore connection errors: they concern only the client, which sees them too.
             tokio::spawn(async move { answer_all(stream, name, work).await });
         }
     }

@@ -33,7 +33,7 @@ struct Server {
 }
 
 impl EchoService {
-    /// A server with this name in its answers. Its unary calls wait for calls of `upstreams`.
+    /// A server that puts `name` into its answers. Before it answers a unary call, it calls `upstreams`.
     pub(super) fn new(name: String, work: Arc<Work>, upstreams: Upstreams) -> Self {
         Self { server: Arc::new(Server { name, work, upstreams }) }
     }

@@ -20,11 +20,11 @@ const CALL_MAX: Duration = Duration::from_secs(5);
 /// Longest time to establish a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// Fields by which a server, or a proxy that has used its retries, asks its caller for no further retry.
+/// Fields with which a server, or a proxy whose retries are used up, tells its caller not to retry.
 const PUSHBACK: [&str; 2] = ["grpc-retry-pushback-ms", "leno-not-retried"];
 
-/// The fields of a trace (W3C Trace Context), which an application copies from the requests that it gets to the requests
-/// that it makes.
+/// The fields of a trace (W3C Trace Context), which an application copies from the requests that it receives to the
+/// requests that it sends.
 const TRACE: [&str; 2] = ["traceparent", "tracestate"];
 
 /// A further service.
@@ -77,8 +77,8 @@ impl Upstreams {
         Ok(Self { clients: upstreams.iter().map(client).collect::<Result<_>>()?, forward_pushback })
     }
 
-    /// Calls all services at the same time, with this payload, and waits for all answers. The calls belong to the trace of
-    /// the request with these fields.
+    /// Calls all services at the same time, with this payload, and waits for all answers. The calls belong to the trace
+    /// of the request with these fields.
     ///
     /// # Errors
     /// The status of the first call that fails. Its message names the service.

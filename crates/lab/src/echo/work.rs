@@ -76,7 +76,7 @@ impl Work {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Number of messages so far that were answered, or will be after the duration of a call.
+    /// Number of messages so far, including messages whose answer still waits for the duration of a call.
     pub(super) fn messages(&self) -> u64 {
         self.messages.load(Ordering::Relaxed)
     }

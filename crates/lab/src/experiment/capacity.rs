@@ -1,5 +1,5 @@
-//! The scenario `capacity`: searches the highest rate that a target sustains in short trials, and confirms it in runs of
-//! their own.
+//! The scenario `capacity`: searches in short trials for the highest rate that a target sustains, and confirms this
+//! rate in separate runs.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::backends::Trouble;
 use crate::error::Result;
 use crate::load::{Arrivals, Load, Snapshot};
 
-/// Largest fraction of failed calls.
+/// The fraction of failed calls must be below this.
 const ERRORS_MAX: f64 = 0.001;
 /// Largest fraction of the calls by which a backlog may grow in the second half of a trial. A target that falls behind
 /// queues calls before it fails them: a short trial would not see the failures.
@@ -75,7 +75,7 @@ impl Stage<'_> {
         let start = Instant::now();
         self.stay(&load, start + TRIAL / 2)?;
         let middle = load.snapshot();
-        // Just before the end: afterwards, the backlog would shrink.
+        // Take this snapshot just before the end: afterwards, the backlog would shrink.
         self.stay(&load, start + TRIAL - Duration::from_millis(50))?;
         let late = load.snapshot();
         let end = load.finish()?;
@@ -93,7 +93,7 @@ impl Stage<'_> {
 fn keeps_up(earlier: &Snapshot, later: &Snapshot, rate_per_s: u32, is_random: bool) -> bool {
     let ended = |snapshot: &Snapshot| snapshot.total.calls + snapshot.errors();
     let due = later.measured.saturating_sub(earlier.measured).as_secs_f64() * f64::from(rate_per_s);
-    // Random arrivals vary by the root of their number.
+    // The number of random arrivals has a standard deviation of its square root; allow three times as much.
     let chance = if is_random { 3.0 * due.sqrt() } else { 1.0 };
     (ended(later) - ended(earlier)) as f64 >= due * (1.0 - BACKLOG_MAX) - chance
 }

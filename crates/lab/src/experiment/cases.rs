@@ -23,7 +23,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// When the calls of the load are sent.
+    /// The pattern in which the load sends its calls.
     pub(super) fn pattern(self) -> Pattern {
         match self.rate_per_s {
             None => Pattern::Closed { in_flight: self.concurrency },
@@ -31,22 +31,22 @@ impl Case {
         }
     }
 
-    /// The number of load Pods that have a connection, if there are at most this many.
+    /// Number of load Pods that get at least one connection, out of `at_most` Pods.
     pub(super) fn load_pods(self, at_most: usize) -> usize {
         self.pattern().parts(self.connections as usize, at_most)
     }
 
-    /// The same load under a condition. A chain gets a part of the rate.
+    /// Returns the same load under `condition`. A chain gets the rate divided by [`CHAIN_PART`].
     fn under(self, condition: Condition) -> Self {
         let part = if condition.fault.is_chain() { CHAIN_PART } else { 1 };
         Self { rate_per_s: self.rate_per_s.map(|rate| (rate / part).max(1)), condition, ..self }
     }
 }
 
-/// Scenario `retry-storm`: the rate of a chain is the rate of the other cases, divided by this. Three layers of three
-/// attempts make 27 calls of one, and Leno's largest budget allows 1,000 retries per second in each layer.
+/// Scenario `retry-storm`: divisor of the rate for a chain. Three layers of three attempts turn one call into 27 calls,
+/// and Leno's largest budget allows 1,000 retries per second in each layer.
 const CHAIN_PART: u32 = 4;
-/// Scenario `recover`: how long the backend stays slow while calls are counted.
+/// Scenario `recover`: time for which the backend stays slow while calls are counted.
 pub(super) const SLOW_FOR: Duration = Duration::from_secs(3);
 /// Scenario `memory`: calls in flight on each connection in the burst.
 pub(super) const BURST_CALLS: u32 = 10;

@@ -27,7 +27,7 @@ impl Runner {
         };
         let stage = self.stage(chain, exchange);
         let run = Stage { servers: vec![name(0, 0)], ..stage }.measure(turn)?;
-        // The proxies of a chain have no two sides, or both sides in one process.
+        // A chain has no such figures: its proxies have no separate server side, or both sides in one process.
         Ok(Run { server_proxy_cpu_us_per_call: None, server_proxy_rss_peak_bytes: None, ..run })
     }
 

@@ -20,19 +20,20 @@ pub struct Condition {
 pub enum Fault {
     #[default]
     None,
-    /// One server answers this percentage of its calls later, by this time.
+    /// One server delays `percent` % of its answers by `slow_ms`.
     SlowAtTimes { percent: u32, slow_ms: u32 },
-    /// Every server delays this percentage of its answers by `slow_ms`. No balancer can avoid the delay, because no
-    /// server is free of it.
+    /// Every server delays `percent` % of its answers by `slow_ms`. No balancer can avoid the delay, because no server
+    /// is free of it.
     AllSlowAtTimes { percent: u32, slow_ms: u32 },
-    /// Every server fails this percentage of its calls with UNAVAILABLE.
+    /// Every server fails `percent` % of its calls with UNAVAILABLE.
     Failing { percent: u32 },
-    /// Calls pass two services on their way to servers that fail every call. So three proxies in a row may retry.
+    /// Calls pass through two services before they reach servers that fail every call. So three proxies in a row may
+    /// retry.
     Chain,
-    /// As `Chain`, but the services pass on the fields with which a proxy asks for no further retry.
+    /// Like `Chain`, but the services forward the fields with which a proxy asks its caller not to retry.
     ForwardingChain,
-    /// As `Chain`, but the proxy beside each service relays both the requests to the service and the service's own calls.
-    /// The services copy the trace of a request to their calls, and no other field.
+    /// Like `Chain`, but the proxy beside each service relays both the requests to the service and the service's own
+    /// calls. The services copy the trace of a request to their calls, and no other field.
     TracedChain,
 }
 
@@ -40,14 +41,14 @@ pub enum Fault {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CallPolicy {
-    /// Send it once.
+    /// Send the call once.
     #[default]
     Once,
-    /// Retry it, within the proxy's default budget or limit.
+    /// Retry the call, within the proxy's default budget or limit.
     Retry,
-    /// Retry it, with a budget or limit above the retries of this lab.
+    /// Retry the call, with a budget or limit that the retries of this lab do not reach.
     RetryUnlimited,
-    /// Send it to a second endpoint after a delay.
+    /// Send the call to a second endpoint after a delay.
     Hedge(HedgeDelay),
 }
 
@@ -88,7 +89,8 @@ impl Condition {
 
     /// Whether a target can run under this condition.
     pub(super) fn fits(self, target: TargetKind) -> bool {
-        // The services of these chains copy header fields into their own calls. Only Leno's proxies stop retries by them.
+        // The services of these chains copy header fields into their own calls. Only Leno's proxies use these fields to
+        // stop retries.
         let is_for_leno = matches!(self.fault, Fault::ForwardingChain | Fault::TracedChain);
         (target.is_leno() || !is_for_leno)
             && match self.policy {

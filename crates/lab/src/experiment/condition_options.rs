@@ -57,7 +57,7 @@ impl ConditionOptions {
         let each = [Fault::None, failing, Fault::Chain].into_iter();
         let mut conditions: Vec<_> =
             each.flat_map(|fault| policies.map(|policy| Condition { fault, policy })).collect();
-        // Without retries, no service has anything to pass on to its callers.
+        // Without retries, the services have no fields to forward to their callers.
         let retries = [CallPolicy::Retry, CallPolicy::RetryUnlimited];
         let protected = [Fault::ForwardingChain, Fault::TracedChain].into_iter();
         conditions.extend(protected.flat_map(|fault| retries.map(|policy| Condition { fault, policy })));

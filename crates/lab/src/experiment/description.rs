@@ -21,7 +21,7 @@ pub struct Experiment {
     pub graph: Option<GraphShape>,
     /// The command line, to repeat it.
     pub command: String,
-    /// Start, as RFC 3339 in UTC.
+    /// Start time in UTC, in the format of RFC 3339.
     pub started: String,
     /// Measured seconds of each run.
     pub duration_s: u32,
@@ -100,16 +100,16 @@ pub struct Cluster {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     pub target: TargetKind,
-    /// Each Pod, as `backend-0 on node1`.
+    /// Each Pod, in the form `backend-0 on node1`.
     pub pods: Vec<String>,
 }
 
 /// A user's own workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
-    /// The Service, as `namespace/name:port`.
+    /// The Service, in the form `namespace/name:port`.
     pub service: String,
-    /// The gRPC method as `package.Service/Method`, or the request as `GET /path`.
+    /// The gRPC method in the form `package.Service/Method`, or the request in the form `GET /path`.
     pub call: String,
 }
 
@@ -167,7 +167,7 @@ impl GraphShape {
         self.fan_out.saturating_pow(level)
     }
 
-    /// Number of all services. Each call of the load reaches each of them once.
+    /// Number of all services. Each call of the load reaches each service once.
     pub fn services(self) -> u32 {
         (0..self.depth).map(|level| self.services_on(level)).fold(0, u32::saturating_add)
     }

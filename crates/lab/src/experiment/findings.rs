@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 pub struct Footprint {
     /// Number of proxies.
     pub proxies: u32,
-    /// After the start, before the first connection.
+    /// Memory after the start, before the first connection.
     pub idle_bytes: u64,
-    /// At the end of the measured time, under the load.
+    /// Memory at the end of the measured time, under the load.
     pub loaded_bytes: u64,
-    /// Scenario `footprint`: after the load, before further connections open.
+    /// Scenario `footprint`: memory after the load, before further connections open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unloaded_bytes: Option<u64>,
-    /// Scenario `footprint`: with the further connections open and idle.
+    /// Scenario `footprint`: memory with the further connections open and idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connected_bytes: Option<u64>,
-    /// Scenario `footprint`: 10 s after these connections made a burst of calls and closed.
+    /// Scenario `footprint`: memory 10 s after the further connections made a burst of calls and closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_burst_bytes: Option<u64>,
     /// In a cluster: the CPUs that all proxies use without a load.
@@ -67,9 +67,9 @@ pub struct SlowMethod {
     pub calls: u64,
     /// Calls of the measured time that were not answered with OK.
     pub errors: u64,
-    /// Half of the calls took at most this.
+    /// Half of the calls took at most this time.
     pub p50_ms: f64,
-    /// 99 of 100 calls took at most this.
+    /// 99 of 100 calls took at most this time.
     pub p99_ms: f64,
 }
 

@@ -48,11 +48,12 @@ impl Runner {
         let target = self.start_graph(turn, shape)?;
         let stage = self.stage(target, Exchange::Grpc);
         let run = Stage { servers: vec![name(0, 0)], ..stage }.measure(turn)?;
-        // The proxies of a graph have no two sides.
+        // A graph has no such figures: its proxies have no separate server side.
         Ok(Run { server_proxy_cpu_us_per_call: None, server_proxy_rss_peak_bytes: None, ..run })
     }
 
-    /// Starts the levels from the last to the first, because a service needs the addresses of those that it calls.
+    /// Starts the levels from the last to the first, because a service needs the addresses of the services that it
+    /// calls.
     fn start_graph(&self, turn: &Turn, shape: GraphShape) -> Result<Target> {
         let mut below: Vec<SocketAddr> = Vec::new();
         let mut all: Vec<Target> = Vec::new();
@@ -69,7 +70,7 @@ impl Runner {
             }
             below = addresses;
         }
-        // The last one to start was the first service's.
+        // The target of the first service started last. It comes first, because the load connects to it.
         all.into_iter().rev().reduce(Target::with).map(|target| target.with_services(services)).ok_or_else(no_service)
     }
 

@@ -69,7 +69,7 @@ impl Stage<'_> {
             _ => Vec::new(),
         };
         let run = self.record(turn, numbers, (&before, &after), &reached)?;
-        // The check costs the proxy memory, so it comes last.
+        // Check this last, because the check costs the proxy memory.
         self.target.ensure_encrypted()?;
         Ok(Run { footprint, rollout, messages_per_s, ..run })
     }
@@ -177,7 +177,7 @@ impl Stage<'_> {
 pub(super) struct Costs {
     /// CPU time of all proxies for each call.
     pub(super) cpu_us_per_call: Option<f64>,
-    /// The part of it that a mesh's proxies in front of the servers used.
+    /// The part of `cpu_us_per_call` that a mesh's proxies in front of the servers used.
     pub(super) server_cpu_us_per_call: Option<f64>,
     /// Peak of the memory of the proxy beside the client.
     pub(super) peak_bytes: Option<u64>,
@@ -265,7 +265,7 @@ pub(super) fn run_of(settings: &Settings, turn: &Turn, numbers: Snapshot, reache
     }
 }
 
-/// The fault of one backend that the scenario alone determines.
+/// The fault that the scenario gives to one backend if the condition has no fault.
 pub(super) fn trouble(scenario: Scenario, case: Case) -> Trouble {
     match scenario {
         Scenario::FastFail => Trouble::Failing { percent: 100 },

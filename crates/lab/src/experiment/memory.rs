@@ -12,7 +12,7 @@ use crate::backends::Trouble;
 use crate::error::Result;
 use crate::load::{Crowd, CrowdReport, Latency, Snapshot};
 
-/// Time for the proxy to return memory: after the first client has disconnected, and after the crowd has.
+/// Time for the proxy to return memory, both after the first client and after the crowd has disconnected.
 pub(super) const RECOVERY: Duration = Duration::from_secs(10);
 
 impl Stage<'_> {

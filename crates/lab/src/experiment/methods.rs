@@ -11,9 +11,9 @@ use super::schedule::Turn;
 use crate::error::Result;
 use crate::load::{Load, Pattern, Plan, Shape, Traffic};
 
-/// Duration of the slow method, beside the backend's service time.
+/// Duration of the slow method, in addition to the backend's service time.
 const SLOW_METHOD_MS: u32 = 100;
-/// The slow method gets one call for this many calls of the fast one.
+/// Number of calls of the fast method for each call of the slow one.
 const FAST_CALLS_EACH: u32 = 10;
 
 impl Stage<'_> {
@@ -34,7 +34,7 @@ impl Stage<'_> {
         Ok(Run { slow_method, ..run })
     }
 
-    /// A load with a method of its own, so that a balancer can tell the methods apart.
+    /// The load on the slow method. It calls another gRPC method, so that a balancer can distinguish the two.
     fn slow_plan(&self, turn: &Turn) -> Plan {
         let plan = self.plan(turn, self.settings.warm_up, self.settings.measured);
         let traffic =

@@ -235,9 +235,10 @@ impl Usual {
             Scenario::Crowd | Scenario::Streams | Scenario::Methods => Self { repeat: 3, ..usual },
             Scenario::Steady => Self { warm_up_s: 0, duration_s: 30, repeat: 2, ..usual },
             Scenario::Rollout => Self { duration_s: 20, repeat: 3, ..usual },
-            // The backend only serves the lab's own maximum: the graph has other services.
+            // The backend only serves to measure the lab's own maximum: the graph has other services.
             Scenario::Graph => Self { repeat: 3, backends: 1, ..usual },
-            // The warm-up is as long as the interval of a retry budget, whose first retries a new proxy may make at once.
+            // A new proxy may make the first retries of its budget at once. So the warm-up is as long as the budget's
+            // interval.
             Scenario::RetryStorm => Self { warm_up_s: 10, repeat: 3, ..usual },
             Scenario::Tail => Self { duration_s: 20, repeat: 6, backends: 2, ..usual },
             _ => usual,

@@ -21,8 +21,7 @@ pub(crate) struct Output {
 impl Output {
     /// Prepares the directory.
     ///
-    /// # Errors
-    /// If the directory already holds runs, because these would be mixed up or lost.
+    /// # Errors If the directory already holds runs, because the runs would be mixed up or lost.
     pub(crate) fn create(dir: &Path) -> Result<Self> {
         let runs = dir.join(RUNS);
         if fs::metadata(&runs).is_ok_and(|runs| runs.len() > 0) {
@@ -61,7 +60,7 @@ impl Output {
         write().map_err(cannot_write(&path))
     }
 
-    /// Writes another file, which is for people.
+    /// Writes another file, for people to read.
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<()> {
         let path = self.dir.join(name);
         fs::write(&path, text).map_err(cannot_write(&path))

@@ -9,7 +9,7 @@ use super::record::{Capacity, Footprint, Restarts, Rollout, Run, Scenario, Targe
 use super::schedule::Turn;
 use crate::error::{Result, io as io_error};
 
-/// If other programs use less CPU than this during a run, the line of the run does not mention them. In CPUs.
+/// In CPUs. If other programs use less than this during a run, the line of the run does not mention them.
 const NOTABLE_CPU: f64 = 0.1;
 const STYLE: &str = "  {bar:30} {pos}/{len} runs  {msg}";
 
@@ -47,7 +47,7 @@ impl Progress {
         self.say(&format!("{number:>4}/{of}  {}", line(run)))
     }
 
-    /// Skips a run.
+    /// Advances the bar past a run that is skipped.
     pub(super) fn pass(&self) {
         self.bar.inc(1);
     }
@@ -58,7 +58,7 @@ impl Progress {
         self.say(&format!("{target}: {why}"))
     }
 
-    /// Writes a line.
+    /// Writes a line above the bar.
     pub(super) fn say(&self, text: &str) -> Result<()> {
         self.bar.suspend(|| writeln!(io::stdout(), "{text}")).map_err(io_error("writing to the terminal"))
     }

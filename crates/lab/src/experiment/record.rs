@@ -110,20 +110,20 @@ pub struct Run {
     /// Latency of the shortest call. `None` in the scenarios without latencies, and in results of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_ms: Option<f64>,
-    /// Mean of all latencies; `None` as `min_ms`.
+    /// Mean of all latencies; `None` in the same cases as `min_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_ms: Option<f64>,
-    /// Standard deviation of the latencies from their mean; `None` as `min_ms`.
+    /// Standard deviation of the latencies from their mean; `None` in the same cases as `min_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub std_dev_ms: Option<f64>,
     /// Half of the calls took at most this time. In an open loop, a call's time begins at the scheduled time of
     /// sending.
     pub p50_ms: f64,
-    /// 90 of 100 calls took at most this.
+    /// 90 of 100 calls took at most this time, in ms.
     pub p90_ms: f64,
-    /// 99 of 100 calls took at most this.
+    /// 99 of 100 calls took at most this time, in ms.
     pub p99_ms: f64,
-    /// 999 of 1,000 calls took at most this.
+    /// 999 of 1,000 calls took at most this time, in ms.
     pub p999_ms: f64,
     /// Latency of the longest call.
     pub max_ms: f64,

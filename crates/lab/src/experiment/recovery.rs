@@ -6,7 +6,7 @@ use crate::load::Slice;
 const WINDOW: usize = 10;
 /// The share must stay fair in this many slices in a row, which last 1 s together.
 const STAYS: usize = 10;
-/// A share is fair from this fraction of an equal share on.
+/// A share is fair if it is at least this fraction of an equal share.
 const FAIR: f64 = 0.8;
 const SLICE_S: f64 = 0.1;
 

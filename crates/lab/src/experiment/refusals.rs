@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// Scenario `recover`: shortest measured time. The part after the slow time shows whether the backend gets its fair
 /// share again within 5 s, and keeps it.
 const LEAST_RECOVER_S: u32 = 10;
-/// Scenario `steady`: shortest measured time. Shorter runs have too few windows for a rule that noise does not mislead.
+/// Scenario `steady`: shortest measured time. Shorter runs have so few windows that noise would mislead the rule.
 const LEAST_STEADY_S: u32 = 10;
 
 /// Fails if the options request something impossible or meaningless.

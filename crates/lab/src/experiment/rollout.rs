@@ -1,5 +1,5 @@
 //! The scenario `rollout`: all backends restart one after the other, gracefully in the first half of the measured time,
-//! and abruptly in the second. Each keeps its address: no configuration changes.
+//! and abruptly in the second. Each backend keeps its address, so no configuration changes.
 
 use std::time::{Duration, Instant};
 

@@ -43,8 +43,8 @@ impl Scenario {
         matches!(self, Self::Crowd | Self::Footprint)
     }
 
-    /// What the scenario measures, in which cases, and what it cannot show; `None` for scenarios that their line
-    /// describes.
+    /// The page about the scenario: what it measures, in which cases, and what it cannot show. `None` if the line of
+    /// [`Self::what`] is enough.
     pub(crate) fn page(self) -> Option<&'static str> {
         match self {
             Self::RetryStorm => Some(include_str!("pages/retry-storm.txt")),

@@ -9,9 +9,7 @@ use super::record::TargetKind;
 pub(super) struct Turn {
     /// Number of the repeat, from 1.
     pub(super) repeat: u32,
-    /// The case.
     pub(super) case: Case,
-    /// The target.
     pub(super) target: TargetKind,
     /// Index of the slow or failing backend, the same for all targets of one case in one repeat.
     pub(super) troubled: usize,

@@ -1,7 +1,8 @@
-//! The search for the highest rate that a target sustains, without a clock: rates out, results in.
+//! The search for the highest rate that a target sustains. It makes no calls itself: it returns the rate of the next
+//! trial, and receives the trial's result.
 //!
-//! The rate doubles until a trial fails. Then the geometric mean of the highest success and the lowest failure is tried
-//! until the two are within 5 % of each other. Geometric steps have the same relative precision at every rate.
+//! The rate doubles until a trial fails. Then the search tries the geometric mean of the highest success and the lowest
+//! failure, until the two are within 5 % of each other. Geometric steps have the same relative precision at every rate.
 
 /// Lowest rate that is tried, in calls per second.
 const LEAST_RATE: u32 = 10;
@@ -46,7 +47,7 @@ impl Search {
         *place = Some(rate_per_s);
     }
 
-    /// The highest rate that succeeded, in calls per second; 0 if none did.
+    /// The highest rate that succeeded, in calls per second; 0 if no rate did.
     pub(super) fn found(&self) -> u32 {
         self.passed.unwrap_or_default()
     }

@@ -8,10 +8,11 @@
 //! 3. The band is the centre, plus and minus three times the noise, but at least 10 % of the centre.
 //! 4. Each window is replaced by the median of itself and its two neighbours, so that one disturbed second does not
 //!    count. The first window has only itself: a slow start always counts.
-//! 5. The latency is steady from the first window on from which all windows to the end are inside the band.
+//! 5. The latency is steady from the first window after which no window is outside the band; this window itself is
+//! inside too.
 //!
-//! A run that becomes steady only within its reference was not steady at all. Then, and if there are fewer than
-//! [`LEAST_WINDOWS`] reference windows, the time is unknown.
+//! The time is unknown if the run becomes steady only within its reference, or if there are fewer than
+//! [`LEAST_WINDOWS`] reference windows.
 
 use crate::load::{WINDOW, Window};
 
@@ -39,14 +40,14 @@ pub(super) fn steady_after_s(windows: &[Window], warm_up: usize) -> Option<f64> 
 
 /// The index of the first window from which `figure` stays inside its band.
 fn first_steady(windows: &[Window], reference: usize, figure: fn(&Window) -> f64) -> Option<usize> {
-    // In a window without an answered call, the latency is anything but steady.
+    // A window without an answered call is not steady.
     let value = |window: &Window| if window.calls == 0 { f64::INFINITY } else { figure(window) };
     let values: Vec<f64> = windows.iter().map(value).collect();
     let centre = median(values.get(reference..)?)?;
     let differences: Vec<f64> = values.get(reference..)?.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
     let noise = median(&differences)? / MEDIAN_DIFFERENCE;
     let width = (DEVIATIONS * noise).max(LEAST_WIDTH * centre);
-    // A band of infinite or unknown width has no outside.
+    // No value is outside a band of infinite or unknown width, so the time is unknown.
     if !width.is_finite() {
         return None;
     }

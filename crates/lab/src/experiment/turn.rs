@@ -37,7 +37,7 @@ impl Runner {
         }
     }
 
-    /// Searches the highest rate that the target sustains, and confirms it with newly started targets.
+    /// Searches for the highest rate that the target sustains, and confirms it with newly started targets.
     fn run_capacity(&mut self, turn: &Turn) -> Result<Run> {
         // No target can reach the ceiling. A quarter of it is a good start even if it is not near the result.
         let first_per_s = (self.experiment.ceiling.lowest_rps() / 4.0) as u32;
@@ -56,7 +56,7 @@ impl Runner {
             let rate_per_s = is_confirmed.then_some(rate);
             let capacity = Some(Capacity { rate_per_s, found_per_s, trials, confirmations });
             let at_ceiling = self.experiment.ceiling.is_near(run.rps) || is_limited_by_the_load(&run);
-            // Each repeat has another rate: the rate does not distinguish cases.
+            // Leave out the rate: it differs between the repeats of a case, so it cannot identify the case.
             return Ok(Run { rate_per_s: None, capacity, at_ceiling, ..run });
         }
     }

@@ -38,7 +38,7 @@ fn results_of_an_earlier_version_are_exported_with_an_estimated_mean() {
     assert!(!line.contains("mean_ms"), "{line}");
     assert_eq!(read(dir.path()).expect("an old experiment")[0].mean_ms, None);
     let (exported, _) = export(Format::Fortio, dir.path()).expect("an old experiment");
-    // 49 of 100 calls between 10 and 20 ms, the others at 10 ms, and one between 20 and 40 ms.
+    // 50 of 100 calls at 10 ms, 49 between 10 and 20 ms, and one between 20 and 40 ms.
     let mean_ms = read(&exported).expect("Fortio's")[0].mean_ms.unwrap_or_default();
     assert!((mean_ms - 12.65).abs() < 1e-9, "{mean_ms}");
 }

@@ -29,7 +29,7 @@ struct Report {
 struct Point {
     /// Percent of the calls, 0 to 100.
     percentage: f64,
-    /// Their longest latency, in ns.
+    /// Longest latency of these calls, in ns.
     latency: f64,
 }
 

@@ -15,7 +15,7 @@ const UNITS: [(&str, f64); 8] = [
     ("h", 3_600e3),
 ];
 
-/// Parses a duration into ms. `None` if the text is not a duration, or negative: latencies are not.
+/// Parses a duration into ms. `None` if the text is not a duration or is negative: a latency cannot be negative.
 pub(super) fn parse_ms(text: &str) -> Option<f64> {
     if text.is_empty() || text.len() > TEXT_MAX_BYTES {
         return None;

@@ -25,7 +25,7 @@ pub enum Form {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     pub form: Form,
-    /// Runs of one file or directory with the same label are repeats. Empty if the file has no label.
+    /// Label of the run; empty if the file has none. Runs of one file or directory with the same label are repeats.
     pub label: String,
     /// Half of the calls took at most this time.
     pub p50_ms: Option<f64>,

@@ -48,7 +48,7 @@ fn directory(dir: &Path) -> Result<Vec<Measured>> {
     }
     let entries = || -> io::Result<Vec<PathBuf>> {
         let paths = fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.path()));
-        // An unreadable entry counts: its error ends the reading.
+        // Keep an unreadable entry, so that its error ends the reading.
         let is_json = |path: &io::Result<PathBuf>| {
             path.as_ref().map_or(true, |path| path.extension() == Some(OsStr::new("json")))
         };
@@ -82,7 +82,7 @@ fn text_of(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The fields that tell the forms apart.
+/// The fields that distinguish the forms.
 #[derive(Deserialize)]
 struct Fields {
     #[serde(rename = "DurationHistogram")]
@@ -96,7 +96,7 @@ struct Fields {
 /// Reads a file of another tool.
 ///
 /// # Errors
-/// What is missing or wrong, without the file's name.
+/// The missing or invalid part, without the file's name.
 fn measured(text: &str) -> std::result::Result<Measured, String> {
     if text.trim().is_empty() {
         return Err("the file is empty".to_owned());

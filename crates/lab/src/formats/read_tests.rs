@@ -43,7 +43,7 @@ fn broken_files_get_one_line() {
         assert!(error_of(text).contains("the file is empty"), "{text:?}");
     }
     assert!(error_of(r#"{"Result": 3, "RetCodes": {}}"#).contains("wrong in the form Result.Latency: "));
-    // The parser quotes the file: not all of it.
+    // The parser's message quotes only a part of the file.
     let long = format!(r#"{{"Result": "{}"}}"#, "x".repeat(100_000));
     assert!(error_of(&long).len() < 1000);
     assert!(error_of(&"[".repeat(100_000)).contains("not a JSON object"));

@@ -147,7 +147,7 @@ pub(crate) fn framed(message: &[u8]) -> Bytes {
 
 /// A call that has not been answered.
 pub(super) struct Call {
-    /// Start of the measured time.
+    /// Time from which the call's latency counts.
     pub(super) since: Instant,
     stage: Stage,
     inbox: Inbox,

@@ -57,7 +57,7 @@ struct Slot {
 pub(super) struct Ended {
     /// The index of the call's channel.
     pub(super) channel: usize,
-    /// Start of the measured time.
+    /// Time from which the call's latency counts.
     pub(super) since: Instant,
     /// The result of the call.
     pub(super) answer: Answer,
@@ -103,7 +103,8 @@ impl Channel {
         self.waiting.iter().copied().chain(sent)
     }
 
-    /// Makes bidirectional streams that are sent from now on end at this time, after their current message.
+    /// Sets the time at which bidirectional streams end, after their current message. Applies to streams sent from now
+    /// on.
     pub(super) fn end_streams_at(&mut self, until: Instant) {
         self.request.end_streams_at(until);
     }
@@ -149,7 +150,7 @@ impl Channel {
         }
     }
 
-    /// Cancels all calls, and resets the streams of those that were sent.
+    /// Cancels all calls, and resets the streams of the calls that were sent.
     pub(super) fn give_up(&mut self) {
         self.waiting.clear();
         self.slots.clear();

@@ -52,7 +52,8 @@ impl Channels {
         .await
     }
 
-    /// Makes bidirectional streams that are sent from now on end at this time, after their current message.
+    /// Sets the time at which bidirectional streams end, after their current message. Applies to streams sent from now
+    /// on.
     pub(super) fn end_streams_at(&mut self, until: Instant) {
         self.all.iter_mut().for_each(|channel| channel.end_streams_at(until));
     }

@@ -33,8 +33,8 @@ struct Awaited {
     waits: oneshot::Receiver<()>,
 }
 
-/// Reads a plan from standard input, runs it at once or after a signal, and writes events to standard output; or stands
-/// by. Ends early if standard input is closed.
+/// Reads a plan from standard input, runs it at once or after a signal, and writes events to standard output. Ends
+/// early if standard input is closed. With the option `stand_by`, stands by instead.
 ///
 /// # Errors
 /// If standard output is closed, or the process cannot watch for signals. Other errors are events on standard output.
@@ -53,8 +53,8 @@ pub fn run(options: &Options) -> Result<()> {
     serve(plan, awaited, &mut io::stdout())
 }
 
-/// Ends the process when standard input is closed: the coordinator has gone. A container's runtime may keep the output
-/// open.
+/// Ends the process when standard input is closed, because the coordinator has then ended. A closed output would not be
+/// a reliable sign: a container's runtime may keep the output open.
 fn end_with_input(signal: Option<oneshot::Sender<()>>) {
     if let Err(error) = follow(io::stdin().lock(), signal) {
         // If the standard error is closed, the exit code still shows the failure.
@@ -63,7 +63,7 @@ fn end_with_input(signal: Option<oneshot::Sender<()>>) {
     std::process::exit(1)
 }
 
-/// Gives the signal when its line arrives, and reads the input to its end.
+/// Gives the signal when the line [`START`] arrives, and reads the input to its end.
 ///
 /// # Errors
 /// If another line arrives, or the input cannot be read.
@@ -74,7 +74,7 @@ fn follow(mut input: impl BufRead, signal: Option<oneshot::Sender<()>>) -> Resul
         input.by_ref().take(START.len() as u64).read_until(b'\n', &mut line).map_err(io_error(READING))?;
         match &line[..] {
             [] => return Ok(()),
-            // A load that has failed no longer waits.
+            // Ignore the error: a load that has failed no longer waits.
             line if line == START.as_bytes() => drop(signal.send(())),
             other => {
                 let why = format!("expected {START:?}, got {:?}", String::from_utf8_lossy(other));
@@ -141,7 +141,7 @@ fn report(load: &Load, mut waits: Option<oneshot::Receiver<()>>, output: &mut im
             Event::Running { answered: load.snapshot().answered }.write(output)?;
             running_at = now + RUNNING;
         }
-        // At the exact end of the warm-up, the coordinator reads its first meters.
+        // Wake up at the exact end of the warm-up, when the coordinator reads its first meters.
         let until_measuring = measured_from.filter(|_| !measuring).map(|from| from.saturating_duration_since(now));
         thread::sleep(until_measuring.unwrap_or(NOTICE).min(NOTICE));
     }

@@ -7,9 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::recording::Recording;
 use crate::error::{Error, Result};
 
-/// A step of a load in another process. Each is one line of JSON. The order is: [`Event::Ready`], if
-/// the load awaits a signal; [`Event::Connected`]; [`Event::Measuring`]; and last [`Event::Finished`] or
-/// [`Event::Failed`]. A load that fails skips the steps before.
+/// A step of a load in another process. Each event is one line of JSON. The order is:
+/// - [`Event::Ready`], if the load awaits a signal
+/// - [`Event::Connected`]
+/// - [`Event::Measuring`]
+/// - [`Event::Finished`] or [`Event::Failed`]
+///
+/// A load that fails skips its remaining steps, and ends with [`Event::Failed`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(crate) enum Event {
@@ -19,7 +23,7 @@ pub(crate) enum Event {
     Connected,
     /// The warm-up has ended.
     Measuring,
-    /// The load has not ended. It writes this each second.
+    /// The load has not ended. It writes this event once a second.
     Running {
         /// Calls answered since the start of the load, warm-up included.
         answered: u64,

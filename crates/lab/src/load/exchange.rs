@@ -7,17 +7,17 @@ use super::handshake::Hello;
 
 /// The name recorded for every server of an exchange whose answers carry no server names.
 pub const NAMELESS: &str = "server";
-/// Longest request message of a [`UnaryCall`]. In the plan's JSON, each byte takes up to four.
+/// Longest request message of a [`UnaryCall`], in bytes. In the plan's JSON, each byte takes up to four characters.
 pub(crate) const CALL_MAX_BYTES: usize = 1 << 20;
 
 /// An exchange of a client with a server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exchange {
-    /// A gRPC call of an echo server, of the traffic's shape; as many at a time as the pattern allows.
+    /// A gRPC call of an echo server, with the traffic's shape; as many at a time as the pattern allows.
     Grpc,
-    /// As `Grpc`, and each call begins a trace: it has a `traceparent` of its own, as calls of an application with
-    /// OpenTelemetry do.
+    /// Like `Grpc`, but each call begins a trace: it has its own `traceparent`, like calls of an application with
+    /// OpenTelemetry.
     TracedGrpc,
     /// An HTTP/1.1 request to an echo server; one at a time for each client.
     Http1,
@@ -29,7 +29,8 @@ pub enum Exchange {
     Http1Get(String),
     /// A GET request for this path over HTTP/2, to any server; as many at a time as the pattern allows.
     Http2Get(String),
-    /// A TLS connection that opens and closes; one at a time for each client. JSON cannot carry it, because it has keys.
+    /// A TLS connection that opens and closes; one at a time for each client. It has no form in JSON, because it
+    /// contains keys.
     #[serde(skip)]
     Handshake(Hello),
 }
@@ -38,7 +39,7 @@ pub enum Exchange {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UnaryCall {
-    /// The `:path`, as `/package.Service/Method`.
+    /// The `:path`, in the form `/package.Service/Method`.
     pub path: String,
     /// The encoded request message, at most 1 MiB.
     pub message: Vec<u8>,
@@ -53,7 +54,7 @@ impl Exchange {
         }
     }
 
-    /// Checks what another process has sent.
+    /// Checks an exchange that another process has sent.
     pub(super) fn check(&self) -> Result<(), String> {
         let path = match self {
             Self::Grpc | Self::TracedGrpc | Self::Http1 | Self::Http2 | Self::Handshake(_) => return Ok(()),

@@ -41,7 +41,7 @@ impl Failure {
         Self { class, why: why.into() }
     }
 
-    /// The failure of an answer with this HTTP status, which is not 200; `shown` is how people read it.
+    /// The failure of an answer with this HTTP status, which is not 200; `shown` is the status as text for people.
     pub(super) fn http(status: u16, shown: impl fmt::Display) -> Self {
         Self::new(FailureClass::Http(status), format!("HTTP status {shown}"))
     }

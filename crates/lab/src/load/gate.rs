@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 /// The line on standard input that starts a load.
 pub(crate) const START: &str = "start\n";
 
-/// What a connected load waits for.
+/// The gate at which a connected load waits for the start signal.
 pub(super) struct Gate {
     connected: oneshot::Sender<()>,
     start: oneshot::Receiver<()>,
@@ -23,10 +23,9 @@ pub(super) fn gate() -> (Gate, oneshot::Receiver<()>, oneshot::Sender<()>) {
 impl Gate {
     /// Reports that all clients have connected, and waits for the signal.
     ///
-    /// # Errors
-    /// If there will be no signal.
+    /// # Errors If the coordinator has gone, so that no signal will arrive.
     pub(super) async fn wait(self) -> Result<()> {
-        // A process that no longer looks for the notice may still give the signal.
+        // Ignore the error: a process that no longer waits for the notice may still give the signal.
         let _ = self.connected.send(());
         self.start.await.map_err(|_| Error::Message {
             what: "waiting for the start signal".to_owned(),

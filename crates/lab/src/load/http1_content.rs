@@ -43,8 +43,8 @@ impl Content {
         Ok(Self::Until(whole))
     }
 
-    /// The length of the whole answer, once all of it is in `answer`; `None` before that, and always for an answer that
-    /// ends with its connection.
+    /// The length of the whole answer. `None` until the whole answer is in `answer`, and always for an answer that ends
+    /// with its connection.
     ///
     /// # Errors
     /// If the answer is too long, or a chunk is invalid.

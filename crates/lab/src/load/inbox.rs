@@ -13,7 +13,7 @@ const MESSAGE_MAX_BYTES: usize = 17 << 20;
 /// The received part of an answer's body.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    /// Bytes that belong to no whole message yet.
+    /// Received bytes that [`Inbox::take_message`] has not taken.
     bytes: Bytes,
     /// Whole messages so far.
     messages: u32,
@@ -50,7 +50,7 @@ impl Inbox {
     /// Takes the next message, if it is whole, and returns whether there was one.
     ///
     /// # Errors
-    /// If the message is compressed or too long, or has a server's name and is not an `EchoResponse`.
+    /// If the message is compressed or too long, or if an echo server sent a message that is not an `EchoResponse`.
     pub(super) fn take_message(&mut self) -> Result<bool, Failure> {
         let Some((prefix, rest)) = self.bytes.split_first_chunk::<PREFIX_BYTES>() else { return Ok(false) };
         let [compressed, length @ ..] = *prefix;

@@ -7,7 +7,7 @@ fn body(payload_bytes: usize) -> Bytes {
     framed(&response.encode_to_vec())
 }
 
-/// Reads a body whose parts arrive one after the other, and must have `wanted` messages.
+/// Reads a body that arrives in `parts`, one after the other, and that must have `wanted` messages.
 fn read<'a>(parts: impl IntoIterator<Item = &'a [u8]>, wanted: u32) -> Result<Bytes, String> {
     let mut inbox = Inbox::default();
     for part in parts {

@@ -1,9 +1,9 @@
-//! The load: gRPC calls, gRPC streams and HTTP/2 requests over a few connections, HTTP/1.1 requests over many, or TLS connections themselves, timed
-//! by the load's own clock.
+//! The load: gRPC calls, gRPC streams and HTTP/2 requests over a few connections, HTTP/1.1 requests over many, or TLS
+//! connections themselves. The load's own clock times them.
 //!
-//! In an open loop calls are sent at fixed times, as if the clients did not know of each other. They are timed from
-//! their scheduled time, so a target that stalls cannot slow the load down and thereby hide the stall (coordinated
-//! omission). In a closed loop the number of calls in flight is constant.
+//! In an open loop, calls are sent at fixed times, as independent clients would send them. A call's latency counts from
+//! its scheduled time, so a target that stalls cannot slow the load down and thereby hide the stall (coordinated
+//! omission). In a closed loop, the number of calls in flight is constant.
 //!
 //! The load runs on its own thread, and uses the crates `h2`, `httparse` and `rustls`, but no code of Leno's data
 //! plane. One task polls all gRPC calls: a call needs no task, no channel and no timer of its own.
@@ -134,10 +134,10 @@ impl Load {
         Ok(snapshot)
     }
 
-    /// As [`Load::finish`], but returns the numbers for another process.
+    /// Like [`Load::finish`], but returns the numbers for another process.
     ///
     /// # Errors
-    /// As [`Load::finish`].
+    /// The same errors as [`Load::finish`].
     pub(crate) fn record(self) -> Result<Recording> {
         let stats = self.join()?;
         let recording = lock(&stats).recording();

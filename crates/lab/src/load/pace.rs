@@ -29,7 +29,7 @@ struct Stage {
 }
 
 impl Pace {
-    /// `rate_per_s` calls per second, at least one, from `measured_from` until `end`. From `start` until
+    /// A schedule of `rate_per_s` calls per second, at least one, from `measured_from` until `end`. From `start` until
     /// `measured_from`, the traffic's warm-up rate applies. The seed determines random arrivals.
     pub(super) fn new(
         (start, measured_from, end): (Instant, Instant, Instant),
@@ -88,9 +88,9 @@ impl Pace {
 }
 
 impl Stage {
-    /// The time from the beginning within which `calls` calls are due: the solution of
-    /// `calls = from * t + (to - from) / length * t^2 / 2`. It is computed for each call from the beginning, so that no
-    /// rounding error accumulates.
+    /// The time from the stage's beginning within which `calls` calls are due: the solution `t` of `calls = from * t +
+    /// (to - from) / length * t^2 / 2`. It is computed for each call from the beginning, so that no rounding error
+    /// accumulates.
     fn time_until(&self, calls: f64) -> Duration {
         if calls <= 0.0 || self.length.is_zero() {
             return Duration::ZERO;

@@ -69,10 +69,10 @@ pub enum Pattern {
     /// Calls at a fixed rate, whether or not earlier calls were answered; latency counts from the scheduled time of
     /// sending.
     Open {
-        /// Calls per second of all clients together, at least one. The traffic has their arrivals.
+        /// Calls per second of all clients together, at least one. The plan's traffic defines their arrivals.
         rate_per_s: u32,
-        /// Maximum number of calls in flight; with exchanges that clients make one at a time, of calls that wait for a
-        /// free client. A further call is not sent and counts as failed.
+        /// Maximum number of calls in flight. With exchanges that clients make one at a time, it is the maximum number
+        /// of calls that wait for a free client. A further call is not sent and counts as failed.
         max_in_flight: u32,
     },
 }
@@ -105,7 +105,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Checks what would make the load panic, or make its recording invalid.
+    /// Rejects a plan that would make the load panic, or make its recording invalid.
     fn check(&self) -> std::result::Result<(), String> {
         if self.clients.is_empty() {
             return Err("it has no clients".to_owned());

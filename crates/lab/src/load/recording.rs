@@ -1,4 +1,4 @@
-//! The numbers of a finished load as a message to another process, which merges those of several loads.
+//! The numbers of a finished load as a message to another process, which merges the numbers of several loads.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -23,8 +23,8 @@ const WINDOWS_MAX: usize = (LOAD_MAX.as_secs() / WINDOW.as_secs()) as usize;
 /// Maximum number of characters of the first failure's reason. A server chooses its text.
 pub(super) const REASON_MAX_CHARS: usize = 1_000;
 
-/// What a load has recorded. The recordings of several loads give the numbers of all their calls:
-/// [`Snapshot::merged`](super::Snapshot::merged).
+/// The recorded numbers of a load. [`Snapshot::merged`](super::Snapshot::merged) combines the recordings of several
+/// loads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Recording {
     #[serde(rename = "measured_ns", with = "nanoseconds")]

@@ -13,7 +13,8 @@ use crate::echo::proto::EchoResponse;
 
 /// Starts a server that lives as long as the test's runtime. Returns its address.
 ///
-/// `behave` gets each call and its number on its connection, from 1; the connection is dropped when it returns false.
+/// `behave` gets each call and the call's number on its connection, from 1. When `behave` returns false, the server
+/// drops the connection.
 pub(super) async fn start(behave: impl Fn(SendResponse<Bytes>, u32) -> bool + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a bound listener");
@@ -43,7 +44,7 @@ pub(super) fn head(status: u16, content_type: &'static str, grpc_status: Option<
     head.body(()).expect("a head that HTTP allows")
 }
 
-/// Answers with OK as the server `s1`. The client may have gone already.
+/// Answers with OK as the server `s1`. Ignores errors: the client may have disconnected.
 pub(super) fn answer(respond: &mut SendResponse<Bytes>) {
     let response = EchoResponse { server: "s1".to_owned(), ..EchoResponse::default() };
     let Ok(mut stream) = respond.send_response(head(200, "application/grpc", None), false) else { return };

@@ -6,7 +6,7 @@ impl Plan {
     /// Divides the plan into at most `parts` plans. There are fewer if the plan has fewer clients, calls in flight or
     /// calls per second: each part has at least one of each.
     ///
-    /// The clients take turns. Each client keeps the calls that it has in the whole plan.
+    /// The plans get the clients in turn. Each client keeps the calls that it has in the whole plan.
     pub(crate) fn shares(&self, parts: usize) -> Vec<Self> {
         let parts = self.pattern.parts(self.clients.len(), parts);
         let mut random = fastrand::Rng::with_seed(self.seed);

@@ -57,7 +57,7 @@ impl Snapshot {
     /// their position, and the measured time is the longest.
     ///
     /// # Errors
-    /// If there is no recording, a recording violates a limit, or a recording has not this number of servers.
+    /// If there is no recording, a recording violates a limit, or a recording's number of servers is not `servers`.
     pub(crate) fn merged(recordings: &[Recording], servers: usize) -> Result<Self> {
         let invalid = |what: String, why: String| Error::Message { what, why };
         if recordings.is_empty() {
@@ -96,7 +96,7 @@ impl Slice {
     }
 }
 
-/// How many calls were answered, and how fast.
+/// The number and the latency of answered calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
 pub struct Latency {
     /// Answered calls.
@@ -107,13 +107,13 @@ pub struct Latency {
     pub mean_ms: f64,
     /// Standard deviation of the latencies from their mean.
     pub std_dev_ms: f64,
-    /// Half of the calls took at most this.
+    /// Half of the calls took at most this time.
     pub p50_ms: f64,
-    /// 90 of 100 calls took at most this.
+    /// 90 of 100 calls took at most this time.
     pub p90_ms: f64,
-    /// 99 of 100 calls took at most this.
+    /// 99 of 100 calls took at most this time.
     pub p99_ms: f64,
-    /// 999 of 1000 calls took at most this.
+    /// 999 of 1000 calls took at most this time.
     pub p999_ms: f64,
     /// Latency of the longest call.
     pub max_ms: f64,

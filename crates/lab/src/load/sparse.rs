@@ -3,8 +3,8 @@
 use hdrhistogram::{Counter, Histogram};
 use serde::{Deserialize, Serialize};
 
-/// The recorded values of a histogram, each with its count. A histogram with the same bounds that gets these pairs is
-/// equal to the first one.
+/// The recorded values of a histogram, each with its count. An empty histogram with the same bounds to which these
+/// pairs are added is equal to the first histogram.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sparse(Vec<(u64, u64)>);
 

@@ -97,8 +97,8 @@ impl Stats {
         self.tally.summary(self.measured(now))
     }
 
-    /// The numbers of a load that has ended without an error, for another process. The measured time is the whole one,
-    /// although an open loop ends with its last answer, up to one gap between calls earlier.
+    /// The numbers of a load that has ended without an error, for another process. The measured time is the whole
+    /// planned time, although an open loop may end up to one gap between calls earlier, with its last answer.
     pub(super) fn recording(&self) -> Recording {
         let measured = self.times.map_or(Duration::ZERO, |times| times.until.saturating_duration_since(times.from));
         self.tally.recording(measured)

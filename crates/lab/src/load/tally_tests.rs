@@ -38,7 +38,7 @@ fn whole_and_halves() -> (Stats, [Stats; 2]) {
     (whole, halves)
 }
 
-/// A recording as the process of another machine receives it.
+/// The recording in the form in which a process on another machine receives it.
 fn received(recording: &Recording) -> Recording {
     let json = serde_json::to_vec(recording).expect("JSON");
     serde_json::from_slice(&json).expect("a recording")

@@ -47,15 +47,15 @@ pub enum WarmUpRate {
 pub struct Traffic {
     /// The messages of a gRPC exchange.
     pub shape: Shape,
-    /// Messages of each stream, 1 to 1,000,000; no effect on [`Shape::Unary`]. A stream that the end of the load cuts
-    /// short may have fewer, if the client sends them.
+    /// Messages of each stream, 1 to 1,000,000; no effect on [`Shape::Unary`]. A bidirectional stream may have fewer if
+    /// the load ends before.
     pub messages: u32,
     /// Payload of each request message, in bytes, at most 16 MiB.
     pub request_bytes: u32,
     /// Payload of each answer message, in bytes, at most 16 MiB; 0 only if `request_bytes` is 0 too.
     pub response_bytes: u32,
-    /// Delay before each answer message that the request demands, in ms, beside the server's own; at most 60,000. HTTP/1.1
-    /// requests demand none.
+    /// Delay that the request demands before each answer message, in ms, in addition to the server's own delay; at most
+    /// 60,000. Requests without gRPC demand no delay.
     #[serde(default)]
     pub delay_ms: u32,
     /// When the calls of an open loop arrive.

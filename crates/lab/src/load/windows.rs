@@ -19,9 +19,9 @@ const MAX_LATENCY_US: u64 = 60_000_000;
 pub struct Window {
     /// Answered calls.
     pub calls: u64,
-    /// Half of the calls took at most this; 0 without calls.
+    /// Half of the calls took at most this time; 0 without calls.
     pub p50_ms: f64,
-    /// 99 of 100 calls took at most this; 0 without calls.
+    /// 99 of 100 calls took at most this time; 0 without calls.
     pub p99_ms: f64,
 }
 
@@ -53,7 +53,7 @@ impl Windows {
         }
     }
 
-    /// Adds the windows of another load, the first to the first.
+    /// Adds the windows of another load: its first window to the first window here, and so on.
     ///
     /// # Errors
     /// If a count is too large for a window; in one line.

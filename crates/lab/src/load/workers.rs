@@ -22,8 +22,8 @@ use super::timer::Timer;
 use super::{Client, Exchange, LAST_ANSWERS, Pattern, Plan, RETRY_GAP};
 use crate::error::{Error, Result, io};
 
-/// Attempts at a client's first exchange while servers answer with an HTTP status that is no success. Without further
-/// attempts, a load of many clients could not start on servers that fail a few requests.
+/// Maximum number of attempts at a client's first exchange, while servers answer with an HTTP status other than
+/// success. Without further attempts, a load of many clients could not start on servers that fail a few requests.
 const FIRST_ATTEMPTS: u32 = 3;
 
 /// A client that makes one exchange at a time.
@@ -159,7 +159,7 @@ impl Shared {
     }
 }
 
-/// Queues exchanges when they are due. While `max_waiting` exchanges wait, further ones count as failed.
+/// Queues exchanges when they are due. While `max_waiting` exchanges wait, further exchanges count as failed.
 async fn pace(shared: &Shared, mut pace: Pace, max_waiting: usize) -> Result<()> {
     let waker = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
     let mut timer = Timer::new(waker).map_err(io("making a timer"))?;

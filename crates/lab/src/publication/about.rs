@@ -44,7 +44,7 @@ pub(crate) fn write_page(name: Name, programs: &Programs, out: &mut dyn Write) -
     publication.never_shown.iter().try_for_each(|it| writeln!(out, "  {it}"))
 }
 
-/// How long all conditions take, as `: about 12 minutes`.
+/// The expected duration of all conditions, in the form `: about 12 minutes with all conditions`.
 fn duration(name: Name, scale: Scale, targets: &[TargetKind]) -> String {
     let planned = plan(&Options::plain(name, scale), targets);
     let sum = planned.map(|plan| plan.iter().map(|planned| planned.duration).sum());

@@ -20,7 +20,7 @@ pub(super) struct Publication {
     pub(super) steps: &'static [Step],
     pub(super) tables: &'static [Table],
     pub(super) headline: Headline,
-    /// What the lab shows at no scale.
+    /// The parts of the publication that the lab shows at no scale.
     pub(super) never_shown: &'static [&'static str],
     /// What `--scale quick` leaves out or shortens.
     pub(super) quick_leaves_out: &'static [&'static str],
@@ -50,12 +50,12 @@ pub(super) struct Step {
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) title: &'static str,
-    /// The condition that figures of the same machine are divided by.
+    /// The condition by whose figure the figures of the same machine are divided.
     pub(super) base: TargetKind,
     pub(super) columns: &'static [Column],
 }
 
-/// A figure of every condition.
+/// One column of a table: a figure of every condition.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
     /// Name within its table.
@@ -64,7 +64,7 @@ pub(super) struct Column {
     pub(super) what: &'static str,
     pub(super) unit: &'static str,
     pub(super) value: Value,
-    /// `None` if neither is better.
+    /// Whether less or more is better; `None` if neither is.
     pub(super) better: Option<Better>,
     /// A figure that is at least as good as this is green in a scorecard.
     pub(super) green: Option<f64>,
@@ -101,9 +101,9 @@ pub(super) enum Value {
 pub(super) struct At {
     pub(super) step: &'static str,
     pub(super) skew_ms: u32,
-    /// `None` if the step has one number of connections.
+    /// Number of connections; `None` if the step has only one.
     pub(super) connections: Option<u32>,
-    /// `None` if the step has one rate.
+    /// Calls per second; `None` if the step has only one rate.
     pub(super) rate_per_s: Option<u32>,
     pub(super) figure: fn(&Run) -> Option<f64>,
 }
@@ -119,7 +119,7 @@ pub(super) enum Published {
 /// The figure of the report's first sentence.
 #[derive(Debug)]
 pub(super) struct Headline {
-    /// The sentence up to Leno's figure.
+    /// The sentence's text before Leno's figure.
     pub(super) begin: &'static str,
     pub(super) column: Column,
 }
@@ -136,7 +136,7 @@ impl At {
         Self { step, skew_ms: 0, connections: None, rate_per_s: None, figure }
     }
 
-    /// With one backend slower by this.
+    /// The same figure with one backend slower by `skew_ms`.
     pub(super) const fn slow_ms(self, skew_ms: u32) -> Self {
         Self { skew_ms, ..self }
     }
@@ -169,7 +169,7 @@ impl Column {
         Self { better: Some(Better::More), ..Self::less(name, what, unit, value) }
     }
 
-    /// In which neither is better.
+    /// The same column, in which neither less nor more is better.
     pub(super) const fn neutral(self) -> Self {
         Self { better: None, ..self }
     }
@@ -178,12 +178,12 @@ impl Column {
         Self { is_by_luck: true, ..self }
     }
 
-    /// With the limit of green.
+    /// The same column with this limit of green.
     pub(super) const fn green(self, limit: f64) -> Self {
         Self { green: Some(limit), ..self }
     }
 
-    /// With the published figures.
+    /// The same column with these published figures.
     pub(super) const fn theirs(self, theirs: &'static [(TargetKind, Published)]) -> Self {
         Self { theirs, ..self }
     }
@@ -220,7 +220,7 @@ impl Published {
         let value = self.value();
         let over = if self.is_exact() { "" } else { "> " };
         match value {
-            // A ratio of two published figures has no digits of its own.
+            // The value is a ratio of two published figures, so it has no published digits.
             _ if (value * 10.0).fract() != 0.0 => format!("{over}{}", significant(value)),
             _ if value.fract() == 0.0 => format!("{over}{}", grouped(value as u64)),
             _ => format!("{over}{value:.1}"),

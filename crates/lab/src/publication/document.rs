@@ -70,7 +70,8 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Says so if Leno is better or worse in no figure: a missing list would leave that open.
+/// Adds the entry `No figure.` to an empty list. A missing list would leave open whether Leno is better or worse in any
+/// figure.
 fn said(mut standing: Standing) -> Standing {
     for list in [&mut standing.ahead, &mut standing.behind] {
         if list.is_empty() {

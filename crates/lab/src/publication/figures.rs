@@ -19,7 +19,7 @@ pub(super) struct Measured {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Here {
     pub(super) mean: Mean,
-    /// Whether luck decides the figure, so that this is the worst repeat in place of the mean.
+    /// Whether `mean` is the value of the worst repeat instead of the mean, because luck decides the figure.
     pub(super) is_worst: bool,
 }
 

@@ -7,7 +7,7 @@ use crate::report::markdown_cell as cell;
 use super::document::Document;
 use super::sheet::{Cell, Head, Row, Sheet};
 
-/// The whole file.
+/// The whole file, in Markdown.
 pub(super) fn text(document: &Document) -> String {
     let mut text = format!("# {}\n\n{}\n\n", document.description.publication, cell(&document.sentence));
     let mut sheets = document.sheets.iter();

@@ -55,7 +55,8 @@ fn parts(head: &Head) -> &'static [&'static str] {
     if head.has_theirs { &["here", "theirs", "ratio"] } else { &["here"] }
 }
 
-/// The cells of one column. A line before the first one separates it from the column before.
+/// The cells of one column. The class `begin` of the first cell draws a line that separates the column from the
+/// previous one.
 fn marked(contents: impl Iterator<Item = String>, tag: &'static str) -> impl Iterator<Item = String> {
     contents.enumerate().map(move |(index, content)| {
         let class = if index == 0 { " class=\"begin\"" } else { "" };
@@ -66,7 +67,7 @@ fn marked(contents: impl Iterator<Item = String>, tag: &'static str) -> impl Ite
 fn row(sheet: &Sheet, row: &Row, is_first: bool) -> String {
     let class = if row.is_leno { " class=\"own\"" } else { "" };
     let why = row.why_not.as_ref().map(|why| {
-        // The reason is long. It stands in the first table; the others refer to it.
+        // The reason is long, so only the first table has it. The other tables refer to the first one.
         let why = if is_first { why.as_str() } else { "see the first table" };
         let (width, why) = (width(sheet), escape(why));
         format!("<tr{class}><td class=\"skipped reason\" colspan=\"{width}\"><span>not measured here: {why}</span></td></tr>\n")

@@ -49,14 +49,14 @@ fn planned(options: &Options, step: &'static Step, targets: &[TargetKind]) -> Re
         let why = error.to_string().lines().next().unwrap_or_default().to_owned();
         Error::Usage(format!("leno lab run {}: {why}", words.join(" ")))
     })?;
-    // Paths need not be text, so they do not pass through the words.
+    // Set the paths directly, not through the words: a path need not be text.
     let parsed =
         experiment::Options { out: Some(options.out().join(step.name)), programs: options.programs.clone(), ..parsed };
     let duration = expected_duration(&parsed, targets.len())?;
     Ok(Planned { name: step.name, words, options: parsed, duration })
 }
 
-/// The words of the step at the scale, with the durations and repeats of the options in their place.
+/// The words of the step at the scale. Durations and repeats that the options set replace those of the step.
 fn words(options: &Options, step: &Step) -> Vec<String> {
     let line = match options.scale {
         Scale::Quick => step.quick,

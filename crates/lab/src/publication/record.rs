@@ -12,7 +12,7 @@ use super::options::Scale;
 use crate::error::{Error, Result, io};
 use crate::experiment::record::{Machine, Skipped, Version};
 
-/// Name of the file.
+/// Name of the file that holds the description.
 pub(super) const FILE: &str = "publish.json";
 
 /// What was measured, where, and how far it got.
@@ -22,7 +22,7 @@ pub(super) struct Description {
     pub(super) scale: Scale,
     /// The command line, to repeat it.
     pub(super) command: String,
-    /// Start and end, as RFC 3339 in UTC; no end while it runs, and after a crash.
+    /// Start and end in UTC, in the format of RFC 3339. There is no end while the measurement runs, or after a crash.
     pub(super) started: String,
     pub(super) ended: Option<String>,
     pub(super) machine: Machine,
@@ -36,7 +36,7 @@ pub(super) struct Description {
     pub(super) changes: Vec<String>,
     pub(super) prices: Prices,
     pub(super) steps: Vec<StepRecord>,
-    /// Whether Ctrl-C or SIGTERM ended it.
+    /// Whether Ctrl-C or SIGTERM ended the measurement.
     pub(super) is_interrupted: bool,
 }
 
@@ -57,7 +57,7 @@ pub(super) enum State {
     Waiting,
     Running,
     Done,
-    /// With the reason.
+    /// The experiment failed; the text is the reason.
     Failed(String),
 }
 

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::experiment::started;
 use crate::report::Written;
 
-/// The directory and the description. Clones are the same session.
+/// The directory and the description. Clones share one session.
 #[derive(Debug, Clone)]
 pub(super) struct Session {
     dir: PathBuf,
@@ -39,7 +39,7 @@ impl Session {
         Ok(Self { dir: dir.to_owned(), description: Arc::new(Mutex::new(description)) })
     }
 
-    /// Notes how far the experiment with this index got, and writes the report.
+    /// Notes the state of the experiment with this index, and writes the report.
     pub(super) fn note(&self, step: usize, state: State) -> Result<()> {
         let mut description = self.lock();
         if let Some(step) = description.steps.get_mut(step) {
@@ -55,8 +55,8 @@ impl Session {
         self.write(&description)
     }
 
-    /// Notes the interruption, writes the report, and passes the result of writing to `last`. Nothing can be noted
-    /// afterwards: the lock stays held, so that `last` must end the process.
+    /// Notes the interruption, writes the report, and passes the result of writing to `last`. `last` must end the
+    /// process. The lock stays held until then, so nothing else can be noted.
     pub(super) fn interrupt(&self, last: impl FnOnce(Result<Written>)) {
         let mut description = self.lock();
         description.ended = Some(started());

@@ -13,7 +13,7 @@ pub(super) struct Sheet {
     pub(super) title: &'static str,
     pub(super) columns: Vec<Head>,
     pub(super) rows: Vec<Row>,
-    /// The conditions in order, for the columns that have published figures.
+    /// For each column that has published figures: the conditions in order.
     pub(super) orders: Vec<String>,
     /// The condition that the figures in brackets are relative to; `None` if no figure has brackets.
     pub(super) base: Option<&'static str>,
@@ -27,7 +27,7 @@ pub(super) struct Head {
     pub(super) has_theirs: bool,
 }
 
-/// A condition.
+/// The row of a condition.
 #[derive(Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) name: &'static str,
@@ -51,9 +51,9 @@ pub(super) struct Cell {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Text {
     pub(super) figure: String,
-    /// Half of the 95 % interval; empty without one.
+    /// Half of the 95 % interval; empty if there is no interval.
     pub(super) plus_minus: String,
-    /// The figure relative to the base of the same side; empty without one.
+    /// The figure divided by the base's figure of the same side; empty if there is none.
     pub(super) relative: String,
 }
 

@@ -15,7 +15,7 @@ pub(super) const LENO: TargetKind = TargetKind::LenoMesh;
 pub(super) struct Standing {
     pub(super) ahead: Vec<String>,
     pub(super) behind: Vec<String>,
-    /// The repeats cannot tell the two figures apart.
+    /// The figures that the repeats cannot tell apart.
     pub(super) level: Vec<String>,
 }
 
@@ -26,7 +26,7 @@ pub(super) fn sentence(measured: &Measured) -> String {
         return format!("Leno was not measured: {}.", why_not(measured));
     };
     let own_figure = figure(own.mean.value, column.unit);
-    // No mesh at all is no rival of a mesh. It has a row in every table.
+    // Leave out the condition without a mesh: it is no rival of a mesh. It has a row in every table.
     let rivals = rivals(measured, column, TargetKind::is_proxy);
     let Some((best, other)) = best(column, &rivals) else {
         return format!("{begin} {own_figure} through Leno; no other mesh was measured.");
@@ -47,7 +47,7 @@ pub(super) fn sentence(measured: &Measured) -> String {
     }
 }
 
-/// Compares Leno with the best other condition, in each figure in which one can be better.
+/// Compares Leno with the best other condition, in each figure for which either less or more is better.
 pub(super) fn standing(measured: &Measured) -> Standing {
     let mut standing = Standing::default();
     let columns = measured.publication().tables.iter().flat_map(|table| table.columns);
@@ -79,7 +79,7 @@ pub(super) fn order_here(measured: &Measured, column: &Column) -> Vec<TargetKind
     sorted(column, figures.collect())
 }
 
-/// The same for the published figures.
+/// The conditions in the order of a column's published figures, the best first.
 pub(super) fn order_theirs(column: &Column) -> Vec<TargetKind> {
     sorted(column, column.theirs.iter().map(|(target, published)| (*target, published.value())).collect())
 }

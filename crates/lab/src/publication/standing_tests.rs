@@ -48,7 +48,7 @@ fn every_figure_is_ahead_behind_or_level() {
         ahead.contains(&"p99 with one pod 50 ms slower: Leno 10.2\u{a0}ms, Istio sidecar 70.2\u{a0}ms".to_owned()),
         "{ahead:?}"
     );
-    // No mesh at all is faster while all pods are alike.
+    // Kubernetes without a mesh is faster while all pods are alike.
     assert!(
         behind.contains(&"p99 with all pods alike: Leno 10.2\u{a0}ms, Kubernetes alone 5.20\u{a0}ms".to_owned()),
         "{behind:?}"

@@ -1,4 +1,4 @@
-//! A method by its name, and its request by its JSON.
+//! Finds a method by its name, and encodes its request from JSON.
 
 use std::fmt;
 use std::str::FromStr;
@@ -51,8 +51,8 @@ impl fmt::Display for MethodName {
 
 /// The call of a unary method with a request that `json` describes, in protobuf's JSON.
 ///
-/// # Errors
-/// One line that names the method, if the descriptors have no such unary method, or the JSON is not its request.
+/// # Errors One line that names the method, if the descriptors have no such unary method, or the JSON does not describe
+/// a request of the method.
 pub(crate) fn call(descriptors: &DescriptorPool, name: &MethodName, json: &str) -> Result<UnaryCall> {
     let method = find(descriptors, name)?;
     if method.is_client_streaming() || method.is_server_streaming() {

@@ -11,7 +11,7 @@ pub(crate) use descriptor_set::read_descriptor_set;
 pub(crate) use method::{MethodName, call};
 pub(crate) use server::ask_server;
 
-/// Names that an error lists. A server may have thousands.
+/// Maximum number of names that an error lists. A server may have thousands.
 const NAMES_MAX: usize = 20;
 
 /// Lists the first names.

@@ -27,7 +27,7 @@ const VERSIONS: [&str; 2] = [
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ];
 const ANSWER_MAX_BYTES: usize = 16 << 20;
-/// A server may describe one service in at most this many files, and in this many bytes.
+/// Maximum number of files in which a server may describe one service, and their maximum size together.
 const FILES_MAX: usize = 1_000;
 const FILES_MAX_BYTES: usize = 32 << 20;
 /// Longest time for all answers.
@@ -116,7 +116,7 @@ impl Reflection {
         Ok(files.into_values().collect())
     }
 
-    /// Makes one call for each question: then each stream ends after its answer.
+    /// Makes one call for each question, so that each stream ends after its answer.
     async fn ask(&mut self, question: MessageRequest) -> std::result::Result<MessageResponse, Status> {
         self.grpc.ready().await.map_err(|error| Status::unavailable(innermost(&error)))?;
         let request = ServerReflectionRequest { host: String::new(), message_request: Some(question) };

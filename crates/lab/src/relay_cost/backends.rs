@@ -12,7 +12,7 @@ use crate::echo::proto::{EchoRequest, EchoResponse};
 use crate::error::{Error, Result, io as io_error};
 use crate::load::{PREFIX_BYTES, framed};
 
-/// Path of unary calls. `nghttpd` derives the content type from the ending.
+/// Path of unary calls. `nghttpd` derives the content type from the path's ending.
 pub(super) const UNARY_PATH: &str = "/leno.echo.v1.Echo/Unary.grpc";
 const STREAM_PATH: &str = "/leno.echo.v1.Echo/ServerStream";
 const COUNT: usize = 5;

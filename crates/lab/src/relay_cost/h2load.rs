@@ -9,7 +9,7 @@ use crate::error::{Error, Result, io};
 use crate::experiment::record::TargetKind;
 use crate::targets::Target;
 
-/// A target is warmed up with the number of calls of a round divided by this. These calls are not measured.
+/// The warm-up of a target makes the number of calls of a round divided by this number. These calls are not measured.
 const WARM_UP_DIVISOR: u64 = 10;
 
 /// The load of each round.

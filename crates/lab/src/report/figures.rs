@@ -45,7 +45,7 @@ pub(super) fn peak_mb(run: &Run) -> Option<f64> {
     megabytes(run.proxy_rss_peak_bytes.max(run.server_proxy_rss_peak_bytes))
 }
 
-/// The share of CPU time that a mesh's proxies in front of the backends used.
+/// CPU time for each call, in us, that a mesh's proxies in front of the backends used.
 pub(super) fn server_cpu_us(run: &Run) -> Option<f64> {
     run.server_proxy_cpu_us_per_call
 }

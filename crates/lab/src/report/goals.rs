@@ -78,8 +78,8 @@ fn of_target(results: &Results, scenario: Scenario, target: TargetKind) -> Vec<G
                 let tail = |group: &Group| {
                     Limit::RatioAtMost(1.5).judge_beside(results.healthy(group), group, figures::p999_ms)
                 };
-                // The delay with the best result decides. A delay at a percentile that lies among the slow calls is as
-                // long as they are, and so cannot help.
+                // The delay with the best result decides. If a delay is at a percentile that lies among the slow calls,
+                // it is as long as a slow call, so the hedge cannot help.
                 for fault in faults(&groups) {
                     let tails = hedged().filter(|group| group.condition.fault == fault).map(tail);
                     if let Some(best) = tails.min_by(order) {
@@ -91,8 +91,8 @@ fn of_target(results: &Results, scenario: Scenario, target: TargetKind) -> Vec<G
                 add("further attempts of hedges ≤ 5 %", attempts.collect());
             }
             Scenario::RetryStorm => {
-                // A budget of 20 percent allows 1.20, in a chain without protection 1.73. The rest is for calls that cross
-                // the ends of the run.
+                // A budget of 20 percent allows 1.20; three such budgets in a chain without protection allow 1.73. The
+                // rest of each limit is for calls that cross the ends of the run.
                 let attempts = |group: &Group| Some(group.spread_of_all(figures::attempts_per_call)?.estimate());
                 let under = |name: &str, fault: fn(Fault) -> bool, limit: f64| {
                     let is_of =

@@ -52,7 +52,7 @@ impl<'a> Group<'a> {
         Self { scenario, load, skew_ms, condition, target, runs: vec![run] }
     }
 
-    /// The parts in which the groups of one section of the table agree.
+    /// The parts that all groups of one section of the table have in common.
     pub(super) fn section(&self) -> (Scenario, Load, u32, Condition) {
         (self.scenario, self.load, self.skew_ms, self.condition)
     }
@@ -179,8 +179,8 @@ impl<'a> Results<'a> {
         self.groups.iter().find(|other| other.target == group.target && other.section() == healthy)
     }
 
-    /// Returns, among the groups with the same target, skew and rate, the one with the fewest connections. It may be
-    /// `group` itself.
+    /// Returns the group with the fewest connections among the groups with the same target, skew and rate as `group`.
+    /// The result may be `group` itself.
     pub(super) fn fewest_connections(&self, group: &Group) -> Option<&Group<'a>> {
         let key = |group: &Group| (group.target, group.skew_ms, group.load.rate_per_s);
         self.of(group.scenario).filter(|other| key(other) == key(group)).min_by_key(|other| other.load.connections)

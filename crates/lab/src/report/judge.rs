@@ -14,7 +14,8 @@ use super::labels;
 use super::ratio::ratio;
 use super::spread::{Estimate, LEAST_REPEATS};
 
-/// The result of a goal, ascending by precedence: of several figures' verdicts the greatest decides.
+/// The result of a goal, in ascending precedence: if a goal has several figures, the greatest of their verdicts
+/// decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
     Reached,

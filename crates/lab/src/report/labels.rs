@@ -12,7 +12,7 @@ use super::group::{Load, Marks};
 pub(super) fn target_is(target: TargetKind, experiment: &Experiment) -> &'static str {
     let is_in_cluster = experiment.cluster.is_some();
     match target {
-        // kube-proxy or an eBPF program implements them.
+        // kube-proxy or an eBPF program implements the Services.
         TargetKind::Vanilla if is_in_cluster => "no mesh: the cluster's Services",
         TargetKind::Ambient if is_in_cluster => "ztunnel on each node",
         TargetKind::Kuma if is_in_cluster => "Envoy sidecars",

@@ -129,7 +129,7 @@ pub(super) fn limits(results: &Results) -> Vec<String> {
     limits
 }
 
-/// What the lab does not know of a user's workload.
+/// What the lab does not know about a user's workload.
 fn workload(Workload { service, call }: &Workload) -> String {
     format!(
         "The servers behind {service} are not the lab's. The lab knows neither their own time for {call} nor their other \

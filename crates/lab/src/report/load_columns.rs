@@ -1,4 +1,4 @@
-//! The table's columns for the scenarios that ask what a load costs.
+//! The table's columns for the scenarios that measure the cost of a load.
 
 use crate::experiment::record::{Experiment, Scenario};
 
@@ -7,7 +7,7 @@ use super::group::Group;
 use super::mean::Mean;
 use super::table::Column;
 
-/// The columns of `scenario`; empty for all others.
+/// The columns of `scenario`; empty for scenarios that do not measure the cost of a load.
 pub(super) fn of_load<'a>(scenario: Scenario) -> Vec<Column<'a>> {
     let mut columns = match scenario {
         Scenario::Ladder => vec![

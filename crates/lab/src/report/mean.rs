@@ -54,7 +54,7 @@ impl Mean {
 
     /// Half of the 95 % interval of the difference to `other`.
     fn welch(&self, other: &Self) -> Option<f64> {
-        // The square of a mean's standard error, and the part of it that belongs to each degree of freedom.
+        // The square of a mean's standard error, and the square of this square divided by the degrees of freedom.
         let parts = |mean: &Self| {
             let variance = mean.sd?.powi(2) / mean.runs as f64;
             Some((variance, variance.powi(2) / (mean.runs as f64 - 1.0)))

@@ -26,7 +26,7 @@ pub(super) enum Certainty {
     /// The figure is certain.
     Told,
     /// The outcome cannot be distinguished from its reference: the result without a fault, or over the fewest
-    /// connections. The value here is the uncertainty, as a fraction of 1.
+    /// connections. The value is the uncertainty as a fraction: 0.1 is 10 %.
     Same(f64),
     /// Undecided: too few repeats.
     TooFew,

@@ -1,4 +1,4 @@
-//! One group's figure relative to another group's: divided by it, or less it.
+//! One group's figure relative to another group's: the quotient or the difference of the two.
 //!
 //! The targets take turns within a repeat, so that a noisy minute affects both runs of a pair. The ratio within a
 //! repeat is therefore more certain than the ratio of the medians. It is used if both groups have runs of the same

@@ -10,7 +10,7 @@ pub(super) const LEAST_REPEATS: usize = 6;
 
 /// Largest probability on each side of an interval.
 const TAIL: f64 = 0.025;
-/// The corresponding number of standard deviations of a normal distribution.
+/// Number of standard deviations of a normal distribution beyond which the probability is [`TAIL`], on each side.
 pub(crate) const TAIL_DEVIATIONS: f64 = 1.959_964;
 
 /// A figure over the repeats.

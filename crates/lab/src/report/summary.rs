@@ -9,7 +9,7 @@ use super::group::{Load, Results};
 use super::judge::Verdict;
 use super::{figures, goals, labels, limits, table, verdict};
 
-/// The whole file.
+/// The whole file, in Markdown.
 pub(super) fn text(results: &Results) -> String {
     let mut text = String::new();
     for scenario in results.scenarios() {

@@ -84,7 +84,7 @@ fn columns<'a>(results: &'a Results, scenario: Scenario) -> Vec<Column<'a>> {
         columns.push(("calls/s ÷ healthy".to_owned(), Box::new(beside_healthy(figures::rps))));
     }
     let per = if scenario == Scenario::Handshakes { "handshake" } else { "call" };
-    // The calls cost CPU time even if no call of a run succeeds, as in a chain.
+    // Include runs in which no call succeeds, as in a chain: their calls cost CPU time too.
     let cpu = |group: &Group| figures::median(group.spread_of_all(figures::cpu_us));
     columns.push((format!("CPU per {per}, µs"), Box::new(cpu)));
     if results.targets(scenario).into_iter().any(TargetKind::is_mesh) && scenario.has_calls() {
@@ -93,7 +93,7 @@ fn columns<'a>(results: &'a Results, scenario: Scenario) -> Vec<Column<'a>> {
         columns.push((format!("of it in front of {servers}, µs"), Box::new(cell)));
     }
     columns.push(("memory peak, MB".to_owned(), Box::new(|group| figures::median(group.spread(figures::peak_mb)))));
-    // No server of a user's workload is slow or failing.
+    // The lab makes no server of a user's workload slow or failing.
     if results.experiment.workload.is_none() {
         columns.extend(of_scenario(scenario));
     }

@@ -10,8 +10,8 @@ use super::outcome::{Certainty, Outcome, outcome};
 use super::ratio::ratio;
 use super::spread::Estimate;
 
-/// The load for the headline: a closed loop before an open one, few connections before many. In the scenario `ladder`:
-/// the highest rate.
+/// The load for the headline: a closed loop before an open one, few connections before many. In the scenarios `ladder`
+/// and `retry-storm`: the highest rate.
 pub(super) fn main_load(results: &Results, scenario: Scenario) -> Option<Load> {
     let mut loads = results.loads(scenario).into_iter();
     // In `retry-storm`, the chains have the lowest rate.
@@ -77,7 +77,7 @@ pub(super) fn sentence(results: &Results, scenario: Scenario) -> String {
     if others.is_empty() { format!("{head}.") } else { format!("{head}; {others}.") }
 }
 
-/// The range of the numbers of connections, as `1 to 8`.
+/// The range of the numbers of connections, in the form `1 to 8`.
 fn connections(results: &Results) -> String {
     let loads = results.loads(Scenario::Connections);
     let counts = || loads.iter().map(|load| load.connections);

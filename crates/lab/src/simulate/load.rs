@@ -31,7 +31,7 @@ impl Method {
     }
 }
 
-/// A load as users write it, possibly relative to the capacity of the healthy servers.
+/// A load in the form that users write, possibly relative to the capacity of the healthy servers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LoadSpec {
     /// `closed:200`: 200 callers, each with one call at a time.

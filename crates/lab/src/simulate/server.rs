@@ -8,8 +8,8 @@ use super::balancers::Report;
 pub(super) const FAILS_AFTER_MS: f64 = 0.2;
 /// Number of latest answers that a server remembers, to report them to probes.
 const REMEMBERED_ANSWERS: usize = 32;
-/// A report to a probe is based on at most this many remembered answers. These are the latest answers to calls that
-/// arrived when about as many calls were open as now; if there are none, the latest answers.
+/// Maximum number of remembered answers on which a report to a probe is based: the latest answers to calls that arrived
+/// when about as many calls were open as now. If there are none, the latest answers.
 const REPORTED_ANSWERS: usize = 9;
 /// Largest age of an answer that is reported to probes.
 const REPORTED_AGE_NS: u64 = 5_000_000_000;
@@ -19,9 +19,9 @@ const REPORTED_AGE_NS: u64 = 5_000_000_000;
 pub(super) struct Behaviour {
     /// Calls that the server processes at a time; other calls wait in a queue.
     pub(super) workers: usize,
-    /// Time added to every answer after the worker has finished, as by a slow link or disk.
+    /// Time added to every answer after the worker has finished, like the delay of a slow link or disk.
     pub(super) added_ms: f64,
-    /// Time added to every call while it occupies its worker, as by a slow processor.
+    /// Time added to every call while it occupies its worker, like the delay of a slow processor.
     pub(super) occupying_ms: f64,
     /// Fraction of the calls that fail at once, 0 to 1.
     pub(super) failing: f64,
@@ -68,7 +68,7 @@ impl Server {
         }
     }
 
-    /// Gives `call` a worker, or a place in the queue. Returns whether it got a worker.
+    /// Gives `call` a worker, or queues it. Returns whether it got a worker.
     pub(super) fn take(&mut self, call: u32) -> bool {
         let free = self.busy < self.behaviour.workers;
         if free {

@@ -44,7 +44,7 @@ fn goals(row: &Row) -> String {
     }
 }
 
-/// The same tables as Markdown.
+/// A Markdown table for each setting, grouped by case and then by balancer.
 pub(super) fn markdown(rows: &[Row]) -> String {
     let mut text = String::new();
     for table in rows.chunk_by(|one, other| one.setting == other.setting) {
@@ -60,7 +60,7 @@ pub(super) fn markdown(rows: &[Row]) -> String {
     text
 }
 
-/// Formats a number with three significant digits.
+/// Formats a number with about three significant digits, and at most three decimals.
 pub(super) fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),

@@ -1,7 +1,8 @@
 //! The shape of Istio's ambient mode: a tunnel at layer 4 beside the client, a waypoint Envoy, and a tunnel beside each
 //! backend. Mutual TLS on both sides of the waypoint.
 //!
-//! ztunnel is not here. The lab's own tunnel stands for it: bare TLS on rustls, without the HTTP/2 CONNECT of HBONE.
+//! ztunnel itself is not used. The lab's own tunnel replaces it: bare TLS on rustls, without the HTTP/2 CONNECT of
+//! HBONE.
 
 use std::net::SocketAddr;
 

@@ -118,7 +118,7 @@ impl TargetKind {
         self.is_mesh() || self == Self::Tunnel
     }
 
-    /// Whether the lab configures the target to retry calls, if a scenario asks for it.
+    /// Whether the lab configures the target to retry calls, if a scenario requires retries.
     pub(crate) fn can_retry(self) -> bool {
         matches!(self, Self::Leno | Self::LenoMesh | Self::Envoy | Self::EnvoyMesh)
     }

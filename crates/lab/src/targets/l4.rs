@@ -33,8 +33,8 @@ pub(super) const SERVICE: SocketAddr = SocketAddr::new(IpAddr::V4(CLUSTER_IP), P
 const FIRST_POD: Ipv4Addr = Ipv4Addr::new(10, 244, 0, 1);
 /// Length of the prefix of all Pods' addresses: Kubernetes' usual range.
 const POD_PREFIX: u8 = 16;
-/// The trial in [`version`]. It fails if the user is not root and the kernel refuses user namespaces, or if the kernel
-/// has no nf_tables.
+/// The name of the trial in [`version`]. The trial fails if the user is not root and the kernel refuses user
+/// namespaces, or if the kernel has no nf_tables.
 const TRIAL: &str = "netfilter rules in a network namespace (they need root, or user namespaces, and nf_tables)";
 
 /// The rules, which are in force until this value is dropped.
@@ -66,7 +66,7 @@ pub(super) fn start(kind: TargetKind, setting: &Setting<'_>) -> Result<Target> {
     Ok(Target { addresses: vec![SERVICE], ..Target::of(kind) }.with_rules(rules))
 }
 
-/// Redirects connections to other addresses. `service` is an address that no other rules in force have.
+/// Redirects connections to other addresses. No other rules in force may have the address `service`.
 ///
 /// # Errors
 /// If the experiment is not in its own namespace.
@@ -140,8 +140,8 @@ pub(crate) fn enter() -> Error {
     become_it().map_or_else(|error| error, io_error("starting unshare"))
 }
 
-/// Makes loopback, the ClusterIP and the Pods' addresses reachable in the namespace. Changes nothing if they already are: several experiments
-/// of one process share the namespace.
+/// Makes loopback, the ClusterIP and the Pods' addresses reachable in the namespace. Changes nothing if they are
+/// already reachable: several experiments of one process share the namespace.
 pub(crate) fn set_up_namespace() -> Result<()> {
     let ip = program("ip")?;
     // On a loopback device, an address makes all addresses of its prefix local.

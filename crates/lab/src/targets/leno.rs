@@ -47,7 +47,8 @@ pub(super) fn service(address: SocketAddr, protocol: Protocol) -> Service<'stati
     }
 }
 
-/// Writes a proxy's configuration directory. Each run writes all files, because an earlier run may have used the directory.
+/// Writes a proxy's configuration directory. Each run writes all files, because an earlier run may have used the
+/// directory.
 pub(super) fn write_config(dir: &Path, service: &Service<'_>, policy: CallPolicy) -> Result<()> {
     let traffic_policy = traffic_policy(service.name, policy);
     fs::create_dir_all(dir)
@@ -78,8 +79,8 @@ pub(crate) fn built(path: PathBuf) -> Result<PathBuf> {
     if path.is_file() { Ok(path) } else { Err(Error::NotBuilt { path, build: BUILD }) }
 }
 
-/// Returns the given binary; if none is given, the leno-proxy beside this program; if there is none, this program,
-/// which contains the proxy but is larger.
+/// Returns the binary `given`. If none is given, returns the leno-proxy beside this program; if there is none either,
+/// this program itself, which contains the proxy but is larger.
 pub(crate) fn program(given: Option<&Path>) -> Result<Program> {
     if let Some(path) = given {
         return Ok(Program { path: built(path.to_owned())?, args: Vec::new() });

@@ -24,7 +24,7 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let (issuer, client) = credentials(setting)?;
     let (endpoints, servers) = start_servers(setting, &issuer, &client)?;
     let outbound = free_address()?;
-    // Opaque bytes name no destination: the proxy learns the original destination only if connections are intercepted.
+    // Opaque bytes name no destination: the proxy finds the original destination only if connections are intercepted.
     let is_opaque = setting.protocol.wire() == Wire::Opaque;
     let address = if is_opaque { l4::SERVICE } else { outbound };
     let client_side = start_client_side(setting, &issuer, (outbound, address), &endpoints)?;
@@ -103,13 +103,13 @@ pub(super) fn start_servers(
 }
 
 fn start_server(index: usize, backend: SocketAddr, setting: &Setting<'_>, issuer: &Path) -> Result<Server> {
-    // Only the caller's proxy sends a call again.
+    // Only the caller's proxy retries or hedges calls.
     let setting = &Setting { policy: CallPolicy::Once, ..*setting };
     start_inbound(&server_proxy(index), backend, setting, issuer, (None, &[Endpoint::from(backend)]))
 }
 
-/// Starts a proxy with an inbound side in front of `backend`. Its configuration has a Service with the endpoints `called`.
-/// If `outbound` is given, the proxy also listens there for the backend's own calls of this Service.
+/// Starts a proxy with an inbound side in front of `backend`. Its configuration has a Service with the endpoints
+/// `called`. If `outbound` is given, the proxy also listens there for the backend's own calls of this Service.
 pub(super) fn start_inbound(
     name: &str,
     backend: SocketAddr,
@@ -123,7 +123,7 @@ pub(super) fn start_inbound(
         format!("--issuer={}", issuer.display()),
         format!("--inbound={inbound}"),
         format!("--tunnel={tunnel}"),
-        // As in the other meshes, whose proxies require a certificate.
+        // The proxies of the other meshes require a certificate too.
         "--default-inbound-policy=all-authenticated".to_owned(),
     ];
     let options = options.into_iter().chain(outbound.map(|outbound| format!("--outbound={outbound}")));

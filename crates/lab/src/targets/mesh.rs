@@ -82,7 +82,7 @@ fn start_server(
     let (name, peer) = (server_proxy(index), spiffe_id(CLIENT));
     start_hop(&Hop {
         downstream: Side::secure(setting.protocol.mesh_wire(), credentials, &peer),
-        // Only the caller's proxy sends a call again.
+        // Only the caller's proxy retries or hedges calls.
         policy: CallPolicy::Once,
         upstreams: std::slice::from_ref(backend),
         ..Hop::alone(&name, free_address()?, setting)

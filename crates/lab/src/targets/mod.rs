@@ -52,19 +52,18 @@ pub(crate) struct Setting<'a> {
     pub(crate) dir: &'a Path,
     /// The CPUs that the target may use; empty for all.
     pub(crate) cpus: &'a [usize],
-    /// The binaries that a person named.
+    /// The binaries that the user named.
     pub(crate) programs: &'a Programs,
 }
 
 /// A running target. Dropping this value ends its processes and removes all traces.
 pub(crate) struct Target {
-    /// The kind of target.
     pub(crate) kind: TargetKind,
     /// Addresses for calls. A connection may choose any of them.
     addresses: Vec<SocketAddr>,
     /// The proxies; clients connect to the first.
     processes: Vec<Child>,
-    /// Servers behind the proxies that are no backends of the experiment: the services of a graph.
+    /// Servers behind the proxies that are no backends of the experiment: the services of a graph or of a chain.
     services: Vec<Child>,
     rules: Vec<l4::Rules>,
     /// The parts of Linkerd's meshes that are not proxies.
@@ -191,8 +190,8 @@ impl Target {
         self.processes.iter_mut().chain(&mut self.services).try_for_each(Child::ensure_running)
     }
 
-    /// Fails if a proxy whose endpoints are in the mesh has sent calls without mutual TLS. Checks the proxies that decide
-    /// that themselves; the others can use TLS only.
+    /// Fails if a proxy whose endpoints are in the mesh has sent calls without mutual TLS. Checks only the proxies that
+    /// can decide against TLS; the others always use TLS.
     pub(crate) fn ensure_encrypted(&self) -> Result<()> {
         self.linkerd.iter().try_for_each(linkerd::Running::ensure_encrypted)
     }

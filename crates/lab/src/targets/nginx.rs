@@ -44,8 +44,9 @@ fn program() -> Result<PathBuf> {
     find_program("nginx").ok_or(Error::MissingProgram { program: "nginx", install: INSTALL })
 }
 
-/// One worker, no access log, and connections to the backends that stay open. Without these three limits nginx would
-/// close connections in the middle of an experiment, and queue calls beyond 128 of one connection.
+/// One worker, no access log, and connections to the backends that stay open. With nginx's own limits instead of the
+/// three here, nginx would close connections in the middle of an experiment, and queue calls beyond 128 of one
+/// connection.
 fn config(hop: &Hop<'_>) -> Result<String> {
     let (http2, pass) = match hop.downstream.wire {
         Wire::Http2 => (" http2", "grpc_pass grpc://backends;\n            grpc_read_timeout 1h;"),

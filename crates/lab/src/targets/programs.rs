@@ -1,4 +1,4 @@
-//! The binaries that a person may name.
+//! The binaries that the user may name.
 
 use std::path::PathBuf;
 

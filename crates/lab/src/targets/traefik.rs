@@ -20,7 +20,7 @@ const ROUTER: &str = "calls";
 /// Starts Traefik with one thread for Go code.
 ///
 /// # Errors
-/// If Traefik is not here, or should carry opaque bytes.
+/// If Traefik is missing, or should carry opaque bytes.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let program = program(setting.programs.traefik.as_deref())?;
     let (address, admin) = (free_address()?, free_address()?);
@@ -43,7 +43,7 @@ pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
 /// Returns Traefik's release number, from the line `Version:      3.7.15`.
 ///
 /// # Errors
-/// If Traefik is not here.
+/// If Traefik is missing.
 pub(super) fn version(given: Option<&Path>) -> Result<String> {
     let line = version_line("traefik", &program(given)?, &["version"])?;
     let release = line.strip_prefix("Version:").map(str::trim);

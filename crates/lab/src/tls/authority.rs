@@ -21,7 +21,7 @@ const VALID: Duration = Duration::from_secs(24 * 60 * 60);
 const CERTIFICATE: &str = "ca.crt";
 const KEY: &str = "ca.key";
 
-/// A certificate authority in a directory, as `leno ca init` writes one.
+/// A certificate authority in a directory, in the form that `leno ca init` writes.
 pub(crate) struct Authority {
     dir: PathBuf,
     issuer: Issuer<'static, KeyPair>,

@@ -71,8 +71,8 @@ impl ResolvesClientCert for Asked {
     }
 }
 
-/// Credentials with the name of `client`. Their authority is another one, which has the name of the authority of
-/// `client`.
+/// Credentials with the name of `client`, from another authority that has the same name as the authority of `client`.
+/// They trust the authority of `client`.
 fn stranger(client: &Credentials) -> Result<Credentials> {
     let dir = client.authority.with_file_name("stranger");
     let credentials = Authority::create(&dir)?.issue(CLIENT)?;

@@ -20,7 +20,7 @@ pub(crate) const CLIENT: &str = "ns/lab/sa/client";
 /// The identity of the serving side, without the trust domain.
 pub(crate) const SERVER: &str = "ns/lab/sa/server";
 
-/// An identity as written in a certificate.
+/// The SPIFFE id of a workload, in the form that certificates contain.
 pub(crate) fn spiffe_id(workload: &str) -> String {
     format!("spiffe://{TRUST_DOMAIN}/{workload}")
 }

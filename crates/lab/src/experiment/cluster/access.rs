@@ -1,5 +1,4 @@
-//! The cluster as a whole: whether the user may do what the lab does, what the cluster is and which meshes it has, and
-//! the namespaces of the lab.
+//! The cluster as a whole: the user's rights in it, its description, its meshes, and the namespaces of the lab.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -17,8 +16,8 @@ use crate::error::{Error, Result};
 use crate::experiment::record::{Cluster, ClusterNode, Skipped, Version};
 use crate::kubernetes::{connect, refused};
 
-/// What the lab does in a cluster: verb, API group, resource, subresource. Older versions of Kubernetes ask for `get` of the
-/// last two subresources, newer ones for `create`.
+/// Rights that the lab needs in a cluster: verb, API group, resource, subresource. For the last two subresources, older
+/// versions of Kubernetes check the verb `get`, newer versions `create`.
 const RIGHTS: [(&str, &str, &str, &str); 15] = [
     ("create", "", "namespaces", ""),
     ("get", "", "namespaces", ""),
@@ -36,7 +35,7 @@ const RIGHTS: [(&str, &str, &str, &str); 15] = [
     ("get", "", "pods", "portforward"),
     ("create", "", "pods", "portforward"),
 ];
-/// What the lab also does for a user's own workload.
+/// Further rights that the lab needs for a user's own workload.
 const WORKLOAD_RIGHTS: [(&str, &str, &str, &str); 2] =
     [("get", "", "services", ""), ("list", "discovery.k8s.io", "endpointslices", "")];
 
@@ -64,7 +63,7 @@ impl Access {
         Ok(Self { client: connect(kubeconfig, context).await? })
     }
 
-    /// Checks that the user may do what the lab does, with a user's own workload or without.
+    /// Checks that the user has the rights that the lab needs, with a user's own workload or without.
     ///
     /// # Errors
     /// One line that names all missing rights; or if the cluster cannot be reached.
@@ -113,10 +112,10 @@ impl Access {
         Ok(())
     }
 
-    /// The meshes to measure: the requested ones, or all that the cluster has and that work.
+    /// The meshes to measure: the `requested` meshes, or all meshes of the cluster that work.
     ///
     /// # Errors
-    /// If a requested mesh is not there, or does not work.
+    /// If a requested mesh is missing in the cluster, or does not work.
     pub(super) async fn meshes(&self, requested: Option<&[Mesh]>) -> Result<Meshes> {
         let mut meshes = Meshes::default();
         for &mesh in requested.unwrap_or(&Mesh::ALL) {
@@ -167,7 +166,7 @@ impl Access {
         Ok((names, Cluster { kubernetes, nodes, image: image.to_owned(), load_pods, placements: Vec::new() }))
     }
 
-    /// Creates the namespace of a mesh. Returns whether it did: another run may have created it before.
+    /// Creates the namespace of a mesh. Returns whether this call created it: another run may have created it before.
     ///
     /// # Errors
     /// If the API server rejects the request. After a time-out, the namespace may exist.
@@ -218,7 +217,7 @@ fn none_ready(pods: &[Pod], labels: &str) -> Option<String> {
     is_broken.then(|| format!("no Pod with the labels {labels} is ready; see kubectl get pods -A -l {labels}"))
 }
 
-/// The reason of a mesh that the lab found, but does not measure.
+/// The reason why the lab does not measure a mesh that it found.
 pub(super) fn left_out(why: impl Display) -> String {
     format!("found in the cluster, but unusable: {why}")
 }

@@ -1,4 +1,4 @@
-//! `leno lab clean`: removes what a run that was killed has left in a cluster.
+//! `leno lab clean`: removes the objects that a killed run has left in a cluster.
 
 use std::path::PathBuf;
 

@@ -9,7 +9,7 @@ use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 pub(super) struct ReadyEndpoints {
     /// The addresses, of one address family or of both.
     pub(super) addresses: BTreeSet<String>,
-    /// The Pods among them, each with the number that the port has in it.
+    /// The endpoints that are Pods: name of the Pod, and number of the port in this Pod.
     pub(super) pods: BTreeMap<String, u16>,
 }
 

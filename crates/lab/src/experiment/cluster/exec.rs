@@ -14,11 +14,11 @@ use crate::error::{Error, Result};
 
 /// Maximum number of characters that an error quotes of a command's output, or of an answer of the API server.
 const QUOTED_MAX: usize = 200;
-/// Longest part of a line of the standard error that counts as one line, in bytes.
+/// Maximum length of a line of the standard error, in bytes. A longer line is read as several lines.
 const ERROR_LINE_MAX_BYTES: u64 = 4096;
-/// Longest time between the end of a command's output and the reason of its end.
+/// Longest time to wait for the reason of a command's end after its output has ended.
 const REASON_TIMEOUT: Duration = Duration::from_secs(5);
-/// The cause in a [`Status`] that has the exit code.
+/// The cause in a [`Status`] that contains the exit code.
 const EXIT_CODE: &str = "ExitCode";
 /// Exit code for arguments that the program does not know.
 const USAGE_EXIT_CODE: &str = "2";
@@ -98,7 +98,7 @@ impl Exec {
     }
 }
 
-/// Text in one line, as far as an error quotes it.
+/// Returns `text` in one line, with at most [`QUOTED_MAX`] characters.
 pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(QUOTED_MAX).collect()
 }

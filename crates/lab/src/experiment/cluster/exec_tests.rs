@@ -3,8 +3,8 @@ use tokio::io::DuplexStream;
 
 use super::*;
 
-/// A command of the lab in the Pod `load-0`, whose input and output are the other end of the returned stream. It ends
-/// with this status, and writes no error.
+/// A command of the lab in the Pod `load-0`. Its input and output are connected to the returned stream. It ends with
+/// `status`, and writes no error.
 pub(in super::super) fn talking(status: Option<Status>) -> (Exec, DuplexStream) {
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let (output, input) = tokio::io::split(ours);

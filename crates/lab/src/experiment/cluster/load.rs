@@ -106,7 +106,7 @@ async fn run(
     if !is_ready {
         return Err(process.ended().await);
     }
-    // If another load fails, this one is dropped here.
+    // If another load fails, this future is dropped while it waits here.
     all_ready.wait().await;
     let time = plan.warm_up + plan.measured + LAST_ANSWERS + RESULT_TIMEOUT;
     match timeout(time, follow(&mut process, measuring)).await.map_err(|_| late("no result", time))?? {
@@ -115,7 +115,8 @@ async fn run(
     }
 }
 
-/// Gives a load its plan, and waits until its clients have connected. Returns whether it is ready: it may have ended.
+/// Sends the plan to a load, and waits until the load's clients have connected. Returns false if the load ended before
+/// that.
 async fn prepare(process: &mut Exec, plan: &Plan) -> Result<bool> {
     if process.write(&plan.to_line()?).await.is_err() {
         return Ok(false);

@@ -23,7 +23,8 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Records the nodes of these Pods. Later Pods of the same names must run on the same nodes. A second call has no effect.
+    /// Records the nodes of these Pods. Later Pods of the same names must run on the same nodes. A second call has no
+    /// effect.
     pub(super) fn fix(&self, pods: &[Pod]) {
         let placed = pods.iter().filter_map(|pod| Some((name(pod), node(pod)?.to_owned())));
         self.of_pods.get_or_init(|| placed.collect());
@@ -34,8 +35,8 @@ impl Nodes {
         self.of_pods.get()?.get(pod).map(String::as_str)
     }
 
-    /// The first Pod that runs on another node than it must, as the reason of an error. Only an API server that ignores
-    /// scheduling gates lets this happen.
+    /// The reason of an error that names the first Pod on a wrong node. A Pod runs on a wrong node only if the API
+    /// server ignores scheduling gates.
     pub(super) fn misplaced(&self, pods: &[Pod]) -> Option<String> {
         pods.iter().find_map(|pod| {
             let (pod, node, wanted) = (name(pod), node(pod)?, self.of(&name(pod))?);
@@ -55,7 +56,7 @@ pub(super) fn is_held(pod: &Pod) -> bool {
     gates.into_iter().any(|gate| gate.name == GATE)
 }
 
-/// The strategic merge patch that lets the scheduler place a Pod, on this node or on any one.
+/// The strategic merge patch that lets the scheduler place a Pod: on `node`, or on any node if `node` is `None`.
 pub(super) fn release(node: Option<&str>) -> Value {
     let gates = json!([{"$patch": "delete", "name": GATE}]);
     let Some(node) = node else { return json!({"spec": {"schedulingGates": gates}}) };

@@ -19,7 +19,7 @@ pub(super) const BACKEND: &str = "backend";
 pub(super) const LOAD: &str = "load";
 /// The container with the program leno, in each of these Pods.
 pub(super) const CONTAINER: &str = "leno";
-/// The servers' port for gRPC, which controls them too.
+/// The servers' port for gRPC; the lab's control calls use it too.
 pub(super) const GRPC_PORT: u16 = 50_051;
 /// The servers' port for requests without gRPC.
 pub(super) const HTTP_PORT: u16 = 8080;
@@ -129,7 +129,7 @@ fn stateful_set(name: &str, replicas: usize, container: &Value) -> Result<Statef
     }))
 }
 
-/// The settings that the Pod Security Standard `restricted` asks of each container.
+/// The settings that the Pod Security Standard `restricted` requires of each container.
 fn restricted() -> Value {
     json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}})
 }

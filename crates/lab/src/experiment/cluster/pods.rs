@@ -20,11 +20,11 @@ use crate::kubernetes::refused;
 const POLL: Duration = Duration::from_millis(250);
 /// Longest time for a Pod to be ready, with the image's download.
 const READY_TIMEOUT: Duration = Duration::from_secs(180);
-/// Longest time in which Kubernetes creates none of the Pods that are missing: a webhook may reject them.
+/// Longest time for which Pods may be missing while Kubernetes creates none of them: a webhook may reject them.
 const CREATION_PATIENCE: Duration = Duration::from_secs(30);
 /// Longest time for a Pod to answer a call that controls its server.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(15);
-/// Bytes of a command's output that wait to be read.
+/// Size of the buffer for a command's unread output.
 const OUTPUT_BUFFER_BYTES: usize = 64 * 1024;
 
 /// The Pods of one namespace.
@@ -178,7 +178,8 @@ impl Pods {
         Endpoint::from_static("http://pod").timeout(CONTROL_TIMEOUT).connect_with_connector_lazy(connector)
     }
 
-    /// The error for Pods that do not exist, with the reason that Kubernetes gives. The user may lack the right to see it.
+    /// The error for Pods that do not exist. It contains Kubernetes' reason, unless the user lacks the right to read
+    /// it.
     async fn not_created(&self, labels: &str, count: usize) -> Error {
         let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
         let failures = events.list(&ListParams::default().fields("reason=FailedCreate")).await;

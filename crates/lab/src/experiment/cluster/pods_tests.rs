@@ -18,7 +18,8 @@ fn a_pod_that_is_about_to_end_is_not_ready() {
     assert!(!is_ready(&ready));
 }
 
-/// Pods of the namespace `leno-lab-leno` behind an API server that records the requests, and answers each one with this.
+/// Pods of the namespace `leno-lab-leno` behind an API server that records the requests, and answers each with
+/// `answer`.
 fn recorded(answer: serde_json::Value, code: u16, nodes: &Nodes) -> (Pods, Arc<Mutex<Vec<String>>>) {
     let requests = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&requests);

@@ -24,7 +24,7 @@ use crate::formats::fortio;
 use crate::kubernetes::delete_namespaces;
 use crate::report::{self, Written};
 
-/// Time that a run takes beside its load: until the kubelets have measured all containers again.
+/// Duration of a run in addition to its load: the kubelets must measure all containers again.
 const AROUND_A_RUN: Duration = Duration::from_secs(20);
 /// The image, if Leno is not installed in the cluster.
 const USUAL_IMAGE: &str = concat!("leno:", env!("CARGO_PKG_VERSION"));
@@ -61,7 +61,7 @@ pub(in crate::experiment) fn run(options: &Options, words: impl Iterator<Item = 
     let measured = lab.measure(meshes, command);
     let Lab { mut foreground, made, .. } = lab;
     foreground.begin("deleting the lab's namespaces", made.len() as u32);
-    // Only another signal ends this.
+    // From here on, only another signal interrupts the run.
     foreground.forget_signals();
     let deleted = foreground.wait(delete_namespaces(&access.client, &made));
     if let Err(left) = &deleted {
@@ -118,7 +118,7 @@ impl Lab<'_> {
             match self.foreground.wait(access.make_namespace(mesh)) {
                 Ok(false) => return Err(taken(&mesh.namespace())),
                 made => {
-                    // After an error or a signal, the namespace may exist.
+                    // Do this before the check for an error: after an error or a signal, the namespace may exist.
                     self.made.push(mesh.namespace());
                     made?;
                 }
@@ -149,7 +149,7 @@ impl Lab<'_> {
         self.run_all(&mut experiment, plot, &mut stages, &kubelets, &idle)
     }
 
-    /// Goes on without a mesh that does not work, and frees what its Pods use.
+    /// Leaves out a mesh that does not work, and deletes its namespace to free the resources of its Pods.
     fn leave_out(&mut self, experiment: &mut Experiment, mesh: Mesh, error: &Error) -> Result<()> {
         let why = left_out(error);
         self.foreground.say(&format!("{} is left out: {why}", mesh.target()))?;
@@ -157,7 +157,7 @@ impl Lab<'_> {
         self.output.describe(experiment)?;
         match self.foreground.wait(delete_namespaces(&self.access.client, &[mesh.namespace()])) {
             Err(Error::Interrupted) => Err(Error::Interrupted),
-            // The end of the run deletes the namespace again, and reports a failure.
+            // Ignore other errors: the end of the run deletes the namespace again, and reports a failure.
             _ => Ok(()),
         }
     }
@@ -211,8 +211,8 @@ impl Lab<'_> {
     }
 }
 
-/// Whether the experiment goes on without a mesh whose set-up failed. A mesh that the user named is needed. Without a
-/// mesh, the lab's own objects failed, which all meshes have.
+/// Whether the experiment continues without a mesh whose set-up failed. It does not if the user named the mesh. It does
+/// not for [`Mesh::None`] either: then the lab's own objects failed, and all meshes have the same objects.
 fn may_be_left_out(mesh: Mesh, is_requested: bool, error: &Error) -> bool {
     mesh != Mesh::None && !is_requested && matches!(error, Error::Cluster { .. })
 }
@@ -229,7 +229,7 @@ fn ensure_measurable(scenario: Scenario, meshes: &[Mesh], left_out: &[Skipped]) 
     Err(Error::Cluster { what: "footprint measures the memory of proxies".to_owned(), why })
 }
 
-/// The number of load Pods: no more than the largest load of a case has parts.
+/// Number of load Pods, at most `at_most`: as many as the case with the largest load has parts.
 fn load_pods(cases: &[Case], at_most: u32) -> u32 {
     cases.iter().map(|case| case.load_pods(at_most as usize) as u32).max().unwrap_or(at_most)
 }
@@ -247,7 +247,7 @@ fn image(meshes: &[(Mesh, Version)]) -> String {
     let control = meshes.iter().find(|(mesh, _)| *mesh == Mesh::Leno);
     let found = control.and_then(|(_, Version { version, .. })| {
         let (registry, tag) = version.rsplit_once("leno-control")?;
-        // A digest belongs to one image only.
+        // Drop the digest: it belongs to the image of leno-control only.
         let tag = tag.split('@').next().filter(|tag| tag.starts_with(':'))?;
         Some(format!("{registry}leno{tag}"))
     });

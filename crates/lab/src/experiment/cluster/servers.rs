@@ -13,7 +13,7 @@ use crate::echo::proto::echo_client::EchoClient;
 use crate::echo::proto::{CountRequest, ExitRequest};
 use crate::error::{Error, Result};
 
-/// Time for a server that ends at once to do so.
+/// Longest wait for the answer to an exit request. A server that exits at once sends no answer.
 const EXIT_TIME: Duration = Duration::from_millis(200);
 
 /// The servers of one namespace.
@@ -66,7 +66,7 @@ impl Servers {
         Ok(try_join_all(self.clients.iter().enumerate().map(count)).await?.into_iter().unzip())
     }
 
-    /// Replaces the Pod of the server at `index`, and waits until the new one is ready. Its server is healthy.
+    /// Replaces the Pod of the server at `index`, and waits until the new Pod is ready. The new server is healthy.
     ///
     /// # Errors
     /// If the API server rejects a request, or the new Pod is not ready in time.

@@ -1,5 +1,5 @@
 //! One mesh of the experiment, ready to be measured: its namespace with the load Pods and the lab's servers, and the
-//! containers whose CPU time and memory count.
+//! containers whose CPU time and memory are measured.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -33,7 +33,7 @@ pub(super) struct Stage {
     pub(super) client: Client,
     pub(super) exchange: Exchange,
     pub(super) containers: Containers,
-    /// The node of each Pod, as `backend-0 on node1`.
+    /// The node of each Pod, in the form `backend-0 on node1`.
     pub(super) placements: Vec<String>,
 }
 
@@ -57,8 +57,8 @@ impl Containers {
         [&self.clients[..], &self.servers, &self.shared].concat()
     }
 
-    /// The containers that a load in the first `loads` load Pods uses. The other load Pods have no connection, and their
-    /// proxies would count as a cost of the load.
+    /// The containers that a load in the first `loads` load Pods uses. The other load Pods have no connection, so their
+    /// proxies must not count as a cost of the load.
     pub(super) fn of_loads(&self, loads: usize) -> Self {
         let clients = self.clients.iter().take(loads).cloned().collect();
         Self { clients, ..self.clone() }
@@ -105,7 +105,7 @@ impl Stage {
                 }
             }
         };
-        // The Pods of the load start at the same time as the servers: each wait also places its Pods.
+        // Wait for the load Pods and the servers at the same time: each wait also places its Pods.
         let of_loads = selector(LOAD);
         let ((servers, client, exchange), loads) = try_join(called, pods.ready(&of_loads, plot.loads)).await?;
         for pod in loads {
@@ -130,7 +130,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until all Pods of the lab are ready, and places those that Kubernetes has replaced since.
+    /// Waits until all Pods of the lab are ready. Places the Pods that Kubernetes has replaced since.
     ///
     /// # Errors
     /// If the API server rejects a request, or a Pod is not ready in time.

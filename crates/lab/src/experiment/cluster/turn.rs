@@ -41,7 +41,7 @@ struct Loaded {
     /// Restarts in each half of the measured time.
     restarts: [u32; 2],
     before: Usage,
-    /// After the load. The memory of each container is the largest since the load began.
+    /// Usage after the load. The memory of each container is the largest since the load began.
     after: Usage,
     /// Whether the kubelets have measured all containers after the load.
     is_fresh: bool,
@@ -72,7 +72,7 @@ impl Measurement<'_> {
     /// Measures the load of a turn over a few connections, and then over the connections of the turn.
     async fn measure_footprint(&self, turn: &Turn) -> Result<Run> {
         let few = Turn { case: Case { connections: LOAD_CONNECTIONS, ..turn.case }, ..*turn };
-        // Both loads count the same proxies, so that the difference is what the connections cost.
+        // Both loads count the same proxies, so that the difference is the cost of the connections.
         let containers = self.containers(&[turn, &few]);
         let run = self.run(&few, &containers, self.load(&few).await?);
         let proxies = containers.proxies();
@@ -87,8 +87,8 @@ impl Measurement<'_> {
 
     async fn load(&self, turn: &Turn) -> Result<Loaded> {
         let plan = self.plan(turn);
-        // An older measurement would not do: other meshes' runs use the proxies of a user's servers too, and this run would
-        // pay for their calls. And new proxies have none.
+        // An older measurement is unusable in two cases. The runs of other meshes also use the proxies of a user's
+        // servers, so this run would include the cost of their calls. New proxies have no older measurement.
         let needs_new = self.stage.servers.is_none() || self.settings.scenario.has_fresh_proxies();
         let before = if needs_new { self.measured_again().await?.0 } else { self.kubelets.read().await? };
         let mut load = LoadPods::start(&self.stage.pods, plan.shares(self.load_pods));
@@ -133,7 +133,7 @@ impl Measurement<'_> {
         }
     }
 
-    /// The counts of the lab's servers; empty for a user's workload, whose servers do not count.
+    /// The counts of the lab's servers; empty for a user's workload, whose servers count no calls.
     async fn counts(&self) -> Result<(Vec<u64>, Vec<u64>)> {
         match &self.stage.servers {
             Some(servers) => servers.counts().await,
@@ -155,8 +155,8 @@ impl Measurement<'_> {
         }
     }
 
-    /// Reads the memory of all containers again and again, and keeps the largest in `peaks`. A reading that fails is only
-    /// missing.
+    /// Reads the memory of all containers again and again, and keeps the largest in `peaks`. Ignores a reading that
+    /// fails.
     async fn watch(&self, peaks: &mut Usage) -> Infallible {
         loop {
             sleep(WATCH).await;
@@ -187,8 +187,8 @@ impl Measurement<'_> {
         Ok(restarts)
     }
 
-    /// Restarts all servers once, one after the other, and waits until `end`. Returns how many it restarted: it starts
-    /// no restart that may end later.
+    /// Restarts all servers once, one after the other, and waits until `end`. Leaves out restarts that may end later.
+    /// Returns the number of restarts.
     async fn restart_until(&self, servers: &Servers, stop: Stop, end: Instant) -> Result<u32> {
         let (mut restarts, mut longest) = (0, Duration::ZERO);
         for index in 0..self.settings.backends {
@@ -204,13 +204,13 @@ impl Measurement<'_> {
         Ok(restarts)
     }
 
-    /// Adds up what was measured of these containers.
+    /// Combines the measurements of these containers into the record of the run.
     fn run(&self, turn: &Turn, containers: &Containers, loaded: Loaded) -> Run {
         let Loaded { numbers, reached, messages_per_s, restarts, before, after, is_fresh } = loaded;
         let Containers { clients, servers, control_plane, .. } = containers;
         let proxies = containers.proxies();
         let scenario = self.settings.scenario;
-        // The load includes the warm-up, so its calls count too.
+        // The load time includes the warm-up, so the calls of the warm-up count too.
         let (calls, load_time) = (numbers.answered + numbers.failed, self.settings.warm_up + self.settings.measured);
         let cpu = |names: &[ContainerName]| {
             let cpu = after.cpu_of_load(&before, names, load_time, self.idle).filter(|_| is_fresh && !names.is_empty());

@@ -30,7 +30,7 @@ pub(super) struct ContainerName {
     pub(super) container: String,
 }
 
-/// What a kubelet measured of a container.
+/// A kubelet's measurement of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Measured {
     /// Start of the container, as the kubelet writes it.
@@ -39,7 +39,7 @@ pub(super) struct Measured {
     at: Timestamp,
     /// CPU time since the container's start.
     pub(super) cpu_time: Duration,
-    /// The working set: memory that the kernel cannot free at once, which `kubectl top` shows and limits count.
+    /// The working set: memory that the kernel cannot free at once. `kubectl top` shows it, and memory limits count it.
     pub(super) memory_bytes: u64,
 }
 
@@ -91,11 +91,11 @@ impl Kubelets {
         }
     }
 
-    /// Waits until the kubelets have measured each of these containers again, and returns these measurements. Gives up
-    /// the wait after a time, and then returns `None`.
+    /// Waits until the kubelets have measured each of these containers again, and returns the new measurements. Returns
+    /// `None` if this takes longer than [`FRESH_TIMEOUT`].
     ///
     /// # Errors
-    /// As of [`Kubelets::read`].
+    /// The same errors as [`Kubelets::read`].
     pub(super) async fn read_again(&self, containers: &[ContainerName]) -> Result<Option<Usage>> {
         let before = self.read().await?;
         let end = Instant::now() + FRESH_TIMEOUT;
@@ -152,9 +152,9 @@ impl Usage {
         self.of(names).map(|measured| measured.memory_bytes).max()
     }
 
-    /// CPU time that a load of the length `load_time` cost these containers since an earlier reading: their CPU time, less
-    /// what they use without a load in the rest of the time between the readings. `None` if a container is missing in a
-    /// reading, was replaced between the readings, or was not measured without a load.
+    /// CPU time that a load of the length `load_time` cost these containers since an earlier reading: their CPU time
+    /// minus the CPU time that they use without a load during the rest of the time between the readings. `None` if a
+    /// container is missing in a reading, was replaced between the readings, or was not measured without a load.
     pub(super) fn cpu_of_load(
         &self,
         earlier: &Self,
@@ -170,7 +170,7 @@ impl Usage {
         names.iter().map(of).sum()
     }
 
-    /// The CPUs of all containers since an earlier reading, if there was no load between them.
+    /// CPUs that each container has used since an earlier reading. There must be no load between the two readings.
     pub(super) fn idle_since(&self, earlier: &Self) -> IdleCpus {
         let of = |name: &ContainerName| {
             let (cpu, time) = self.spent(earlier, name)?;
@@ -180,8 +180,8 @@ impl Usage {
         IdleCpus { containers: self.containers.keys().filter_map(of).collect() }
     }
 
-    /// The CPUs of these containers together since an earlier reading; `None` if a
-    /// container is missing in a reading or was replaced between them.
+    /// CPUs that these containers together have used since an earlier reading. `None` if a container is missing in a
+    /// reading or was replaced between the readings.
     pub(super) fn cpus_since(&self, earlier: &Self, names: &[ContainerName]) -> Option<f64> {
         let cpus = |name| {
             let (cpu, time) = self.spent(earlier, name)?;
@@ -205,7 +205,7 @@ impl Usage {
         Some((cpu, Duration::try_from(now.at.duration_since(before.at)).ok()?))
     }
 
-    /// Keeps the larger memory of each container from an earlier reading.
+    /// Sets the memory of each container to the larger of its values in this reading and in an earlier one.
     pub(super) fn keep_peaks(&mut self, earlier: &Self) {
         for (name, measured) in &mut self.containers {
             let before = earlier.containers.get(name).map_or(0, |before| before.memory_bytes);
@@ -215,7 +215,7 @@ impl Usage {
 }
 
 impl IdleCpus {
-    /// The CPUs of these containers together; `None` if a container was not measured without a load.
+    /// CPUs that these containers together use without a load; `None` if a container was not measured without a load.
     pub(super) fn of(&self, names: &[ContainerName]) -> Option<f64> {
         names.iter().map(|name| self.containers.get(name).copied()).sum()
     }

@@ -11,7 +11,7 @@ fn usage(cpu_ns: [u64; 2], memory: [u64; 2]) -> Usage {
     usage_at(cpu_ns, memory, "2026-01-02T03:04:05Z", "2026-01-02T03:05:05Z")
 }
 
-/// A reading at a time of two proxies that started at another time.
+/// A reading, at the time `at`, of two proxies that started at the time `started`.
 fn usage_at(cpu_ns: [u64; 2], memory: [u64; 2], started: &str, at: &str) -> Usage {
     let pod = |index: usize| {
         json!({

@@ -1,5 +1,5 @@
-//! Pods and containers that wait: which reasons of the scheduler and the kubelet are final, and which ones may pass by
-//! themselves.
+//! Pods and containers that wait: which reasons of the scheduler and the kubelet are final, and which ones may
+//! disappear by themselves.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use super::nodes::{Nodes, unschedulable};
 use super::objects::CONTAINER;
 use super::pods::name;
 
-/// Time for which the kubelet may report failed pulls of an image: a registry may be away for a moment.
+/// Time for which the kubelet may report failed pulls of an image: a registry may be unreachable for a moment.
 const PULL_PATIENCE: Duration = Duration::from_secs(30);
-/// Number of times that the kubelet may begin to wait before another pull. Each time, a pull has failed.
+/// Number of back-offs after which a pull is hopeless. In each, the kubelet waits after a failed pull.
 const BACK_OFFS_MAX: u32 = 2;
 /// The kubelet's reason after a failed pull, and while it waits before another pull.
 const PULL_FAILED: &str = "ErrImagePull";
@@ -25,17 +25,17 @@ const FINAL: [&str; 4] = ["ErrImageNeverPull", "InvalidImageName", "CreateContai
 /// Time for a Pod to be placed on its node: a Pod that ends may free the resources.
 const PLACEMENT_PATIENCE: Duration = Duration::from_secs(30);
 
-/// The Pods and containers that wait, as seen in one look after the other.
+/// The Pods and containers that wait, as found by successive looks at the cluster.
 #[derive(Debug)]
 pub(super) struct Waiting {
     nodes: Nodes,
-    /// The Pods that the scheduler cannot place on their nodes, since the first look that found it.
+    /// Pods that the scheduler cannot place on their nodes, each with the time of the first look that found this.
     unplaced: BTreeMap<String, Instant>,
-    /// By the Pod and the container.
+    /// Failed pulls by Pod and container.
     pulls: BTreeMap<(String, String), FailedPulls>,
 }
 
-/// The failed pulls of an image since the last look without one.
+/// The failed pulls of an image since the last look that found no failed pull.
 #[derive(Debug)]
 struct FailedPulls {
     since: Instant,
@@ -50,7 +50,7 @@ impl Waiting {
         Self { nodes: nodes.clone(), unplaced: BTreeMap::new(), pulls: BTreeMap::new() }
     }
 
-    /// Looks at a Pod. Returns why it will not be ready, in one line; `None` if it may still be.
+    /// Looks at a Pod. Returns, in one line, why it will never be ready; `None` if it may become ready.
     pub(super) fn hopeless(&mut self, pod: &Pod, now: Instant) -> Option<String> {
         self.hopeless_placement(pod, now).or_else(|| self.hopeless_containers(pod, now))
     }
@@ -77,7 +77,7 @@ impl Waiting {
         let status = pod.status.as_ref()?;
         let all = [&status.init_container_statuses, &status.container_statuses];
         let all = all.into_iter().flatten().flatten();
-        // Looks at every container: a failure that has passed must be forgotten.
+        // Look at every container: a failure that has passed must be forgotten.
         let reasons: Vec<String> = all.filter_map(|container| self.hopeless_container(pod, container, now)).collect();
         reasons.into_iter().next()
     }

@@ -17,7 +17,7 @@ fn waiting(reason: &str) -> Pod {
     pod("leno", &json!({"waiting": {"reason": reason, "message": format!("message of\n{reason}")}}))
 }
 
-/// What is found in looks at these seconds.
+/// The findings of looks at these times, in s, at a container that waits for these reasons.
 fn looks(looks: &[(u64, &str)]) -> Vec<Option<String>> {
     let (mut waiting_for, start) = (Waiting::new(&Nodes::default()), Instant::now());
     let look = |(s, reason): &(u64, &str)| waiting_for.hopeless(&waiting(reason), start + Duration::from_secs(*s));

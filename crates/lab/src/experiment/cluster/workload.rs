@@ -29,7 +29,7 @@ pub(super) struct Workload {
     pub(super) exchange: Exchange,
     /// Ready endpoints of the Service's port.
     pub(super) servers: usize,
-    /// The Pods among them.
+    /// The Pods among the ready endpoints.
     pods: Vec<Pod>,
     namespace: String,
     pub(super) description: record::Workload,
@@ -47,8 +47,8 @@ impl Workload {
     /// Finds the Service and its Pods, and encodes the request. Creates nothing.
     ///
     /// # Errors
-    /// One line that names the option, if the Service cannot be called or has no such method, or if the request is none
-    /// of the method's.
+    /// One line that names the option, if the Service cannot be called or has no such method, or if the request does
+    /// not fit the method.
     pub(super) async fn find(access: &Access, service: &ServicePort, request: Request) -> Result<Self> {
         let namespace = service.namespace.clone().unwrap_or_else(|| access.client.default_namespace().to_owned());
         let ServicePort { name: service_name, port, .. } = service;
@@ -86,7 +86,7 @@ impl Workload {
         })
     }
 
-    /// The proxies of a mesh in the Pods behind the Service. Pods without a proxy have none to measure.
+    /// The proxies of a mesh in the Pods behind the Service. Pods without a proxy are left out.
     pub(super) fn proxies(&self, mesh: Mesh) -> Vec<ContainerName> {
         let Proxies::Sidecars(proxy) = mesh.proxies() else { return Vec::new() };
         let meshed = self.pods.iter().filter(|pod| has_container(pod, proxy));

@@ -14,7 +14,7 @@ use crate::experiment::record::{Protocol, Scenario};
 use crate::load::parse_path;
 use crate::reflect::{MethodName, read_descriptor_set};
 
-/// Longest JSON of a request. In protobuf's JSON, each byte of the request takes up to two.
+/// Longest JSON of a request. protobuf's JSON needs up to two bytes for each byte of the request.
 const DATA_MAX_BYTES: u64 = 4 << 20;
 
 /// Options for the load on a user's own Service.
@@ -43,7 +43,7 @@ pub struct WorkloadOptions {
 /// A port of a Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServicePort {
-    /// `None` for the namespace of the kubeconfig's context.
+    /// Namespace of the Service; `None` for the namespace of the kubeconfig's context.
     pub(super) namespace: Option<String>,
     pub(super) name: String,
     pub(super) port: PortName,
@@ -61,7 +61,7 @@ pub(super) enum Request {
     Call {
         method: MethodName,
         json: String,
-        /// `None` if the server's reflection has them.
+        /// `None`: the lab gets the descriptors from the server's reflection.
         descriptors: Option<DescriptorPool>,
     },
     Get {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub(super) struct Document {
     pub(super) run_type: String,
     pub(super) labels: String,
-    /// RFC 3339.
+    /// Start time, in the format of RFC 3339.
     pub(super) start_time: String,
     /// Calls per second as text, or `max` in a closed loop.
     #[serde(rename = "RequestedQPS")]
@@ -20,13 +20,13 @@ pub(super) struct Document {
     pub(super) requested_duration: String,
     #[serde(rename = "ActualQPS")]
     pub(super) actual_qps: f64,
-    /// In ns.
+    /// Duration in ns.
     pub(super) actual_duration: u64,
     /// Fortio's threads have one connection each.
     pub(super) num_threads: u32,
     pub(super) version: String,
     pub(super) duration_histogram: Histogram,
-    /// Fortio's older versions do not have it.
+    /// Absent in results of older versions of Fortio.
     #[serde(default)]
     pub(super) errors_duration_histogram: Option<Histogram>,
     /// Name of the file without extension. Fortio writes it since 1.60.
@@ -34,10 +34,10 @@ pub(super) struct Document {
     pub(super) id: String,
     /// Number of calls for each code.
     pub(super) ret_codes: BTreeMap<String, u64>,
-    /// Only of HTTP.
+    /// Only in results of HTTP.
     #[serde(default, rename = "URL", skip_serializing_if = "Option::is_none")]
     pub(super) url: Option<String>,
-    /// Only of gRPC.
+    /// Only in results of gRPC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) destination: Option<String>,
 }
@@ -75,6 +75,6 @@ pub(super) struct Bucket {
 pub(super) struct Percentile {
     /// Percent of the calls, 0 to 100.
     pub(super) percentile: f64,
-    /// In s.
+    /// Latency in s.
     pub(super) value: f64,
 }

@@ -1,4 +1,4 @@
-//! Fortio's JSON, as `fortio load -json` writes it and `fortio report` shows it.
+//! Fortio's JSON, in the form that `fortio load -json` writes and `fortio report` shows.
 
 mod document;
 mod read;

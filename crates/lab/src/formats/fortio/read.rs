@@ -17,7 +17,7 @@ pub(in crate::formats) fn read(text: &str) -> Result<Measured, String> {
         Some(point.value * MS_PER_S)
     };
     let (calls, failed) = counts(&document.ret_codes)?;
-    // Fortio knows best which codes it treats as errors, since an option of it can change that.
+    // Prefer Fortio's own count of errors: an option of Fortio changes which codes are errors.
     let failed = document.errors_duration_histogram.as_ref().map_or(failed, |errors| errors.count);
     let measured = Measured {
         form: Form::Fortio,

@@ -1,16 +1,18 @@
 //! Prequal (Wydrowski and others, "Load is not what you should balance", NSDI 2024), simplified.
 //!
-//! After each pick, three servers chosen at random are probed. Answers enter a pool of at most 16, one for each server.
-//! The pool drops an answer after a second, or after a number of uses. At each pick it also drops one answer:
+//! After each pick, the client probes three servers chosen at random. Answers enter a pool of at most 16, one for each
+//! server. The pool drops an answer after a second, or after a number of uses. At each pick it also drops one answer:
 //! alternately the oldest and the worst. A server is hot if its calls in flight exceed the 84th percentile of recent
 //! answers. A pick takes the cold server with the lowest latency or, if all are hot, the server with the fewest calls
 //! in flight. If the pool has fewer than two answers, a pick takes a random server.
 //!
 //! A server answers a probe with its calls in flight and with the median latency of calls that found a similar number
-//! of calls in flight. It considers its last 32 answers within five seconds. Similar answers are those whose calls found a
-//! number within a quarter of the present number. The median is taken over the latest nine similar answers; if no answer
-//! is similar, over the latest nine answers. Without answers, the latency is 0. Further simplifications: probes always arrive, after 0.2 ms, and only follow
-//! calls; errors do not count against a server.
+//! of calls in flight. It considers its last 32 answers within five seconds. Similar answers are those whose calls
+//! found a number within a quarter of the present number. The median is taken over the latest nine similar answers; if
+//! no answer is similar, over the latest nine answers. Without answers, the latency is 0.
+//!
+//! Further simplifications: probes always arrive, after 0.2 ms, and only follow calls; errors do not count against a
+//! server.
 
 use std::time::{Duration, Instant};
 
@@ -60,8 +62,8 @@ impl Prequal {
         }
     }
 
-    /// How often one answer may be used, so that the pool neither runs empty nor grows stale. If the pool can hold an
-    /// answer of every server, new answers replace old ones, and uses need no limit.
+    /// Maximum number of uses of one answer, so that the pool neither runs empty nor grows stale. If the pool can hold
+    /// an answer of every server, new answers replace old ones, and uses need no limit.
     fn uses(&self) -> u32 {
         let new_part = 1.0 - POOL_MAX as f64 / self.servers.len() as f64;
         let net_probes = new_part * PROBES_PER_PICK as f64 - 1.0;

@@ -15,7 +15,7 @@ const ENDPOINTS: usize = 100;
 const PROXIES: usize = 100;
 const SLOW_ONE: usize = 50;
 const SKEW_MS: f64 = 200.0;
-/// Fraction of all endpoints' capacity.
+/// Load as a fraction of the capacity of all endpoints.
 const LOAD: f64 = 0.6;
 
 /// The size of an endpoint, which determines how often each proxy calls.

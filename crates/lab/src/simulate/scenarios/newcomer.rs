@@ -10,7 +10,8 @@ use crate::simulate::row::Row;
 
 /// Observed time after the arrival.
 const AFTER_S: f64 = 10.0;
-/// How long a cold new endpoint is slow, and by how much: its caches are empty, and its code is not compiled.
+/// Time for which a cold new endpoint is slow, and its additional latency: its caches are empty, and its code is not
+/// compiled.
 const COLD_S: f64 = 1.0;
 const COLD_MS: f64 = 50.0;
 const LOADS: [LoadSpec; 3] =

@@ -15,7 +15,7 @@ pub(super) const SETTLE_S: f64 = 5.0;
 const RECOVERY_MAX_S: f64 = 10.0;
 /// Seconds within which a recovered endpoint should have its share.
 pub(super) const RECOVERY_GOAL_S: f64 = 5.0;
-/// An endpoint's share counts as fair from this fraction of a fair share on.
+/// An endpoint's share is fair if it is at least this fraction of an equal share.
 const FAIR: f64 = 0.8;
 
 /// The servers and the load.

@@ -11,7 +11,7 @@ use super::settings::Settings;
 use super::start_with;
 use crate::error::Result;
 
-/// Cilium treats only private IPv4 addresses of RFC 1918 and loopback as internal.
+/// The address ranges that Cilium regards as internal: only private IPv4 addresses of RFC 1918, and loopback.
 const INTERNAL: [(&str, u8); 4] = [("10.0.0.0", 8), ("172.16.0.0", 12), ("192.168.0.0", 16), ("127.0.0.1", 32)];
 
 pub(in super::super) fn start_hop(hop: &Hop<'_>) -> Result<Started> {

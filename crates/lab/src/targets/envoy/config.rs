@@ -10,7 +10,7 @@ use super::settings::Settings;
 
 const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
-/// Envoy's configuration, with its own defaults where `settings` has nothing else. There is no access log.
+/// Envoy's configuration. Envoy's own defaults apply where `settings` sets nothing. There is no access log.
 pub(super) fn config(hop: &Hop<'_>, admin: SocketAddr, settings: Settings) -> Value {
     let Settings { bootstrap, listener, mut network_filters, .. } = settings;
     let http = Http {

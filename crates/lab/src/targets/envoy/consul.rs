@@ -11,7 +11,7 @@ use super::settings::{Direction, Settings};
 use super::start_with;
 use crate::error::Result;
 
-/// Consul's expression for the parts of a client's identity in `x-forwarded-client-cert`.
+/// Consul's regular expression for the parts of a client's identity in `x-forwarded-client-cert`.
 const IDENTITY: &str = ".*URI=spiffe://([^/]+.[^/]+)(?:/ap/([^/]+))?/ns/([^/]+)/dc/([^/]+)/svc/([^/;,]+).*";
 /// The parts, in the order of the expression's groups.
 const PARTS: [&str; 5] = ["trust-domain", "partition", "namespace", "datacenter", "service"];

@@ -55,8 +55,8 @@ fn sidecar(hop: &Hop<'_>) -> Settings {
     settings(hop, direction, Parts { listener, manager, route, retry })
 }
 
-/// A waypoint has the filters of an inbound sidecar and the clusters of an outbound one. Within HBONE no proxy
-/// describes itself.
+/// A waypoint has the filters of an inbound sidecar and the clusters of an outbound one. Within HBONE, no proxy sends
+/// [`PEER_HEADERS`].
 fn waypoint(hop: &Hop<'_>) -> Settings {
     let listener = json!({"traffic_direction": Direction::Inbound.name()});
     let parts = Parts { listener, manager: json!({}), route: json!({}), retry: outbound_retry() };
@@ -140,7 +140,7 @@ fn outbound_retry() -> Value {
     })
 }
 
-/// Stands for Istio's own filter `istio.metadata_exchange`, which stock Envoy does not have: the same headers, with
+/// Replaces Istio's own filter `istio.metadata_exchange`, which stock Envoy does not have: sets the same headers, with
 /// values of about the same size.
 fn peer_headers() -> Value {
     let values = ["sidecar~127.0.0.1~pod.lab~lab.svc.cluster.local".to_owned(), "Q".repeat(PEER_METADATA_BYTES)];

@@ -1,4 +1,4 @@
-//! Envoy without a mesh's settings: nothing that the other proxies of the lab do not do either.
+//! Envoy without a mesh's settings: it does only what the other proxies of the lab do too.
 
 use serde_json::{Value, json};
 
@@ -19,8 +19,8 @@ pub(in super::super) fn start_hop(hop: &Hop<'_>) -> Result<Started> {
     start_with(hop, settings(hop.policy))
 }
 
-/// No request timeout and no request ids, because the configurations of the other proxies have no such features either.
-/// Retries only if the policy has them.
+/// No request timeout and no request ids, because the other proxies have none either. Retries only if the policy has
+/// them.
 pub(super) fn settings(policy: CallPolicy) -> Settings {
     let mut thresholds = json!({
         "max_connections": CIRCUIT_BREAKER,
@@ -44,7 +44,8 @@ pub(super) fn settings(policy: CallPolicy) -> Settings {
     }
 }
 
-/// Envoy's default settings of a retry policy, except what it retries and how often.
+/// The action of the route. Retries have Envoy's default settings, except for the retried failures and the number of
+/// retries.
 fn action(policy: CallPolicy) -> Value {
     match policy {
         CallPolicy::Retry | CallPolicy::RetryUnlimited => {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::hop::Hop;
 
-/// The way in which calls pass a sidecar.
+/// Direction of calls through a sidecar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     /// From the application beside the sidecar.

@@ -20,7 +20,7 @@ impl Running {
     /// Fails if the outbound proxy has opened a connection to an endpoint without mutual TLS.
     ///
     /// # Errors
-    /// Also if the proxy's metrics cannot be read.
+    /// If there is such a connection, or if the proxy's metrics cannot be read.
     pub(in super::super) fn ensure_encrypted(&self) -> Result<()> {
         let Some(admin) = self.outbound_admin else { return Ok(()) };
         let wrong = |why| Error::Tls { what: format!("the outbound linkerd2-proxy at {admin}"), why };

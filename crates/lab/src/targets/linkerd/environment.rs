@@ -14,7 +14,7 @@ use super::names::NAMESPACE;
 /// The inbound policy of ports without another policy. Linkerd's default, `all-unauthenticated`, also accepts clients
 /// without a certificate.
 pub(super) const DEFAULT_POLICY: &str = "all-authenticated";
-/// The addresses of Pods and Services, which proxies may ask the control plane about.
+/// The address ranges of Pods and Services, about which proxies may query the control plane.
 const CLUSTER_NETWORKS: &str = "10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16,fd00::/8";
 
 /// Variables that are the same for all proxies.

@@ -1,8 +1,8 @@
 //! Linkerd: a linkerd2-proxy beside the client and in front of each backend, with mutual TLS between them. A small
 //! control plane of the lab drives the proxies ([`control`]).
 //!
-//! linkerd2-proxy learns the Service of a connection from its original destination, and connects to no loopback address.
-//! Therefore netfilter rules (marked `=>`) redirect connections at both ends of a call's way:
+//! linkerd2-proxy finds the Service of a connection by the connection's original destination, and never connects to
+//! loopback addresses. Therefore netfilter rules (marked `=>`) redirect connections at both ends of a call's path:
 //!
 //! ```text
 //! client -> Service => outbound proxy -> Pod's inbound port, inbound proxy -> Pod's port of the application => backend
@@ -31,8 +31,8 @@ use control::{ControlPlane, Plan, Pod};
 use environment::Sidecar;
 pub(super) use program::{INSTALL, version};
 
-/// The number of the client's Pod. It has an IP address of its own, because a proxy uses no TLS for endpoints in its own
-/// Pod, and finds them by the IP address.
+/// The number of the client's Pod. It has an IP address of its own, because a proxy uses no TLS for endpoints in its
+/// own Pod, and recognizes them by the IP address.
 const CLIENT_POD: usize = 0;
 /// The ALPN name of connections to an inbound proxy's own port, which begin with the port of the application.
 const TRANSPORT_HEADER: &str = "transport.l5d.io/v1";
@@ -41,7 +41,7 @@ const TRANSPORT_HEADER: &str = "transport.l5d.io/v1";
 /// the authority. [`Running::ensure_encrypted`] checks the outbound proxy after the calls.
 ///
 /// # Errors
-/// If linkerd2-proxy is not here, or the experiment is not in its own namespace.
+/// If linkerd2-proxy is missing, or the experiment is not in its own namespace.
 pub(super) fn start(setting: &Setting<'_>) -> Result<Target> {
     let (service, outbound) = (l4::service_address()?, free_address()?);
     let pods = setting.backends.iter().enumerate().map(|(index, &backend)| new_pod(index, backend));

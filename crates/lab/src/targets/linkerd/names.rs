@@ -23,7 +23,7 @@ pub(super) fn fully_qualified() -> String {
     format!("{SERVICE}.{NAMESPACE}.svc.cluster.local")
 }
 
-/// The path with which a proxy asks for the endpoints of the Service at `address`.
+/// The path with which a proxy requests the endpoints of the Service at `address`.
 pub(super) fn path(address: SocketAddr) -> String {
     format!("{}:{}", fully_qualified(), address.port())
 }

@@ -7,12 +7,12 @@ use std::process::{Command, Stdio};
 use crate::child::{find_program, last_line};
 use crate::error::{Error, Result, io as io_error};
 
-/// The way to the program, which its project publishes in container images only.
+/// How to get the program: its project publishes it in container images only.
 pub(in super::super) const INSTALL: &str =
     "cargo, as \"Build linkerd2-proxy\" in docs/lab.md says, and name it with --linkerd2-proxy PATH";
 /// The remedy for an unsuitable program.
 const REMEDY: &str = "name another one, which you build as \"Build linkerd2-proxy\" in docs/lab.md says";
-/// The oldest release that knows [`VARIABLE`], of April 2024.
+/// The oldest release that supports [`VARIABLE`]; it is of April 2024.
 const OLDEST: &str = "2.228.0";
 /// A variable that the lab needs.
 const VARIABLE: &str = "LINKERD2_PROXY_OUTBOUND_LISTEN_ADDRS";
@@ -20,10 +20,10 @@ const VARIABLE: &str = "LINKERD2_PROXY_OUTBOUND_LISTEN_ADDRS";
 /// Returns the given program, or the one in PATH.
 ///
 /// # Errors
-/// If there is none.
+/// If there is no such program.
 pub(super) fn find(given: Option<&Path>) -> Result<PathBuf> {
     match given {
-        // The system would search a name without a slash in PATH.
+        // An absolute path, because the system would search for a name without a slash in PATH.
         Some(path) if path.is_file() => std::path::absolute(path).map_err(io_error(path.display().to_string())),
         Some(path) => {
             Err(Error::Usage(format!("--linkerd2-proxy {}: there is no such file; {REMEDY}", path.display())))
@@ -37,7 +37,8 @@ pub(super) fn find(given: Option<&Path>) -> Result<PathBuf> {
 /// Returns the program's version.
 ///
 /// # Errors
-/// If the program is missing, cannot be executed, or is older than [`OLDEST`], or if the lab can have no network namespace.
+/// If the program is missing, cannot be executed, or is older than [`OLDEST`], or if the lab cannot create a network
+/// namespace.
 pub(in super::super) fn version(given: Option<&Path>) -> Result<String> {
     let path = find(given)?;
     let version = judge(&path, &start_without_configuration(&path)?)?;

@@ -32,7 +32,7 @@ pub(super) struct Service(pub(super) Arc<Plan>);
 impl Destination for Service {
     type GetStream = Answers<Update>;
 
-    /// The endpoints of the Service; for every other path, that there is no such Service.
+    /// Answers with the endpoints of the Service. For every other path, answers that there is no such Service.
     async fn get(&self, request: Request<GetDestination>) -> Result<Response<Self::GetStream>, Status> {
         let is_known = request.get_ref().path == names::path(self.0.service);
         let none = Kind::NoEndpoints(NoEndpoints { exists: false });

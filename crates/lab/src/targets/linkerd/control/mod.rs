@@ -54,7 +54,7 @@ pub(super) struct Pod {
     pub(super) inbound: SocketAddr,
 }
 
-/// The mesh as its control plane knows it.
+/// The mesh from the view of its control plane.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     /// The address of the only Service.
