@@ -19,7 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub const RULES: &str = "charts/leno/files/rules.yaml";
 
 /// Metrics that only a control plane with a cluster exports.
-const OF_A_CLUSTER: [&str; 6] = [
+const OF_A_CLUSTER: [&str; 7] = [
+    "leno_control_issuer",
     "leno_control_objects",
     "leno_control_listed",
     "leno_control_problems",
