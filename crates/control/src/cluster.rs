@@ -26,7 +26,7 @@ use crate::status::keep_statuses;
 use crate::unmeshed::report_unmeshed;
 use crate::webhooks::{CertifiedWebhooks, Webhooks};
 
-/// Serves the mesh of a cluster until `ended`.
+/// Serves the mesh of a cluster until `ended` completes.
 pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<Output = ()>) -> Result<(), RunError> {
     let config = kube::Config::infer().await.map_err(|error| RunError::NoCluster(error.into()))?;
     let client = kube::Client::try_from(config).map_err(|error| RunError::NoCluster(error.into()))?;

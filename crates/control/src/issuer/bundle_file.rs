@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 use super::signing::Signing;
 
-/// How long to wait after a failed write.
+/// Delay after a failed write.
 const RETRY: Duration = Duration::from_secs(2);
 
 /// Writes the trust bundle now and after every change; never returns. Without a path it does nothing.

@@ -1,5 +1,5 @@
-//! Asks the API server to which workload a token was issued. A token's own claims only show whether asking is
-//! worthwhile.
+//! Asks the API server to which workload a token was issued. A token's own claims only show whether a review by the API
+//! server is worthwhile.
 
 use std::time::{Duration, SystemTime};
 
