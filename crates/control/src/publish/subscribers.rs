@@ -124,7 +124,7 @@ impl Subscribers {
         }
     }
 
-    /// Whether any client subscribes to a subject, in any kind, by name or among all.
+    /// Whether any client subscribes to a subject, in any kind, by name or by a subscription to all resources.
     pub(crate) fn has(&self, subject: &Subject) -> bool {
         let inner = lock(&self.inner);
         let may_be_among_all = matches!(subject, Subject::Cluster(_) | Subject::Address(_));

@@ -62,8 +62,8 @@ struct Said {
 }
 
 impl Said {
-    /// As [`Said::entries`], for a policy for traffic. If other controllers leave too few places, our last entries are
-    /// left out.
+    /// Returns the entries for a policy for traffic: like [`Said::entries`], but at most [`ANCESTORS_MAX`] entries. If
+    /// other controllers leave too few places, our last entries are left out.
     fn ancestors(&self, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
         let mut all = self.entries("ancestorRef", before, ours);
         all.truncate(ANCESTORS_MAX);

@@ -30,7 +30,7 @@ use crate::watch::resource;
 pub(crate) use wanted::Judged;
 use wanted::{Wanted, wanted};
 
-/// How long to wait after a failed write.
+/// Delay after a failed write.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The kind and name of an object whose status we write.
