@@ -37,7 +37,7 @@ pub(crate) use options::Options;
 /// First word of the command line that selects this mode.
 pub(crate) const WORD: &str = "grpc";
 
-/// How long to wait after the files could not be written.
+/// Delay after a failed write of the files.
 const RETRY: Duration = Duration::from_secs(10);
 
 /// The page at /.

@@ -138,7 +138,7 @@ impl Knowledge {
         }
     }
 
-    /// Takes the changes of a kind's subscriptions that the control plane has not been told yet: names to subscribe to,
+    /// Takes the changes of a kind's subscriptions that were not sent to the control plane yet: names to subscribe to,
     /// and names to unsubscribe from.
     pub(super) fn take_wishes(&mut self, kind: Kind) -> (Vec<String>, Vec<String>) {
         self.wishes.take(kind)
