@@ -49,7 +49,7 @@ impl TrustBundle {
     /// Reads PEM text. Skips blocks that are not certificates.
     ///
     /// # Errors
-    /// [`BundleError`] as for [`TrustBundle::new`], or if the text is not PEM.
+    /// [`BundleError`] in the same cases as [`TrustBundle::new`], and if the text is not PEM.
     pub fn from_pem(text: &[u8]) -> Result<Self, BundleError> {
         let anchors: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).take(ANCHORS_MAX + 1).collect();
         Self::new(anchors.map_err(BundleError::Pem)?)

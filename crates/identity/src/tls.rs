@@ -39,7 +39,7 @@ pub struct TlsIdentity {
     /// id.
     pub client: Arc<ClientConfig>,
     pub not_after: SystemTime,
-    /// The anchors that peers are checked against.
+    /// The anchors against which peers' certificates are verified.
     pub bundle: TrustBundle,
 }
 

@@ -61,7 +61,7 @@ pub(crate) struct ServerVerifier {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// How a server treats a client that sends no certificate.
+/// A server's reaction to a client that sends no certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WithoutCertificate {
     /// Accept the client: policies decide about its calls.
@@ -102,7 +102,8 @@ impl ClientVerifier {
         provider: &Arc<CryptoProvider>,
         without: WithoutCertificate,
     ) -> Self {
-        // Do not tell clients which anchors we trust: a workload has only one certificate to choose from.
+        // Do not send clients the names of our anchors: a workload has one certificate, so it needs no hint which
+        // certificate to send.
         let builder = WebPkiClientVerifier::builder_with_provider(bundle.roots().clone(), provider.clone())
             .clear_root_hint_subjects();
         let builder = match without {

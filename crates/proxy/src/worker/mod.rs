@@ -4,7 +4,7 @@
 //!   connections stay if there are too many).
 //! - Bytes: `wire` (a socket and its `tls`, counted by `meter`), `sockets` (input, output, and what the relay asks for),
 //!   `socket_memory` (what the kernel holds for a socket).
-//! - Certificates: `trust` (how long a peer's certificate lets its connection stay, with `standing` and `recheck`).
+//! - Certificates: `trust` (when a connection ends because of its peer's certificate, with `standing` and `recheck`).
 //! - The rest: `handle` (the control thread's handle of a worker), `listen` (the sockets that accept), `upkeep` (periodic
 //!   work), `memory` (of the process).
 //!
@@ -63,7 +63,7 @@ struct Worker {
     listeners: Vec<Listener>,
     commands: mpsc::Receiver<Command>,
     relay: Relay,
-    /// Where the lines of the access log go.
+    /// Outlet for the lines of the access log.
     outlet: Outlet,
     /// Channel for questions to the control plane; `None` without a control plane.
     discovery: Option<tokio_mpsc::Sender<Subject>>,
@@ -136,7 +136,7 @@ impl Worker {
         }
     }
 
-    /// Returns how long the worker may wait for events before it has something else to do.
+    /// Returns the longest time for which the worker may wait for events.
     fn wait(&self) -> Duration {
         if !self.unfinished.is_empty() || self.accept_again {
             return Duration::ZERO;

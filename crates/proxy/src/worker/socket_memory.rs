@@ -1,12 +1,12 @@
-//! Socket memory: how much memory the kernel holds for a connection. cgroup v2 counts this memory against the
+//! Socket memory: the memory that the kernel holds for a connection. cgroup v2 counts this memory against the
 //! container's `memory.max`.
 //!
-//! The kernel itself answers, by the socket option SO_MEMINFO, because no bound is both safe and close. Measured on Linux
-//! 6.18, for a socket that is not read or whose peer does not read:
+//! The kernel reports this memory by the socket option SO_MEMINFO. Other values are no substitute, because none of them
+//! is both a safe and a close bound. Measured on Linux 6.18, for a socket that is not read or whose peer does not read:
 //!
 //! - Receiving: a queue of 75 KB of 1-byte segments takes 1.6 MB, and a queue of 117 KB takes 5.3 MB. So the payload
-//!   (FIONREAD) says too little. SO_RCVBUF bounds the queue, but says too much: it grows up to `net.ipv4.tcp_rmem`
-//!   (33.5 MB) while the socket is read, and never shrinks.
+//!   (FIONREAD) is too low. SO_RCVBUF bounds the queue, but is too high: it grows up to `net.ipv4.tcp_rmem` (33.5 MB)
+//!   while the socket is read, and never shrinks.
 //! - Sending: 160 to 200 KB with our TCP_NOTSENT_LOWAT of 128 KiB, because the last write is accepted as a whole. 3.5 MB
 //!   if the peer had been fast and then dropped what we sent. SO_SNDBUF is 4.2 MB in both cases.
 
@@ -25,8 +25,8 @@ const VALUES: usize = 9;
 /// SK_MEMINFO_WMEM_QUEUED and SK_MEMINFO_BACKLOG.
 const MEMORY: [usize; 4] = [0, 4, 5, 7];
 
-/// Returns how many bytes the kernel holds for a socket. `is_blocked` says that the socket accepts no bytes; only an
-/// estimate uses it.
+/// Returns the number of bytes that the kernel holds for a socket. `is_blocked`: whether the socket accepts no bytes;
+/// only an estimate uses this parameter.
 pub(super) fn socket_memory(socket: &TcpStream, is_blocked: bool) -> usize {
     let Some(values) = ask(socket) else { return estimate(socket, is_blocked) };
     MEMORY.iter().filter_map(|place| values.get(*place)).map(|bytes| *bytes as usize).sum()
@@ -44,7 +44,8 @@ fn ask(socket: &TcpStream) -> Option<[u32; VALUES]> {
     (status == 0).then_some(values)
 }
 
-/// Estimates the memory of a socket if the kernel does not tell it. Too low for a peer that sends very small segments.
+/// Estimates the memory of a socket if the kernel does not report it. The estimate is too low for a peer that sends
+/// very small segments.
 fn estimate(socket: &TcpStream, is_blocked: bool) -> usize {
     let received = || -> io::Result<usize> {
         let payload = usize::try_from(rustix::io::ioctl_fionread(socket)?).unwrap_or(usize::MAX);

@@ -54,8 +54,8 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Starts TLS as the client. The server name tells the peer `target_port`, the port that the connection is for:
-    /// nothing redirects the connection, so the peer could not learn the port otherwise.
+    /// Starts TLS as the client. The server name contains `target_port`, the port of the application: netfilter does
+    /// not redirect the connection, so the peer cannot know the port otherwise.
     ///
     /// # Errors
     /// An error of rustls; none is expected.
@@ -254,7 +254,7 @@ impl Opening<'_> {
     }
 }
 
-/// Appends the output of `encode`. If `encode` has too little room, its error says how much it needs.
+/// Appends the output of `encode`. If `encode` has too little room, its error contains the required size.
 fn append(out: &mut Vec<u8>, mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>) {
     let start = out.len();
     let written = match encode(&mut []) {

@@ -17,19 +17,20 @@ use super::standing::Standing;
 use super::tls::Tls;
 use super::wire::{Carries, WireId};
 
-/// How long a peer whose certificate is no longer trusted may take to show a better certificate on a new connection.
+/// Time for a peer whose certificate is no longer trusted to show a better certificate on a new connection.
 const REPLACEMENT_TIME: Duration = Duration::from_millis(800);
 
 /// The workload at the other end of a wire.
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// The identity that it has proved, or that a server must prove.
+    /// The identity that the peer has proved or, if the peer is a server, must prove.
     id: SpiffeId,
     address: IpAddr,
     is_proved: bool,
-    /// How long its certificate lets the connection stay; `None` for servers.
+    /// The times that the client's certificate sets for the connection; `None` for servers.
     stay: Option<Stay>,
-    /// When the worker found that no current trust anchor vouches for its certificate; `None` while an anchor does.
+    /// When the worker found that no current trust anchor verifies the peer's certificate; `None` while an anchor
+    /// verifies it.
     distrusted_since: Option<Instant>,
     /// The handshake began with a trust bundle that has been replaced since.
     pub(super) is_outdated: bool,

@@ -26,19 +26,20 @@ pub(super) const KERNEL_UNSENT_MAX_BYTES: u32 = 128 << 10;
 /// [`LOCAL_SEND_BYTES`], a connection of a test program carried 0.7 to 0.8 GB/s, and without them 0.7 to 0.9 GB/s. A
 /// connection to another machine keeps the kernel's sizes, because a long way needs a large window.
 const LOCAL_RECEIVE_BYTES: usize = 128 << 10;
-/// Size of the kernel's send buffer for a connection within this machine, as [`LOCAL_RECEIVE_BYTES`]. The buffer has
-/// room for [`KERNEL_UNSENT_MAX_BYTES`]. Without this limit, the kernel also kept 3.4 MB that a local peer had dropped.
+/// Size of the kernel's send buffer for a connection within this machine, for the same reason as
+/// [`LOCAL_RECEIVE_BYTES`]. The buffer has room for [`KERNEL_UNSENT_MAX_BYTES`]. Without this limit, the kernel also
+/// kept 3.4 MB that a local peer had dropped.
 const LOCAL_SEND_BYTES: usize = 192 << 10;
 
-/// The kernel's memory of a stuck connection is measured at most this often when the connection is flushed. A
-/// measurement is one system call.
+/// Shortest interval at which flushes measure the kernel's memory of a stuck connection. A measurement is one system
+/// call.
 const MEASURE_EVERY: Duration = Duration::from_millis(100);
 
-/// The kernel's timeout for a peer that reads nothing is this much longer than ours, so that ours fires first and can
-/// report why.
+/// Time by which the kernel's timeout for a peer that reads nothing exceeds our timeout, so that ours fires first and
+/// can report why.
 const KERNEL_GRACE: Duration = Duration::from_secs(2);
 
-/// Memory of the keys and buffers of a connection's TLS, besides [`Tls::held_bytes`].
+/// Memory of the keys and buffers of a connection's TLS, besides [`Tls::held_bytes`], in bytes.
 const TLS_BYTES: usize = 12 << 10;
 
 /// Identifies a wire within its worker.
@@ -109,7 +110,7 @@ pub(super) enum Carries {
 struct Measured {
     bytes: usize,
     at: Instant,
-    /// How many bytes the worker had written to the socket by then.
+    /// Number of bytes that the worker had written to the socket by then.
     written_bytes: u64,
     /// The connection was stuck.
     while_stuck: bool,
@@ -144,8 +145,8 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// Wraps a socket. Small writes are sent at once. Bytes that the peer does not read wait mostly in the proxy, and not
-    /// in the kernel. `is_local` says that both ends of the connection are on this machine.
+    /// Wraps a socket. Small writes are sent at once. Bytes that the peer does not read wait mostly in the proxy, and
+    /// not in the kernel. `is_local`: whether both ends of the connection are on this machine.
     pub(super) fn new(socket: TcpStream, tls: Option<Box<Tls>>, is_local: bool, now: Instant) -> Self {
         // Without these options the connection is slower, or uses more of the container's memory.
         let _ = socket.set_nodelay(true);
@@ -280,7 +281,8 @@ impl Wire {
         self.measured = Some(Measured { bytes, at: now, written_bytes, while_stuck });
     }
 
-    /// As [`Self::measure`], if the connection is stuck and was not measured recently.
+    /// Sets whether the socket accepts no bytes. Then measures like [`Self::measure`], if the connection is stuck and
+    /// was not measured within [`MEASURE_EVERY`].
     pub(super) fn measure_if_stuck(&mut self, now: Instant, is_blocked: bool) {
         self.is_blocked = is_blocked;
         if self.is_stuck() && self.measured.is_none_or(|latest| now - latest.at >= MEASURE_EVERY) {
@@ -288,8 +290,9 @@ impl Wire {
         }
     }
 
-    /// Returns whether the kernel may hold more than `negligible` bytes beyond the latest measurement, or held more than
-    /// that then. A peer that does not read can take up to [`KERNEL_UNSENT_MAX_BYTES`] without being blocked.
+    /// Returns whether the connection is stuck, held more than `negligible` or [`CONNECTION_BYTES`] in the kernel at
+    /// the latest measurement, or has written more than `negligible` bytes since. A peer that does not read can take up
+    /// to [`KERNEL_UNSENT_MAX_BYTES`] without being blocked.
     pub(super) fn should_be_measured(&self, negligible: usize) -> bool {
         let written_before = self.valid_measurement().map_or(0, |latest| latest.written_bytes);
         let written = self.meter.written_bytes.saturating_sub(written_before);
@@ -311,8 +314,8 @@ impl Wire {
         self.valid_measurement().map_or(0, |latest| latest.bytes)
     }
 
-    /// Returns the latest measurement, unless the connection was stuck then and moves now. Else a busy connection whose
-    /// peer is a little slower than we are would be charged for a full buffer all the time.
+    /// Returns the latest measurement, unless the connection was stuck then and is not stuck now. Otherwise a busy
+    /// connection whose peer is a little slower than we are would be charged for a full buffer all the time.
     fn valid_measurement(&self) -> Option<Measured> {
         self.measured.filter(|latest| self.is_stuck() || !latest.while_stuck)
     }
