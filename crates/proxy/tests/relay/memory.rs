@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::proxy::{Proxy, eventually};
 
-/// Clients that upload. The kernel may hold all their requests, several times the worker's budget.
+/// Number of clients that upload. The kernel may hold all their requests, several times the worker's budget.
 const UPLOADS: usize = 64;
-/// The kernel takes a whole request of this size, so no socket of the proxy is blocked.
+/// Size of an upload's content, in bytes. The kernel takes the whole request, so no socket of the proxy is blocked.
 const CONTENT_BYTES: usize = 250_000;
 /// Time between two uploads. The worker measures each second what the kernel holds for a connection.
 const PACE: Duration = Duration::from_millis(30);

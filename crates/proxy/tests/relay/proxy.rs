@@ -31,7 +31,7 @@ impl Proxy {
         Self::start_with(endpoints, "", &[])
     }
 
-    /// As [`Self::start`], with an annotation of the Service and with limits.
+    /// Like [`Self::start`], with an annotation of the Service and with limits.
     pub(crate) fn start_with(endpoints: &[SocketAddr], annotation: &str, limits: &[(&str, &str)]) -> Self {
         Self::start_in(mesh("echo", endpoints, annotation), limits)
     }
@@ -166,7 +166,7 @@ impl CallInFlight {
         Self::start_with(request, "", &[])
     }
 
-    /// As [`Self::start`], with an annotation of the Service and with limits.
+    /// Like [`Self::start`], with an annotation of the Service and with limits.
     pub(crate) fn start_with(request: &[u8], annotation: &str, limits: &[(&str, &str)]) -> Self {
         let server = Server::start();
         let proxy = Proxy::start_with(&[server.address()], annotation, limits);
