@@ -1,8 +1,8 @@
 //! Accepts connections of clients and, with TLS, completes the handshake before a server reads the connection.
 //!
-//! The number of connections is limited. A connection without a certificate of the mesh counts for its source address.
-//! A connection with such a certificate counts for its identity, under a separate limit. At a limit, a newer connection
-//! may replace an older one ([`leno_accept`]); reading the old connection then fails.
+//! The number of connections is limited. A connection without a certificate of the mesh is counted for its source
+//! address. A connection with such a certificate is counted for its identity, under a separate limit. At a limit, a
+//! newer connection may replace an older one ([`leno_accept`]); reading the old connection then fails.
 
 use std::convert::Infallible;
 use std::io;
@@ -141,7 +141,7 @@ enum Transport {
     Tls(Box<TlsStream<Metered>>),
 }
 
-/// The socket under TLS. It counts the bytes that it reads, until application data can be read from them.
+/// The socket under TLS. The socket counts the bytes read, until TLS can decrypt application data from these bytes.
 struct Metered {
     socket: TcpStream,
     unreadable_bytes: usize,

@@ -119,7 +119,7 @@ async fn report(client: &Client, due: Vec<(Box<str>, Unmeshed)>, reported: &mut 
     outcome
 }
 
-/// Makes the Event for a Pod. Every replica gives it the same name, so that only one Event can be written.
+/// Makes the Event for a Pod. Every replica uses the same name for the Event, so that only one Event can be written.
 fn event(namespace: &str, pod: &Unmeshed, now: Timestamp) -> Event {
     let Unmeshed { name, uid } = pod;
     // The name and the UID are ASCII, so a character is a byte.

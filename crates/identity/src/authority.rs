@@ -59,7 +59,7 @@ pub struct KeyPairPem {
 /// Why PEM texts do not contain a usable authority. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum BadAuthority {
-    /// The certificate does not belong to an authority of a trust domain.
+    /// The certificate is not that of an authority with a trust domain.
     #[error("the certificate is not of an authority with a trust domain; make one with leno ca init")]
     Certificate,
     /// The key cannot be used.
@@ -90,7 +90,7 @@ pub enum SignError {
         /// The name that may be certified.
         wanted: SpiffeId,
     },
-    /// The workload belongs to another trust domain.
+    /// The workload is in another trust domain than the authority.
     #[error("{wanted} is not of this authority's trust domain, {ours}; ask the authority of its own trust domain")]
     WrongTrustDomain {
         /// The workload to certify.
@@ -129,8 +129,8 @@ impl Authority {
         Ok(Self::new(trust_domain, validity, &certificate, Issuer::new(params, key)))
     }
 
-    /// Makes another authority of the same trust domain, certified by this one. The new authority's certificate expires
-    /// no later than this authority's certificate.
+    /// Makes another authority of the same trust domain, certified by this authority. The new authority's certificate
+    /// expires no later than this authority's certificate.
     ///
     /// # Errors
     /// [`SignError`] if this authority has expired or the system's random numbers fail.

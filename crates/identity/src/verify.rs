@@ -24,7 +24,7 @@ use crate::svid::CHAIN_MAX_CERTIFICATES;
 use crate::tls::provider;
 
 /// Maximum size of a chain that is verified, in bytes. A peer can send any chain, even if it has no keys for the
-/// certificates. webpki tries every path through intermediates that name one another as issuers: twelve such
+/// certificates. webpki tries every path through intermediates that name each other as issuers: twelve such
 /// intermediates take 200,000 steps, which is a second of CPU time.
 const CHAIN_MAX_BYTES: usize = 16 << 10;
 

@@ -281,7 +281,7 @@ impl Index {
         unmeshed
     }
 
-    /// Makes the mesh from the current objects. It shares unchanged parts with the previous mesh.
+    /// Makes the mesh from the current objects. The new mesh shares its unchanged parts with the previous mesh.
     pub fn translate(&mut self) -> Joined {
         self.join_pods();
         self.find_missing_names();

@@ -17,8 +17,8 @@ use leno_model::spiffe::Workload;
 
 use super::{Name, Pod};
 
-/// The Pods with a proxy by address. If two Pods report one address, as when a new Pod gets the address of a deleted
-/// Pod, the Pod whose name sorts first wins.
+/// The Pods with a proxy by address. If two Pods report one address, for example because a new Pod gets the address of
+/// a deleted Pod, the Pod whose name sorts first wins.
 pub(super) fn meshed(pods: &HashMap<Name, Pod>) -> MeshedPods {
     let mut meshed: BTreeMap<IpAddr, (&Name, &Pod, &str)> = BTreeMap::new();
     for (name, pod) in pods {

@@ -126,7 +126,7 @@ pub(crate) async fn hold(mut lease: Lease, leads: watch::Sender<bool>) {
         if Instant::now() >= held_until {
             set(&leads, false);
         }
-        // Random, so that replicas do not ask at the same moment.
+        // Random, so that replicas do not send their requests at the same moment.
         sleep(RENEWAL.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
     }
 }

@@ -15,7 +15,7 @@ use leno_model::spiffe::TrustDomain;
 
 use super::signing::Signing;
 
-/// How long an issuing authority is valid.
+/// Time for which a new issuing authority is valid.
 const LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 const KEY: &str = "tls.key";

@@ -1,6 +1,6 @@
 //! The Pods that differ between two meshes. A client may call a Pod at any port, and each port has a Listener and a
-//! cluster with one endpoint. So a comparison cannot list all changed resources. It can only tell whether a given
-//! resource may have changed.
+//! cluster with one endpoint. So a comparison cannot list all changed resources. A comparison only shows whether a
+//! given resource may have changed.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -18,8 +18,8 @@ pub(super) struct KindState {
     /// Names to check before the next response.
     pub(super) pending: BTreeSet<Arc<str>>,
     /// Names of removed resources whose removal is not sent yet, since the client may still have a listener or route
-    /// that names them. They are not checked again meanwhile: a client could delay the removals for ever, and so cause
-    /// endless checks.
+    /// that names them. These names are not checked again before the removal: a client could delay the removal for
+    /// ever, and so cause endless checks.
     pub(super) held_back: BTreeSet<Arc<str>>,
     /// Whether the client must get a response even if it is empty.
     pub(super) is_answer_due: bool,

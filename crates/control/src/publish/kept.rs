@@ -2,7 +2,7 @@
 //! resources are dropped: the next request for a dropped resource writes it again.
 //!
 //! A resource that has changed stays until its new version is written. If the new version is too large to be sent, the
-//! last version stays in force. It cannot be written again, so it is not dropped to make room.
+//! last version stays in force. This last version cannot be written again, so it is not dropped to make room.
 //!
 //! Each operation on one resource takes O(log n).
 

@@ -66,7 +66,7 @@ pub const TEXT_MAX_BYTES: usize = 256;
 pub const REASONS_MAX: usize = 4;
 /// Silence after which a client gets a PING.
 pub const KEEPALIVE: Duration = Duration::from_secs(30);
-/// How long the client may take to answer the PING.
+/// Longest time for the client's answer to the PING.
 pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Memory of a stream with its connection, in bytes: an idle TLS connection was measured at 30 kB.

@@ -45,11 +45,11 @@ pub(crate) struct Session {
     /// Counts what the stream uses against its holder; `None` once the stream has ended.
     account: Option<Account>,
     nonces: u64,
-    /// Number of names that we had to go through for requests, beyond the names in the requests. They are not yet
-    /// counted against the rate limit.
+    /// Number of names that we had to go through for requests, beyond the names in the requests. These names are not
+    /// yet counted against the rate limit.
     pub(super) unpaid_names: usize,
-    /// Bytes of resources that the client requested, or that were repeated. They are not yet counted against the rate
-    /// limit. Changes of resources that this stream was sent do not count.
+    /// Bytes of resources that the client requested, or that were repeated. These bytes are not yet counted against the
+    /// rate limit. Changes of resources that this stream was sent do not count.
     pub(super) unpaid_bytes: usize,
 }
 
@@ -116,7 +116,7 @@ impl AsRef<[u8]> for Unread {
 /// What to do for one name.
 enum Step {
     Send(Arc<Written>),
-    /// The client has this version from an earlier stream, as it claimed.
+    /// The client has this version from an earlier stream: its claim was right.
     Keep(Arc<Written>),
     Remove,
     Nothing,

@@ -18,7 +18,7 @@ pub(crate) enum Subject {
     Mesh,
     /// The workloads of a namespace as servers: for each workload, the policies that select it.
     Inbound(Box<str>),
-    /// The ports of one Pod that Services declare to speak HTTP. They are part of the Pod's `inbound` resource.
+    /// The ports of one Pod that Services declare to speak HTTP. These ports are part of the Pod's `inbound` resource.
     Ports(IpAddr),
     /// The cluster in place of a route's backend that does not exist.
     Nowhere,

@@ -92,7 +92,7 @@ impl Subscribers {
         mailbox
     }
 
-    /// Removes a client. It gets no more news, and no longer subscribes to all resources of a kind.
+    /// Removes a client: it gets no more names to check, and no longer subscribes to all resources of a kind.
     pub(crate) fn leave(&self, client: ClientId) {
         let mut inner = lock(&self.inner);
         inner.mailboxes.remove(&client);

@@ -171,7 +171,7 @@ fn unread(problem: &str) -> Condition {
     }
 }
 
-/// The condition of an invalid policy. The problem says what stays in force.
+/// The condition of an invalid policy. `problem` also describes what stays in force.
 fn invalid(problem: &str) -> Condition {
     Condition { kind: ConditionKind::Accepted, status: false, reason: Reason::Invalid, message: problem.to_owned() }
 }

@@ -50,7 +50,7 @@ pub(crate) async fn keep_statuses(
     mut leads: watch::Receiver<bool>,
     mut news: watch::Receiver<Judged>,
 ) -> Infallible {
-    // The status of each object, as we last wrote or found it.
+    // For each object, the status that we last wrote or found.
     let mut said: BTreeMap<Place, Wanted> = BTreeMap::new();
     loop {
         let is_failing = if *leads.borrow_and_update() {

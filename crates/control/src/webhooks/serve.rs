@@ -253,7 +253,7 @@ async fn read(body: Incoming, size: u32) -> Result<Vec<u8>, Refusal> {
             // Ignore trailers.
             Ok(Err(_)) => {}
             Err(error) if error.is::<LengthLimitError>() => return Err(Refusal::TooLarge),
-            // The error's own message only names a layer of the library; its innermost source says what happened.
+            // The error's own message only names a layer of the library; its innermost source contains the reason.
             Err(error) => return Err(Refusal::CutOff(innermost(&*error))),
         }
     }

@@ -32,7 +32,7 @@ pub(crate) use handover::{Handover, HandoverError};
 
 /// First word of the command line that selects this mode.
 pub(crate) const WORD: &str = "supervise";
-/// The option that tells the child that it has a supervisor.
+/// The option that the supervisor adds to the child's command line.
 const SUPERVISED: &str = "--supervised";
 /// The child's name, as tools show it.
 const NAME: &CStr = c"leno-proxy";

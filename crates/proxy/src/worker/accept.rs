@@ -35,8 +35,8 @@ pub(super) struct Arrival {
     pub(super) is_held: bool,
     /// Bytes received so far, decrypted if the proxy takes part in the TLS.
     pub(super) first: Vec<u8>,
-    /// Target port that another proxy sent in its TLS server name. It applies only if netfilter did not redirect the
-    /// connection.
+    /// Target port that another proxy sent in its TLS server name. This port applies only if netfilter did not redirect
+    /// the connection.
     pub(super) named_port: Option<u16>,
     /// The TLS handshake began with a trust bundle that has been replaced since.
     pub(super) is_outdated: bool,

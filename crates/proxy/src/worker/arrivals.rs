@@ -33,8 +33,8 @@ impl Worker {
             self.drop_arrivals();
             let mut relief = Relief::default();
             while self.relay.relieve(&mut relief) {
-                // This also closes the connections to servers that carried only this client's calls. Else their memory
-                // would still count, and more clients than necessary would be disconnected.
+                // This also closes the connections to servers that carried only this client's calls. Otherwise their
+                // memory would still be counted, and more clients than necessary would be disconnected.
                 self.flush_all();
             }
         }

@@ -121,7 +121,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Ends a connection that has lost its place: after its calls if it has any and is not opaque, else at once. At
+    /// Ends a connection that has lost its place: at once, or after its calls if it has calls and is not opaque. At
     /// most [`MAX_YIELDING`] connections finish their calls at a time.
     fn yield_place(&mut self, wire: WireId) {
         self.relay.metrics().count_abuse("client_connections");

@@ -94,7 +94,7 @@ impl Recheck {
         next
     }
 
-    /// Returns the verdict about a chain in this round: from memory, or else from `verify`.
+    /// Returns the verdict about a chain in this round. Calls `verify` only if the verdict is not known yet.
     pub(super) fn verdict(
         &mut self,
         chain: &[CertificateDer<'static>],

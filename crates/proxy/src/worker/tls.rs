@@ -170,7 +170,7 @@ impl Tls {
         self.pending.extend_from_slice(sealed);
     }
 
-    /// Encrypts `plain`, at most [`SEAL_BYTES`], into `sealed`. Returns the length of the result. It is 0 during the
+    /// Encrypts `plain`, at most [`SEAL_BYTES`], into `sealed`. Returns the length of the result: 0 during the
     /// handshake, or while [`Tls::pending`] must be written first.
     pub fn seal(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> usize {
         if self.failed {

@@ -215,8 +215,9 @@ impl Wire {
         Ok(if ended && opened.is_empty() { Fill::End } else { Fill::Bytes { bytes: opened, more: more || ended } })
     }
 
-    /// Writes pending TLS records, and then `plain`. Returns how many bytes of `plain` are written or sealed: with TLS,
-    /// at most [`SEAL_BYTES`] at a time. 0 means that the socket accepts no more, or that the handshake comes first.
+    /// Writes pending TLS records, and then `plain`. Returns the number of bytes of `plain` that are written or sealed:
+    /// with TLS, at most [`SEAL_BYTES`] at a time. 0 means that the socket accepts no more, or that the handshake comes
+    /// first.
     pub(super) fn write(&mut self, plain: &[u8], buffers: &mut Buffers) -> Result<usize, WireError> {
         self.write_with(plain, &mut buffers.sealed)
     }

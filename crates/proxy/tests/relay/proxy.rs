@@ -127,11 +127,12 @@ impl Proxy {
         self.worker.usage().blocking_recv().expect("a worker that runs")
     }
 
-    /// The worker's report about the only cluster in use.
+    /// The worker's report about calls that have been in flight for longer than `longer_than`.
     pub(crate) fn open_calls(&self, longer_than: Duration) -> OpenCalls {
         self.worker.open_calls(longer_than).blocking_recv().expect("the worker runs")
     }
 
+    /// The worker's report about the only cluster in use.
     pub(crate) fn explain(&self) -> ClusterExplanation {
         let mut clusters = self.worker.explain().blocking_recv().expect("a worker that runs");
         assert_eq!(clusters.len(), 1, "clusters in use");

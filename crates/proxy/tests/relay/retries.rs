@@ -1,4 +1,4 @@
-//! Retries of a route: which calls are sent again, when, and how often.
+//! Retries of a route: which calls are sent again, when, and the number of attempts.
 
 use std::time::{Duration, Instant};
 

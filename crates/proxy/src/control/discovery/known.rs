@@ -61,7 +61,7 @@ impl KnownCluster {
         self.routes.current.is_some()
     }
 
-    /// The cluster with its endpoints, as far as they are known.
+    /// The cluster with its known endpoints; `None` if the cluster is unknown or does not exist.
     pub(super) fn joined(&self) -> Option<Arc<Cluster>> {
         let mut cluster = self.cluster.clone()??;
         if let Some(Some(known)) = &self.endpoints {

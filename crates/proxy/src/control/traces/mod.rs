@@ -144,8 +144,8 @@ impl Connection {
         };
         let mut client = Grpc::new(channel);
         client.ready().await.map_err(|error| innermost(&error))?;
-        // As a message, `Bytes` has one field: the bytes, with the number 1. That is an ExportTraceServiceRequest, whose
-        // only field is `resource_spans`, with the number 1.
+        // prost encodes `Bytes` as a message with one field: the bytes, with the number 1. An ExportTraceServiceRequest
+        // has the same form: its only field is `resource_spans`, with the number 1.
         let codec = ProstCodec::<Bytes, ExportTraceServiceResponse>::default();
         let answer = client.unary(tonic::Request::new(resource_spans), EXPORT, codec).await;
         let answer = answer.map_err(|status| format!("{:?}: {}", status.code(), status.message()))?.into_inner();
