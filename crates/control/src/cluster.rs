@@ -1,7 +1,7 @@
 //! The control plane in a cluster: starts its parts in the order of their dependencies.
 //!
-//! It serves clients only once it knows the cluster's objects and has its issuing authority; the admin endpoint answers
-//! at once.
+//! The control plane serves clients only once it knows the cluster's objects and has its issuing authority; the admin
+//! endpoint answers at once.
 
 use std::convert::Infallible;
 use std::future::pending;

@@ -59,7 +59,7 @@ pub struct KeyPairPem {
 /// Why PEM texts do not contain a usable authority. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum BadAuthority {
-    /// The certificate is not that of an authority with a trust domain.
+    /// The certificate is not the certificate of an authority with a trust domain.
     #[error("the certificate is not of an authority with a trust domain; make one with leno ca init")]
     Certificate,
     /// The key cannot be used.

@@ -82,8 +82,8 @@ impl TrustBundle {
         &self.anchors
     }
 
-    /// Returns when the last of the anchors expires: an authority certifies nothing beyond the end of its anchor. `None`
-    /// if no anchor has a date from 1970 on.
+    /// Returns when the last of the anchors expires: an authority certifies nothing beyond the end of its anchor.
+    /// `None` if no anchor has a date from 1970 on.
     pub fn not_after(&self) -> Option<SystemTime> {
         self.anchors.iter().filter_map(x509::validity).map(|validity| validity.not_after).max()
     }

@@ -70,8 +70,8 @@ impl Said {
         all
     }
 
-    /// Returns the entries of other controllers unchanged, followed by ours. `field` is the name of the reference in each
-    /// entry.
+    /// Returns the entries of other controllers unchanged, followed by ours. `field` is the name of the reference in
+    /// each entry.
     fn entries(&self, field: &str, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
         let (own, others): (Vec<&Value>, Vec<&Value>) =
             before.as_array().into_iter().flatten().partition(|entry| entry["controllerName"] == CONTROLLER);

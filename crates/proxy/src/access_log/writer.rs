@@ -50,7 +50,7 @@ pub(super) struct Pending {
 #[derive(Debug, Default)]
 struct State {
     text: Vec<u8>,
-    /// No more lines will come: the writer writes the rest and ends.
+    /// Whether no more lines will come; the writer then writes the rest and ends.
     closed: bool,
     ended: bool,
 }

@@ -195,8 +195,8 @@ pub(crate) fn take_over() -> Result<Handover, HandoverError> {
 /// its identity, and connections would wait in vain.
 pub(crate) async fn refuse_connections_after(wait: Duration, sockets: &[Vec<Bound>]) -> Infallible {
     sleep(wait).await;
-    // A socket that does not listen yet refuses connections anyway. To shut it down would break it: the kernel would end
-    // every connection that the socket accepts later.
+    // A socket that does not listen yet refuses connections anyway. To shut it down would break it: the kernel would
+    // end every connection that the socket accepts later.
     let listens = |bound: &&Bound| bound.socket.is_listener().unwrap_or(false);
     for bound in sockets.iter().flatten().filter(listens) {
         // Later, the worker makes the socket listen again.

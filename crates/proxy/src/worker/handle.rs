@@ -109,7 +109,7 @@ impl WorkerHandle {
         let mut worker = Worker::new(poll, listeners, received, config, mesh);
         let thread =
             std::thread::Builder::new().name(format!("worker-{index}")).stack_size(STACK_BYTES).spawn(move || {
-                // Return the memory that only the start needed to the system, before a call needs memory.
+                // Return to the system the memory that only the start needed, before a call needs memory.
                 memory::trim();
                 let outcome = worker.run();
                 worker.outlet.finish(worker.relay.access_log());

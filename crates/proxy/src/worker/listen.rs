@@ -40,7 +40,7 @@ impl Bound {
     }
 }
 
-/// An address cannot be listened on.
+/// Error: the proxy cannot listen at an address.
 #[derive(Debug, thiserror::Error)]
 #[error("--{} {address}: {source}; choose an address of this machine that is free", door.name())]
 pub struct BindError {

@@ -2,11 +2,11 @@
 //!
 //! - A client's connection: `accept`, `arrival` (before its protocol is known, with `arrivals`), `places` (which
 //!   connections stay if there are too many).
-//! - Bytes: `wire` (a socket and its `tls`, counted by `meter`), `sockets` (input, output, and what the relay asks for),
-//!   `socket_memory` (what the kernel holds for a socket).
+//! - Bytes: `wire` (a socket and its `tls`, counted by `meter`), `sockets` (input, output, and what the relay asks
+//!   for), `socket_memory` (what the kernel holds for a socket).
 //! - Certificates: `trust` (when a connection ends because of its peer's certificate, with `standing` and `recheck`).
-//! - The rest: `handle` (the control thread's handle of a worker), `listen` (the sockets that accept), `upkeep` (periodic
-//!   work), `memory` (of the process).
+//! - The rest: `handle` (the control thread's handle of a worker), `listen` (the sockets that accept), `upkeep`
+//!   (periodic work), `memory` (of the process).
 //!
 //! One turn of the loop reads the input of all ready connections, lets the relay send the calls on, and writes every
 //! connection once.
@@ -80,7 +80,7 @@ struct Worker {
     /// Wires that had more to read than one turn allows.
     unfinished: Vec<WireId>,
     accept_again: bool,
-    /// Accepting failed; the next sweep tries again.
+    /// Whether accepting failed; the next sweep then tries again.
     accept_failed: bool,
     buffers: Buffers,
     /// Whether a burst has used memory that was not returned to the system yet.

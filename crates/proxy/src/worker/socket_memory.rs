@@ -20,8 +20,8 @@ use super::wire::KERNEL_UNSENT_MAX_BYTES;
 
 /// Number of values of SO_MEMINFO.
 const VALUES: usize = 9;
-/// Positions of the values that are memory: what both queues of the socket take with the kernel's overhead, and what the
-/// kernel has reserved beyond that. See sock_diag(7): SK_MEMINFO_RMEM_ALLOC, SK_MEMINFO_FWD_ALLOC,
+/// Positions of the values that are memory: what both queues of the socket take with the kernel's overhead, and what
+/// the kernel has reserved beyond that. See sock_diag(7): SK_MEMINFO_RMEM_ALLOC, SK_MEMINFO_FWD_ALLOC,
 /// SK_MEMINFO_WMEM_QUEUED and SK_MEMINFO_BACKLOG.
 const MEMORY: [usize; 4] = [0, 4, 5, 7];
 
@@ -38,8 +38,8 @@ fn ask(socket: &TcpStream) -> Option<[u32; VALUES]> {
     let mut values = [0; VALUES];
     let mut length = size_of_val(&values) as libc::socklen_t;
     let (to, fd) = (values.as_mut_ptr().cast(), socket.as_raw_fd());
-    // SAFETY: the descriptor is open while `socket` lives. getsockopt(2) writes at most `length` bytes to `values`, which
-    // may have any content, and their number to `length`. It keeps neither pointer.
+    // SAFETY: the descriptor is open while `socket` lives. getsockopt(2) writes at most `length` bytes to `values`,
+    // which may have any content, and their number to `length`. It keeps neither pointer.
     let status = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, to, &raw mut length) };
     (status == 0).then_some(values)
 }

@@ -33,7 +33,7 @@ pub(super) struct Peer {
     /// When the worker found that no current trust anchor verifies the peer's certificate; `None` while an anchor
     /// verifies it.
     distrusted_since: Option<Instant>,
-    /// The handshake began with a trust bundle that has been replaced since.
+    /// Whether the handshake began with a trust bundle that has been replaced since.
     pub(super) is_outdated: bool,
 }
 

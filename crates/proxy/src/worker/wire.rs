@@ -24,7 +24,7 @@ pub(super) const KERNEL_UNSENT_MAX_BYTES: u32 = 128 << 10;
 /// its overhead. Without this limit, a program that sends faster than we pass its bytes on makes the buffer grow to
 /// `net.ipv4.tcp_rmem`: 6 MiB, or 32 MiB since Linux 6.16. Loopback needs no such buffer: with this limit and
 /// [`LOCAL_SEND_BYTES`], a connection of a test program carried 0.7 to 0.8 GB/s, and without them 0.7 to 0.9 GB/s. A
-/// connection to another machine keeps the kernel's sizes, because a long way needs a large window.
+/// connection to another machine keeps the kernel's sizes, because a path with a high latency needs a large window.
 const LOCAL_RECEIVE_BYTES: usize = 128 << 10;
 /// Size of the kernel's send buffer for a connection within this machine, for the same reason as
 /// [`LOCAL_RECEIVE_BYTES`]. The buffer has room for [`KERNEL_UNSENT_MAX_BYTES`]. Without this limit, the kernel also
@@ -105,14 +105,14 @@ pub(super) enum Carries {
     Link(LinkId),
 }
 
-/// What the kernel held for a connection.
+/// A measurement of the memory that the kernel holds for a connection.
 #[derive(Debug, Clone, Copy)]
 struct Measured {
     bytes: usize,
     at: Instant,
     /// Number of bytes that the worker had written to the socket by then.
     written_bytes: u64,
-    /// The connection was stuck.
+    /// Whether the connection was stuck.
     while_stuck: bool,
 }
 
@@ -121,7 +121,7 @@ struct Measured {
 pub(super) struct Wire {
     /// Whose bytes the wire carries. `None` only until the arrival or the link of a new wire has been created.
     pub(super) carries: Option<Carries>,
-    /// TCP is not established yet.
+    /// Whether TCP is not established yet.
     pub(super) is_connecting: bool,
     /// The workload at the other end, if the proxy terminates the TLS: a client that has proved its identity, or a
     /// server that must prove it.
@@ -129,18 +129,18 @@ pub(super) struct Wire {
     pub(super) socket: TcpStream,
     pub(super) tls: Option<Box<Tls>>,
     pub(super) meter: Meter,
-    /// The peer has closed its sending side, or the socket cannot be written any more. The worker reads on to the end,
-    /// because no event will report the end.
+    /// Whether the peer has closed its sending side, or the socket cannot be written any more. The worker then reads on
+    /// to the end, because no event will report the end.
     pub(super) end_follows: bool,
-    /// The connection is in the worker's list of connections with more to read.
+    /// Whether the connection is in the worker's list of connections with more to read.
     pub(super) unfinished: bool,
-    /// The kernel has bytes of the peer that the worker has not read.
+    /// Whether the kernel has bytes of the peer that the worker has not read.
     pub(super) has_unread: bool,
-    /// The socket accepts no bytes.
+    /// Whether the socket accepts no bytes.
     is_blocked: bool,
-    /// The latest measurement of what the kernel holds for the connection; `None` before the first.
+    /// The latest measurement of the kernel's memory for the connection; `None` before the first measurement.
     measured: Option<Measured>,
-    /// Our sending side of the socket is closed.
+    /// Whether our sending side of the socket is closed.
     write_closed: bool,
 }
 

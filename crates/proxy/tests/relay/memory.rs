@@ -21,15 +21,15 @@ fn upload(proxy: SocketAddr) -> TcpStream {
     client
 }
 
-/// Reads all that a connection brings. Returns the error that ends the connection, or `WouldBlock` if the peer is silent but
-/// does not close; `None` after an orderly end.
+/// Reads all that a connection brings. Returns the error that ends the connection, or `WouldBlock` if the peer is
+/// silent but does not close; `None` after an orderly end.
 fn end_of(mut connection: TcpStream) -> Option<ErrorKind> {
     connection.set_read_timeout(Some(Duration::from_secs(2))).expect("a socket");
     connection.read_to_end(&mut Vec::new()).err().map(|error| error.kind())
 }
 
-/// If the connections to the server ended in the orderly way, the kernel would keep their unsent content for as long as the
-/// server does not read.
+/// If the connections to the server ended in the orderly way, the kernel would keep their unsent content for as long as
+/// the server does not read.
 #[test]
 fn a_client_that_is_given_up_leaves_no_content_in_the_kernel_for_its_server() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");

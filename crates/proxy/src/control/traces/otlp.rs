@@ -1,7 +1,7 @@
 //! The spans of calls in OTLP, with the names of OpenTelemetry's semantic conventions for RPC and HTTP.
 //!
-//! An outbound call is a span of kind INTERNAL with one span of kind CLIENT below it for each attempt. An inbound call is
-//! one span of kind SERVER. So each hop between two workloads has exactly one pair of CLIENT and SERVER, from which
+//! An outbound call is a span of kind INTERNAL with one span of kind CLIENT below it for each attempt. An inbound call
+//! is one span of kind SERVER. So each hop between two workloads has exactly one pair of CLIENT and SERVER, from which
 //! backends draw their graphs of services.
 
 use std::time::{Duration, UNIX_EPOCH};
@@ -68,8 +68,8 @@ pub(super) fn resource_spans(calls: &[FinishedCall], resource: &Resource) -> Vec
     all
 }
 
-/// Writes what precedes a message of this length in the encoding of the message that contains it: the number of the field,
-/// with the type LEN, and the length. A field may be appended to an encoded message.
+/// Writes what precedes a message of this length in the encoding of the message that contains it: the number of the
+/// field, with the type LEN, and the length. A field may be appended to an encoded message.
 fn start_message(field: u32, length: usize, to: &mut Vec<u8>) {
     encode_key(field, WireType::LengthDelimited, to);
     encode_varint(length as u64, to);
