@@ -1,8 +1,8 @@
 //! Accepts connections of clients and, with TLS, completes the handshake before a server reads the connection.
 //!
-//! The number of connections is limited. A connection without a certificate of the mesh counts for its source address.
-//! A connection with such a certificate counts for its identity, under a separate limit. At a limit, a newer connection
-//! may replace an older one ([`leno_accept`]); reading the old connection then fails.
+//! The number of connections is limited. A connection without a certificate of the mesh is counted for its source
+//! address. A connection with such a certificate is counted for its identity, under a separate limit. At a limit, a
+//! newer connection may replace an older one ([`leno_accept`]); reading the old connection then fails.
 
 use std::convert::Infallible;
 use std::io;
@@ -26,8 +26,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-/// Longest time from accepting a connection to the head of its first request, TLS handshake included. No client
-/// connects before it has a request to send.
+/// Longest time from accepting a connection to the head of its first request, TLS handshake included. A client connects
+/// only once it has a request to send.
 pub(crate) const FIRST_REQUEST_MAX: Duration = Duration::from_secs(5);
 
 /// Longest time from the head of a request to its end, for requests that consist of one small message.
@@ -62,8 +62,8 @@ impl Peer {
     }
 }
 
-/// What a connection has sent so far, shared with the service that answers its requests. The default value belongs to
-/// no connection.
+/// What a connection has sent so far, shared with the service that answers its requests. The default value is not
+/// linked to a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Presence {
     has_asked: Arc<AtomicBool>,
@@ -141,7 +141,7 @@ enum Transport {
     Tls(Box<TlsStream<Metered>>),
 }
 
-/// The socket under TLS. It counts the bytes that it reads, until application data can be read from them.
+/// The socket under TLS. The socket counts the bytes read, until TLS can decrypt application data from these bytes.
 struct Metered {
     socket: TcpStream,
     unreadable_bytes: usize,
@@ -216,7 +216,7 @@ impl Connection {
             place.identify(&identity.to_string()).map_err(|replaced| replaced.to_string())?;
         }
         let presence = Presence { standing: Some(place.standing()), ..Presence::default() };
-        // A socket of both families gives an IPv4 client's address in IPv6 form.
+        // A socket for IPv4 and IPv6 reports the address of an IPv4 client in IPv6 form.
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
         let peer = Peer { address, identity, presence };
         Ok(Self { transport, peer, place, first_request: Some(Box::pin(sleep_until(latest))) })

@@ -52,12 +52,12 @@ const _: () = assert!(
     "the shares of all doors fit into the memory"
 );
 
-/// The memory limit of a small control plane, in bytes. Each listener asserts how many clients its share of this memory
-/// is enough for.
+/// The memory limit of a small control plane, in bytes. Each listener asserts a number of clients for which its share
+/// of this memory is enough.
 pub(crate) const SMALL: usize = 256 << 20;
-/// Memory assumed for a process without a limit: enough for 16,000 xDS streams.
+/// Memory assumed for a process without a limit, or with a higher limit, in bytes: enough for 16,000 xDS streams.
 const UNLIMITED: usize = 2 << 30;
-/// Minimum of the assumed memory; a lower limit is a mistake in a manifest.
+/// Minimum of the assumed memory, in bytes: a lower limit is a mistake in a manifest.
 const MIN: usize = 64 << 20;
 
 /// Memory of a TLS connection, in bytes. An idle connection with HTTP/2 was measured at 30 kB. A client can add an
@@ -79,7 +79,7 @@ impl Share {
     }
 }
 
-/// How many bytes this process may use: the memory limit of its cgroup, if there is one.
+/// The memory that this process may use, in bytes: the memory limit of its cgroup, but at most [`UNLIMITED`].
 pub(crate) fn process_memory() -> usize {
     let memory = leno_accept::container_memory().and_then(|bytes| usize::try_from(bytes).ok());
     memory.unwrap_or(UNLIMITED).min(UNLIMITED)

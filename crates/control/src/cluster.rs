@@ -1,7 +1,7 @@
 //! The control plane in a cluster: starts its parts in the order of their dependencies.
 //!
-//! It serves clients only once it knows the cluster's objects and has its issuing authority; the admin endpoint answers
-//! at once.
+//! The control plane serves clients only once it knows the cluster's objects and has its issuing authority; the admin
+//! endpoint answers at once.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -26,7 +26,7 @@ use crate::status::keep_statuses;
 use crate::unmeshed::report_unmeshed;
 use crate::webhooks::{CertifiedWebhooks, Webhooks};
 
-/// Serves the mesh of a cluster until `ended`.
+/// Serves the mesh of a cluster until `ended` completes.
 pub(crate) async fn serve(options: &Options, log: LogLevels, ended: impl Future<Output = ()>) -> Result<(), RunError> {
     let config = kube::Config::infer().await.map_err(|error| RunError::NoCluster(error.into()))?;
     let client = kube::Client::try_from(config).map_err(|error| RunError::NoCluster(error.into()))?;

@@ -25,7 +25,8 @@ use crate::index::{Change, Index, Joined, Kind, Namespace, News, Unmeshed};
 use crate::status::Judged;
 use crate::watch::{self as watches, CHANGES_MAX};
 
-/// How long changes are gathered before a mesh is published, so that a rollout makes one mesh of many changes.
+/// Time for which changes are collected before a mesh is published, so that the many changes of a rollout make one
+/// mesh.
 const GATHER: Duration = Duration::from_millis(10);
 
 pub(crate) struct KubernetesSource {
@@ -81,22 +82,24 @@ impl KubernetesSource {
         self.state.subscribe()
     }
 
-    /// The results for routes and policies, and each change of them.
+    /// Returns a receiver of the results for routes and policies.
     pub(crate) fn judged(&self) -> watch::Receiver<Judged> {
         self.judged.subscribe()
     }
 
-    /// The namespaces, and each change of them.
+    /// Returns a receiver of all namespaces.
     pub(crate) fn namespaces(&self) -> watch::Receiver<Arc<BTreeMap<Box<str>, Namespace>>> {
         self.namespaces.subscribe()
     }
 
-    /// The namespaces that need the trust bundle: our own namespace, and namespaces with Pods that have or get a proxy.
+    /// Returns a receiver of the namespaces that need the trust bundle: our own namespace, and the namespaces whose
+    /// Pods have, or will get, a proxy or the gRPC sidecar.
     pub(crate) fn trusting_namespaces(&self) -> watch::Receiver<BTreeSet<Box<str>>> {
         self.trusting.subscribe()
     }
 
-    /// The Pods that run without a proxy although they or their namespace ask for one, by namespace.
+    /// Returns a receiver of the Pods, by namespace, that run without a proxy or the gRPC sidecar although they or
+    /// their namespace ask for it.
     pub(crate) fn unmeshed(&self) -> watch::Receiver<BTreeMap<Box<str>, Vec<Unmeshed>>> {
         self.unmeshed.subscribe()
     }

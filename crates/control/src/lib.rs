@@ -1,7 +1,7 @@
 //! Leno's control plane: watch -> index -> translate -> publish.
 //!
-//! Every source of configuration ends in a `tokio::sync::watch::Receiver<Arc<Mesh>>`. [`publish`] serves that mesh over
-//! xDS.
+//! Every source of configuration provides a `tokio::sync::watch::Receiver<Arc<Mesh>>`. [`publish`] serves that mesh
+//! over xDS.
 #![forbid(unsafe_code)]
 
 mod accept;

@@ -1,4 +1,4 @@
-//! The control plane of a directory: starts its parts in order.
+//! The control plane for a mesh from a directory of manifests: starts its parts in order.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -16,8 +16,8 @@ use crate::publish::Publisher;
 use crate::run::{RunError, listen};
 use crate::source::DirectorySource;
 
-/// Serves the mesh of a directory until `ended`. Reads files before it listens, so that errors show as early as
-/// possible.
+/// Serves the mesh of a directory until `ended` completes. Reads files before it listens, so that errors show as early
+/// as possible.
 pub(crate) async fn serve(
     path: &Path,
     options: Options,

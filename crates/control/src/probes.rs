@@ -1,4 +1,4 @@
-//! The kubelet's probes, answered on a thread of their own: a mesh that takes a second to translate delays no answer.
+//! The kubelet's probes, answered on a separate thread, so that a translation that takes a second delays no answer.
 //!
 //! `/live` nevertheless shows when the control plane hangs. The main task records once a second that it runs (a beat).
 //! After [`SILENCE_MAX`] without a beat, `/live` answers 503.
@@ -21,7 +21,7 @@ use tokio::time::sleep;
 
 use crate::kubernetes::State;
 
-/// How often the main task shows that it runs.
+/// Interval between two beats of the main task.
 const BEAT: Duration = Duration::from_secs(1);
 
 /// The time without a beat after which `/live` fails. Translating the largest mesh takes a small part of this time.
@@ -45,7 +45,7 @@ impl Readiness {
     }
 }
 
-/// When the main task last showed that it runs.
+/// The time of the main task's last beat.
 #[derive(Clone)]
 pub(crate) struct Heart {
     started: Instant,

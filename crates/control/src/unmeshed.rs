@@ -24,7 +24,7 @@ use crate::index::Unmeshed;
 /// Limit on Pods per namespace that get an Event. All these Events name the same remedy, and the metric has the number
 /// of all Pods.
 const EVENTS_PER_NAMESPACE_MAX: usize = 20;
-/// How long to wait after an Event could not be written.
+/// Delay after a failed write of an Event.
 const RETRY: Duration = Duration::from_secs(10);
 /// Maximum length of the part of a Pod's name that goes into its Event's name, in bytes. The Event's name may have 253
 /// bytes.
@@ -64,7 +64,7 @@ pub(crate) async fn report_unmeshed(
 struct Reported {
     /// The UIDs of Pods that have an Event.
     pods: BTreeSet<Box<str>>,
-    /// How many Pods of each namespace were without a proxy at the last report.
+    /// Number of Pods in each namespace without a proxy at the last report.
     counts: BTreeMap<Box<str>, usize>,
 }
 
@@ -119,7 +119,7 @@ async fn report(client: &Client, due: Vec<(Box<str>, Unmeshed)>, reported: &mut 
     outcome
 }
 
-/// Makes the Event for a Pod. Every replica gives it the same name, so that only one Event can be written.
+/// Makes the Event for a Pod. Every replica uses the same name for the Event, so that only one Event can be written.
 fn event(namespace: &str, pod: &Unmeshed, now: Timestamp) -> Event {
     let Unmeshed { name, uid } = pod;
     // The name and the UID are ASCII, so a character is a byte.

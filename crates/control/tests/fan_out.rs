@@ -28,7 +28,7 @@ const SERVICES: u16 = 1_000;
 const ENDPOINTS: u8 = 10;
 /// Changes that the test measures.
 const CHANGES: u8 = 20;
-/// How long the test waits for each event: long enough for a busy machine.
+/// Longest wait for an event: long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A client of incremental xDS.

@@ -20,7 +20,7 @@ use crate::svid::CHAIN_MAX_CERTIFICATES;
 use crate::tls::provider;
 use crate::x509::{Validity, trust_domain, validity};
 
-/// How far a peer's clock may be behind ours: the validity of a new certificate starts this long before its issue.
+/// Tolerated delay of a peer's clock: the validity of a new certificate starts this much time before its issue.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(300);
 
 /// Default lifetime of an SVID.
@@ -29,8 +29,8 @@ pub const SVID_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// Lifetime of an authority: ten years.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(3_652 * 24 * 60 * 60);
 
-/// Most that an authority must have left: 7 days. The control plane renews its own authority 30 days before it expires, so it
-/// has failed to renew an authority that has less.
+/// Upper limit of the validity that an authority must have left: 7 days. The control plane renews its own authority 30
+/// days before the authority expires. If less than 7 days are left, the renewal has failed.
 const LEAST_LEFT_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Maximum size of a signing request, in bytes. A request with a P-256 key and the longest SPIFFE id has fewer than
@@ -59,7 +59,7 @@ pub struct KeyPairPem {
 /// Why PEM texts do not contain a usable authority. The message names the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum BadAuthority {
-    /// The certificate does not belong to an authority of a trust domain.
+    /// The certificate is not the certificate of an authority with a trust domain.
     #[error("the certificate is not of an authority with a trust domain; make one with leno ca init")]
     Certificate,
     /// The key cannot be used.
@@ -90,7 +90,7 @@ pub enum SignError {
         /// The name that may be certified.
         wanted: SpiffeId,
     },
-    /// The workload belongs to another trust domain.
+    /// The workload is in another trust domain than the authority.
     #[error("{wanted} is not of this authority's trust domain, {ours}; ask the authority of its own trust domain")]
     WrongTrustDomain {
         /// The workload to certify.
@@ -107,7 +107,7 @@ pub enum SignError {
 }
 
 impl Authority {
-    /// Makes a new key and certificate.
+    /// Makes an authority with a new key and a self-signed certificate.
     ///
     /// # Errors
     /// If the system's random numbers fail.
@@ -129,8 +129,8 @@ impl Authority {
         Ok(Self::new(trust_domain, validity, &certificate, Issuer::new(params, key)))
     }
 
-    /// Makes another authority of the same trust domain, certified by this one. The new authority's certificate expires
-    /// no later than this authority's certificate.
+    /// Makes another authority of the same trust domain, certified by this authority. The new authority's certificate
+    /// expires no later than this authority's certificate.
     ///
     /// # Errors
     /// [`SignError`] if this authority has expired or the system's random numbers fail.
@@ -214,7 +214,7 @@ impl Authority {
     /// may use a DNS name.
     ///
     /// # Errors
-    /// [`SignError`] as [`Authority::sign`].
+    /// [`SignError`] in the same cases as [`Authority::sign`].
     pub fn sign_with_names(
         &self,
         id: &SpiffeId,
@@ -240,7 +240,7 @@ impl Authority {
     /// Makes a key pair and a certificate for it, for a program that is not a proxy.
     ///
     /// # Errors
-    /// [`SignError`] as [`Authority::sign`].
+    /// [`SignError`] in the same cases as [`Authority::sign`].
     pub fn issue_key_pair(&self, id: &SpiffeId, validity: Validity) -> Result<KeyPairPem, SignError> {
         let key = KeyPair::generate()?;
         let certificate = self.certify(id, &[], &key, validity)?.pem();
@@ -288,9 +288,10 @@ impl Authority {
 }
 
 impl Validity {
-    /// For the validity of an authority: returns how much of it must be left. This is a quarter, but at least the lifetime of a
-    /// workload's certificate and at most 7 days. With less than that lifetime, the authority cuts its certificates short. The
-    /// quarter is for authorities with a short validity, which tools like cert-manager renew every day or two.
+    /// Returns the part of an authority's validity that must be left: a quarter, but at least the lifetime of a
+    /// workload's certificate and at most 7 days. If less than that lifetime is left, the authority issues certificates
+    /// with a shorter lifetime. The quarter applies to authorities with a short validity, which tools like cert-manager
+    /// renew every day or two.
     pub fn least_left(&self) -> Duration {
         let whole = self.not_after.duration_since(self.not_before).unwrap_or_default();
         LEAST_LEFT_MAX.min(SVID_LIFETIME.max(whole / 4))
@@ -311,8 +312,8 @@ pub(crate) fn dns(name: &DnsName<'_>) -> Result<SanType, rcgen::Error> {
     Ok(SanType::DnsName(name.as_ref().try_into()?))
 }
 
-/// Returns the content of an authority's certificate. `below` is the path length: how many authorities may follow this
-/// authority in a chain.
+/// Returns the content of an authority's certificate. `below` is the path length: the number of authorities that may
+/// follow this authority in a chain.
 fn authority_params(
     trust_domain: &TrustDomain,
     validity: Validity,

@@ -49,7 +49,7 @@ impl TrustBundle {
     /// Reads PEM text. Skips blocks that are not certificates.
     ///
     /// # Errors
-    /// [`BundleError`] as for [`TrustBundle::new`], or if the text is not PEM.
+    /// [`BundleError`] in the same cases as [`TrustBundle::new`], and if the text is not PEM.
     pub fn from_pem(text: &[u8]) -> Result<Self, BundleError> {
         let anchors: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).take(ANCHORS_MAX + 1).collect();
         Self::new(anchors.map_err(BundleError::Pem)?)
@@ -82,8 +82,8 @@ impl TrustBundle {
         &self.anchors
     }
 
-    /// Returns when the last of the anchors expires: an authority certifies nothing beyond the end of its anchor. `None`
-    /// if no anchor has a date from 1970 on.
+    /// Returns when the last of the anchors expires: an authority certifies nothing beyond the end of its anchor.
+    /// `None` if no anchor has a date from 1970 on.
     pub fn not_after(&self) -> Option<SystemTime> {
         self.anchors.iter().filter_map(x509::validity).map(|validity| validity.not_after).max()
     }

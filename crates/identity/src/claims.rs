@@ -14,8 +14,8 @@ use serde::{Deserialize, Deserializer};
 pub const TOKEN_MAX_BYTES: usize = 16 << 10;
 /// Limit on the number of audiences in a token.
 pub const AUDIENCES_MAX: usize = 16;
-/// Tolerated difference between our clock and the API server's clock. A token is treated as expired only this long
-/// after its expiry.
+/// Tolerated difference between our clock and the API server's clock. [`Claims::is_expired`] returns `true` only when
+/// this much time has passed since the expiry.
 const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// The claims of a token, unverified.

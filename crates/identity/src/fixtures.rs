@@ -75,7 +75,7 @@ pub(crate) fn handshake_with(name: &'static str, client: &Arc<ClientConfig>, ser
     Handshake { client: client_error.map_or(Ok(client), Err), server: server_error.map_or(Ok(server), Err) }
 }
 
-/// Moves the output of one end to the other; returns whether there was any.
+/// Moves the output of `from` to `to`; returns whether there was any output.
 fn transfer(from: &mut Connection, to: &mut Connection, error: &mut Option<Error>) -> bool {
     let mut bytes = Vec::new();
     while from.wants_write() {

@@ -44,7 +44,7 @@ pub struct Issued {
 /// The trust bundle, and the issuer's signing key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trust {
-    /// The anchors that peers are checked against.
+    /// The anchors against which peers' certificates are verified.
     pub bundle: TrustBundle,
     /// Identifies the issuer's signing key. When it changes, workloads request new SVIDs.
     pub signer: Signer,
@@ -113,13 +113,13 @@ impl LocalIssuer {
         Ok(Self { directory: directory.to_owned(), trust_domain, lifetime: SVID_LIFETIME, dns_names: Vec::new() })
     }
 
-    /// Changes the lifetime of the SVIDs that it issues.
+    /// Sets the lifetime of the issued SVIDs.
     #[must_use]
     pub fn with_lifetime(self, lifetime: Duration) -> Self {
         Self { lifetime, ..self }
     }
 
-    /// Adds DNS names to the SVIDs that it issues, for clients that check the server's name: see
+    /// Adds DNS names to the issued SVIDs, for clients that check the server's name: see
     /// [`crate::authority::Authority::sign_with_names`].
     #[must_use]
     pub fn with_dns_names(self, dns_names: Vec<DnsName<'static>>) -> Self {

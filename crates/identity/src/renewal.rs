@@ -38,12 +38,12 @@ impl Schedule {
         now >= self.due
     }
 
-    /// Returns how long it takes until the renewal is due.
+    /// Returns the time until the renewal is due.
     pub fn due_in(&self, now: SystemTime) -> Duration {
         self.due.duration_since(now).unwrap_or_default()
     }
 
-    /// Records a new SVID. The next renewal is due at a random moment between two thirds and five sixths of its
+    /// Records a new SVID. The next renewal is due at a random moment between two thirds and five sixths of the SVID's
     /// lifetime.
     ///
     /// The lifetime is counted from `now`, because the validity starts a little before the time of issue.
@@ -55,7 +55,7 @@ impl Schedule {
         self.failures = 0;
     }
 
-    /// Records a failed renewal; returns how long to wait before the next attempt.
+    /// Records a failed renewal; returns the time to wait before the next attempt.
     ///
     /// Each wait is about twice as long as the previous wait. Half of each wait is random, so that workloads do not
     /// retry together if their renewals failed together. A wait is at most half of the SVID's remaining lifetime, so

@@ -1,5 +1,5 @@
-//! An X.509 SVID and its private key (X509-SVID section 2). The key is made in this process. It leaves the process only
-//! through [`Svid::key_pair_pem`], for a program that does its own TLS.
+//! An X.509 SVID and its private key (X509-SVID section 2). The key is made in this process. The key leaves the process
+//! only through [`Svid::key_pair_pem`], for a program that does its own TLS.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};

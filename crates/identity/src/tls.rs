@@ -27,7 +27,7 @@ pub const ALPN: &[u8] = b"h2";
 #[derive(Debug, Clone)]
 pub struct TlsIdentity {
     svid: Svid,
-    /// Our SPIFFE id; peers must belong to its trust domain.
+    /// Our SPIFFE id; peers must have an id in the same trust domain.
     pub id: SpiffeId,
     /// Configuration of inbound connections that clients may open without a certificate: a policy decides about such
     /// clients. If a client sends a certificate, the certificate is verified.
@@ -35,11 +35,11 @@ pub struct TlsIdentity {
     /// Configuration of inbound connections that only proxies of the mesh may open: without a client certificate the
     /// handshake fails.
     pub strict_server: Arc<ServerConfig>,
-    /// Configuration of outbound connections. It accepts any server name, so the caller must compare the peer's SPIFFE
-    /// id.
+    /// Configuration of outbound connections. This configuration accepts any server name, so the caller must compare
+    /// the peer's SPIFFE id.
     pub client: Arc<ClientConfig>,
     pub not_after: SystemTime,
-    /// The anchors that peers are checked against.
+    /// The anchors against which peers' certificates are verified.
     pub bundle: TrustBundle,
 }
 

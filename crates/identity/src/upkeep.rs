@@ -18,13 +18,13 @@ use crate::renewal::Schedule;
 use crate::svid::Svid;
 use crate::tls::TlsIdentity;
 
-/// How often to check whether the trust bundle has changed and whether a renewal is due.
+/// Interval between checks whether the trust bundle has changed and whether a renewal is due.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Shortest time between two checks.
 const CHECK_MIN: Duration = Duration::from_millis(10);
 
-/// How long an issuer may take to answer.
+/// Longest time for an issuer's answer.
 const ISSUE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why no SVID was issued, at the start or for a renewal. The message names the remedy.
@@ -126,7 +126,8 @@ impl Upkeep {
     /// Renews the SVID and follows changes of the trust bundle, for ever.
     pub async fn run(mut self) -> Infallible {
         loop {
-            // A renewal at its time leaves peers of a short-lived SVID as much time as they should have.
+            // Wake when a renewal is due: with a short-lived SVID, a later renewal would leave peers less time than
+            // they should have.
             sleep(self.schedule.due_in(SystemTime::now()).clamp(CHECK_MIN, CHECK_INTERVAL)).await;
             self.check(SystemTime::now()).await;
         }

@@ -24,7 +24,7 @@ use crate::svid::CHAIN_MAX_CERTIFICATES;
 use crate::tls::provider;
 
 /// Maximum size of a chain that is verified, in bytes. A peer can send any chain, even if it has no keys for the
-/// certificates. webpki tries every path through intermediates that name one another as issuers: twelve such
+/// certificates. webpki tries every path through intermediates that name each other as issuers: twelve such
 /// intermediates take 200,000 steps, which is a second of CPU time.
 const CHAIN_MAX_BYTES: usize = 16 << 10;
 
@@ -61,7 +61,7 @@ pub(crate) struct ServerVerifier {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// How a server treats a client that sends no certificate.
+/// A server's reaction to a client that sends no certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WithoutCertificate {
     /// Accept the client: policies decide about its calls.
@@ -102,7 +102,8 @@ impl ClientVerifier {
         provider: &Arc<CryptoProvider>,
         without: WithoutCertificate,
     ) -> Self {
-        // Do not tell clients which anchors we trust: a workload has only one certificate to choose from.
+        // Do not send clients the names of our anchors: a workload has one certificate, so it needs no hint which
+        // certificate to send.
         let builder = WebPkiClientVerifier::builder_with_provider(bundle.roots().clone(), provider.clone())
             .clear_root_hint_subjects();
         let builder = match without {

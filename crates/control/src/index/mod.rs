@@ -1,5 +1,5 @@
-//! Index of the cluster's objects, in the model's form. [`crate::watch`] sends the changes, and `translate` joins the
-//! objects into a mesh.
+//! Index of the cluster's objects, as types of `leno_model`. [`crate::watch`] sends the changes, and `translate` joins
+//! the objects into a mesh.
 //!
 //! The index uses no Kubernetes client. An object stays in force until the API server reports its removal. If an object
 //! becomes invalid, its last valid version stays in force. While a kind is listed again, its previous list stays in
@@ -53,7 +53,7 @@ pub struct Index {
 /// One object of a mesh.
 #[derive(Debug, Default)]
 struct Entry {
-    /// The last valid version; of a slice, only the addresses that are in use.
+    /// The last valid version. An EndpointSlice contains only its addresses that are in use.
     object: Option<Object>,
     /// Addresses of a slice that their Pods do not report yet. Whether these Pods have proxies is unknown, so the
     /// addresses stay unused.
@@ -197,7 +197,7 @@ impl Index {
         &self.absent
     }
 
-    /// How many objects of a kind are in the index.
+    /// Number of objects of `kind` in the index.
     pub fn count(&self, kind: Kind) -> usize {
         match kind {
             Kind::Pod => self.pods.len(),
@@ -281,7 +281,7 @@ impl Index {
         unmeshed
     }
 
-    /// Makes the mesh from the current objects. It shares unchanged parts with the previous mesh.
+    /// Makes the mesh from the current objects. The new mesh shares its unchanged parts with the previous mesh.
     pub fn translate(&mut self) -> Joined {
         self.join_pods();
         self.find_missing_names();
@@ -385,7 +385,8 @@ impl Index {
         }
     }
 
-    /// Updates every slice that names a changed Pod: which of its addresses have proxies.
+    /// Updates every EndpointSlice that names a changed Pod: the proxies of its addresses, and which of them are in
+    /// use.
     fn join_pods(&mut self) {
         let changed = std::mem::take(&mut self.changed_pods);
         if changed.is_empty() {

@@ -1,8 +1,8 @@
 //! Finds service accounts and namespaces that policies name and that do not exist: a misspelt name makes a policy that
 //! protects nothing.
 //!
-//! A missing name is no error, since the policy may be created before the objects that it names. It becomes a condition
-//! of the policy and a notice.
+//! A missing name is no error, since the policy may be created before the objects that it names. The policy's status
+//! reports the name in a condition, and the admin endpoint in a notice.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -17,8 +17,8 @@ use leno_model::spiffe::Workload;
 
 use super::{Name, Pod};
 
-/// The Pods with a proxy by address. If two Pods report one address, as when a new Pod gets the address of a deleted
-/// Pod, the Pod whose name sorts first wins.
+/// The Pods with a proxy by address. If two Pods report one address, for example because a new Pod gets the address of
+/// a deleted Pod, the Pod whose name sorts first wins.
 pub(super) fn meshed(pods: &HashMap<Name, Pod>) -> MeshedPods {
     let mut meshed: BTreeMap<IpAddr, (&Name, &Pod, &str)> = BTreeMap::new();
     for (name, pod) in pods {
@@ -44,14 +44,14 @@ pub(super) fn meshed(pods: &HashMap<Name, Pod>) -> MeshedPods {
     meshed.into_iter().map(entry).collect()
 }
 
-/// Whether one of the slice's endpoints belongs to one of these Pods.
+/// Returns whether an address in `slice` or `held` names one of `pods`.
 pub(super) fn names_any(slice: &EndpointSlice, held: &[Address], pods: &HashSet<Name>) -> bool {
     let namespace = &slice.identity.namespace;
     let names = slice.addresses.iter().chain(held).filter_map(|address| address.pod.as_ref());
     names.into_iter().any(|name| pods.contains(&Name { namespace: namespace.clone(), name: name.clone() }))
 }
 
-/// Gives the slice's addresses the proxies of their Pods. Moves addresses of unknown Pods to `held`, and back to the
+/// Sets the proxy of each address from the address's Pod. Moves addresses of unknown Pods to `held`, and back to the
 /// slice once their Pods are known.
 pub(super) fn join(slice: &mut EndpointSlice, held: &mut Vec<Address>, pods: &HashMap<Name, Pod>) {
     let mut all = std::mem::take(&mut slice.addresses).into_vec();

@@ -35,7 +35,7 @@ fn apply_policy(index: &mut Index, name: &str, year: u16, retry: &Value) -> News
     apply(index, Kind::TrafficPolicy, name, Content::Custom(1, read_object(object)))
 }
 
-/// How often calls to `cart` are sent again, and the reason of each policy's condition.
+/// The retries (`attempts`) of calls to `cart`, and the reason of each policy's condition.
 fn joined(index: &mut Index) -> (Option<u8>, Vec<(String, Reason)>) {
     let Joined { mesh, traffic, .. } = index.translate();
     let key = ClusterKey { namespace: "shop".into(), service: "cart".into(), port: 80 };

@@ -21,7 +21,7 @@ use tokio::time::sleep;
 
 use super::signing::Signing;
 
-/// How long to wait after a failed request.
+/// Delay after a failed request.
 const RETRY: Duration = Duration::from_secs(2);
 
 /// A kind of object that contains the anchors.
@@ -31,7 +31,7 @@ pub(crate) trait Carrier:
     /// The API for the object in a namespace; `namespace` is empty for objects of cluster scope.
     fn api(client: Client, namespace: &str) -> Api<Self>;
 
-    /// Returns the patch that puts the anchors (PEM) into an object; `None` if nothing must be written.
+    /// Returns the patch that puts the anchors (PEM) into an object; `None` if no write is needed.
     fn correction(found: Option<&Self>, anchors: &str) -> Option<Patch<Value>>;
 }
 

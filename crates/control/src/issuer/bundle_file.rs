@@ -1,7 +1,7 @@
 //! Keeps the trust bundle in a file, for the proxy in this replica's own Pod.
 //!
-//! Other Pods mount the ConfigMap and start once it exists. This Pod cannot wait for the ConfigMap, which its own
-//! control plane writes.
+//! Other Pods mount the ConfigMap and start once the ConfigMap exists. This Pod cannot wait for the ConfigMap, which
+//! its own control plane writes.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 use super::signing::Signing;
 
-/// How long to wait after a failed write.
+/// Delay after a failed write.
 const RETRY: Duration = Duration::from_secs(2);
 
 /// Writes the trust bundle now and after every change; never returns. Without a path it does nothing.

@@ -68,7 +68,7 @@ impl ApiServer {
         Self { takes, asked: Arc::default() }
     }
 
-    /// How many tokens the API server has reviewed.
+    /// Number of tokens that the API server has reviewed.
     pub(super) fn asked(&self) -> usize {
         self.asked.load(Ordering::Relaxed)
     }

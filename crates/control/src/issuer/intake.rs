@@ -1,4 +1,4 @@
-//! Limits requests to the identity service while they arrive: how long they may take, and how much memory.
+//! Limits the duration and the memory of requests to the identity service while they arrive.
 //!
 //! tonic calls a method once the request is complete, and waits for the rest of a request without a time limit. Any
 //! client in the cluster can send requests. So a request that is not complete in time fails, and its connection is
@@ -80,8 +80,7 @@ impl tower_service::Service<Request<body::Body>> for Intake {
         let answering = self.service.call(request);
         Box::pin(async move {
             let answer = answering.await;
-            // Count the memory until the answer: while the API server reviews the token, the request still takes all of
-            // it.
+            // Count the memory until the answer: while the API server reviews the token, the request still uses it.
             drop(held);
             drop(account);
             answer

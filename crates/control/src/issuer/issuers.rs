@@ -8,8 +8,8 @@ const ISSUERS_MAX: usize = 4;
 pub(super) struct Issuers(Vec<String>);
 
 impl Issuers {
-    /// Returns whether the API server may accept tokens of this issuer. Until it has accepted a first token, any issuer
-    /// may be right.
+    /// Returns whether the API server may accept tokens of this issuer. Until the API server has accepted a first
+    /// token, it may accept tokens of any issuer.
     pub(super) fn may_be(&self, issuer: &str) -> bool {
         self.0.is_empty() || self.0.iter().any(|known| known == issuer)
     }

@@ -24,9 +24,9 @@ use tokio::time::sleep;
 use super::material::{Material, SECRET_TYPE};
 use super::signing::Signing;
 
-/// How often to check whether a renewal is due, and to repeat a failed write.
+/// Interval of the checks whether a renewal is due, and of the attempts to repeat a failed write.
 const CHECK: Duration = Duration::from_secs(10);
-/// How long to wait after the watch failed.
+/// Delay after a failure of the watch.
 const RETRY: Duration = Duration::from_secs(1);
 
 pub(crate) struct Keeper {
@@ -145,7 +145,7 @@ impl Keeper {
         self.material = Some(material);
     }
 
-    /// Creates the Secret, or renews the authority in it, if that is due.
+    /// Creates the Secret if it is missing, or renews the authority in it if a renewal is due.
     async fn maintain(&mut self, now: SystemTime) {
         let next = match (&self.version, &self.material) {
             (None, None) => Some(Material::create(self.trust_domain.clone(), now)),

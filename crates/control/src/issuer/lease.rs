@@ -1,8 +1,8 @@
 //! Leader election: the replica that holds the Lease writes. All replicas read and serve.
 //!
-//! Clocks of machines differ, so a Lease counts as expired when it has not changed for its duration, measured by our
-//! own clock. For a moment, two replicas may both believe that they lead. Therefore all writes are made so that this
-//! does no harm: either both replicas write the same, or the second write fails because of its old resource version.
+//! Clocks of machines differ, so a replica measures with its own clock: a Lease has expired when it has not changed for
+//! its duration. For a moment, two replicas may both believe that they lead. This does no harm: for every write, either
+//! both replicas write the same content, or the second write fails because of its old resource version.
 
 use std::time::{Duration, Instant};
 
@@ -15,9 +15,9 @@ use leno_install::names::CONTROL;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-/// How long a Lease lasts without a renewal.
+/// Time after which a Lease expires without a renewal.
 const DURATION: Duration = Duration::from_secs(15);
-/// How often the leader renews, and the other replicas check.
+/// Interval at which the leader renews the Lease, and the other replicas check it.
 const RENEWAL: Duration = Duration::from_secs(5);
 /// A leader that has not renewed the Lease for this time stops writing, before another replica may take over.
 const STOP: Duration = Duration::from_secs(12);
@@ -66,8 +66,7 @@ impl Lease {
         };
         match written {
             Ok(_) => Ok(true),
-            // Another replica wrote first.
-            // Another replica has written since our last read.
+            // Another replica has created or changed the Lease since our last read.
             Err(kube::Error::Api(status)) if status.code == StatusCode::CONFLICT => Ok(false),
             Err(error) => Err(error),
         }
@@ -127,7 +126,7 @@ pub(crate) async fn hold(mut lease: Lease, leads: watch::Sender<bool>) {
         if Instant::now() >= held_until {
             set(&leads, false);
         }
-        // Random, so that replicas do not ask at the same moment.
+        // Random, so that replicas do not send their requests at the same moment.
         sleep(RENEWAL.mul_f64(0.9 + 0.2 * fastrand::f64())).await;
     }
 }

@@ -1,6 +1,6 @@
-//! The issuing authority in the form of its Secret, as cert-manager writes it: `tls.crt` and `tls.key` are the
-//! authority's certificate and key, `ca.crt` the anchors. One more entry, `ca.key`, is the anchor's key: only with it
-//! can we renew the authority.
+//! The issuing authority in the form of its Secret. cert-manager writes the same entries: `tls.crt` and `tls.key` are
+//! the authority's certificate and key, `ca.crt` the anchors. We add the entry `ca.key`, the anchor's key, because we
+//! need it to renew the authority.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use leno_model::spiffe::TrustDomain;
 
 use super::signing::Signing;
 
-/// How long an issuing authority is valid.
+/// Time for which a new issuing authority is valid.
 const LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 const KEY: &str = "tls.key";

@@ -1,4 +1,4 @@
-//! Serves the identity service over TLS. A workload shows its certificate if it has one. Its connection then counts
+//! Serves the identity service over TLS. A workload shows its certificate if it has one. Its connection is then counted
 //! against a separate limit, which clients without a certificate cannot use up. The certificate has no other effect.
 
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const IDENTIFIED_MAX: usize = 512;
 
 /// Silence after which a client gets a PING.
 const KEEPALIVE: Duration = Duration::from_secs(30);
-/// How long the client may take to answer the PING.
+/// Longest time for the client's answer to the PING.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limit on open requests of one connection: one request for a certificate, and one that watches the trust bundle.
 const STREAMS_PER_CONNECTION_MAX: u32 = 2;

@@ -18,7 +18,7 @@ use crate::issuer::ClusterIssuer;
 use crate::issuer::fixtures::{ApiServer, good_token, signing};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long the API server takes for each token.
+/// Time that the API server takes for each token.
 const REVIEW: Duration = Duration::from_millis(20);
 const SLOW_CLIENTS: usize = 50;
 

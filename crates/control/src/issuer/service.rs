@@ -30,7 +30,7 @@ use crate::accept::{Peer, Presence};
 const REVIEWS_MAX: usize = 64;
 /// Limit on tokens that wait for a review. `intake` counts the memory of a token as part of its request.
 const REVIEWS_WAITING_MAX: usize = 512;
-/// How long a request may wait for its turn and for the API server's answer. A proxy whose request fails asks again.
+/// Longest time that a request waits for its turn and for the API server's answer. A proxy repeats a failed request.
 const REVIEW_MAX: Duration = Duration::from_secs(10);
 
 /// The sources that take turns at the API server.

@@ -6,7 +6,7 @@ use super::*;
 use crate::issuer::fixtures::{ApiServer, forged_token, good_token, signing};
 
 const ISSUER: &str = "https://kubernetes.default.svc";
-/// How long the API server takes for each token.
+/// Time that the API server takes for each token.
 const REVIEW: Duration = Duration::from_millis(20);
 /// Number of requests: twice as many as may be reviewed or wait for a review at the same time.
 const FLOOD: usize = 2 * (REVIEWS_MAX + REVIEWS_WAITING_MAX);

@@ -1,5 +1,5 @@
-//! Asks the API server to which workload a token was issued. A token's own claims only show whether asking is
-//! worthwhile.
+//! Asks the API server to which workload a token was issued. A token's own claims only show whether a review by the API
+//! server is worthwhile.
 
 use std::time::{Duration, SystemTime};
 
@@ -23,7 +23,7 @@ pub(super) enum BadToken {
     /// The token has another audience.
     #[error("the token is not for the audience {TOKEN_AUDIENCE}; project one with that audience into the Pod")]
     WrongAudience,
-    /// The token belongs to a person or a node.
+    /// The token's user is a person or a node, not a ServiceAccount.
     #[error("the token is that of {0:?}, which is no ServiceAccount; send a token of the workload's ServiceAccount")]
     NoServiceAccount(String),
     /// The API server does not answer.

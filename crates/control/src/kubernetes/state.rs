@@ -24,16 +24,17 @@ pub(crate) struct State {
     pub(crate) routes: Vec<ParentStatus>,
     /// The status of each policy for traffic at each of its targets.
     pub(crate) traffic: Vec<TargetStatus>,
-    /// How many Pods of each namespace run without a proxy although they or the namespace ask for one.
+    /// Number of Pods in each namespace that run without a proxy or the gRPC sidecar although they or the namespace ask
+    /// for it.
     pub(crate) unmeshed_pods: BTreeMap<Box<str>, usize>,
     pub(crate) kinds: BTreeMap<Kind, KindState>,
-    /// How many meshes have been made.
+    /// Number of meshes that have been made.
     pub(crate) translations: u64,
-    /// How long the last mesh took to make, in microseconds.
+    /// Time that it took to make the last mesh, in microseconds.
     pub(crate) translation_us: u64,
 }
 
-/// How much of one kind is known.
+/// What the control plane knows about one kind.
 #[derive(Debug, Serialize)]
 pub(crate) struct KindState {
     listed: bool,

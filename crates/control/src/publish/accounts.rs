@@ -49,7 +49,7 @@ struct Holding {
     bytes: usize,
 }
 
-/// What one stream uses, counted against its holder. Dropping it returns everything that the stream uses.
+/// What one stream uses, counted against its holder. Dropping the account returns everything that the stream uses.
 #[derive(Debug)]
 pub(crate) struct Account {
     accounts: Arc<Accounts>,
@@ -59,7 +59,7 @@ pub(crate) struct Account {
     names: usize,
 }
 
-/// Bytes counted against a holder. Dropping it returns them.
+/// Bytes counted against a holder. Dropping this value returns the bytes.
 #[derive(Debug)]
 pub(crate) struct Held {
     accounts: Arc<Accounts>,
@@ -67,7 +67,7 @@ pub(crate) struct Held {
     bytes: usize,
 }
 
-/// Why a client gets no more: how much its holder uses, and the limit for all clients.
+/// Why a client gets no more: the usage of its holder, and the limit for all clients.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Exhausted {
     #[error(
@@ -134,8 +134,9 @@ impl Accounts {
     }
 }
 
-/// Returns whether a holder may take `more`. It uses `own`, and all holders together use `all`. Afterwards, it may use
-/// at most as much as remains free. Its first stream, name or byte is allowed as long as any is free.
+/// Returns whether a holder may take `more`. The holder uses `own` now, and all holders together use `all` of `max`.
+/// Afterwards, the holder may use at most as much as remains free. Its first stream, name or byte is allowed while any
+/// is free.
 fn leaves_room(own: usize, more: usize, all: usize, max: usize) -> bool {
     let free = max.saturating_sub(all.saturating_add(more));
     let mine = own.saturating_add(more);
@@ -178,7 +179,7 @@ impl Account {
         own == 0 || leaves_room(own, 0, inner.all.bytes, self.accounts.capacity.bytes_max)
     }
 
-    /// How many streams the holder has.
+    /// Number of the holder's streams.
     pub(crate) fn streams(&self) -> u32 {
         let streams = self.accounts.lock().holders.get(&self.holder).map_or(0, |holding| holding.streams);
         streams.try_into().unwrap_or(u32::MAX)

@@ -1,4 +1,4 @@
-//! Finds a client's [`Audience`]: from its certificate, and for the rest from the node in its first request.
+//! Derives a client's [`Audience`] from its certificate, its address, and the node in its first request.
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::google::protobuf::{Struct, value::Kind};

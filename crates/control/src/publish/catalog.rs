@@ -1,5 +1,5 @@
-//! The resources of one mesh. Each is written (encoded) when a client first requests it, and kept for later clients
-//! ([`Kept`]).
+//! The resources of one mesh. Each resource is written (encoded) when a client first requests it, and kept for later
+//! clients ([`Kept`]).
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -72,7 +72,7 @@ pub(crate) struct Catalog {
     stock: Arc<Mutex<Stock>>,
 }
 
-/// The kept resources, which belong to the latest mesh.
+/// The resources that are kept for the latest mesh.
 #[derive(Debug)]
 struct Stock {
     /// The number of the latest mesh. A reader that still uses an older catalog writes its resources anew, and keeps
@@ -153,7 +153,7 @@ impl Catalog {
         self.lock().kept.forget(subject);
     }
 
-    /// Returns how many versions of this resource are kept, one for each group of readers.
+    /// Returns the number of kept versions of this resource, one for each group of readers.
     #[cfg(test)]
     pub(crate) fn forms(&self, kind: Kind, subject: &Subject) -> usize {
         self.lock().kept.forms(&(kind, subject.clone()))
@@ -165,7 +165,7 @@ impl Catalog {
         Kind::ALL.into_iter().any(|kind| self.forms(kind, subject) > 0)
     }
 
-    /// The names of all resources of a kind, for clients that subscribe to all.
+    /// The names of all resources of a kind, for clients that subscribe to all resources.
     pub(crate) fn all(&self, kind: Kind) -> Vec<String> {
         let clusters = self.mesh.clusters().iter();
         match kind {

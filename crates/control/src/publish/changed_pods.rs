@@ -1,6 +1,6 @@
 //! The Pods that differ between two meshes. A client may call a Pod at any port, and each port has a Listener and a
-//! cluster with one endpoint. So a comparison cannot list all changed resources. It can only tell whether a given
-//! resource may have changed.
+//! cluster with one endpoint. So a comparison cannot list all changed resources. A comparison only shows whether a
+//! given resource may have changed.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl ChangedPods {
         &self.ips
     }
 
-    /// Whether a Pod's resource of a kind may have changed at a port.
+    /// Returns whether the resource of `kind` for this port of the Pod may have changed.
     pub(super) fn concerns(&self, ip: &IpAddr, kind: Kind, port: u16) -> bool {
         let (Some(old), Some(new)) = (self.old.get(ip), self.new.get(ip)) else { return true };
         // If a field is added to a Pod, decide here which resources depend on it.

@@ -4,7 +4,7 @@ use super::super::fixtures::{mesh, service};
 use super::super::subject::Subject;
 use super::Changes;
 
-/// The changed subjects of each kind, as in `cluster echo.default:80`.
+/// The changed subjects of each kind, in the form `cluster echo.default:80`.
 fn changes(old: &str, new: &str) -> Vec<String> {
     let changes = Changes::between(&mesh(old), &mesh(new));
     let of = |kind: Kind| changes.of(kind).iter().map(move |subject| format!("{} {subject}", kind.name())).collect();

@@ -1,4 +1,4 @@
-//! Incremental xDS: a client subscribes and unsubscribes by name and gets only what changed.
+//! Incremental xDS: a client subscribes and unsubscribes by name, and gets only changed resources.
 
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Resource};

@@ -177,7 +177,7 @@ fn a_kind_that_is_not_known_is_not_answered() {
     assert_eq!(got(&client), None);
 }
 
-/// A policy that selects the workloads of a service account, or without one all workloads of the namespace.
+/// A policy that selects the workloads of `account` or, if `account` is `None`, all workloads of the namespace.
 fn policy(name: &str, namespace: &str, account: Option<&str>, identity: &str) -> String {
     let target = account.map(|account| format!("targetRef: {{kind: ServiceAccount, name: {account}}}, "));
     format!(

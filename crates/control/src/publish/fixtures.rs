@@ -100,7 +100,7 @@ pub(crate) fn state_with(text: &str, capacity: Capacity) -> State {
     State::new(mesh(text), "cluster.local".parse().expect("a trust domain"), capacity, 64 << 20)
 }
 
-/// A control plane that serves a mesh, and keeps at most so many bytes of written resources.
+/// A control plane that serves a mesh, and keeps at most `kept_max_bytes` of written resources.
 pub(crate) fn state_keeping(text: &str, kept_max_bytes: usize) -> State {
     let capacity = Capacity { streams_max: 1_000, names_max: 1_000_000, bytes_max: 64 << 20 };
     State::new(mesh(text), "cluster.local".parse().expect("a trust domain"), capacity, kept_max_bytes)

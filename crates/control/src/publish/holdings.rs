@@ -1,4 +1,4 @@
-//! One client's subscriptions to one kind of resources, and the versions that it was sent.
+//! One client's subscriptions to one kind of resources, and the versions that we sent to it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ pub(super) struct KindState {
     /// Whether the client subscribes to all resources of this kind.
     pub(super) wants_all: bool,
     pub(super) entries: BTreeMap<Arc<str>, Entry>,
-    /// How many entries the client subscribes to by name.
+    /// Number of entries that the client subscribes to by name.
     pub(super) named: usize,
     /// Names to check before the next response.
     pub(super) pending: BTreeSet<Arc<str>>,
     /// Names of removed resources whose removal is not sent yet, since the client may still have a listener or route
-    /// that names them. They are not checked again meanwhile: a client could delay the removals for ever, and so cause
-    /// endless checks.
+    /// that names them. These names are not checked again before the removal: a client could delay the removal for
+    /// ever, and so cause endless checks.
     pub(super) held_back: BTreeSet<Arc<str>>,
     /// Whether the client must get a response even if it is empty.
     pub(super) is_answer_due: bool,
@@ -54,7 +54,7 @@ pub(super) struct Entry {
     pub(super) refused: Option<Box<Refused>>,
 }
 
-/// The state of a resource that the client was sent last.
+/// The state of a resource that we last sent to the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sent {
     #[default]

@@ -2,7 +2,7 @@
 //! resources are dropped: the next request for a dropped resource writes it again.
 //!
 //! A resource that has changed stays until its new version is written. If the new version is too large to be sent, the
-//! last version stays in force. It cannot be written again, so it is not dropped to make room.
+//! last version stays in force. This last version cannot be written again, so it is not dropped to make room.
 //!
 //! Each operation on one resource takes O(log n).
 
@@ -37,7 +37,8 @@ pub(super) struct Form {
     written: Option<Arc<Written>>,
     /// Whether the resource has not changed since it was last written.
     is_current: bool,
-    /// Whether the resource was too large when it was last written. This is kept, since it costs the most to find out.
+    /// Whether the resource was too large when it was last written. The mark is kept, because it costs the most to find
+    /// out.
     is_too_large: bool,
     /// The number of its latest use.
     used: u64,
@@ -66,8 +67,8 @@ impl Kept {
         Self { max_bytes, bytes: 0, last_bytes: 0, uses: 0, places: HashMap::new(), order: BTreeMap::new() }
     }
 
-    /// Returns the answer to a request for a resource, and counts that as a use. Returns `None` if the resource must be
-    /// written.
+    /// Returns the answer to a request for a resource, and counts the request as a use. Returns `None` if the resource
+    /// must be written.
     pub(super) fn get(&mut self, place: &Place, readers: &Readers) -> Option<Found> {
         let form = self.places.get_mut(place)?.get_mut(readers).filter(|form| form.is_current)?;
         if let Some(key) = self.order.remove(&form.used) {
@@ -89,9 +90,9 @@ impl Kept {
         self.insert(place, readers, Form { written: Some(written), is_current: true, is_too_large: false, used: 0 });
     }
 
-    /// Keeps the mark that a resource is too large, and its last version if that is known. Returns whether this is
-    /// news. It is no news if the resource was already too large for readers with the same service account. Only
-    /// `inbound` depends on the service account: it has another content for each account.
+    /// Marks a resource as too large, and keeps its last version if that is known. Returns `false` if the resource was
+    /// already marked for readers with the same service account. Only `inbound` depends on the service account: it has
+    /// another content for each account.
     pub(super) fn mark_too_large(&mut self, place: Place, readers: Readers) -> bool {
         let account = &readers.audience.service_account;
         let mut forms = self.places.get(&place).into_iter().flatten();
@@ -139,7 +140,7 @@ impl Kept {
         form.inspect(|form| self.uncount(form))
     }
 
-    /// Returns how many versions of this resource are kept, one for each group of readers.
+    /// Returns the number of kept versions of this resource, one for each group of readers.
     #[cfg(test)]
     pub(super) fn forms(&self, place: &Place) -> usize {
         self.places.get(place).map_or(0, HashMap::len)

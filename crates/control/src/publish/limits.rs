@@ -29,7 +29,7 @@ pub const REQUEST_MAX_BYTES: usize = 1 << 20;
 pub const REQUESTS_BURST: u32 = 2_000;
 /// Sustained requests per second of one stream.
 pub const REQUESTS_PER_SECOND: u32 = 500;
-/// Receive window of a stream and of its connection: how many bytes a client may send before we read them. HTTP/2
+/// Receive window of a stream and of its connection: number of bytes that a client may send before we read them. HTTP/2
 /// allows no smaller window for a connection.
 pub const WINDOW_BYTES: u32 = 65_535;
 /// Number of request bytes that the clients of one identity at one address may send in a burst, beyond
@@ -39,7 +39,7 @@ pub const READ_BURST_BYTES: u32 = 128 << 20;
 /// Sustained request bytes per second of the clients of one identity at one address. Parsing them takes about a fifth
 /// of a processor.
 pub const READ_BYTES_PER_SECOND: u32 = 8 << 20;
-/// Counted like the bytes of a request for each new stream, for the work of opening and ending it.
+/// Added to the counted request bytes for each new stream, for the work of opening and ending it.
 pub const READ_BYTES_PER_STREAM: usize = 4 << 10;
 /// Added to each request's bytes for the work of answering it.
 pub const READ_BYTES_PER_REQUEST: usize = 256;
@@ -61,12 +61,12 @@ pub const RESPONSE_BYTES: usize = 1 << 20;
 /// Maximum length of a client's text that is kept, in bytes: its description of itself, or its reason to reject a
 /// resource.
 pub const TEXT_MAX_BYTES: usize = 256;
-/// How many reasons a stream keeps for each kind of resources. A client gives a reason when it rejects a response; the
-/// latest reasons stay.
+/// Maximum number of reasons that a stream keeps for each kind of resources. A client gives a reason when it rejects a
+/// response; the latest reasons stay.
 pub const REASONS_MAX: usize = 4;
 /// Silence after which a client gets a PING.
 pub const KEEPALIVE: Duration = Duration::from_secs(30);
-/// How long the client may take to answer the PING.
+/// Longest time for the client's answer to the PING.
 pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Memory of a stream with its connection, in bytes: an idle TLS connection was measured at 30 kB.

@@ -1,4 +1,4 @@
-//! The body of a stream of requests. It counts the buffered bytes of each request until the request is complete.
+//! The body of a stream of requests. This body counts the buffered bytes of each request until the request is complete.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Counters of all clients. Any thread may count; `export` writes them for Prometheus.
+//! Counters over all clients. Any thread may count; `export` writes them for Prometheus.
 
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,13 +44,13 @@ impl Metrics {
         self.too_large[kind.index()].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many resources have been written.
+    /// Number of resources that have been written.
     #[cfg(test)]
     pub(crate) fn written_so_far(&self) -> u64 {
         self.written.iter().map(|number| number.load(Ordering::Relaxed)).sum()
     }
 
-    /// How many versions of resources have been too large.
+    /// Number of versions of resources that were too large.
     #[cfg(test)]
     pub(crate) fn too_large_so_far(&self) -> u64 {
         self.too_large.iter().map(|number| number.load(Ordering::Relaxed)).sum()

@@ -68,7 +68,7 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Starts with this mesh; its workloads belong to `trust_domain`.
+    /// Starts with `mesh`, whose workloads have identities in `trust_domain`.
     pub fn new(mesh: Arc<Mesh>, trust_domain: TrustDomain) -> Self {
         let kept_max_bytes = kept_max_bytes(process_memory());
         Self { state: Arc::new(State::new(mesh, trust_domain, Capacity::of_process(), kept_max_bytes)) }

@@ -19,7 +19,7 @@ pub(crate) struct Paces {
 /// A token bucket: an allowance of bytes or of requests that refills at a fixed rate, up to `burst`.
 #[derive(Debug)]
 pub(crate) struct Purse {
-    /// What is left of the allowance. Below 0, the purse is overdrawn.
+    /// The rest of the allowance. Below 0, the purse is overdrawn.
     amount: f64,
     burst: f64,
     per_second: f64,
@@ -57,7 +57,7 @@ impl Purse {
         self.amount -= amount as f64;
     }
 
-    /// Returns how long to wait until the purse is no longer overdrawn; `None` if it is not overdrawn.
+    /// Returns the time until the purse is no longer overdrawn; `None` if it is not overdrawn.
     pub(crate) fn wait(&mut self, now: Instant) -> Option<Duration> {
         self.fill(now);
         (self.amount < 0.0).then(|| Duration::from_secs_f64((-self.amount / self.per_second).max(0.001)))

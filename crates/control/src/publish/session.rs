@@ -20,7 +20,7 @@ use super::subject::Subject;
 use super::subscribers::{ClientId, Names, Subscribers};
 use super::version::Version;
 
-/// How often to check whether a client has read its responses.
+/// Interval between checks whether a client has read its responses.
 const UNREAD_PAUSE: Duration = Duration::from_millis(50);
 /// Shortest interval between checks for unread responses, for all pausing streams of one identity together. With 1,000
 /// streams, each stream checks every 200 ms.
@@ -45,11 +45,11 @@ pub(crate) struct Session {
     /// Counts what the stream uses against its holder; `None` once the stream has ended.
     account: Option<Account>,
     nonces: u64,
-    /// Number of names that we had to go through for requests, beyond the names in the requests. They are not yet
-    /// counted against the rate limit.
+    /// Number of names that we had to go through for requests, beyond the names in the requests. These names are not
+    /// yet counted against the rate limit.
     pub(super) unpaid_names: usize,
-    /// Bytes of resources that the client requested, or that were repeated. They are not yet counted against the rate
-    /// limit. Changes of resources that this stream was sent do not count.
+    /// Bytes of resources that the client requested, or that were repeated. These bytes are not yet counted against the
+    /// rate limit. Changes of resources that this stream was sent do not count.
     pub(super) unpaid_bytes: usize,
 }
 
@@ -73,7 +73,7 @@ pub(crate) enum Answer {
     None,
 }
 
-/// Why we close a client's stream: it asked for too much.
+/// Why we close a client's stream: the client requested too much.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("more than {SUBSCRIPTIONS_MAX} subscriptions of one kind; subscribe only to resources in use")]
@@ -116,7 +116,7 @@ impl AsRef<[u8]> for Unread {
 /// What to do for one name.
 enum Step {
     Send(Arc<Written>),
-    /// The client has this version from an earlier stream, as it claimed.
+    /// The client has this version from an earlier stream: its claim was right.
     Keep(Arc<Written>),
     Remove,
     Nothing,
@@ -147,7 +147,7 @@ impl Session {
         }
     }
 
-    /// The next response to send. If there is none, [`Session::is_due`] tells whether names remain to be checked.
+    /// The next response to send. If there is none, [`Session::is_due`] shows whether names remain to be checked.
     pub(crate) fn next(&mut self, catalog: &Catalog) -> Option<Batch> {
         // Check clusters and endpoints once more at the end: batching listeners and routes may have made their removal
         // possible.
@@ -191,7 +191,7 @@ impl Session {
         Answer::Nack { names, why }
     }
 
-    /// Subscribes to a resource, which is sent even if the client was sent it before.
+    /// Subscribes to a resource. The resource is sent even if it was sent to the client before.
     pub(super) fn subscribe(&mut self, kind: Kind, name: &str, context: Context<'_>) -> Result<(), Refusal> {
         if name.len() > NAME_MAX_BYTES {
             return Err(Refusal::Name);
@@ -222,14 +222,14 @@ impl Session {
         Ok(())
     }
 
-    /// Reuses the name's allocation from another kind: clients ask for each name in every kind.
+    /// Reuses the name's allocation from another kind: clients subscribe to each name in every kind.
     fn shared_name(&self, name: &str) -> Arc<str> {
         let known = self.kinds.iter().find_map(|state| Some(state.entries.get_key_value(name)?.0.clone()));
         known.unwrap_or_else(|| name.into())
     }
 
-    /// Returns how long to pause sending, because this holder's clients requested too much or have unread responses.
-    /// `None` if sending may go on, or nothing is due.
+    /// Returns the time for which sending must pause, because this holder's clients requested too much or have unread
+    /// responses. `None` if sending may go on, or nothing is due.
     pub(crate) fn must_pause(&self, now: Instant) -> Option<Duration> {
         let account = self.account.as_ref().filter(|_| self.is_due())?;
         let unread = (!account.may_send()).then_some(UNREAD_PAUSE);
@@ -245,8 +245,8 @@ impl Session {
         }
     }
 
-    /// Counts a request's bytes, and the names that the request made us go through. Returns how long to wait before
-    /// reading the next request.
+    /// Counts a request's bytes, and the names that the request made us go through. Returns the time to wait before the
+    /// next request may be read.
     pub(crate) fn has_read(&mut self, bytes: usize, now: Instant) -> Option<Duration> {
         let bytes = bytes.saturating_add(std::mem::take(&mut self.unpaid_names).saturating_mul(READ_BYTES_PER_NAME));
         let mut paces = self.account.as_ref()?.paces();

@@ -74,13 +74,13 @@ fn all_names_of_the_mesh_count_for_a_client_that_wants_all() {
     assert_eq!(wanted(&third, Kind::Cluster, &[]), Ok(()), "what the first had is free");
 }
 
-/// Returns the resource bytes that count as requested since the last call.
+/// Returns the resource bytes that were counted as requested since the last call.
 fn unpaid_bytes(client: &Client<'_>) -> usize {
     client.with_session(|session| std::mem::take(&mut session.unpaid_bytes))
 }
 
-/// Sends a request and acknowledges the response. Returns the bytes of resources in the response, and how many of them
-/// count as requested.
+/// Sends a request and acknowledges the response. Returns the bytes of resources in the response, and the number of
+/// those bytes that are counted as requested.
 fn taken(client: &Client<'_>, request: &DeltaDiscoveryRequest) -> (usize, usize) {
     client.send::<Delta>(request).expect("within limits");
     let response = client.next_batch().expect("a response is due");

@@ -1,5 +1,5 @@
 //! State-of-the-world xDS: each request lists every name that the client subscribes to. Each response with clusters or
-//! listeners contains all of them to which the client subscribes.
+//! listeners contains all clusters or all listeners to which the client subscribes.
 
 use std::collections::BTreeSet;
 

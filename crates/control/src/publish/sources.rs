@@ -1,4 +1,4 @@
-//! Keeps the rate limits ([`Paces`]) of each client account ([`Holder`]) at each address. They are kept after the
+//! Keeps the rate limits ([`Paces`]) of each client account ([`Holder`]) at each address. The limits are kept after the
 //! account's last stream ends, until its allowances are full again. So a client cannot reset its rate limits by opening
 //! another stream.
 
@@ -11,8 +11,8 @@ use super::accounts::Holder;
 use super::limits::READ_BYTES_PER_STREAM;
 use super::pace::Paces;
 
-/// How many sources without streams each new stream checks for removal. Each stream leaves at most one source without
-/// streams, so the checks keep up.
+/// Number of sources without streams that each new stream checks for removal. Each stream leaves at most one source
+/// without streams, so the checks keep up.
 const CHECKS_PER_STREAM: usize = 2;
 
 /// A holder and the address of its clients.
@@ -34,8 +34,8 @@ struct Source {
 }
 
 impl Sources {
-    /// Counts a new stream and charges the cost of opening it. Returns the rate limits that it shares with the other
-    /// streams of its source.
+    /// Counts a new stream and charges the cost of opening it. Returns the rate limits that the stream shares with the
+    /// other streams of its source.
     pub(super) fn open(&mut self, key: Key, now: Instant) -> Arc<Mutex<Paces>> {
         self.forget_rested(now);
         let source = self.known.entry(key).or_insert_with(|| Source {

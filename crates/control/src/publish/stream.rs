@@ -56,7 +56,7 @@ impl<R> Requests<R> {
     }
 }
 
-/// Serves a stream until it ends. If an error ends it, the client gets its status.
+/// Serves a stream until it ends. If an error ends the stream, the client gets the error's status.
 pub(crate) async fn serve<E: Exchange>(
     state: Arc<State>,
     account: Account,

@@ -16,7 +16,7 @@ use super::super::session::{Batch, Refusal, Variant};
 use super::*;
 use crate::accept::Presence;
 
-/// How many requests of [`Counted`] have been dropped.
+/// Number of requests of [`Counted`] that have been dropped.
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
 
 /// A request that increments [`DROPPED`] when it is dropped.

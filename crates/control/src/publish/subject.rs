@@ -13,12 +13,12 @@ use leno_xds::name::{INBOUND, NOWHERE, RouteName, cluster_key, listener_subject}
 pub(crate) enum Subject {
     /// A port of a Service.
     Cluster(ClusterKey),
-    /// The address of a port, of a Service or of an endpoint.
+    /// The address of a port of a Service or of an endpoint.
     Address(SocketAddr),
     Mesh,
     /// The workloads of a namespace as servers: for each workload, the policies that select it.
     Inbound(Box<str>),
-    /// The ports of one Pod that Services declare to speak HTTP. They are part of the Pod's `inbound` resource.
+    /// The ports of one Pod that Services declare to speak HTTP. These ports are part of the Pod's `inbound` resource.
     Ports(IpAddr),
     /// The cluster in place of a route's backend that does not exist.
     Nowhere,
@@ -55,8 +55,8 @@ impl Subject {
     }
 }
 
-/// Returns whether an address has its canonical spelling. For other spellings, such as zeros before the port, a client
-/// would make us encode the address's Listener, which may be large, once for each.
+/// Returns whether an address has its canonical spelling. A client could send many other spellings, such as zeros
+/// before the port, and make us encode the address's Listener, which may be large, once for each spelling.
 fn is_plain_address(name: &str) -> bool {
     name.parse::<SocketAddr>().is_ok_and(|address| address.to_string() == name)
 }

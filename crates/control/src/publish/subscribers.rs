@@ -92,7 +92,7 @@ impl Subscribers {
         mailbox
     }
 
-    /// Removes a client. It gets no more news, and no longer subscribes to all resources of a kind.
+    /// Removes a client: it gets no more names to check, and no longer subscribes to all resources of a kind.
     pub(crate) fn leave(&self, client: ClientId) {
         let mut inner = lock(&self.inner);
         inner.mailboxes.remove(&client);
@@ -124,7 +124,7 @@ impl Subscribers {
         }
     }
 
-    /// Whether any client subscribes to a subject, in any kind, by name or among all.
+    /// Whether any client subscribes to a subject, in any kind, by name or by a subscription to all resources.
     pub(crate) fn has(&self, subject: &Subject) -> bool {
         let inner = lock(&self.inner);
         let may_be_among_all = matches!(subject, Subject::Cluster(_) | Subject::Address(_));

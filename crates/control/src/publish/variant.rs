@@ -16,7 +16,7 @@ pub(crate) trait Exchange: 'static {
     /// The client's description of itself; its first request must have one.
     fn node(request: &Self::Request) -> Option<&Node>;
 
-    /// How many names are in a request.
+    /// The number of names in a request.
     fn names(request: &Self::Request) -> usize;
 
     /// Processes a request; returns its kind and its answer to the last response. `None` if we have no resources of

@@ -7,13 +7,14 @@ use leno_xds::Kind;
 
 use super::subscribers::ClientId;
 
-/// Up to this many watchers are kept in a list.
+/// Maximum number of watchers in a list; more watchers are kept in a map.
 const FEW: usize = 8;
 
 /// A client and the name that it uses.
 pub(super) type Key = (ClientId, Arc<str>);
 
-/// Subscriptions to one subject. A client may use many names for it: spellings of a Service, or ports of a Pod.
+/// Subscriptions to one subject. A client may use many names for the subject: spellings of a Service, or ports of a
+/// Pod.
 #[derive(Debug)]
 pub(super) enum Watchers {
     /// A list sorted by key, without spare capacity: most subjects without a resource have one client.

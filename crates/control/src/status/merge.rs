@@ -62,16 +62,16 @@ struct Said {
 }
 
 impl Said {
-    /// As [`Said::entries`], for a policy for traffic. If other controllers leave too few places, our last entries are
-    /// left out.
+    /// Returns the entries for a policy for traffic: like [`Said::entries`], but at most [`ANCESTORS_MAX`] entries. If
+    /// other controllers leave too few places, our last entries are left out.
     fn ancestors(&self, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
         let mut all = self.entries("ancestorRef", before, ours);
         all.truncate(ANCESTORS_MAX);
         all
     }
 
-    /// Returns the entries of other controllers unchanged, followed by ours. `field` is the name of the reference in each
-    /// entry.
+    /// Returns the entries of other controllers unchanged, followed by ours. `field` is the name of the reference in
+    /// each entry.
     fn entries(&self, field: &str, before: &Value, ours: Vec<(Value, Vec<Condition>)>) -> Vec<Value> {
         let (own, others): (Vec<&Value>, Vec<&Value>) =
             before.as_array().into_iter().flatten().partition(|entry| entry["controllerName"] == CONTROLLER);
@@ -171,7 +171,7 @@ fn unread(problem: &str) -> Condition {
     }
 }
 
-/// The condition of an invalid policy. The problem says what stays in force.
+/// The condition of an invalid policy. `problem` also describes what stays in force.
 fn invalid(problem: &str) -> Condition {
     Condition { kind: ConditionKind::Accepted, status: false, reason: Reason::Invalid, message: problem.to_owned() }
 }

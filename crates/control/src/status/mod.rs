@@ -30,7 +30,7 @@ use crate::watch::resource;
 pub(crate) use wanted::Judged;
 use wanted::{Wanted, wanted};
 
-/// How long to wait after a failed write.
+/// Delay after a failed write.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The kind and name of an object whose status we write.
@@ -50,7 +50,7 @@ pub(crate) async fn keep_statuses(
     mut leads: watch::Receiver<bool>,
     mut news: watch::Receiver<Judged>,
 ) -> Infallible {
-    // The status of each object, as we last wrote or found it.
+    // For each object, the status that we last wrote or found.
     let mut said: BTreeMap<Place, Wanted> = BTreeMap::new();
     loop {
         let is_failing = if *leads.borrow_and_update() {

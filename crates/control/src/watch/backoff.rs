@@ -1,4 +1,4 @@
-//! How long to wait after a failure, and when to log it.
+//! The delay after a failure, and whether to log the failure.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ impl Outage {
         Self { since: now, failures: 0 }
     }
 
-    /// Counts a failure; returns how long to wait. Each wait is about twice the wait before. Half of it is random, so
+    /// Counts a failure; returns the time to wait. Each wait is about twice the wait before. Half of it is random, so
     /// that clients that failed together do not return together.
     pub(super) fn wait(&mut self) -> Duration {
         let longest = FIRST.saturating_mul(1 << self.failures.min(u32::BITS - 1)).min(LONGEST);

@@ -1,4 +1,4 @@
-//! Keeps one watch going for the life of the process, through every failure of the API server.
+//! Repeats one watch for the life of the process, whatever failures of the API server end it.
 
 use std::collections::HashSet;
 use std::pin::pin;

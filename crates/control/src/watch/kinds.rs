@@ -100,9 +100,8 @@ pub(super) fn endpoint_slice(_: &Name, slice: EndpointSlice) -> Content {
     Content::Object(typed::endpoint_slice(slice))
 }
 
-/// Extracts the needed part of a Pod. A Pod has a proxy if it has the proxy's container. Labels do not count:
-/// containers never change, but a user who may label Pods could remove a label, and callers would then reach the Pod
-/// unencrypted.
+/// Extracts the needed part of a Pod. A Pod has a proxy if it has the proxy's container. Labels are ignored: containers
+/// never change, but a user who may label Pods could remove a label, and callers would then reach the Pod unencrypted.
 pub(super) fn pod(_: &Name, mut pod: Pod) -> Content {
     let containers = pod.spec.init_containers.as_deref().unwrap_or_default();
     let has = |name: &str| containers.iter().any(|container| container.name == name);

@@ -1,8 +1,8 @@
 //! Watches the cluster and turns events into [`Change`]s for the index.
 //!
-//! Each kind has its own watch, so that a failing watch does not delay the others. Objects are parsed as they arrive,
-//! and unneeded parts are dropped at once. Objects of kinds from CustomResourceDefinitions are parsed one by one, so
-//! that an object with an unknown field affects no other.
+//! Each kind has its own watch, so that a failing watch does not delay the other watches. Objects are parsed as they
+//! arrive, and unneeded parts are dropped at once. Objects of kinds from CustomResourceDefinitions are parsed one by
+//! one, so that an object with an unknown field affects no other object.
 
 mod backoff;
 mod definitions;
@@ -28,7 +28,7 @@ pub const CHANGES_MAX: usize = 1_024;
 /// Objects in one page of a list. A page stays in memory, unparsed, until it has been read.
 const PAGE_SIZE: u32 = 200;
 
-/// Starts every watch. They run until the returned set is dropped.
+/// Starts every watch. The watches run until the returned set is dropped.
 pub fn start(client: &Client, changes: &mpsc::Sender<(Kind, Change)>) -> JoinSet<()> {
     let mut watches = JoinSet::new();
     let follower = |kind| Follower::new(kind, changes.clone());

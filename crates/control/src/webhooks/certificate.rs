@@ -17,7 +17,8 @@ use tokio::time::sleep;
 
 use crate::issuer::Signing;
 
-/// How often to check whether a renewal is due. One long timer would be wrong: clocks may be set, and machines sleep.
+/// Interval between checks whether a renewal is due. One long timer would be wrong: clocks may be set, and machines
+/// sleep.
 const CHECK: Duration = Duration::from_secs(10);
 
 /// The current certificate, and the means to issue the next certificate.

@@ -37,7 +37,7 @@ const ROWS: [(Webhook, Outcome); 7] = [
 pub(crate) struct Counts([AtomicU64; ROWS.len()]);
 
 impl Outcome {
-    /// Returns the result that an answer stands for.
+    /// Returns the result of a request with this answer.
     pub(super) fn of(webhook: Webhook, answer: &AdmissionResponse) -> Self {
         match webhook {
             _ if !answer.allowed => Self::Refused,

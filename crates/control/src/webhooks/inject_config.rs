@@ -13,7 +13,7 @@ use leno_install::yaml::{self, Fault};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// How often to check whether the file has changed.
+/// Interval between checks whether the file has changed.
 const CHECK: Duration = Duration::from_secs(2);
 
 /// Why the file gives no options.
@@ -30,7 +30,7 @@ pub(crate) enum BadConfig {
 /// The file, and its last valid content.
 pub(super) struct InjectConfig {
     path: PathBuf,
-    /// The text that was read last, or why reading failed. While this stays the same, an error is not logged again.
+    /// The text that was read last, or why reading failed. An error is logged again only after this value changes.
     seen: Result<String, String>,
     options: watch::Sender<Arc<Options>>,
 }

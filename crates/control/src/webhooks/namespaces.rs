@@ -1,5 +1,5 @@
 //! Finds the annotations of a Pod's namespace. If the watch has not reported a new namespace yet, we ask the API
-//! server, so that the namespace's first Pod is treated like later Pods.
+//! server, so that the namespace's annotations also apply to its first Pod.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Namespaces {
     /// Finds a namespace, for a request from `source`.
     ///
     /// # Errors
-    /// [`NoNamespace`] if it does not exist or the API server cannot be asked.
+    /// [`NoNamespace`] if the name is invalid, the API server does not return the namespace, or too many requests wait.
     pub(super) async fn find(&self, name: &str, source: Source) -> Result<Namespace, NoNamespace> {
         let known = self.known.borrow().get(name).cloned();
         if let Some(known) = known {

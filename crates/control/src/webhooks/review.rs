@@ -86,7 +86,7 @@ impl Reviewer {
     }
 }
 
-/// A namespace in the injector's form.
+/// Converts a namespace to the injector's type.
 fn described(name: &str, namespace: &Namespace) -> inject::Namespace {
     let annotations = namespace.annotations().iter();
     inject::Namespace {

@@ -50,12 +50,12 @@ const SMALL_MAX_BYTES: u32 = 32 << 10;
 /// is little memory. A new large review replaces the oldest incomplete review of the source with the most large
 /// reviews, so that a slow sender delays no other client.
 const LARGE_REVIEWS_MAX: usize = 6;
-/// How long a large review waits for a free place before it replaces an incomplete review. An API server sends a review
-/// within milliseconds, but sends several at once when Pods are created in a burst.
+/// Time that a large review waits for a free place before it replaces an incomplete review. An API server sends a
+/// review within milliseconds, but sends several at once when Pods are created in a burst.
 const LARGE_PATIENCE: Duration = Duration::from_millis(500);
 /// Longest time that a large review waits for a place in total.
 const LARGE_WAIT_MAX: Duration = Duration::from_secs(4);
-/// How often a waiting large review checks for a free place.
+/// Interval at which a waiting large review checks for a free place.
 const LARGE_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Limit on reviews that are parsed and answered at the same time. Parsing takes many times a review's size in memory.
 const PARSED_AT_ONCE_MAX: usize = 1;
@@ -253,7 +253,7 @@ async fn read(body: Incoming, size: u32) -> Result<Vec<u8>, Refusal> {
             // Ignore trailers.
             Ok(Err(_)) => {}
             Err(error) if error.is::<LengthLimitError>() => return Err(Refusal::TooLarge),
-            // The error's own message only names a layer of the library; its innermost source says what happened.
+            // The error's own message only names a layer of the library; its innermost source contains the reason.
             Err(error) => return Err(Refusal::CutOff(innermost(&*error))),
         }
     }

@@ -134,8 +134,8 @@ async fn pods_are_answered_by_the_annotations_of_their_namespace_and_their_own()
     assert_eq!(response, json!({ "uid": "7", "allowed": true }));
     let response = webhooks.inject(&pod("shop", &json!({ "leno.dev/inject": "perhaps" }))).await;
     assert!(response["allowed"] == false && response["status"]["message"].as_str().is_some(), "{response}");
-    // The webhook tells the index of a new Pod so that the Pod's namespace gets the trust bundle. These namespaces
-    // inject, so they get the bundle without that.
+    // The webhook reports a new Pod to the index so that the Pod's namespace gets the trust bundle. These namespaces
+    // inject, so they get the bundle without that message.
     assert!(webhooks.changes.try_recv().is_err());
     let name = "leno_control_webhook_requests_total{webhook=\"inject\",answer=";
     for (answer, number) in [("injected", 2), ("skipped", 1), ("refused", 1), ("error", 0)] {

@@ -1,4 +1,4 @@
-//! How much memory a review takes once it is parsed, estimated from its bytes.
+//! Estimates the memory of a parsed review from the review's bytes.
 //!
 //! Parsed JSON takes up to a hundred times the memory of its text: `{"":0},` has 7 bytes, and becomes a map.
 

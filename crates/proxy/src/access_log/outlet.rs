@@ -1,4 +1,4 @@
-//! A worker's way to the writer of the access log.
+//! A worker's connection to the writer thread of the access log.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use leno_relay::access_log::AccessLog;
 
 use super::writer::{Offer, Pending};
 
-/// Takes the lines of one worker to the writer; does nothing if the log is off.
+/// Passes the lines of one worker to the writer; does nothing if the log is off.
 #[derive(Debug, Default)]
 pub struct Outlet(Option<Arc<Pending>>);
 
@@ -16,7 +16,7 @@ impl Outlet {
         Self(Some(pending))
     }
 
-    /// Gives this turn's lines to the writer, without waiting. Call it at the end of every turn.
+    /// Passes this turn's lines to the writer, without waiting. Call it at the end of every turn.
     pub fn hand_over(&self, log: &mut AccessLog, now: Instant) {
         let Some((pending, lines)) = self.0.as_ref().zip(log.lines()) else { return };
         if !lines.text.is_empty() {
@@ -30,7 +30,7 @@ impl Outlet {
         lines.tell_of_dropped(now);
     }
 
-    /// Gives the last lines of a worker that ends to the writer; may wait.
+    /// Passes the last lines to the writer when the worker ends; may wait.
     pub fn finish(&self, log: &mut AccessLog) {
         let Some((pending, lines)) = self.0.as_ref().zip(log.lines()) else { return };
         if !lines.text.is_empty() && pending.take_last(&mut lines.text) != Offer::Taken {

@@ -13,13 +13,13 @@ use super::Outlet;
 /// Maximum size of the lines that wait for the writer, in bytes; further lines are dropped.
 const MAX_PENDING_BYTES: usize = 2 << 20;
 
-/// How long lines are collected, so that one system call writes many.
+/// Time for which lines are collected, so that one system call writes many.
 const GATHER: Duration = Duration::from_millis(20);
 
 /// Buffer capacity that is kept after writing.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// How often to log that the access log cannot be written.
+/// Shortest interval between two warnings that the access log cannot be written.
 const SAY_EVERY: Duration = Duration::from_secs(1);
 
 /// Stack size of the thread.
@@ -50,7 +50,7 @@ pub(super) struct Pending {
 #[derive(Debug, Default)]
 struct State {
     text: Vec<u8>,
-    /// No more lines will come: the writer writes the rest and ends.
+    /// Whether no more lines will come; the writer then writes the rest and ends.
     closed: bool,
     ended: bool,
 }

@@ -1,5 +1,5 @@
-//! Connections to the control plane: unencrypted if it is on this machine, otherwise over TLS with verification of its
-//! identity.
+//! Connections to the control plane: unencrypted if the control plane is on this machine, otherwise over TLS with
+//! verification of the control plane's identity.
 
 use std::error::Error as _;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! POST /explain: what would become of a call, as one worker knows it.
+//! POST /explain: predicts the result of a call from the state of one worker.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Answe
     if let Err(error) = question.check() {
         return refused(error.to_string());
     }
-    // The workers know the same mesh; their balancers differ, and one of them is as good as another.
+    // The workers have the same mesh but different balancers, so any worker may answer.
     let Some(worker) = shared.workers.first() else {
         return text(StatusCode::SERVICE_UNAVAILABLE, "no worker runs; the log says why\n");
     };

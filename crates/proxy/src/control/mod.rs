@@ -50,10 +50,10 @@ use tap::OpenTaps;
 use traces::Exporter;
 use workers::{WorkerTemplate, log_serving, start_access_log};
 
-/// How often to check whether worker threads have ended unexpectedly.
+/// Interval between checks whether worker threads have ended unexpectedly.
 const WORKER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often to check whether worker threads have ended, while they drain.
+/// Interval between checks whether worker threads have ended, while they drain.
 const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Longest time to write the last lines of the access log.

@@ -50,7 +50,7 @@ pub(super) struct Shared {
     /// Whether taps may show the header fields of calls.
     pub(super) allows_tap_headers: bool,
     pub(super) started: SystemTime,
-    /// How often the supervisor has started a proxy again.
+    /// Number of times that the supervisor has started a proxy again.
     pub(super) restarts: u64,
 }
 

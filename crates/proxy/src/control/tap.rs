@@ -1,4 +1,4 @@
-//! POST /tap: sends the calls that end, as lines of JSON, to a user who watches them.
+//! POST /tap: sends each finished call to the user, as a line of JSON.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -18,9 +18,9 @@ use tokio::time::{Instant, sleep};
 use super::pages::ask;
 use super::shared::Shared;
 
-/// How often lines are taken from the workers.
+/// Interval at which lines are taken from the workers.
 const EVERY: Duration = Duration::from_millis(50);
-/// Without a call, an empty line is sent after this time: sending is the only way to learn that the user has left.
+/// Time without a call after which an empty line is sent: only a failed send shows that the user has left.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
 /// Number of pieces that wait for the connection. Further lines stay in the tap, which is bounded.
 const PIECES: usize = 1;
@@ -29,7 +29,7 @@ const PIECES: usize = 1;
 #[derive(Default)]
 pub(super) struct OpenTaps(Rc<Cell<usize>>);
 
-/// The place of one tap among the open ones, until it is dropped.
+/// One of the [`MAX_TAPS`] places for open taps. Dropping this value frees the place.
 struct TapPlace(Rc<Cell<usize>>);
 
 impl OpenTaps {
@@ -67,7 +67,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &Shared) -> Answe
         return text(StatusCode::SERVICE_UNAVAILABLE, format!("{MAX_TAPS} taps are open already; end one of them\n"));
     };
     let tap = Tap::new(selection.clone());
-    // A worker that is late begins later.
+    // A worker that does not answer in time begins the tap later.
     ask(shared, |worker| worker.begin_tap(tap.clone())).await;
     tracing::info!(?selection, "a tap begins");
     let (sender, lines) = mpsc::channel(PIECES);

@@ -1,5 +1,6 @@
-//! A directory of files that change together, as in the kubelet's own volumes: each file is a symbolic link through
-//! `..data` to the current generation, and one rename replaces all of them. A reader never sees half of a file.
+//! A directory of files that change together, with the layout of the kubelet's own volumes: each file is a symbolic
+//! link through `..data` to the current generation, and one rename replaces all of them. A reader never sees half of a
+//! file.
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};

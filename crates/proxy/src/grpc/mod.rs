@@ -1,8 +1,8 @@
 //! `leno-proxy grpc`: an identity for a gRPC program that speaks xDS itself and has no proxy.
 //!
-//! It obtains and renews the workload's certificate like a proxy. It writes the certificate, its key, the trust anchors
-//! and a bootstrap to files. gRPC reads these files (its certificate provider `file_watcher`). Calls do not pass
-//! through this program.
+//! The program obtains and renews the workload's certificate like a proxy. It writes the certificate, its key, the
+//! trust anchors and a bootstrap to files. gRPC reads these files (its certificate provider `file_watcher`). Calls do
+//! not pass through this program.
 
 mod directory;
 mod options;
@@ -37,7 +37,7 @@ pub(crate) use options::Options;
 /// First word of the command line that selects this mode.
 pub(crate) const WORD: &str = "grpc";
 
-/// How long to wait after the files could not be written.
+/// Delay after a failed write of the files.
 const RETRY: Duration = Duration::from_secs(10);
 
 /// The page at /.

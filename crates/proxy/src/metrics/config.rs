@@ -7,8 +7,8 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use leno_relay::metrics::{counter, encode_count, gauge};
 
-/// Metrics of the configuration, kept by the control thread. With a control plane instead of a directory, each of its
-/// answers counts as a reload without a problem.
+/// Metrics of the configuration, kept by the control thread. With a control plane instead of a directory, each answer
+/// of the control plane is counted as a reload without a problem.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ConfigMetrics {
     /// Reloads of changed files without a problem.

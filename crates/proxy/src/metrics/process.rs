@@ -26,7 +26,7 @@ pub(crate) struct ProcessMetrics {
     pub(crate) threads: Option<u64>,
     /// When the process started.
     pub(crate) started_since_1970: Duration,
-    /// How often a supervisor has started the process again.
+    /// Number of times that a supervisor has started the process again.
     pub(crate) restarts: u64,
     /// Memory that peers may make all workers hold.
     pub(crate) memory_budget_bytes: Option<u64>,

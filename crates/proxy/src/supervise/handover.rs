@@ -28,7 +28,7 @@ const LAST_STANDARD: RawFd = 2;
 pub(crate) struct Handover {
     /// The sockets of each worker.
     pub(crate) sockets: Vec<Vec<Bound>>,
-    /// How often a proxy was started again before this proxy.
+    /// Number of times that the supervisor has started a proxy again, this start included.
     pub(crate) restarts: u64,
 }
 

@@ -1,4 +1,5 @@
-//! `leno-proxy supervise`: runs the proxy as a child process, and starts another proxy at once if it ends unexpectedly.
+//! `leno-proxy supervise`: runs the proxy as a child process, and starts another proxy at once if the proxy ends
+//! unexpectedly.
 //!
 //! The supervisor binds the sockets at which connections arrive and keeps them, so the kernel accepts connections even
 //! while there is no proxy: they wait, and the next proxy serves them. The old proxy's open calls and connections are
@@ -31,7 +32,7 @@ pub(crate) use handover::{Handover, HandoverError};
 
 /// First word of the command line that selects this mode.
 pub(crate) const WORD: &str = "supervise";
-/// The option that tells the child that it has a supervisor.
+/// The option that the supervisor adds to the child's command line.
 const SUPERVISED: &str = "--supervised";
 /// The child's name, as tools show it.
 const NAME: &CStr = c"leno-proxy";
@@ -40,8 +41,8 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// Longest time for which connections wait for a proxy that has no identity yet.
 pub(crate) const REFUSE_AFTER: Duration = Duration::from_secs(2);
-/// After more unexpected ends than this within [`RESTARTS_WITHIN`], the supervisor exits, so that the kubelet reports
-/// the failure.
+/// Maximum number of restarts within [`RESTARTS_WITHIN`]. At one more unexpected end, the supervisor exits, so that the
+/// kubelet reports the failure.
 const RESTARTS_MAX: usize = 5;
 const RESTARTS_WITHIN: Duration = Duration::from_secs(60);
 
@@ -145,7 +146,7 @@ enum Next {
     End(u8),
 }
 
-/// How often a proxy was started again.
+/// Counts the restarts of the proxy.
 #[derive(Debug, Default)]
 struct Pace {
     restarts: u64,
@@ -194,8 +195,8 @@ pub(crate) fn take_over() -> Result<Handover, HandoverError> {
 /// its identity, and connections would wait in vain.
 pub(crate) async fn refuse_connections_after(wait: Duration, sockets: &[Vec<Bound>]) -> Infallible {
     sleep(wait).await;
-    // A socket that does not listen yet refuses connections anyway. To shut it down would break it: the kernel would end
-    // every connection that the socket accepts later.
+    // A socket that does not listen yet refuses connections anyway. To shut it down would break it: the kernel would
+    // end every connection that the socket accepts later.
     let listens = |bound: &&Bound| bound.socket.is_listener().unwrap_or(false);
     for bound in sockets.iter().flatten().filter(listens) {
         // Later, the worker makes the socket listen again.

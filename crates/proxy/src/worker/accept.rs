@@ -31,16 +31,16 @@ pub(super) struct Arrival {
     pub(super) wire: WireId,
     pub(super) origin: Origin,
     pub(super) since: Instant,
-    /// The connection is not read until the control plane has answered what its destination is.
+    /// Whether reading waits for the control plane's answer about the connection's destination.
     pub(super) is_held: bool,
     /// Bytes received so far, decrypted if the proxy takes part in the TLS.
     pub(super) first: Vec<u8>,
-    /// Target port that another proxy sent in its TLS server name. It applies only if netfilter did not redirect the
-    /// connection.
+    /// Target port that another proxy sent in its TLS server name. This port applies only if netfilter did not redirect
+    /// the connection.
     pub(super) named_port: Option<u16>,
-    /// The TLS handshake began with a trust bundle that has been replaced since.
+    /// Whether the TLS handshake began with a trust bundle that has been replaced since.
     pub(super) is_outdated: bool,
-    /// The worker has guessed that the server speaks first, and the guess was wrong.
+    /// Whether the worker guessed that the server speaks first, and the guess was wrong.
     pub(super) was_guessed: bool,
     /// Memory that the worker's budget counts for this connection, in bytes.
     pub(super) charged_bytes: usize,

@@ -126,7 +126,7 @@ impl Worker {
         }
     }
 
-    /// Reviews the arrivals that are `due`, after a change of the mesh or some time.
+    /// Reviews the arrivals for which `due` returns `true`.
     pub(super) fn review_arrivals(&mut self, due: impl Fn(&Arrival) -> bool) {
         let due = self.arrivals.iter().filter(|(_, arrival)| due(arrival)).map(|(id, _)| id);
         for id in due.collect::<Vec<_>>() {
@@ -136,7 +136,7 @@ impl Worker {
 
     /// Ends the wait of a held connection, if the control plane has answered or takes too long to answer. Also
     /// continues a connection that has turned out to be opaque, whether or not its client has sent bytes. The worker
-    /// reads the connection in its turn, as if it had more to read.
+    /// then reads the connection in its next turn, as if the connection had more to read.
     pub(super) fn review_arrival(&mut self, id: ArrivalId) {
         let Some(arrival) = self.arrivals.get(id) else { return };
         if arrival.is_held && self.relay.awaits_answer(&arrival.origin) {
@@ -168,8 +168,8 @@ impl Worker {
     }
 
     /// Returns whether the client must have a certificate, because the connection could reach ports of the application
-    /// that the network does not show to the client. A connection that netfilter redirected reaches the port that it
-    /// was opened to, as it would without a proxy. A connection that names no port, or a port of our own, reaches no
+    /// that the client could not reach without the proxy. A connection that netfilter redirected reaches the port that
+    /// it was opened to, as it would without a proxy. A connection that names no port, or a port of our own, reaches no
     /// application. Such a connection only shows our certificate, which `leno identity` needs.
     fn is_for_members(&self, origin: &Origin, named_port: Option<u16>) -> bool {
         let local = origin.local.ip();
@@ -224,7 +224,7 @@ impl Worker {
             match speaks {
                 Speaks::Http2 => wire.limit_unread(ms(relay.unread_timeout_ms)),
                 Speaks::Http1 => wire.limit_unread(ms(relay.stall_timeout_ms)),
-                // Opaque bytes may stay unread for as long as their receiver likes.
+                // No limit for opaque bytes: their receiver may leave them unread for any time.
                 Speaks::Opaque(_) | Speaks::Nothing => {}
             }
             if let Some(id) = &peer_id {
@@ -325,7 +325,7 @@ impl Worker {
         self.admit_undetected(id);
     }
 
-    /// Admits a connection whose client has not shown its protocol. The worker waits for the client no longer. The
+    /// Admits a connection whose client has not shown its protocol. The worker no longer waits for the client. The
     /// bytes are opaque, unless the port is declared to speak HTTP: then it is an HTTP connection without a request so
     /// far.
     fn admit_undetected(&mut self, id: ArrivalId) {

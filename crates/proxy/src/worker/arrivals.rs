@@ -1,4 +1,4 @@
-//! The memory of arrivals, which counts in the worker's budget.
+//! Charges the memory of arrivals to the worker's budget.
 
 use std::cmp::Reverse;
 
@@ -33,8 +33,8 @@ impl Worker {
             self.drop_arrivals();
             let mut relief = Relief::default();
             while self.relay.relieve(&mut relief) {
-                // This also closes the connections to servers that carried only this client's calls. Else their memory
-                // would still count, and more clients than necessary would be disconnected.
+                // This also closes the connections to servers that carried only this client's calls. Otherwise their
+                // memory would still be counted, and more clients than necessary would be disconnected.
                 self.flush_all();
             }
         }
@@ -42,7 +42,7 @@ impl Worker {
 
     /// Drops arrivals until the worker holds little enough memory, or until all arrivals together hold at most an
     /// eighth of the budget. Begins with the source that holds the most memory, and with the oldest arrival of that
-    /// source. Our own application comes last.
+    /// source. Connections of our own application are dropped last.
     fn drop_arrivals(&mut self) {
         if !self.relay.has_many_arrivals() {
             return;

@@ -51,11 +51,11 @@ pub struct WorkerConfig {
     pub settings: Settings,
     /// Which calls are logged, and how.
     pub access_log: AccessLog,
-    /// How calls are traced; `None` if they are not.
+    /// How calls are traced; `None` if calls are not traced.
     pub tracing: Option<Tracing>,
     /// The requests that shall not be retried, which all workers share.
     pub spent_chains: Arc<SpentChains>,
-    /// Where the calls are logged.
+    /// Outlet to the writer of the access log.
     pub outlet: Outlet,
     /// The limits in force.
     pub limits: Arc<Limits>,
@@ -109,7 +109,7 @@ impl WorkerHandle {
         let mut worker = Worker::new(poll, listeners, received, config, mesh);
         let thread =
             std::thread::Builder::new().name(format!("worker-{index}")).stack_size(STACK_BYTES).spawn(move || {
-                // Gives memory that only the start needed back to the system, before a call needs memory.
+                // Return to the system the memory that only the start needed, before a call needs memory.
                 memory::trim();
                 let outcome = worker.run();
                 worker.outlet.finish(worker.relay.access_log());
@@ -130,8 +130,8 @@ impl WorkerHandle {
         self.order(Command::SetMesh(mesh));
     }
 
-    /// Replaces the identity: new connections use it. Peers are disconnected if its trust bundle does not vouch for
-    /// them.
+    /// Replaces the identity: new connections use it. A peer is disconnected if the new trust bundle does not verify
+    /// the peer's certificate.
     pub fn set_identity(&self, identity: Arc<TlsIdentity>) {
         self.order(Command::SetIdentity(identity));
     }
@@ -142,7 +142,7 @@ impl WorkerHandle {
         self.order(Command::ChangeMesh(mesh, changes));
     }
 
-    /// Begins to show the calls that end to a user. The receiver learns when the worker has begun.
+    /// Begins to pass finished calls to `tap`. The returned receiver gets a value once the worker has begun.
     pub fn begin_tap(&self, tap: Arc<Tap>) -> oneshot::Receiver<()> {
         self.ask(|begun| Command::BeginTap(tap, begun))
     }
@@ -163,7 +163,7 @@ impl WorkerHandle {
         self.ask(Command::Explain)
     }
 
-    /// Asks what would become of a call.
+    /// Asks for the predicted result of a call.
     pub fn explain_call(&self, question: CallQuestion) -> oneshot::Receiver<Result<CallAnswer, BadQuestion>> {
         self.ask(|answer| Command::ExplainCall(Box::new(question), answer))
     }
@@ -179,7 +179,7 @@ impl WorkerHandle {
         self.thread.is_finished()
     }
 
-    /// Gives a command that the worker answers.
+    /// Sends a command that the worker answers.
     fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> oneshot::Receiver<T> {
         let (sender, receiver) = oneshot::channel();
         self.order(command(sender));

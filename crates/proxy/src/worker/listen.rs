@@ -21,7 +21,7 @@ pub const MAX_LISTENERS: usize = 32;
 /// A socket that is bound.
 #[derive(Debug)]
 pub struct Bound {
-    /// The door that the accepted connections belong to.
+    /// The door of the accepted connections.
     pub door: Door,
     /// The address that the socket is bound to.
     pub address: SocketAddr,
@@ -40,11 +40,11 @@ impl Bound {
     }
 }
 
-/// An address cannot be listened on.
+/// Error: the proxy cannot listen at an address.
 #[derive(Debug, thiserror::Error)]
 #[error("--{} {address}: {source}; choose an address of this machine that is free", door.name())]
 pub struct BindError {
-    /// The door that the address is for.
+    /// The door at this address.
     pub door: Door,
     /// The address.
     pub address: SocketAddr,

@@ -1,4 +1,4 @@
-//! Meter: the counters of one connection. They also count while the connection's metric labels are not known yet.
+//! Meter: the counters of one connection. The counters also count before the connection's metric labels are known.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;

@@ -2,11 +2,11 @@
 //!
 //! - A client's connection: `accept`, `arrival` (before its protocol is known, with `arrivals`), `places` (which
 //!   connections stay if there are too many).
-//! - Bytes: `wire` (a socket and its `tls`, counted by `meter`), `sockets` (input, output, and what the relay asks for),
-//!   `socket_memory` (what the kernel holds for a socket).
-//! - Certificates: `trust` (how long a peer's certificate lets its connection stay, with `standing` and `recheck`).
-//! - The rest: `handle` (the control thread's handle of a worker), `listen` (the sockets that accept), `upkeep` (periodic
-//!   work), `memory` (of the process).
+//! - Bytes: `wire` (a socket and its `tls`, counted by `meter`), `sockets` (input, output, and what the relay asks
+//!   for), `socket_memory` (what the kernel holds for a socket).
+//! - Certificates: `trust` (when a connection ends because of its peer's certificate, with `standing` and `recheck`).
+//! - The rest: `handle` (the control thread's handle of a worker), `listen` (the sockets that accept), `upkeep`
+//!   (periodic work), `memory` (of the process).
 //!
 //! One turn of the loop reads the input of all ready connections, lets the relay send the calls on, and writes every
 //! connection once.
@@ -63,7 +63,7 @@ struct Worker {
     listeners: Vec<Listener>,
     commands: mpsc::Receiver<Command>,
     relay: Relay,
-    /// Where the lines of the access log go.
+    /// Outlet for the lines of the access log.
     outlet: Outlet,
     /// Channel for questions to the control plane; `None` without a control plane.
     discovery: Option<tokio_mpsc::Sender<Subject>>,
@@ -80,7 +80,7 @@ struct Worker {
     /// Wires that had more to read than one turn allows.
     unfinished: Vec<WireId>,
     accept_again: bool,
-    /// Accepting failed; the next sweep tries again.
+    /// Whether accepting failed; the next sweep then tries again.
     accept_failed: bool,
     buffers: Buffers,
     /// Whether a burst has used memory that was not returned to the system yet.
@@ -136,7 +136,7 @@ impl Worker {
         }
     }
 
-    /// Returns how long the worker may wait for events before it has something else to do.
+    /// Returns the longest time for which the worker may wait for events.
     fn wait(&self) -> Duration {
         if !self.unfinished.is_empty() || self.accept_again {
             return Duration::ZERO;

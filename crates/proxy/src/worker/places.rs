@@ -1,5 +1,5 @@
-//! Places: limits how many connections of clients a worker holds, and selects the connection to close if there are too
-//! many.
+//! Places: limits the number of a worker's connections from clients, and selects the connection to close if there are
+//! too many.
 //!
 //! There are three pools, so that one kind of client cannot take the places of another kind: connections of our own
 //! application, of clients that have shown no certificate, and of clients that have shown one. Invariant: a connection
@@ -56,7 +56,7 @@ impl Doors {
         }
     }
 
-    /// Returns the key under which connections of an identity count.
+    /// Returns the key under which connections of an identity are counted.
     pub(super) fn member(&self, id: &SpiffeId) -> Member {
         Member(self.digest.hash_one(id))
     }
@@ -121,7 +121,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Ends a connection that has lost its place: after its calls if it has any and is not opaque, else at once. At
+    /// Ends a connection that has lost its place: at once, or after its calls if it has calls and is not opaque. At
     /// most [`MAX_YIELDING`] connections finish their calls at a time.
     fn yield_place(&mut self, wire: WireId) {
         self.relay.metrics().count_abuse("client_connections");

@@ -13,7 +13,7 @@ use rustls::pki_types::CertificateDer;
 
 use super::wire::WireId;
 
-/// Longest slice: calls that arrive during a slice wait that long.
+/// Longest duration of a slice. Calls that arrive during a slice wait until it ends.
 const SLICE: Duration = Duration::from_millis(5);
 /// Shortest pause between two slices.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -75,7 +75,7 @@ impl Recheck {
         (!self.due.is_empty()).then(|| self.next_slice.unwrap_or(now))
     }
 
-    /// Begins a slice if it is time. Returns when it must be over.
+    /// Begins a slice if one is due. Returns the time at which the slice must end.
     pub(super) fn begin_slice(&mut self, now: Instant) -> Option<Instant> {
         self.next_slice(now).filter(|at| *at <= now)?;
         Some(Instant::now() + SLICE)
@@ -94,7 +94,7 @@ impl Recheck {
         next
     }
 
-    /// Returns the verdict about a chain in this round: from memory, or else from `verify`.
+    /// Returns the verdict about a chain in this round. Calls `verify` only if the verdict is not known yet.
     pub(super) fn verdict(
         &mut self,
         chain: &[CertificateDer<'static>],

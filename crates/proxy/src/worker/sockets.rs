@@ -32,7 +32,7 @@ impl Worker {
             Some(Carries::Link(id)) => id,
             None => return,
         };
-        // True until the relay reads on, if the relay has stopped to read the connection.
+        // If the relay has paused the reading of this connection, the flag stays set until the relay reads on.
         wire.has_unread |= event.is_readable();
         if wire.is_connecting && !self.finish_connecting(wire_id, id) {
             return;
@@ -141,7 +141,7 @@ impl Worker {
         }
         wire.measure_if_stuck(now, link.is_blocked());
         link.set_wire_bytes(wire.tls_bytes(), wire.kernel_bytes());
-        // A peer that does not read the last output does not get it.
+        // If the connection is closing, ignore a failed write of its last output.
         if written.is_err() && !link.is_closing() {
             link.note_unwritable();
             return self.read_to_end(wire_id, id);
@@ -149,7 +149,7 @@ impl Worker {
         self.relay.flushed(id);
     }
 
-    /// Carries out what the relay has asked for.
+    /// Carries out the effects that the relay has requested.
     pub(super) fn carry_out(&mut self) {
         loop {
             let effects = self.relay.take_effects();
@@ -279,8 +279,8 @@ impl Worker {
     pub(super) fn close_wire(&mut self, id: WireId) {
         if let Some(mut wire) = self.wires.remove(id) {
             if wire.is_blocked() {
-                // The peer does not get all of our output anyway. After an orderly close, the kernel would keep its part
-                // for as long as the peer does not read, and no budget would count it.
+                // The peer does not get all of our output anyway. After an orderly close, the kernel would keep the
+                // unsent output for as long as the peer does not read, and no budget would count it.
                 wire.abort();
             }
             wire.meter.close(self.relay.now());
@@ -332,8 +332,8 @@ fn write_last(wire: &mut Wire, mut rest: &[u8], buffers: &mut Buffers) {
     }
 }
 
-/// Returns whether an address belongs to this machine. If it does, the kernel also chooses it as the source of packets
-/// to it. Sends nothing.
+/// Returns whether `ip` belongs to this machine. If so, the kernel also chooses `ip` as the source address of packets
+/// to `ip`. Sends no packet.
 fn is_own_ip(ip: IpAddr) -> bool {
     let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let source = || {

@@ -2,7 +2,7 @@
 //!
 //! A proxy shows its certificate when it connects, and never again on that connection. So the certificate of an open
 //! connection may expire although its workload has a newer one, which it shows on later connections. The connection may
-//! then stay open. A stolen key gains nothing from this, since the address must be the same, too.
+//! then stay open. An attacker with a stolen key gains nothing from this, since the address must be the same, too.
 //!
 //! All workers share one `Standing`, because the kernel may give a workload's next connection to any of them. A worker
 //! takes the lock once for each handshake, and when it checks the expiry or the anchor of a connection's certificate;
@@ -23,7 +23,8 @@ use super::tls::chain_bytes;
 /// address each and chains of usual length. When the memory is full, certificates of the identity with the largest
 /// share are forgotten. Some connections of that identity then end when the certificates that they showed expire.
 const MAX_SHOWN_BYTES: usize = 4 << 20;
-/// When the memory is full, it is emptied down to this many bytes, so that not every handshake has to empty it.
+/// When the memory is full, certificates are forgotten until at most this number of bytes remains, so that not every
+/// handshake has to forget certificates.
 const KEPT_BYTES: usize = MAX_SHOWN_BYTES / 8 * 7;
 /// Longest chain that is remembered, in bytes. A peer chooses the length of its chain.
 const MAX_CHAIN_BYTES: usize = 4 << 10;

@@ -54,8 +54,8 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Starts TLS as the client. The server name tells the peer `target_port`, the port that the connection is for:
-    /// nothing redirects the connection, so the peer could not learn the port otherwise.
+    /// Starts TLS as the client. The server name contains `target_port`, the port of the application: netfilter does
+    /// not redirect the connection, so the peer cannot know the port otherwise.
     ///
     /// # Errors
     /// An error of rustls; none is expected.
@@ -170,7 +170,7 @@ impl Tls {
         self.pending.extend_from_slice(sealed);
     }
 
-    /// Encrypts `plain`, at most [`SEAL_BYTES`], into `sealed`. Returns the length of the result. It is 0 during the
+    /// Encrypts `plain`, at most [`SEAL_BYTES`], into `sealed`. Returns the length of the result: 0 during the
     /// handshake, or while [`Tls::pending`] must be written first.
     pub fn seal(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> usize {
         if self.failed {
@@ -254,7 +254,7 @@ impl Opening<'_> {
     }
 }
 
-/// Appends the output of `encode`. If `encode` has too little room, its error says how much it needs.
+/// Appends the output of `encode`. If `encode` has too little room, its error contains the required size.
 fn append(out: &mut Vec<u8>, mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>) {
     let start = out.len();
     let written = match encode(&mut []) {

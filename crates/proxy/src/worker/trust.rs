@@ -1,7 +1,8 @@
 //! Trust: how long a connection may stay open with the certificate that its peer has shown.
 //!
-//! A client's connection ends when the certificate that it showed expires or is no longer trusted. It stays if the same
-//! workload has shown a better certificate since, on another connection from the same address (`standing`).
+//! A client's connection ends when the certificate that it showed expires or is no longer trusted. The connection stays
+//! open if the same workload has since shown a better certificate on another connection from the same address
+//! (`standing`).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,21 +18,22 @@ use super::standing::Standing;
 use super::tls::Tls;
 use super::wire::{Carries, WireId};
 
-/// How long a peer whose certificate is no longer trusted may take to show a better certificate on a new connection.
+/// Time for a peer whose certificate is no longer trusted to show a better certificate on a new connection.
 const REPLACEMENT_TIME: Duration = Duration::from_millis(800);
 
 /// The workload at the other end of a wire.
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// The identity that it has proved, or that a server must prove.
+    /// The identity that the peer has proved or, if the peer is a server, must prove.
     id: SpiffeId,
     address: IpAddr,
     is_proved: bool,
-    /// How long its certificate lets the connection stay; `None` for servers.
+    /// The times that the client's certificate sets for the connection; `None` for servers.
     stay: Option<Stay>,
-    /// When the worker found that no current trust anchor vouches for its certificate; `None` while an anchor does.
+    /// When the worker found that no current trust anchor verifies the peer's certificate; `None` while an anchor
+    /// verifies it.
     distrusted_since: Option<Instant>,
-    /// The handshake began with a trust bundle that has been replaced since.
+    /// Whether the handshake began with a trust bundle that has been replaced since.
     pub(super) is_outdated: bool,
 }
 
@@ -123,8 +125,9 @@ impl Worker {
         }
     }
 
-    /// Verifies a client's certificate again. If it is no longer trusted, tells the client to open another connection,
-    /// and closes this connection after [`REPLACEMENT_TIME`]. So a client with a new certificate loses no call.
+    /// Verifies a client's certificate again. If the certificate is no longer trusted, asks the client to open another
+    /// connection, and closes this connection after [`REPLACEMENT_TIME`]. So a client with a new certificate loses no
+    /// call.
     fn recheck_client(&mut self, wire: WireId, client: ClientId) {
         let Some((error, good_until)) = self.verify_again(wire) else { return };
         let Some(peer) = self.wires.get_mut(wire).and_then(|wire| wire.peer.as_mut()) else { return };
@@ -162,8 +165,8 @@ impl Worker {
         self.recheck.defer(wire);
     }
 
-    /// Verifies again the certificate that a peer has shown. If no current anchor vouches for the certificate, returns
-    /// the reason. If the same workload has shown a better certificate, also returns when that certificate expires.
+    /// Verifies again the certificate that a peer has shown. If no current anchor verifies the certificate, returns the
+    /// reason. If the same workload has shown a better certificate, also returns when that certificate expires.
     fn verify_again(&mut self, wire: WireId) -> Option<(rustls::Error, Option<SystemTime>)> {
         let wire = self.wires.get(wire)?;
         let (identity, peer, tls) = (self.identity.as_ref()?, wire.peer.as_ref()?, wire.tls.as_ref()?);
@@ -209,7 +212,8 @@ impl Worker {
 /// The times that a client's certificate sets for its connection.
 #[derive(Debug, Clone, Copy)]
 struct Stay {
-    /// From this time on the connection accepts no new calls, and its client is told to open another connection.
+    /// From this time on, the connection accepts no new calls, and the proxy asks the client to open another
+    /// connection.
     notice: SystemTime,
     expiry: SystemTime,
 }

@@ -51,8 +51,8 @@ impl Worker {
         }
     }
 
-    /// Measures what the kernel holds for connections, where it may be more than a little: once a second for each
-    /// connection.
+    /// Measures the memory that the kernel holds for connections, once a second for each connection for which it may be
+    /// more than negligible.
     fn measure_sockets(&mut self) {
         let negligible = self.relay.negligible_bytes(self.wires.len());
         let now = self.relay.now();

@@ -24,21 +24,22 @@ pub(super) const KERNEL_UNSENT_MAX_BYTES: u32 = 128 << 10;
 /// its overhead. Without this limit, a program that sends faster than we pass its bytes on makes the buffer grow to
 /// `net.ipv4.tcp_rmem`: 6 MiB, or 32 MiB since Linux 6.16. Loopback needs no such buffer: with this limit and
 /// [`LOCAL_SEND_BYTES`], a connection of a test program carried 0.7 to 0.8 GB/s, and without them 0.7 to 0.9 GB/s. A
-/// connection to another machine keeps the kernel's sizes, because a long way needs a large window.
+/// connection to another machine keeps the kernel's sizes, because a path with a high latency needs a large window.
 const LOCAL_RECEIVE_BYTES: usize = 128 << 10;
-/// Size of the kernel's send buffer for a connection within this machine, as [`LOCAL_RECEIVE_BYTES`]. The buffer has
-/// room for [`KERNEL_UNSENT_MAX_BYTES`]. Without this limit, the kernel also kept 3.4 MB that a local peer had dropped.
+/// Size of the kernel's send buffer for a connection within this machine, for the same reason as
+/// [`LOCAL_RECEIVE_BYTES`]. The buffer has room for [`KERNEL_UNSENT_MAX_BYTES`]. Without this limit, the kernel also
+/// kept 3.4 MB that a local peer had dropped.
 const LOCAL_SEND_BYTES: usize = 192 << 10;
 
-/// The kernel's memory of a stuck connection is measured at most this often when the connection is flushed. A
-/// measurement is one system call.
+/// Shortest interval at which flushes measure the kernel's memory of a stuck connection. A measurement is one system
+/// call.
 const MEASURE_EVERY: Duration = Duration::from_millis(100);
 
-/// The kernel's timeout for a peer that reads nothing is this much longer than ours, so that ours fires first and can
-/// report why.
+/// Time by which the kernel's timeout for a peer that reads nothing exceeds our timeout, so that ours fires first and
+/// can report why.
 const KERNEL_GRACE: Duration = Duration::from_secs(2);
 
-/// Memory of the keys and buffers of a connection's TLS, besides [`Tls::held_bytes`].
+/// Memory of the keys and buffers of a connection's TLS, besides [`Tls::held_bytes`], in bytes.
 const TLS_BYTES: usize = 12 << 10;
 
 /// Identifies a wire within its worker.
@@ -104,14 +105,14 @@ pub(super) enum Carries {
     Link(LinkId),
 }
 
-/// What the kernel held for a connection.
+/// A measurement of the memory that the kernel holds for a connection.
 #[derive(Debug, Clone, Copy)]
 struct Measured {
     bytes: usize,
     at: Instant,
-    /// How many bytes the worker had written to the socket by then.
+    /// Number of bytes that the worker had written to the socket by then.
     written_bytes: u64,
-    /// The connection was stuck.
+    /// Whether the connection was stuck.
     while_stuck: bool,
 }
 
@@ -120,7 +121,7 @@ struct Measured {
 pub(super) struct Wire {
     /// Whose bytes the wire carries. `None` only until the arrival or the link of a new wire has been created.
     pub(super) carries: Option<Carries>,
-    /// TCP is not established yet.
+    /// Whether TCP is not established yet.
     pub(super) is_connecting: bool,
     /// The workload at the other end, if the proxy terminates the TLS: a client that has proved its identity, or a
     /// server that must prove it.
@@ -128,24 +129,24 @@ pub(super) struct Wire {
     pub(super) socket: TcpStream,
     pub(super) tls: Option<Box<Tls>>,
     pub(super) meter: Meter,
-    /// The peer has closed its sending side, or the socket cannot be written any more. The worker reads on to the end,
-    /// because no event will report the end.
+    /// Whether the peer has closed its sending side, or the socket cannot be written any more. The worker then reads on
+    /// to the end, because no event will report the end.
     pub(super) end_follows: bool,
-    /// The connection is in the worker's list of connections with more to read.
+    /// Whether the connection is in the worker's list of connections with more to read.
     pub(super) unfinished: bool,
-    /// The kernel has bytes of the peer that the worker has not read.
+    /// Whether the kernel has bytes of the peer that the worker has not read.
     pub(super) has_unread: bool,
-    /// The socket accepts no bytes.
+    /// Whether the socket accepts no bytes.
     is_blocked: bool,
-    /// The latest measurement of what the kernel holds for the connection; `None` before the first.
+    /// The latest measurement of the kernel's memory for the connection; `None` before the first measurement.
     measured: Option<Measured>,
-    /// Our sending side of the socket is closed.
+    /// Whether our sending side of the socket is closed.
     write_closed: bool,
 }
 
 impl Wire {
-    /// Wraps a socket. Small writes are sent at once. Bytes that the peer does not read wait mostly in the proxy, and not
-    /// in the kernel. `is_local` says that both ends of the connection are on this machine.
+    /// Wraps a socket. Small writes are sent at once. Bytes that the peer does not read wait mostly in the proxy, and
+    /// not in the kernel. `is_local`: whether both ends of the connection are on this machine.
     pub(super) fn new(socket: TcpStream, tls: Option<Box<Tls>>, is_local: bool, now: Instant) -> Self {
         // Without these options the connection is slower, or uses more of the container's memory.
         let _ = socket.set_nodelay(true);
@@ -214,8 +215,9 @@ impl Wire {
         Ok(if ended && opened.is_empty() { Fill::End } else { Fill::Bytes { bytes: opened, more: more || ended } })
     }
 
-    /// Writes pending TLS records, and then `plain`. Returns how many bytes of `plain` are written or sealed: with TLS,
-    /// at most [`SEAL_BYTES`] at a time. 0 means that the socket accepts no more, or that the handshake comes first.
+    /// Writes pending TLS records, and then `plain`. Returns the number of bytes of `plain` that are written or sealed:
+    /// with TLS, at most [`SEAL_BYTES`] at a time. 0 means that the socket accepts no more, or that the handshake comes
+    /// first.
     pub(super) fn write(&mut self, plain: &[u8], buffers: &mut Buffers) -> Result<usize, WireError> {
         self.write_with(plain, &mut buffers.sealed)
     }
@@ -280,7 +282,8 @@ impl Wire {
         self.measured = Some(Measured { bytes, at: now, written_bytes, while_stuck });
     }
 
-    /// As [`Self::measure`], if the connection is stuck and was not measured recently.
+    /// Sets whether the socket accepts no bytes. Then measures like [`Self::measure`], if the connection is stuck and
+    /// was not measured within [`MEASURE_EVERY`].
     pub(super) fn measure_if_stuck(&mut self, now: Instant, is_blocked: bool) {
         self.is_blocked = is_blocked;
         if self.is_stuck() && self.measured.is_none_or(|latest| now - latest.at >= MEASURE_EVERY) {
@@ -288,8 +291,9 @@ impl Wire {
         }
     }
 
-    /// Returns whether the kernel may hold more than `negligible` bytes beyond the latest measurement, or held more than
-    /// that then. A peer that does not read can take up to [`KERNEL_UNSENT_MAX_BYTES`] without being blocked.
+    /// Returns whether the connection is stuck, held more than `negligible` or [`CONNECTION_BYTES`] in the kernel at
+    /// the latest measurement, or has written more than `negligible` bytes since. A peer that does not read can take up
+    /// to [`KERNEL_UNSENT_MAX_BYTES`] without being blocked.
     pub(super) fn should_be_measured(&self, negligible: usize) -> bool {
         let written_before = self.valid_measurement().map_or(0, |latest| latest.written_bytes);
         let written = self.meter.written_bytes.saturating_sub(written_before);
@@ -311,8 +315,8 @@ impl Wire {
         self.valid_measurement().map_or(0, |latest| latest.bytes)
     }
 
-    /// Returns the latest measurement, unless the connection was stuck then and moves now. Else a busy connection whose
-    /// peer is a little slower than we are would be charged for a full buffer all the time.
+    /// Returns the latest measurement, unless the connection was stuck then and is not stuck now. Otherwise a busy
+    /// connection whose peer is a little slower than we are would be charged for a full buffer all the time.
     fn valid_measurement(&self) -> Option<Measured> {
         self.measured.filter(|latest| self.is_stuck() || !latest.while_stuck)
     }

@@ -34,7 +34,7 @@ fn bytes_that_a_socket_took_without_blocking_are_measured_if_they_are_not_neglig
     let written = wire.write(&[0; 100 << 10], &mut Buffers::default()).expect("the peer is there");
     assert!(!wire.should_be_measured(written) && wire.should_be_measured(written - 1));
     wire.measure(Instant::now());
-    // What the peer's kernel has taken is the peer's.
+    // Bytes that the peer's kernel has accepted are no longer memory of our socket.
     let held = wire.kernel_bytes();
     assert_eq!(wire.should_be_measured(written), held > CONNECTION_BYTES);
 }

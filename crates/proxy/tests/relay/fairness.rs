@@ -1,4 +1,5 @@
-//! How a client that uses more than its share, or that delays other clients, affects its own calls and theirs.
+//! How a client that uses more than its share, or that delays other clients, affects its own calls and the calls of
+//! other clients.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Hedging: which calls get a further attempt before the first one is answered, and which answer counts.
+//! Hedging: which calls get a further attempt before the first attempt is answered, and which answer the client gets.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::policies::{Policed, traffic_policy};
 use crate::proxy::{Proxy, eventually, mesh_of, service};
 use crate::routes::get;
 
-/// Its number (RFC 9113 section 6.5.2).
+/// The number of this setting in a SETTINGS frame (RFC 9113 section 6.5.2).
 const SETTINGS_MAX_HEADER_LIST_SIZE: u16 = 6;
 
 impl Policed {

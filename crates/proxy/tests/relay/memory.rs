@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::proxy::{Proxy, eventually};
 
-/// Clients that upload. The kernel may hold all their requests, several times the worker's budget.
+/// Number of clients that upload. The kernel may hold all their requests, several times the worker's budget.
 const UPLOADS: usize = 64;
-/// The kernel takes a whole request of this size, so no socket of the proxy is blocked.
+/// Size of an upload's content, in bytes. The kernel takes the whole request, so no socket of the proxy is blocked.
 const CONTENT_BYTES: usize = 250_000;
 /// Time between two uploads. The worker measures each second what the kernel holds for a connection.
 const PACE: Duration = Duration::from_millis(30);
@@ -21,15 +21,15 @@ fn upload(proxy: SocketAddr) -> TcpStream {
     client
 }
 
-/// Reads all that a connection brings. Returns the error that ends the connection, or `WouldBlock` if the peer is silent but
-/// does not close; `None` after an orderly end.
+/// Reads all that a connection brings. Returns the error that ends the connection, or `WouldBlock` if the peer is
+/// silent but does not close; `None` after an orderly end.
 fn end_of(mut connection: TcpStream) -> Option<ErrorKind> {
     connection.set_read_timeout(Some(Duration::from_secs(2))).expect("a socket");
     connection.read_to_end(&mut Vec::new()).err().map(|error| error.kind())
 }
 
-/// If the connections to the server ended in the orderly way, the kernel would keep their unsent content for as long as the
-/// server does not read.
+/// If the connections to the server ended in the orderly way, the kernel would keep their unsent content for as long as
+/// the server does not read.
 #[test]
 fn a_client_that_is_given_up_leaves_no_content_in_the_kernel_for_its_server() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");

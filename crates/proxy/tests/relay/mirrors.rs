@@ -144,7 +144,7 @@ fn no_more_copies_are_in_flight_than_the_limit_says() {
     for stream in [1, 3, 5] {
         assert_eq!(mirrored.client.rest_of(stream)[0].field("from"), "v1");
     }
-    // Answered copies make room for new ones.
+    // Answered copies make room for new copies.
     copies.iter().for_each(|stream| copy.send(&answer(*stream, "shadow")));
     mirrored.client.send(&call(7));
     copy.expect(kind::HEADERS);

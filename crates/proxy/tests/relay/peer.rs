@@ -8,7 +8,7 @@ use leno_http2::FieldSection;
 use leno_http2::frame::{PREFACE, flag, kind};
 use leno_http2::hpack::{DEFAULT_TABLE_SIZE, Decoder};
 
-/// How long a test waits for an expected event, on a machine that may stall for seconds.
+/// Longest wait of a test for an expected event, on a machine that may stall for seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -202,12 +202,12 @@ impl Servers {
         }
     }
 
-    /// Sends on the proxy's connection to the server in this place.
+    /// Sends `bytes` on the proxy's connection to the server with the index `place`.
     pub(crate) fn send(&mut self, place: usize, bytes: &[u8]) {
         self.0[place].1.as_mut().expect("the proxy has a connection").send(bytes);
     }
 
-    /// Closes the proxy's connection to the server in this place.
+    /// Closes the proxy's connection to the server with the index `place`.
     pub(crate) fn close(&mut self, place: usize) {
         self.0[place].1 = None;
     }

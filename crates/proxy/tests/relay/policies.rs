@@ -40,7 +40,7 @@ impl Policed {
     }
 }
 
-/// The time that a request leaves its server.
+/// The `grpc-timeout` of a request: the time that its server has for the answer.
 fn timeout(request: &Frame) -> Duration {
     leno_relay::grpc::parse_timeout(request.field("grpc-timeout").as_bytes()).expect("a timeout")
 }

@@ -31,7 +31,7 @@ impl Proxy {
         Self::start_with(endpoints, "", &[])
     }
 
-    /// As [`Self::start`], with an annotation of the Service and with limits.
+    /// Like [`Self::start`], with an annotation of the Service and with limits.
     pub(crate) fn start_with(endpoints: &[SocketAddr], annotation: &str, limits: &[(&str, &str)]) -> Self {
         Self::start_in(mesh("echo", endpoints, annotation), limits)
     }
@@ -127,11 +127,12 @@ impl Proxy {
         self.worker.usage().blocking_recv().expect("a worker that runs")
     }
 
-    /// The worker's report about the only cluster in use.
+    /// The worker's report about calls that have been in flight for longer than `longer_than`.
     pub(crate) fn open_calls(&self, longer_than: Duration) -> OpenCalls {
         self.worker.open_calls(longer_than).blocking_recv().expect("the worker runs")
     }
 
+    /// The worker's report about the only cluster in use.
     pub(crate) fn explain(&self) -> ClusterExplanation {
         let mut clusters = self.worker.explain().blocking_recv().expect("a worker that runs");
         assert_eq!(clusters.len(), 1, "clusters in use");
@@ -166,7 +167,7 @@ impl CallInFlight {
         Self::start_with(request, "", &[])
     }
 
-    /// As [`Self::start`], with an annotation of the Service and with limits.
+    /// Like [`Self::start`], with an annotation of the Service and with limits.
     pub(crate) fn start_with(request: &[u8], annotation: &str, limits: &[(&str, &str)]) -> Self {
         let server = Server::start();
         let proxy = Proxy::start_with(&[server.address()], annotation, limits);

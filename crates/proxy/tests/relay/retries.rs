@@ -1,4 +1,4 @@
-//! Retries of a route: which calls are sent again, when, and how often.
+//! Retries of a route: which calls are sent again, when, and the number of attempts.
 
 use std::time::{Duration, Instant};
 
@@ -239,7 +239,8 @@ fn a_response_that_has_begun_is_not_asked_for_again() {
     assert_eq!(retried.counts(), [0; 4]);
 }
 
-/// The client could take the code for a promise that no server has processed its call, though one has.
+/// The client could take the code for a promise that no server has processed its call, although a server has processed
+/// it.
 #[test]
 fn a_response_that_ends_with_refused_stream_is_not_passed_on_as_refused() {
     let mut retried = Retried::start(TWICE, "");

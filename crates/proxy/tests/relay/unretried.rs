@@ -89,7 +89,8 @@ fn closing() -> Closing {
     Closing::start((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port")
 }
 
-/// Returns a proxy that has idle connections to the server. `policy` has the parts of its TrafficPolicy; it may be empty.
+/// Returns a proxy that has idle connections to the server. `policy` has the parts of its TrafficPolicy; it may be
+/// empty.
 fn kept_by(server: &Closing, policy: &str) -> Proxy {
     let policy = if policy.is_empty() { String::new() } else { traffic_policy(policy) };
     let proxy = Proxy::start_in(mesh_of(&(service("echo", &[server.address()], "") + &policy)), &[]);

@@ -69,15 +69,15 @@ impl AskedSubjects {
         self.by_subject.keys()
     }
 
-    /// Records that calls used a subject at that time.
+    /// Records that calls used `subject` at the time `at`.
     pub(super) fn used(&mut self, subject: &Subject, at: Instant) {
         if let Some(asked) = self.by_subject.get_mut(subject) {
             asked.used = asked.used.max(at);
         }
     }
 
-    /// Marks the subject that was used last, among the known `subjects`, as used at `now`. All of them lead to the same
-    /// cluster. Returns `false` if no subject is known.
+    /// Finds the most recently used of the known `subjects`, and marks it as used at `now`. All `subjects` lead to the
+    /// same cluster. Returns `false` if no subject is known.
     pub(super) fn one_is_used<'a>(&mut self, subjects: impl Iterator<Item = &'a Subject>, now: Instant) -> bool {
         let used = subjects.filter_map(|subject| Some((self.by_subject.get(subject)?.used, subject)));
         let Some((_, latest)) = used.max_by_key(|(used, _)| *used) else { return false };

@@ -1,4 +1,4 @@
-//! The control plane's answers so far, as a mesh. They are answers about the subjects that workers asked about, and
+//! The control plane's answers so far, joined into a mesh: answers about the subjects that workers asked about, and
 //! about further resources that these answers name.
 //!
 //! The answers form a graph: subjects lead to clusters, and a cluster's routes to further clusters. A new resource
@@ -138,7 +138,7 @@ impl Knowledge {
         }
     }
 
-    /// Takes the changes of a kind's subscriptions that the control plane has not been told yet: names to subscribe to,
+    /// Takes the changes of a kind's subscriptions that were not sent to the control plane yet: names to subscribe to,
     /// and names to unsubscribe from.
     pub(super) fn take_wishes(&mut self, kind: Kind) -> (Vec<String>, Vec<String>) {
         self.wishes.take(kind)
@@ -180,7 +180,7 @@ impl Knowledge {
         self.versions.get(kind.index()).into_iter().flatten()
     }
 
-    /// The mesh, as far as it is known.
+    /// The known part of the mesh.
     pub(super) fn mesh(&self) -> &Mesh {
         self.draft.mesh()
     }

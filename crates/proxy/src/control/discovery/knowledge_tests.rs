@@ -350,7 +350,8 @@ fn policies_that_cannot_be_read_or_are_taken_away_leave_those_in_force() {
     }
 }
 
-/// Asks about the Service `s<number>` and applies the answer; returns how long the control thread would work on that.
+/// Asks about the Service `s<number>` and applies the answer; returns the time that this work would take on the control
+/// thread.
 fn learn_renamed(knowledge: &mut Knowledge, number: usize, like: &Cluster) -> Duration {
     let key = ClusterKey { namespace: "default".into(), service: format!("s{number}").into(), port: 80 };
     let cluster = Cluster { key: key.clone(), ..like.clone() };

@@ -20,7 +20,8 @@ pub(super) struct KnownCluster {
     pub(super) parents: BTreeSet<ClusterKey>,
     /// Outer `None`: the control plane has not answered yet. Inner `None`: the cluster does not exist.
     pub(super) cluster: Option<Option<Cluster>>,
-    /// As for `cluster`.
+    /// Outer `None`: the control plane has not answered yet. Inner `None`: the control plane has no endpoints for the
+    /// cluster.
     pub(super) endpoints: Option<Option<Endpoints>>,
     pub(super) routes: Routes,
 }
@@ -36,7 +37,7 @@ pub(super) struct Routes {
 
 impl KnownCluster {
     /// Whether no link leads to the cluster any more. If so, the cluster is forgotten: we unsubscribe from it, and
-    /// would not learn of its changes.
+    /// would not get its changes.
     pub(super) fn is_unwanted(&self) -> bool {
         self.balanced.is_empty() && self.dialled.is_empty() && self.parents.is_empty()
     }
@@ -60,7 +61,7 @@ impl KnownCluster {
         self.routes.current.is_some()
     }
 
-    /// The cluster with its endpoints, as far as they are known.
+    /// The cluster with its known endpoints; `None` if the cluster is unknown or does not exist.
     pub(super) fn joined(&self) -> Option<Arc<Cluster>> {
         let mut cluster = self.cluster.clone()??;
         if let Some(Some(known)) = &self.endpoints {

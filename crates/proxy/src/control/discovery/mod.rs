@@ -51,7 +51,7 @@ const GOOD_STREAM: Duration = Duration::from_secs(30);
 /// Interval at which workers are asked what they use. If a fifth of `discovery_idle_ms` is shorter, that fifth is the
 /// interval.
 const USAGE_EVERY: Duration = Duration::from_secs(60);
-/// Time for workers to report what they use. Without an answer nothing is forgotten.
+/// Time for workers to report what they use. If a worker does not answer in time, nothing is forgotten.
 const USAGE_MAX: Duration = Duration::from_millis(500);
 /// When the table of subjects is full, a share of 1/`ROOM_SHARE` of the subjects is forgotten at once. If only one
 /// subject were forgotten at a time, each new question would require a report from the workers.
@@ -65,7 +65,7 @@ pub(super) struct Discovery {
     node: Node,
     questions: mpsc::Receiver<Subject>,
     knowledge: Knowledge,
-    /// How long to keep a subject that no call uses.
+    /// Time for which a subject is kept that no call uses.
     idle: Duration,
     /// Time of the last warning that the table had no room for a question, because every subject was in use.
     full_since: Option<Instant>,
@@ -201,7 +201,7 @@ impl Discovery {
         }
     }
 
-    /// Logs from time to time that a question found no room.
+    /// Logs that a question found no room, at most once per [`FULL_PAUSE`].
     fn warn_of_no_room(&mut self, subject: &Subject) {
         if self.full_since.is_some_and(|since| since.elapsed() < FULL_PAUSE) {
             return;

@@ -68,7 +68,8 @@ impl Session {
         requests
     }
 
-    /// Applies a response; the returned request acknowledges it, or names the first rejected resource.
+    /// Applies a response; the returned request acknowledges the response, or rejects it and names the fault of the
+    /// first rejected resource.
     pub(super) fn respond(
         &mut self,
         response: &DeltaDiscoveryResponse,

@@ -32,14 +32,14 @@ use tower_service::Service;
 use super::retry::Retry;
 use crate::trace_args::{Collector, TraceArgs};
 
-/// How often calls are taken from the relays.
+/// Interval at which calls are taken from the relays.
 const EVERY: Duration = Duration::from_secs(1);
-/// Highest number of calls in one request.
+/// Maximum number of calls in one request.
 const BATCH_CALLS: usize = 512;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest time for the collector's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a request is sent before its calls are dropped.
+/// Number of attempts to send a request before its calls are dropped.
 const TRIES: u32 = 3;
 const PAUSE_SHORTEST: Duration = Duration::from_secs(1);
 const PAUSE_LONGEST: Duration = Duration::from_secs(30);
@@ -54,14 +54,14 @@ pub(super) struct Exporter {
 }
 
 impl Exporter {
-    /// Returns the exporter that the command line asks for, if any.
+    /// Returns the exporter that the command line configures, if any.
     pub(super) fn new(args: TraceArgs, own: Option<&Workload>) -> Option<Self> {
         let sampling = args.sampling();
         let resource = otlp::resource(args.trace_service, own, args.trace_attributes);
         Some(Self { collector: args.trace_collector?, resource, tracing: Tracing { sampling, outbox: Arc::default() } })
     }
 
-    /// How relays trace calls.
+    /// The settings by which relays trace calls.
     pub(super) fn tracing(&self) -> &Tracing {
         &self.tracing
     }
@@ -71,8 +71,8 @@ impl Exporter {
         matches!(self.collector, Collector::Service(_))
     }
 
-    /// Exports spans until `end` says that no further calls will come, or is dropped. `outbound` is a listener for outbound
-    /// connections.
+    /// Exports spans until no further calls will come: until `end` gets a value, or its sender is dropped. `outbound`
+    /// is a listener for outbound connections.
     pub(super) async fn run(self, outbound: Option<SocketAddr>, mut end: oneshot::Receiver<()>) {
         let Self { collector, resource, tracing: Tracing { outbox, .. } } = self;
         let (name, address) = match (&collector, outbound) {
@@ -108,15 +108,15 @@ fn reachable(listener: SocketAddr) -> SocketAddr {
 struct Connection {
     /// The collector's name or address, and its port.
     name: String,
-    /// Where connections go.
+    /// The address to connect to.
     address: SocketAddr,
     channel: Option<Channel>,
-    /// Whether the latest request has failed. The log has a line only when this changes.
+    /// Whether the latest request has failed. A line is logged only when this value changes.
     has_failed: bool,
 }
 
 impl Connection {
-    /// Sends the spans of some calls. Drops them if the collector does not take them.
+    /// Sends the spans of some calls. Drops the spans if the collector does not accept them.
     async fn export(&mut self, calls: &[FinishedCall], resource: &Resource, outbox: &Outbox) {
         let mut pauses = Retry::new(PAUSE_SHORTEST, PAUSE_LONGEST);
         let resource_spans = Bytes::from(otlp::resource_spans(calls, resource));
@@ -144,8 +144,8 @@ impl Connection {
         };
         let mut client = Grpc::new(channel);
         client.ready().await.map_err(|error| innermost(&error))?;
-        // As a message, `Bytes` has one field: the bytes, with the number 1. That is an ExportTraceServiceRequest, whose
-        // only field is `resource_spans`, with the number 1.
+        // prost encodes `Bytes` as a message with one field: the bytes, with the number 1. An ExportTraceServiceRequest
+        // has the same form: its only field is `resource_spans`, with the number 1.
         let codec = ProstCodec::<Bytes, ExportTraceServiceResponse>::default();
         let answer = client.unary(tonic::Request::new(resource_spans), EXPORT, codec).await;
         let answer = answer.map_err(|status| format!("{:?}: {}", status.code(), status.message()))?.into_inner();

@@ -1,7 +1,7 @@
 //! The spans of calls in OTLP, with the names of OpenTelemetry's semantic conventions for RPC and HTTP.
 //!
-//! An outbound call is a span of kind INTERNAL with one span of kind CLIENT below it for each attempt. An inbound call is
-//! one span of kind SERVER. So each hop between two workloads has exactly one pair of CLIENT and SERVER, from which
+//! An outbound call is a span of kind INTERNAL with one span of kind CLIENT below it for each attempt. An inbound call
+//! is one span of kind SERVER. So each hop between two workloads has exactly one pair of CLIENT and SERVER, from which
 //! backends draw their graphs of services.
 
 use std::time::{Duration, UNIX_EPOCH};
@@ -22,7 +22,7 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 /// The name of the service if the proxy has no identity and no option names it.
 const UNNAMED: &str = "leno-proxy";
 
-/// The bits of a span's flags: the context is sampled; whether the parent is in another process is known; it is.
+/// Bits of a span's flags: the trace is sampled; `IS_REMOTE` is meaningful; the parent is in another process.
 const SAMPLED: u32 = 0x001;
 const REMOTE_IS_KNOWN: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
@@ -31,7 +31,7 @@ const IS_REMOTE: u32 = 0x200;
 const SCOPE_SPANS: u32 = 2;
 const SPANS: u32 = 2;
 
-/// Most spans have at most this number of attributes.
+/// Initial capacity for the attributes of a span; few spans have more attributes.
 const ATTRIBUTES: usize = 10;
 
 /// Returns the description of the service.
@@ -48,7 +48,7 @@ pub(super) fn resource(name: Option<String>, own: Option<&Workload>, attributes:
 
 /// Returns the `ResourceSpans` with the spans of some calls, encoded.
 ///
-/// Each span is encoded as soon as it is made, and then freed. So the memory of one span serves for all, and stays in the
+/// Each span is encoded as soon as it is made, and then freed. So all spans use the same memory, which stays in the
 /// CPU's cache: the spans of a whole batch would take megabytes.
 pub(super) fn resource_spans(calls: &[FinishedCall], resource: &Resource) -> Vec<u8> {
     let scope = InstrumentationScope {
@@ -59,7 +59,7 @@ pub(super) fn resource_spans(calls: &[FinishedCall], resource: &Resource) -> Vec
     let mut scope_spans = ScopeSpans { scope: Some(scope), ..Default::default() }.encode_to_vec();
     for span in calls.iter().flat_map(spans) {
         start_message(SPANS, span.encoded_len(), &mut scope_spans);
-        // A vector has room for every message.
+        // Encoding into a vector never fails.
         span.encode(&mut scope_spans).ok();
     }
     let mut all = ResourceSpans { resource: Some(resource.clone()), ..Default::default() }.encode_to_vec();
@@ -68,8 +68,8 @@ pub(super) fn resource_spans(calls: &[FinishedCall], resource: &Resource) -> Vec
     all
 }
 
-/// Writes what precedes a message of this length in the encoding of the message that contains it: the number of the field,
-/// with the type LEN, and the length. A field may be appended to an encoded message.
+/// Writes what precedes a message of this length in the encoding of the message that contains it: the number of the
+/// field, with the type LEN, and the length. A field may be appended to an encoded message.
 fn start_message(field: u32, length: usize, to: &mut Vec<u8>) {
     encode_key(field, WireType::LengthDelimited, to);
     encode_varint(length as u64, to);
@@ -155,7 +155,7 @@ fn add_attempt(all: &mut Vec<KeyValue>, attempt: &FinishedAttempt) {
     }
 }
 
-/// Returns how long an attempt waited before it was sent; `None` if it did not.
+/// Returns the time that an attempt waited before it was sent; `None` if it did not wait or was not sent.
 fn waited(attempt: &FinishedAttempt) -> Option<Duration> {
     attempt.sent?.checked_sub(attempt.began).filter(|waited| !waited.is_zero())
 }
@@ -186,7 +186,7 @@ fn span(call: &FinishedCall, (id, parent): (SpanId, Option<SpanId>), (began, end
         parent_span_id: parent.map(bytes).unwrap_or_default(),
         trace_state: call.texts.get(Text::TraceState).to_owned(),
         flags: if call.is_sampled { SAMPLED } else { 0 },
-        // A path may name anything, and so too many different spans.
+        // Without HTTP's path, which may be any text: there would be too many different span names.
         name: if call.is_grpc { grpc_method } else { method }.to_owned(),
         start_time_unix_nano: unix_nanos(call, began),
         end_time_unix_nano: unix_nanos(call, ended),
