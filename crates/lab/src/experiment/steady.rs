@@ -9,7 +9,7 @@
 //! 4. Each window is replaced by the median of itself and its two neighbours, so that one disturbed second does not
 //!    count. The first window has only itself: a slow start always counts.
 //! 5. The latency is steady from the first window after which no window is outside the band; this window itself is
-//! inside too.
+//!    inside too.
 //!
 //! The time is unknown if the run becomes steady only within its reference, or if there are fewer than
 //! [`LEAST_WINDOWS`] reference windows.

@@ -118,7 +118,7 @@ fn who(id: &str, address: &str) -> String {
     }
 }
 
-/// Returns one line that is safe to print. Keeps the double spaces between columns, which [`line`] would remove.
+/// Returns one line that is safe to print. Keeps the double spaces between columns, which [`line()`] would remove.
 fn line_of(text: &str) -> String {
     text.split("  ").map(line).collect::<Vec<_>>().join("  ") + "\n"
 }
