@@ -12,10 +12,10 @@ use super::table::DynamicTable;
 
 const SETS: usize = 64;
 const WAYS: usize = 6;
-/// Number of sets of fields and names that occurred once and, in the next line, the size of a set. In a set with only
-/// one place, two fields that occur in turns would replace each other each time, and neither would ever enter the
-/// table.
+/// Number of sets of fields and names that occurred once.
 const SEEN_SETS: usize = 32;
+/// Number of places in such a set. With one place, two fields that occur in turns would replace each other each time, and
+/// neither would ever enter the table.
 const SEEN_WAYS: usize = 4;
 /// Maximum number of names that have an entry at the same time.
 pub(super) const NAMES: usize = 16;
