@@ -40,6 +40,10 @@ impl Relay {
     fn take_held(&mut self, id: LinkId, fields: &mut FieldSection) -> Result<Option<usize>, Closed> {
         let Some(link) = self.link(id) else { return Ok(None) };
         if (link.codec.is_paused() || is_deaf_client(id, link)) && link.closing_since.is_none() {
+            // A client that reads no more takes nothing of the output for which its next requests wait.
+            if matches!(id, LinkId::Client(_)) && link.is_unwritable() {
+                return Err(Closed::End);
+            }
             link.paused = true;
             return Ok(None);
         }

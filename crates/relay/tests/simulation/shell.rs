@@ -37,8 +37,11 @@ pub(crate) struct Wire {
     /// Whether the socket accepted no more bytes.
     pub(crate) is_blocked: bool,
     pub(crate) is_write_closed: bool,
-    /// Whether a write has failed: the peer has closed its socket, which its kernel answers with a reset.
+    /// Whether a write has failed: the peer has closed its socket, which its kernel answers with a reset. The write has
+    /// taken the socket's error, so that no event reports it.
     pub(crate) has_failed: bool,
+    /// Whether an event has reported the reset of the connection. There is one such event.
+    is_reset_told: bool,
 }
 
 /// The owner of the bytes that a wire carries.
@@ -63,6 +66,7 @@ impl Wire {
             is_blocked: false,
             is_write_closed: false,
             has_failed: false,
+            is_reset_told: false,
         }
     }
 
@@ -204,11 +208,15 @@ impl Shell {
                 self.relay.connected(upstream);
             }
         }
-        if (wire.has_failed || net.is_reset(wire.cable)) && self.relay.is_paused(link) {
-            // The connection is not read, so nothing else would report the error.
-            return self.relay.close(link, "the peer reset the connection");
+        // Half of the resets arrive after the poll for events and before the writes of the turn.
+        if net.is_reset(wire.cable) && !wire.is_reset_told && net.random.bool() {
+            wire.is_reset_told = true;
+            wire.is_unfinished = true;
+            if !wire.has_failed && self.relay.is_paused(link) {
+                // The connection is not read, so nothing else would report the error.
+                return self.relay.close(link, "the peer reset the connection");
+            }
         }
-        wire.is_unfinished |= net.is_reset(wire.cable);
         if wire.is_blocked && net.is_writable(wire.cable, wire.end) {
             wire.is_blocked = false;
             self.relay.mark_dirty(link);
@@ -337,8 +345,8 @@ impl Shell {
 
     /// Returns the time of the next turn.
     pub(crate) fn next(&self, net: &Net) -> Instant {
-        let is_unfinished = self.wires.iter().any(|(_, wire)| wire.is_unfinished && wire.connected_at.is_none());
-        if is_unfinished {
+        let has_event = |wire: &Wire| wire.is_unfinished || (net.is_reset(wire.cable) && !wire.is_reset_told);
+        if self.wires.iter().any(|(_, wire)| wire.connected_at.is_none() && has_event(wire)) {
             return net.now + Duration::from_micros(1);
         }
         let connects = self.wires.iter().filter_map(|(_, wire)| wire.connected_at).min();
